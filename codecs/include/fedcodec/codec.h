@@ -1,0 +1,133 @@
+/* Gradient codecs: one tensor of float32 values to bytes and back, with error feedback. */
+#ifndef FEDCODEC_CODEC_H
+#define FEDCODEC_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+/*
+ * A codec is chosen by a spec string, the same in a config, a task, a report and on the command
+ * line:
+ *
+ *     float32     sbc:p=0.01     3lc:s=1.75
+ *
+ * name, then ':' and comma-separated key=value pairs; what is left out has its default. Formats are
+ * in docs/codec-formats.md; codecs.def lists the codecs with their permanent ids.
+ */
+
+enum { FEDCODEC_PARAMS = 4, FEDCODEC_SPEC = 64 };
+
+/** One parameter of a codec. */
+typedef struct fedcodec_param {
+    const char *key;
+    double preset;    /* when the spec does not name it */
+    double low, high; /* both allowed */
+    const char *help; /* "fraction of values sent" */
+} fedcodec_param;
+
+typedef struct fedcodec_vtable fedcodec_vtable;
+
+/** A codec with its parameters: what a spec string means. Plain data, copy it freely. */
+typedef struct fedcodec {
+    const fedcodec_vtable *vtable;
+    double param[FEDCODEC_PARAMS]; /* in the order of vtable->params */
+} fedcodec;
+
+/** Scale of fedcodec_fold: acc += weight * rint(y * 2^30). */
+#define FEDCODEC_FOLD_BITS 30
+/** fedcodec_fold refuses values whose magnitude is past this: 2^4. */
+#define FEDCODEC_FOLD_LIMIT 16.0f
+/** And weights past this: with every weight sum under 2^29 the accumulator can't overflow. */
+#define FEDCODEC_FOLD_WEIGHT (INT64_C(1) << 29)
+
+/**
+ * What a codec's folder provides. Callers use the functions below, which check what is promised
+ * here. n is the tensor's number of values, 0 to 2^32 - 1.
+ */
+struct fedcodec_vtable {
+    uint8_t id;                   /* codecs.def */
+    const char *name;             /* "3lc" */
+    const char *about;            /* one line for `fedcodec list` */
+    const fedcodec_param *params; /* ends with a NULL key */
+    bool feedback; /* residual keeps what was not sent; false: it is 0 after encode */
+
+    /** Most bytes that encode can write for n values. */
+    size_t (*bound)(const double *param, size_t n);
+
+    /** Bytes of work memory that encode needs; 0 for none. */
+    size_t (*work_size)(const double *param, size_t n);
+
+    /**
+     * y = Q(residual); residual -= y; write y as bytes. residual is float32[n], finite. cap >=
+     * bound. work: work_size bytes, aligned for any type, content arbitrary. No allocation, no
+     * failure but FED_EINVAL.
+     */
+    fed_status (*encode)(const double *param, float *residual, size_t n, void *work, uint8_t *dst,
+                         size_t cap, size_t *len);
+
+    /** FED_OK exactly when src[len] is a message that encode could have made from n values; else
+     * FED_EFORMAT. Reads nothing past len. *max_abs = the largest magnitude that it decodes to. */
+    fed_status (*check)(const uint8_t *src, size_t len, size_t n, float *max_abs);
+
+    /** y[i] += w * decoded[i], float32[n]. Only after check said yes. Costs what the message holds,
+     * not n. */
+    void (*axpy)(const uint8_t *src, size_t len, float w, float *y, size_t n);
+
+    /** acc[i] += weight * rint(decoded[i] * 2^30), int64[n]: exact, so the order of messages does
+     * not matter. */
+    void (*fold)(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n);
+};
+
+/** The k-th codec of codecs.def, or NULL past the last. */
+const fedcodec_vtable *fedcodec_at(size_t k);
+
+/** The codec with that permanent id, or NULL. */
+const fedcodec_vtable *fedcodec_by_id(uint8_t id);
+
+/**
+ * Understand a spec string. Errors: FED_EINVAL, with a sentence that names the word that is wrong
+ * and what would be right (the codecs there are, a codec's keys, a parameter's range).
+ */
+fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) FED_CHECKED;
+
+/** The canonical spec of a codec, each parameter named: "sbc:p=0.01". dst holds FEDCODEC_SPEC
+ * characters. */
+void fedcodec_format(const fedcodec *codec, char *dst);
+
+/** Most bytes that fedcodec_encode can write for n values, and the work memory that it needs. */
+size_t fedcodec_bound(const fedcodec *codec, size_t n);
+size_t fedcodec_work_size(const fedcodec *codec, size_t n);
+
+/**
+ * Compress one tensor and remember what was lost.
+ *
+ *     residual += x (unless x is NULL);  y = Q(residual);  residual -= y;  y as bytes -> dst
+ *
+ * in float32 arithmetic, so that residual_after == residual_before + x - decoded, operation by
+ * operation.
+ *
+ * residual float32[n], zero at first      x  float32[n] or NULL      work  fedcodec_work_size
+ * bytes, or NULL if 0 Units  cap, *len in bytes               Owner  the caller owns everything;
+ * nothing is kept Errors FED_ENOSPC cap < bound; FED_ENONFINITE NaN or infinity in x, or in
+ * residual + x. On an error nothing is changed.
+ */
+fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *x, size_t n,
+                           void *work, uint8_t *dst, size_t cap, size_t *len) FED_CHECKED;
+
+/** y[i] = decoded[i]. src is not trusted: on FED_EFORMAT y is untouched. */
+fed_status fedcodec_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float *y,
+                           size_t n) FED_CHECKED;
+
+/** y[i] += w * decoded[i]; likewise. */
+fed_status fedcodec_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float w,
+                         float *y, size_t n) FED_CHECKED;
+
+/** acc[i] += weight * rint(decoded[i] * 2^30); likewise. FED_ERANGE: a value past
+ * FEDCODEC_FOLD_LIMIT, a weight outside 1 .. FEDCODEC_FOLD_WEIGHT. */
+fed_status fedcodec_fold(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
+                         int64_t weight, int64_t *acc, size_t n) FED_CHECKED;
+
+#endif

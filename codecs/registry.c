@@ -1,0 +1,1 @@
+typedef int fedcodec_empty;

@@ -1,0 +1,88 @@
+/* Bounded readers and writers of little-endian bytes: the only way this project takes messages
+ * apart. */
+#ifndef FED_BYTES_H
+#define FED_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/status.h"
+
+/*
+ * Both are sticky: after the first failure every further call does nothing (a read answers 0), so a
+ * parser reads field after field and asks once at the end. Integers are little-endian; a varint is
+ * LEB128, at most 10 bytes, and its shortest form only (a longer form of the same number is
+ * FED_EFORMAT).
+ */
+
+/** A view of bytes being read. Owns nothing; the bytes must outlive it. */
+typedef struct fed_reader {
+    const uint8_t *data;
+    size_t len;
+    size_t pos;
+    fed_status status;
+} fed_reader;
+
+void fed_reader_init(fed_reader *r, const void *data, size_t len);
+uint8_t fed_read_u8(fed_reader *r);
+uint16_t fed_read_u16(fed_reader *r);
+uint32_t fed_read_u32(fed_reader *r);
+uint64_t fed_read_u64(fed_reader *r);
+float fed_read_f32(fed_reader *r); /* IEEE binary32 bits; NaN and infinity pass */
+uint64_t fed_read_varint(fed_reader *r);
+
+/** The next len bytes in place, or NULL (and FED_EFORMAT) where fewer are left. */
+const uint8_t *fed_read_bytes(fed_reader *r, size_t len);
+
+/** A string written by fed_write_str into dst[cap], terminated. One that does not fit, or that
+ * holds a NUL, is FED_EFORMAT, and dst is then "". */
+void fed_read_str(fed_reader *r, char *dst, size_t cap);
+
+/** Bytes not yet read. */
+size_t fed_reader_left(const fed_reader *r);
+
+/** FED_OK only when nothing failed and every byte was used: trailing bytes are FED_EFORMAT. */
+fed_status fed_reader_end(const fed_reader *r) FED_CHECKED;
+
+/** Where bytes are written: into the caller's memory, or into a buffer that grows. */
+typedef struct fed_writer {
+    uint8_t *data; /* the bytes written so far: data[0 .. len) */
+    size_t len;
+    size_t cap;
+    bool grows;
+    fed_status status;
+} fed_writer;
+
+/** Write into dst[cap], the caller's; past cap the writer fails with FED_ENOSPC and writes nothing
+ * more. */
+void fed_writer_fixed(fed_writer *w, void *dst, size_t cap);
+
+/** Write into memory that grows as needed; end with fed_writer_free. */
+void fed_writer_growing(fed_writer *w);
+
+/** Free a growing writer's memory and reset it to empty and growing. For a fixed one: forget the
+ * memory. */
+void fed_writer_free(fed_writer *w);
+
+void fed_write_u8(fed_writer *w, uint8_t v);
+void fed_write_u16(fed_writer *w, uint16_t v);
+void fed_write_u32(fed_writer *w, uint32_t v);
+void fed_write_u64(fed_writer *w, uint64_t v);
+void fed_write_f32(fed_writer *w, float v);
+void fed_write_varint(fed_writer *w, uint64_t v);
+void fed_write_bytes(fed_writer *w, const void *src, size_t len);
+void fed_write_str(fed_writer *w,
+                   const char *text); /* varint length, then the bytes without the NUL */
+void fed_write_printf(fed_writer *w, const char *format, ...)
+    FED_PRINTF(2, 3); /* text, no NUL is counted */
+
+/** Room for len more bytes: returns where to put them (then call fed_writer_advance), or NULL on
+ * failure. */
+uint8_t *fed_writer_reserve(fed_writer *w, size_t len);
+void fed_writer_advance(fed_writer *w, size_t len);
+
+/** Bytes of v as a varint: 1 to 10. */
+size_t fed_varint_size(uint64_t v);
+
+#endif

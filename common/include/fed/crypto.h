@@ -1,0 +1,68 @@
+/* Keys, certificate requests, certificates and random bytes, on mbedTLS. */
+#ifndef FED_CRYPTO_H
+#define FED_CRYPTO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fed/hash.h"
+
+/*
+ * Keys are ECDSA on P-256; certificates are X.509v3 signed with ECDSA-SHA256. Everything travels as
+ * PEM text, terminated. Serial numbers are 127 random bits. Thread-safe: no shared state.
+ */
+enum { FED_PEM_SIZE = 4096 };
+
+typedef struct fed_pem {
+    char text[FED_PEM_SIZE];
+} fed_pem;
+
+/** What a certificate may be used for (extended key usage). */
+typedef enum fed_cert_purpose { FED_CERT_SERVER = 1, FED_CERT_CLIENT = 2 } fed_cert_purpose;
+
+/** Fill dst with bytes from the system's entropy source. */
+fed_status fed_random(void *dst, size_t len) FED_CHECKED;
+
+/** A new private key. */
+fed_status fed_key_new(fed_pem *key, fed_error *err) FED_CHECKED;
+
+/** A self-signed CA certificate for that key (CA:TRUE, keyCertSign), valid from not_before (Unix
+ * seconds). */
+fed_status fed_ca_new(const fed_pem *key, const char *common_name, int64_t not_before,
+                      int64_t not_after, fed_pem *cert, fed_error *err) FED_CHECKED;
+
+/** A certificate request signed with key. */
+fed_status fed_csr_new(const fed_pem *key, const char *common_name, fed_pem *csr,
+                       fed_error *err) FED_CHECKED;
+
+/** What to put into a certificate that a CA issues. */
+typedef struct fed_cert_options {
+    fed_cert_purpose purpose;
+    const char *common_name; /* the request's own subject is ignored */
+    const char *const
+        *hosts; /* FED_CERT_SERVER: DNS names and IP addresses, NULL at the end; else NULL */
+    int64_t not_before, not_after; /* Unix seconds */
+} fed_cert_options;
+
+/**
+ * Check a request (its signature too: mbedTLS's parser does not) and issue a certificate for its
+ * key. Errors: FED_EFORMAT a malformed request, FED_EAUTH a request whose signature is wrong or
+ * whose key is not P-256.
+ */
+fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const char *csr_pem,
+                          const fed_cert_options *options, fed_pem *cert,
+                          fed_error *err) FED_CHECKED;
+
+/** SHA-256 of the certificate's DER: what `openssl x509 -fingerprint -sha256` prints. */
+fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
+                                fed_error *err) FED_CHECKED;
+
+/** Validity, Unix seconds. */
+fed_status fed_cert_validity(const char *cert_pem, int64_t *not_before, int64_t *not_after,
+                             fed_error *err) FED_CHECKED;
+
+/** 0 when equal, in time that depends on len only. */
+int fed_secret_compare(const void *a, const void *b, size_t len);
+
+#endif

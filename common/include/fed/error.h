@@ -1,0 +1,20 @@
+/* An error with a sentence for a person: what was wrong, where, and what to do next. */
+#ifndef FED_ERROR_H
+#define FED_ERROR_H
+
+#include "fed/status.h"
+
+/** Filled in by a call that failed; untouched by one that succeeded. Zero-initialise it. */
+typedef struct fed_error {
+    fed_status status;
+    char text[400]; /* one sentence, no newline, always terminated */
+} fed_error;
+
+/**
+ * Write a sentence into *err (when err is not NULL) and return status, so that a failing function
+ * ends with return fed_fail(err, FED_EFORMAT, "%s:%d: unknown key \"%s\"", path, line, key); Too
+ * long a sentence is cut. Never fails itself.
+ */
+fed_status fed_fail(fed_error *err, fed_status status, const char *format, ...) FED_PRINTF(3, 4);
+
+#endif

@@ -1,0 +1,27 @@
+/* Files: read one whole, replace one atomically. */
+#ifndef FED_FILE_H
+#define FED_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+/** Read a whole file of at most `limit` bytes into memory with a NUL behind it (not counted in
+ * *len). Owner: the caller, free(). Errors name the path and the reason. */
+fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t *len,
+                         fed_error *err) FED_CHECKED;
+
+/**
+ * Replace a file: after success the new bytes are on disk and survive power loss; after failure, or
+ * a crash at any instant, the old file is as it was (temp file beside it, write, fsync, rename,
+ * fsync of the directory). mode: permission bits, such as 0600 for a key. Errors: FED_ENOSPC a full
+ * disk, FED_EIO; both name the path.
+ */
+fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
+                            fed_error *err) FED_CHECKED;
+
+/** Make a directory and its missing parents. One that is there already is fine. */
+fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) FED_CHECKED;
+
+#endif

@@ -1,0 +1,58 @@
+/* A model: named tensors laid out one after the other in a flat float32 buffer. */
+#ifndef FED_MODEL_H
+#define FED_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fed/status.h"
+
+enum { FED_TENSOR_NAME = 64, FED_TENSOR_RANK = 8 };
+
+/** One named tensor inside a layout. Row-major, its last dimension varies fastest. */
+typedef struct fed_tensor {
+    char name[FED_TENSOR_NAME]; /* PyTorch's style: "conv1.weight" */
+    uint32_t rank;
+    uint32_t dims[FED_TENSOR_RANK];
+    size_t offset; /* of its first value in the flat buffer, in values */
+    size_t size;   /* product of dims, in values */
+} fed_tensor;
+
+/** Where each tensor of a model lies. Several buffers (weights, residual, gradient) share one
+ * layout. */
+typedef struct fed_layout {
+    fed_tensor *tensors;
+    size_t count;
+    size_t size; /* values in all: sum of the tensors' sizes */
+} fed_layout;
+
+void fed_layout_init(fed_layout *layout);
+void fed_layout_free(fed_layout *layout);
+
+/**
+ * Append a tensor behind the last one. Errors: FED_EINVAL an empty, long or repeated name, rank
+ * over 8; FED_ERANGE a dimension of 0 or a size past 2^40 values; FED_ENOMEM.
+ */
+fed_status fed_layout_add(fed_layout *layout, const char *name, uint32_t rank,
+                          const uint32_t *dims) FED_CHECKED;
+
+/** The tensor of that name, or NULL. */
+const fed_tensor *fed_layout_find(const fed_layout *layout, const char *name);
+
+/** FED_OK when both have the same names and shapes in the same order; else *err names the first
+ * difference. */
+fed_status fed_layout_match(const fed_layout *a, const fed_layout *b, fed_error *err) FED_CHECKED;
+
+/** A layout and the values that lie in it. */
+typedef struct fed_model {
+    fed_layout layout;
+    float *values; /* float32[layout.size] */
+} fed_model;
+
+void fed_model_free(fed_model *model);
+
+/** Index of the first NaN or infinity in x[n], or n where all are finite. */
+size_t fed_first_nonfinite(const float *x, size_t n);
+
+#endif

@@ -1,0 +1,35 @@
+/* A counter-based random number generator: the same numbers on every machine, in any order. */
+#ifndef FED_RNG_H
+#define FED_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). A stream is
+ * named by a seed and two free numbers, such as a round and a client: nothing is shared and nothing
+ * has to be saved. Not for keys or tokens: those come from fed_random (fed/crypto.h).
+ */
+typedef struct fed_rng {
+    uint32_t key[2];
+    uint32_t counter[4];
+    uint32_t block[4];
+    unsigned used; /* of block, 0 to 4 */
+} fed_rng;
+
+/** Start stream (a, b) of a seed. */
+void fed_rng_init(fed_rng *rng, uint64_t seed, uint32_t a, uint32_t b);
+
+uint32_t fed_rng_u32(fed_rng *rng);
+uint64_t fed_rng_u64(fed_rng *rng);
+
+/** Uniform in [0, n), without bias. n > 0. */
+uint32_t fed_rng_below(fed_rng *rng, uint32_t n);
+
+/** Uniform in [0, 1): one of 2^24 equally spaced values, the same bits everywhere. */
+float fed_rng_float(fed_rng *rng);
+
+/** Shuffle index[n] in place (Fisher-Yates). */
+void fed_rng_shuffle(fed_rng *rng, uint32_t *index, size_t n);
+
+#endif

@@ -1,0 +1,119 @@
+/* The messages between a device and the coordinator: one struct a message, one byte layout
+ * (docs/protocol.md). */
+#ifndef FED_WIRE_H
+#define FED_WIRE_H
+
+#include <stdint.h>
+
+#include "fed/bytes.h"
+
+/*
+ * Each message is fields in the order of its struct, little-endian as in fed/bytes.h: integers of
+ * their own width, enums as u8, strings as varint length and bytes. fed_X_write appends one;
+ * fed_X_read takes one off a reader and returns its status, FED_EFORMAT for an enum value, a string
+ * or a flag that is not allowed.
+ */
+
+/** What a device needs to know of a task in order to train it. */
+typedef struct fed_task {
+    uint64_t id;           /* never 0 */
+    char model[512];       /* fed/arch.h's canonical text */
+    char codec_up[64];     /* spec of the updates: "sbc:p=0.01" */
+    uint32_t small_tensor; /* tensors with fewer values travel as float32 */
+    uint32_t local_steps;  /* optimizer steps a round */
+    uint32_t batch;        /* samples a step */
+    char optimizer[16];    /* "sgd", "momentum", "adam" */
+    float learning_rate;
+    uint64_t seed;
+} fed_task;
+
+void fed_task_write(fed_writer *w, const fed_task *task);
+fed_status fed_task_read(fed_reader *r, fed_task *task) FED_CHECKED;
+
+typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;
+
+/** Device -> coordinator: here I am, this is what I hold. */
+typedef struct fed_checkin {
+    uint8_t protocol; /* FED_PROTOCOL; written by fed_checkin_write, checked by fed_checkin_read
+                         (FED_EVERSION) */
+    fed_role role;
+    uint32_t hold_ms; /* the coordinator may keep the answer back this long while there is nothing
+                         to do */
+    uint64_t task;    /* of the model held; 0: none */
+    uint32_t version; /* of the model held */
+} fed_checkin;
+
+void fed_checkin_write(fed_writer *w, const fed_checkin *m);
+fed_status fed_checkin_read(fed_reader *r, fed_checkin *m) FED_CHECKED;
+
+typedef enum fed_action {
+    FED_ACTION_WAIT = 0,     /* come back after retry_ms; nothing below it is sent */
+    FED_ACTION_TRAIN = 1,    /* bring the model to `version`, train, upload before the deadline */
+    FED_ACTION_EVALUATE = 2, /* bring the model to `version`, measure it, report */
+    FED_ACTION_DONE = 3      /* the task is finished; `version` is its last model */
+} fed_action;
+
+typedef enum fed_wait_reason {
+    FED_WAIT_NO_TASK = 0,  /* nothing is scheduled */
+    FED_WAIT_FULL = 1,     /* this round has all the devices it wants */
+    FED_WAIT_REPORTED = 2, /* this device's update is in; the round is still open */
+    FED_WAIT_NO_MODEL = 3, /* evaluator: every model has been evaluated */
+    FED_WAIT_FINISHED = 4  /* the device already knows: its task is finished and no other runs */
+} fed_wait_reason;
+
+/** Coordinator -> device: the answer to a check-in. */
+typedef struct fed_assignment {
+    fed_action action;
+    fed_wait_reason reason; /* WAIT only, like retry_ms */
+    uint32_t retry_ms;
+    /* the rest: TRAIN, EVALUATE and DONE only */
+    uint32_t round;       /* TRAIN: the round; else 0 */
+    uint32_t version;     /* of the model to work on: the number of rounds committed into it */
+    uint64_t digest;      /* fed_digest of that model's values */
+    uint64_t lease;       /* TRAIN: names this device's place in the round; else 0 */
+    uint32_t deadline_ms; /* TRAIN: from now; an update after it is refused */
+    fed_task task;
+} fed_assignment;
+
+void fed_assignment_write(fed_writer *w, const fed_assignment *m);
+fed_status fed_assignment_read(fed_reader *r, fed_assignment *m) FED_CHECKED;
+
+typedef enum fed_part_kind { FED_PART_SNAPSHOT = 1, FED_PART_DELTA = 2 } fed_part_kind;
+
+/** Coordinator -> device: a model download is a run of parts, to be applied in order. */
+typedef struct fed_part {
+    fed_part_kind kind;
+    uint32_t from, to;       /* versions; a snapshot's from equals its to */
+    const uint8_t *envelope; /* a fedcodec envelope; in the reader's bytes */
+    uint64_t envelope_len;
+} fed_part;
+
+void fed_part_write(fed_writer *w, const fed_part *m);
+fed_status fed_part_read(fed_reader *r, fed_part *m) FED_CHECKED;
+
+/** Device -> coordinator: head of an update; the envelope follows it to the end of the body. */
+typedef struct fed_update {
+    uint64_t task;
+    uint32_t round;
+    uint64_t lease;
+    uint32_t samples; /* this device's weight in the average: how many samples its data holds. At
+                         least 1. */
+    float loss;       /* mean training loss over the local steps; finite */
+} fed_update;
+
+void fed_update_write(fed_writer *w, const fed_update *m);
+fed_status fed_update_read(fed_reader *r, fed_update *m) FED_CHECKED;
+
+/** Evaluating device -> coordinator: how good a model is. */
+typedef struct fed_metric {
+    uint64_t task;
+    uint32_t version;
+    uint32_t samples; /* tested; at least 1 */
+    uint32_t correct; /* at most samples */
+    float loss;       /* mean; finite */
+} fed_metric;
+
+void fed_metric_write(fed_writer *w, const fed_metric *m);
+fed_status fed_metric_read(fed_reader *r, fed_metric *m) FED_CHECKED;
+
+#endif

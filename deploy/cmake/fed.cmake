@@ -1,0 +1,33 @@
+# What every library, program and test of this project is compiled with.
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+add_library(fed_flags INTERFACE)
+# Floating point must mean the same everywhere: no contraction, no fast-math. (The trainer's kernels opt out.)
+target_compile_options(fed_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off
+                       $<$<BOOL:${FED_WERROR}>:-Werror>)
+target_compile_definitions(fed_flags INTERFACE _POSIX_C_SOURCE=200809L)
+if(FED_SANITIZE)
+  target_compile_options(fed_flags INTERFACE -fsanitize=${FED_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(fed_flags INTERFACE -fsanitize=${FED_SANITIZE})
+endif()
+
+# Internal headers are included by their path from the top: "codecs/prim/golomb.h".
+target_include_directories(fed_flags INTERFACE ${CMAKE_SOURCE_DIR})
+
+# fed_library(NAME SOURCES ... [PUBLIC libs ...] [PRIVATE libs ...]): a static library with its include/ folder.
+function(fed_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/include)
+  target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE fed_flags ${ARG_PRIVATE})
+endfunction()
+
+# fed_program(NAME SOURCES ... LIBS ...)
+function(fed_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE fed_flags ${ARG_LIBS})
+endfunction()

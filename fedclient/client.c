@@ -1,0 +1,1 @@
+typedef int fedclient_empty;

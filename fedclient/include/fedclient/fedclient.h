@@ -1,0 +1,108 @@
+/* The client library: a device embeds it to take part in training without giving its data away. */
+#ifndef FEDCLIENT_FEDCLIENT_H
+#define FEDCLIENT_FEDCLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/arch.h"
+#include "fed/error.h"
+#include "fed/log.h"
+#include "fed/wire.h"
+#include "fedclient/platform.h"
+#include "fedclient/transport.h"
+
+/*
+ * Open a client on a platform (where it keeps its state) and a transport (how it reaches the
+ * coordinator), enrol it once with a token, then call fedclient_step for ever:
+ *
+ *     fedclient_open(&options, &client, &err);
+ *     if (!fedclient_enrolled(client)) fedclient_enrol(client, token, &err);
+ *     for (;;) { fedclient_step(client, &event, &err); sleep for event.wait_ms; }
+ *
+ * Everything that must survive is in the platform's store (docs/durability.md): a client that is
+ * killed at any instant and opened again goes on where it was, and no gradient is lost. Between
+ * steps the library holds no model-sized memory.
+ */
+typedef struct fedclient fedclient;
+
+/** What a training callback is given and gives back. */
+typedef struct fedclient_round {
+    const fed_task *task; /* model, steps, batch, optimizer, learning rate, seed */
+    const fed_arch *arch; /* the same model, parsed */
+    uint32_t round;       /* or, in an evaluation, 0 */
+    uint32_t version;     /* of the model */
+    float *values; /* float32[arch->layout.size]: in, the model; train leaves what it has become */
+    uint32_t
+        samples; /* out: how many samples this device's data holds (train), or tested (evaluate) */
+    float loss;  /* out: mean loss */
+    uint32_t correct; /* out: evaluate only */
+} fedclient_round;
+
+typedef struct fedclient_options {
+    const char *server; /* the coordinator's front: "https://host:8443" */
+    fedclient_platform *platform;
+    fedclient_transport *transport;
+    const fed_log *log; /* NULL: silence */
+    fed_role role;
+    uint32_t hold_ms; /* long-poll up to this long for work; 0: ask and go */
+    /** Train round->values in place, or (FED_ROLE_EVALUATE) measure them. On a failure the round is
+     * given up and *err is logged and handed to the caller of fedclient_step; nothing is uploaded.
+     */
+    fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
+    void *user;
+} fedclient_options;
+
+/** The options are copied, what they point to must outlive the client. Reads the stored state:
+ * FED_EFORMAT where it is damaged. Owner: fedclient_close. */
+fed_status fedclient_open(const fedclient_options *options, fedclient **client,
+                          fed_error *err) FED_CHECKED;
+void fedclient_close(fedclient *client);
+
+/** Does it have a certificate? */
+int fedclient_enrolled(const fedclient *client);
+
+/**
+ * Make a key that never leaves the device, ask for a certificate with a one-time token, store both.
+ * Errors: FED_EAUTH the token is wrong, used or expired (the coordinator's own words are in *err);
+ * FED_ENET.
+ */
+fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
+
+/** The device's name at the coordinator: SHA-256 of its certificate, hex. "" before enrolment. */
+const char *fedclient_device(const fedclient *client);
+
+typedef enum fedclient_outcome {
+    FEDCLIENT_WAITED = 0,    /* nothing to do yet (event.reason says why) */
+    FEDCLIENT_COUNTED = 1,   /* trained, uploaded, acknowledged */
+    FEDCLIENT_REFUSED = 2,   /* uploaded, not counted: the update is back in the residual */
+    FEDCLIENT_EVALUATED = 3, /* measured a model and reported it */
+    FEDCLIENT_FINISHED = 4,  /* the task is done; the final model is stored */
+    FEDCLIENT_RETRY = 5 /* the line or the coordinator failed; *err says how; nothing is lost */
+} fedclient_outcome;
+
+typedef struct fedclient_event {
+    fedclient_outcome outcome;
+    fed_wait_reason reason;  /* WAITED */
+    uint32_t round, version; /* that it concerns; 0 where none */
+    uint32_t
+        wait_ms; /* call again after this long: the coordinator's word, or back-off with jitter */
+    float loss;  /* COUNTED, REFUSED, EVALUATED */
+    uint32_t samples, correct; /* EVALUATED */
+} fedclient_event;
+
+/**
+ * One turn of the client: send what is pending, or check in and do what is asked (download, train,
+ * upload). Blocks for as long as that takes. Returns FED_OK with event filled in for everything
+ * that time can heal (*err then holds the reason of a RETRY). Errors need a person: FED_EAUTH
+ * certificate refused, FED_EFORMAT damaged state or a coordinator that talks nonsense,
+ * FED_EVERSION, FED_EIO and FED_ENOSPC from the platform, or the callback's own.
+ */
+fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) FED_CHECKED;
+
+/** The model that the client holds now, its task and version. FED_ENOTFOUND before the first
+ * download. Owner of *values: the caller, free(). */
+fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
+                           size_t *count, fed_error *err) FED_CHECKED;
+
+#endif

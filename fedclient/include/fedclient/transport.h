@@ -1,0 +1,63 @@
+/* What carries requests from a device to the coordinator. */
+#ifndef FEDCLIENT_TRANSPORT_H
+#define FEDCLIENT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/bytes.h"
+#include "fed/crypto.h"
+#include "fed/error.h"
+
+/** A request body: read in pieces, so that it can come from a file, and so that a test can break it
+ * off. */
+typedef struct fedclient_body {
+    void *user;
+    size_t size; /* bytes in all, announced before they are sent */
+    /** Put up to cap bytes into dst, *len of them; called until `size` are out. A failure breaks
+     * the request off. */
+    fed_status (*read)(void *user, void *dst, size_t cap, size_t *len);
+} fedclient_body;
+
+typedef struct fedclient_request {
+    const char *method;         /* "GET", "POST" */
+    const char *url;            /* "https://host:port/path?query" */
+    const char *bearer;         /* sent as Authorization: Bearer; NULL for none */
+    const fedclient_body *body; /* NULL for none */
+    size_t answer_limit;        /* a longer answer is FED_ERANGE */
+    uint32_t hold_ms;           /* the coordinator may be silent this long before it answers */
+} fedclient_request;
+
+/** What travelled, as counted by the transport: request and answer lines, headers and bodies; not
+ * TLS records. */
+typedef struct fedclient_traffic {
+    uint64_t sent_bytes, received_bytes;
+    uint64_t requests, connections;
+} fedclient_traffic;
+
+/**
+ * A way to the coordinator. FED_ENET: no connection, or it broke; the request may or may not have
+ * arrived. FED_EAUTH: TLS refused one of the two certificates. FED_ETIMEOUT: no progress. *status
+ * is the HTTP status, and answer (growing, the caller's) the body, whenever the call answers
+ * FED_OK, 4xx and 5xx included. One thread at a time per transport.
+ */
+typedef struct fedclient_transport {
+    void *user;
+    fed_status (*send)(void *user, const fedclient_request *request, int *status,
+                       fed_writer *answer, fed_error *err);
+    /** Present this key and certificate from the next connection on; both NULL: none. */
+    fed_status (*identify)(void *user, const fed_pem *key, const fed_pem *cert, fed_error *err);
+    /** Close idle connections, as a device does that goes offline. */
+    void (*disconnect)(void *user);
+    /** Totals since it was opened. */
+    void (*traffic)(void *user, fedclient_traffic *traffic);
+} fedclient_transport;
+
+/** HTTPS by libcurl, trusting exactly the CA certificate given (PEM text). Time-outs are on lack of
+ * progress. */
+fed_status fedclient_transport_curl_open(const char *ca_pem, fedclient_transport *transport,
+                                         fed_error *err) FED_CHECKED;
+void fedclient_transport_curl_close(fedclient_transport *transport);
+
+#endif

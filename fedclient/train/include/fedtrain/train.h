@@ -1,0 +1,43 @@
+/* Local training and evaluation: what a client does with a task. */
+#ifndef FEDTRAIN_TRAIN_H
+#define FEDTRAIN_TRAIN_H
+
+#include "fedtrain/dataset.h"
+#include "fedtrain/net.h"
+#include "fedtrain/optimizer.h"
+
+/** A client's local work for one round. */
+typedef struct fedtrain_job {
+    fedtrain_net *net; /* max_batch >= batch */
+    fedtrain_optimizer optimizer;
+    const fedtrain_dataset *set;
+    const fedtrain_shard *shard;
+    size_t steps, batch;
+    uint64_t seed; /* with client and round, names the order of the samples */
+    uint32_t client, round;
+} fedtrain_job;
+
+/**
+ * Run job->steps optimizer steps from params, in place. Batches walk through the shard, reshuffled
+ * each pass: the walk of round r goes on where that of round r - 1 ended, without anything being
+ * stored.
+ *
+ * params float32[layout.size], in and out    state fedtrain_optimizer_state_size floats, in and out
+ * loss   mean over the steps                 Errors as fedtrain_net_gradient; FED_EINVAL an empty
+ * shard, or samples of another shape than the net's input
+ */
+fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,
+                        fed_error *err) FED_CHECKED;
+
+/** How good a model is. */
+typedef struct fedtrain_score {
+    size_t samples, correct;
+    float loss; /* mean */
+} fedtrain_score;
+
+/** Measure params on a whole dataset. */
+fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
+                             const float *params, fedtrain_score *score,
+                             fed_error *err) FED_CHECKED;
+
+#endif

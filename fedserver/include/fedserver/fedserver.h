@@ -1,0 +1,120 @@
+/* The coordinator as a library: requests in, answers out. No sockets in here; http.h adds those. */
+#ifndef FEDSERVER_FEDSERVER_H
+#define FEDSERVER_FEDSERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/bytes.h"
+#include "fed/error.h"
+#include "fed/hash.h"
+#include "fed/log.h"
+
+/*
+ * A coordinator lives in a directory: server.db (SQLite: tasks, models, rounds, updates, devices,
+ * tokens), ca.pem, ca.key, server.pem, server.key. Everything that must survive is in there, and it
+ * is changed only inside a transaction (docs/durability.md).
+ */
+
+/** What `fedserver init` makes. */
+typedef struct fedserver_init_options {
+    const char *const *hosts; /* names and addresses in the server certificate, NULL at the end */
+} fedserver_init_options;
+
+/** Make directory with a CA, a server certificate and an empty database. FED_EEXIST if there is one
+ * already. */
+fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
+                          fed_error *err) FED_CHECKED;
+
+typedef struct fedserver fedserver;
+
+/**
+ * Open a coordinator and take up where it was: the open round's updates are folded again from the
+ * database. Errors: FED_ENOTFOUND (no such directory: run init), FED_EFORMAT, FED_EVERSION,
+ * FED_EIO. Owner: fedserver_close. A second process may open the same directory (the command line
+ * does, while the service runs); only one may serve.
+ */
+fed_status fedserver_open(const char *directory, const fed_log *log, fedserver **server,
+                          fed_error *err) FED_CHECKED;
+void fedserver_close(fedserver *server);
+
+/** A one-time enrolment token, valid for ttl_s seconds: 43 characters, URL-safe. The database keeps
+ * its SHA-256 only. */
+enum { FEDSERVER_TOKEN = 44 };
+fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
+                               char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
+
+/**
+ * Queue a training task described by a JSON file (keys: docs/protocol.md#task). It starts when no
+ * other runs. Errors: FED_EFORMAT, FED_EINVAL with file, line and key. *id = its number.
+ */
+fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
+                              fed_error *err) FED_CHECKED;
+
+/** Write the newest model of a task (0: the latest task) as safetensors. */
+fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
+                                  fed_error *err) FED_CHECKED;
+
+/** Immutable bytes that several answers share. */
+typedef struct fedserver_blob fedserver_blob;
+fedserver_blob *
+fedserver_blob_new(fed_writer *bytes); /* takes the growing writer's memory; NULL: none left */
+fedserver_blob *fedserver_blob_share(fedserver_blob *blob); /* one more holder; any thread */
+void fedserver_blob_free(
+    fedserver_blob *blob); /* one holder less; the last one frees; NULL is fine */
+const uint8_t *fedserver_blob_data(const fedserver_blob *blob, size_t *len);
+
+typedef enum fedserver_listener { FEDSERVER_FRONT = 0, FEDSERVER_DEVICES = 1 } fedserver_listener;
+
+typedef struct fedserver_request {
+    fedserver_listener listener;
+    const char *method; /* "GET" */
+    const char *path;   /* "/v1/status" */
+    const char *query;  /* without '?'; "" for none */
+    const char *bearer; /* from Authorization: Bearer; NULL for none */
+    const uint8_t *body;
+    size_t body_len;
+    const uint8_t *fingerprint; /* DEVICES: SHA-256 of the peer's certificate, which TLS has
+                                   verified; else NULL */
+    uint64_t wire_bytes; /* size of the request with its head, for the traffic totals; 0: unknown */
+    int64_t waited_ms;   /* how long this request has been held so far */
+} fedserver_request;
+
+typedef struct fedserver_response {
+    int status;               /* 200 */
+    const char *content_type; /* static */
+    fedserver_blob *body;     /* one share, the receiver's; NULL: empty */
+    uint32_t retry_after_s;   /* as Retry-After; 0: none */
+    bool hold; /* nothing to say yet: ask again after the state changed or hold_ms are over */
+    uint32_t hold_ms;
+} fedserver_response;
+
+/** May a request with this head send a body of `len` bytes? 0, or the HTTP status to refuse it
+ * with. */
+int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len);
+
+/**
+ * A batch: begin, any number of handle and tick, commit. Only when commit answered FED_OK may the
+ * answers leave: they are promises. Where anything but a request's own fault fails (the disk),
+ * begin, handle, tick or commit return an error: the server must then be closed without sending,
+ * and opened again. One thread at a time. Times are Unix milliseconds.
+ */
+fed_status fedserver_begin(fedserver *server, fed_error *err) FED_CHECKED;
+fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
+                            fedserver_response *response, fed_error *err) FED_CHECKED;
+/** Let time pass: deadlines, commits, new tasks. *next_ms = when to call again at the latest. */
+fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms,
+                          fed_error *err) FED_CHECKED;
+fed_status fedserver_commit(fedserver *server, fed_error *err) FED_CHECKED;
+
+/** Grows whenever held requests should be asked again. */
+uint64_t fedserver_epoch(const fedserver *server);
+
+/** The directory it was opened with. */
+const char *fedserver_directory(const fedserver *server);
+
+/** Tell it where its listeners are, for enrolment answers and the status. */
+void fedserver_ports(fedserver *server, uint16_t front_port, uint16_t devices_port);
+
+#endif

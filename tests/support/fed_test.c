@@ -1,0 +1,36 @@
+/* Helpers shared by the tests. */
+#include "fed_test.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void fed_test_tmpdir(char *dst, size_t cap) {
+    const char *base = getenv("TMPDIR");
+    snprintf(dst, cap, "%s/fedtest-XXXXXX", base != NULL && base[0] != '\0' ? base : "/tmp");
+    if (mkdtemp(dst) == NULL) {
+        fail_msg("mkdtemp %s failed", dst);
+    }
+}
+
+void fed_test_rmdir(const char *directory) {
+    DIR *dir = opendir(directory);
+    if (dir == NULL) {
+        return;
+    }
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+        struct stat info;
+        if (lstat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+            fed_test_rmdir(path);
+        } else {
+            unlink(path);
+        }
+    }
+    closedir(dir);
+    rmdir(directory);
+}

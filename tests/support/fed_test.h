@@ -1,0 +1,44 @@
+/* What every test includes: cmocka with its prerequisites, and a few helpers of our own. */
+#ifndef FED_TEST_H
+#define FED_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fed/error.h"
+
+/** The call must succeed; else the test fails with the error's sentence. `err` names a fed_error in
+ * scope. */
+#define assert_fed_ok(call)                                                                        \
+    do {                                                                                           \
+        fed_status fed_test_status_ = (call);                                                      \
+        if (fed_test_status_ != FED_OK) {                                                          \
+            fail_msg("%s: %s", #call, fed_status_name(fed_test_status_));                          \
+        }                                                                                          \
+    } while (0)
+
+/** Like it, and prints err.text. */
+#define assert_fed_ok_err(call)                                                                    \
+    do {                                                                                           \
+        fed_status fed_test_status_ = (call);                                                      \
+        if (fed_test_status_ != FED_OK) {                                                          \
+            fail_msg("%s: %s (%s)", #call, fed_status_name(fed_test_status_), err.text);           \
+        }                                                                                          \
+    } while (0)
+
+#define assert_fed_status(call, wanted)                                                            \
+    assert_string_equal(fed_status_name(call), fed_status_name(wanted))
+
+/** A fresh directory under the system's temp folder, into dst; removed with everything in it by the
+ * next call. */
+void fed_test_tmpdir(char *dst, size_t cap);
+void fed_test_rmdir(const char *directory);
+
+#endif
