@@ -1,0 +1,370 @@
+/* The clients of a simulation: one thread each, every one a whole libfedclient of its own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "deploy/sim/sim.h"
+#include "fed/clock.h"
+#include "fed/hash.h"
+#include "fedtrain/train.h"
+
+enum { STACK_BYTES = 512 * 1024, HOLD_MS = 20000, EVALUATE_BATCH = 100, BATCH_LIMIT = 4096 };
+
+/* --- The training callback --- */
+
+/** The place's net must be the task's; the first turn after a new task makes it. */
+static fed_status fit_place(sim_place *place, const fedclient_round *round, fed_error *err) {
+    if (strcmp(place->arch.text, round->arch->text) == 0) {
+        return FED_OK;
+    }
+    size_t batch = round->task->batch < EVALUATE_BATCH ? EVALUATE_BATCH : round->task->batch;
+    if (batch > BATCH_LIMIT) {
+        return fed_fail(err, FED_ERANGE, "batch %zu is over this simulator's %d", batch,
+                        BATCH_LIMIT);
+    }
+    fedtrain_net_free(place->net);
+    fed_arch_free(&place->arch);
+    place->net = NULL;
+    FED_TRY(fed_arch_parse(round->arch->text, &place->arch, err));
+    fed_status status = fedtrain_net_new(&place->arch, batch, FEDTRAIN_FAST, &place->net);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "can't make a net");
+}
+
+static fed_status fit_optimizer(sim_client *client, const fedtrain_optimizer *optimizer, size_t n) {
+    size_t size = fedtrain_optimizer_state_size(optimizer, n);
+    if (size == client->optimizer_size) {
+        return FED_OK;
+    }
+    free(client->optimizer);
+    client->optimizer = calloc(size, sizeof *client->optimizer);
+    client->optimizer_size = client->optimizer != NULL ? size : 0;
+    return client->optimizer != NULL ? FED_OK : FED_ENOMEM;
+}
+
+static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
+    const fed_task *task = round->task;
+    fedtrain_job job = {.net = client->place->net,
+                        .set = &client->crowd->train,
+                        .shard = &client->shard,
+                        .steps = task->local_steps,
+                        .batch = task->batch,
+                        .seed = task->seed,
+                        .client = client->k,
+                        .round = round->round};
+    FED_TRY(fedtrain_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
+    FED_TRY(fit_optimizer(client, &job.optimizer, round->arch->layout.size));
+    int64_t before = fed_clock_thread_cpu_us();
+    FED_TRY(fedtrain_run(&job, round->values, client->optimizer, &round->loss, err));
+    int64_t used = fed_clock_thread_cpu_us() - before;
+    round->samples = (uint32_t)client->shard.count;
+
+    sim_crowd *crowd = client->crowd;
+    pthread_mutex_lock(&crowd->mutex);
+    crowd->train_cpu_us += (uint64_t)used;
+    crowd->task = *task;
+    crowd->parameters = round->arch->layout.size;
+    if (round->round > crowd->round) {
+        crowd->round = round->round;
+        crowd->reported = 0;
+        pthread_cond_broadcast(&crowd->changed);
+    }
+    pthread_mutex_unlock(&crowd->mutex);
+    return FED_OK;
+}
+
+static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error *err) {
+    fedtrain_score score = {0};
+    FED_TRY(fedtrain_evaluate(client->place->net, EVALUATE_BATCH, &client->crowd->test,
+                              round->values, &score, err));
+    round->samples = (uint32_t)score.samples;
+    round->correct = (uint32_t)score.correct;
+    round->loss = score.loss;
+    return FED_OK;
+}
+
+static fed_status work(void *user, fedclient_round *round, fed_error *err) {
+    sim_client *client = user;
+    FED_TRY(fit_place(client->place, round, err));
+    return client->evaluates ? evaluate(client, round, err) : train(client, round, err);
+}
+
+/* --- A client's life --- */
+
+static void give_place_back(sim_client *client) {
+    if (client->place == NULL) {
+        return;
+    }
+    sim_crowd *crowd = client->crowd;
+    pthread_mutex_lock(&crowd->mutex);
+    client->place->next = crowd->places;
+    crowd->places = client->place;
+    client->place = NULL;
+    pthread_cond_broadcast(&crowd->changed);
+    pthread_mutex_unlock(&crowd->mutex);
+}
+
+/** Sleep, but wake up when the run stops. */
+static void pause_for(sim_crowd *crowd, uint32_t ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    pthread_mutex_lock(&crowd->mutex);
+    while (crowd->stop == 0 &&
+           pthread_cond_timedwait(&crowd->changed, &crowd->mutex, &until) == 0) {
+    }
+    pthread_mutex_unlock(&crowd->mutex);
+}
+
+/** Stay away, line closed, from every round that the schedule says so. */
+static void stay_away(sim_client *client, uint32_t last_counted) {
+    sim_crowd *crowd = client->crowd;
+    const sim_options *options = crowd->options;
+    bool was_here = true;
+    pthread_mutex_lock(&crowd->mutex);
+    while (crowd->stop == 0 && !crowd->finished) {
+        uint32_t next = crowd->round > last_counted ? crowd->round : last_counted + 1;
+        if (!sim_away(options->seed, next, options->clients, options->offline, client->k)) {
+            break;
+        }
+        if (was_here) {
+            was_here = false;
+            client->transport.disconnect(client->transport.user);
+        }
+        while (crowd->stop == 0 && !crowd->finished && crowd->round <= next) {
+            pthread_cond_wait(&crowd->changed, &crowd->mutex);
+        }
+    }
+    pthread_mutex_unlock(&crowd->mutex);
+}
+
+static void note_event(sim_client *client, const fedclient_event *event) {
+    sim_crowd *crowd = client->crowd;
+    pthread_mutex_lock(&crowd->mutex);
+    switch (event->outcome) {
+    case FEDCLIENT_COUNTED:
+        client->counted++;
+        crowd->reported += event->round == crowd->round ? 1U : 0U;
+        break;
+    case FEDCLIENT_REFUSED:
+        client->refused++;
+        break;
+    case FEDCLIENT_EVALUATED:
+        crowd->evaluated = event->version;
+        crowd->accuracy = (double)event->correct / (double)event->samples;
+        crowd->loss = event->loss;
+        break;
+    case FEDCLIENT_FINISHED:
+        crowd->finished = true;
+        crowd->version = event->version;
+        pthread_cond_broadcast(&crowd->changed);
+        break;
+    case FEDCLIENT_WAITED:
+    case FEDCLIENT_RETRY:
+        break;
+    }
+    pthread_mutex_unlock(&crowd->mutex);
+}
+
+static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) {
+    uint32_t last_counted = 0;
+    while (client->crowd->stop == 0) {
+        if (!client->evaluates) {
+            stay_away(client, last_counted);
+        }
+        fedclient_event event = {0};
+        fed_status status = fedclient_step(fed, &event, err);
+        give_place_back(client);
+        FED_TRY(status);
+        note_event(client, &event);
+        if (event.outcome == FEDCLIENT_FINISHED) {
+            break;
+        }
+        if (event.outcome == FEDCLIENT_COUNTED) {
+            last_counted = event.round;
+        }
+        if (event.wait_ms > 0) {
+            pause_for(client->crowd, event.wait_ms);
+        }
+    }
+    return FED_OK;
+}
+
+static fed_status digest_model(sim_client *client, fedclient *fed, fed_error *err) {
+    uint64_t task = 0;
+    uint32_t version = 0;
+    float *values = NULL;
+    size_t count = 0;
+    FED_TRY(fedclient_model(fed, &task, &version, &values, &count, err));
+    client->digest = fed_digest(values, count);
+    free(values);
+    return FED_OK;
+}
+
+static fed_status live(sim_client *client, const char *token, fed_error *err) {
+    FED_TRY(fedclient_transport_curl_open(client->crowd->coordinator->ca.text, &client->line.inner,
+                                          err));
+    sim_line_open(&client->line, client, &client->transport);
+    fedclient_options options = {.server = client->crowd->server,
+                                 .platform = &client->platform,
+                                 .transport = &client->transport,
+                                 .role = client->evaluates ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
+                                 .hold_ms = HOLD_MS,
+                                 .train = work,
+                                 .user = client};
+    fedclient *fed = NULL;
+    fed_status status = fedclient_open(&options, &fed, err);
+    if (status == FED_OK) {
+        status = fedclient_enrol(fed, token, err);
+    }
+    client->transport.traffic(client->transport.user, &client->enrolment);
+    if (status == FED_OK) {
+        status = take_part(client, fed, err);
+    }
+    if (status == FED_OK && client->crowd->stop == 0) {
+        status = digest_model(client, fed, err);
+    }
+    client->transport.traffic(client->transport.user, &client->traffic);
+    fedclient_close(fed);
+    fedclient_transport_curl_close(&client->line.inner);
+    return status;
+}
+
+/** What a thread is started with. */
+typedef struct birth {
+    sim_client *client;
+    char token[FEDSERVER_TOKEN];
+} birth;
+
+static void *client_main(void *argument) {
+    birth born = *(birth *)argument;
+    free(argument);
+    sim_client *client = born.client;
+    sim_crowd *crowd = client->crowd;
+    fed_error err = {0};
+    fed_status status = live(client, born.token, &err);
+    pthread_mutex_lock(&crowd->mutex);
+    if (status != FED_OK && crowd->stop == 0) {
+        client->error = err;
+        client->error.status = status;
+        crowd->failed++;
+    }
+    crowd->running--;
+    pthread_cond_broadcast(&crowd->changed);
+    pthread_mutex_unlock(&crowd->mutex);
+    return NULL;
+}
+
+/* --- All of them --- */
+
+static fed_status open_places(sim_crowd *crowd) {
+    crowd->all_places = calloc(crowd->options->threads, sizeof *crowd->all_places);
+    FED_REQUIRE(crowd->all_places != NULL, FED_ENOMEM);
+    for (uint32_t i = 0; i < crowd->options->threads; i++) {
+        crowd->all_places[i].next = crowd->places;
+        crowd->places = &crowd->all_places[i];
+    }
+    return FED_OK;
+}
+
+static fed_status open_client(sim_crowd *crowd, uint32_t k, fed_error *err) {
+    sim_client *client = &crowd->client[k];
+    client->crowd = crowd;
+    client->k = k;
+    client->evaluates = k == crowd->options->clients;
+    FED_TRY(fedclient_platform_memory_open(&client->platform, err));
+    if (client->evaluates) {
+        return FED_OK;
+    }
+    return fedtrain_shard_take(&crowd->train, crowd->options->split, crowd->options->clients, k,
+                               crowd->options->seed, &client->shard, err);
+}
+
+fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
+                          const sim_coordinator *coordinator, fed_error *err) {
+    *crowd = (sim_crowd){.options = options, .coordinator = coordinator};
+    pthread_mutex_init(&crowd->mutex, NULL);
+    pthread_cond_init(&crowd->changed, NULL);
+    FED_TRY(fedtrain_dataset_load_mnist(options->data, "train", &crowd->train, err));
+    FED_TRY(fedtrain_dataset_load_mnist(options->data, "t10k", &crowd->test, err));
+    FED_TRY(open_places(crowd));
+    crowd->client = calloc(options->clients + 1U, sizeof *crowd->client);
+    FED_REQUIRE(crowd->client != NULL, FED_ENOMEM);
+    for (uint32_t k = 0; k <= options->clients; k++) {
+        FED_TRY(open_client(crowd, k, err));
+        crowd->client_count++;
+    }
+    return FED_OK;
+}
+
+static fed_status start_client(sim_client *client, const char *token, fed_error *err) {
+    birth *born = malloc(sizeof *born);
+    FED_REQUIRE(born != NULL, FED_ENOMEM);
+    born->client = client;
+    memcpy(born->token, token, FEDSERVER_TOKEN);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_mutex_lock(&client->crowd->mutex);
+    int failed = pthread_create(&client->thread, &attributes, client_main, born);
+    client->started = failed == 0;
+    client->crowd->running += failed == 0 ? 1U : 0U;
+    pthread_mutex_unlock(&client->crowd->mutex);
+    pthread_attr_destroy(&attributes);
+    if (failed != 0) {
+        free(born);
+        return fed_fail(err, FED_ENOMEM,
+                        "can't start a thread for client %u: %s; use fewer clients", client->k,
+                        strerror(failed));
+    }
+    return FED_OK;
+}
+
+fed_status sim_crowd_start(sim_crowd *crowd, char (*token)[FEDSERVER_TOKEN], fed_error *err) {
+    snprintf(crowd->server, sizeof crowd->server, "https://127.0.0.1:%u",
+             crowd->coordinator->front_port);
+    for (size_t k = 0; k < crowd->client_count; k++) {
+        FED_TRY(start_client(&crowd->client[k], token[k], err));
+    }
+    return FED_OK;
+}
+
+void sim_crowd_stop(sim_crowd *crowd) {
+    pthread_mutex_lock(&crowd->mutex);
+    crowd->stop = 1;
+    pthread_cond_broadcast(&crowd->changed);
+    pthread_mutex_unlock(&crowd->mutex);
+    sim_crowd_join(crowd);
+}
+
+void sim_crowd_join(sim_crowd *crowd) {
+    for (size_t k = 0; k < crowd->client_count; k++) {
+        if (crowd->client[k].started) {
+            pthread_join(crowd->client[k].thread, NULL);
+            crowd->client[k].started = false;
+        }
+    }
+}
+
+void sim_crowd_close(sim_crowd *crowd) {
+    for (size_t k = 0; k < crowd->client_count; k++) {
+        fedclient_platform_memory_close(&crowd->client[k].platform);
+        fedtrain_shard_free(&crowd->client[k].shard);
+        free(crowd->client[k].optimizer);
+    }
+    for (uint32_t i = 0; crowd->all_places != NULL && i < crowd->options->threads; i++) {
+        fedtrain_net_free(crowd->all_places[i].net);
+        fed_arch_free(&crowd->all_places[i].arch);
+    }
+    free(crowd->client);
+    free(crowd->all_places);
+    fedtrain_dataset_free(&crowd->train);
+    fedtrain_dataset_free(&crowd->test);
+    pthread_cond_destroy(&crowd->changed);
+    pthread_mutex_destroy(&crowd->mutex);
+}

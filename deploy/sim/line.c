@@ -1,0 +1,120 @@
+/* The schedule of a simulation's mishaps: who is away in a round, and which uploads break. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "deploy/sim/sim.h"
+#include "fed/rng.h"
+
+/* Streams of the run's seed; the second number keeps them apart from one another. */
+enum { STREAM_AWAY = 0x61776179, STREAM_BREAK = 0x62726b00 };
+
+bool sim_away(uint64_t seed, uint32_t round, uint32_t clients, double fraction, uint32_t k) {
+    uint32_t away = (uint32_t)(fraction * (double)clients);
+    /* Selection sampling (Knuth, 3.4.2, algorithm S): exactly `away` of them, without a list. */
+    fed_rng rng;
+    fed_rng_init(&rng, seed, round, STREAM_AWAY);
+    for (uint32_t i = 0; i < clients; i++) {
+        bool chosen = fed_rng_below(&rng, clients - i) < away;
+        if (i == k) {
+            return chosen;
+        }
+        away -= chosen ? 1U : 0U;
+    }
+    return false;
+}
+
+typedef enum mishap { MISHAP_NONE, MISHAP_BREAK_OFF, MISHAP_LOSE_ANSWER } mishap;
+
+static mishap throw_dice(sim_line *line) {
+    const sim_client *client = line->client;
+    const sim_options *options = client->crowd->options;
+    fed_rng rng;
+    fed_rng_init(&rng, options->seed, client->k, STREAM_BREAK + line->uploads++);
+    if ((double)fed_rng_float(&rng) >= options->broken) {
+        return MISHAP_NONE;
+    }
+    return fed_rng_below(&rng, 2) == 0 ? MISHAP_BREAK_OFF : MISHAP_LOSE_ANSWER;
+}
+
+/** A body that fails when half of it is out. */
+typedef struct half_body {
+    const fedclient_body *whole;
+    size_t left;
+} half_body;
+
+static fed_status read_half(void *user, void *dst, size_t cap, size_t *len) {
+    half_body *half = user;
+    FED_REQUIRE(half->left > 0, FED_ENET);
+    FED_TRY(half->whole->read(half->whole->user, dst, cap < half->left ? cap : half->left, len));
+    half->left -= *len;
+    return FED_OK;
+}
+
+static fed_status send_broken(sim_line *line, const fedclient_request *request, int *status,
+                              fed_writer *answer, fed_error *err) {
+    half_body half = {.whole = request->body, .left = request->body->size / 2};
+    fedclient_body body = {.user = &half, .size = request->body->size, .read = read_half};
+    fedclient_request broken = *request;
+    broken.body = &body;
+    fed_status result = line->inner.send(line->inner.user, &broken, status, answer, err);
+    return result != FED_OK ? result : fed_fail(err, FED_ENET, "the upload broke off midway");
+}
+
+/** A turn begins with the answer to a check-in: from here on it needs a place to work at. */
+static void take_place(sim_client *client) {
+    sim_crowd *crowd = client->crowd;
+    pthread_mutex_lock(&crowd->mutex);
+    while (crowd->places == NULL) {
+        pthread_cond_wait(&crowd->changed, &crowd->mutex);
+    }
+    client->place = crowd->places;
+    crowd->places = client->place->next;
+    pthread_mutex_unlock(&crowd->mutex);
+}
+
+static fed_status line_send(void *user, const fedclient_request *request, int *status,
+                            fed_writer *answer, fed_error *err) {
+    sim_line *line = user;
+    mishap what = MISHAP_NONE;
+    if (request->body != NULL && strstr(request->url, "/v1/update") != NULL) {
+        what = throw_dice(line);
+    }
+    if (what == MISHAP_BREAK_OFF) {
+        line->client->broken++;
+        return send_broken(line, request, status, answer, err);
+    }
+    FED_TRY(line->inner.send(line->inner.user, request, status, answer, err));
+    if (what == MISHAP_LOSE_ANSWER) {
+        line->client->broken++;
+        return fed_fail(err, FED_ENET, "the answer to an upload was lost");
+    }
+    if (line->client->place == NULL && strstr(request->url, "/v1/checkin") != NULL) {
+        take_place(line->client);
+    }
+    return FED_OK;
+}
+
+static fed_status line_identify(void *user, const fed_pem *key, const fed_pem *cert,
+                                fed_error *err) {
+    sim_line *line = user;
+    return line->inner.identify(line->inner.user, key, cert, err);
+}
+
+static void line_disconnect(void *user) {
+    sim_line *line = user;
+    line->inner.disconnect(line->inner.user);
+}
+
+static void line_traffic(void *user, fedclient_traffic *traffic) {
+    sim_line *line = user;
+    line->inner.traffic(line->inner.user, traffic);
+}
+
+void sim_line_open(sim_line *line, sim_client *client, fedclient_transport *outer) {
+    line->client = client;
+    *outer = (fedclient_transport){.user = line,
+                                   .send = line_send,
+                                   .identify = line_identify,
+                                   .disconnect = line_disconnect,
+                                   .traffic = line_traffic};
+}

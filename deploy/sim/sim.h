@@ -1,0 +1,169 @@
+/* fedsim's parts: options, the coordinator process, the crowd of clients, the report. */
+#ifndef FEDSIM_SIM_H
+#define FEDSIM_SIM_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "fed/crypto.h"
+#include "fed/error.h"
+#include "fedclient/fedclient.h"
+#include "fedserver/fedserver.h"
+#include "fedtrain/dataset.h"
+#include "fedtrain/net.h"
+
+/** What the command line asks for. */
+typedef struct sim_options {
+    const char *task;      /* JSON file, docs/protocol.md#task */
+    const char *data;      /* directory with MNIST's four files */
+    const char *fedserver; /* the coordinator's program; NULL: beside this one */
+    const char *directory; /* the coordinator's; NULL: a temporary one, removed at the end */
+    const char *result;    /* JSON file to write; NULL: none */
+    uint32_t clients;
+    uint32_t threads;     /* trainings at a time */
+    fedtrain_split split; /* of the training data among the clients */
+    double offline;       /* fraction of the clients that are away in a round */
+    double broken;        /* fraction of the uploads that break off midway, or lose their answer */
+    uint32_t kill_round;  /* SIGKILL the coordinator in this round and start it again; 0: never */
+    uint64_t seed;        /* of the split, and of who is away and what breaks */
+    uint16_t front_port, devices_port; /* 0: any free one */
+} sim_options;
+
+/** The coordinator: a child process that serves a directory. */
+typedef struct sim_coordinator {
+    const char *program;
+    char directory[512];
+    bool temporary;
+    pid_t pid;
+    int output; /* the child's standard output */
+    uint16_t front_port, devices_port;
+    fed_pem ca;
+} sim_coordinator;
+
+/** Initialise the directory, queue the task, make `tokens` enrolment tokens (the caller's array).
+ */
+fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
+                                   char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
+/** Start the process and wait until it listens. */
+fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) FED_CHECKED;
+/** Send a signal and wait for the end. FED_EIO if it ended otherwise than asked. */
+fed_status sim_coordinator_stop(sim_coordinator *c, int signal, fed_error *err) FED_CHECKED;
+/** FED_OK while the process runs; else the sentence says how it ended. */
+fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) FED_CHECKED;
+/** Remove a temporary directory. */
+void sim_coordinator_clean(sim_coordinator *c);
+
+/** Is client k away in a round? Exactly floor(fraction * clients) of them are, drawn from the seed.
+ */
+bool sim_away(uint64_t seed, uint32_t round, uint32_t clients, double fraction, uint32_t k);
+
+struct sim_crowd;
+
+/** A place to work at: as many turns are under way at a time as there are places. */
+typedef struct sim_place {
+    fedtrain_net *net;
+    fed_arch arch; /* what net was made for; its text is "" before the first task */
+    struct sim_place *next;
+} sim_place;
+
+/** What a transport does to its uploads. */
+typedef struct sim_line {
+    fedclient_transport inner;
+    struct sim_client *client;
+    uint32_t uploads; /* tried so far: with the client, names the dice */
+} sim_line;
+
+typedef struct sim_client {
+    struct sim_crowd *crowd;
+    uint32_t k;
+    bool evaluates;
+    pthread_t thread;
+    bool started;
+    fedclient_platform platform;
+    fedclient_transport transport; /* the line's */
+    sim_line line;
+    fedtrain_shard shard;
+    float *optimizer; /* its state, between rounds */
+    size_t optimizer_size;
+    sim_place *place;            /* held during a turn */
+    fedclient_traffic enrolment; /* what enrolling cost, kept out of the rounds' figures */
+    fedclient_traffic traffic;
+    uint32_t counted, refused, broken;
+    uint64_t digest; /* of the final model */
+    fed_error error; /* why it gave up; FED_OK if it did not */
+} sim_client;
+
+/** All clients of a run, and what they share. */
+typedef struct sim_crowd {
+    const sim_options *options;
+    const sim_coordinator *coordinator;
+    char server[64]; /* the front's URL */
+    fedtrain_dataset train, test;
+    sim_client *client; /* [options->clients + 1]; the last one evaluates */
+    size_t client_count;
+    volatile sig_atomic_t stop;
+
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t changed;
+    sim_place *places; /* free ones */
+    sim_place *all_places;
+    uint32_t round;     /* the newest that any client was asked to train in */
+    uint32_t reported;  /* updates counted in it */
+    uint32_t version;   /* the final one, once finished */
+    uint32_t evaluated; /* version that the accuracy is of */
+    double accuracy;
+    float loss;
+    bool finished;
+    size_t running; /* client threads that have not ended */
+    size_t failed;
+    uint64_t train_cpu_us;
+    fed_task task; /* as the coordinator announced it */
+    size_t parameters;
+} sim_crowd;
+
+/** Load the data, deal it out, make the places. */
+fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
+                          const sim_coordinator *coordinator, fed_error *err) FED_CHECKED;
+/** Start a thread for each client: it enrols with its token, then takes part until the task is
+ * done. */
+fed_status sim_crowd_start(sim_crowd *crowd, char (*token)[FEDSERVER_TOKEN],
+                           fed_error *err) FED_CHECKED;
+/** Ask every client to end, and wait until all have. */
+void sim_crowd_stop(sim_crowd *crowd);
+/** Wait until all clients have ended by themselves. */
+void sim_crowd_join(sim_crowd *crowd);
+void sim_crowd_close(sim_crowd *crowd);
+
+/** Wrap a client's transport so that some uploads break (options->broken). */
+void sim_line_open(sim_line *line, sim_client *client, fedclient_transport *outer);
+
+/** A line of progress: rewritten in place on a terminal, a new one now and then elsewhere. */
+typedef struct sim_progress {
+    bool terminal;
+    int64_t start_ms, shown_ms;
+    uint32_t shown_round;
+} sim_progress;
+
+void sim_progress_open(sim_progress *progress);
+void sim_progress_show(sim_progress *progress, sim_crowd *crowd, uint32_t rounds);
+void sim_progress_close(sim_progress *progress);
+
+/** What a run came to. */
+typedef struct sim_result {
+    double test_accuracy;
+    uint32_t rounds, clients;
+    uint64_t updates, refused, broken;
+    double uplink_bytes_per_client, downlink_bytes_per_client;
+    double uplink_compression;
+    double wall_s, train_cpu_s, total_cpu_s;
+    uint64_t digest;  /* of the coordinator's final model */
+    size_t identical; /* clients whose model has it */
+} sim_result;
+
+void sim_result_print(const sim_result *result);
+fed_status sim_result_write(const sim_result *result, const char *path, fed_error *err) FED_CHECKED;
+
+#endif
