@@ -9,8 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 deploy/setup.sh --npm
-cmake --preset release -DFED_TESTS=OFF >/dev/null
-cmake --build --preset release
+cmake --preset release >/dev/null
+cmake --build --preset release --target fedsim fedserver fedclientd
 deploy/fetch-mnist.sh build/data/mnist
 
 mkdir -p build/demo

@@ -185,6 +185,7 @@ static fed_status read_task(const sim_options *o, uint32_t *rounds, fed_error *e
 static fed_status restart(sim_coordinator *coordinator, uint32_t round, fed_error *err) {
     fprintf(stderr, "round %u: killing the coordinator, then starting it again\n", round);
     FED_TRY(sim_coordinator_stop(coordinator, SIGKILL, err));
+    coordinator->kills++;
     return sim_coordinator_start(coordinator, err);
 }
 
@@ -192,7 +193,6 @@ static fed_status watch(sim_coordinator *coordinator, sim_crowd *crowd, uint32_t
                         fed_error *err) {
     sim_progress progress;
     sim_progress_open(&progress);
-    bool killed = false;
     fed_status status = FED_OK;
     int64_t finished_ms = 0;
     while (status == FED_OK) {
@@ -200,8 +200,8 @@ static fed_status watch(sim_coordinator *coordinator, sim_crowd *crowd, uint32_t
         pthread_mutex_lock(&crowd->mutex);
         size_t running = crowd->running, failed = crowd->failed;
         bool finished = crowd->finished;
-        bool kill_now = !killed && crowd->options->kill_round > 0 && crowd->reported > 0 &&
-                        crowd->round >= crowd->options->kill_round;
+        bool kill_now = coordinator->kills == 0 && crowd->options->kill_round > 0 &&
+                        crowd->reported > 0 && crowd->round >= crowd->options->kill_round;
         pthread_mutex_unlock(&crowd->mutex);
         if (finished && finished_ms == 0) {
             finished_ms = fed_clock_monotonic_ms();
@@ -215,7 +215,6 @@ static fed_status watch(sim_coordinator *coordinator, sim_crowd *crowd, uint32_t
                    fed_clock_monotonic_ms() - finished_ms > EVALUATION_LIMIT_MS) {
             status = fed_fail(err, FED_ETIMEOUT, "%zu clients did not end with the task", running);
         } else if (kill_now) {
-            killed = true;
             status = restart(coordinator, crowd->options->kill_round, err);
         } else {
             status = sim_coordinator_alive(coordinator, err);
@@ -276,6 +275,7 @@ static void collect(const sim_crowd *crowd, sim_result *r) {
         add_client(r, &crowd->client[k], &up, &down);
     }
     r->clients = crowd->options->clients;
+    r->kills = crowd->coordinator->kills;
     r->rounds = crowd->version;
     r->test_accuracy = crowd->accuracy;
     r->uplink_bytes_per_client = up / n;

@@ -75,14 +75,14 @@ fed_status sim_result_write(const sim_result *r, const char *path, fed_error *er
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, r->digest);
     json_t *json = json_pack(
-        "{s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, s:I}", "test_accuracy",
-        r->test_accuracy, "rounds", (json_int_t)r->rounds, "clients", (json_int_t)r->clients,
-        "uplink_bytes_per_client", r->uplink_bytes_per_client, "downlink_bytes_per_client",
-        r->downlink_bytes_per_client, "uplink_compression", r->uplink_compression, "wall_s",
-        r->wall_s, "train_cpu_s", r->train_cpu_s, "total_cpu_s", r->total_cpu_s, "updates_counted",
-        (json_int_t)r->updates, "updates_refused", (json_int_t)r->refused, "uploads_broken",
-        (json_int_t)r->broken, "model_digest", digest, "clients_identical",
-        (json_int_t)r->identical);
+        "{s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, s:I, s:I}",
+        "test_accuracy", r->test_accuracy, "rounds", (json_int_t)r->rounds, "clients",
+        (json_int_t)r->clients, "uplink_bytes_per_client", r->uplink_bytes_per_client,
+        "downlink_bytes_per_client", r->downlink_bytes_per_client, "uplink_compression",
+        r->uplink_compression, "wall_s", r->wall_s, "train_cpu_s", r->train_cpu_s, "total_cpu_s",
+        r->total_cpu_s, "updates_counted", (json_int_t)r->updates, "updates_refused",
+        (json_int_t)r->refused, "uploads_broken", (json_int_t)r->broken, "model_digest", digest,
+        "clients_identical", (json_int_t)r->identical, "coordinator_kills", (json_int_t)r->kills);
     int failed = json == NULL || json_dump_file(json, path, JSON_INDENT(2)) != 0;
     json_decref(json);
     return failed

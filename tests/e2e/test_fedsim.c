@@ -1,0 +1,126 @@
+/* The whole house at once: a coordinator process and real HTTPS clients, killed and started again.
+ */
+#include <jansson.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed/checkpoint.h"
+#include "fed/hash.h"
+#include "fed_digits.h"
+#include "fed_test.h"
+
+typedef struct world {
+    char directory[256], data[300], task[300], coordinator[300], result[300];
+} world;
+
+static const char task_json[] =
+    "{ \"name\": \"restart\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
+    "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 10, \"batch\": 4,\n"
+    "  \"optimizer\": \"sgd\", \"learning_rate\": 0.1, \"rounds\": 3,\n"
+    "  \"cohort\": 20, \"goal\": 18, \"minimum\": 5, \"deadline_s\": 30 }\n";
+
+static int setup(void **state) {
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    fed_test_tmpdir(w->directory, sizeof w->directory);
+    snprintf(w->task, sizeof w->task, "%s/task.json", w->directory);
+    snprintf(w->coordinator, sizeof w->coordinator, "%s/coordinator", w->directory);
+    snprintf(w->result, sizeof w->result, "%s/result.json", w->directory);
+    fed_digits_write(w->directory, 2000, 500);
+    FILE *file = fopen(w->task, "w");
+    assert_non_null(file);
+    fputs(task_json, file);
+    assert_int_equal(fclose(file), 0);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    fed_test_rmdir(w->directory);
+    free(w);
+    return 0;
+}
+
+/** Run fedsim with these arguments behind the common ones; its exit status. */
+static int run_fedsim(const world *w, const char *const *more) {
+    const char *args[32] = {
+        FED_BIN_DIR "/fedsim", "--task",   w->task,  "--data", w->directory, "--dir",
+        w->coordinator,        "--result", w->result};
+    size_t n = 9;
+    while (*more != NULL) {
+        args[n++] = *more++;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        execv(args[0], (char *const *)(uintptr_t)args);
+        _exit(127);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+}
+
+/** The digest of the model that `fedserver export` writes. */
+static void export_digest(const world *w, char *hex, size_t cap) {
+    char command[1200], path[400];
+    snprintf(path, sizeof path, "%s/out.safetensors", w->directory);
+    snprintf(command, sizeof command, "'%s/fedserver' export --dir '%s' '%s'", FED_BIN_DIR,
+             w->coordinator, path);
+    assert_int_equal(system(command), 0);
+    fed_model model = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
+    snprintf(hex, cap, "%016llx", (unsigned long long)fed_digest(model.values, model.layout.size));
+    fed_model_free(&model);
+}
+
+static json_t *read_result(const world *w) {
+    json_t *result = json_load_file(w->result, 0, NULL);
+    assert_non_null(result);
+    return result;
+}
+
+static void model_is_bit_identical_after_the_coordinator_was_killed_in_round_2(void **state) {
+    const world *w = *state;
+    const char *more[] = {"--clients", "20",       "--kill-round", "2", "--offline",
+                          "0.1",       "--broken", "0.2",          NULL};
+    assert_int_equal(run_fedsim(w, more), 0);
+    json_t *result = read_result(w);
+    assert_int_equal(json_integer_value(json_object_get(result, "rounds")), 3);
+    assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")), 20);
+    assert_int_equal(json_integer_value(json_object_get(result, "coordinator_kills")), 1);
+    assert_true(json_integer_value(json_object_get(result, "updates_counted")) >= 3 * 18);
+    char hex[17];
+    export_digest(w, hex, sizeof hex);
+    assert_string_equal(json_string_value(json_object_get(result, "model_digest")), hex);
+    json_decref(result);
+}
+
+static void clients_learn_the_made_up_digits(void **state) {
+    const world *w = *state;
+    const char *more[] = {"--clients", "20", "--split", "two-class", NULL};
+    assert_int_equal(run_fedsim(w, more), 0);
+    json_t *result = read_result(w);
+    assert_true(json_real_value(json_object_get(result, "test_accuracy")) > 0.5);
+    assert_true(json_real_value(json_object_get(result, "uplink_compression")) > 10);
+    json_decref(result);
+}
+
+static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
+    const world *w = *state;
+    const char *more[] = {"--clients", "10", NULL};
+    assert_int_equal(run_fedsim(w, more), 1);
+    assert_int_not_equal(access(w->result, F_OK), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            model_is_bit_identical_after_the_coordinator_was_killed_in_round_2, setup, teardown),
+        cmocka_unit_test_setup_teardown(clients_learn_the_made_up_digits, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
