@@ -162,6 +162,7 @@ typedef struct sim_result {
     double wall_s, train_cpu_s, total_cpu_s;
     uint64_t digest;  /* of the coordinator's final model */
     size_t identical; /* clients whose model has it */
+    uint32_t kills;   /* of the coordinator */
 } sim_result;
 
 void sim_result_print(const sim_result *result);
