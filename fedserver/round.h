@@ -1,0 +1,75 @@
+/* A round's state machine: pure, so that every case can be tested without a database or a clock. */
+#ifndef FEDSERVER_ROUND_H
+#define FEDSERVER_ROUND_H
+
+#include <stdint.h>
+
+/** What the task says about its rounds. 1 <= minimum <= goal <= cohort. */
+typedef struct fedserver_round_rules {
+    uint32_t rounds;     /* in the whole task */
+    uint32_t cohort;     /* places in a round */
+    uint32_t goal;       /* updates at which a round commits at once */
+    uint32_t minimum;    /* updates with which it commits at the deadline */
+    int64_t deadline_ms; /* from the first lease of an attempt */
+} fedserver_round_rules;
+
+typedef enum fedserver_round_phase {
+    FEDSERVER_ROUND_NONE = 0,    /* no task runs */
+    FEDSERVER_ROUND_OPEN = 1,    /* this attempt has given no lease yet: no deadline */
+    FEDSERVER_ROUND_LEASING = 2, /* the deadline runs, places are left */
+    FEDSERVER_ROUND_FULL = 3     /* the deadline runs, every place is taken */
+} fedserver_round_phase;
+
+typedef struct fedserver_round {
+    fedserver_round_phase phase;
+    uint32_t number, attempt; /* both count from 1 */
+    uint32_t leased;          /* places taken: this attempt's leases, and all that have reported */
+    uint32_t received;        /* updates counted, of every attempt */
+    int64_t opened_ms;
+    int64_t deadline_ms; /* OPEN, NONE: 0 */
+} fedserver_round;
+
+/** What happened. The caller has looked up what the device holds in the open round. */
+typedef enum fedserver_round_event {
+    FEDSERVER_ON_START = 0,        /* a task starts with round 1 */
+    FEDSERVER_ON_TICK,             /* time has passed, or an update was counted */
+    FEDSERVER_ON_COMMITTED,        /* the caller has done what COMMIT asked for */
+    FEDSERVER_ON_CHECKIN_NEW,      /* a device without a lease of this attempt */
+    FEDSERVER_ON_CHECKIN_LEASED,   /* one whose lease stands */
+    FEDSERVER_ON_CHECKIN_REPORTED, /* one whose update is counted in this round */
+    FEDSERVER_ON_UPDATE_LEASED,    /* an update with the lease that stands */
+    FEDSERVER_ON_UPDATE_EXPIRED,   /* with the device's lease of an earlier attempt */
+    FEDSERVER_ON_UPDATE_UNKNOWN,   /* with a lease that the device does not have */
+    FEDSERVER_ON_UPDATE_CLOSED,    /* of another round or task */
+    FEDSERVER_ON_UPDATE_COUNTED,   /* with the lease that was counted last */
+    FEDSERVER_ROUND_EVENTS
+} fedserver_round_event;
+
+/** What the caller must do. */
+typedef enum fedserver_round_action {
+    FEDSERVER_DO_NOTHING = 0,
+    FEDSERVER_DO_OPEN,          /* a round has opened: write it down, wake who waits */
+    FEDSERVER_DO_REOPEN,        /* likewise an attempt; leases of earlier ones no longer stand */
+    FEDSERVER_DO_COMMIT,        /* aggregate, then come back with COMMITTED */
+    FEDSERVER_DO_FINISH,        /* that was the last round */
+    FEDSERVER_DO_LEASE,         /* give a new lease; the first one of an attempt sets deadline_ms */
+    FEDSERVER_DO_LEASE_AGAIN,   /* give the same one */
+    FEDSERVER_DO_WAIT_NO_TASK,  /* answer WAIT */
+    FEDSERVER_DO_WAIT_FULL,     /* ... */
+    FEDSERVER_DO_WAIT_REPORTED, /* ... */
+    FEDSERVER_DO_COUNT,         /* store and fold the update, then TICK */
+    FEDSERVER_DO_COUNTED_BEFORE, /* say yes again */
+    FEDSERVER_DO_REFUSE_CLOSED,  /* not counted, and never will be */
+    FEDSERVER_DO_REFUSE_EXPIRED, /* ... */
+    FEDSERVER_DO_REFUSE_UNKNOWN  /* ... */
+} fedserver_round_action;
+
+/**
+ * (state, event, now) -> state and action. TICK first whenever time may have passed: the other
+ * events take it that the deadline has not.
+ */
+fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
+                                            fedserver_round *round, fedserver_round_event event,
+                                            int64_t now_ms);
+
+#endif
