@@ -100,12 +100,11 @@ static void give_place_back(sim_client *client) {
     client->place->next = crowd->places;
     crowd->places = client->place;
     client->place = NULL;
-    pthread_cond_broadcast(&crowd->changed);
+    pthread_cond_signal(&crowd->place_free);
     pthread_mutex_unlock(&crowd->mutex);
 }
 
-/** Sleep, but wake up when the run stops. */
-static void pause_for(sim_crowd *crowd, uint32_t ms) {
+static struct timespec after_ms(uint32_t ms) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += ms / 1000;
@@ -114,9 +113,24 @@ static void pause_for(sim_crowd *crowd, uint32_t ms) {
         until.tv_sec++;
         until.tv_nsec -= 1000000000L;
     }
+    return until;
+}
+
+/** Sleep, but wake up when the run stops. */
+static void pause_for(sim_crowd *crowd, uint32_t ms) {
+    struct timespec until = after_ms(ms);
     pthread_mutex_lock(&crowd->mutex);
     while (crowd->stop == 0 &&
            pthread_cond_timedwait(&crowd->changed, &crowd->mutex, &until) == 0) {
+    }
+    pthread_mutex_unlock(&crowd->mutex);
+}
+
+void sim_crowd_wait(sim_crowd *crowd, uint32_t ms) {
+    struct timespec until = after_ms(ms);
+    pthread_mutex_lock(&crowd->mutex);
+    if (!crowd->kill_due && crowd->running > 0) {
+        (void)pthread_cond_timedwait(&crowd->changed, &crowd->mutex, &until);
     }
     pthread_mutex_unlock(&crowd->mutex);
 }
@@ -150,6 +164,10 @@ static void note_event(sim_client *client, const fedclient_event *event) {
     case FEDCLIENT_COUNTED:
         client->counted++;
         crowd->reported += event->round == crowd->round ? 1U : 0U;
+        if (event->round == crowd->options->kill_round && !crowd->kill_done) {
+            crowd->kill_due = true;
+            pthread_cond_broadcast(&crowd->changed);
+        }
         break;
     case FEDCLIENT_REFUSED:
         client->refused++;
@@ -290,6 +308,7 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
     *crowd = (sim_crowd){.options = options, .coordinator = coordinator};
     pthread_mutex_init(&crowd->mutex, NULL);
     pthread_cond_init(&crowd->changed, NULL);
+    pthread_cond_init(&crowd->place_free, NULL);
     FED_TRY(fedtrain_dataset_load_mnist(options->data, "train", &crowd->train, err));
     FED_TRY(fedtrain_dataset_load_mnist(options->data, "t10k", &crowd->test, err));
     FED_TRY(open_places(crowd));
@@ -366,5 +385,6 @@ void sim_crowd_close(sim_crowd *crowd) {
     fedtrain_dataset_free(&crowd->train);
     fedtrain_dataset_free(&crowd->test);
     pthread_cond_destroy(&crowd->changed);
+    pthread_cond_destroy(&crowd->place_free);
     pthread_mutex_destroy(&crowd->mutex);
 }

@@ -35,7 +35,7 @@ static const char usage[] =
     "  --fedserver FILE     the coordinator's program (beside this one)\n"
     "  --result FILE        write the figures as JSON\n";
 
-enum { POLL_MS = 200, EVALUATION_LIMIT_MS = 60000 };
+enum { POLL_MS = 200, END_LIMIT_MS = 60000 };
 
 static volatile sig_atomic_t interrupted;
 
@@ -182,11 +182,38 @@ static fed_status read_task(const sim_options *o, uint32_t *rounds, fed_error *e
 
 /* --- The run --- */
 
-static fed_status restart(sim_coordinator *coordinator, uint32_t round, fed_error *err) {
-    fprintf(stderr, "round %u: killing the coordinator, then starting it again\n", round);
+static fed_status restart(sim_coordinator *coordinator, sim_crowd *crowd, fed_error *err) {
+    fprintf(stderr, "round %u: killing the coordinator, then starting it again\n",
+            crowd->options->kill_round);
     FED_TRY(sim_coordinator_stop(coordinator, SIGKILL, err));
+    FED_TRY(sim_coordinator_start(coordinator, err));
     coordinator->kills++;
-    return sim_coordinator_start(coordinator, err);
+    pthread_mutex_lock(&crowd->mutex);
+    crowd->kill_due = false;
+    crowd->kill_done = true;
+    pthread_cond_broadcast(&crowd->place_free);
+    pthread_mutex_unlock(&crowd->mutex);
+    return FED_OK;
+}
+
+/** One look at the run. FED_ESTATE: it is over; anything else but FED_OK: it must end. */
+static fed_status look(sim_coordinator *coordinator, sim_crowd *crowd, int64_t *finished_ms,
+                       fed_error *err) {
+    pthread_mutex_lock(&crowd->mutex);
+    size_t running = crowd->running;
+    bool over = running == 0 || crowd->failed > 0, kill_due = crowd->kill_due;
+    bool finished = crowd->finished;
+    pthread_mutex_unlock(&crowd->mutex);
+    FED_REQUIRE(!over, FED_ESTATE);
+    int64_t now = fed_clock_monotonic_ms();
+    *finished_ms = finished && *finished_ms == 0 ? now : *finished_ms;
+    if (interrupted) {
+        return fed_fail(err, FED_ECANCELED, "interrupted");
+    }
+    if (*finished_ms != 0 && now - *finished_ms > END_LIMIT_MS) {
+        return fed_fail(err, FED_ETIMEOUT, "%zu clients did not end with the task", running);
+    }
+    return kill_due ? restart(coordinator, crowd, err) : sim_coordinator_alive(coordinator, err);
 }
 
 static fed_status watch(sim_coordinator *coordinator, sim_crowd *crowd, uint32_t rounds,
@@ -194,35 +221,13 @@ static fed_status watch(sim_coordinator *coordinator, sim_crowd *crowd, uint32_t
     sim_progress progress;
     sim_progress_open(&progress);
     fed_status status = FED_OK;
-    int64_t finished_ms = 0;
-    while (status == FED_OK) {
-        fed_sleep_ms(POLL_MS);
-        pthread_mutex_lock(&crowd->mutex);
-        size_t running = crowd->running, failed = crowd->failed;
-        bool finished = crowd->finished;
-        bool kill_now = coordinator->kills == 0 && crowd->options->kill_round > 0 &&
-                        crowd->reported > 0 && crowd->round >= crowd->options->kill_round;
-        pthread_mutex_unlock(&crowd->mutex);
-        if (finished && finished_ms == 0) {
-            finished_ms = fed_clock_monotonic_ms();
-        }
-        if (running == 0 || failed > 0) {
-            break;
-        }
-        if (interrupted) {
-            status = fed_fail(err, FED_ECANCELED, "interrupted");
-        } else if (finished_ms != 0 &&
-                   fed_clock_monotonic_ms() - finished_ms > EVALUATION_LIMIT_MS) {
-            status = fed_fail(err, FED_ETIMEOUT, "%zu clients did not end with the task", running);
-        } else if (kill_now) {
-            status = restart(coordinator, crowd->options->kill_round, err);
-        } else {
-            status = sim_coordinator_alive(coordinator, err);
-        }
+    for (int64_t finished_ms = 0; status == FED_OK;) {
+        sim_crowd_wait(crowd, POLL_MS);
+        status = look(coordinator, crowd, &finished_ms, err);
         sim_progress_show(&progress, crowd, rounds);
     }
     sim_progress_close(&progress);
-    return status;
+    return status == FED_ESTATE ? FED_OK : status;
 }
 
 static fed_status first_failure(const sim_crowd *crowd, fed_error *err) {

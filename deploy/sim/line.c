@@ -64,8 +64,8 @@ static fed_status send_broken(sim_line *line, const fedclient_request *request, 
 static void take_place(sim_client *client) {
     sim_crowd *crowd = client->crowd;
     pthread_mutex_lock(&crowd->mutex);
-    while (crowd->places == NULL) {
-        pthread_cond_wait(&crowd->changed, &crowd->mutex);
+    while (crowd->places == NULL || crowd->kill_due) {
+        pthread_cond_wait(&crowd->place_free, &crowd->mutex);
     }
     client->place = crowd->places;
     crowd->places = client->place->next;

@@ -108,7 +108,8 @@ typedef struct sim_crowd {
     volatile sig_atomic_t stop;
 
     pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t changed;
+    pthread_cond_t changed;    /* a round, the end, a kill */
+    pthread_cond_t place_free; /* apart, since it wakes one of hundreds */
     sim_place *places; /* free ones */
     sim_place *all_places;
     uint32_t round;     /* the newest that any client was asked to train in */
@@ -118,6 +119,8 @@ typedef struct sim_crowd {
     double accuracy;
     float loss;
     bool finished;
+    bool kill_due; /* the coordinator is to be killed now; no new turn begins */
+    bool kill_done;
     size_t running; /* client threads that have not ended */
     size_t failed;
     uint64_t train_cpu_us;
@@ -136,6 +139,8 @@ fed_status sim_crowd_start(sim_crowd *crowd, char (*token)[FEDSERVER_TOKEN],
 void sim_crowd_stop(sim_crowd *crowd);
 /** Wait until all clients have ended by themselves. */
 void sim_crowd_join(sim_crowd *crowd);
+/** Sleep for a while, or until something about the crowd changes. */
+void sim_crowd_wait(sim_crowd *crowd, uint32_t ms);
 void sim_crowd_close(sim_crowd *crowd);
 
 /** Wrap a client's transport so that some uploads break (options->broken). */
