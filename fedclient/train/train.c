@@ -1,1 +1,166 @@
-typedef int fedtrain_empty;
+/* Local training: a walk through the client's samples, one optimizer step a batch; and evaluation.
+ */
+#include "fedtrain/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "fed/rng.h"
+#include "fedclient/train/net_impl.h"
+
+/* Keeps the order of samples apart from other uses of the task's seed, such as the first weights.
+ */
+static const uint64_t ORDER_SEED = 0x6f72646572; /* "order" */
+
+/* Where a client is in its endless walk: pass after pass through the shard, each shuffled anew. */
+typedef struct walk {
+    const fedtrain_job *job;
+    uint32_t *order; /* uint32[shard count]: the shard's samples as this pass visits them */
+    uint64_t pass;
+    size_t at; /* in the pass */
+} walk;
+
+static void walk_shuffle(walk *w) {
+    const fedtrain_shard *shard = w->job->shard;
+    for (size_t i = 0; i < shard->count; i++) {
+        w->order[i] = shard->index[i];
+    }
+    fed_rng rng;
+    fed_rng_init(&rng, w->job->seed ^ ORDER_SEED, w->job->client, (uint32_t)w->pass);
+    fed_rng_shuffle(&rng, w->order, shard->count);
+}
+
+/* Every round takes steps * batch samples, so the round's number says where it starts. */
+static fed_status walk_start(walk *w, const fedtrain_job *job) {
+    uint64_t position = (uint64_t)job->round * job->steps * job->batch;
+    w->job = job;
+    w->order = malloc(job->shard->count * sizeof *w->order);
+    FED_REQUIRE(w->order != NULL, FED_ENOMEM);
+    w->pass = position / job->shard->count;
+    w->at = (size_t)(position % job->shard->count);
+    walk_shuffle(w);
+    return FED_OK;
+}
+
+static void walk_next(walk *w, uint32_t *index, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (w->at == w->job->shard->count) {
+            w->pass++;
+            w->at = 0;
+            walk_shuffle(w);
+        }
+        index[i] = w->order[w->at++];
+    }
+}
+
+static fed_status check_set(const fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
+                            fed_error *err) {
+    const fed_arch *arch = net->arch;
+    if (batch == 0 || batch > net->max_batch) {
+        return fed_fail(err, FED_EINVAL, "a batch of %zu: this net was made for 1 to %zu", batch,
+                        net->max_batch);
+    }
+    if (set->sample_size != fedtrain_shape_size(arch->input)) {
+        return fed_fail(err, FED_EINVAL,
+                        "the samples have %zu values, but the model takes %zu: \"%s\"",
+                        set->sample_size, fedtrain_shape_size(arch->input), arch->text);
+    }
+    if (set->classes > arch->classes) {
+        return fed_fail(err, FED_EINVAL,
+                        "the data has labels up to %" PRIu32 ", but the model knows %" PRIu32
+                        " classes: \"%s\"",
+                        set->classes - 1, arch->classes, arch->text);
+    }
+    return FED_OK;
+}
+
+static fed_status check_job(const fedtrain_job *job, fed_error *err) {
+    FED_TRY(check_set(job->net, job->batch, job->set, err));
+    if (job->steps == 0) {
+        return fed_fail(err, FED_EINVAL, "no local steps: 1 at least");
+    }
+    if (job->shard->count == 0) {
+        return fed_fail(err, FED_EINVAL, "client %" PRIu32 " holds no samples", job->client);
+    }
+    return FED_OK;
+}
+
+static fed_status train_step(const fedtrain_job *job, walk *w, float *params, float *state,
+                             float *loss) {
+    fedtrain_net *net = job->net;
+    walk_next(w, net->index, job->batch);
+    fedtrain_dataset_gather(job->set, net->index, job->batch, net->x, net->label);
+    FED_TRY(fedtrain_net_gradient(net, params, net->x, net->label, job->batch, net->grad, loss));
+    fedtrain_optimizer_step(&job->optimizer, state, params, net->grad, net->arch->layout.size);
+    return FED_OK;
+}
+
+fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,
+                        fed_error *err) {
+    FED_TRY(check_job(job, err));
+    walk w;
+    if (walk_start(&w, job) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "no memory to shuffle %zu samples", job->shard->count);
+    }
+    fed_status status = FED_OK;
+    double sum = 0;
+    for (size_t step = 0; step < job->steps && status == FED_OK; step++) {
+        float step_loss = 0;
+        status = train_step(job, &w, params, state, &step_loss);
+        sum += step_loss;
+        if (status != FED_OK) {
+            fed_fail(err, status,
+                     "client %" PRIu32 ", round %" PRIu32 ", step %zu of %zu: %s; with learning "
+                     "rate %g training may diverge: lower it",
+                     job->client, job->round, step + 1, job->steps,
+                     status == FED_ENONFINITE ? "the loss is not a finite number"
+                                              : fed_status_text(status),
+                     (double)job->optimizer.learning_rate);
+        }
+    }
+    free(w.order);
+    FED_TRY(status);
+    *loss = (float)(sum / (double)job->steps);
+    return FED_OK;
+}
+
+static size_t largest(const float *score, size_t classes) {
+    size_t top = 0;
+    for (size_t j = 1; j < classes; j++) {
+        if (score[j] > score[top]) {
+            top = j;
+        }
+    }
+    return top;
+}
+
+fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
+                             const float *params, fedtrain_score *score, fed_error *err) {
+    FED_TRY(check_set(net, batch, set, err));
+    if (set->count == 0) {
+        return fed_fail(err, FED_EINVAL, "no samples to evaluate on");
+    }
+    size_t classes = net->arch->classes, correct = 0;
+    double loss = 0;
+    for (size_t start = 0; start < set->count; start += batch) {
+        size_t n = set->count - start < batch ? set->count - start : batch;
+        for (size_t b = 0; b < n; b++) {
+            net->index[b] = (uint32_t)(start + b);
+        }
+        fedtrain_dataset_gather(set, net->index, n, net->x, net->label);
+        FED_TRY(fedtrain_net_forward(net, params, net->x, n, net->score));
+        for (size_t b = 0; b < n; b++) {
+            const float *row = net->score + b * classes;
+            correct += largest(row, classes) == net->label[b];
+            loss += fedtrain_cross_entropy(row, classes, net->label[b], NULL);
+        }
+    }
+    loss /= (double)set->count;
+    if (!isfinite((float)loss)) {
+        return fed_fail(err, FED_ENONFINITE,
+                        "the model's loss is not a finite number: its training diverged");
+    }
+    *score = (fedtrain_score){.samples = set->count, .correct = correct, .loss = (float)loss};
+    return FED_OK;
+}

@@ -26,8 +26,9 @@ fed_status fedtrain_optimizer_parse(const char *name, float learning_rate,
 
 /**
  * What the rule remembers between steps, for n parameters: float32 values, all 0 at first, flat, so
- * that saving it is writing it. SGD 0; momentum n; Adam 2 n + 2 (first moments, second moments, and
- * the powers of the two betas).
+ * that saving it is writing it. SGD 0; momentum n; Adam 2 n + 1: first moments, second moments, and
+ * the steps taken. From the count both bias corrections follow exactly; it stays at 2^24, where
+ * they have long been 1.
  */
 size_t fedtrain_optimizer_state_size(const fedtrain_optimizer *optimizer, size_t n);
 

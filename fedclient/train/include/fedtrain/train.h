@@ -23,8 +23,9 @@ typedef struct fedtrain_job {
  * stored.
  *
  * params float32[layout.size], in and out    state fedtrain_optimizer_state_size floats, in and out
- * loss   mean over the steps                 Errors as fedtrain_net_gradient; FED_EINVAL an empty
- * shard, or samples of another shape than the net's input
+ * loss   mean over the steps                 Errors FED_EINVAL an empty shard, no steps, a batch
+ * over max_batch, samples or labels that do not fit the net; FED_ENONFINITE a step's loss (the
+ * sentence says which step; params and state are as that step found them); FED_ENOMEM
  */
 fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,
                         fed_error *err) FED_CHECKED;
@@ -35,7 +36,7 @@ typedef struct fedtrain_score {
     float loss; /* mean */
 } fedtrain_score;
 
-/** Measure params on a whole dataset. */
+/** Measure params on a whole dataset. Errors: as fedtrain_run's. */
 fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
                              const float *params, fedtrain_score *score,
                              fed_error *err) FED_CHECKED;

@@ -1,0 +1,64 @@
+/* Vectors of FEDTRAIN_LANES floats: compiler extensions that gcc and clang share on every ISA. */
+#ifndef FEDTRAIN_VECTOR_H
+#define FEDTRAIN_VECTOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Each kernel file is compiled once an ISA; KERNEL(adam) is then adam_avx512, and so on. */
+#define KERNEL_PASTE_(name, isa) fedtrain_##name##_##isa
+#define KERNEL_PASTE(name, isa)  KERNEL_PASTE_(name, isa)
+#define KERNEL(name)             KERNEL_PASTE(name, FEDTRAIN_ISA)
+
+#define KERNEL_INLINE static inline __attribute__((always_inline))
+
+enum { LANES = FEDTRAIN_LANES };
+
+typedef float vec __attribute__((vector_size(4 * FEDTRAIN_LANES)));
+typedef int32_t ivec __attribute__((vector_size(4 * FEDTRAIN_LANES)));
+typedef vec vec_unaligned __attribute__((aligned(4), may_alias));
+typedef ivec ivec_unaligned __attribute__((aligned(4), may_alias));
+
+KERNEL_INLINE vec vec_load(const float *p) {
+    return *(const vec_unaligned *)p;
+}
+
+KERNEL_INLINE void vec_store(float *p, vec v) {
+    *(vec_unaligned *)p = v;
+}
+
+KERNEL_INLINE void ivec_store(int32_t *p, ivec v) {
+    *(ivec_unaligned *)p = v;
+}
+
+/* a where the mask's lanes are -1, b where they are 0. */
+KERNEL_INLINE ivec ivec_select(ivec mask, ivec a, ivec b) {
+    return (mask & a) | (~mask & b);
+}
+
+KERNEL_INLINE vec vec_select(ivec mask, vec a, vec b) {
+    return (vec)ivec_select(mask, (ivec)a, (ivec)b);
+}
+
+/* -1 in lanes first .. LANES - 1, 0 below. */
+KERNEL_INLINE ivec lanes_from(size_t first) {
+    ivec mask;
+    for (int l = 0; l < LANES; l++) {
+        mask[l] = (size_t)l >= first ? -1 : 0;
+    }
+    return mask;
+}
+
+/* The sum of the lanes, halves onto halves. */
+KERNEL_INLINE float vec_sum(vec v) {
+    float part[LANES];
+    vec_store(part, v);
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int l = 0; l < width; l++) {
+            part[l] += part[l + width];
+        }
+    }
+    return part[0];
+}
+
+#endif

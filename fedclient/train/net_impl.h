@@ -1,0 +1,27 @@
+/* Inside a net: its backend's workspace, and the buffers of a training step. */
+#ifndef FEDTRAIN_NET_IMPL_H
+#define FEDTRAIN_NET_IMPL_H
+
+#include "fedclient/train/backend.h"
+#include "fedtrain/net.h"
+
+struct fedtrain_net {
+    const fed_arch *arch;
+    const fedtrain_backend_vtable *backend;
+    void *work; /* the backend's */
+    size_t max_batch;
+    float *score;      /* float32[max_batch, classes] */
+    float *score_grad; /* float32[max_batch, classes] */
+
+    /* What fedtrain_run and fedtrain_evaluate gather into, so that a step allocates nothing. */
+    float *x;        /* float32[max_batch, c, h, w] */
+    uint8_t *label;  /* uint8[max_batch] */
+    uint32_t *index; /* uint32[max_batch] */
+    float *grad;     /* float32[layout.size] */
+};
+
+/** -log softmax(score)[label] of one sample; writes the probabilities unless p is NULL.
+ * score, p float32[classes] */
+double fedtrain_cross_entropy(const float *score, size_t classes, uint8_t label, float *p);
+
+#endif
