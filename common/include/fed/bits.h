@@ -10,24 +10,27 @@
 /*
  * Bit k of the stream is bit 7 - k % 8 of byte k / 8, on every machine. Sticky like fed_reader and
  * fed_writer.
+ *
+ * An entropy coder calls these once or twice a position, so the common case of each is inline: it
+ * works on a machine word and leaves the last bytes, and failures, to the functions named *_slow.
  */
 
 typedef struct fed_bit_writer {
     uint8_t *dst;
-    size_t cap;   /* bytes */
+    size_t cap;   /* bytes; after a failure as much as len, so that nothing more is written */
     size_t len;   /* whole bytes flushed so far */
-    uint64_t acc; /* pending bits, right-aligned */
-    unsigned pending;
+    uint64_t acc; /* pending bits, right-aligned; above them are bits that were flushed already */
+    unsigned pending; /* under 32 between calls */
     fed_status status;
 } fed_bit_writer;
 
 void fed_bit_writer_init(fed_bit_writer *w, void *dst, size_t cap);
 
 /** Append the low `count` bits of value, highest first. count 0 to 32. */
-void fed_put_bits(fed_bit_writer *w, uint32_t value, unsigned count);
+static inline void fed_put_bits(fed_bit_writer *w, uint32_t value, unsigned count);
 
-/** Append `ones` one bits, then a zero bit. Any count; takes ones / 8 steps. */
-void fed_put_unary(fed_bit_writer *w, uint64_t ones);
+/** Append `ones` one bits, then a zero bit. Any count; takes ones / 32 steps. */
+static inline void fed_put_unary(fed_bit_writer *w, uint64_t ones);
 
 /** Fill the last byte with one bits and flush. *len = bytes written. FED_ENOSPC if they did not
  * fit. */
@@ -36,21 +39,90 @@ fed_status fed_bit_writer_finish(fed_bit_writer *w, size_t *len) FED_CHECKED;
 typedef struct fed_bit_reader {
     const uint8_t *src;
     size_t len;   /* bytes */
-    uint64_t pos; /* bits read */
+    uint64_t pos; /* bits read; after a failure all of them, so that nothing more is read */
     fed_status status;
 } fed_bit_reader;
 
 void fed_bit_reader_init(fed_bit_reader *r, const void *src, size_t len);
 
 /** The next `count` bits, 0 to 32. Past the end: FED_EFORMAT, and 0. */
-uint32_t fed_get_bits(fed_bit_reader *r, unsigned count);
+static inline uint32_t fed_get_bits(fed_bit_reader *r, unsigned count);
 
 /** How many one bits come before the next zero bit, which is consumed. More than `limit` of them,
- * or no zero bit before the end, is FED_EFORMAT. */
-uint64_t fed_get_unary(fed_bit_reader *r, uint64_t limit);
+ * or no zero bit before the end, is FED_EFORMAT, and 0. */
+static inline uint64_t fed_get_unary(fed_bit_reader *r, uint64_t limit);
 
 /** FED_OK when nothing failed and what is left is under 8 bits, all ones (fed_bit_writer_finish's
  * padding). */
 fed_status fed_bit_reader_end(const fed_bit_reader *r) FED_CHECKED;
+
+/* ---- The inline part; not for callers. ---- */
+
+void fed_bit_flush_slow(fed_bit_writer *w);
+void fed_put_unary_slow(fed_bit_writer *w, uint64_t ones);
+uint32_t fed_get_bits_slow(fed_bit_reader *r, unsigned count);
+uint64_t fed_get_unary_slow(fed_bit_reader *r, uint64_t limit);
+
+static inline void fed_put_bits(fed_bit_writer *w, uint32_t value, unsigned count) {
+    w->acc = w->acc << count | (value & ((UINT64_C(1) << count) - 1));
+    w->pending += count;
+    if (w->pending < 32) {
+        return;
+    }
+    if (w->cap - w->len < 4) {
+        fed_bit_flush_slow(w);
+        return;
+    }
+    w->pending -= 32;
+    uint32_t word = (uint32_t)(w->acc >> w->pending);
+    uint8_t *at = w->dst + w->len;
+    at[0] = (uint8_t)(word >> 24); /* compilers make one store of these four */
+    at[1] = (uint8_t)(word >> 16);
+    at[2] = (uint8_t)(word >> 8);
+    at[3] = (uint8_t)word;
+    w->len += 4;
+}
+
+static inline void fed_put_unary(fed_bit_writer *w, uint64_t ones) {
+    if (ones < 32) {
+        fed_put_bits(w, (uint32_t)((UINT64_C(2) << ones) - 2), (unsigned)ones + 1);
+    } else {
+        fed_put_unary_slow(w, ones);
+    }
+}
+
+/* 64 bits from the byte that holds bit pos on; the caller knows that 8 bytes are there. */
+static inline uint64_t fed_bit_window(const fed_bit_reader *r) {
+    const uint8_t *at = r->src + (r->pos >> 3);
+    return (uint64_t)at[0] << 56 | (uint64_t)at[1] << 48 | (uint64_t)at[2] << 40 |
+           (uint64_t)at[3] << 32 | (uint64_t)at[4] << 24 | (uint64_t)at[5] << 16 |
+           (uint64_t)at[6] << 8 | (uint64_t)at[7];
+}
+
+static inline uint32_t fed_get_bits(fed_bit_reader *r, unsigned count) {
+    if ((r->pos >> 3) + 8 > r->len) {
+        return fed_get_bits_slow(r, count);
+    }
+    uint64_t window = fed_bit_window(r) << (r->pos & 7);
+    r->pos += count;
+    return (uint32_t)(window >> 32 >> (32 - count));
+}
+
+static inline uint64_t fed_get_unary(fed_bit_reader *r, uint64_t limit) {
+    if ((r->pos >> 3) + 8 > r->len) {
+        return fed_get_unary_slow(r, limit);
+    }
+    /* At least the 57 highest bits are the stream's; those shifted in below are no ones. */
+    uint64_t zeros = ~(fed_bit_window(r) << (r->pos & 7));
+    if (zeros >> 7 == 0) {
+        return fed_get_unary_slow(r, limit);
+    }
+    uint64_t ones = (uint64_t)__builtin_clzll(zeros);
+    if (ones > limit) {
+        return fed_get_unary_slow(r, limit);
+    }
+    r->pos += ones + 1;
+    return ones;
+}
 
 #endif

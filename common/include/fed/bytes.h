@@ -74,8 +74,10 @@ void fed_write_varint(fed_writer *w, uint64_t v);
 void fed_write_bytes(fed_writer *w, const void *src, size_t len);
 void fed_write_str(fed_writer *w,
                    const char *text); /* varint length, then the bytes without the NUL */
-void fed_write_printf(fed_writer *w, const char *format, ...)
-    FED_PRINTF(2, 3); /* text, no NUL is counted */
+
+/** Formatted text. A NUL stands behind it, for which there must be room, but which is not counted.
+ */
+void fed_write_printf(fed_writer *w, const char *format, ...) FED_PRINTF(2, 3);
 
 /** Room for len more bytes: returns where to put them (then call fed_writer_advance), or NULL on
  * failure. */
