@@ -40,7 +40,7 @@ typedef struct fedcodec {
 #define FEDCODEC_FOLD_BITS 30
 /** fedcodec_fold refuses values whose magnitude is past this: 2^4. */
 #define FEDCODEC_FOLD_LIMIT 16.0f
-/** And weights past this: with every weight sum under 2^29 the accumulator can't overflow. */
+/** And weights from this on: with every weight sum under 2^29 the accumulator can't overflow. */
 #define FEDCODEC_FOLD_WEIGHT (INT64_C(1) << 29)
 
 /**
@@ -72,8 +72,11 @@ struct fedcodec_vtable {
      * FED_EFORMAT. Reads nothing past len. *max_abs = the largest magnitude that it decodes to. */
     fed_status (*check)(const uint8_t *src, size_t len, size_t n, float *max_abs);
 
-    /** y[i] += w * decoded[i], float32[n]. Only after check said yes. Costs what the message holds,
-     * not n. */
+    /** y[i] = decoded[i], float32[n], to the bit. Like all below: only after check said yes. */
+    void (*decode)(const uint8_t *src, size_t len, float *y, size_t n);
+
+    /** y[i] += w * decoded[i], float32[n]; where decoded[i] is 0, y[i] may be left alone. Costs
+     * what the message holds, not n. */
     void (*axpy)(const uint8_t *src, size_t len, float w, float *y, size_t n);
 
     /** acc[i] += weight * rint(decoded[i] * 2^30), int64[n]: exact, so the order of messages does
@@ -109,10 +112,15 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n);
  * in float32 arithmetic, so that residual_after == residual_before + x - decoded, operation by
  * operation.
  *
- * residual float32[n], zero at first      x  float32[n] or NULL      work  fedcodec_work_size
- * bytes, or NULL if 0 Units  cap, *len in bytes               Owner  the caller owns everything;
- * nothing is kept Errors FED_ENOSPC cap < bound; FED_ENONFINITE NaN or infinity in x, or in
- * residual + x. On an error nothing is changed.
+ * residual  float32[n], zero at first; the caller keeps it from one call to the next
+ * x         float32[n], or NULL for nothing
+ * work      fedcodec_work_size bytes, aligned for any type; NULL if that is 0
+ * cap       of dst, in bytes, like *len
+ *
+ * The caller owns everything; nothing is kept.
+ *
+ * Errors: FED_ENOSPC cap < bound; FED_ENONFINITE NaN or infinity in x, or in residual + x;
+ * FED_EINVAL a parameter out of range. On an error nothing is changed.
  */
 fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *x, size_t n,
                            void *work, uint8_t *dst, size_t cap, size_t *len) FED_CHECKED;
@@ -126,7 +134,7 @@ fed_status fedcodec_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_
                          float *y, size_t n) FED_CHECKED;
 
 /** acc[i] += weight * rint(decoded[i] * 2^30); likewise. FED_ERANGE: a value past
- * FEDCODEC_FOLD_LIMIT, a weight outside 1 .. FEDCODEC_FOLD_WEIGHT. */
+ * FEDCODEC_FOLD_LIMIT, a weight outside 1 .. FEDCODEC_FOLD_WEIGHT - 1. */
 fed_status fedcodec_fold(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
                          int64_t weight, int64_t *acc, size_t n) FED_CHECKED;
 

@@ -59,6 +59,10 @@ fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout
                                    const fedcodec *codec, uint32_t small, float *max_abs,
                                    fed_error *err) FED_CHECKED;
 
+/** y = decoded over the whole layout, to the bit. Checks first: on an error y is untouched. */
+fed_status fedcodec_envelope_decode(const void *src, size_t len, const fed_layout *layout, float *y,
+                                    fed_error *err) FED_CHECKED;
+
 /** y += w * decoded over the whole layout. Checks first: on an error y is untouched. */
 fed_status fedcodec_envelope_axpy(const void *src, size_t len, const fed_layout *layout, float w,
                                   float *y, fed_error *err) FED_CHECKED;

@@ -1,0 +1,75 @@
+/* The public calls on one tensor: they check everything, then the codec's folder does the work. */
+#include <math.h>
+
+#include "codecs/prim/floats.h"
+#include "fedcodec/codec.h"
+
+static bool params_valid(const fedcodec *codec) {
+    const fedcodec_param *param = codec->vtable->params;
+    for (size_t k = 0; param[k].key != NULL; k++) {
+        if (!(codec->param[k] >= param[k].low && codec->param[k] <= param[k].high)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+size_t fedcodec_bound(const fedcodec *codec, size_t n) {
+    return codec->vtable->bound(codec->param, n);
+}
+
+size_t fedcodec_work_size(const fedcodec *codec, size_t n) {
+    return codec->vtable->work_size(codec->param, n);
+}
+
+static void add(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        y[i] += x[i];
+    }
+}
+
+fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *x, size_t n,
+                           void *work, uint8_t *dst, size_t cap, size_t *len) {
+    FED_REQUIRE(params_valid(codec) && n <= UINT32_MAX, FED_EINVAL);
+    FED_REQUIRE(work != NULL || fedcodec_work_size(codec, n) == 0, FED_EINVAL);
+    FED_REQUIRE(cap >= fedcodec_bound(codec, n), FED_ENOSPC);
+    float max = x != NULL ? fedcodec_max_magnitude_sum(residual, x, n)
+                          : fedcodec_max_magnitude(residual, n);
+    FED_REQUIRE(isfinite(max), FED_ENONFINITE); /* NaN or infinity in x makes the sum one too */
+    if (x != NULL) {
+        add(residual, x, n);
+    }
+    return codec->vtable->encode(codec->param, residual, n, work, dst, cap, len);
+}
+
+static fed_status check(const fedcodec_vtable *codec, const uint8_t *src, size_t len, size_t n,
+                        float *max_abs) {
+    FED_REQUIRE(n <= UINT32_MAX, FED_EINVAL);
+    return codec->check(src, len, n, max_abs);
+}
+
+fed_status fedcodec_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float *y,
+                           size_t n) {
+    float max_abs;
+    FED_TRY(check(codec, src, len, n, &max_abs));
+    codec->decode(src, len, y, n);
+    return FED_OK;
+}
+
+fed_status fedcodec_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float w,
+                         float *y, size_t n) {
+    float max_abs;
+    FED_TRY(check(codec, src, len, n, &max_abs));
+    codec->axpy(src, len, w, y, n);
+    return FED_OK;
+}
+
+fed_status fedcodec_fold(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
+                         int64_t weight, int64_t *acc, size_t n) {
+    FED_REQUIRE(weight >= 1 && weight < FEDCODEC_FOLD_WEIGHT, FED_ERANGE);
+    float max_abs;
+    FED_TRY(check(codec, src, len, n, &max_abs));
+    FED_REQUIRE(max_abs <= FEDCODEC_FOLD_LIMIT, FED_ERANGE);
+    codec->fold(src, len, weight, acc, n);
+    return FED_OK;
+}

@@ -1,0 +1,255 @@
+/* Envelopes: the tensors of a model, one frame each, in one message. */
+#include "fedcodec/envelope.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "codecs/prim/floats.h"
+#include "codecs/registry.h"
+
+enum { MAGIC_0 = 0xfe, MAGIC_1 = 0xdc, VERSION = 1, HEAD = 3, FRAME_MIN = 3 };
+
+/* What a tensor travels in: tensors under `small` values as they are. */
+static fedcodec codec_for(const fedcodec *codec, size_t n, uint32_t small) {
+    return n < small ? (fedcodec){.vtable = &fedcodec_identity} : *codec;
+}
+
+/* Most bytes of a frame's head: the codec's id, the number of values, the length. */
+static size_t frame_head_bound(size_t n, size_t len) {
+    return 1 + fed_varint_size(n) + fed_varint_size(len);
+}
+
+size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small) {
+    size_t bound = HEAD + fed_varint_size(layout->count);
+    for (size_t k = 0; k < layout->count; k++) {
+        size_t n = layout->tensors[k].size;
+        fedcodec own = codec_for(codec, n, small);
+        size_t data = fedcodec_bound(&own, n);
+        bound += frame_head_bound(n, data) + data;
+    }
+    return bound;
+}
+
+size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout,
+                                   uint32_t small) {
+    size_t most = 0;
+    for (size_t k = 0; k < layout->count; k++) {
+        size_t n = layout->tensors[k].size;
+        fedcodec own = codec_for(codec, n, small);
+        size_t size = fedcodec_work_size(&own, n);
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+/* Everything that fedcodec_encode could find wrong with any tensor, before the first is changed. */
+static fed_status can_encode(const fed_layout *layout, const float *residual, const float *x) {
+    for (size_t k = 0; k < layout->count; k++) {
+        FED_REQUIRE(layout->tensors[k].size <= UINT32_MAX, FED_EINVAL);
+    }
+    float max = x != NULL ? fedcodec_max_magnitude_sum(residual, x, layout->size)
+                          : fedcodec_max_magnitude(residual, layout->size);
+    FED_REQUIRE(isfinite(max), FED_ENONFINITE);
+    return FED_OK;
+}
+
+/* One frame to dst[cap]. The data's length is known when it is there: it is written behind room for
+ * the longest head, and moved up if the head is shorter. */
+static fed_status put_frame(const fedcodec *codec, float *residual, const float *x, size_t n,
+                            void *work, fed_writer *w) {
+    size_t head = frame_head_bound(n, fedcodec_bound(codec, n));
+    uint8_t *data = w->data + w->len + head;
+    size_t len = 0;
+    FED_TRY(fedcodec_encode(codec, residual, x, n, work, data, w->cap - w->len - head, &len));
+    fed_write_u8(w, codec->vtable->id);
+    fed_write_varint(w, n);
+    fed_write_varint(w, len);
+    memmove(w->data + w->len, data, len);
+    fed_writer_advance(w, len);
+    return w->status;
+}
+
+fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
+                                    float *residual, const float *x, void *work, fed_writer *out) {
+    FED_TRY(can_encode(layout, residual, x));
+    size_t bound = fedcodec_envelope_bound(codec, layout, small);
+    uint8_t *dst = fed_writer_reserve(out, bound);
+    FED_REQUIRE(dst != NULL, out->status);
+    fed_writer w;
+    fed_writer_fixed(&w, dst, bound);
+    fed_write_u8(&w, MAGIC_0);
+    fed_write_u8(&w, MAGIC_1);
+    fed_write_u8(&w, VERSION);
+    fed_write_varint(&w, layout->count);
+    for (size_t k = 0; k < layout->count; k++) {
+        const fed_tensor *t = &layout->tensors[k];
+        fedcodec own = codec_for(codec, t->size, small);
+        FED_TRY(put_frame(&own, residual + t->offset, x != NULL ? x + t->offset : NULL, t->size,
+                          work, &w));
+    }
+    FED_TRY(w.status);
+    fed_writer_advance(out, w.len);
+    return out->status;
+}
+
+fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, size_t len,
+                                  fed_error *err) {
+    fed_reader r;
+    fed_reader_init(&r, src, len);
+    const uint8_t *head = fed_read_bytes(&r, HEAD);
+    if (head == NULL || head[0] != MAGIC_0 || head[1] != MAGIC_1) {
+        return fed_fail(err, FED_EFORMAT, "not an envelope: it does not start with fe dc");
+    }
+    if (head[2] != VERSION) {
+        return fed_fail(err, FED_EVERSION, "envelope of version %u; this build reads version %d",
+                        head[2], VERSION);
+    }
+    uint64_t frames = fed_read_varint(&r);
+    if (r.status != FED_OK || frames > fed_reader_left(&r) / FRAME_MIN) {
+        return fed_fail(err, FED_EFORMAT, "the envelope ends before all its tensors");
+    }
+    *envelope = (fedcodec_envelope){.reader = r, .frames = frames};
+    return FED_OK;
+}
+
+static fed_status envelope_end(const fedcodec_envelope *envelope, fed_error *err) {
+    if (fed_reader_left(&envelope->reader) > 0) {
+        return fed_fail(err, FED_EFORMAT, "%zu bytes follow the envelope's last tensor",
+                        fed_reader_left(&envelope->reader));
+    }
+    return fed_fail(err, FED_ENOTFOUND, "the envelope has no tensor after number %llu",
+                    (unsigned long long)envelope->frames);
+}
+
+fed_status fedcodec_envelope_next(fedcodec_envelope *envelope, fedcodec_frame *frame,
+                                  fed_error *err) {
+    if (envelope->next == envelope->frames) {
+        return envelope_end(envelope, err);
+    }
+    unsigned long long number = envelope->next + 1;
+    fed_reader r = envelope->reader;
+    uint8_t id = fed_read_u8(&r);
+    fedcodec_frame read = {.codec = fedcodec_by_id(id)};
+    read.n = fed_read_varint(&r);
+    uint64_t len = fed_read_varint(&r);
+    if (r.status != FED_OK || len > fed_reader_left(&r) || read.n > UINT32_MAX) {
+        return fed_fail(err, FED_EFORMAT, "tensor %llu: its head is malformed, or its data cut off",
+                        number);
+    }
+    if (read.codec == NULL) {
+        return fed_fail(err, FED_EFORMAT, "tensor %llu: unknown codec id %u", number, id);
+    }
+    read.len = (size_t)len;
+    read.data = fed_read_bytes(&r, read.len);
+    envelope->reader = r;
+    envelope->next++;
+    *frame = read;
+    return FED_OK;
+}
+
+/* Does the frame hold this tensor, from the codec it should be, in a valid message? codec NULL: any
+ * one. */
+static fed_status check_frame(const fedcodec_frame *frame, const fed_tensor *tensor,
+                              const fedcodec_vtable *codec, float *max_abs, fed_error *err) {
+    if (frame->n != tensor->size) {
+        return fed_fail(err, FED_EFORMAT, "tensor %s: the message has %llu values, the model %zu",
+                        tensor->name, (unsigned long long)frame->n, tensor->size);
+    }
+    if (codec != NULL && frame->codec != codec) {
+        return fed_fail(err, FED_EFORMAT, "tensor %s: sent as %s, expected %s", tensor->name,
+                        frame->codec->name, codec->name);
+    }
+    fed_status status = frame->codec->check(frame->data, frame->len, tensor->size, max_abs);
+    if (status != FED_OK) {
+        return fed_fail(err, status,
+                        "tensor %s: its %zu bytes are not a valid %s message of %zu values",
+                        tensor->name, frame->len, frame->codec->name, tensor->size);
+    }
+    return FED_OK;
+}
+
+fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout *layout,
+                                   const fedcodec *codec, uint32_t small, float *max_abs,
+                                   fed_error *err) {
+    fedcodec_envelope envelope;
+    FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
+    if (envelope.frames != layout->count) {
+        return fed_fail(err, FED_EFORMAT, "the message has %llu tensors, the model %zu",
+                        (unsigned long long)envelope.frames, layout->count);
+    }
+    float most = 0.0f;
+    fedcodec_frame frame;
+    for (size_t k = 0; k < layout->count; k++) {
+        const fed_tensor *t = &layout->tensors[k];
+        const fedcodec_vtable *wanted =
+            codec != NULL ? codec_for(codec, t->size, small).vtable : NULL;
+        float max = 0.0f;
+        FED_TRY(fedcodec_envelope_next(&envelope, &frame, err));
+        FED_TRY(check_frame(&frame, t, wanted, &max, err));
+        most = max > most ? max : most;
+    }
+    if (fed_reader_left(&envelope.reader) > 0) {
+        return fedcodec_envelope_next(&envelope, &frame, err); /* says what follows */
+    }
+    if (max_abs != NULL) {
+        *max_abs = most;
+    }
+    return FED_OK;
+}
+
+/* The next frame of a message that was checked. */
+static fedcodec_frame checked_frame(fedcodec_envelope *envelope) {
+    fedcodec_frame frame = {.codec = NULL};
+    fed_status status = fedcodec_envelope_next(envelope, &frame, NULL);
+    assert(status == FED_OK);
+    (void)status;
+    return frame;
+}
+
+fed_status fedcodec_envelope_decode(const void *src, size_t len, const fed_layout *layout, float *y,
+                                    fed_error *err) {
+    fedcodec_envelope envelope;
+    FED_TRY(fedcodec_envelope_check(src, len, layout, NULL, 0, NULL, err));
+    FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
+    for (size_t k = 0; k < layout->count; k++) {
+        const fed_tensor *t = &layout->tensors[k];
+        fedcodec_frame frame = checked_frame(&envelope);
+        frame.codec->decode(frame.data, frame.len, y + t->offset, t->size);
+    }
+    return FED_OK;
+}
+
+fed_status fedcodec_envelope_axpy(const void *src, size_t len, const fed_layout *layout, float w,
+                                  float *y, fed_error *err) {
+    fedcodec_envelope envelope;
+    FED_TRY(fedcodec_envelope_check(src, len, layout, NULL, 0, NULL, err));
+    FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
+    for (size_t k = 0; k < layout->count; k++) {
+        const fed_tensor *t = &layout->tensors[k];
+        fedcodec_frame frame = checked_frame(&envelope);
+        frame.codec->axpy(frame.data, frame.len, w, y + t->offset, t->size);
+    }
+    return FED_OK;
+}
+
+fed_status fedcodec_envelope_fold(const void *src, size_t len, const fed_layout *layout,
+                                  int64_t weight, int64_t *acc, fed_error *err) {
+    if (weight < 1 || weight >= FEDCODEC_FOLD_WEIGHT) {
+        return fed_fail(err, FED_ERANGE, "a weight of %lld; it must be 1 to %lld",
+                        (long long)weight, (long long)FEDCODEC_FOLD_WEIGHT - 1);
+    }
+    float max = 0.0f;
+    FED_TRY(fedcodec_envelope_check(src, len, layout, NULL, 0, &max, err));
+    if (max > FEDCODEC_FOLD_LIMIT) {
+        return fed_fail(err, FED_ERANGE, "a value of magnitude %g; the sum takes up to %g",
+                        (double)max, (double)FEDCODEC_FOLD_LIMIT);
+    }
+    fedcodec_envelope envelope;
+    FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
+    for (size_t k = 0; k < layout->count; k++) {
+        const fed_tensor *t = &layout->tensors[k];
+        fedcodec_frame frame = checked_frame(&envelope);
+        frame.codec->fold(frame.data, frame.len, weight, acc + t->offset, t->size);
+    }
+    return FED_OK;
+}

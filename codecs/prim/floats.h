@@ -1,0 +1,64 @@
+/* What codecs need of a float beside its value: its bits, its bytes, its place on a fixed-point
+ * scale. */
+#ifndef FEDCODEC_PRIM_FLOATS_H
+#define FEDCODEC_PRIM_FLOATS_H
+
+#include <float.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "fedcodec/codec.h"
+
+/* Client and coordinator must get the same bits from the same sums. */
+_Static_assert(FLT_EVAL_METHOD == 0, "float arithmetic must be done in float (x87: -mfpmath=sse)");
+
+/** Bits of a magnitude: in this range, integers order as the floats that they stand for. */
+enum { FEDCODEC_MAGNITUDE = 0x7fffffff };
+
+static inline uint32_t fedcodec_bits(float v) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+static inline float fedcodec_float(uint32_t bits) {
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+/** Little-endian binary32, on every machine. */
+static inline float fedcodec_load_f32(const uint8_t *src) {
+    return fedcodec_float((uint32_t)src[0] | (uint32_t)src[1] << 8 | (uint32_t)src[2] << 16 |
+                          (uint32_t)src[3] << 24);
+}
+
+static inline void fedcodec_store_f32(uint8_t *dst, float v) {
+    uint32_t bits = fedcodec_bits(v);
+    dst[0] = (uint8_t)bits;
+    dst[1] = (uint8_t)(bits >> 8);
+    dst[2] = (uint8_t)(bits >> 16);
+    dst[3] = (uint8_t)(bits >> 24);
+}
+
+/**
+ * rint(v * 2^30) for |v| <= FEDCODEC_FOLD_LIMIT, ties to even. Near 1.5 * 2^52 a double's last bit
+ * is worth one, so the addition rounds, and the integer lies in the low bits: faster than rint.
+ */
+static inline int64_t fedcodec_fixed(float v) {
+    const double shift = 0x1.8p52;
+    double sum = (double)v * (double)(INT64_C(1) << FEDCODEC_FOLD_BITS) + shift;
+    int64_t sum_bits, shift_bits;
+    memcpy(&sum_bits, &sum, sizeof sum_bits);
+    memcpy(&shift_bits, &shift, sizeof shift_bits);
+    return sum_bits - shift_bits;
+}
+
+/** The largest |x[i]|, 0 where n is 0; not finite if any of them is not. */
+float fedcodec_max_magnitude(const float *x, size_t n);
+
+/** Likewise, of |x[i] + y[i]|. */
+float fedcodec_max_magnitude_sum(const float *x, const float *y, size_t n);
+
+#endif

@@ -1,0 +1,64 @@
+/* Golomb coding of ascending positions, as SBC's algorithms 3 and 4. */
+#ifndef FEDCODEC_PRIM_GOLOMB_H
+#define FEDCODEC_PRIM_GOLOMB_H
+
+#include "fed/bits.h"
+
+/*
+ * Before each position lie `gap` others since the last one. A gap is coded as gap >> b one bits, a
+ * zero bit, and the low b bits of it.
+ */
+enum { FEDCODEC_GOLOMB_B_MAX = 31 };
+
+/** The best b for positions that are taken with probability p each, 0 < p < 1: equation 8's b*. */
+unsigned fedcodec_golomb_b(double p);
+
+/** Most bytes that k positions below n can need. */
+size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b);
+
+/** Append a gap. b <= FEDCODEC_GOLOMB_B_MAX, gap < 2^32. */
+static inline void fedcodec_golomb_put(fed_bit_writer *w, uint64_t gap, unsigned b) {
+    uint64_t ones = gap >> b;
+    uint32_t low = (uint32_t)(gap & ((UINT64_C(1) << b) - 1));
+    if (ones + 1 + b <= 32) { /* nearly always */
+        fed_put_bits(w, (((UINT32_C(1) << ones) - 1) << 1 << b) | low, (unsigned)ones + 1 + b);
+    } else {
+        fed_put_unary(w, ones);
+        fed_put_bits(w, low, b);
+    }
+}
+
+/** Positions being read back. */
+typedef struct fedcodec_golomb_reader {
+    fed_bit_reader bits;
+    uint64_t n;    /* positions are below it */
+    uint64_t next; /* the lowest that the next position can be */
+    unsigned b;
+} fedcodec_golomb_reader;
+
+static inline void fedcodec_golomb_start(fedcodec_golomb_reader *r, const void *src, size_t len,
+                                         size_t n, unsigned b) {
+    fed_bit_reader_init(&r->bits, src, len);
+    r->n = n;
+    r->next = 0;
+    r->b = b;
+}
+
+/** The next position. One that is not below n sets bits.status, and so does the end of the bytes;
+ * from then on the answer is n. */
+static inline uint64_t fedcodec_golomb_next(fedcodec_golomb_reader *r) {
+    if (r->next >= r->n) {
+        r->bits.status = FED_EFORMAT;
+        return r->n;
+    }
+    uint64_t high = fed_get_unary(&r->bits, (r->n - 1 - r->next) >> r->b);
+    uint64_t position = r->next + (high << r->b) + fed_get_bits(&r->bits, r->b);
+    if (r->bits.status != FED_OK || position >= r->n) {
+        r->bits.status = FED_EFORMAT;
+        return r->next = r->n;
+    }
+    r->next = position + 1;
+    return position;
+}
+
+#endif

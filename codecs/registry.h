@@ -1,0 +1,18 @@
+/* The codecs by folder name, from codecs.def. */
+#ifndef FEDCODEC_REGISTRY_H
+#define FEDCODEC_REGISTRY_H
+
+#include "fedcodec/codec.h"
+
+/* A codec's permanent id: FEDCODEC_ID_sbc. */
+enum {
+#define FEDCODEC(id, folder) FEDCODEC_ID_##folder = (id),
+#include "codecs/codecs.def"
+#undef FEDCODEC
+};
+
+#define FEDCODEC(id, folder) extern const fedcodec_vtable fedcodec_##folder;
+#include "codecs/codecs.def"
+#undef FEDCODEC
+
+#endif
