@@ -12,17 +12,20 @@
  * The text travels in the task, so a device can train a model that it has never heard of. It names
  * the shape of one sample, then the layers in order, separated by '|':
  *
- *     input 1x28x28 | conv 20 5x5 | maxpool 2 | conv 50 5x5 | maxpool 2 | dense 500 | relu | dense
- * 10
+ *     input 1x28x28 | conv 20 5x5 | maxpool 2 | conv 50 5x5 | maxpool 2 | dense 10
  *
- * input CxHxW or N   conv OUT KHxKW   maxpool K (stride K)   relu   dense OUT (flattens what comes
- * in) A convolution has stride 1 and no padding; a max-pool's odd last row or column is dropped.
+ *   input CxHxW    the shape of a sample; or "input N", a flat vector
+ *   conv OUT KHxKW stride 1, no padding
+ *   maxpool K      window and stride K; an odd last row or column is dropped
+ *   relu
+ *   dense OUT      flattens what comes in, reading it (c, h, w)
+ *
  * The last layer must be dense: its outputs are the classes' scores, trained with softmax
- * cross-entropy.
+ * cross-entropy. At most 64 layers, 511 characters, 2^28 values a sample in each layer and 2^31
+ * parameters.
  *
  * Tensors: "<kind><k>.weight" and "<kind><k>.bias", k counting from 1 within its kind, in PyTorch's
- * layouts: conv weight (out, in, kh, kw), dense weight (out, in), bias (out); a flatten reads (c,
- * h, w).
+ * layouts: conv weight (out, in, kh, kw), dense weight (out, in), bias (out).
  */
 
 typedef enum fed_layer_kind {
@@ -69,7 +72,8 @@ const char *fed_arch_text(size_t k);
 
 /**
  * Initial weights: each weight uniform in +-sqrt(3 / fan_in) (Caffe's "xavier"), each bias 0. The
- * same seed gives the same bits on every machine.   values: float32[arch->layout.size]
+ * same seed gives the same bits on every machine, and each tensor's do not depend on the others'.
+ * values: float32[arch->layout.size]
  */
 void fed_arch_init_values(const fed_arch *arch, uint64_t seed, float *values);
 

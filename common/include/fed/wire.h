@@ -9,9 +9,9 @@
 
 /*
  * Each message is fields in the order of its struct, little-endian as in fed/bytes.h: integers of
- * their own width, enums as u8, strings as varint length and bytes. fed_X_write appends one;
- * fed_X_read takes one off a reader and returns its status, FED_EFORMAT for an enum value, a string
- * or a flag that is not allowed.
+ * their own width, enums as u8, strings and envelopes as a varint length and bytes. fed_X_write
+ * appends one; fed_X_read takes one off a reader and returns its status, FED_EFORMAT for an enum
+ * value, a string or a number that is not allowed; what is allowed stands beside the field.
  */
 
 /** What a device needs to know of a task in order to train it. */
@@ -20,10 +20,10 @@ typedef struct fed_task {
     char model[512];       /* fed/arch.h's canonical text */
     char codec_up[64];     /* spec of the updates: "sbc:p=0.01" */
     uint32_t small_tensor; /* tensors with fewer values travel as float32 */
-    uint32_t local_steps;  /* optimizer steps a round */
-    uint32_t batch;        /* samples a step */
+    uint32_t local_steps;  /* optimizer steps a round; at least 1 */
+    uint32_t batch;        /* samples a step; at least 1 */
     char optimizer[16];    /* "sgd", "momentum", "adam" */
-    float learning_rate;
+    float learning_rate;   /* finite, above 0 */
     uint64_t seed;
 } fed_task;
 
@@ -47,7 +47,7 @@ void fed_checkin_write(fed_writer *w, const fed_checkin *m);
 fed_status fed_checkin_read(fed_reader *r, fed_checkin *m) FED_CHECKED;
 
 typedef enum fed_action {
-    FED_ACTION_WAIT = 0,     /* come back after retry_ms; nothing below it is sent */
+    FED_ACTION_WAIT = 0,     /* come back after retry_ms */
     FED_ACTION_TRAIN = 1,    /* bring the model to `version`, train, upload before the deadline */
     FED_ACTION_EVALUATE = 2, /* bring the model to `version`, measure it, report */
     FED_ACTION_DONE = 3      /* the task is finished; `version` is its last model */
@@ -64,9 +64,10 @@ typedef enum fed_wait_reason {
 /** Coordinator -> device: the answer to a check-in. */
 typedef struct fed_assignment {
     fed_action action;
-    fed_wait_reason reason; /* WAIT only, like retry_ms */
+    /* these two are sent with WAIT only */
+    fed_wait_reason reason;
     uint32_t retry_ms;
-    /* the rest: TRAIN, EVALUATE and DONE only */
+    /* these with TRAIN, EVALUATE and DONE only */
     uint32_t round;       /* TRAIN: the round; else 0 */
     uint32_t version;     /* of the model to work on: the number of rounds committed into it */
     uint64_t digest;      /* fed_digest of that model's values */
@@ -83,7 +84,7 @@ typedef enum fed_part_kind { FED_PART_SNAPSHOT = 1, FED_PART_DELTA = 2 } fed_par
 /** Coordinator -> device: a model download is a run of parts, to be applied in order. */
 typedef struct fed_part {
     fed_part_kind kind;
-    uint32_t from, to;       /* versions; a snapshot's from equals its to */
+    uint32_t from, to;       /* versions; a snapshot's from equals its to, a delta's is below it */
     const uint8_t *envelope; /* a fedcodec envelope; in the reader's bytes */
     uint64_t envelope_len;
 } fed_part;

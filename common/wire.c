@@ -1,0 +1,158 @@
+/* The byte layouts of the messages, each writer next to its reader. */
+#include "fed/wire.h"
+
+#include <math.h>
+
+#include "fed/version.h"
+
+/* End of every reader: hand *parsed over only if all was read and `allowed` says its values are.
+ * A refused message leaves the reader failed, as a short one does. */
+#define DELIVER(r, dst, parsed, allowed)                                                           \
+    do {                                                                                           \
+        if ((r)->status == FED_OK && !(allowed)) {                                                 \
+            (r)->status = FED_EFORMAT;                                                             \
+        }                                                                                          \
+        FED_TRY((r)->status);                                                                      \
+        *(dst) = (parsed);                                                                         \
+        return FED_OK;                                                                             \
+    } while (0)
+
+void fed_task_write(fed_writer *w, const fed_task *task) {
+    fed_write_u64(w, task->id);
+    fed_write_str(w, task->model);
+    fed_write_str(w, task->codec_up);
+    fed_write_u32(w, task->small_tensor);
+    fed_write_u32(w, task->local_steps);
+    fed_write_u32(w, task->batch);
+    fed_write_str(w, task->optimizer);
+    fed_write_f32(w, task->learning_rate);
+    fed_write_u64(w, task->seed);
+}
+
+fed_status fed_task_read(fed_reader *r, fed_task *task) {
+    fed_task t = {0};
+    t.id = fed_read_u64(r);
+    fed_read_str(r, t.model, sizeof t.model);
+    fed_read_str(r, t.codec_up, sizeof t.codec_up);
+    t.small_tensor = fed_read_u32(r);
+    t.local_steps = fed_read_u32(r);
+    t.batch = fed_read_u32(r);
+    fed_read_str(r, t.optimizer, sizeof t.optimizer);
+    t.learning_rate = fed_read_f32(r);
+    t.seed = fed_read_u64(r);
+    DELIVER(r, task, t,
+            t.id != 0 && t.local_steps > 0 && t.batch > 0 && isfinite(t.learning_rate) &&
+                t.learning_rate > 0);
+}
+
+void fed_checkin_write(fed_writer *w, const fed_checkin *m) {
+    fed_write_u8(w, FED_PROTOCOL);
+    fed_write_u8(w, (uint8_t)m->role);
+    fed_write_u32(w, m->hold_ms);
+    fed_write_u64(w, m->task);
+    fed_write_u32(w, m->version);
+}
+
+fed_status fed_checkin_read(fed_reader *r, fed_checkin *m) {
+    fed_checkin t = {0};
+    t.protocol = fed_read_u8(r);
+    if (r->status == FED_OK && t.protocol != FED_PROTOCOL) {
+        r->status = FED_EVERSION; /* before the rest, which another version may lay out otherwise */
+    }
+    t.role = (fed_role)fed_read_u8(r);
+    t.hold_ms = fed_read_u32(r);
+    t.task = fed_read_u64(r);
+    t.version = fed_read_u32(r);
+    DELIVER(r, m, t, t.role <= FED_ROLE_EVALUATE);
+}
+
+void fed_assignment_write(fed_writer *w, const fed_assignment *m) {
+    fed_write_u8(w, (uint8_t)m->action);
+    if (m->action == FED_ACTION_WAIT) {
+        fed_write_u8(w, (uint8_t)m->reason);
+        fed_write_u32(w, m->retry_ms);
+        return;
+    }
+    fed_write_u32(w, m->round);
+    fed_write_u32(w, m->version);
+    fed_write_u64(w, m->digest);
+    fed_write_u64(w, m->lease);
+    fed_write_u32(w, m->deadline_ms);
+    fed_task_write(w, &m->task);
+}
+
+fed_status fed_assignment_read(fed_reader *r, fed_assignment *m) {
+    fed_assignment t = {0};
+    t.action = (fed_action)fed_read_u8(r);
+    if (t.action == FED_ACTION_WAIT) {
+        t.reason = (fed_wait_reason)fed_read_u8(r);
+        t.retry_ms = fed_read_u32(r);
+        DELIVER(r, m, t, t.reason <= FED_WAIT_FINISHED);
+    }
+    t.round = fed_read_u32(r);
+    t.version = fed_read_u32(r);
+    t.digest = fed_read_u64(r);
+    t.lease = fed_read_u64(r);
+    t.deadline_ms = fed_read_u32(r);
+    FED_TRY(fed_task_read(r, &t.task));
+    DELIVER(r, m, t, t.action <= FED_ACTION_DONE);
+}
+
+void fed_part_write(fed_writer *w, const fed_part *m) {
+    fed_write_u8(w, (uint8_t)m->kind);
+    fed_write_u32(w, m->from);
+    fed_write_u32(w, m->to);
+    fed_write_varint(w, m->envelope_len);
+    fed_write_bytes(w, m->envelope, (size_t)m->envelope_len);
+}
+
+fed_status fed_part_read(fed_reader *r, fed_part *m) {
+    fed_part t = {0};
+    t.kind = (fed_part_kind)fed_read_u8(r);
+    t.from = fed_read_u32(r);
+    t.to = fed_read_u32(r);
+    t.envelope_len = fed_read_varint(r);
+    if (t.envelope_len > fed_reader_left(r)) {
+        r->status = r->status != FED_OK ? r->status : FED_EFORMAT;
+    }
+    t.envelope = fed_read_bytes(r, (size_t)t.envelope_len);
+    DELIVER(r, m, t,
+            (t.kind == FED_PART_SNAPSHOT && t.from == t.to) ||
+                (t.kind == FED_PART_DELTA && t.from < t.to));
+}
+
+void fed_update_write(fed_writer *w, const fed_update *m) {
+    fed_write_u64(w, m->task);
+    fed_write_u32(w, m->round);
+    fed_write_u64(w, m->lease);
+    fed_write_u32(w, m->samples);
+    fed_write_f32(w, m->loss);
+}
+
+fed_status fed_update_read(fed_reader *r, fed_update *m) {
+    fed_update t = {0};
+    t.task = fed_read_u64(r);
+    t.round = fed_read_u32(r);
+    t.lease = fed_read_u64(r);
+    t.samples = fed_read_u32(r);
+    t.loss = fed_read_f32(r);
+    DELIVER(r, m, t, t.samples > 0 && isfinite(t.loss));
+}
+
+void fed_metric_write(fed_writer *w, const fed_metric *m) {
+    fed_write_u64(w, m->task);
+    fed_write_u32(w, m->version);
+    fed_write_u32(w, m->samples);
+    fed_write_u32(w, m->correct);
+    fed_write_f32(w, m->loss);
+}
+
+fed_status fed_metric_read(fed_reader *r, fed_metric *m) {
+    fed_metric t = {0};
+    t.task = fed_read_u64(r);
+    t.version = fed_read_u32(r);
+    t.samples = fed_read_u32(r);
+    t.correct = fed_read_u32(r);
+    t.loss = fed_read_f32(r);
+    DELIVER(r, m, t, t.samples > 0 && t.correct <= t.samples && isfinite(t.loss));
+}
