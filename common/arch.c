@@ -135,7 +135,10 @@ static fed_status add_tensors(parser *p, word at, const char *kind, fed_layer *l
         snprintf(name, sizeof name, "%s%u.bias", kind, k);
         status = fed_layout_add(&p->arch->layout, name, 1, dims);
     }
-    return status == FED_OK ? FED_OK : fed_fail(p->err, status, "model: no memory for %s", name);
+    if (status != FED_OK) {
+        return fed_fail(p->err, status, "model: tensor %s: %s", name, fed_status_text(status));
+    }
+    return FED_OK;
 }
 
 static fed_status parse_dense(parser *p, word kind, fed_layer *layer) {

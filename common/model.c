@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t LAYOUT_SIZE_MAX = (size_t)1 << 40; /* values */
+/* In values; less on a 32-bit machine, so that their bytes fit a size_t. */
+static const size_t LAYOUT_SIZE_MAX = (size_t)1 << (sizeof(size_t) == 8 ? 40 : 28);
 
 void fed_layout_init(fed_layout *layout) {
     *layout = (fed_layout){0};

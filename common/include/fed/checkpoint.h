@@ -17,9 +17,9 @@ fed_status fed_checkpoint_save(const char *path, const fed_layout *layout, const
 
 /**
  * Read one. Only F32 tensors; the tensors come in the order of their data. Unknown header keys are
- * refused, as is any header whose offsets do not cover the data exactly once. Errors:
- * FED_ENOTFOUND, FED_EIO, FED_EFORMAT with path and what is wrong. Owner: the caller,
- * fed_model_free.
+ * refused, as is any header whose offsets do not cover the data exactly once, and any value that is
+ * not finite. Errors: FED_ENOTFOUND, FED_EIO, FED_ERANGE a file too large, FED_EFORMAT,
+ * FED_ENONFINITE; with path and what is wrong. Owner: the caller, fed_model_free.
  */
 fed_status fed_checkpoint_load(const char *path, fed_model *model, fed_error *err) FED_CHECKED;
 

@@ -8,20 +8,23 @@
 #include "fed/error.h"
 
 /** Read a whole file of at most `limit` bytes into memory with a NUL behind it (not counted in
- * *len). Owner: the caller, free(). Errors name the path and the reason. */
+ * *len). Owner: the caller, free(). Errors name the path and the reason: FED_ENOTFOUND, FED_ERANGE
+ * more than limit, FED_EIO, FED_ENOMEM. */
 fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t *len,
                          fed_error *err) FED_CHECKED;
 
 /**
  * Replace a file: after success the new bytes are on disk and survive power loss; after failure, or
  * a crash at any instant, the old file is as it was (temp file beside it, write, fsync, rename,
- * fsync of the directory). mode: permission bits, such as 0600 for a key. Errors: FED_ENOSPC a full
- * disk, FED_EIO; both name the path.
+ * fsync of the directory). Only when that last fsync fails is the new file there and yet not sure
+ * to stay. mode: permission bits, such as 0600 for a key. Errors, all naming the path: FED_ENOSPC a
+ * full disk, FED_ENOTFOUND no such directory, FED_EIO.
  */
 fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
                             fed_error *err) FED_CHECKED;
 
-/** Make a directory and its missing parents. One that is there already is fine. */
+/** Make a directory and its missing parents. One that is there already is fine; a file of that name
+ * is FED_EEXIST. */
 fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) FED_CHECKED;
 
 #endif
