@@ -1,0 +1,83 @@
+/* Hashes: SHA-256 from mbedTLS, XXH3-64 compiled in from its header. */
+#include "fed/hash.h"
+
+#include <mbedtls/sha256.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+_Static_assert(sizeof(float) == sizeof(uint32_t), "values are hashed as IEEE binary32");
+
+void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]) {
+    /* Fails only in hardware drivers, which replace the function at build time; ours has none. */
+    (void)mbedtls_sha256_ret(data, len, digest, 0);
+}
+
+void fed_hex(const uint8_t *src, size_t len, char *dst) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < len; i++) {
+        dst[2 * i] = digits[src[i] >> 4];
+        dst[2 * i + 1] = digits[src[i] & 15];
+    }
+    dst[2 * len] = '\0';
+}
+
+/* The value of a hex digit, or -1; not isxdigit, which asks the locale. */
+static int digit_value(char c) {
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    if (c >= 'A' && c <= 'F') {
+        return c - 'A' + 10;
+    }
+    return -1;
+}
+
+fed_status fed_unhex(const char *text, uint8_t *dst, size_t len) {
+    for (size_t i = 0; i < 2 * len; i++) { /* stops at the NUL of a short text */
+        FED_REQUIRE(digit_value(text[i]) >= 0, FED_EFORMAT);
+    }
+    FED_REQUIRE(text[2 * len] == '\0', FED_EFORMAT);
+    for (size_t i = 0; i < len; i++) {
+        dst[i] = (uint8_t)(digit_value(text[2 * i]) * 16 + digit_value(text[2 * i + 1]));
+    }
+    return FED_OK;
+}
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+
+uint64_t fed_digest(const float *values, size_t n) {
+    return XXH3_64bits(values, n * sizeof *values);
+}
+
+#else
+
+/* Turn a block at a time into little-endian bytes, so that every machine hashes the same ones. */
+uint64_t fed_digest(const float *values, size_t n) {
+    enum { BLOCK = 256 };
+    XXH3_state_t state;
+    XXH3_INITSTATE(&state);
+    (void)XXH3_64bits_reset(&state);
+    for (size_t start = 0; start < n; start += BLOCK) {
+        uint8_t bytes[BLOCK * sizeof(uint32_t)];
+        size_t count = n - start < BLOCK ? n - start : BLOCK;
+        for (size_t i = 0; i < count; i++) {
+            uint32_t bits;
+            memcpy(&bits, &values[start + i], sizeof bits);
+            for (size_t k = 0; k < sizeof bits; k++) {
+                bytes[i * sizeof bits + k] = (uint8_t)(bits >> (8 * k));
+            }
+        }
+        (void)XXH3_64bits_update(&state, bytes, count * sizeof(uint32_t));
+    }
+    return XXH3_64bits_digest(&state);
+}
+
+#endif
+
+uint64_t fed_digest_bytes(const void *data, size_t len) {
+    return XXH3_64bits(data, len);
+}
