@@ -1,1 +1,227 @@
-typedef int fedclient_empty;
+/* The client: opened on what is stored, then one turn after the other. Its only state machine. */
+#include "fedclient/client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/** Read the heads of everything stored. Their payloads are let go: nothing large is held. */
+static fed_status state_load(fedclient *client, fed_error *err) {
+    const fedclient_platform *platform = client->options.platform;
+    fedclient_record record = {0};
+    fed_status status = fedclient_model_load(platform, &client->model, &record, err);
+    fedclient_record_free(&record);
+    if (status == FED_EFORMAT) { /* the coordinator has it still */
+        fed_logf(client->options.log, FED_LOG_WARN, "%s; it will be downloaded again", err->text);
+        client->model = (fedclient_model_head){0};
+        status = platform->drop(platform->user, fedclient_record_key(FEDCLIENT_MODEL), err);
+    }
+    FED_TRY(status);
+    status = fedclient_residual_load(platform, &client->residual, &record, err);
+    fedclient_record_free(&record);
+    FED_TRY(status);
+    status = fedclient_pending_load(platform, &client->pending, &record, err);
+    fedclient_record_free(&record);
+    FED_TRY(status);
+    client->known = true;
+    return FED_OK;
+}
+
+/** "https://host:8443/" -> "https://host:8443" */
+static fed_status front_take(fedclient *client, const char *server, fed_error *err) {
+    static const char scheme[] = "https://";
+    size_t len = server != NULL ? strlen(server) : 0;
+    size_t min = sizeof scheme - 1;
+    if (len > min && server[len - 1] == '/') {
+        len--;
+    }
+    if (len <= min || len >= FEDCLIENT_URL - 8 || strncmp(server, scheme, min) != 0 ||
+        memchr(server + min, '/', len - min) != NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "\"%.100s\" is not a coordinator's address: write "
+                        "https://HOST:PORT",
+                        server != NULL ? server : "");
+    }
+    snprintf(client->front, sizeof client->front, "%.*s", (int)len, server);
+    return FED_OK;
+}
+
+fed_status fedclient_open(const fedclient_options *options, fedclient **client, fed_error *err) {
+    fed_error local = {0};
+    err = err != NULL ? err : &local;
+    if (options->platform == NULL || options->transport == NULL || options->train == NULL) {
+        return fed_fail(err, FED_EINVAL, "a client needs a platform, a transport and a callback");
+    }
+    fedclient *fresh = calloc(1, sizeof *fresh);
+    FED_REQUIRE(fresh != NULL, FED_ENOMEM);
+    fresh->options = *options;
+    fed_status status = front_take(fresh, options->server, err);
+    if (status == FED_OK) {
+        status = fedclient_identity_load(fresh, err);
+    }
+    if (status == FED_OK) {
+        status = state_load(fresh, err);
+    }
+    if (status != FED_OK) {
+        fedclient_close(fresh);
+        return status;
+    }
+    *client = fresh;
+    return FED_OK;
+}
+
+void fedclient_close(fedclient *client) {
+    free(client);
+}
+
+/** What a turn is doing. */
+typedef enum stage {
+    STAGE_RESUME,
+    STAGE_CHECKIN,
+    STAGE_DOWNLOAD,
+    STAGE_TRAIN,
+    STAGE_ENCODE,
+    STAGE_SEND,
+    STAGE_EVALUATE,
+    STAGE_REPORT,
+    STAGE_OVER
+} stage;
+
+/** Where an earlier turn was cut short, go on there. */
+static stage resume(const fedclient *client) {
+    if (client->pending.seq != 0 && client->pending.fate == FEDCLIENT_FATE_UNKNOWN) {
+        return STAGE_SEND;
+    }
+    return client->metric_due ? STAGE_REPORT : STAGE_CHECKIN;
+}
+
+static stage after_checkin(const fedclient *client, fedclient_turn *turn) {
+    if (turn->assignment.action == FED_ACTION_WAIT) {
+        turn->event->outcome = FEDCLIENT_WAITED;
+        return STAGE_OVER;
+    }
+    return fedclient_trained(client, &turn->assignment) ? STAGE_ENCODE : STAGE_DOWNLOAD;
+}
+
+static stage after_download(fedclient_turn *turn) {
+    if (turn->assignment.action == FED_ACTION_DONE) {
+        turn->event->outcome = FEDCLIENT_FINISHED;
+        return STAGE_OVER;
+    }
+    return turn->assignment.action == FED_ACTION_TRAIN ? STAGE_TRAIN : STAGE_EVALUATE;
+}
+
+/** The state machine. A turn that fails stops where it is; what it has stored is where the next
+ * one goes on (docs/durability.md). */
+static fed_status turn_run(fedclient *client, fedclient_turn *turn, fed_error *err) {
+    stage at = STAGE_RESUME;
+    while (at != STAGE_OVER) {
+        switch (at) {
+        case STAGE_RESUME:
+            at = resume(client);
+            break;
+        case STAGE_CHECKIN:
+            FED_TRY(fedclient_checkin(client, turn, err));
+            at = after_checkin(client, turn);
+            break;
+        case STAGE_DOWNLOAD:
+            FED_TRY(fedclient_download(client, turn, err)); /* puts "model" */
+            at = after_download(turn);
+            break;
+        case STAGE_TRAIN:
+            FED_TRY(fedclient_train(client, turn, err)); /* puts "residual" */
+            at = STAGE_ENCODE;
+            break;
+        case STAGE_ENCODE:
+            FED_TRY(fedclient_encode(client, turn, err)); /* puts "pending" */
+            at = STAGE_SEND;
+            break;
+        case STAGE_SEND:
+            FED_TRY(fedclient_send(client, turn, err)); /* puts "pending" */
+            at = STAGE_OVER;
+            break;
+        case STAGE_EVALUATE:
+            FED_TRY(fedclient_evaluate(client, turn, err));
+            at = STAGE_REPORT;
+            break;
+        case STAGE_REPORT:
+            FED_TRY(fedclient_report(client, turn, err));
+            at = STAGE_OVER;
+            break;
+        case STAGE_OVER:
+            break;
+        }
+    }
+    return FED_OK;
+}
+
+static void turn_free(fedclient_turn *turn) {
+    fed_arch_free(&turn->arch);
+    fedclient_record_free(&turn->model);
+    fedclient_record_free(&turn->residual);
+    fedclient_record_free(&turn->pending);
+}
+
+/** A turn that failed: an event where time can heal it, else the caller's error. */
+static fed_status turn_failed(fedclient *client, fed_status status, fedclient_event *event,
+                              fed_error *err) {
+    if (err->text[0] == '\0') {
+        (void)fed_fail(err, status, "the client stopped: %s", fed_status_text(status));
+    }
+    client->known = false; /* a put may have failed: look again at what is stored */
+    if (!client->heals) {
+        fed_logf(client->options.log, FED_LOG_ERROR, "%s", err->text);
+        return status;
+    }
+    client->failures++;
+    event->outcome = FEDCLIENT_RETRY;
+    event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
+    fed_logf(client->options.log, FED_LOG_WARN, "%s; trying again in %" PRIu32 " ms", err->text,
+             event->wait_ms);
+    return FED_OK;
+}
+
+fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) {
+    if (!fedclient_enrolled(client)) {
+        return fed_fail(err, FED_ESTATE,
+                        "this device is not enrolled: get a token from the "
+                        "coordinator's operator and enrol it");
+    }
+    *event = (fedclient_event){0};
+    fedclient_turn turn = {.event = event};
+    fed_error why = {0};
+    client->heals = false;
+    fed_status status = client->known ? FED_OK : state_load(client, &why);
+    if (status == FED_OK) {
+        status = turn_run(client, &turn, &why);
+    }
+    turn_free(&turn);
+    if (status == FED_OK) {
+        client->failures = event->outcome == FEDCLIENT_REFUSED ? client->failures : 0;
+        return FED_OK;
+    }
+    status = turn_failed(client, status, event, &why);
+    if (err != NULL) {
+        *err = why;
+    }
+    return status;
+}
+
+fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
+                           size_t *count, fed_error *err) {
+    fedclient_model_head head;
+    fedclient_record record = {0};
+    FED_TRY(fedclient_model_load(client->options.platform, &head, &record, err));
+    if (record.bytes == NULL) {
+        return fed_fail(err, FED_ENOTFOUND, "this device has not downloaded a model yet");
+    }
+    size_t len = 0;
+    uint8_t *payload = fedclient_record_payload(&record, &len);
+    memmove(record.bytes, payload, len); /* the caller frees the block that holds the record */
+    *task = head.task;
+    *version = head.version;
+    *count = len / sizeof(float);
+    *values = (float *)(void *)record.bytes;
+    return FED_OK;
+}

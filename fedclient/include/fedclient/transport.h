@@ -2,6 +2,7 @@
 #ifndef FEDCLIENT_TRANSPORT_H
 #define FEDCLIENT_TRANSPORT_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,7 +39,8 @@ typedef struct fedclient_traffic {
 
 /**
  * A way to the coordinator. FED_ENET: no connection, or it broke; the request may or may not have
- * arrived. FED_EAUTH: TLS refused one of the two certificates. FED_ETIMEOUT: no progress. *status
+ * arrived. FED_EAUTH: TLS refused one of the two certificates. FED_ETIMEOUT: no progress.
+ * FED_ECANCELED: stopped on request. *status
  * is the HTTP status, and answer (growing, the caller's) the body, whenever the call answers
  * FED_OK, 4xx and 5xx included. One thread at a time per transport.
  */
@@ -58,6 +60,11 @@ typedef struct fedclient_transport {
  * progress. */
 fed_status fedclient_transport_curl_open(const char *ca_pem, fedclient_transport *transport,
                                          fed_error *err) FED_CHECKED;
+
+/** Let *stop, once it is not 0, break off a request within about a second: FED_ECANCELED. For
+ * signal handlers. NULL: nothing does. */
+void fedclient_transport_curl_stop(fedclient_transport *transport,
+                                   const volatile sig_atomic_t *stop);
 void fedclient_transport_curl_close(fedclient_transport *transport);
 
 #endif

@@ -1,0 +1,26 @@
+/* The program's own part: its callback trains and measures, and what it leaves is checked. */
+#include <inttypes.h>
+
+#include "fedclient/client.h"
+
+fed_status fedclient_callback(fedclient *client, const fedclient_turn *turn, fedclient_round *round,
+                              fed_error *err) {
+    round->task = &turn->assignment.task;
+    round->arch = &turn->arch;
+    round->round = turn->assignment.round;
+    round->version = turn->assignment.version;
+    const char *what = turn->assignment.action == FED_ACTION_TRAIN ? "training" : "evaluation";
+    fed_error own = {0};
+    fed_status status = client->options.train(client->options.user, round, &own);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s on version %" PRIu32 " failed: %.300s", what,
+                        round->version, own.text[0] != '\0' ? own.text : fed_status_text(status));
+    }
+    if (round->samples == 0 || fed_first_nonfinite(&round->loss, 1) == 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s on version %" PRIu32 " left %" PRIu32
+                        " samples and a loss of %g: the callback must set both",
+                        what, round->version, round->samples, (double)round->loss);
+    }
+    return FED_OK;
+}

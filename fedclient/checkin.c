@@ -1,0 +1,61 @@
+/* Check-in: ask the coordinator for work, and see whether this client can do it. */
+#include "fedclient/client.h"
+
+static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *err) {
+    const fed_checkin checkin = {.role = client->options.role,
+                                 .hold_ms = client->options.hold_ms,
+                                 .task = client->model.task,
+                                 .version = client->model.version};
+    uint8_t message[32];
+    fed_writer w;
+    fed_writer_fixed(&w, message, sizeof message);
+    fed_checkin_write(&w, &checkin);
+    fedclient_span span = {.data = message, .left = w.len};
+    const fedclient_body body = fedclient_body_of(&span);
+    const fedclient_call call = {.method = "POST",
+                                 .base = client->devices,
+                                 .path = "/v1/checkin",
+                                 .body = &body,
+                                 .answer_limit = 4096,
+                                 .hold_ms = checkin.hold_ms};
+    FED_TRY(fedclient_exchange(client, &call, answer, err));
+    if (answer->status != 200) {
+        return fed_fail(err, FED_EVERSION, "the coordinator refused the check-in: %s (%s)",
+                        answer->message, answer->error);
+    }
+    return FED_OK;
+}
+
+static fed_status understand(fedclient_turn *turn, const fedclient_answer *answer, fed_error *err) {
+    fed_reader r;
+    fed_reader_init(&r, answer->body.data, answer->body.len);
+    fed_status status = fed_assignment_read(&r, &turn->assignment);
+    if (status == FED_OK) {
+        status = fed_reader_end(&r);
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, FED_EFORMAT,
+                        "the answer to the check-in can't be read: the "
+                        "coordinator may be of another release");
+    }
+    if (turn->assignment.action == FED_ACTION_WAIT) {
+        return FED_OK;
+    }
+    FED_TRY(fed_arch_parse(turn->assignment.task.model, &turn->arch, err));
+    return fedcodec_parse(turn->assignment.task.codec_up, &turn->codec, err);
+}
+
+fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error *err) {
+    fedclient_answer answer;
+    fed_status status = ask(client, &answer, err);
+    if (status == FED_OK) {
+        status = understand(turn, &answer, err);
+    }
+    fedclient_answer_free(&answer);
+    FED_TRY(status);
+    turn->event->reason = turn->assignment.reason;
+    turn->event->wait_ms = turn->assignment.retry_ms;
+    turn->event->round = turn->assignment.round;
+    turn->event->version = turn->assignment.version;
+    return FED_OK;
+}

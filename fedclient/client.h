@@ -1,0 +1,119 @@
+/* Inside the client library: the client, one turn of it, and what its files offer each other. */
+#ifndef FEDCLIENT_CLIENT_H
+#define FEDCLIENT_CLIENT_H
+
+#include <stdbool.h>
+
+#include "fed/hash.h"
+#include "fedclient/fedclient.h"
+#include "fedclient/record.h"
+#include "fedcodec/codec.h"
+
+enum { FEDCLIENT_URL = 320 };
+
+struct fedclient {
+    fedclient_options options;
+    char front[FEDCLIENT_URL];   /* "https://host:8443" */
+    char devices[FEDCLIENT_URL]; /* the same host, the devices' port; "" before enrolment */
+    char device[FED_SHA256_HEX]; /* "" before enrolment */
+    int64_t expires_s;           /* the certificate's last second, Unix */
+    bool known;                  /* the three heads below are those in the store */
+    fedclient_model_head model;  /* all 0: none */
+    fedclient_residual_head residual;
+    fedclient_pending_head pending;
+    bool metric_due; /* measured, not yet reported; in memory only: measuring again costs little */
+    fed_metric metric;
+    unsigned failures; /* turns in a row that time has to heal */
+    bool heals;        /* this turn's failure is of that kind */
+};
+
+/** One turn of step(): what its stages hand on. */
+typedef struct fedclient_turn {
+    fedclient_event *event;
+    fed_assignment assignment;
+    fed_arch arch; /* of the assignment's task */
+    fedcodec codec;
+    fedclient_record model, residual, pending;
+} fedclient_turn;
+
+/* exchange.c: one request */
+
+/** An answer whose status the caller has to judge: 200, or 4xx but for 401, 403, 408 and 429. */
+typedef struct fedclient_answer {
+    int status;
+    fed_writer body;
+    char error[32], message[300]; /* of a 4xx: the coordinator's words */
+} fedclient_answer;
+
+typedef struct fedclient_call {
+    const char *method, *base, *path;
+    const char *bearer;
+    const fedclient_body *body;
+    size_t answer_limit;
+    uint32_t hold_ms;
+} fedclient_call;
+
+/**
+ * Send a request and read the answer; fedclient_answer_free in every case. Where time can heal a
+ * failure (no connection, 408, 429, 5xx), client->heals is set beside the error.
+ */
+fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
+                              fedclient_answer *answer, fed_error *err) FED_CHECKED;
+void fedclient_answer_free(fedclient_answer *answer);
+
+/** A body that lies in memory. */
+typedef struct fedclient_span {
+    const uint8_t *data;
+    size_t left;
+} fedclient_span;
+fedclient_body fedclient_body_of(fedclient_span *span);
+
+/* enrol.c */
+
+/** Present the stored identity to the transport. FED_OK, too, where there is none yet. */
+fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKED;
+
+/* checkin.c */
+
+/** Ask for work. What is asked for is checked: the model is parsed, the codec known. */
+fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+
+/* download.c */
+
+/** Bring turn->model to the assignment's version, and store it. */
+fed_status fedclient_download(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+
+/* residual.c */
+
+/** Is the assignment's training in the residual already, with no message made of it? */
+bool fedclient_trained(const fedclient *client, const fed_assignment *assignment);
+
+/** Train turn->model and store residual + (trained - model): from then on it can't be lost. */
+fed_status fedclient_train(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+
+/* upload.c */
+
+/** Compress the residual into turn->pending, and store that. */
+fed_status fedclient_encode(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+
+/** Send what is pending and store what became of it: COUNTED or REFUSED. */
+fed_status fedclient_send(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+
+/* callback.c */
+
+/** Hand a model to the program's callback, with a sentence for every failure. */
+fed_status fedclient_callback(fedclient *client, const fedclient_turn *turn, fedclient_round *round,
+                              fed_error *err) FED_CHECKED;
+
+/* measure.c */
+
+/** Measure turn->model; client->metric is then due. */
+fed_status fedclient_evaluate(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+
+/* retry.c */
+
+/** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s. */
+uint32_t fedclient_backoff_ms(const char *device, unsigned failures);
+
+#endif

@@ -1,0 +1,124 @@
+/* One request to the coordinator, and what its answer's status means for a device. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fedclient/client.h"
+
+void fedclient_answer_free(fedclient_answer *answer) {
+    fed_writer_free(&answer->body);
+}
+
+static fed_status span_read(void *user, void *dst, size_t cap, size_t *len) {
+    fedclient_span *span = user;
+    size_t n = cap < span->left ? cap : span->left;
+    memcpy(dst, span->data, n);
+    span->data += n;
+    span->left -= n;
+    *len = n;
+    return FED_OK;
+}
+
+fedclient_body fedclient_body_of(fedclient_span *span) {
+    return (fedclient_body){.user = span, .size = span->left, .read = span_read};
+}
+
+/** Copy the string behind "key": in a flat JSON object, as far as it fits; "" where there is none.
+ * Escapes but \" and \\ become a blank: it is a sentence for a person, not data. */
+static void json_string(const char *text, size_t len, const char *key, char *dst, size_t cap) {
+    char quoted[32];
+    size_t name = (size_t)snprintf(quoted, sizeof quoted, "\"%s\"", key);
+    size_t at = 0, out = 0;
+    dst[0] = '\0';
+    while (at + name <= len && memcmp(text + at, quoted, name) != 0) {
+        at++;
+    }
+    at += name;
+    while (at < len && (text[at] == ' ' || text[at] == ':')) {
+        at++;
+    }
+    if (at >= len || text[at] != '"') {
+        return;
+    }
+    for (at++; at < len && text[at] != '"' && out + 1 < cap; at++) {
+        char c = text[at];
+        if (c == '\\' && at + 1 < len) {
+            c = text[++at];
+            c = c == '"' || c == '\\' ? c : ' ';
+        }
+        dst[out++] = (unsigned char)c < ' ' ? ' ' : c;
+    }
+    dst[out] = '\0';
+}
+
+static void read_refusal(fedclient_answer *answer) {
+    const char *text = (const char *)answer->body.data;
+    json_string(text, answer->body.len, "error", answer->error, sizeof answer->error);
+    json_string(text, answer->body.len, "message", answer->message, sizeof answer->message);
+    if (answer->error[0] == '\0') {
+        snprintf(answer->error, sizeof answer->error, "status %d", answer->status);
+    }
+    if (answer->message[0] == '\0') {
+        snprintf(answer->message, sizeof answer->message, "HTTP status %d without a reason",
+                 answer->status);
+    }
+}
+
+/** A status that means the same for every request. */
+static fed_status judge(fedclient *client, const fedclient_call *call, fedclient_answer *answer,
+                        fed_error *err) {
+    int status = answer->status;
+    if (status == 200) {
+        return FED_OK;
+    }
+    if (status < 400) {
+        return fed_fail(err, FED_EFORMAT,
+                        "%s%s answered with HTTP status %d: is this the coordinator's address?",
+                        call->base, call->path, status);
+    }
+    read_refusal(answer);
+    if (status == 401 || status == 403) {
+        return fed_fail(err, FED_EAUTH, "the coordinator refuses this device: %s (%s)",
+                        answer->message, answer->error);
+    }
+    if (status == 408 || status == 429 || status >= 500) {
+        client->heals = true;
+        return fed_fail(err, FED_EBUSY, "the coordinator can't serve %s now: %s (%s)", call->path,
+                        answer->message, answer->error);
+    }
+    return FED_OK;
+}
+
+/** Where TLS failed and the certificate is past its date, that is why. */
+static fed_status explain_expiry(const fedclient *client, fed_status status, fed_error *err) {
+    const fedclient_platform *platform = client->options.platform;
+    if (client->expires_s == 0 || platform->unix_ms(platform->user) / 1000 <= client->expires_s) {
+        return status;
+    }
+    return fed_fail(err, FED_EAUTH,
+                    "this device's certificate has expired: enrol it again with a "
+                    "new token (and check the device's clock)");
+}
+
+fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
+                              fedclient_answer *answer, fed_error *err) {
+    *answer = (fedclient_answer){0};
+    fed_writer_growing(&answer->body);
+    char url[FEDCLIENT_URL + 160];
+    snprintf(url, sizeof url, "%s%s", call->base, call->path);
+    const fedclient_request request = {.method = call->method,
+                                       .url = url,
+                                       .bearer = call->bearer,
+                                       .body = call->body,
+                                       .answer_limit = call->answer_limit,
+                                       .hold_ms = call->hold_ms};
+    const fedclient_transport *transport = client->options.transport;
+    fed_status status =
+        transport->send(transport->user, &request, &answer->status, &answer->body, err);
+    if (status == FED_EAUTH) {
+        return explain_expiry(client, status, err);
+    }
+    client->heals = client->heals || status == FED_ENET || status == FED_ETIMEOUT;
+    FED_TRY(status);
+    FED_REQUIRE(answer->body.status == FED_OK, FED_ENOMEM);
+    return judge(client, call, answer, err);
+}

@@ -1,0 +1,62 @@
+/* Evaluation: measure a model with the program's callback, report how good it is. */
+#include <inttypes.h>
+
+#include "fedclient/client.h"
+
+fed_status fedclient_evaluate(fedclient *client, fedclient_turn *turn, fed_error *err) {
+    size_t count = 0;
+    fedclient_round round = {.values = fedclient_record_values(&turn->model, &count)};
+    fed_status status = fedclient_callback(client, turn, &round, err);
+    fedclient_record_free(&turn->model);
+    FED_TRY(status);
+    if (round.correct > round.samples) {
+        return fed_fail(err, FED_EINVAL,
+                        "the evaluation says %" PRIu32 " of %" PRIu32
+                        " samples are right: the callback must count them",
+                        round.correct, round.samples);
+    }
+    client->metric = (fed_metric){.task = turn->assignment.task.id,
+                                  .version = turn->assignment.version,
+                                  .samples = round.samples,
+                                  .correct = round.correct,
+                                  .loss = round.loss};
+    client->metric_due = true;
+    return FED_OK;
+}
+
+static fed_status post(fedclient *client, fedclient_answer *answer, fed_error *err) {
+    uint8_t message[64];
+    fed_writer w;
+    fed_writer_fixed(&w, message, sizeof message);
+    fed_metric_write(&w, &client->metric);
+    fedclient_span span = {.data = message, .left = w.len};
+    const fedclient_body body = fedclient_body_of(&span);
+    const fedclient_call call = {.method = "POST",
+                                 .base = client->devices,
+                                 .path = "/v1/metric",
+                                 .body = &body,
+                                 .answer_limit = 4096};
+    return fedclient_exchange(client, &call, answer, err);
+}
+
+fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *err) {
+    fedclient_answer answer;
+    fed_status status = post(client, &answer, err);
+    if (status == FED_OK && answer.status != 200) {
+        client->metric_due = false;
+        client->heals = answer.status == 404; /* the task has moved on: check in again */
+        status = fed_fail(err, FED_EFORMAT,
+                          "the coordinator refused the measurement of version %" PRIu32 ": %s (%s)",
+                          client->metric.version, answer.message, answer.error);
+    }
+    fedclient_answer_free(&answer);
+    FED_TRY(status);
+    client->metric_due = false;
+    turn->event->outcome = FEDCLIENT_EVALUATED;
+    turn->event->round = 0;
+    turn->event->version = client->metric.version;
+    turn->event->samples = client->metric.samples;
+    turn->event->correct = client->metric.correct;
+    turn->event->loss = client->metric.loss;
+    return FED_OK;
+}

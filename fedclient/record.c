@@ -1,0 +1,236 @@
+/* Records in the platform's store: guarded, versioned, in one block of memory. */
+#include "fedclient/record.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/hash.h"
+
+/* Bytes of the head: magic, kind, format, two of 0, then the guard of all that follows it. */
+enum { AT_KIND = 4, AT_FORMAT = 5, AT_GUARD = 8, AT_FIELDS = 16, FORMAT = 1 };
+
+static const char magic[4] = {'F', 'E', 'D', 'r'};
+
+const char *fedclient_record_key(fedclient_kind kind) {
+    static const char *const keys[] = {[FEDCLIENT_IDENTITY] = "identity",
+                                       [FEDCLIENT_MODEL] = "model",
+                                       [FEDCLIENT_RESIDUAL] = "residual",
+                                       [FEDCLIENT_PENDING] = "pending"};
+    return keys[kind];
+}
+
+fed_status fedclient_record_new(size_t payload, fedclient_record *record) {
+    FED_REQUIRE(payload <= SIZE_MAX - FEDCLIENT_RECORD_HEAD, FED_ENOMEM);
+    uint8_t *bytes = calloc(1, FEDCLIENT_RECORD_HEAD + payload);
+    FED_REQUIRE(bytes != NULL, FED_ENOMEM);
+    *record = (fedclient_record){.bytes = bytes, .len = FEDCLIENT_RECORD_HEAD + payload};
+    return FED_OK;
+}
+
+void fedclient_record_free(fedclient_record *record) {
+    free(record->bytes);
+    *record = (fedclient_record){0};
+}
+
+uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len) {
+    *len = record->len - FEDCLIENT_RECORD_HEAD;
+    return record->bytes + FEDCLIENT_RECORD_HEAD;
+}
+
+float *fedclient_record_values(const fedclient_record *record, size_t *count) {
+    size_t len = 0;
+    void *payload = fedclient_record_payload(record, &len); /* aligned: malloc's block + 64 */
+    *count = len / sizeof(float);
+    return payload;
+}
+
+static uint64_t guard_of(const fedclient_record *record) {
+    return fed_digest_bytes(record->bytes + AT_FIELDS, record->len - AT_FIELDS);
+}
+
+static fed_status record_check(const fedclient_record *record, fedclient_kind kind,
+                               fed_error *err) {
+    const char *key = fedclient_record_key(kind);
+    if (record->len < FEDCLIENT_RECORD_HEAD || memcmp(record->bytes, magic, sizeof magic) != 0 ||
+        record->bytes[AT_KIND] != kind) {
+        return fed_fail(err, FED_EFORMAT,
+                        "the stored value \"%s\" is not this client's: restore "
+                        "it, or remove it to go on without what it held",
+                        key);
+    }
+    if (record->bytes[AT_FORMAT] != FORMAT) {
+        return fed_fail(err, FED_EVERSION,
+                        "the stored value \"%s\" has format %u, this build reads"
+                        " %d: use the release that wrote it",
+                        key, record->bytes[AT_FORMAT], FORMAT);
+    }
+    fed_reader r;
+    fed_reader_init(&r, record->bytes + AT_GUARD, sizeof(uint64_t));
+    if (fed_read_u64(&r) != guard_of(record)) {
+        return fed_fail(err, FED_EFORMAT,
+                        "the stored value \"%s\" is damaged (its guard does not "
+                        "fit): restore it, or remove it to go on without what it held",
+                        key);
+    }
+    return FED_OK;
+}
+
+fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_kind kind,
+                                 fedclient_record *record, fed_error *err) {
+    fedclient_record found = {0};
+    fed_error why = {0};
+    const char *key = fedclient_record_key(kind);
+    fed_status status = platform->get(platform->user, key, &found.bytes, &found.len, &why);
+    if (status == FED_OK) {
+        status = record_check(&found, kind, &why);
+    }
+    if (status == FED_OK) {
+        *record = found;
+        return FED_OK;
+    }
+    fedclient_record_free(&found);
+    return status == FED_ENOTFOUND ? status : fed_fail(err, status, "%s", why.text);
+}
+
+fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
+                                  fedclient_record *record, fed_error *err) {
+    memcpy(record->bytes, magic, sizeof magic);
+    record->bytes[AT_KIND] = (uint8_t)kind;
+    record->bytes[AT_FORMAT] = FORMAT;
+    fed_writer w;
+    fed_writer_fixed(&w, record->bytes + AT_GUARD, sizeof(uint64_t));
+    fed_write_u64(&w, guard_of(record));
+    return platform->put(platform->user, fedclient_record_key(kind), record->bytes, record->len,
+                         err);
+}
+
+/* The fields behind the guard; what is left of the head stays 0. */
+
+static fed_writer fields_out(fedclient_record *record) {
+    memset(record->bytes + AT_FIELDS, 0, FEDCLIENT_RECORD_HEAD - AT_FIELDS);
+    fed_writer w;
+    fed_writer_fixed(&w, record->bytes + AT_FIELDS, FEDCLIENT_RECORD_HEAD - AT_FIELDS);
+    return w;
+}
+
+static fed_reader fields_in(const fedclient_record *record) {
+    fed_reader r;
+    fed_reader_init(&r, record->bytes + AT_FIELDS, FEDCLIENT_RECORD_HEAD - AT_FIELDS);
+    return r;
+}
+
+/** Load a record; none is fine, and all 0. Its fields are in *r, the payload's bytes in *payload.
+ */
+static fed_status load_any(const fedclient_platform *platform, fedclient_kind kind,
+                           fedclient_record *record, fed_reader *r, size_t *payload,
+                           fed_error *err) {
+    *record = (fedclient_record){0};
+    fed_status status = fedclient_record_load(platform, kind, record, err);
+    if (status == FED_ENOTFOUND) {
+        return FED_OK;
+    }
+    FED_TRY(status);
+    *r = fields_in(record);
+    *payload = record->len - FEDCLIENT_RECORD_HEAD;
+    return FED_OK;
+}
+
+/** What was read makes sense, or it is let go. */
+static fed_status load_end(bool sound, fedclient_kind kind, fedclient_record *record,
+                           fed_error *err) {
+    if (sound) {
+        return FED_OK;
+    }
+    fedclient_record_free(record);
+    return fed_fail(err, FED_EFORMAT,
+                    "the stored value \"%s\" makes no sense: restore it, or "
+                    "remove it to go on without what it held",
+                    fedclient_record_key(kind));
+}
+
+fed_status fedclient_model_load(const fedclient_platform *platform, fedclient_model_head *head,
+                                fedclient_record *record, fed_error *err) {
+    fed_reader r;
+    size_t payload = 0;
+    FED_TRY(load_any(platform, FEDCLIENT_MODEL, record, &r, &payload, err));
+    *head = (fedclient_model_head){0};
+    if (record->bytes == NULL) {
+        return FED_OK;
+    }
+    head->task = fed_read_u64(&r);
+    head->version = fed_read_u32(&r);
+    head->digest = fed_read_u64(&r);
+    bool sound = head->task != 0 && payload % sizeof(float) == 0;
+    return load_end(sound, FEDCLIENT_MODEL, record, err);
+}
+
+fed_status fedclient_residual_load(const fedclient_platform *platform,
+                                   fedclient_residual_head *head, fedclient_record *record,
+                                   fed_error *err) {
+    fed_reader r;
+    size_t payload = 0;
+    FED_TRY(load_any(platform, FEDCLIENT_RESIDUAL, record, &r, &payload, err));
+    *head = (fedclient_residual_head){0};
+    if (record->bytes == NULL) {
+        return FED_OK;
+    }
+    head->seq = fed_read_u64(&r);
+    head->task = fed_read_u64(&r);
+    head->lease = fed_read_u64(&r);
+    head->round = fed_read_u32(&r);
+    head->samples = fed_read_u32(&r);
+    head->loss = fed_read_f32(&r);
+    bool sound = head->seq != 0 && isfinite(head->loss) && payload % sizeof(float) == 0;
+    return load_end(sound, FEDCLIENT_RESIDUAL, record, err);
+}
+
+fed_status fedclient_pending_load(const fedclient_platform *platform, fedclient_pending_head *head,
+                                  fedclient_record *record, fed_error *err) {
+    fed_reader r;
+    size_t payload = 0;
+    FED_TRY(load_any(platform, FEDCLIENT_PENDING, record, &r, &payload, err));
+    *head = (fedclient_pending_head){0};
+    if (record->bytes == NULL) {
+        return FED_OK;
+    }
+    head->seq = fed_read_u64(&r);
+    uint8_t fate = fed_read_u8(&r);
+    head->fate = (fedclient_fate)fate;
+    head->whole = fed_read_u8(&r) == 1;
+    return load_end(head->seq != 0 && fate <= FEDCLIENT_FATE_REFUSED, FEDCLIENT_PENDING, record,
+                    err);
+}
+
+fed_status fedclient_model_store(const fedclient_platform *platform,
+                                 const fedclient_model_head *head, fedclient_record *record,
+                                 fed_error *err) {
+    fed_writer w = fields_out(record);
+    fed_write_u64(&w, head->task);
+    fed_write_u32(&w, head->version);
+    fed_write_u64(&w, head->digest);
+    return fedclient_record_store(platform, FEDCLIENT_MODEL, record, err);
+}
+
+fed_status fedclient_residual_store(const fedclient_platform *platform,
+                                    const fedclient_residual_head *head, fedclient_record *record,
+                                    fed_error *err) {
+    fed_writer w = fields_out(record);
+    fed_write_u64(&w, head->seq);
+    fed_write_u64(&w, head->task);
+    fed_write_u64(&w, head->lease);
+    fed_write_u32(&w, head->round);
+    fed_write_u32(&w, head->samples);
+    fed_write_f32(&w, head->loss);
+    return fedclient_record_store(platform, FEDCLIENT_RESIDUAL, record, err);
+}
+
+fed_status fedclient_pending_store(const fedclient_platform *platform,
+                                   const fedclient_pending_head *head, fedclient_record *record,
+                                   fed_error *err) {
+    fed_writer w = fields_out(record);
+    fed_write_u64(&w, head->seq);
+    fed_write_u8(&w, (uint8_t)head->fate);
+    fed_write_u8(&w, head->whole);
+    return fedclient_record_store(platform, FEDCLIENT_PENDING, record, err);
+}

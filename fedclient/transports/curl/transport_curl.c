@@ -1,0 +1,402 @@
+/* The transport over HTTPS, by libcurl: one easy handle, one kept connection. */
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedclient/transport.h"
+
+enum {
+    CONNECT_TIMEOUT_S = 15,
+    STALL_TIMEOUT_S = 30, /* a transfer that moves less than a byte a second for so long is dead */
+    HOLD_MARGIN_MS = 15000,
+    SMALL_BODY = 65536, /* below: kept while it is sent, so that it can be sent again at once */
+    HANGUPS_TOLD = 5    /* a coordinator that restarts hangs up once or twice; one that refuses a
+                           certificate always */
+};
+
+typedef struct curl_line {
+    CURL *easy; /* NULL until it is needed, and after a disconnect */
+    char *ca;
+    fed_pem key, cert;
+    bool identified;
+    unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */
+    const volatile sig_atomic_t *stop;
+    fedclient_traffic traffic;
+    char problem[CURL_ERROR_SIZE]; /* curl's words on the last failure */
+} curl_line;
+
+/** One request on its way. */
+typedef struct exchange {
+    const curl_line *line;
+    const fedclient_request *request;
+    fed_writer *answer;
+    struct curl_slist *headers;
+    uint8_t *kept; /* what was read of a small body so far: body[0 .. read) */
+    size_t read;   /* of the body */
+    size_t sent;   /* handed to curl; under `read` only after a rewind */
+    fed_status body_status, answer_status;
+} exchange;
+
+/* curl_global_init is per process; once is enough, and nobody could say when to undo it. */
+static pthread_once_t global_once = PTHREAD_ONCE_INIT;
+static CURLcode global_status;
+
+static void global_init(void) {
+    global_status = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static size_t take_body(char *dst, size_t size, size_t count, void *user) {
+    exchange *x = user;
+    const fedclient_body *body = x->request->body;
+    size_t cap = size * count, len = 0;
+    if (x->sent < x->read) { /* after a rewind */
+        len = x->read - x->sent < cap ? x->read - x->sent : cap;
+        memcpy(dst, x->kept + x->sent, len);
+        x->sent += len;
+        return len;
+    }
+    cap = body->size - x->read < cap ? body->size - x->read : cap;
+    if (cap == 0) {
+        return 0;
+    }
+    x->body_status = body->read(body->user, dst, cap, &len);
+    if (x->body_status != FED_OK) {
+        return CURL_READFUNC_ABORT;
+    }
+    if (x->kept != NULL) {
+        memcpy(x->kept + x->read, dst, len);
+    }
+    x->read += len;
+    x->sent = x->read;
+    return len;
+}
+
+/** Curl found the kept connection closed and starts over on a fresh one. */
+static int rewind_body(void *user, curl_off_t offset, int origin) {
+    exchange *x = user;
+    if (offset != 0 || origin != SEEK_SET || (x->kept == NULL && x->read > 0)) {
+        return CURL_SEEKFUNC_CANTSEEK;
+    }
+    x->sent = 0;
+    return CURL_SEEKFUNC_OK;
+}
+
+static size_t put_answer(char *src, size_t size, size_t count, void *user) {
+    exchange *x = user;
+    size_t len = size * count;
+    if (x->answer->len + len > x->request->answer_limit) {
+        x->answer_status = FED_ERANGE;
+        return 0;
+    }
+    curl_off_t announced = 0;
+    if (x->answer->len == 0 &&
+        curl_easy_getinfo(x->line->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced) ==
+            CURLE_OK &&
+        announced > 0 && (uint64_t)announced <= x->request->answer_limit) {
+        (void)fed_writer_reserve(x->answer, (size_t)announced); /* once, instead of by doubling */
+    }
+    fed_write_bytes(x->answer, src, len);
+    x->answer_status = x->answer->status;
+    return x->answer_status == FED_OK ? len : 0;
+}
+
+/** Called about once a second and on every byte; non-zero breaks off. */
+static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_off_t all_up,
+                        curl_off_t up) {
+    const curl_line *line = user;
+    (void)all_down, (void)down, (void)all_up, (void)up;
+    return line->stop != NULL && *line->stop != 0;
+}
+
+static void set_blob(CURL *easy, CURLoption option, const char *text) {
+    struct curl_blob blob = {
+        .data = (void *)(uintptr_t)text, .len = strlen(text), .flags = CURL_BLOB_NOCOPY};
+    curl_easy_setopt(easy, option, &blob);
+}
+
+/** The options that stay the same for every request. */
+static fed_status make_easy(curl_line *line) {
+    CURL *easy = curl_easy_init();
+    FED_REQUIRE(easy != NULL, FED_ENOMEM);
+    line->easy = easy;
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, line->problem);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
+    curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* exactly the CA given: not the system's */
+    set_blob(easy, CURLOPT_CAINFO_BLOB, line->ca);
+    if (line->identified) {
+        set_blob(easy, CURLOPT_SSLCERT_BLOB, line->cert.text);
+        set_blob(easy, CURLOPT_SSLKEY_BLOB, line->key.text);
+    }
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 16384L);
+    curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 32768L);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, take_body);
+    curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, rewind_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, put_answer);
+    curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, look_at_stop);
+    curl_easy_setopt(easy, CURLOPT_XFERINFODATA, line);
+    return FED_OK;
+}
+
+/** Silence is progress only while the coordinator may hold its answer back. */
+static void set_times(CURL *easy, uint32_t hold_ms) {
+    bool held = hold_ms > 0;
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, held ? (long)hold_ms + HOLD_MARGIN_MS : 0L);
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, held ? 0L : (long)STALL_TIMEOUT_S);
+}
+
+static bool add_header(exchange *x, const char *header) {
+    struct curl_slist *longer = curl_slist_append(x->headers, header);
+    x->headers = longer != NULL ? longer : x->headers;
+    return longer != NULL;
+}
+
+/** Only the headers that say something: on a metered link every byte is paid for. */
+static fed_status set_headers(exchange *x) {
+    const fedclient_request *request = x->request;
+    bool large = request->body != NULL && request->body->size >= SMALL_BODY;
+    FED_REQUIRE(add_header(x, "Accept:") && add_header(x, "Content-Type:"), FED_ENOMEM);
+    FED_REQUIRE(add_header(x, large ? "Expect: 100-continue" : "Expect:"), FED_ENOMEM);
+    if (request->bearer != NULL) {
+        fed_writer w;
+        fed_writer_growing(&w);
+        fed_write_printf(&w, "Authorization: Bearer %s", request->bearer);
+        fed_write_u8(&w, 0);
+        bool added = w.status == FED_OK && add_header(x, (const char *)w.data);
+        fed_writer_free(&w);
+        FED_REQUIRE(added, FED_ENOMEM);
+    }
+    curl_easy_setopt(x->line->easy, CURLOPT_HTTPHEADER, x->headers);
+    return FED_OK;
+}
+
+static fed_status set_body(exchange *x) {
+    const fedclient_body *body = x->request->body;
+    CURL *easy = x->line->easy;
+    if (body == NULL) {
+        curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+        return FED_OK;
+    }
+    if (body->size < SMALL_BODY) {
+        x->kept = malloc(body->size + 1);
+        FED_REQUIRE(x->kept != NULL, FED_ENOMEM);
+    }
+    curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, NULL);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->size);
+    curl_easy_setopt(easy, CURLOPT_READDATA, x);
+    curl_easy_setopt(easy, CURLOPT_SEEKDATA, x);
+    return FED_OK;
+}
+
+static fed_status set_request(exchange *x) {
+    CURL *easy = x->line->easy;
+    FED_TRY(set_body(x));
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, x->request->method);
+    curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
+    set_times(easy, x->request->hold_ms);
+    return set_headers(x);
+}
+
+/** What this transfer cost, and whether it opened a connection of its own. */
+static bool count(curl_line *line) {
+    long request = 0, head = 0, connects = 0;
+    curl_off_t up = 0, down = 0;
+    curl_easy_getinfo(line->easy, CURLINFO_REQUEST_SIZE, &request);
+    curl_easy_getinfo(line->easy, CURLINFO_SIZE_UPLOAD_T, &up);
+    curl_easy_getinfo(line->easy, CURLINFO_HEADER_SIZE, &head);
+    curl_easy_getinfo(line->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
+    curl_easy_getinfo(line->easy, CURLINFO_NUM_CONNECTS, &connects);
+    line->traffic.requests++;
+    line->traffic.connections += (uint64_t)connects;
+    line->traffic.sent_bytes += (uint64_t)request + (uint64_t)up;
+    line->traffic.received_bytes += (uint64_t)head + (uint64_t)down;
+    line->hangups = head > 0 ? 0 : line->hangups;
+    return connects > 0;
+}
+
+/** The peer's TLS said why it hung up: OpenSSL words the alert so. */
+static bool is_certificate_alert(const char *problem) {
+    return strstr(problem, "alert") != NULL &&
+           (strstr(problem, "certificate") != NULL || strstr(problem, "unknown ca") != NULL);
+}
+
+/**
+ * Is it this device's certificate that the coordinator refuses? In TLS 1.3 the handshake is over
+ * for the client before the coordinator has looked at its certificate, so a refusal is a connection
+ * that ends at once, often without a word. Only when that repeats is it told from bad luck.
+ */
+static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
+    if (!line->identified) {
+        return false;
+    }
+    if (is_certificate_alert(line->problem)) {
+        return true;
+    }
+    curl_off_t handshake_us = 0;
+    curl_easy_getinfo(line->easy, CURLINFO_APPCONNECT_TIME_T, &handshake_us);
+    bool hung_up =
+        code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR;
+    long head = 0;
+    curl_easy_getinfo(line->easy, CURLINFO_HEADER_SIZE, &head);
+    if (hung_up && fresh && handshake_us > 0 && head == 0) {
+        line->hangups++;
+    }
+    return hung_up && line->hangups >= HANGUPS_TOLD;
+}
+
+static fed_status explain(curl_line *line, const exchange *x, CURLcode code, bool fresh,
+                          fed_error *err) {
+    const char *method = x->request->method, *url = x->request->url;
+    const char *why = line->problem[0] != '\0' ? line->problem : curl_easy_strerror(code);
+    switch (code) {
+    case CURLE_ABORTED_BY_CALLBACK:
+        if (x->body_status != FED_OK) {
+            return fed_fail(err, x->body_status, "%s %s: its body broke off at byte %zu of %zu",
+                            method, url, x->read, x->request->body->size);
+        }
+        return fed_fail(err, FED_ECANCELED, "%s %s: stopped on request", method, url);
+    case CURLE_WRITE_ERROR:
+        return fed_fail(err, x->answer_status != FED_OK ? x->answer_status : FED_EIO,
+                        "%s %s: the answer is longer than the %zu bytes it may be", method, url,
+                        x->request->answer_limit);
+    case CURLE_OPERATION_TIMEDOUT:
+        return fed_fail(err, FED_ETIMEOUT, "%s %s: no progress: %.150s", method, url, why);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        return fed_fail(err, FED_EAUTH,
+                        "%s: the coordinator's certificate can't be trusted "
+                        "(%.150s): check the CA file, the host name in the address, the clock",
+                        url, why);
+    case CURLE_SSL_CERTPROBLEM:
+        return fed_fail(err, FED_EAUTH,
+                        "%s: this device's own key or certificate can't be used "
+                        "(%.150s): enrol it again",
+                        url, why);
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return fed_fail(err, FED_EINVAL,
+                        "%s: not an address that can be used (%.150s): write "
+                        "https://HOST:PORT",
+                        url, why);
+    case CURLE_OUT_OF_MEMORY:
+        return fed_fail(err, FED_ENOMEM, "%s %s: out of memory", method, url);
+    default:
+        break;
+    }
+    if (certificate_refused(line, code, fresh)) {
+        return fed_fail(err, FED_EAUTH,
+                        "%s: the coordinator refused this device's certificate, or "
+                        "something between hangs up (%.120s): was the device removed there, or is "
+                        "this another coordinator?",
+                        url, why);
+    }
+    return fed_fail(err, FED_ENET, "%s %s: %.200s", method, url, why);
+}
+
+static fed_status transfer(curl_line *line, exchange *x, int *status, fed_error *err) {
+    FED_TRY(set_request(x));
+    line->problem[0] = '\0';
+    CURLcode code = curl_easy_perform(line->easy);
+    bool fresh = count(line);
+    if (code != CURLE_OK) {
+        return explain(line, x, code, fresh, err);
+    }
+    long http = 0;
+    curl_easy_getinfo(line->easy, CURLINFO_RESPONSE_CODE, &http);
+    *status = (int)http;
+    return FED_OK;
+}
+
+static fed_status curl_send(void *user, const fedclient_request *request, int *status,
+                            fed_writer *answer, fed_error *err) {
+    curl_line *line = user;
+    if (line->easy == NULL) {
+        FED_TRY(make_easy(line));
+    }
+    exchange x = {.line = line, .request = request, .answer = answer};
+    fed_status result = transfer(line, &x, status, err);
+    curl_easy_setopt(line->easy, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(x.headers);
+    free(x.kept);
+    return result;
+}
+
+static void curl_disconnect(void *user) {
+    curl_line *line = user;
+    curl_easy_cleanup(line->easy); /* NULL is fine */
+    line->easy = NULL;
+}
+
+static fed_status curl_identify(void *user, const fed_pem *key, const fed_pem *cert,
+                                fed_error *err) {
+    curl_line *line = user;
+    if ((key == NULL) != (cert == NULL)) {
+        return fed_fail(err, FED_EINVAL, "a key and a certificate go together");
+    }
+    curl_disconnect(line); /* its connections speak for the former identity */
+    line->identified = key != NULL;
+    line->hangups = 0;
+    if (line->identified) {
+        line->key = *key;
+        line->cert = *cert;
+    }
+    return FED_OK;
+}
+
+static void curl_traffic(void *user, fedclient_traffic *traffic) {
+    const curl_line *line = user;
+    *traffic = line->traffic;
+}
+
+fed_status fedclient_transport_curl_open(const char *ca_pem, fedclient_transport *transport,
+                                         fed_error *err) {
+    pthread_once(&global_once, global_init);
+    if (global_status != CURLE_OK) {
+        return fed_fail(err, FED_EIO, "libcurl can't start: %s", curl_easy_strerror(global_status));
+    }
+    uint8_t digest[FED_SHA256_SIZE];
+    if (fed_cert_fingerprint(ca_pem, digest, NULL) != FED_OK) {
+        return fed_fail(err, FED_EFORMAT,
+                        "the CA is not a certificate in PEM: take ca.pem from the"
+                        " coordinator");
+    }
+    curl_line *line = calloc(1, sizeof *line);
+    FED_REQUIRE(line != NULL, FED_ENOMEM);
+    line->ca = strdup(ca_pem);
+    if (line->ca == NULL) {
+        free(line);
+        return FED_ENOMEM;
+    }
+    *transport = (fedclient_transport){.user = line,
+                                       .send = curl_send,
+                                       .identify = curl_identify,
+                                       .disconnect = curl_disconnect,
+                                       .traffic = curl_traffic};
+    return FED_OK;
+}
+
+void fedclient_transport_curl_stop(fedclient_transport *transport,
+                                   const volatile sig_atomic_t *stop) {
+    curl_line *line = transport->user;
+    line->stop = stop;
+}
+
+void fedclient_transport_curl_close(fedclient_transport *transport) {
+    curl_line *line = transport->user;
+    if (line != NULL) {
+        curl_disconnect(line);
+        free(line->ca);
+        free(line);
+    }
+    *transport = (fedclient_transport){0};
+}

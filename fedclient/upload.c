@@ -1,0 +1,174 @@
+/* Upload: compress what is owed, keep the message until its fate is known, send it. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedclient/client.h"
+#include "fedcodec/envelope.h"
+
+/** Half of what the coordinator's sum takes: some codecs decode to more than they were given. */
+#define VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
+
+/** dst = src within the limit; is anything beyond it? That part stays owed, for later rounds. */
+static bool clip(float *dst, const float *src, size_t n) {
+    bool clipped = false;
+    for (size_t i = 0; i < n; i++) {
+        float v = src[i] > VALUE_LIMIT ? VALUE_LIMIT : src[i];
+        dst[i] = v < -VALUE_LIMIT ? -VALUE_LIMIT : v;
+        clipped |= dst[i] != src[i];
+    }
+    return clipped;
+}
+
+/** Append to out the message for values[n], which it uses up. */
+static fed_status compress(const fedclient_turn *turn, float *values, fed_writer *out) {
+    const fed_layout *layout = &turn->arch.layout;
+    uint32_t small = turn->assignment.task.small_tensor;
+    size_t size = fedcodec_envelope_work_size(&turn->codec, layout, small);
+    void *work = size > 0 ? malloc(size) : NULL;
+    FED_REQUIRE(size == 0 || work != NULL, FED_ENOMEM);
+    fed_status status =
+        fedcodec_envelope_encode(&turn->codec, layout, small, values, NULL, work, out);
+    free(work);
+    return status == FED_OK ? out->status : status;
+}
+
+/** turn->pending = head, update, envelope; *clipped: it carries less than the codec could. */
+static fed_status make_message(const fedclient *client, fedclient_turn *turn, bool *clipped) {
+    size_t n = 0;
+    const float *owed = fedclient_record_values(&turn->residual, &n);
+    float *values = malloc(n * sizeof *values);
+    FED_REQUIRE(values != NULL, FED_ENOMEM);
+    *clipped = clip(values, owed, n);
+    fedclient_record_free(&turn->residual);
+    const fed_update update = {.task = client->residual.task,
+                               .round = client->residual.round,
+                               .lease = client->residual.lease,
+                               .samples = client->residual.samples,
+                               .loss = client->residual.loss};
+    const uint8_t head[FEDCLIENT_RECORD_HEAD] = {0};
+    fed_writer out;
+    fed_writer_growing(&out);
+    fed_write_bytes(&out, head, sizeof head);
+    fed_update_write(&out, &update);
+    fed_status status = compress(turn, values, &out);
+    free(values);
+    if (status != FED_OK) {
+        fed_writer_free(&out);
+        return status;
+    }
+    turn->pending = (fedclient_record){.bytes = out.data, .len = out.len};
+    return FED_OK;
+}
+
+fed_status fedclient_encode(fedclient *client, fedclient_turn *turn, fed_error *err) {
+    const fedclient_platform *platform = client->options.platform;
+    if (turn->residual.bytes == NULL) { /* trained by an earlier turn, which was cut short */
+        FED_TRY(fedclient_residual_load(platform, &client->residual, &turn->residual, err));
+    }
+    size_t count = 0;
+    (void)fedclient_record_values(&turn->residual, &count);
+    if (count != turn->arch.layout.size) {
+        return fed_fail(err, FED_EFORMAT,
+                        "task %" PRIu64 " has %zu parameters where it had %zu "
+                        "before: the coordinator changed a running task",
+                        turn->assignment.task.id, turn->arch.layout.size, count);
+    }
+    bool clipped = false;
+    fed_status status = make_message(client, turn, &clipped);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "the update can't be compressed: %s", fed_status_text(status));
+    }
+    client->pending = (fedclient_pending_head){.seq = client->residual.seq,
+                                               .fate = FEDCLIENT_FATE_UNKNOWN,
+                                               .whole = !turn->codec.vtable->feedback && !clipped};
+    return fedclient_pending_store(platform, &client->pending, &turn->pending, err);
+}
+
+static fed_status post(fedclient *client, const fedclient_turn *turn, fedclient_answer *answer,
+                       fed_error *err) {
+    fedclient_span span = {0};
+    span.data = fedclient_record_payload(&turn->pending, &span.left);
+    const fedclient_body body = fedclient_body_of(&span);
+    const fedclient_call call = {.method = "POST",
+                                 .base = client->devices,
+                                 .path = "/v1/update",
+                                 .body = &body,
+                                 .answer_limit = 4096};
+    return fedclient_exchange(client, &call, answer, err);
+}
+
+/** Store what became of the message. The message itself is kept only where it is still needed to
+ * know what is owed. */
+static fed_status store_fate(fedclient *client, fedclient_turn *turn, fedclient_fate fate,
+                             fed_error *err) {
+    client->pending.fate = fate;
+    if (fate == FEDCLIENT_FATE_REFUSED || client->pending.whole) {
+        turn->pending.len = FEDCLIENT_RECORD_HEAD;
+    }
+    return fedclient_pending_store(client->options.platform, &client->pending, &turn->pending, err);
+}
+
+/** What the coordinator's answer makes of the message. */
+static fed_status judge(const fedclient_answer *answer, fedclient_fate *fate, fed_error *err) {
+    switch (answer->status) {
+    case 200:
+        *fate = FEDCLIENT_FATE_COUNTED;
+        return FED_OK;
+    case 400:
+    case 409:
+    case 413:
+    case 422:
+        *fate = FEDCLIENT_FATE_REFUSED;
+        return FED_OK;
+    default:
+        return fed_fail(err, FED_EFORMAT, "the coordinator answered an update with: %s (%s)",
+                        answer->message, answer->error);
+    }
+}
+
+/** Tell the caller. A closed round is nobody's fault; what else was refused may be so for long. */
+static void note(fedclient *client, fedclient_turn *turn, const fedclient_answer *answer) {
+    size_t len = 0;
+    const uint8_t *body = fedclient_record_payload(&turn->pending, &len);
+    fed_reader r;
+    fed_update update = {0};
+    fed_reader_init(&r, body, len);
+    if (fed_update_read(&r, &update) == FED_OK) {
+        turn->event->round = update.round;
+        turn->event->loss = update.loss;
+        turn->event->samples = update.samples;
+    }
+    turn->event->wait_ms = 0;
+    if (answer->status == 200) {
+        turn->event->outcome = FEDCLIENT_COUNTED;
+        return;
+    }
+    turn->event->outcome = FEDCLIENT_REFUSED;
+    if (answer->status != 409) {
+        client->failures++;
+        turn->event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
+    }
+    fed_logf(client->options.log, FED_LOG_INFO,
+             "round %" PRIu32 ": the update was not counted, and is kept for the next: %s (%s)",
+             update.round, answer->message, answer->error);
+}
+
+fed_status fedclient_send(fedclient *client, fedclient_turn *turn, fed_error *err) {
+    if (turn->pending.bytes == NULL) { /* left by an earlier turn */
+        FED_TRY(fedclient_pending_load(client->options.platform, &client->pending, &turn->pending,
+                                       err));
+    }
+    fedclient_answer answer;
+    fedclient_fate fate = FEDCLIENT_FATE_UNKNOWN;
+    fed_status status = post(client, turn, &answer, err);
+    if (status == FED_OK) {
+        status = judge(&answer, &fate, err);
+    }
+    if (status == FED_OK) {
+        note(client, turn, &answer);
+        status = store_fate(client, turn, fate, err);
+    }
+    fedclient_answer_free(&answer);
+    return status;
+}
