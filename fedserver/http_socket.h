@@ -1,0 +1,29 @@
+/* The sockets below the HTTP adapter: listening, and asking whether a peer is still there. */
+#ifndef FEDSERVER_HTTP_SOCKET_H
+#define FEDSERVER_HTTP_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+/** "192.0.2.1" or "2001:db8::1", for the log; "?" where it is not known any more. */
+enum { HTTP_SOCKET_ADDRESS = 64 };
+void http_socket_peer(int fd, char address[HTTP_SOCKET_ADDRESS]);
+
+/**
+ * Listen on a numeric address ("127.0.0.1", "::"). *port: the one wanted, or 0 for any free one; on
+ * return the one bound. A port that connections of a killed predecessor still linger on is free.
+ * Errors: FED_EINVAL no such address; FED_EBUSY in use; FED_EAUTH not allowed; FED_EIO. Owner of
+ * *fd: the caller, close().
+ */
+fed_status http_socket_listen(const char *address, uint16_t *port, int *fd,
+                              fed_error *err) FED_CHECKED;
+
+/** Has the peer closed its side, or gone? What it sent before does not matter. */
+bool http_socket_gone(int fd);
+
+/** How many connections two listeners may have together, going by the open files allowed. */
+uint32_t http_socket_budget(void);
+
+#endif

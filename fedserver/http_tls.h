@@ -1,0 +1,53 @@
+/* TLS for the HTTP adapter, on GnuTLS: certificates, who a device is, and how bytes are counted. */
+#ifndef FEDSERVER_HTTP_TLS_H
+#define FEDSERVER_HTTP_TLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fed/hash.h"
+#include "fed/log.h"
+
+/** TLS 1.3 only: no renegotiation, and a device's certificate travels encrypted. */
+#define HTTP_TLS_PRIORITY "NORMAL:-VERS-ALL:+VERS-TLS1.3"
+
+/** The coordinator's certificate files, as PEM text, and the key of its session tickets. */
+typedef struct http_tls {
+    char *ca, *certificate, *key;
+    uint8_t *ticket_key;
+    unsigned ticket_key_size;
+} http_tls;
+
+/** Read ca.pem, server.pem and server.key, and see that they can serve. Errors: FED_ENOTFOUND,
+ * FED_EIO; FED_EFORMAT not certificates, or not each other's. Owner: http_tls_free, also after an
+ * error, of a zeroed *tls. */
+fed_status http_tls_load(http_tls *tls, const char *directory, fed_error *err) FED_CHECKED;
+void http_tls_free(http_tls *tls);
+
+/** What a session moves its bytes through. Must outlive the session's last byte. */
+typedef struct http_tls_wire {
+    int fd;
+    uint64_t *progress; /* grows with every byte moved, and with the end of the line */
+    const fed_log *log;
+} http_tls_wire;
+
+/* A session is a gnutls_session_t that has not begun its handshake. */
+
+void http_tls_attach(void *session, http_tls_wire *wire);
+
+/** Let the handshake succeed only with a certificate of our CA, for client use, valid now. After
+ * http_tls_attach. */
+void http_tls_demand(void *session, const http_tls *tls);
+
+/** Who is at the other end. */
+typedef struct http_tls_identity {
+    bool known;
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* of the certificate's DER */
+    int64_t expires_s;                    /* Unix time */
+} http_tls_identity;
+
+/** The peer that this session's handshake, or the one that it resumes, has verified. */
+void http_tls_identify(void *session, http_tls_identity *identity);
+
+#endif
