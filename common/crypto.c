@@ -1,0 +1,509 @@
+/* Keys, certificate requests and certificates: the only file that knows mbedTLS's X.509. */
+#include "fed/crypto.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <time.h>
+
+#include <mbedtls/asn1write.h>
+#include <mbedtls/entropy.h>
+#include <mbedtls/entropy_poll.h>
+#include <mbedtls/error.h>
+#include <mbedtls/oid.h>
+#include <mbedtls/pk.h>
+#include <mbedtls/platform_util.h>
+#include <mbedtls/x509_crt.h>
+#include <mbedtls/x509_csr.h>
+
+#include "fed/bytes.h"
+
+enum {
+    SERIAL_BYTES = 16,
+    COMMON_NAME_MAX = 64, /* X.520's upper bound */
+    DNS_NAME_MAX = 253,
+    HOSTS_BYTES = 1024,
+    RANDOM_AT_ONCE = 256 /* what the kernel gives in one piece */
+};
+
+static const int64_t LAST_SECOND = 253402300799; /* of the year 9999: X.509 has four digits */
+
+/* The sentence of a call to mbedTLS that failed, with mbedTLS's own words behind it. */
+static fed_status fail_code(fed_error *err, fed_status status, const char *what, int code) {
+    char reason[128];
+    mbedtls_strerror(code, reason, sizeof reason);
+    return fed_fail(err, status, "%s: %s", what, reason);
+}
+
+/* --- random bytes --- */
+
+fed_status fed_random(void *dst, size_t len) {
+    uint8_t *bytes = dst;
+    while (len > 0) {
+        size_t wanted = len < RANDOM_AT_ONCE ? len : RANDOM_AT_ONCE, got = 0;
+        if (mbedtls_platform_entropy_poll(NULL, bytes, wanted, &got) != 0 || got == 0) {
+            return FED_EIO;
+        }
+        bytes += got;
+        len -= got;
+    }
+    return FED_OK;
+}
+
+/* fed_random in the shape that mbedTLS calls. */
+static int draw(void *user, unsigned char *dst, size_t len) {
+    (void)user;
+    return fed_random(dst, len) == FED_OK ? 0 : MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
+}
+
+int fed_secret_compare(const void *a, const void *b, size_t len) {
+    const volatile uint8_t *x = a, *y = b; /* volatile: no early exit by the compiler's wit */
+    unsigned difference = 0;
+    for (size_t i = 0; i < len; i++) {
+        difference |= (unsigned)(x[i] ^ y[i]);
+    }
+    return (int)difference;
+}
+
+/* --- keys --- */
+
+static int is_p256(const mbedtls_pk_context *key) {
+    return mbedtls_pk_get_type(key) == MBEDTLS_PK_ECKEY &&
+           mbedtls_pk_ec(*key)->grp.id == MBEDTLS_ECP_DP_SECP256R1;
+}
+
+static int make_key(mbedtls_pk_context *key) {
+    int code = mbedtls_pk_setup(key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
+    return code != 0
+               ? code
+               : mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(*key), draw, NULL);
+}
+
+fed_status fed_key_new(fed_pem *key, fed_error *err) {
+    fed_pem made;
+    mbedtls_pk_context pk;
+    mbedtls_pk_init(&pk);
+    int code = make_key(&pk);
+    if (code == 0) {
+        code = mbedtls_pk_write_key_pem(&pk, (unsigned char *)made.text, sizeof made.text);
+    }
+    if (code == 0) {
+        *key = made;
+    }
+    mbedtls_pk_free(&pk);
+    mbedtls_platform_zeroize(&made, sizeof made);
+    return code == 0 ? FED_OK : fail_code(err, FED_EIO, "can't make a key", code);
+}
+
+static fed_status read_key(mbedtls_pk_context *pk, const fed_pem *key, fed_error *err) {
+    size_t len = strnlen(key->text, sizeof key->text);
+    if (len == sizeof key->text) {
+        return fed_fail(err, FED_EINVAL, "the private key's text has no end");
+    }
+    int code = mbedtls_pk_parse_key(pk, (const unsigned char *)key->text, len + 1, NULL, 0);
+    if (code != 0) {
+        return fail_code(err, FED_EFORMAT, "can't read the private key (PEM)", code);
+    }
+    if (!is_p256(pk)) {
+        return fed_fail(err, FED_EFORMAT, "the private key is not one of curve P-256");
+    }
+    return FED_OK;
+}
+
+/* --- names, times, extensions --- */
+
+/* Put a name's part into a list as it is. mbedTLS's own way there is a text such as "CN=a,O=b",
+ * which would need escapes that it does not have. */
+static int add_name(mbedtls_asn1_named_data **names, const mbedtls_x509_buf *oid, int tag,
+                    const unsigned char *value, size_t len) {
+    mbedtls_asn1_named_data *name =
+        mbedtls_asn1_store_named_data(names, (const char *)oid->p, oid->len, value, len);
+    if (name == NULL) {
+        return MBEDTLS_ERR_X509_ALLOC_FAILED;
+    }
+    name->val.tag = tag;
+    return 0;
+}
+
+static fed_status add_common_name(mbedtls_asn1_named_data **names, const char *text,
+                                  fed_error *err) {
+    unsigned char oid_bytes[] = MBEDTLS_OID_AT_CN;
+    mbedtls_x509_buf oid = {.p = oid_bytes, .len = sizeof oid_bytes - 1};
+    size_t len = strnlen(text, COMMON_NAME_MAX + 1);
+    if (len == 0 || len > COMMON_NAME_MAX) {
+        return fed_fail(err, FED_EINVAL, "a certificate's common name has 1 to %d bytes",
+                        COMMON_NAME_MAX);
+    }
+    int code = add_name(names, &oid, MBEDTLS_ASN1_UTF8_STRING, (const unsigned char *)text, len);
+    return code == 0 ? FED_OK : fail_code(err, FED_ENOMEM, "can't set the common name", code);
+}
+
+static fed_status copy_names(mbedtls_asn1_named_data **names, const mbedtls_x509_name *from,
+                             fed_error *err) {
+    for (; from != NULL; from = from->next) {
+        int code = add_name(names, &from->oid, from->val.tag, from->val.p, from->val.len);
+        if (code != 0) {
+            return fail_code(err, FED_ENOMEM, "can't set the issuer's name", code);
+        }
+    }
+    return FED_OK;
+}
+
+static void format_time(int64_t unix_s, char text[16]) {
+    time_t t = (time_t)unix_s;
+    struct tm utc;
+    memset(&utc, 0, sizeof utc);
+    gmtime_r(&t, &utc);
+    strftime(text, 16, "%Y%m%d%H%M%S", &utc);
+}
+
+/* Unix seconds. The days are counted in years that begin in March, so that a leap day comes last.
+ */
+static int64_t unix_of(const mbedtls_x509_time *t) {
+    int64_t year = t->mon > 2 ? t->year : t->year - 1;
+    int64_t month = (t->mon + 9) % 12; /* 0: March */
+    int64_t day = (153 * month + 2) / 5 + t->day - 1;
+    int64_t days = year * 365 + year / 4 - year / 100 + year / 400 + day - 719468;
+    return ((days * 24 + t->hour) * 60 + t->min) * 60 + t->sec;
+}
+
+static int set_validity(mbedtls_x509write_cert *cert, int64_t not_before, int64_t not_after) {
+    char first[16], last[16];
+    format_time(not_before, first);
+    format_time(not_after, last);
+    return mbedtls_x509write_crt_set_validity(cert, first, last);
+}
+
+static int set_serial(mbedtls_x509write_cert *cert) {
+    uint8_t bytes[SERIAL_BYTES];
+    mbedtls_mpi serial;
+    if (fed_random(bytes, sizeof bytes) != FED_OK) {
+        return MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
+    }
+    bytes[0] &= 0x7F; /* positive */
+    mbedtls_mpi_init(&serial);
+    int code = mbedtls_mpi_read_binary(&serial, bytes, sizeof bytes);
+    if (code == 0) {
+        code = mbedtls_x509write_crt_set_serial(cert, &serial);
+    }
+    mbedtls_mpi_free(&serial);
+    return code;
+}
+
+#define SET_EXTENSION(cert, oid, critical, der)                                                    \
+    mbedtls_x509write_crt_set_extension(cert, oid, sizeof(oid) - 1, critical, der, sizeof(der))
+
+/* What 2.28 has no call for (extended key usage), or marks as less than critical (CA:TRUE). */
+static const unsigned char DER_CA[] = {0x30, 3, 0x01, 1, 0xFF};
+static const unsigned char DER_NOT_CA[] = {0x30, 0};
+static const unsigned char DER_SERVER_AUTH[] = {0x30, 10, 0x06, 8, 0x2B, 6, 1, 5, 5, 7, 3, 1};
+static const unsigned char DER_CLIENT_AUTH[] = {0x30, 10, 0x06, 8, 0x2B, 6, 1, 5, 5, 7, 3, 2};
+
+static int set_ca_extensions(mbedtls_x509write_cert *cert) {
+    int code = SET_EXTENSION(cert, MBEDTLS_OID_BASIC_CONSTRAINTS, 1, DER_CA);
+    return code != 0 ? code
+                     : mbedtls_x509write_crt_set_key_usage(cert, MBEDTLS_X509_KU_KEY_CERT_SIGN);
+}
+
+static int set_leaf_extensions(mbedtls_x509write_cert *cert, fed_cert_purpose purpose) {
+    int code = SET_EXTENSION(cert, MBEDTLS_OID_BASIC_CONSTRAINTS, 1, DER_NOT_CA);
+    if (code == 0) {
+        code = mbedtls_x509write_crt_set_key_usage(cert, MBEDTLS_X509_KU_DIGITAL_SIGNATURE);
+    }
+    if (code == 0 && purpose == FED_CERT_SERVER) {
+        code = SET_EXTENSION(cert, MBEDTLS_OID_EXTENDED_KEY_USAGE, 0, DER_SERVER_AUTH);
+    }
+    if (code == 0 && purpose == FED_CERT_CLIENT) {
+        code = SET_EXTENSION(cert, MBEDTLS_OID_EXTENDED_KEY_USAGE, 0, DER_CLIENT_AUTH);
+    }
+    return code;
+}
+
+/* --- the names and addresses of a server --- */
+
+/* A host name: letters, digits, '-' and '.', perhaps after "*."; not a mistyped IP address. */
+static int is_dns_name(const char *host) {
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-.0123456789";
+    static const char *const numbers = "0123456789.";
+    const char *name = strncmp(host, "*.", 2) == 0 ? host + 2 : host;
+    size_t len = strlen(name);
+    return len > 0 && len <= DNS_NAME_MAX && strspn(name, allowed) == len &&
+           strspn(name, numbers) < len && name[0] != '.' && strstr(name, "..") == NULL;
+}
+
+/* One DER element of at most 65,535 bytes. */
+static void write_der(fed_writer *w, int tag, const void *value, size_t len) {
+    fed_write_u8(w, (uint8_t)tag);
+    if (len > 0xFF) {
+        fed_write_u8(w, 0x82);
+        fed_write_u8(w, (uint8_t)(len >> 8));
+    } else if (len > 0x7F) {
+        fed_write_u8(w, 0x81);
+    }
+    fed_write_u8(w, (uint8_t)len);
+    fed_write_bytes(w, value, len);
+}
+
+static fed_status write_host(fed_writer *w, const char *host, fed_error *err) {
+    enum {
+        DNS_NAME = MBEDTLS_ASN1_CONTEXT_SPECIFIC | 2,
+        ADDRESS = MBEDTLS_ASN1_CONTEXT_SPECIFIC | 7
+    };
+    uint8_t ip[16];
+    if (inet_pton(AF_INET, host, ip) == 1) {
+        write_der(w, ADDRESS, ip, 4);
+    } else if (inet_pton(AF_INET6, host, ip) == 1) {
+        write_der(w, ADDRESS, ip, 16);
+    } else if (is_dns_name(host)) {
+        write_der(w, DNS_NAME, host, strlen(host));
+    } else {
+        return fed_fail(err, FED_EINVAL, "\"%.100s\" is neither a host name nor an IP address",
+                        host);
+    }
+    return FED_OK;
+}
+
+static fed_status set_hosts(mbedtls_x509write_cert *cert, const char *const *hosts,
+                            fed_error *err) {
+    uint8_t names_der[HOSTS_BYTES], der[HOSTS_BYTES + 4];
+    fed_writer names, list;
+    fed_writer_fixed(&names, names_der, sizeof names_der);
+    fed_writer_fixed(&list, der, sizeof der);
+    if (hosts == NULL || hosts[0] == NULL) {
+        return fed_fail(err, FED_EINVAL, "a server's certificate needs at least one host");
+    }
+    for (size_t i = 0; hosts[i] != NULL; i++) {
+        FED_TRY(write_host(&names, hosts[i], err));
+    }
+    if (names.status != FED_OK) {
+        return fed_fail(err, FED_ENOSPC, "these are too many hosts for one certificate");
+    }
+    write_der(&list, MBEDTLS_ASN1_CONSTRUCTED | MBEDTLS_ASN1_SEQUENCE, names.data, names.len);
+    int code = mbedtls_x509write_crt_set_extension(cert, MBEDTLS_OID_SUBJECT_ALT_NAME,
+                                                   sizeof MBEDTLS_OID_SUBJECT_ALT_NAME - 1, 0, der,
+                                                   list.len);
+    return code == 0 ? FED_OK : fail_code(err, FED_ENOMEM, "can't set the server's hosts", code);
+}
+
+/* --- certificates --- */
+
+/* What every certificate has, besides its purpose. */
+typedef struct identity {
+    const char *common_name;
+    mbedtls_pk_context *key;
+    const mbedtls_x509_name *issuer; /* NULL: itself */
+    mbedtls_pk_context *issuer_key;
+    int64_t not_before, not_after;
+} identity;
+
+static fed_status start_cert(mbedtls_x509write_cert *cert, const identity *id, fed_error *err) {
+    if (id->not_before < 0 || id->not_after <= id->not_before || id->not_after > LAST_SECOND) {
+        return fed_fail(err, FED_EINVAL, "a certificate can't be valid from %lld to %lld",
+                        (long long)id->not_before, (long long)id->not_after);
+    }
+    mbedtls_x509write_crt_set_version(cert, MBEDTLS_X509_CRT_VERSION_3);
+    mbedtls_x509write_crt_set_md_alg(cert, MBEDTLS_MD_SHA256);
+    mbedtls_x509write_crt_set_subject_key(cert, id->key);
+    mbedtls_x509write_crt_set_issuer_key(cert, id->issuer_key);
+    FED_TRY(add_common_name(&cert->subject, id->common_name, err));
+    FED_TRY(id->issuer == NULL ? add_common_name(&cert->issuer, id->common_name, err)
+                               : copy_names(&cert->issuer, id->issuer, err));
+    int code = set_serial(cert);
+    if (code == 0) {
+        code = set_validity(cert, id->not_before, id->not_after);
+    }
+    if (code == 0) {
+        code = mbedtls_x509write_crt_set_subject_key_identifier(cert);
+    }
+    if (code == 0) {
+        code = mbedtls_x509write_crt_set_authority_key_identifier(cert);
+    }
+    return code == 0 ? FED_OK : fail_code(err, FED_EIO, "can't make a certificate", code);
+}
+
+static fed_status sign_cert(mbedtls_x509write_cert *cert, fed_pem *dst, fed_error *err) {
+    fed_pem made;
+    int code =
+        mbedtls_x509write_crt_pem(cert, (unsigned char *)made.text, sizeof made.text, draw, NULL);
+    if (code != 0) {
+        return fail_code(err, FED_EIO, "can't sign the certificate", code);
+    }
+    *dst = made;
+    return FED_OK;
+}
+
+fed_status fed_ca_new(const fed_pem *key, const char *common_name, int64_t not_before,
+                      int64_t not_after, fed_pem *cert, fed_error *err) {
+    mbedtls_pk_context pk;
+    mbedtls_x509write_cert draft;
+    mbedtls_pk_init(&pk);
+    mbedtls_x509write_crt_init(&draft);
+    identity id = {.common_name = common_name,
+                   .key = &pk,
+                   .issuer_key = &pk,
+                   .not_before = not_before,
+                   .not_after = not_after};
+    fed_status status = read_key(&pk, key, err);
+    if (status == FED_OK) {
+        status = start_cert(&draft, &id, err);
+    }
+    if (status == FED_OK) {
+        int code = set_ca_extensions(&draft);
+        status = code == 0 ? sign_cert(&draft, cert, err)
+                           : fail_code(err, FED_EIO, "can't make a CA certificate", code);
+    }
+    mbedtls_x509write_crt_free(&draft);
+    mbedtls_pk_free(&pk);
+    return status;
+}
+
+static fed_status read_cert(mbedtls_x509_crt *cert, const char *pem, fed_error *err) {
+    int code = mbedtls_x509_crt_parse(cert, (const unsigned char *)pem, strlen(pem) + 1);
+    return code == 0 ? FED_OK
+                     : fail_code(err, FED_EFORMAT, "can't read the certificate (PEM)", code);
+}
+
+/* --- requests --- */
+
+fed_status fed_csr_new(const fed_pem *key, const char *common_name, fed_pem *csr, fed_error *err) {
+    fed_pem made;
+    mbedtls_pk_context pk;
+    mbedtls_x509write_csr draft;
+    mbedtls_pk_init(&pk);
+    mbedtls_x509write_csr_init(&draft);
+    fed_status status = read_key(&pk, key, err);
+    if (status == FED_OK) {
+        status = add_common_name(&draft.subject, common_name, err);
+    }
+    if (status == FED_OK) {
+        mbedtls_x509write_csr_set_md_alg(&draft, MBEDTLS_MD_SHA256);
+        mbedtls_x509write_csr_set_key(&draft, &pk);
+        int code = mbedtls_x509write_csr_pem(&draft, (unsigned char *)made.text, sizeof made.text,
+                                             draw, NULL);
+        if (code == 0) {
+            *csr = made;
+        } else {
+            status = fail_code(err, FED_EIO, "can't make a certificate request", code);
+        }
+    }
+    mbedtls_x509write_csr_free(&draft);
+    mbedtls_pk_free(&pk);
+    return status;
+}
+
+/* Does the asker hold the key that the request names? */
+static int check_signature(mbedtls_x509_csr *csr) {
+    unsigned char hash[MBEDTLS_MD_MAX_SIZE];
+    const mbedtls_md_info_t *md = mbedtls_md_info_from_type(csr->sig_md);
+    if (csr->sig_pk != MBEDTLS_PK_ECDSA || md == NULL || mbedtls_md_get_size(md) < 32) {
+        return MBEDTLS_ERR_X509_UNKNOWN_SIG_ALG; /* such as SHA-1 */
+    }
+    int code = mbedtls_md(md, csr->cri.p, csr->cri.len, hash);
+    return code != 0 ? code
+                     : mbedtls_pk_verify(&csr->pk, csr->sig_md, hash, mbedtls_md_get_size(md),
+                                         csr->sig.p, csr->sig.len);
+}
+
+static fed_status read_request(mbedtls_x509_csr *csr, const char *pem, fed_error *err) {
+    int code = mbedtls_x509_csr_parse(csr, (const unsigned char *)pem, strlen(pem) + 1);
+    if (code != 0) {
+        return fail_code(err, FED_EFORMAT,
+                         "can't read the certificate request (PEM, with a key of curve P-256)",
+                         code);
+    }
+    if (!is_p256(&csr->pk)) {
+        return fed_fail(err, FED_EAUTH,
+                        "the certificate request's key is not one of curve P-256; make such a key");
+    }
+    code = check_signature(csr);
+    if (code != 0) {
+        return fail_code(err, FED_EAUTH,
+                         "the certificate request is not signed by its own key with ECDSA and "
+                         "SHA-256 or better",
+                         code);
+    }
+    return FED_OK;
+}
+
+static fed_status read_ca(mbedtls_x509_crt *ca, mbedtls_pk_context *key, const fed_pem *key_pem,
+                          const fed_pem *cert_pem, fed_error *err) {
+    FED_TRY(read_key(key, key_pem, err));
+    FED_TRY(read_cert(ca, cert_pem->text, err));
+    if (!ca->ca_istrue || mbedtls_pk_check_pair(&ca->pk, key) != 0) {
+        return fed_fail(err, FED_EINVAL, "the CA's key and certificate do not belong together");
+    }
+    return FED_OK;
+}
+
+static fed_status issue(mbedtls_x509write_cert *draft, const identity *id,
+                        const fed_cert_options *options, fed_pem *cert, fed_error *err) {
+    FED_TRY(start_cert(draft, id, err));
+    if (options->purpose == FED_CERT_SERVER) {
+        FED_TRY(set_hosts(draft, options->hosts, err));
+    }
+    int code = set_leaf_extensions(draft, options->purpose);
+    if (code != 0) {
+        return fail_code(err, FED_EIO, "can't make a certificate", code);
+    }
+    return sign_cert(draft, cert, err);
+}
+
+fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const char *csr_pem,
+                          const fed_cert_options *options, fed_pem *cert, fed_error *err) {
+    if (options->purpose != FED_CERT_SERVER && options->purpose != FED_CERT_CLIENT) {
+        return fed_fail(err, FED_EINVAL, "a certificate is for a server or for a client");
+    }
+    mbedtls_x509_csr csr;
+    mbedtls_x509_crt ca;
+    mbedtls_pk_context key;
+    mbedtls_x509write_cert draft;
+    mbedtls_x509_csr_init(&csr);
+    mbedtls_x509_crt_init(&ca);
+    mbedtls_pk_init(&key);
+    mbedtls_x509write_crt_init(&draft);
+    identity id = {.common_name = options->common_name,
+                   .key = &csr.pk,
+                   .issuer = &ca.subject,
+                   .issuer_key = &key,
+                   .not_before = options->not_before,
+                   .not_after = options->not_after};
+    fed_status status = read_request(&csr, csr_pem, err);
+    if (status == FED_OK) {
+        status = read_ca(&ca, &key, ca_key, ca_cert, err);
+    }
+    if (status == FED_OK) {
+        status = issue(&draft, &id, options, cert, err);
+    }
+    mbedtls_x509write_crt_free(&draft);
+    mbedtls_pk_free(&key);
+    mbedtls_x509_crt_free(&ca);
+    mbedtls_x509_csr_free(&csr);
+    return status;
+}
+
+/* --- what stands in a certificate --- */
+
+fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
+                                fed_error *err) {
+    mbedtls_x509_crt cert;
+    mbedtls_x509_crt_init(&cert);
+    fed_status status = read_cert(&cert, cert_pem, err);
+    if (status == FED_OK) {
+        fed_sha256(cert.raw.p, cert.raw.len, digest);
+    }
+    mbedtls_x509_crt_free(&cert);
+    return status;
+}
+
+fed_status fed_cert_validity(const char *cert_pem, int64_t *not_before, int64_t *not_after,
+                             fed_error *err) {
+    mbedtls_x509_crt cert;
+    mbedtls_x509_crt_init(&cert);
+    fed_status status = read_cert(&cert, cert_pem, err);
+    if (status == FED_OK) {
+        *not_before = unix_of(&cert.valid_from);
+        *not_after = unix_of(&cert.valid_to);
+    }
+    mbedtls_x509_crt_free(&cert);
+    return status;
+}
