@@ -8,7 +8,7 @@
 #include "fedclient/train/net_impl.h"
 
 static const fedtrain_backend_vtable *const backends[] = {
-    [FEDTRAIN_FAST] = &fedtrain_backend_reference,
+    [FEDTRAIN_FAST] = &fedtrain_backend_fast,
     [FEDTRAIN_REFERENCE] = &fedtrain_backend_reference,
 };
 

@@ -3,6 +3,15 @@
 #define FEDTRAIN_KERNELS_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Pictures are channels-last here, float32[h, w, c]: the values under one row of a convolution's
+ * kernel then lie side by side. Kernels may read up to FEDTRAIN_SLACK floats past the end of a
+ * picture, and write there what they read or what is never used, so whoever allocates adds the
+ * slack once, behind the last sample of a batch.
+ */
+enum { FEDTRAIN_SLACK = 16 };
 
 /** One Adam step's numbers: w -= rate * m / (sqrt(v) * scale + epsilon). */
 typedef struct fedtrain_adam {
@@ -12,14 +21,76 @@ typedef struct fedtrain_adam {
     float epsilon;
 } fedtrain_adam;
 
+/** Sizes of a dense layer over a batch. */
+typedef struct fedtrain_dense {
+    size_t in, out, batch;
+} fedtrain_dense;
+
+/**
+ * A convolution. Its weights exist in two arrangements, derived from the model's (out, in, kh, kw):
+ *   columns  float32[kh * row, out_pad]     one vector holds a weight of several outputs: forward
+ *   rows     float32[out, kh, row_pad]      one vector holds weights of one output: backward
+ * where row = kw * in values lie side by side in a picture, and pads are 0.
+ */
+typedef struct fedtrain_conv {
+    size_t in, in_h, in_w, out, out_h, out_w, kh, kw;
+    size_t row, row_pad, out_pad;
+    size_t segments;         /* vectors in the rows of one output: kh * row_pad / lanes */
+    const uint32_t *segment; /* where each meets the picture, from its patch's first value */
+    const uint32_t *patch;   /* uint32[out_h * out_w]: first value of an output's patch */
+} fedtrain_conv;
+
+/**
+ * A sparse matrix, row by row: entry j of row i is value[i * width + j] at offset[i * width + j],
+ * for j < count[i]. Behind a max-pool or a ReLU most of a convolution's output gradient is 0, so it
+ * travels like this, once by output channel and once by output position.
+ */
+typedef struct fedtrain_sparse {
+    size_t width;
+    uint32_t *count, *offset;
+    float *value;
+} fedtrain_sparse;
+
+/** A max-pool: window and stride k. */
+typedef struct fedtrain_pool {
+    size_t channels, in_w, out_h, out_w, k;
+} fedtrain_pool;
+
 typedef struct fedtrain_kernels {
     const char *isa;
     size_t lanes; /* floats in a vector */
 
-    /* Optimizer steps: w, m, v, g float32[n]. */
+    /* Optimizer steps.   w, m, v, g float32[n] */
     void (*sgd)(float *w, const float *g, size_t n, float rate);
     void (*momentum)(float *w, float *v, const float *g, size_t n, float rate, float keep);
     void (*adam)(float *w, float *m, float *v, const float *g, size_t n, const fedtrain_adam *a);
+
+    /* x <- max(x, 0); and dy <- 0 where its output y is.   x, y, dy float32[n] */
+    void (*relu)(float *x, size_t n);
+    void (*relu_grad)(const float *y, float *dy, size_t n);
+
+    /* Dense.   w, dw float32[out, in]; x, dx float32[batch, in]; y, dy float32[batch, out] */
+    void (*dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
+                  float *y);
+    void (*dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
+    void (*dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
+
+    /*
+     * Convolution of one sample.   x, dx float32[in_h, in_w, in]; y float32[out_h, out_w, out];
+     * bias float32[out_pad]. by_channel: a row an output channel, offsets into x (a patch).
+     * by_position: a row an output position, offsets into rows (an output channel). The gradients
+     * are added to dx and drows.
+     */
+    void (*conv)(const fedtrain_conv *c, const float *columns, const float *bias, const float *x,
+                 float *y);
+    void (*conv_input_grad)(const fedtrain_conv *c, const fedtrain_sparse *by_position,
+                            const float *rows, float *dx);
+    void (*conv_weight_grad)(const fedtrain_conv *c, const fedtrain_sparse *by_channel,
+                             const float *x, float *drows);
+
+    /* Max-pool of one sample.   x float32[in_h, in_w, channels]; y float32[out_h, out_w, channels];
+     * winner int32, like y: the largest value's position, counted from its window's first */
+    void (*maxpool)(const fedtrain_pool *p, const float *x, float *y, int32_t *winner);
 } fedtrain_kernels;
 
 /** The best table for this processor. */

@@ -136,7 +136,7 @@ static void maxpool_backward(const fed_layer *l, const float *x, const float *dy
 
 static void relu_forward(const fed_layer *l, const float *x, float *y) {
     for (size_t i = 0; i < fedtrain_shape_size(l->in); i++) {
-        y[i] = x[i] > 0 ? x[i] : 0;
+        y[i] = x[i] < 0 ? 0 : x[i];
     }
 }
 

@@ -1,4 +1,4 @@
-/* The kernels of the ISA being compiled, as table.c collects them. Shapes: see ../kernels.h. */
+/* The kernels of the ISA being compiled, as table.c collects them. Shapes: see kernels.h. */
 #ifndef FEDTRAIN_ISA_H
 #define FEDTRAIN_ISA_H
 
@@ -8,5 +8,18 @@
 void KERNEL(sgd)(float *w, const float *g, size_t n, float rate);
 void KERNEL(momentum)(float *w, float *v, const float *g, size_t n, float rate, float keep);
 void KERNEL(adam)(float *w, float *m, float *v, const float *g, size_t n, const fedtrain_adam *a);
+void KERNEL(relu)(float *x, size_t n);
+void KERNEL(relu_grad)(const float *y, float *dy, size_t n);
+void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
+                   float *y);
+void KERNEL(dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
+void KERNEL(dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
+void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *bias, const float *x,
+                  float *y);
+void KERNEL(conv_input_grad)(const fedtrain_conv *c, const fedtrain_sparse *by_position,
+                             const float *rows, float *dx);
+void KERNEL(conv_weight_grad)(const fedtrain_conv *c, const fedtrain_sparse *by_channel,
+                              const float *x, float *drows);
+void KERNEL(maxpool)(const fedtrain_pool *p, const float *x, float *y, int32_t *winner);
 
 #endif

@@ -12,4 +12,13 @@ const fedtrain_kernels KERNEL(kernels) = {
     .sgd = KERNEL(sgd),
     .momentum = KERNEL(momentum),
     .adam = KERNEL(adam),
+    .relu = KERNEL(relu),
+    .relu_grad = KERNEL(relu_grad),
+    .dense = KERNEL(dense),
+    .dense_input_grad = KERNEL(dense_input_grad),
+    .dense_weight_grad = KERNEL(dense_weight_grad),
+    .conv = KERNEL(conv),
+    .conv_input_grad = KERNEL(conv_input_grad),
+    .conv_weight_grad = KERNEL(conv_weight_grad),
+    .maxpool = KERNEL(maxpool),
 };

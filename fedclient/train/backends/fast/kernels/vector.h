@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Loops over a tile's registers must be unrolled away, or the tile lives in memory. */
+#define KERNEL_UNROLL _Pragma("GCC unroll 16")
+
 /* Each kernel file is compiled once an ISA; KERNEL(adam) is then adam_avx512, and so on. */
 #define KERNEL_PASTE_(name, isa) fedtrain_##name##_##isa
 #define KERNEL_PASTE(name, isa)  KERNEL_PASTE_(name, isa)

@@ -1,4 +1,4 @@
-/* Optimizer steps: plain loops, which both compilers turn into vectors by themselves. */
+/* Optimizer steps and ReLU: plain loops, which both compilers turn into vectors by themselves. */
 #include <math.h>
 
 #include "fedclient/train/backends/fast/kernels/isa.h"
@@ -25,5 +25,18 @@ void KERNEL(adam)(float *restrict w, float *restrict m, float *restrict v, const
         m[i] = s.beta1 * m[i] + fresh1 * g[i];
         v[i] = s.beta2 * v[i] + fresh2 * (g[i] * g[i]);
         w[i] -= s.rate * m[i] / (sqrtf(v[i]) * s.scale + s.epsilon);
+    }
+}
+
+/* A NaN stays one, so that the loss shows it. */
+void KERNEL(relu)(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        x[i] = x[i] < 0 ? 0 : x[i];
+    }
+}
+
+void KERNEL(relu_grad)(const float *restrict y, float *restrict dy, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        dy[i] = y[i] > 0 ? dy[i] : 0;
     }
 }

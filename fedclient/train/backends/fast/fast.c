@@ -1,0 +1,421 @@
+/* The fast backend: which kernel runs when, on which memory. */
+#include "fedclient/train/backends/fast/fast.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedclient/train/backends/fast/arrange.h"
+
+/*
+ * Pictures are channels-last between the layers; a dense layer behind one reorders its input, since
+ * the model's weights read (c, h, w). ReLU works in place. A max-pool right behind a convolution
+ * leaves its backward pass to it: only the windows' winners have a gradient, and the convolution
+ * takes just these.
+ */
+
+/* One layer, and what it keeps. */
+typedef struct stage {
+    const fed_layer *layer;
+    float *x;        /* its input of the last forward pass: another stage's out, or flat */
+    float *flat;     /* dense behind a picture: the input in the model's order; else NULL */
+    float *out;      /* its output; NULL for ReLU */
+    int32_t *winner; /* max-pool */
+    fedtrain_pool pool;
+    fedtrain_conv conv;
+    uint32_t *segment, *patch;                /* what conv points to */
+    float *columns, *bias, *rows, *grad_rows; /* conv */
+} stage;
+
+typedef struct fast {
+    const fed_arch *arch;
+    const fedtrain_kernels *kernels;
+    size_t first; /* the first layer with weights: gradients end there */
+    stage stages[FED_ARCH_LAYERS];
+    float *input;   /* the batch, channels-last */
+    float *grad[2]; /* of values between layers: one is read while the other is written */
+    fedtrain_conv_grad conv_grad; /* of one sample; all convolutions share its memory */
+    float *memory;
+    size_t memory_bytes;
+} fast;
+
+/* ---- Memory: one block, dealt out in order; the first deal only counts ---- */
+
+typedef struct arena {
+    float *base; /* NULL: count only */
+    size_t used; /* floats */
+} arena;
+
+enum { ARENA_ALIGN = 16 }; /* floats: a cache line */
+
+/* Memory for n values of 4 bytes, and the slack behind them. */
+static void *take(arena *a, size_t n) {
+    float *at = a->base != NULL ? a->base + a->used : NULL;
+    a->used += (n + FEDTRAIN_SLACK + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    return at;
+}
+
+static size_t round_up(size_t n, size_t multiple) {
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static size_t area(fed_shape s) {
+    return (size_t)s.h * s.w;
+}
+
+static void plan_conv(fast *f, stage *s, arena *a) {
+    const fed_layer *l = s->layer;
+    size_t lanes = f->kernels->lanes;
+    fedtrain_conv *c = &s->conv;
+    *c = (fedtrain_conv){.in = l->in.c,
+                         .in_h = l->in.h,
+                         .in_w = l->in.w,
+                         .out = l->out.c,
+                         .out_h = l->out.h,
+                         .out_w = l->out.w,
+                         .kh = l->kh,
+                         .kw = l->kw};
+    c->row = c->kw * c->in;
+    c->row_pad = round_up(c->row, lanes);
+    c->out_pad = round_up(c->out, lanes);
+    c->segments = c->kh * c->row_pad / lanes;
+    s->columns = take(a, c->kh * c->row * c->out_pad);
+    s->bias = take(a, c->out_pad);
+    s->rows = take(a, c->out * c->kh * c->row_pad);
+    s->grad_rows = take(a, c->out * c->kh * c->row_pad);
+    c->segment = s->segment = take(a, c->segments);
+    c->patch = s->patch = take(a, area(l->out));
+}
+
+static void plan_stage(fast *f, stage *s, size_t max_batch, arena *a) {
+    const fed_layer *l = s->layer;
+    size_t out = max_batch * fedtrain_shape_size(l->out);
+    switch (l->kind) {
+    case FED_LAYER_DENSE:
+        if (l->in.c > 1 && area(l->in) > 1) {
+            s->flat = take(a, max_batch * fedtrain_shape_size(l->in));
+        }
+        s->out = take(a, out);
+        break;
+    case FED_LAYER_CONV:
+        plan_conv(f, s, a);
+        s->out = take(a, out);
+        break;
+    case FED_LAYER_MAXPOOL:
+        s->pool = (fedtrain_pool){
+            .channels = l->in.c, .in_w = l->in.w, .out_h = l->out.h, .out_w = l->out.w, .k = l->kh};
+        s->out = take(a, out);
+        s->winner = take(a, out);
+        break;
+    case FED_LAYER_RELU:
+        break;
+    }
+}
+
+static void plan_sparse(fedtrain_sparse *sparse, size_t rows, size_t values, arena *a) {
+    sparse->count = take(a, rows);
+    sparse->offset = take(a, values);
+    sparse->value = take(a, values);
+}
+
+static void plan(fast *f, size_t max_batch, arena *a) {
+    size_t widest = fedtrain_shape_size(f->arch->input), values = 0, channels = 0, positions = 0;
+    f->input = take(a, max_batch * widest);
+    for (size_t l = 0; l < f->arch->layer_count; l++) {
+        stage *s = &f->stages[l];
+        s->layer = &f->arch->layers[l];
+        plan_stage(f, s, max_batch, a);
+        widest = larger(widest, fedtrain_shape_size(s->layer->out));
+        if (s->layer->kind == FED_LAYER_CONV) {
+            values = larger(values, fedtrain_shape_size(s->layer->out));
+            channels = larger(channels, s->layer->out.c);
+            positions = larger(positions, area(s->layer->out));
+        }
+    }
+    f->grad[0] = take(a, max_batch * widest);
+    f->grad[1] = take(a, max_batch * widest);
+    plan_sparse(&f->conv_grad.by_channel, channels, values, a);
+    plan_sparse(&f->conv_grad.by_position, positions, values, a);
+}
+
+/* Where a convolution's segments and patches lie in its picture. */
+static void fill_offsets(const stage *s, size_t lanes) {
+    const fedtrain_conv *c = &s->conv;
+    size_t vectors = c->row_pad / lanes;
+    for (size_t i = 0; i < c->segments; i++) {
+        s->segment[i] = (uint32_t)(i / vectors * c->in_w * c->in + i % vectors * lanes);
+    }
+    for (size_t i = 0; i < c->out_h * c->out_w; i++) {
+        s->patch[i] = (uint32_t)((i / c->out_w * c->in_w + i % c->out_w) * c->in);
+    }
+}
+
+/* Offsets are 32 bits wide: pictures always fit, a convolution's weights of 16 GB would not. */
+static bool offsets_fit(const fast *f) {
+    for (size_t l = 0; l < f->arch->layer_count; l++) {
+        const fedtrain_conv *c = &f->stages[l].conv;
+        if (c->out * c->kh * c->row_pad > UINT32_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t first_with_weights(const fed_arch *arch) {
+    size_t l = 0;
+    while (arch->layers[l].kind != FED_LAYER_DENSE && arch->layers[l].kind != FED_LAYER_CONV) {
+        l++; /* ends: the last layer is dense */
+    }
+    return l;
+}
+
+static void fast_close(void *self) {
+    fast *f = self;
+    free(f->memory);
+    free(f);
+}
+
+fed_status fedtrain_fast_open(const fed_arch *arch, size_t max_batch,
+                              const fedtrain_kernels *kernels, void **self) {
+    fast *f = calloc(1, sizeof *f);
+    FED_REQUIRE(f != NULL, FED_ENOMEM);
+    f->arch = arch;
+    f->kernels = kernels;
+    f->first = first_with_weights(arch);
+    arena a = {0};
+    plan(f, max_batch, &a);
+    f->memory_bytes = a.used * sizeof(float);
+    f->memory = offsets_fit(f) ? aligned_alloc(ARENA_ALIGN * sizeof(float), f->memory_bytes) : NULL;
+    if (f->memory == NULL) {
+        fast_close(f);
+        return FED_ENOMEM;
+    }
+    memset(f->memory, 0, f->memory_bytes);
+    a = (arena){.base = f->memory};
+    plan(f, max_batch, &a);
+    for (size_t l = 0; l < arch->layer_count; l++) {
+        if (arch->layers[l].kind == FED_LAYER_CONV) {
+            fill_offsets(&f->stages[l], kernels->lanes);
+        }
+    }
+    *self = f;
+    return FED_OK;
+}
+
+static fed_status fast_open(const fed_arch *arch, size_t max_batch, void **self) {
+    return fedtrain_fast_open(arch, max_batch, fedtrain_kernels_best(), self);
+}
+
+static size_t fast_memory(const void *self) {
+    const fast *f = self;
+    return sizeof *f + f->memory_bytes;
+}
+
+/* ---- Forward ---- */
+
+static size_t tensor_offset(const fast *f, size_t index) {
+    return f->arch->layout.tensors[index].offset;
+}
+
+static fedtrain_dense dense_sizes(const fed_layer *l, size_t batch) {
+    return (fedtrain_dense){fedtrain_shape_size(l->in), fedtrain_shape_size(l->out), batch};
+}
+
+static float *forward_dense(const fast *f, stage *s, const float *params, float *x, size_t batch) {
+    const fed_layer *l = s->layer;
+    size_t size = fedtrain_shape_size(l->in);
+    s->x = x;
+    if (s->flat != NULL) {
+        for (size_t b = 0; b < batch; b++) {
+            fedtrain_to_channels_first(x + b * size, l->in.c, area(l->in), s->flat + b * size);
+        }
+        s->x = s->flat;
+    }
+    fedtrain_dense d = dense_sizes(l, batch);
+    f->kernels->dense(&d, params + tensor_offset(f, l->weight),
+                      params + tensor_offset(f, l->weight + 1), s->x, s->out);
+    return s->out;
+}
+
+static float *forward_conv(const fast *f, stage *s, const float *params, float *x, size_t batch) {
+    const fed_layer *l = s->layer;
+    fedtrain_conv_columns(&s->conv, params + tensor_offset(f, l->weight), s->columns);
+    memcpy(s->bias, params + tensor_offset(f, l->weight + 1), l->out.c * sizeof *s->bias);
+    s->x = x;
+    for (size_t b = 0; b < batch; b++) {
+        f->kernels->conv(&s->conv, s->columns, s->bias, x + b * fedtrain_shape_size(l->in),
+                         s->out + b * fedtrain_shape_size(l->out));
+    }
+    return s->out;
+}
+
+static float *forward_maxpool(const fast *f, stage *s, float *x, size_t batch) {
+    size_t in = fedtrain_shape_size(s->layer->in), out = fedtrain_shape_size(s->layer->out);
+    for (size_t b = 0; b < batch; b++) {
+        f->kernels->maxpool(&s->pool, x + b * in, s->out + b * out, s->winner + b * out);
+    }
+    return s->out;
+}
+
+static float *forward_stage(const fast *f, stage *s, const float *params, float *x, size_t batch) {
+    switch (s->layer->kind) {
+    case FED_LAYER_DENSE:
+        return forward_dense(f, s, params, x, batch);
+    case FED_LAYER_CONV:
+        return forward_conv(f, s, params, x, batch);
+    case FED_LAYER_MAXPOOL:
+        return forward_maxpool(f, s, x, batch);
+    case FED_LAYER_RELU:
+        f->kernels->relu(x, batch * fedtrain_shape_size(s->layer->in));
+        s->x = x;
+        return x;
+    }
+    return x;
+}
+
+static void fast_forward(void *self, const float *params, const float *x, size_t batch,
+                         float *score) {
+    fast *f = self;
+    fed_shape in = f->arch->input;
+    size_t size = fedtrain_shape_size(in);
+    for (size_t b = 0; b < batch; b++) {
+        fedtrain_to_channels_last(x + b * size, in.c, area(in), f->input + b * size);
+    }
+    float *value = f->input;
+    for (size_t l = 0; l < f->arch->layer_count; l++) {
+        value = forward_stage(f, &f->stages[l], params, value, batch);
+    }
+    memcpy(score, value, batch * f->arch->classes * sizeof *score);
+}
+
+/* ---- Backward ---- */
+
+/* The gradient on its way back: by the values at hand, and memory for the next. */
+typedef struct flow {
+    float *dy, *dx;
+} flow;
+
+static void flow_swap(flow *w) {
+    float *dy = w->dy;
+    w->dy = w->dx;
+    w->dx = dy;
+}
+
+static void backward_dense(const fast *f, const stage *s, const float *params, size_t batch,
+                           bool wants_dx, flow *w, float *grad) {
+    const fed_layer *l = s->layer;
+    fedtrain_dense d = dense_sizes(l, batch);
+    f->kernels->dense_weight_grad(&d, s->x, w->dy, grad + tensor_offset(f, l->weight));
+    float *bias = grad + tensor_offset(f, l->weight + 1);
+    memcpy(bias, w->dy, d.out * sizeof *bias);
+    for (size_t i = d.out; i < batch * d.out; i++) {
+        bias[i % d.out] += w->dy[i];
+    }
+    if (!wants_dx) {
+        return;
+    }
+    f->kernels->dense_input_grad(&d, params + tensor_offset(f, l->weight), w->dy, w->dx);
+    flow_swap(w);
+    if (s->flat != NULL) {
+        for (size_t b = 0; b < batch; b++) {
+            fedtrain_to_channels_last(w->dy + b * d.in, l->in.c, area(l->in), w->dx + b * d.in);
+        }
+        flow_swap(w);
+    }
+}
+
+static void add_bias_grad(const fedtrain_sparse *by_channel, size_t channels, float *bias) {
+    for (size_t o = 0; o < channels; o++) {
+        const float *value = by_channel->value + o * by_channel->width;
+        for (size_t j = 0; j < by_channel->count[o]; j++) {
+            bias[o] += value[j];
+        }
+    }
+}
+
+/* pool: the max-pool right behind, whose output's gradient dy then is; else NULL. */
+static void backward_conv(fast *f, const stage *s, const stage *pool, const float *params,
+                          size_t batch, bool wants_dx, flow *w, float *grad) {
+    const fed_layer *l = s->layer;
+    const fedtrain_conv *c = &s->conv;
+    size_t in = fedtrain_shape_size(l->in);
+    size_t out = fedtrain_shape_size(pool != NULL ? pool->layer->out : l->out);
+    float *bias = grad + tensor_offset(f, l->weight + 1);
+    fedtrain_conv_grad sparse = f->conv_grad;
+    if (!wants_dx) {
+        sparse.by_position.count = NULL;
+    } else {
+        fedtrain_conv_rows(c, params + tensor_offset(f, l->weight), s->rows);
+        memset(w->dx, 0, batch * in * sizeof *w->dx);
+    }
+    memset(bias, 0, c->out * sizeof *bias);
+    memset(s->grad_rows, 0, c->out * c->kh * c->row_pad * sizeof *s->grad_rows);
+    for (size_t b = 0; b < batch; b++) {
+        const float *dy = w->dy + b * out;
+        if (pool != NULL) {
+            fedtrain_conv_grad_pooled(c, &pool->pool, pool->winner + b * out, dy, &sparse);
+        } else {
+            fedtrain_conv_grad_dense(c, dy, &sparse);
+        }
+        add_bias_grad(&sparse.by_channel, c->out, bias);
+        f->kernels->conv_weight_grad(c, &sparse.by_channel, s->x + b * in, s->grad_rows);
+        if (wants_dx) {
+            f->kernels->conv_input_grad(c, &sparse.by_position, s->rows, w->dx + b * in);
+        }
+    }
+    fedtrain_conv_weight(c, s->grad_rows, grad + tensor_offset(f, l->weight));
+    flow_swap(w);
+}
+
+static void backward_maxpool(const stage *s, size_t batch, flow *w) {
+    size_t in = fedtrain_shape_size(s->layer->in), out = fedtrain_shape_size(s->layer->out);
+    memset(w->dx, 0, batch * in * sizeof *w->dx);
+    for (size_t b = 0; b < batch; b++) {
+        fedtrain_pool_scatter(&s->pool, s->winner + b * out, w->dy + b * out, w->dx + b * in);
+    }
+    flow_swap(w);
+}
+
+static void fast_backward(void *self, const float *params, const float *score_grad, size_t batch,
+                          float *grad) {
+    fast *f = self;
+    flow w = {f->grad[0], f->grad[1]};
+    const stage *pool = NULL;
+    memcpy(w.dy, score_grad, batch * f->arch->classes * sizeof *score_grad);
+    for (size_t l = f->arch->layer_count; l-- > f->first;) {
+        const stage *s = &f->stages[l];
+        bool wants_dx = l > f->first;
+        switch (s->layer->kind) {
+        case FED_LAYER_DENSE:
+            backward_dense(f, s, params, batch, wants_dx, &w, grad);
+            break;
+        case FED_LAYER_CONV:
+            backward_conv(f, s, pool, params, batch, wants_dx, &w, grad);
+            pool = NULL;
+            break;
+        case FED_LAYER_MAXPOOL:
+            if (s[-1].layer->kind == FED_LAYER_CONV) {
+                pool = s;
+            } else {
+                backward_maxpool(s, batch, &w);
+            }
+            break;
+        case FED_LAYER_RELU:
+            f->kernels->relu_grad(s->x, w.dy, batch * fedtrain_shape_size(s->layer->in));
+            break;
+        }
+    }
+}
+
+const fedtrain_backend_vtable fedtrain_backend_fast = {
+    .name = "fast",
+    .open = fast_open,
+    .close = fast_close,
+    .memory = fast_memory,
+    .forward = fast_forward,
+    .backward = fast_backward,
+};

@@ -1,0 +1,12 @@
+/* The fast backend with kernels of one's choice: for tests. */
+#ifndef FEDTRAIN_FAST_H
+#define FEDTRAIN_FAST_H
+
+#include "fedclient/train/backend.h"
+#include "fedclient/train/backends/fast/kernels.h"
+
+/** Like fedtrain_backend_fast.open, with these kernels. */
+fed_status fedtrain_fast_open(const fed_arch *arch, size_t max_batch,
+                              const fedtrain_kernels *kernels, void **self) FED_CHECKED;
+
+#endif
