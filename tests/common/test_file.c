@@ -1,0 +1,218 @@
+/* Files: whole reads, atomic replacement, directories. */
+#include "fed_test.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fed/file.h"
+
+static char dir[256];
+
+static int make_dir(void **state) {
+    (void)state;
+    fed_test_tmpdir(dir, sizeof dir);
+    return 0;
+}
+
+static int remove_dir(void **state) {
+    (void)state;
+    fed_test_rmdir(dir);
+    return 0;
+}
+
+/* A path inside the test's directory; valid until the next call. */
+static const char *in_dir(const char *name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void put(const char *name, const char *text) {
+    fed_error err = {0};
+    assert_fed_ok_err(fed_file_replace(in_dir(name), text, strlen(text), 0600, &err));
+}
+
+static void check_content(const char *name, const char *text) {
+    fed_error err = {0};
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_fed_ok_err(fed_file_read(in_dir(name), 1000, &data, &len, &err));
+    assert_int_equal(len, strlen(text));
+    assert_string_equal((const char *)data, text); /* a NUL stands behind the last byte */
+    free(data);
+}
+
+static int count_entries(void) {
+    int count = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    while (readdir(d) != NULL) {
+        count++;
+    }
+    closedir(d);
+    return count - 2; /* . and .. */
+}
+
+static void check_says(const fed_error *err, const char *words) {
+    if (strstr(err->text, words) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", err->text, words);
+    }
+}
+
+static void test_a_replaced_file_has_the_new_bytes_and_mode(void **state) {
+    (void)state;
+    fed_error err = {0};
+    put("f", "old");
+    check_content("f", "old");
+    assert_fed_ok_err(fed_file_replace(in_dir("f"), "newer", 5, 0640, &err));
+    check_content("f", "newer");
+    struct stat info;
+    assert_int_equal(stat(in_dir("f"), &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0640);
+    assert_int_equal(count_entries(), 1); /* no temp file is left */
+}
+
+static void test_an_empty_file_can_be_written_and_read(void **state) {
+    (void)state;
+    put("f", "");
+    check_content("f", "");
+}
+
+/* A file size limit stands for a disk that fills up in the middle of the write. */
+static void test_a_write_that_fails_keeps_the_old_file(void **state) {
+    (void)state;
+    put("f", "old");
+    struct rlimit kept;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &kept), 0);
+    struct rlimit small = {.rlim_cur = 1000, .rlim_max = kept.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    char data[3000];
+    memset(data, 'x', sizeof data);
+    fed_error err = {0};
+    fed_status status = fed_file_replace(in_dir("f"), data, sizeof data, 0600, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &kept), 0);
+    assert_fed_status(status, FED_EIO);
+    check_says(&err, in_dir("f"));
+    check_content("f", "old");
+    assert_int_equal(count_entries(), 1);
+}
+
+static void test_a_missing_directory_is_not_found(void **state) {
+    (void)state;
+    fed_error err = {0};
+    assert_fed_status(fed_file_replace(in_dir("none/f"), "x", 1, 0600, &err), FED_ENOTFOUND);
+    check_says(&err, "none/f");
+}
+
+static void test_a_rename_that_fails_leaves_no_temp_file(void **state) {
+    (void)state;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_dir_make(in_dir("taken/inner"), 0700, &err));
+    assert_fed_status(fed_file_replace(in_dir("taken"), "x", 1, 0600, &err), FED_EIO);
+    check_says(&err, "taken");
+    assert_int_equal(count_entries(), 1);
+}
+
+static void test_a_name_without_a_directory_lies_in_the_current_one(void **state) {
+    (void)state;
+    char kept[1024];
+    assert_non_null(getcwd(kept, sizeof kept));
+    assert_int_equal(chdir(dir), 0);
+    fed_error err = {0};
+    fed_status status = fed_file_replace("plain", "here", 4, 0600, &err);
+    assert_int_equal(chdir(kept), 0);
+    assert_fed_ok_err(status);
+    check_content("plain", "here");
+}
+
+static void test_too_long_a_path_is_refused(void **state) {
+    (void)state;
+    static char path[6000];
+    memset(path, 'p', sizeof path - 1);
+    fed_error err = {0};
+    assert_fed_status(fed_file_replace(path, "x", 1, 0600, &err), FED_EINVAL);
+    assert_fed_status(fed_dir_make(path, 0700, &err), FED_EINVAL);
+}
+
+static void test_reading_stops_at_the_limit(void **state) {
+    (void)state;
+    put("f", "12345");
+    fed_error err = {0};
+    uint8_t *data = NULL;
+    size_t len = 7;
+    assert_fed_status(fed_file_read(in_dir("f"), 4, &data, &len, &err), FED_ERANGE);
+    check_says(&err, "4 bytes");
+    assert_null(data);
+    assert_int_equal(len, 7);
+    assert_fed_ok_err(fed_file_read(in_dir("f"), 5, &data, &len, &err));
+    assert_int_equal(len, 5);
+    free(data);
+    /* Endless, and of no size that could be asked for. */
+    assert_fed_status(fed_file_read("/dev/zero", 100000, &data, &len, &err), FED_ERANGE);
+}
+
+static void test_a_missing_file_is_not_found(void **state) {
+    (void)state;
+    fed_error err = {0};
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_fed_status(fed_file_read(in_dir("absent"), 10, &data, &len, &err), FED_ENOTFOUND);
+    check_says(&err, "absent: No such file");
+    assert_fed_status(fed_file_read(dir, 10, &data, &len, &err), FED_EIO);
+    check_says(&err, "directory");
+}
+
+static void test_a_large_file_round_trips(void **state) {
+    (void)state;
+    enum { SIZE = 300001 };
+    uint8_t *data = malloc(SIZE);
+    for (size_t i = 0; i < SIZE; i++) {
+        data[i] = (uint8_t)(i * 7 + i / 251);
+    }
+    fed_error err = {0};
+    assert_fed_ok_err(fed_file_replace(in_dir("f"), data, SIZE, 0600, &err));
+    uint8_t *back = NULL;
+    size_t len = 0;
+    assert_fed_ok_err(fed_file_read(in_dir("f"), SIZE, &back, &len, &err));
+    assert_int_equal(len, SIZE);
+    assert_memory_equal(back, data, SIZE);
+    free(back);
+    free(data);
+}
+
+static void test_directories_are_made_with_their_parents(void **state) {
+    (void)state;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_dir_make(in_dir("a/b//c/"), 0700, &err));
+    assert_fed_ok_err(fed_dir_make(in_dir("a/b/c"), 0700, &err)); /* there already */
+    struct stat info;
+    assert_int_equal(stat(in_dir("a/b/c"), &info), 0);
+    assert_true(S_ISDIR(info.st_mode));
+    put("file", "");
+    assert_fed_status(fed_dir_make(in_dir("file"), 0700, &err), FED_EEXIST);
+    assert_fed_status(fed_dir_make(in_dir("file/below"), 0700, &err), FED_EEXIST);
+    check_says(&err, "file");
+    assert_fed_status(fed_dir_make("", 0700, &err), FED_ENOTFOUND);
+}
+
+int main(void) {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_replaced_file_has_the_new_bytes_and_mode),
+        TEST(test_an_empty_file_can_be_written_and_read),
+        TEST(test_a_write_that_fails_keeps_the_old_file),
+        TEST(test_a_missing_directory_is_not_found),
+        TEST(test_a_rename_that_fails_leaves_no_temp_file),
+        TEST(test_a_name_without_a_directory_lies_in_the_current_one),
+        TEST(test_too_long_a_path_is_refused),
+        TEST(test_reading_stops_at_the_limit),
+        TEST(test_a_missing_file_is_not_found),
+        TEST(test_a_large_file_round_trips),
+        TEST(test_directories_are_made_with_their_parents),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,98 @@
+/* Logging through a callback. */
+#include "fed_test.h"
+
+#include <unistd.h>
+
+#include "fed/log.h"
+
+typedef struct capture {
+    int lines;
+    fed_log_level level;
+    char line[2000];
+} capture;
+
+static void capture_line(void *user, fed_log_level level, const char *line) {
+    capture *c = user;
+    c->lines++;
+    c->level = level;
+    snprintf(c->line, sizeof c->line, "%s", line);
+}
+
+static void test_a_line_reaches_the_sink_formatted(void **state) {
+    (void)state;
+    capture c = {0};
+    fed_log log = {capture_line, &c, FED_LOG_INFO};
+    fed_logf(&log, FED_LOG_WARN, "round %d of %s", 3, "lr");
+    assert_int_equal(c.lines, 1);
+    assert_int_equal(c.level, FED_LOG_WARN);
+    assert_string_equal(c.line, "round 3 of lr");
+}
+
+static void test_lines_below_the_level_are_dropped(void **state) {
+    (void)state;
+    capture c = {0};
+    fed_log log = {capture_line, &c, FED_LOG_WARN};
+    fed_logf(&log, FED_LOG_INFO, "quiet");
+    assert_int_equal(c.lines, 0);
+    fed_logf(&log, FED_LOG_WARN, "loud");
+    assert_int_equal(c.lines, 1);
+}
+
+static void test_no_log_is_silence(void **state) {
+    (void)state;
+    fed_log log = {0};
+    fed_logf(NULL, FED_LOG_ERROR, "nobody");
+    fed_logf(&log, FED_LOG_ERROR, "nobody");
+}
+
+static void test_controls_cannot_forge_a_second_line(void **state) {
+    (void)state;
+    capture c = {0};
+    fed_log log = {capture_line, &c, FED_LOG_DEBUG};
+    fed_logf(&log, FED_LOG_INFO, "name %s", "x\nERROR y\r\x1b[31m\x7f");
+    assert_string_equal(c.line, "name x ERROR y  [31m ");
+}
+
+static void test_too_long_a_line_is_cut(void **state) {
+    (void)state;
+    capture c = {0};
+    fed_log log = {capture_line, &c, FED_LOG_DEBUG};
+    fed_logf(&log, FED_LOG_INFO, "%1500d", 1);
+    assert_in_range(strlen(c.line), 500, 1499);
+}
+
+/* What the ready-made sink puts on stderr, read back through a file. */
+static void test_the_stderr_sink_writes_time_level_and_text(void **state) {
+    (void)state;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    int kept = dup(STDERR_FILENO);
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    fed_log log = {fed_log_stderr, NULL, FED_LOG_INFO};
+    fed_logf(&log, FED_LOG_WARN, "disk %d%% full", 97);
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
+    char rest[100] = "";
+    assert_int_equal(fscanf(file, "%4d-%2d-%2dT%2d:%2d:%2dZ %99[^\n]", &year, &month, &day, &hour,
+                            &minute, &second, rest),
+                     7);
+    fclose(file);
+    assert_in_range(year, 2024, 2100);
+    assert_string_equal(rest, "WARN disk 97% full");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_line_reaches_the_sink_formatted),
+        cmocka_unit_test(test_lines_below_the_level_are_dropped),
+        cmocka_unit_test(test_no_log_is_silence),
+        cmocka_unit_test(test_controls_cannot_forge_a_second_line),
+        cmocka_unit_test(test_too_long_a_line_is_cut),
+        cmocka_unit_test(test_the_stderr_sink_writes_time_level_and_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

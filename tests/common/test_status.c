@@ -1,0 +1,56 @@
+/* Status codes: pinned values, names and words. */
+#include "fed_test.h"
+
+#include "fed/status.h"
+
+static void test_values_are_pinned(void **state) {
+    (void)state;
+    assert_int_equal(FED_OK, 0);
+    assert_int_equal(FED_EFORMAT, 2);
+    assert_int_equal(FED_EIO, 5);
+    assert_int_equal(FED_ENONFINITE, 12);
+    assert_int_equal(FED_ECANCELED, 16);
+}
+
+static void test_every_status_has_a_name_and_words(void **state) {
+    (void)state;
+    for (int status = FED_OK; status <= FED_ECANCELED; status++) {
+        assert_memory_equal(fed_status_name((fed_status)status), "FED_", 4);
+        assert_string_not_equal(fed_status_name((fed_status)status), "FED_?");
+        assert_true(strlen(fed_status_text((fed_status)status)) > 0);
+    }
+    assert_string_equal(fed_status_name(FED_EFORMAT), "FED_EFORMAT");
+}
+
+static void test_an_unknown_status_still_has_a_name(void **state) {
+    (void)state;
+    assert_string_equal(fed_status_name((fed_status)17), "FED_?");
+    assert_string_equal(fed_status_name((fed_status)-1), "FED_?");
+    assert_string_equal(fed_status_text((fed_status)1000), "unknown status");
+}
+
+static fed_status try_it(fed_status first, int *reached) {
+    FED_TRY(first);
+    ++*reached;
+    FED_REQUIRE(*reached < 2, FED_ERANGE);
+    return FED_OK;
+}
+
+static void test_try_and_require_return_early(void **state) {
+    (void)state;
+    int reached = 0;
+    assert_fed_status(try_it(FED_EIO, &reached), FED_EIO);
+    assert_int_equal(reached, 0);
+    assert_fed_status(try_it(FED_OK, &reached), FED_OK);
+    assert_fed_status(try_it(FED_OK, &reached), FED_ERANGE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values_are_pinned),
+        cmocka_unit_test(test_every_status_has_a_name_and_words),
+        cmocka_unit_test(test_an_unknown_status_still_has_a_name),
+        cmocka_unit_test(test_try_and_require_return_early),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
