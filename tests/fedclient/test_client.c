@@ -1,0 +1,540 @@
+/* The client's turns: what it does, what it says, and that no gradient is ever lost. */
+#include <math.h>
+
+#include "fed_device.h"
+#include "fed_test.h"
+#include "fedclient/record.h"
+
+static const char *const codecs[] = {"3lc:s=1", "float32", "sbc:p=0.1"};
+
+/** sbc decodes to means, which round; the others are exact on multiples of a power of two. */
+static float tolerance_of(const char *codec) {
+    return strncmp(codec, "sbc", 3) == 0 ? 1e-6f : 0;
+}
+
+static int setup(void **state) {
+    fed_device *device = calloc(1, sizeof *device);
+    assert_non_null(device);
+    fed_device_open(device, "3lc:s=1", 3);
+    *state = device;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fed_device_close(*state);
+    free(*state);
+    return 0;
+}
+
+static fedclient_event step(fed_device *device) {
+    fedclient_event event;
+    assert_fed_ok_err_of(device, fed_device_step(device, &event));
+    return event;
+}
+
+static void a_round_is_trained_uploaded_and_counted(void **state) {
+    fed_device *device = *state;
+    fedclient_event event = step(device);
+    assert_int_equal(event.outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(event.round, 1);
+    assert_int_equal(event.samples, 10);
+    assert_true(event.loss == 0.5f);
+    assert_int_equal(event.wait_ms, 0);
+    assert_int_equal(device->fake.version, 1);
+    assert_int_equal(device->flash.puts, 4); /* model, residual, pending, pending */
+    fed_device_check(device, 0);
+}
+
+static void a_task_ends_with_the_coordinators_model(void **state) {
+    fed_device *device = *state;
+    fed_device_finish(device, 4);
+    uint64_t task = 0;
+    uint32_t version = 0;
+    float *values = NULL;
+    size_t count = 0;
+    assert_fed_ok_err_of(
+        device, fedclient_model(device->client, &task, &version, &values, &count, &device->err));
+    assert_int_equal(task, device->fake.task.id);
+    assert_int_equal(version, 3);
+    assert_int_equal(count, device->fake.arch.layout.size);
+    assert_memory_equal(values, device->fake.model, count * sizeof *values);
+    free(values);
+}
+
+static void a_device_that_knows_waits_as_long_as_it_is_told(void **state) {
+    fed_device *device = *state;
+    fed_device_finish(device, 4);
+    fedclient_event event = step(device);
+    assert_int_equal(event.outcome, FEDCLIENT_WAITED);
+    assert_int_equal(event.reason, FED_WAIT_FINISHED);
+    assert_int_equal(event.wait_ms, 1234);
+}
+
+static void no_model_is_there_before_the_first_download(void **state) {
+    fed_device *device = *state;
+    uint64_t task = 0;
+    uint32_t version = 0;
+    float *values = NULL;
+    size_t count = 0;
+    assert_fed_status(
+        fedclient_model(device->client, &task, &version, &values, &count, &device->err),
+        FED_ENOTFOUND);
+}
+
+static void a_client_that_is_not_enrolled_says_so(void **state) {
+    fed_device *device = *state;
+    fedclient *client = NULL;
+    fedclient_event event;
+    fed_fake_flash flash;
+    fed_fake_flash_open(&flash);
+    fedclient_options options = device->options;
+    options.platform = &flash.platform;
+    assert_fed_ok_err_of(device, fedclient_open(&options, &client, &device->err));
+    assert_false(fedclient_enrolled(client));
+    assert_fed_status(fedclient_step(client, &event, &device->err), FED_ESTATE);
+    fedclient_close(client);
+    fed_fake_flash_close(&flash);
+}
+
+static void addresses_that_make_no_sense_are_refused(void **state) {
+    fed_device *device = *state;
+    static const char *const bad[] = {"",          "http://host:1",       "https://",
+                                      "host:8443", "https://host:1/path", "https:///"};
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+        fedclient *client = NULL;
+        fedclient_options options = device->options;
+        options.server = bad[k];
+        assert_fed_status(fedclient_open(&options, &client, &device->err), FED_EINVAL);
+    }
+}
+
+static void the_devices_port_replaces_that_of_the_address(void **state) {
+    fed_device *device = *state;
+    static const char *const pairs[][2] = {{"https://fake:8443", "https://fake:8444/v1/checkin"},
+                                           {"https://fake/", "https://fake:8444/v1/checkin"},
+                                           {"https://[::1]:8443/", "https://[::1]:8444/v1/checkin"},
+                                           {"https://[::1]", "https://[::1]:8444/v1/checkin"}};
+    fed_device_finish(device, 4);
+    for (size_t k = 0; k < sizeof pairs / sizeof pairs[0]; k++) {
+        device->options.server = pairs[k][0];
+        fed_device_restart(device);
+        step(device);
+        assert_string_equal(device->fake.last_url, pairs[k][1]);
+    }
+}
+
+static void a_lost_acknowledgement_is_asked_for_again_and_counts_once(void **state) {
+    fed_device *device = *state;
+    device->fake.plan =
+        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_LOST_ANSWER, .times = 2};
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_true(strstr(device->err.text, "line broke") != NULL);
+    fed_device_restart(device);
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->calls, 1);
+    assert_int_equal(device->fake.version, 1);
+    assert_int_equal(device->fake.resent, 2);
+    fed_device_check(device, 0);
+}
+
+static void waits_grow_while_the_line_is_down(void **state) {
+    fed_device *device = *state;
+    device->fake.plan = (fed_fake_plan){.path = "/", .fault = FED_FAKE_UNREACHABLE, .times = 20};
+    uint32_t first = step(device).wait_ms, last = 0;
+    assert_in_range(first, 200, 400);
+    for (unsigned k = 0; k < 19; k++) {
+        last = step(device).wait_ms;
+    }
+    assert_in_range(last, 30000, 60000);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+}
+
+static void a_busy_coordinator_is_tried_again(void **state) {
+    fed_device *device = *state;
+    static const int busy[] = {500, 503, 429, 408};
+    for (size_t k = 0; k < sizeof busy / sizeof busy[0]; k++) {
+        device->fake.plan = (fed_fake_plan){.path = "/v1/update",
+                                            .fault = FED_FAKE_STATUS,
+                                            .status = busy[k],
+                                            .error = "busy",
+                                            .times = 1};
+        assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    }
+    assert_true(strstr(device->err.text, "the fake said \"busy\"") != NULL);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->calls, 1);
+    fed_device_check(device, 0);
+}
+
+static void a_refused_update_stays_owed_and_travels_with_the_next(void **state) {
+    fed_device *device = *state;
+    static const int refused[] = {400, 409, 413, 422};
+    for (size_t k = 0; k < sizeof refused / sizeof refused[0]; k++) {
+        device->fake.plan = (fed_fake_plan){.path = "/v1/update",
+                                            .fault = FED_FAKE_STATUS,
+                                            .status = refused[k],
+                                            .error = "no",
+                                            .times = 1};
+        fedclient_event event = step(device);
+        assert_int_equal(event.outcome, FEDCLIENT_REFUSED);
+        assert_int_equal(event.round, 1);
+        assert_int_equal(event.wait_ms == 0, refused[k] == 409);
+        fed_device_check(device, 0);
+        fed_device_restart(device);
+    }
+    fed_device_finish(device, 4);
+    assert_int_equal(device->calls, 4 + 3);
+    fed_device_check(device, 0);
+}
+
+static void an_expired_lease_loses_nothing(void **state) {
+    fed_device *device = *state;
+    device->fake.plan =
+        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    fed_fake_expire(&device->fake);
+    assert_int_equal(step(device).outcome, FEDCLIENT_REFUSED);
+    fed_device_finish(device, 4);
+    fed_device_check(device, 0);
+}
+
+static void words_that_are_not_in_the_protocol_are_for_a_person(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    static const struct {
+        int status;
+        fed_status wanted;
+    } cases[] = {{404, FED_EFORMAT}, {302, FED_EFORMAT}, {403, FED_EAUTH}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        device->fake.plan = (fed_fake_plan){.path = "/v1/update",
+                                            .fault = FED_FAKE_STATUS,
+                                            .status = cases[k].status,
+                                            .error = "what",
+                                            .times = 1};
+        assert_fed_status(fed_device_step(device, &event), cases[k].wanted);
+    }
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->calls, 1);
+}
+
+static void a_garbled_assignment_is_for_a_person(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    device->fake.plan =
+        (fed_fake_plan){.path = "/v1/checkin", .fault = FED_FAKE_GARBAGE, .times = 1};
+    assert_fed_status(fed_device_step(device, &event), FED_EFORMAT);
+    device->fake.plan =
+        (fed_fake_plan){.path = "/v1/checkin", .fault = FED_FAKE_TRUNCATED, .times = 1};
+    assert_fed_status(fed_device_step(device, &event), FED_EFORMAT);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+}
+
+static void a_failing_callback_gives_the_round_up(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    device->answer = FED_EIO;
+    assert_fed_status(fed_device_step(device, &event), FED_EIO);
+    assert_true(strstr(device->err.text, "the test's callback fails") != NULL);
+    assert_int_equal(device->fake.updates, 0);
+    device->answer = FED_OK;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    fed_device_check(device, 0);
+}
+
+static void values_that_are_not_numbers_are_never_stored(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    device->poison = NAN;
+    assert_fed_status(fed_device_step(device, &event), FED_ENONFINITE);
+    assert_true(strstr(device->err.text, "dense1.weight at 5") != NULL);
+    device->poison = INFINITY;
+    assert_fed_status(fed_device_step(device, &event), FED_ENONFINITE);
+    device->poison = 0;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    fed_device_check(device, 0);
+}
+
+static void a_callback_must_say_how_many_samples(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    device->samples = 0;
+    assert_fed_status(fed_device_step(device, &event), FED_EINVAL);
+}
+
+static void what_a_sum_cannot_hold_is_sent_in_pieces(void **state) {
+    fed_device *device = *state;
+    device->step = 4; /* values up to 16: twice what a client sends at once */
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_true(fed_device_owed(device) > 0);
+    device->step = 0;
+    fed_device_finish(device, 4);
+    assert_int_equal(device->fake.resent, 0);
+    fed_device_check(device, 0);
+}
+
+static void float32_sends_in_pieces_too(void **state) {
+    fed_device *device = *state;
+    snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "float32");
+    device->step = 4;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_true(fed_device_owed(device) > 0);
+    device->step = 0;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_true(fed_device_owed(device) == 0);
+    fed_device_check(device, 0);
+}
+
+static void a_codec_without_feedback_leaves_nothing_owed(void **state) {
+    fed_device *device = *state;
+    snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "float32");
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_true(fed_device_owed(device) == 0);
+    fed_device_finish(device, 3);
+    fed_device_check(device, 0);
+}
+
+static void a_new_task_starts_from_nothing(void **state) {
+    fed_device *device = *state;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_true(fed_device_owed(device) > 0);
+    fed_fake_new_task(&device->fake, "input 5 | dense 4");
+    free(device->trained);
+    free(device->last);
+    device->trained = calloc(device->fake.arch.layout.size, sizeof(float));
+    device->last = calloc(device->fake.arch.layout.size, sizeof(float));
+    fed_device_finish(device, 4);
+    fed_device_check(device, 0);
+}
+
+static void an_upload_of_a_task_that_is_over_is_let_go(void **state) {
+    fed_device *device = *state;
+    device->fake.plan =
+        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    fed_fake_new_task(&device->fake, "input 8 | dense 3");
+    assert_int_equal(step(device).outcome, FEDCLIENT_REFUSED);
+    memset(device->trained, 0, device->fake.arch.layout.size * sizeof(float));
+    fed_device_finish(device, 4);
+    fed_device_check(device, 0);
+}
+
+static void a_training_cut_short_before_its_message_is_not_done_twice(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    device->flash.dies_at = 2; /* model, residual, then pending */
+    assert_fed_status(fed_device_step(device, &event), FED_EIO);
+    fed_device_restart(device);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->calls, 1);
+    fed_device_check(device, 0);
+}
+
+static void a_full_disk_loses_nothing(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    for (uint64_t k = 0; k < 4; k++) { /* without a restart in between */
+        device->flash.dies_at = device->flash.puts + k % 3;
+        assert_fed_status(fed_device_step(device, &event), FED_EIO);
+        fed_fake_flash_revive(&device->flash);
+    }
+    fed_device_finish(device, 8);
+    fed_device_check(device, 0);
+}
+
+static void a_damaged_model_is_downloaded_again(void **state) {
+    fed_device *device = *state;
+    const fedclient_platform *store = &device->flash.inner;
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(store->get(store->user, "model", &data, &len, NULL));
+    data[len - 1] ^= 1;
+    assert_fed_ok(store->put(store->user, "model", data, len, NULL));
+    free(data);
+    fed_device_restart(device);
+    fed_device_finish(device, 4);
+    fed_device_check(device, 0);
+}
+
+static void damaged_state_that_nobody_else_has_is_for_a_person(void **state) {
+    fed_device *device = *state;
+    const fedclient_platform *store = &device->flash.inner;
+    static const char *const keys[] = {"identity", "residual", "pending"};
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    for (size_t k = 0; k < 3; k++) {
+        uint8_t *data = NULL;
+        size_t len = 0;
+        fedclient *client = NULL;
+        assert_fed_ok(store->get(store->user, keys[k], &data, &len, NULL));
+        data[len - 1] ^= 1;
+        assert_fed_ok(store->put(store->user, keys[k], data, len, NULL));
+        assert_fed_status(fedclient_open(&device->options, &client, &device->err), FED_EFORMAT);
+        assert_true(strstr(device->err.text, keys[k]) != NULL);
+        data[len - 1] ^= 1;
+        assert_fed_ok(store->put(store->user, keys[k], data, len, NULL));
+        free(data);
+    }
+}
+
+static void an_evaluator_measures_and_reports(void **state) {
+    fed_device *device = *state;
+    device->options.role = FED_ROLE_EVALUATE;
+    fed_device_restart(device);
+    fedclient_event event = step(device);
+    assert_int_equal(event.outcome, FEDCLIENT_EVALUATED);
+    assert_int_equal(event.version, 0);
+    assert_int_equal(event.samples, 10);
+    assert_int_equal(event.correct, 5);
+    assert_int_equal(device->fake.metric.correct, 5);
+    event = step(device);
+    assert_int_equal(event.outcome, FEDCLIENT_WAITED);
+    assert_int_equal(event.reason, FED_WAIT_NO_MODEL);
+}
+
+static void a_measurement_is_reported_again_without_measuring_again(void **state) {
+    fed_device *device = *state;
+    device->options.role = FED_ROLE_EVALUATE;
+    fed_device_restart(device);
+    device->fake.plan =
+        (fed_fake_plan){.path = "/v1/metric", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(step(device).outcome, FEDCLIENT_EVALUATED);
+    assert_int_equal(device->calls, 1);
+    assert_int_equal(device->fake.metrics, 2);
+}
+
+static void a_measurement_nobody_wants_is_dropped(void **state) {
+    fed_device *device = *state;
+    device->options.role = FED_ROLE_EVALUATE;
+    fed_device_restart(device);
+    device->fake.plan = (fed_fake_plan){.path = "/v1/metric",
+                                        .fault = FED_FAKE_STATUS,
+                                        .status = 404,
+                                        .error = "version_unknown",
+                                        .times = 1};
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(step(device).outcome, FEDCLIENT_EVALUATED);
+    assert_int_equal(device->calls, 2);
+}
+
+/** Run a task of 3 rounds in which power fails at put `at`; did it get that far? */
+static bool survives_power_loss(const char *codec, uint64_t at, bool writing) {
+    fed_device device;
+    fed_device_open(&device, codec, 3);
+    device.flash.dies_at = at;
+    device.flash.dies_writing = writing;
+    fedclient_event event = {0};
+    fed_status status = FED_OK;
+    for (unsigned k = 0; k < 4 && status == FED_OK; k++) {
+        status = fed_device_step(&device, &event);
+    }
+    bool died = device.flash.dead;
+    assert_int_equal(died, status != FED_OK);
+    fed_device_restart(&device);
+    if (died) {
+        fed_device_finish(&device, 8);
+    }
+    assert_int_equal(device.fake.version, 3);
+    fed_device_check(&device, tolerance_of(codec));
+    fed_device_close(&device);
+    return !died;
+}
+
+static void power_loss_at_any_put_loses_no_gradient(void **state) {
+    (void)state;
+    for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
+        for (unsigned writing = 0; writing < 2; writing++) {
+            uint64_t at = 0;
+            while (!survives_power_loss(codecs[c], at, writing == 1)) {
+                at++;
+            }
+            assert_int_equal(at, 13); /* 3 rounds of 4 puts, and the final model */
+        }
+    }
+}
+
+/** The line goes dead at request `at`, and then power fails, too. */
+static bool survives_dead_line(const char *codec, uint64_t at, bool answering, uint64_t put) {
+    fed_device device;
+    fed_device_open(&device, codec, 3);
+    device.fake.dies_at = at;
+    device.fake.dies_answering = answering;
+    device.flash.dies_at = put;
+    fedclient_event event = {0};
+    fed_status status = FED_OK;
+    for (unsigned k = 0; k < 4 && status == FED_OK && event.outcome != FEDCLIENT_RETRY; k++) {
+        status = fed_device_step(&device, &event);
+    }
+    bool died = status != FED_OK || event.outcome == FEDCLIENT_RETRY;
+    fed_device_restart(&device);
+    if (died) {
+        fed_device_finish(&device, 8);
+    }
+    assert_int_equal(device.fake.version, 3);
+    fed_device_check(&device, tolerance_of(codec));
+    fed_device_close(&device);
+    return !died;
+}
+
+static void a_line_that_dies_at_any_request_loses_no_gradient(void **state) {
+    (void)state;
+    for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
+        for (unsigned answering = 0; answering < 2; answering++) {
+            uint64_t at = 0;
+            while (!survives_dead_line(codecs[c], at, answering == 1, UINT64_MAX)) {
+                at++;
+            }
+            assert_int_equal(at, 11); /* 3 rounds of 3 requests, then 2 */
+        }
+    }
+}
+
+static void two_faults_in_a_row_lose_no_gradient(void **state) {
+    (void)state;
+    for (uint64_t at = 0; at < 11; at++) {
+        for (uint64_t put = 0; put < 13; put++) {
+            (void)survives_dead_line("3lc:s=1", at, true, put);
+        }
+    }
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(a_round_is_trained_uploaded_and_counted),
+        test(a_task_ends_with_the_coordinators_model),
+        test(a_device_that_knows_waits_as_long_as_it_is_told),
+        test(no_model_is_there_before_the_first_download),
+        test(a_client_that_is_not_enrolled_says_so),
+        test(addresses_that_make_no_sense_are_refused),
+        test(the_devices_port_replaces_that_of_the_address),
+        test(a_lost_acknowledgement_is_asked_for_again_and_counts_once),
+        test(waits_grow_while_the_line_is_down),
+        test(a_busy_coordinator_is_tried_again),
+        test(a_refused_update_stays_owed_and_travels_with_the_next),
+        test(an_expired_lease_loses_nothing),
+        test(words_that_are_not_in_the_protocol_are_for_a_person),
+        test(a_garbled_assignment_is_for_a_person),
+        test(a_failing_callback_gives_the_round_up),
+        test(values_that_are_not_numbers_are_never_stored),
+        test(a_callback_must_say_how_many_samples),
+        test(what_a_sum_cannot_hold_is_sent_in_pieces),
+        test(float32_sends_in_pieces_too),
+        test(a_codec_without_feedback_leaves_nothing_owed),
+        test(a_new_task_starts_from_nothing),
+        test(an_upload_of_a_task_that_is_over_is_let_go),
+        test(a_training_cut_short_before_its_message_is_not_done_twice),
+        test(a_full_disk_loses_nothing),
+        test(a_damaged_model_is_downloaded_again),
+        test(damaged_state_that_nobody_else_has_is_for_a_person),
+        test(an_evaluator_measures_and_reports),
+        test(a_measurement_is_reported_again_without_measuring_again),
+        test(a_measurement_nobody_wants_is_dropped),
+        cmocka_unit_test(power_loss_at_any_put_loses_no_gradient),
+        cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
+        cmocka_unit_test(two_faults_in_a_row_lose_no_gradient),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

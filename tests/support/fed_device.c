@@ -1,0 +1,157 @@
+/* A device under test. */
+#include "fed_device.h"
+
+#include <math.h>
+
+#include "fed/rng.h"
+#include "fed_test.h"
+#include "fedclient/record.h"
+#include "fedcodec/envelope.h"
+
+static fed_status work(void *user, fedclient_round *round, fed_error *err) {
+    fed_device *device = user;
+    size_t n = round->arch->layout.size;
+    device->calls++;
+    if (device->answer != FED_OK) {
+        return fed_fail(err, device->answer, "the test's callback fails");
+    }
+    fed_rng rng;
+    fed_rng_init(&rng, 1, (uint32_t)device->calls, 0);
+    for (size_t i = 0; i < n && device->options.role == FED_ROLE_TRAIN; i++) {
+        device->last[i] = device->step * ((float)fed_rng_below(&rng, 9) - 4);
+        round->values[i] += device->last[i];
+    }
+    round->values[5] += device->poison;
+    round->samples = device->samples;
+    round->correct = device->samples / 2;
+    round->loss = 0.5f;
+    return FED_OK;
+}
+
+static void sums_new(fed_device *device) {
+    size_t n = device->fake.arch.layout.size;
+    free(device->trained);
+    free(device->last);
+    device->trained = calloc(n, sizeof(float));
+    device->last = calloc(n, sizeof(float));
+    assert_true(device->trained != NULL && device->last != NULL);
+}
+
+void fed_device_open(fed_device *device, const char *codec, uint32_t rounds) {
+    *device = (fed_device){.step = 1.0f / 1024, .samples = 10};
+    fed_fake_open(&device->fake, "input 8 | dense 3", codec, rounds);
+    fed_fake_flash_open(&device->flash);
+    sums_new(device);
+    device->options = (fedclient_options){.server = "https://fake:8443",
+                                          .platform = &device->flash.platform,
+                                          .transport = &device->fake.transport,
+                                          .train = work,
+                                          .user = device};
+    assert_fed_ok_err_of(device, fedclient_open(&device->options, &device->client, &device->err));
+    assert_fed_ok_err_of(device, fedclient_enrol(device->client, "good-token", &device->err));
+    device->flash.puts = 0;
+    device->fake.requests = 0;
+}
+
+void fed_device_close(fed_device *device) {
+    fedclient_close(device->client);
+    fed_fake_flash_close(&device->flash);
+    fed_fake_close(&device->fake);
+    free(device->trained);
+    free(device->last);
+}
+
+void fed_device_restart(fed_device *device) {
+    fedclient_close(device->client);
+    device->client = NULL;
+    fed_fake_flash_revive(&device->flash);
+    device->fake.dies_at = UINT64_MAX;
+    assert_fed_ok_err_of(device, fedclient_open(&device->options, &device->client, &device->err));
+}
+
+static uint64_t stored_seq(fed_device *device) {
+    fedclient_residual_head head;
+    fedclient_record record;
+    assert_fed_ok_err_of(
+        device, fedclient_residual_load(&device->flash.inner, &head, &record, &device->err));
+    fedclient_record_free(&record);
+    return head.seq;
+}
+
+fed_status fed_device_step(fed_device *device, fedclient_event *event) {
+    uint64_t before = stored_seq(device);
+    device->err = (fed_error){0};
+    fed_status status = fedclient_step(device->client, event, &device->err);
+    if (stored_seq(device) > before) {
+        for (size_t i = 0; i < device->fake.arch.layout.size; i++) {
+            device->trained[i] += device->last[i];
+        }
+    }
+    return status;
+}
+
+void fed_device_finish(fed_device *device, unsigned turns) {
+    bool finished = false;
+    for (unsigned k = 0; k < turns && !finished; k++) {
+        fedclient_event event;
+        assert_fed_ok_err_of(device, fed_device_step(device, &event));
+        finished = event.outcome == FEDCLIENT_FINISHED ||
+                   (event.outcome == FEDCLIENT_WAITED && event.reason == FED_WAIT_FINISHED);
+    }
+    assert_true(finished);
+}
+
+/** What the store says is owed, by docs/durability.md. Owner: the caller. */
+static float *owed(fed_device *device) {
+    const fed_layout *layout = &device->fake.arch.layout;
+    const fedclient_platform *store = &device->flash.inner;
+    float *sum = calloc(layout->size, sizeof *sum);
+    assert_non_null(sum);
+    fedclient_residual_head head;
+    fedclient_pending_head sent;
+    fedclient_record residual, pending;
+    size_t n = 0, len = 0;
+    assert_fed_ok_err_of(device, fedclient_residual_load(store, &head, &residual, &device->err));
+    assert_fed_ok_err_of(device, fedclient_pending_load(store, &sent, &pending, &device->err));
+    if (residual.bytes != NULL) {
+        const float *values = fedclient_record_values(&residual, &n);
+        assert_int_equal(n, layout->size);
+        memcpy(sum, values, n * sizeof *sum);
+    }
+    bool counted = sent.seq == head.seq && sent.fate == FEDCLIENT_FATE_COUNTED;
+    if (counted && sent.whole) {
+        memset(sum, 0, n * sizeof *sum);
+    } else if (counted) {
+        fed_update update;
+        fed_reader r;
+        const uint8_t *body = fedclient_record_payload(&pending, &len);
+        fed_reader_init(&r, body, len);
+        assert_fed_ok(fed_update_read(&r, &update));
+        assert_fed_ok_err_of(device, fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r),
+                                                            layout, -1, sum, &device->err));
+    }
+    fedclient_record_free(&residual);
+    fedclient_record_free(&pending);
+    return sum;
+}
+
+void fed_device_check(fed_device *device, float tolerance) {
+    float *left = owed(device);
+    for (size_t i = 0; i < device->fake.arch.layout.size; i++) {
+        float sum = device->fake.counted[i] + left[i];
+        if (fabsf(sum - device->trained[i]) > tolerance) {
+            fail_msg("value %zu: trained %g, counted %g, owed %g", i, (double)device->trained[i],
+                     (double)device->fake.counted[i], (double)left[i]);
+        }
+    }
+    free(left);
+}
+
+float fed_device_owed(fed_device *device) {
+    float *left = owed(device), sum = 0;
+    for (size_t i = 0; i < device->fake.arch.layout.size; i++) {
+        sum += fabsf(left[i]);
+    }
+    free(left);
+    return sum;
+}

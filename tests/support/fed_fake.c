@@ -1,0 +1,382 @@
+/* A coordinator of one device in the test's own process, and a flash chip that loses power. */
+#include "fed_fake.h"
+
+#include <inttypes.h>
+
+#include "fed_test.h"
+#include "fedcodec/envelope.h"
+
+static void answer_error(int code, const char *word, int *status, fed_writer *answer) {
+    *status = code;
+    fed_write_printf(answer, "{\"error\": \"%s\", \"message\": \"the fake said \\\"%s\\\"\"}", word,
+                     word);
+}
+
+static size_t read_body(const fedclient_body *body, uint8_t **data) {
+    *data = malloc(body->size + 1);
+    assert_non_null(*data);
+    size_t at = 0;
+    while (at < body->size) {
+        size_t len = 0;
+        assert_fed_ok(body->read(body->user, *data + at, body->size - at, &len));
+        at += len;
+    }
+    return at;
+}
+
+static void enrol(fed_fake *fake, const fedclient_request *request, const char *csr, int *status,
+                  fed_writer *answer) {
+    if (strcmp(request->bearer, "good-token") != 0) {
+        answer_error(401, "token_unknown", status, answer);
+        return;
+    }
+    fed_error err = {0};
+    fed_pem cert;
+    const fed_cert_options options = {.purpose = FED_CERT_CLIENT,
+                                      .common_name = "device",
+                                      .not_before = 1577836800,
+                                      .not_after = 4102444800};
+    assert_fed_ok_err(fed_cert_issue(&fake->ca_key, &fake->ca_cert, csr, &options, &cert, &err));
+    fed_write_printf(answer, "devices-port: 8444\n%s", cert.text);
+}
+
+static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a) {
+    *a = (fed_assignment){.version = fake->version,
+                          .digest = fed_digest(fake->model, fake->arch.layout.size),
+                          .task = fake->task};
+    a->digest ^= fake->wrong_digest ? 1 : 0;
+    bool holds = checkin->task == fake->task.id && checkin->version == fake->version;
+    bool over = fake->version >= fake->rounds;
+    a->retry_ms = 1234;
+    if (checkin->role == FED_ROLE_EVALUATE && fake->evaluated <= fake->version) {
+        a->action = FED_ACTION_EVALUATE;
+    } else if (over && !holds) {
+        a->action = FED_ACTION_DONE;
+    } else if (over || checkin->role == FED_ROLE_EVALUATE) {
+        a->action = FED_ACTION_WAIT;
+        a->reason = over ? FED_WAIT_FINISHED : FED_WAIT_NO_MODEL;
+    } else {
+        a->action = FED_ACTION_TRAIN;
+        a->round = fake->version + 1;
+        a->lease = fake->lease;
+        a->deadline_ms = 60000;
+    }
+}
+
+static void checkin(fed_fake *fake, fed_reader *body, fed_writer *answer) {
+    fed_checkin m;
+    fed_assignment a;
+    assert_fed_ok(fed_checkin_read(body, &m));
+    assign(fake, &m, &a);
+    fed_assignment_write(answer, &a);
+    fake->checkins++;
+}
+
+static void write_snapshot(const fed_fake *fake, fed_writer *answer) {
+    fed_error err = {0};
+    fedcodec whole;
+    fed_writer envelope;
+    size_t n = fake->arch.layout.size;
+    float *copy = malloc(n * sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, fake->model, n * sizeof *copy);
+    fed_writer_growing(&envelope);
+    assert_fed_ok_err(fedcodec_parse("float32", &whole, &err));
+    assert_fed_ok(
+        fedcodec_envelope_encode(&whole, &fake->arch.layout, 0, copy, NULL, NULL, &envelope));
+    const fed_part part = {.kind = FED_PART_SNAPSHOT,
+                           .from = fake->version,
+                           .to = fake->version,
+                           .envelope = envelope.data,
+                           .envelope_len = envelope.len};
+    fed_part_write(answer, &part);
+    fed_writer_free(&envelope);
+    free(copy);
+}
+
+static void model(fed_fake *fake, const char *url, int *status, fed_writer *answer) {
+    uint64_t task = 0;
+    uint32_t have = 0, want = 0;
+    char held[16];
+    assert_int_equal(sscanf(strchr(url, '?'), "?task=%" SCNu64 "&have=%15[^&]&want=%" SCNu32, &task,
+                            held, &want),
+                     3);
+    fake->downloads++;
+    if (strcmp(held, "none") == 0) {
+        write_snapshot(fake, answer);
+        return;
+    }
+    have = (uint32_t)strtoul(held, NULL, 10);
+    if (fake->gone || task != fake->task.id || have >= want || want != fake->version) {
+        answer_error(404, "model_gone", status, answer);
+        return;
+    }
+    for (uint32_t v = have; v < want; v++) {
+        const fed_part part = {.kind = FED_PART_DELTA,
+                               .from = v,
+                               .to = v + 1,
+                               .envelope = fake->delta[v].data,
+                               .envelope_len = fake->delta[v].len};
+        fed_part_write(answer, &part);
+    }
+}
+
+/** Count an update once. */
+static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
+                   fed_writer *answer) {
+    fed_reader r;
+    fed_update m;
+    fed_error err = {0};
+    fedcodec codec;
+    fed_reader_init(&r, body, len);
+    assert_fed_ok(fed_update_read(&r, &m));
+    fake->updates++;
+    if (m.lease == fake->last_lease) { /* sent again: it must be the same, bit by bit */
+        assert_int_equal(len, fake->last_update.len);
+        assert_memory_equal(body, fake->last_update.data, len);
+        fake->resent++;
+        return;
+    }
+    if (m.task != fake->task.id || m.lease != fake->lease) {
+        answer_error(409, "lease_expired", status, answer);
+        return;
+    }
+    const uint8_t *envelope = body + r.pos;
+    size_t size = fed_reader_left(&r);
+    const fed_layout *layout = &fake->arch.layout;
+    float most = 0;
+    assert_fed_ok_err(fedcodec_parse(fake->task.codec_up, &codec, &err));
+    assert_fed_ok_err(fedcodec_envelope_check(envelope, size, layout, &codec,
+                                              fake->task.small_tensor, &most, &err));
+    if (most > FEDCODEC_FOLD_LIMIT) {
+        answer_error(422, "out_of_range", status, answer);
+        return;
+    }
+    assert_fed_ok_err(fedcodec_envelope_axpy(envelope, size, layout, 1, fake->counted, &err));
+    assert_fed_ok_err(fedcodec_envelope_axpy(envelope, size, layout, 1, fake->model, &err));
+    assert_true(fake->version < FED_FAKE_VERSIONS);
+    fed_write_bytes(&fake->delta[fake->version], envelope, size);
+    fed_writer_free(&fake->last_update);
+    fed_write_bytes(&fake->last_update, body, len);
+    fake->version++;
+    fake->last_lease = fake->lease++;
+}
+
+static void metric(fed_fake *fake, fed_reader *body) {
+    assert_fed_ok(fed_metric_read(body, &fake->metric));
+    assert_int_equal(fake->metric.version, fake->version);
+    fake->evaluated = fake->metric.version + 1;
+    fake->metrics++;
+}
+
+static void handle(fed_fake *fake, const fedclient_request *request, int *status,
+                   fed_writer *answer) {
+    uint8_t *body = NULL;
+    size_t len = request->body != NULL ? read_body(request->body, &body) : 0;
+    fed_reader r;
+    fed_reader_init(&r, body, len);
+    *status = 200;
+    if (strstr(request->url, "/v1/enrol") != NULL) {
+        body[len] = '\0';
+        enrol(fake, request, (const char *)body, status, answer);
+    } else if (strstr(request->url, "/v1/checkin") != NULL) {
+        checkin(fake, &r, answer);
+    } else if (strstr(request->url, "/v1/model?") != NULL) {
+        model(fake, request->url, status, answer);
+    } else if (strstr(request->url, "/v1/update") != NULL) {
+        update(fake, body, len, status, answer);
+    } else {
+        assert_non_null(strstr(request->url, "/v1/metric"));
+        metric(fake, &r);
+    }
+    free(body);
+}
+
+/** What the plan does to this request, once handled. */
+static fed_status spoil(fed_fake *fake, int *status, fed_writer *answer, fed_error *err) {
+    const fed_fake_plan *plan = &fake->plan;
+    switch (plan->fault) {
+    case FED_FAKE_UNREACHABLE:
+    case FED_FAKE_LOST_ANSWER:
+        return fed_fail(err, FED_ENET, "the fake's line broke");
+    case FED_FAKE_STATUS:
+        answer_error(plan->status, plan->error, status, answer);
+        return FED_OK;
+    case FED_FAKE_GARBAGE:
+        answer->len = 0;
+        fed_write_printf(answer, "<html>garbage</html>");
+        return FED_OK;
+    case FED_FAKE_TRUNCATED:
+        answer->len /= 2;
+        return FED_OK;
+    }
+    return FED_OK;
+}
+
+static fed_status fake_send(void *user, const fedclient_request *request, int *status,
+                            fed_writer *answer, fed_error *err) {
+    fed_fake *fake = user;
+    uint64_t number = fake->requests++;
+    snprintf(fake->last_url, sizeof fake->last_url, "%s", request->url);
+    if (number > fake->dies_at || (number == fake->dies_at && !fake->dies_answering)) {
+        return fed_fail(err, FED_ENET, "the fake is gone");
+    }
+    bool planned = fake->plan.times > 0 && strstr(request->url, fake->plan.path) != NULL;
+    fake->plan.times -= planned ? 1 : 0;
+    if (!planned ||
+        (fake->plan.fault != FED_FAKE_UNREACHABLE && fake->plan.fault != FED_FAKE_STATUS)) {
+        handle(fake, request, status, answer);
+    }
+    if (number == fake->dies_at) {
+        return fed_fail(err, FED_ENET, "the fake went away");
+    }
+    return planned ? spoil(fake, status, answer, err) : FED_OK;
+}
+
+static fed_status fake_identify(void *user, const fed_pem *key, const fed_pem *cert,
+                                fed_error *err) {
+    fed_fake *fake = user;
+    (void)key, (void)cert, (void)err;
+    fake->identified++;
+    return FED_OK;
+}
+
+static void fake_disconnect(void *user) {
+    (void)user;
+}
+
+static void fake_traffic(void *user, fedclient_traffic *traffic) {
+    const fed_fake *fake = user;
+    *traffic = (fedclient_traffic){.requests = fake->requests};
+}
+
+/** Multiples of 2^-10. */
+static void model_init(fed_fake *fake) {
+    fed_error err = {0};
+    assert_fed_ok_err(fed_arch_parse(fake->task.model, &fake->arch, &err));
+    size_t n = fake->arch.layout.size;
+    fake->model = calloc(n, sizeof *fake->model);
+    fake->counted = calloc(n, sizeof *fake->counted);
+    assert_true(fake->model != NULL && fake->counted != NULL);
+    for (size_t i = 0; i < n; i++) {
+        fake->model[i] = (float)(i % 17) / 1024.0f;
+    }
+}
+
+void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t rounds) {
+    fed_error err = {0};
+    *fake = (fed_fake){.task = {.id = 7,
+                                .small_tensor = 4,
+                                .local_steps = 10,
+                                .batch = 8,
+                                .optimizer = "sgd",
+                                .learning_rate = 0.01f,
+                                .seed = 1},
+                       .rounds = rounds,
+                       .lease = 1000,
+                       .dies_at = UINT64_MAX};
+    fake->transport = (fedclient_transport){.user = fake,
+                                            .send = fake_send,
+                                            .identify = fake_identify,
+                                            .disconnect = fake_disconnect,
+                                            .traffic = fake_traffic};
+    snprintf(fake->task.model, sizeof fake->task.model, "%s", name);
+    snprintf(fake->task.codec_up, sizeof fake->task.codec_up, "%s", codec);
+    fed_writer_growing(&fake->last_update);
+    for (size_t k = 0; k < FED_FAKE_VERSIONS; k++) {
+        fed_writer_growing(&fake->delta[k]);
+    }
+    model_init(fake);
+    assert_fed_ok_err(fed_key_new(&fake->ca_key, &err));
+    assert_fed_ok_err(
+        fed_ca_new(&fake->ca_key, "fake", 1577836800, 4102444800, &fake->ca_cert, &err));
+}
+
+static void model_free(fed_fake *fake) {
+    fed_arch_free(&fake->arch);
+    free(fake->model);
+    free(fake->counted);
+    fed_writer_free(&fake->last_update);
+    for (size_t k = 0; k < FED_FAKE_VERSIONS; k++) {
+        fed_writer_free(&fake->delta[k]);
+    }
+}
+
+void fed_fake_close(fed_fake *fake) {
+    model_free(fake);
+    *fake = (fed_fake){0};
+}
+
+void fed_fake_expire(fed_fake *fake) {
+    fake->lease++;
+}
+
+void fed_fake_new_task(fed_fake *fake, const char *name) {
+    model_free(fake);
+    fake->task.id++;
+    fake->version = 0;
+    fake->lease++;
+    snprintf(fake->task.model, sizeof fake->task.model, "%s", name);
+    model_init(fake);
+}
+
+static fed_status flash_put(void *user, const char *key, const void *data, size_t len,
+                            fed_error *err) {
+    fed_fake_flash *flash = user;
+    uint64_t number = flash->puts++;
+    bool dying = !flash->dead && number == flash->dies_at;
+    flash->dead = flash->dead || dying;
+    if (!flash->dead || (dying && flash->dies_writing)) {
+        FED_TRY(flash->inner.put(flash->inner.user, key, data, len, err));
+    }
+    return flash->dead ? fed_fail(err, FED_EIO, "the flash lost power at put %" PRIu64, number)
+                       : FED_OK;
+}
+
+static fed_status flash_get(void *user, const char *key, uint8_t **data, size_t *len,
+                            fed_error *err) {
+    fed_fake_flash *flash = user;
+    if (flash->dead) {
+        return fed_fail(err, FED_EIO, "the flash has no power");
+    }
+    return flash->inner.get(flash->inner.user, key, data, len, err);
+}
+
+static fed_status flash_drop(void *user, const char *key, fed_error *err) {
+    fed_fake_flash *flash = user;
+    if (flash->dead) {
+        return fed_fail(err, FED_EIO, "the flash has no power");
+    }
+    return flash->inner.drop(flash->inner.user, key, err);
+}
+
+static int64_t flash_unix_ms(void *user) {
+    fed_fake_flash *flash = user;
+    return flash->inner.unix_ms(flash->inner.user);
+}
+
+static int64_t flash_monotonic_ms(void *user) {
+    fed_fake_flash *flash = user;
+    return flash->inner.monotonic_ms(flash->inner.user);
+}
+
+void fed_fake_flash_open(fed_fake_flash *flash) {
+    fed_error err = {0};
+    *flash = (fed_fake_flash){.dies_at = UINT64_MAX};
+    assert_fed_ok_err(fedclient_platform_memory_open(&flash->inner, &err));
+    flash->platform = (fedclient_platform){.user = flash,
+                                           .unix_ms = flash_unix_ms,
+                                           .monotonic_ms = flash_monotonic_ms,
+                                           .put = flash_put,
+                                           .get = flash_get,
+                                           .drop = flash_drop};
+}
+
+void fed_fake_flash_revive(fed_fake_flash *flash) {
+    flash->dead = false;
+    flash->dies_at = UINT64_MAX;
+}
+
+void fed_fake_flash_close(fed_fake_flash *flash) {
+    fedclient_platform_memory_close(&flash->inner);
+}
