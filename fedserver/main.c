@@ -1,1 +1,324 @@
-int main(void) { return 1; }
+/* The coordinator's command line. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fed/version.h"
+#include "fedserver/fedserver.h"
+#include "fedserver/http.h"
+
+enum { OK = 0, FAILURE = 1, USAGE = 2 };
+enum { HOSTS = 32 };
+
+/* What the options of all commands say; each command allows some of them. */
+typedef struct arguments {
+    const char *command; /* its name and help */
+    const char *help;
+    const char *directory;
+    const char *hosts[HOSTS + 1];
+    size_t host_count;
+    const char *bind;
+    uint16_t front_port, devices_port;
+    long count, hours;
+    unsigned long long task;
+    const char *file; /* what follows the options */
+} arguments;
+
+static int usage_error(const arguments *args, const char *what, const char *value) {
+    fprintf(stderr, "fedserver %s: %s%s%s\n%s", args->command, what, value[0] != '\0' ? ": " : "",
+            value, args->help);
+    return USAGE;
+}
+
+static int failure(const arguments *args, const fed_error *err) {
+    fprintf(stderr, "fedserver %s: %s\n", args->command, err->text);
+    return FAILURE;
+}
+
+/* -- init -- */
+
+static int command_init(const arguments *args) {
+    char machine[256] = "";
+    const char *hosts[HOSTS + 5] = {"localhost", "127.0.0.1", "::1"};
+    size_t count = 3;
+    if (gethostname(machine, sizeof machine - 1) == 0 && machine[0] != '\0') {
+        hosts[count++] = machine;
+    }
+    if (args->host_count > 0) {
+        memcpy(hosts, args->hosts, args->host_count * sizeof *hosts);
+        count = args->host_count;
+    }
+    hosts[count] = NULL;
+    fed_error err = {0};
+    if (fedserver_init(args->directory, &(fedserver_init_options){.hosts = hosts}, &err)) {
+        return failure(args, &err);
+    }
+    printf("%s is ready. Devices need %s/ca.pem and a token (fedserver token).\n", args->directory,
+           args->directory);
+    return OK;
+}
+
+/* -- run -- */
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number) {
+    (void)number;
+    stop = 1;
+}
+
+static void announce(void *user, uint16_t front_port, uint16_t devices_port) {
+    const char *host = user;
+    const char *open = strchr(host, ':') != NULL ? "[" : "";
+    const char *close = open[0] != '\0' ? "]" : "";
+    printf("front https://%s%s%s:%u/  devices https://%s%s%s:%u\n", open, host, close, front_port,
+           open, host, close, devices_port);
+    fflush(stdout);
+}
+
+/* Every connected device is an open file. */
+static void raise_file_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* where refused, the old limit is good enough */
+    }
+}
+
+/* An empty batch, so that whatever is wrong with the directory is said before the ports open. */
+static fed_status warm_up(fedserver *server, fed_error *err) {
+    int64_t next_ms;
+    FED_TRY(fedserver_begin(server, err));
+    FED_TRY(fedserver_tick(server, fed_clock_unix_ms(), &next_ms, err));
+    return fedserver_commit(server, err);
+}
+
+static int command_run(const arguments *args) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    raise_file_limit();
+    const fed_log log = {.write = fed_log_stderr, .level = FED_LOG_INFO};
+    const fedserver_http_options options = {.bind = args->bind,
+                                            .front_port = args->front_port,
+                                            .devices_port = args->devices_port,
+                                            .stop = &stop,
+                                            .ready = announce,
+                                            .user = (void *)(uintptr_t)args->bind};
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fed_status status = fedserver_open(args->directory, &log, &server, &err);
+    if (status == FED_OK) {
+        status = warm_up(server, &err);
+    }
+    if (status == FED_OK) {
+        status = fedserver_http_serve(server, &options, &log, &err);
+    }
+    fedserver_close(server);
+    return status == FED_OK ? OK : failure(args, &err);
+}
+
+/* -- token, task, export -- */
+
+static int command_token(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    for (long k = 0; k < args->count && status == FED_OK; k++) {
+        char token[FEDSERVER_TOKEN];
+        status = fedserver_token_new(server, fed_clock_unix_ms(), args->hours * 3600, token, &err);
+        if (status == FED_OK) {
+            puts(token);
+        }
+    }
+    fedserver_close(server);
+    return status == FED_OK ? OK : failure(args, &err);
+}
+
+static int command_task(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    uint64_t id = 0;
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_task_add(server, fed_clock_unix_ms(), args->file, &id, &err);
+    }
+    fedserver_close(server);
+    if (status != FED_OK) {
+        return failure(args, &err);
+    }
+    printf("task %llu is queued\n", (unsigned long long)id);
+    return OK;
+}
+
+static int command_export(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_model_export(server, args->task, args->file, &err);
+    }
+    fedserver_close(server);
+    return status == FED_OK ? OK : failure(args, &err);
+}
+
+/* -- the commands and their options -- */
+
+typedef struct command {
+    const char *name;
+    int (*run)(const arguments *args);
+    const char *options; /* the letters of those that it takes */
+    bool file;           /* one argument follows */
+    const char *help;
+} command;
+
+static const command commands[] = {
+    {"init", command_init, "dH", false,
+     "usage: fedserver init --dir DIR [--host NAME]...\n"
+     "Make a coordinator: a CA, a server certificate, an empty database.\n"
+     "  --dir DIR     where it lives; DIR is made\n"
+     "  --host NAME   a name or address by which devices reach it; may be repeated\n"
+     "                (default: localhost, 127.0.0.1, ::1 and this machine's name)\n"},
+    {"run", command_run, "dbfp", false,
+     "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N]\n"
+     "Serve until SIGINT or SIGTERM. Prints one line once both ports are open.\n"
+     "  --bind ADDRESS     address to listen on (default 127.0.0.1)\n"
+     "  --front-port N     page, status, metrics, enrolment (default 8443; 0: any free one)\n"
+     "  --devices-port N   enrolled devices (default 8444; 0: any free one)\n"},
+    {"token", command_token, "dch", false,
+     "usage: fedserver token --dir DIR [--count N] [--hours H]\n"
+     "Print one-time enrolment tokens, one a line.\n"
+     "  --count N   how many (default 1)\n"
+     "  --hours H   how long they are valid (default 24)\n"},
+    {"task", command_task, "d", true,
+     "usage: fedserver task --dir DIR FILE.json\n"
+     "Queue a training task; it starts when no other runs. Keys: docs/protocol.md#task.\n"},
+    {"export", command_export, "dt", true,
+     "usage: fedserver export --dir DIR [--task N] OUT.safetensors\n"
+     "Write the newest model.\n"
+     "  --task N   of that task (default: the one that runs or ran last)\n"},
+};
+
+static const struct option long_options[] = {
+    {"dir", required_argument, NULL, 'd'},          {"host", required_argument, NULL, 'H'},
+    {"bind", required_argument, NULL, 'b'},         {"front-port", required_argument, NULL, 'f'},
+    {"devices-port", required_argument, NULL, 'p'}, {"count", required_argument, NULL, 'c'},
+    {"hours", required_argument, NULL, 'h'},        {"task", required_argument, NULL, 't'},
+    {"help", no_argument, NULL, '?' + 128},         {NULL, 0, NULL, 0},
+};
+
+/* A whole number from low to high, or false. */
+static bool number(const char *text, unsigned long long low, unsigned long long high,
+                   unsigned long long *value) {
+    char *end;
+    if (text[0] < '0' || text[0] > '9') {
+        return false;
+    }
+    unsigned long long read = strtoull(text, &end, 10);
+    if (*end != '\0' || read < low || read > high) {
+        return false;
+    }
+    *value = read;
+    return true;
+}
+
+/* Take one option's value; false: it makes no sense. */
+static bool take_option(arguments *args, int letter, const char *value) {
+    unsigned long long n = 0;
+    switch (letter) {
+    case 'd':
+        args->directory = value;
+        return value[0] != '\0';
+    case 'H':
+        if (args->host_count == HOSTS) {
+            return false;
+        }
+        args->hosts[args->host_count++] = value;
+        return value[0] != '\0';
+    case 'b':
+        args->bind = value;
+        return value[0] != '\0';
+    case 'f':
+    case 'p':
+        if (!number(value, 0, UINT16_MAX, &n)) {
+            return false;
+        }
+        *(letter == 'f' ? &args->front_port : &args->devices_port) = (uint16_t)n;
+        return true;
+    case 'c':
+    case 'h':
+        if (!number(value, 1, 1000000, &n)) {
+            return false;
+        }
+        *(letter == 'c' ? &args->count : &args->hours) = (long)n;
+        return true;
+    default:
+        return number(value, 1, UINT64_MAX / 2, &args->task);
+    }
+}
+
+/* Returns -1 to go on, or the exit code. */
+static int parse(const command *cmd, arguments *args, int argc, char **argv) {
+    opterr = 0;
+    int index = 0;
+    for (int c; (c = getopt_long(argc, argv, "", long_options, &index)) != -1;) {
+        if (c == '?' + 128) {
+            fputs(cmd->help, stdout);
+            return OK;
+        }
+        if (c == '?' || strchr(cmd->options, c) == NULL) {
+            return usage_error(args, "this option is unknown or lacks its value", argv[optind - 1]);
+        }
+        if (!take_option(args, c, optarg)) {
+            return usage_error(args, "this value is not allowed here", optarg);
+        }
+    }
+    if (args->directory == NULL) {
+        return usage_error(args, "--dir is missing", "");
+    }
+    if (argc - optind != (cmd->file ? 1 : 0)) {
+        return cmd->file ? usage_error(args, "exactly one file is needed", "")
+                         : usage_error(args, "this is too much", argv[optind]);
+    }
+    args->file = argv[optind]; /* NULL where there is none */
+    return -1;
+}
+
+static void print_commands(FILE *to) {
+    fputs("usage: fedserver COMMAND --dir DIR ...\n"
+          "  init     make a coordinator        run      serve\n"
+          "  token    admit devices             task     queue a training task\n"
+          "  export   write the newest model\n"
+          "fedserver COMMAND --help says more.\n",
+          to);
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : "";
+    for (size_t k = 0; k < sizeof commands / sizeof commands[0]; k++) {
+        if (strcmp(commands[k].name, name) == 0) {
+            arguments args = {.command = name,
+                              .help = commands[k].help,
+                              .bind = "127.0.0.1",
+                              .front_port = 8443,
+                              .devices_port = 8444,
+                              .count = 1,
+                              .hours = 24};
+            int code = parse(&commands[k], &args, argc - 1, argv + 1);
+            return code >= 0 ? code : commands[k].run(&args);
+        }
+    }
+    if (strcmp(name, "--version") == 0) {
+        puts("fedserver " FED_VERSION);
+        return OK;
+    }
+    bool asked = strcmp(name, "--help") == 0 || strcmp(name, "help") == 0;
+    print_commands(asked ? stdout : stderr);
+    return asked ? OK : USAGE;
+}

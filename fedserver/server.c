@@ -1,1 +1,294 @@
-typedef int fedserver_empty;
+/* The coordinator as a whole: open, begin, handle, tick, commit, close, and what the CLI asks for.
+ */
+#include "fedserver/server.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fed/checkpoint.h"
+#include "fed/file.h"
+#include "fedserver/config.h"
+#include "fedserver/router.h"
+
+enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000 };
+
+void fedserver_path(const char *directory, const char *name, char *dst, size_t cap) {
+    snprintf(dst, cap, "%s/%s", directory, name);
+}
+
+/* -- open and close -- */
+
+fed_status fedserver_open_store(const char *directory, const fedserver_store *store,
+                                const fed_log *log, fedserver **server, fed_error *err) {
+    char path[PATH_SIZE];
+    fedserver_path(directory, "server.db", path, sizeof path);
+    if (access(path, F_OK) != 0) {
+        return fed_fail(err, FED_ENOTFOUND,
+                        "%s holds no coordinator; make one with: fedserver init --dir %s",
+                        directory, directory);
+    }
+    fedserver *made = calloc(1, sizeof *made);
+    char *copy = made != NULL ? strdup(directory) : NULL;
+    if (copy == NULL) {
+        free(made);
+        return fed_fail(err, FED_ENOMEM, "out of memory");
+    }
+    made->directory = copy;
+    made->log = log;
+    made->store = store;
+    made->lock = -1;
+    made->epoch = 1;
+    fed_status status = store->open(path, &made->db, err);
+    if (status != FED_OK) {
+        fedserver_close(made);
+        return status;
+    }
+    *server = made;
+    return FED_OK;
+}
+
+fed_status fedserver_open(const char *directory, const fed_log *log, fedserver **server,
+                          fed_error *err) {
+    return fedserver_open_store(directory, fedserver_store_at(0), log, server, err);
+}
+
+void fedserver_close(fedserver *server) {
+    if (server == NULL) {
+        return;
+    }
+    fedserver_training_free(&server->training);
+    fedserver_devices_free(&server->devices);
+    if (server->db != NULL) {
+        server->store->close(server->db);
+    }
+    if (server->lock >= 0) {
+        close(server->lock); /* lets go of the lock */
+    }
+    free(server->directory);
+    free(server);
+}
+
+const char *fedserver_directory(const fedserver *server) {
+    return server->directory;
+}
+
+void fedserver_ports(fedserver *server, uint16_t front_port, uint16_t devices_port) {
+    server->front_port = front_port;
+    server->devices_port = devices_port;
+}
+
+uint64_t fedserver_epoch(const fedserver *server) {
+    return server->epoch;
+}
+
+/* -- start to serve -- */
+
+/* Two coordinators on one directory would each believe in a cache of their own. The system lets go
+ * of the lock when the process ends, however it ends. */
+static fed_status take_lock(fedserver *server, fed_error *err) {
+    char path[PATH_SIZE];
+    fedserver_path(server->directory, "server.lock", path, sizeof path);
+    server->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (server->lock < 0) {
+        return fed_fail(err, FED_EIO, "%s: can't be opened", path);
+    }
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(server->lock, F_SETLK, &lock) == 0) {
+        return FED_OK;
+    }
+    lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    long holder = fcntl(server->lock, F_GETLK, &lock) == 0 ? (long)lock.l_pid : 0;
+    return fed_fail(err, FED_EBUSY,
+                    "%s is being served by process %ld already; stop that one first",
+                    server->directory, holder);
+}
+
+static fed_status read_pem(const fedserver *server, const char *name, fed_pem *pem,
+                           fed_error *err) {
+    char path[PATH_SIZE];
+    fedserver_path(server->directory, name, path, sizeof path);
+    uint8_t *text;
+    size_t len;
+    FED_TRY(fed_file_read(path, sizeof pem->text - 1, &text, &len, err));
+    memcpy(pem->text, text, len + 1);
+    free(text);
+    return FED_OK;
+}
+
+static fed_status add_device(void *user, const fedserver_device *device, fed_error *err) {
+    fed_status status = fedserver_devices_add(user, device);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the devices");
+}
+
+static fed_status start_serving(fedserver *server, fed_error *err) {
+    FED_TRY(take_lock(server, err));
+    FED_TRY(read_pem(server, "ca.key", &server->ca_key, err));
+    FED_TRY(read_pem(server, "ca.pem", &server->ca_cert, err));
+    FED_TRY(server->store->device_each(server->db, add_device, &server->devices, err));
+    FED_TRY(fedserver_training_load(server, err));
+    server->serving = true;
+    return FED_OK;
+}
+
+/* -- a batch -- */
+
+/* After a failure the cache may be ahead of the store: only opening anew brings them together. */
+static fed_status note(fedserver *server, fed_status status) {
+    server->broken = server->broken || status != FED_OK;
+    return status;
+}
+
+fed_status fedserver_begin(fedserver *server, fed_error *err) {
+    if (server->broken) {
+        return fed_fail(err, FED_ESTATE, "the coordinator has failed before; close and open it");
+    }
+    return server->serving ? FED_OK : note(server, start_serving(server, err));
+}
+
+fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
+                            fedserver_response *response, fed_error *err) {
+    assert(server->serving && !server->broken);
+    FED_TRY(note(server, fedserver_training_advance(server, now_ms, err)));
+    *response = (fedserver_response){.status = 200};
+    fed_status status = fedserver_route(server, request, now_ms, response, err);
+    if (status != FED_OK) {
+        fedserver_blob_free(response->body);
+        *response = (fedserver_response){0};
+    }
+    return note(server, status);
+}
+
+fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, fed_error *err) {
+    assert(server->serving && !server->broken);
+    fedserver_training *t = &server->training;
+    FED_TRY(note(server, fedserver_training_advance(server, now_ms, err)));
+    if (t->round.phase == FEDSERVER_ROUND_NONE) {
+        /* Another process may have queued a task. */
+        bool changed = false;
+        FED_TRY(note(server, server->store->changed(server->db, &changed, err)));
+        if (changed || server->queue_changed) {
+            server->queue_changed = false;
+            FED_TRY(note(server, fedserver_training_start(server, now_ms, err)));
+        }
+    }
+    if (t->round.phase == FEDSERVER_ROUND_NONE) {
+        *next_ms = now_ms + IDLE_TICK_MS;
+    } else {
+        *next_ms = t->round.deadline_ms != 0 ? t->round.deadline_ms : now_ms + BUSY_TICK_MS;
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_commit(fedserver *server, fed_error *err) {
+    assert(server->serving && !server->broken);
+    return note(server, server->store->commit(server->db, err));
+}
+
+/* -- what the command line asks for -- */
+
+/* 32 bytes as 43 characters of base64url without padding (RFC 4648, section 5). */
+static void token_text(const uint8_t bytes[32], char token[FEDSERVER_TOKEN]) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    for (int k = 0; k < FEDSERVER_TOKEN - 1; k++) {
+        unsigned first = (unsigned)k * 6 / 8;
+        unsigned pair = (unsigned)bytes[first] << 8 | (first + 1 < 32 ? bytes[first + 1] : 0u);
+        token[k] = digits[pair >> (10 - (unsigned)k * 6 % 8) & 63];
+    }
+    token[FEDSERVER_TOKEN - 1] = '\0';
+}
+
+/* Commit what a command has written, or forget it. */
+static fed_status finish(fedserver *server, fed_status status, fed_error *err) {
+    if (status != FED_OK) {
+        server->store->rollback(server->db);
+        return status;
+    }
+    return server->store->commit(server->db, err);
+}
+
+fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
+                               char token[FEDSERVER_TOKEN], fed_error *err) {
+    uint8_t bytes[32];
+    uint8_t hash[FED_SHA256_SIZE];
+    char text[FEDSERVER_TOKEN];
+    fed_status status = fed_random(bytes, sizeof bytes);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "the system gives no random bytes");
+    }
+    token_text(bytes, text);
+    fedserver_token_hash(text, hash);
+    status = server->store->token_add(server->db, hash, now_ms + ttl_s * 1000, err);
+    FED_TRY(finish(server, status, err));
+    memcpy(token, text, sizeof text);
+    return FED_OK;
+}
+
+static fed_status queue_task(fedserver *server, fedserver_task *task, float *values, size_t size,
+                             fed_error *err) {
+    FED_TRY(server->store->task_add(server->db, task, err));
+    fedserver_model_row row = {.digest = fed_digest(values, size), .values = values, .size = size};
+    return server->store->model_put(server->db, task->wire.id, &row, err);
+}
+
+fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
+                              fed_error *err) {
+    fedserver_task task;
+    float *values;
+    size_t size;
+    FED_TRY(fedserver_config_read(path, &task, &values, &size, err));
+    task.queued_ms = now_ms;
+    fed_status status = finish(server, queue_task(server, &task, values, size, err), err);
+    free(values);
+    FED_TRY(status);
+    server->queue_changed = true;
+    *id = task.wire.id;
+    return FED_OK;
+}
+
+/* The task of that id or, for 0, the one that runs or ran last. */
+static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task, fed_error *err) {
+    const fedserver_store *store = server->store;
+    if (id != 0) {
+        return store->task_find(server->db, FEDSERVER_PICK_ID, id, task, err);
+    }
+    fed_status status = store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, task, err);
+    return status == FED_ENOTFOUND
+               ? store->task_find(server->db, FEDSERVER_PICK_FINISHED, 0, task, err)
+               : status;
+}
+
+static fed_status save_model(const fedserver_task *task, const fedserver_model_row *row,
+                             const char *path, fed_error *err) {
+    fed_arch arch;
+    FED_TRY(fed_arch_parse(task->wire.model, &arch, err));
+    char version[16];
+    snprintf(version, sizeof version, "%u", row->version);
+    const char *metadata[] = {"task",    task->name, "model", task->wire.model,
+                              "version", version,    NULL};
+    fed_status status = row->size == arch.layout.size
+                            ? fed_checkpoint_save(path, &arch.layout, row->values, metadata, err)
+                            : fed_fail(err, FED_EFORMAT, "the stored model is damaged");
+    fed_arch_free(&arch);
+    return status;
+}
+
+fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
+                                  fed_error *err) {
+    fedserver_task found;
+    fedserver_model_row row;
+    fed_status status = pick_task(server, task, &found, err);
+    if (status == FED_ENOTFOUND) {
+        return task == 0 ? fed_fail(err, status, "no task has started yet")
+                         : fed_fail(err, status, "there is no task %llu", (unsigned long long)task);
+    }
+    FED_TRY(status);
+    FED_TRY(server->store->model_find(server->db, found.wire.id, &row, err));
+    status = save_model(&found, &row, path, err);
+    free(row.values);
+    free(row.residual);
+    return status;
+}

@@ -1,0 +1,53 @@
+/* The sum of a round's updates: exact integers, so that no order and no restart changes a bit. */
+#ifndef FEDSERVER_AGGREGATE_H
+#define FEDSERVER_AGGREGATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fed/model.h"
+#include "fed/wire.h"
+
+typedef struct fedserver_sum {
+    int64_t *acc; /* [size]: sum of samples * rint(value * 2^30) */
+    size_t size;
+    uint32_t updates;
+    uint64_t samples; /* under FEDCODEC_FOLD_WEIGHT */
+    double loss;      /* sum of samples * loss, in the order of arrival */
+    uint64_t bytes;   /* of the updates' bodies */
+} fedserver_sum;
+
+/** An empty sum. Owner: fedserver_sum_free. */
+fed_status fedserver_sum_init(fedserver_sum *sum, size_t size) FED_CHECKED;
+void fedserver_sum_free(fedserver_sum *sum);
+void fedserver_sum_clear(fedserver_sum *sum);
+
+/** The body of POST /v1/update taken apart; the envelope lies in the body's bytes. */
+typedef struct fedserver_update {
+    fed_update head;
+    const uint8_t *envelope;
+    size_t envelope_len;
+    size_t body_len;
+} fedserver_update;
+
+fed_status fedserver_update_read(const uint8_t *body, size_t len,
+                                 fedserver_update *update) FED_CHECKED;
+
+/** Bytes of an update's head. */
+size_t fedserver_update_head_size(void);
+
+/** FED_ERANGE, with a sentence, where this many samples are no weight, or too many with those that
+ * are in. */
+fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples,
+                               fed_error *err) FED_CHECKED;
+
+/** Add one. On an error (bytes that are no envelope of this layout, a value out of range) the sum
+ * is as it was. */
+fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
+                             const fedserver_update *update, fed_error *err) FED_CHECKED;
+
+/** mean[i] = acc[i] / (2^30 * samples), rounded once to float32. At least one update is in. */
+void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
+
+#endif

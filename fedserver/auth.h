@@ -1,0 +1,59 @@
+/* Who may talk to the coordinator: one-time tokens, enrolment, the devices there are. */
+#ifndef FEDSERVER_AUTH_H
+#define FEDSERVER_AUTH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/crypto.h"
+#include "fed/error.h"
+#include "fedserver/store.h"
+
+/** Every enrolled device, found by its certificate's fingerprint in constant time. */
+typedef struct fedserver_devices {
+    fedserver_device *items;
+    size_t count, cap;
+    uint32_t *slots; /* hash table of index + 1; 0: empty */
+    size_t slot_count;
+} fedserver_devices;
+
+void fedserver_devices_free(fedserver_devices *devices);
+
+/** Pointers into the list are valid until the next add. */
+fed_status fedserver_devices_add(fedserver_devices *devices,
+                                 const fedserver_device *device) FED_CHECKED;
+fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
+                                         const uint8_t fingerprint[FED_SHA256_SIZE]);
+
+/** What became of an enrolment. The device's own faults are outcomes, not errors. */
+typedef enum fedserver_enrolment {
+    FEDSERVER_ENROLLED = 0,
+    FEDSERVER_TOKEN_MISSING,
+    FEDSERVER_TOKEN_UNKNOWN,
+    FEDSERVER_TOKEN_USED,
+    FEDSERVER_TOKEN_EXPIRED,
+    FEDSERVER_REQUEST_MALFORMED,
+    FEDSERVER_REQUEST_REFUSED
+} fedserver_enrolment;
+
+/** What enrolment works on. */
+typedef struct fedserver_auth {
+    const fedserver_store *store;
+    void *db;
+    fedserver_devices *devices;
+    const fed_pem *ca_key, *ca_cert;
+} fedserver_auth;
+
+/** The name under which the store keeps a token. */
+void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
+
+/**
+ * Issue a device's certificate for a token and a certificate request (request[len], not trusted).
+ * On ENROLLED the token is used up, the device is stored and *cert filled in, else nothing has
+ * changed and *why says in a sentence what was wrong with the request.
+ */
+fed_status fedserver_enrol(const fedserver_auth *auth, const char *token, const uint8_t *request,
+                           size_t len, int64_t now_ms, fedserver_enrolment *outcome, fed_pem *cert,
+                           fed_error *why, fed_error *err) FED_CHECKED;
+
+#endif

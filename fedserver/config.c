@@ -1,0 +1,340 @@
+/* Task files: one table of keys, with what each may be. */
+#include "fedserver/config.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/arch.h"
+#include "fed/checkpoint.h"
+#include "fed/file.h"
+#include "fedcodec/codec.h"
+
+typedef enum key_id {
+    NAME,
+    MODEL,
+    INITIAL,
+    SEED,
+    CODEC_UP,
+    CODEC_DOWN,
+    SMALL_TENSOR,
+    LOCAL_STEPS,
+    BATCH,
+    OPTIMIZER,
+    LEARNING_RATE,
+    ROUNDS,
+    COHORT,
+    GOAL,
+    MINIMUM,
+    DEADLINE_S,
+    KEYS
+} key_id;
+
+typedef enum key_type { STRING, INTEGER, NUMBER } key_type;
+
+typedef struct key_rule {
+    const char *name;
+    key_type type;
+    double low, high;   /* numbers: both allowed; strings: their length */
+    const char *preset; /* text of the default; NULL: the key must be there */
+    const char *right;  /* "it must be ..." */
+} key_rule;
+
+static const key_rule rules[KEYS] = {
+    [NAME] = {"name", STRING, 1, 63, "", "a text of 1 to 63 bytes"},
+    [MODEL] = {"model", STRING, 1, 511, NULL,
+               "a model's name, such as lenet5-caffe, or a description of its layers"},
+    [INITIAL] = {"initial", STRING, 1, 900, "", "the path of a safetensors file"},
+    [SEED] = {"seed", INTEGER, 0, 9.3e18, "1", "an integer from 0"},
+    [CODEC_UP] = {"codec_up", STRING, 1, 63, "sbc:p=0.01", "a codec, such as sbc:p=0.01"},
+    [CODEC_DOWN] = {"codec_down", STRING, 1, 63, "3lc:s=1", "a codec, such as 3lc:s=1"},
+    [SMALL_TENSOR] = {"small_tensor", INTEGER, 0, 4294967295.0, "256",
+                      "an integer from 0 to 4294967295"},
+    [LOCAL_STEPS] = {"local_steps", INTEGER, 1, 1e6, "10", "an integer from 1 to 1000000"},
+    [BATCH] = {"batch", INTEGER, 1, 65536, "8", "an integer from 1 to 65536"},
+    [OPTIMIZER] = {"optimizer", STRING, 1, 15, "sgd", "sgd, momentum or adam"},
+    [LEARNING_RATE] = {"learning_rate", NUMBER, 1e-30, 1e30, "0.01", "a number above 0"},
+    [ROUNDS] = {"rounds", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
+    [COHORT] = {"cohort", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
+    [GOAL] = {"goal", INTEGER, 1, 1e6, "", "an integer from 1 to cohort"},
+    [MINIMUM] = {"minimum", INTEGER, 1, 1e6, "1", "an integer from 1 to goal"},
+    [DEADLINE_S] = {"deadline_s", NUMBER, 0.1, 604800, "600", "a number from 0.1 to 604800"},
+};
+
+/* A file being read. */
+typedef struct source {
+    const char *path;
+    const char *text;
+    size_t len;
+    const char *string[KEYS]; /* values as they were found, or the defaults */
+    int64_t integer[KEYS];
+    double number[KEYS];
+} source;
+
+/* The line on which a key stands: a string of that text that a colon follows. 1 if nowhere. */
+static int line_of(const source *s, const char *key) {
+    size_t key_len = strlen(key);
+    int line = 1;
+    for (size_t i = 0; i < s->len; i++) {
+        line += s->text[i] == '\n';
+        if (s->text[i] != '"') {
+            continue;
+        }
+        size_t start = ++i;
+        while (i < s->len && s->text[i] != '"') {
+            i += s->text[i] == '\\' ? 2 : 1;
+        }
+        size_t after = i + 1;
+        while (after < s->len && strchr(" \t\r\n", s->text[after]) != NULL) {
+            after++;
+        }
+        if (after < s->len && s->text[after] == ':' && i - start == key_len &&
+            memcmp(s->text + start, key, key_len) == 0) {
+            return line;
+        }
+    }
+    return 1;
+}
+
+static fed_status refuse(const source *s, key_id id, const char *found, fed_error *err) {
+    return fed_fail(err, FED_EINVAL, "%s:%d: key \"%s\" is %s; it must be %s", s->path,
+                    line_of(s, rules[id].name), rules[id].name, found, rules[id].right);
+}
+
+static fed_status take_string(source *s, key_id id, const json_t *value, fed_error *err) {
+    const char *text = json_string_value(value);
+    if (text == NULL) {
+        return refuse(s, id, "not a text", err);
+    }
+    size_t len = json_string_length(value);
+    if (len < (size_t)rules[id].low || len > (size_t)rules[id].high || strlen(text) != len) {
+        return refuse(s, id, len == 0 ? "empty" : "too long, or holds a NUL", err);
+    }
+    s->string[id] = text;
+    return FED_OK;
+}
+
+static fed_status take_number(source *s, key_id id, const json_t *value, fed_error *err) {
+    bool integer = rules[id].type == INTEGER;
+    if (integer ? !json_is_integer(value) : !json_is_number(value)) {
+        return refuse(s, id, integer ? "not an integer" : "not a number", err);
+    }
+    s->integer[id] = json_integer_value(value);
+    s->number[id] = json_number_value(value);
+    if (!(s->number[id] >= rules[id].low && s->number[id] <= rules[id].high)) {
+        char found[40];
+        snprintf(found, sizeof found, "%.12g", s->number[id]);
+        return refuse(s, id, found, err);
+    }
+    return FED_OK;
+}
+
+static void take_preset(source *s, key_id id) {
+    s->string[id] = rules[id].preset;
+    s->integer[id] = strtoll(rules[id].preset, NULL, 10);
+    s->number[id] = strtod(rules[id].preset, NULL);
+}
+
+static fed_status take_all(source *s, json_t *root, fed_error *err) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(root, name, value) {
+        size_t id = 0;
+        while (id < KEYS && strcmp(rules[id].name, name) != 0) {
+            id++;
+        }
+        if (id == KEYS) {
+            return fed_fail(err, FED_EINVAL,
+                            "%s:%d: key \"%.60s\" is unknown; docs/protocol.md#task lists the keys",
+                            s->path, line_of(s, name), name);
+        }
+    }
+    for (key_id id = 0; id < KEYS; id++) {
+        value = json_object_get(root, rules[id].name);
+        if (value == NULL && rules[id].preset == NULL) {
+            return fed_fail(err, FED_EINVAL, "%s: key \"%s\" is missing; it must be %s", s->path,
+                            rules[id].name, rules[id].right);
+        }
+        if (value == NULL) {
+            take_preset(s, id);
+        } else if (rules[id].type == STRING) {
+            FED_TRY(take_string(s, id, value, err));
+        } else {
+            FED_TRY(take_number(s, id, value, err));
+        }
+    }
+    return FED_OK;
+}
+
+/* Another library's complaint about a key's value, with the place in front. */
+static fed_status refuse_value(const source *s, key_id id, const fed_error *why, fed_error *err) {
+    return fed_fail(err, FED_EINVAL, "%s:%d: key \"%s\": %s", s->path, line_of(s, rules[id].name),
+                    rules[id].name, why->text);
+}
+
+static fed_status take_codec(const source *s, key_id id, char dst[FEDCODEC_SPEC], fed_error *err) {
+    fedcodec codec;
+    fed_error why = {0};
+    if (fedcodec_parse(s->string[id], &codec, &why) != FED_OK) {
+        return refuse_value(s, id, &why, err);
+    }
+    fedcodec_format(&codec, dst);
+    return FED_OK;
+}
+
+static fed_status take_model(const source *s, char *dst, size_t cap, fed_error *err) {
+    fed_arch arch;
+    fed_error why = {0};
+    if (fed_arch_parse(s->string[MODEL], &arch, &why) != FED_OK) {
+        return refuse_value(s, MODEL, &why, err);
+    }
+    snprintf(dst, cap, "%s", arch.text);
+    fed_arch_free(&arch);
+    return FED_OK;
+}
+
+static fed_status take_optimizer(const source *s, char *dst, size_t cap, fed_error *err) {
+    static const char *const known[] = {"sgd", "momentum", "adam"};
+    for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
+        if (strcmp(s->string[OPTIMIZER], known[k]) == 0) {
+            snprintf(dst, cap, "%s", known[k]);
+            return FED_OK;
+        }
+    }
+    return refuse(s, OPTIMIZER, "something else", err);
+}
+
+/* minimum <= goal <= cohort */
+static fed_status take_rules(source *s, fedserver_round_rules *dst, fed_error *err) {
+    if (s->integer[GOAL] == 0) { /* left out */
+        s->integer[GOAL] = s->integer[COHORT];
+    }
+    if (s->integer[GOAL] > s->integer[COHORT]) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s:%d: key \"goal\" is %lld; it must be at most cohort, "
+                        "which is %lld",
+                        s->path, line_of(s, "goal"), (long long)s->integer[GOAL],
+                        (long long)s->integer[COHORT]);
+    }
+    if (s->integer[MINIMUM] > s->integer[GOAL]) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s:%d: key \"minimum\" is %lld; it must be at most goal, "
+                        "which is %lld",
+                        s->path, line_of(s, "minimum"), (long long)s->integer[MINIMUM],
+                        (long long)s->integer[GOAL]);
+    }
+    *dst = (fedserver_round_rules){.rounds = (uint32_t)s->integer[ROUNDS],
+                                   .cohort = (uint32_t)s->integer[COHORT],
+                                   .goal = (uint32_t)s->integer[GOAL],
+                                   .minimum = (uint32_t)s->integer[MINIMUM],
+                                   .deadline_ms = llround(s->number[DEADLINE_S] * 1000.0)};
+    return FED_OK;
+}
+
+/* "initial" is relative to the task file, so that both can be moved together. */
+static void take_initial(const source *s, char *dst, size_t cap) {
+    const char *initial = s->string[INITIAL];
+    const char *slash = strrchr(s->path, '/');
+    bool relative = initial[0] != '\0' && initial[0] != '/' && slash != NULL;
+    snprintf(dst, cap, "%.*s%s", relative ? (int)(slash - s->path) + 1 : 0, s->path, initial);
+}
+
+static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
+    fedserver_task *task = &config->task;
+    const char *slash = strrchr(s->path, '/');
+    const char *file = slash != NULL ? slash + 1 : s->path;
+    snprintf(task->name, sizeof task->name, "%s",
+             s->string[NAME][0] != '\0' ? s->string[NAME] : file);
+    task->wire.small_tensor = (uint32_t)s->integer[SMALL_TENSOR];
+    task->wire.local_steps = (uint32_t)s->integer[LOCAL_STEPS];
+    task->wire.batch = (uint32_t)s->integer[BATCH];
+    task->wire.learning_rate = (float)s->number[LEARNING_RATE];
+    task->wire.seed = (uint64_t)s->integer[SEED];
+    take_initial(s, config->initial, sizeof config->initial);
+    FED_TRY(take_model(s, task->wire.model, sizeof task->wire.model, err));
+    FED_TRY(take_codec(s, CODEC_UP, task->wire.codec_up, err));
+    FED_TRY(take_codec(s, CODEC_DOWN, task->codec_down, err));
+    FED_TRY(take_optimizer(s, task->wire.optimizer, sizeof task->wire.optimizer, err));
+    return take_rules(s, &task->rules, err);
+}
+
+fed_status fedserver_config_parse(const char *path, const char *text, size_t len,
+                                  fedserver_config *config, fed_error *err) {
+    source s = {.path = path, .text = text, .len = len};
+    json_error_t wrong;
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &wrong);
+    if (root == NULL) {
+        return fed_fail(err, FED_EFORMAT, "%s:%d: %s; a task is a JSON object", path,
+                        wrong.line > 0 ? wrong.line : 1, wrong.text);
+    }
+    fedserver_config read = {0};
+    fed_status status = json_is_object(root)
+                            ? take_all(&s, root, err)
+                            : fed_fail(err, FED_EFORMAT, "%s:1: a task is a JSON object", path);
+    if (status == FED_OK) {
+        status = convert(&s, &read, err);
+    }
+    json_decref(root);
+    if (status == FED_OK) {
+        *config = read;
+    }
+    return status;
+}
+
+static fed_status load_initial(const fedserver_config *config, const fed_arch *arch, float **values,
+                               fed_error *err) {
+    fed_model model;
+    FED_TRY(fed_checkpoint_load(config->initial, &model, err));
+    fed_error why = {0};
+    if (fed_layout_match(&arch->layout, &model.layout, &why) != FED_OK) {
+        fed_model_free(&model);
+        return fed_fail(err, FED_EINVAL, "%s does not fit the task's model: %s", config->initial,
+                        why.text);
+    }
+    if (fed_first_nonfinite(model.values, model.layout.size) < model.layout.size) {
+        fed_model_free(&model);
+        return fed_fail(err, FED_EINVAL, "%s holds a NaN or an infinity", config->initial);
+    }
+    *values = model.values;
+    model.values = NULL;
+    fed_model_free(&model);
+    return FED_OK;
+}
+
+static fed_status first_values(const fedserver_config *config, float **values, size_t *size,
+                               fed_error *err) {
+    fed_arch arch;
+    FED_TRY(fed_arch_parse(config->task.wire.model, &arch, err));
+    float *made = NULL;
+    fed_status status = FED_OK;
+    if (config->initial[0] != '\0') {
+        status = load_initial(config, &arch, &made, err);
+    } else if ((made = malloc(arch.layout.size * sizeof *made)) != NULL) {
+        fed_arch_init_values(&arch, config->task.wire.seed, made);
+    } else {
+        status =
+            fed_fail(err, FED_ENOMEM, "out of memory for a model of %zu values", arch.layout.size);
+    }
+    if (status == FED_OK) {
+        *values = made;
+        *size = arch.layout.size;
+    }
+    fed_arch_free(&arch);
+    return status;
+}
+
+fed_status fedserver_config_read(const char *path, fedserver_task *task, float **values,
+                                 size_t *size, fed_error *err) {
+    uint8_t *text;
+    size_t len;
+    FED_TRY(fed_file_read(path, 1 << 20, &text, &len, err));
+    fedserver_config config;
+    fed_status status = fedserver_config_parse(path, (const char *)text, len, &config, err);
+    free(text);
+    FED_TRY(status);
+    FED_TRY(first_values(&config, values, size, err));
+    *task = config.task;
+    return FED_OK;
+}

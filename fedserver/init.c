@@ -1,0 +1,77 @@
+/* Make a coordinator's directory: its CA, its server certificate, an empty database. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fed/crypto.h"
+#include "fed/file.h"
+#include "fedserver/server.h"
+
+enum { PATH_SIZE = 1024 };
+
+static const int64_t year_s = INT64_C(31557600);
+
+static fed_status put(const char *directory, const char *name, const fed_pem *pem, unsigned mode,
+                      fed_error *err) {
+    char path[PATH_SIZE];
+    fedserver_path(directory, name, path, sizeof path);
+    return fed_file_replace(path, pem->text, strlen(pem->text), mode, err);
+}
+
+static fed_status make_certificates(const char *directory, const char *const *hosts, int64_t now_s,
+                                    fed_error *err) {
+    fed_pem ca_key;
+    fed_pem ca_cert;
+    fed_pem key;
+    fed_pem csr;
+    fed_pem cert;
+    FED_TRY(fed_key_new(&ca_key, err));
+    FED_TRY(fed_ca_new(&ca_key, "fed coordinator CA", now_s - 3600, now_s + 20 * year_s, &ca_cert,
+                       err));
+    FED_TRY(fed_key_new(&key, err));
+    FED_TRY(fed_csr_new(&key, hosts[0], &csr, err));
+    const fed_cert_options options = {.purpose = FED_CERT_SERVER,
+                                      .common_name = hosts[0],
+                                      .hosts = hosts,
+                                      .not_before = now_s - 3600,
+                                      .not_after = now_s + 10 * year_s};
+    FED_TRY(fed_cert_issue(&ca_key, &ca_cert, csr.text, &options, &cert, err));
+    FED_TRY(put(directory, "ca.key", &ca_key, 0600, err));
+    FED_TRY(put(directory, "ca.pem", &ca_cert, 0644, err));
+    FED_TRY(put(directory, "server.key", &key, 0600, err));
+    return put(directory, "server.pem", &cert, 0644, err);
+}
+
+/* The database comes last and appears whole: its name says that the coordinator is complete. */
+static fed_status make_database(const char *directory, const char *path, fed_error *err) {
+    char fresh[PATH_SIZE];
+    fedserver_path(directory, "server.db.new", fresh, sizeof fresh);
+    unlink(fresh); /* of an init that was interrupted */
+    FED_TRY(fedserver_store_at(0)->create(fresh, err));
+    if (rename(fresh, path) != 0) {
+        return fed_fail(err, FED_EIO, "%s: can't be renamed to %s", fresh, path);
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
+                          fed_error *err) {
+    static const char *const local[] = {"localhost", "127.0.0.1", "::1", NULL};
+    const char *const *hosts =
+        options != NULL && options->hosts != NULL && options->hosts[0] != NULL ? options->hosts
+                                                                               : local;
+    char path[PATH_SIZE];
+    if (strlen(directory) + sizeof "/server.db.new-journal" > sizeof path) {
+        return fed_fail(err, FED_EINVAL, "the directory's path is too long");
+    }
+    fedserver_path(directory, "server.db", path, sizeof path);
+    if (access(path, F_OK) == 0) {
+        return fed_fail(err, FED_EEXIST,
+                        "%s holds a coordinator already; use it, or choose another directory",
+                        directory);
+    }
+    FED_TRY(fed_dir_make(directory, 0700, err));
+    FED_TRY(make_certificates(directory, hosts, fed_clock_unix_ms() / 1000, err));
+    return make_database(directory, path, err);
+}

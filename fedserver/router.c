@@ -1,0 +1,167 @@
+/* The table of routes, and the checks that come before every one of them. */
+#include "fedserver/router.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fedcodec/envelope.h"
+
+#define FEDSERVER_BODY_UPDATE UINT64_MAX
+
+typedef struct route {
+    fedserver_listener listener;
+    const char *method, *path;
+    fedserver_route_function function;
+    uint64_t body_limit;
+} route;
+
+static const route routes[] = {
+#define FEDSERVER_ROUTE(listener, method, path, function, body)                                    \
+    {listener, method, path, function, body},
+#include "fedserver/routes.def"
+#undef FEDSERVER_ROUTE
+};
+
+/* Why a request is not let through, or status 0. */
+typedef struct refusal {
+    int status;
+    const char *word, *message;
+} refusal;
+
+static uint64_t body_limit(const fedserver *server, const route *to) {
+    if (to->body_limit != FEDSERVER_BODY_UPDATE) {
+        return to->body_limit;
+    }
+    const fedserver_training *t = &server->training;
+    uint64_t envelope = !t->loaded ? 0
+                                   : fedcodec_envelope_bound(&t->codec_up, &t->arch.layout,
+                                                             t->task.wire.small_tensor);
+    return fedserver_update_head_size() + envelope;
+}
+
+/* The route of this request and the device behind it, or why there is none. */
+static refusal admit(const fedserver *server, const fedserver_request *request, uint64_t body_len,
+                     const route **to, fedserver_device **device) {
+    bool path_known = false;
+    *to = NULL;
+    for (size_t k = 0; k < sizeof routes / sizeof routes[0]; k++) {
+        if (routes[k].listener == request->listener && strcmp(routes[k].path, request->path) == 0) {
+            path_known = true;
+            *to = strcmp(routes[k].method, request->method) == 0 ? &routes[k] : *to;
+        }
+    }
+    *device = request->listener == FEDSERVER_DEVICES && request->fingerprint != NULL
+                  ? fedserver_devices_find(&server->devices, request->fingerprint)
+                  : NULL;
+    if (request->listener == FEDSERVER_DEVICES && *device == NULL) {
+        return (refusal){
+            403, "device_unknown",
+            "this certificate is not enrolled here; enrol the device with a new token"};
+    }
+    if (!path_known) {
+        return (refusal){404, "not_found",
+                         "there is no such path on this port; docs/protocol.md lists them"};
+    }
+    if (*to == NULL) {
+        return (refusal){405, "method_not_allowed", "this path does not take that method"};
+    }
+    if (body_len > body_limit(server, *to)) {
+        return (refusal){413, "too_large",
+                         "the body is larger than any right one can be; check the client's task"};
+    }
+    return (refusal){0};
+}
+
+int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {
+    const route *to;
+    fedserver_device *device;
+    return admit(server, head, len, &to, &device).status;
+}
+
+/* An expired certificate resumes old TLS sessions without being looked at again: so look here. */
+static bool expired(const fedserver_device *device, int64_t now_ms) {
+    return device != NULL && device->expires_ms <= now_ms;
+}
+
+static fed_status dispatch(fedserver *server, const fedserver_request *request, int64_t now_ms,
+                           fedserver_response *response, fed_error *err) {
+    const route *to;
+    fedserver_call call = {.request = request, .now_ms = now_ms};
+    refusal refused = admit(server, request, request->body_len, &to, &call.device);
+    if (refused.status == 413 && strcmp(request->path, "/v1/update") == 0) {
+        server->counters.updates_too_large++;
+    }
+    if (refused.status != 0) {
+        return fedserver_answer_error(response, err, refused.status, refused.word, "%s",
+                                      refused.message);
+    }
+    if (expired(call.device, now_ms)) {
+        return fedserver_answer_error(response, err, 403, "device_unknown",
+                                      "this device's certificate has expired; enrol it again");
+    }
+    return to->function(server, &call, response, err);
+}
+
+fed_status fedserver_route(fedserver *server, const fedserver_request *request, int64_t now_ms,
+                           fedserver_response *response, fed_error *err) {
+    FED_TRY(dispatch(server, request, now_ms, response, err));
+    if (response->hold) {
+        return FED_OK; /* it comes back */
+    }
+    uint64_t received = request->wire_bytes != 0 ? request->wire_bytes : request->body_len;
+    size_t sent = 0;
+    if (response->body != NULL) {
+        (void)fedserver_blob_data(response->body, &sent);
+    }
+    server->counters.requests++;
+    server->counters.received_bytes += received;
+    server->counters.sent_bytes += sent;
+    return FED_OK;
+}
+
+/* -- answers -- */
+
+fed_status fedserver_answer(fedserver_response *response, int status, const char *content_type,
+                            fed_writer *bytes, fed_error *err) {
+    fedserver_blob *body = fedserver_blob_new(bytes);
+    if (body == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for an answer");
+    }
+    response->status = status;
+    response->content_type = content_type;
+    response->body = body;
+    return FED_OK;
+}
+
+static int append_json(const char *text, size_t len, void *user) {
+    fed_write_bytes(user, text, len);
+    return 0;
+}
+
+fed_status fedserver_answer_json(fedserver_response *response, int status, json_t *value,
+                                 fed_error *err) {
+    fed_writer text;
+    fed_writer_growing(&text);
+    int failed = json_dump_callback(value, append_json, &text, JSON_COMPACT);
+    json_decref(value);
+    if (failed) {
+        fed_writer_free(&text);
+        return fed_fail(err, FED_ENOMEM, "out of memory for an answer");
+    }
+    return fedserver_answer(response, status, "application/json", &text, err);
+}
+
+fed_status fedserver_answer_error(fedserver_response *response, fed_error *err, int status,
+                                  const char *word, const char *format, ...) {
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    for (char *c = message; *c != '\0'; c++) { /* it may quote bytes that came from outside */
+        *c = *c < ' ' || *c > '~' ? '?' : *c;
+    }
+    return fedserver_answer_json(response, status,
+                                 json_pack("{s:s, s:s}", "error", word, "message", message), err);
+}

@@ -1,0 +1,44 @@
+/* From a request to the function that answers it, and the answers that several of them give. */
+#ifndef FEDSERVER_ROUTER_H
+#define FEDSERVER_ROUTER_H
+
+#include <jansson.h>
+
+#include "fedserver/server.h"
+
+/** A request that has passed the checks every one must pass. */
+typedef struct fedserver_call {
+    const fedserver_request *request;
+    int64_t now_ms;
+    fedserver_device *device; /* DEVICES: who asks; FRONT: NULL */
+} fedserver_call;
+
+/** Answers a call. The device's own faults are answers; an error means that the store, or memory,
+ * has failed. *response is 200 without a body at first. */
+typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserver_call *call,
+                                               fedserver_response *response, fed_error *err);
+
+#define FEDSERVER_ROUTE(listener, method, path, function, body)                                    \
+    fed_status function(fedserver *server, const fedserver_call *call,                             \
+                        fedserver_response *response, fed_error *err);
+#include "fedserver/routes.def"
+#undef FEDSERVER_ROUTE
+
+/** Find the route and let it answer; count the traffic. */
+fed_status fedserver_route(fedserver *server, const fedserver_request *request, int64_t now_ms,
+                           fedserver_response *response, fed_error *err) FED_CHECKED;
+
+/** Answer with bytes; takes the growing writer's memory. */
+fed_status fedserver_answer(fedserver_response *response, int status, const char *content_type,
+                            fed_writer *bytes, fed_error *err) FED_CHECKED;
+
+/** Answer with a JSON value; takes the caller's reference. NULL: no memory. */
+fed_status fedserver_answer_json(fedserver_response *response, int status, json_t *value,
+                                 fed_error *err) FED_CHECKED;
+
+/** Answer {"error": word, "message": ...}. A request's own fault: FED_OK unless memory runs out. */
+fed_status fedserver_answer_error(fedserver_response *response, fed_error *err, int status,
+                                  const char *word, const char *format, ...)
+    FED_PRINTF(5, 6) FED_CHECKED;
+
+#endif

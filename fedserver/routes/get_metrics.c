@@ -1,0 +1,109 @@
+/* GET /metrics: counters and gauges in the text format of Prometheus. */
+#include "fedserver/router.h"
+
+typedef unsigned long long number;
+
+static void head(fed_writer *w, const char *name, const char *type, const char *help) {
+    fed_write_printf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void counter(fed_writer *w, const char *name, const char *help, uint64_t value) {
+    head(w, name, "counter", help);
+    fed_write_printf(w, "%s %llu\n", name, (number)value);
+}
+
+static void gauge(fed_writer *w, const char *name, const char *help, double value) {
+    head(w, name, "gauge", help);
+    fed_write_printf(w, "%s %.17g\n", name, value);
+}
+
+static void updates(fed_writer *w, const fedserver_counters *c) {
+    const struct {
+        const char *result;
+        uint64_t count;
+    } results[] = {
+        {"counted", c->updates_counted},           {"repeated", c->updates_repeated},
+        {"round_closed", c->updates_closed},       {"lease_unknown", c->updates_unknown},
+        {"lease_expired", c->updates_expired},     {"bad_update", c->updates_bad},
+        {"out_of_range", c->updates_out_of_range}, {"too_large", c->updates_too_large},
+    };
+    head(w, "fed_updates_total", "counter", "Updates received, by what became of them.");
+    for (size_t k = 0; k < sizeof results / sizeof results[0]; k++) {
+        fed_write_printf(w, "fed_updates_total{result=\"%s\"} %llu\n", results[k].result,
+                         (number)results[k].count);
+    }
+}
+
+static void assignments(fed_writer *w, const fedserver_counters *c) {
+    static const char *const actions[] = {"wait", "train", "evaluate", "done"};
+    head(w, "fed_assignments_total", "counter", "Answers to check-ins, by action.");
+    for (size_t k = 0; k < sizeof actions / sizeof actions[0]; k++) {
+        fed_write_printf(w, "fed_assignments_total{action=\"%s\"} %llu\n", actions[k],
+                         (number)c->assignments[k]);
+    }
+}
+
+static void training(fed_writer *w, const fedserver_training *t) {
+    bool running = t->loaded && t->round.phase != FEDSERVER_ROUND_NONE;
+    gauge(w, "fed_task_running", "1 while a task runs, else 0.", running);
+    if (!t->loaded) {
+        return;
+    }
+    gauge(w, "fed_task_id", "The task that runs or ran last.", (double)t->task.wire.id);
+    gauge(w, "fed_task_rounds", "Rounds that it has in all.", t->task.rules.rounds);
+    gauge(w, "fed_model_version", "Rounds committed into its model.", t->versions.version);
+    if (!running) {
+        return;
+    }
+    gauge(w, "fed_round_number", "The open round.", t->round.number);
+    gauge(w, "fed_round_attempt", "Its attempt.", t->round.attempt);
+    gauge(w, "fed_round_cohort", "Places that it has.", t->task.rules.cohort);
+    gauge(w, "fed_round_goal", "Updates at which it commits at once.", t->task.rules.goal);
+    gauge(w, "fed_round_minimum", "Updates with which it commits at the deadline.",
+          t->task.rules.minimum);
+    gauge(w, "fed_round_leased", "Places taken.", t->round.leased);
+    gauge(w, "fed_round_received", "Updates counted.", t->round.received);
+    gauge(w, "fed_round_opened_seconds", "When it opened, Unix time.",
+          (double)t->round.opened_ms / 1000.0);
+    gauge(w, "fed_round_deadline_seconds", "Its deadline, Unix time; 0 before the first lease.",
+          (double)t->round.deadline_ms / 1000.0);
+}
+
+static fed_status quality(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    fedserver_round_row *newest = user;
+    if (!newest->measured && row->measured) {
+        *newest = *row;
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
+                                 fedserver_response *response, fed_error *err) {
+    (void)call;
+    const fedserver_counters *c = &server->counters;
+    const fedserver_training *t = &server->training;
+    fedserver_round_row newest = {0};
+    if (t->loaded) {
+        FED_TRY(server->store->round_each(server->db, t->task.wire.id, 16, quality, &newest, err));
+    }
+    fed_writer w;
+    fed_writer_growing(&w);
+    gauge(&w, "fed_devices", "Devices enrolled.", (double)server->devices.count);
+    training(&w, t);
+    if (newest.measured) {
+        gauge(&w, "fed_model_accuracy", "Of the newest version that was evaluated.",
+              newest.accuracy);
+        gauge(&w, "fed_model_test_loss", "Likewise.", newest.test_loss);
+    }
+    counter(&w, "fed_rounds_committed_total", "Rounds committed since the start.",
+            c->rounds_committed);
+    counter(&w, "fed_attempts_abandoned_total", "Attempts that missed the minimum.",
+            c->attempts_abandoned);
+    updates(&w, c);
+    assignments(&w, c);
+    counter(&w, "fed_requests_total", "Requests answered.", c->requests);
+    counter(&w, "fed_received_bytes_total", "Bytes of requests.", c->received_bytes);
+    counter(&w, "fed_sent_bytes_total", "Bytes of answers, without their heads.", c->sent_bytes);
+    return fedserver_answer(response, 200, "text/plain; version=0.0.4; charset=utf-8", &w, err);
+}

@@ -1,0 +1,121 @@
+/* GET /v1/status: the whole state as JSON, with a sentence that says what the round waits for. */
+#include <stdio.h>
+#include <time.h>
+
+#include "fed/version.h"
+#include "fedserver/router.h"
+
+enum { ROUNDS_SHOWN = 200 };
+
+static json_t *time_or_null(int64_t time_ms) {
+    return time_ms == 0 ? json_null() : json_integer(time_ms);
+}
+
+static json_t *task_json(const fedserver_training *t) {
+    static const char *const states[] = {"queued", "running", "finished"};
+    if (!t->loaded) {
+        return json_null();
+    }
+    char digest[17];
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)t->versions.digest);
+    const fedserver_task *task = &t->task;
+    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:s}", "id",
+                     (json_int_t)task->wire.id, "name", task->name, "state", states[task->state],
+                     "model", task->wire.model, "parameters", (json_int_t)t->arch.layout.size,
+                     "codec_up", task->wire.codec_up, "codec_down", task->codec_down, "rounds",
+                     (json_int_t)task->rules.rounds, "version", (json_int_t)t->versions.version,
+                     "digest", digest);
+}
+
+static void waits_for(const fedserver_training *t, char *dst, size_t cap) {
+    const fedserver_round *round = &t->round;
+    const fedserver_round_rules *rules = &t->task.rules;
+    uint32_t missing = rules->goal - round->received;
+    if (round->phase == FEDSERVER_ROUND_OPEN) {
+        snprintf(dst, cap,
+                 "a device to check in (%u places are free, %u updates are missing); the "
+                 "deadline of %.1f s starts then",
+                 rules->cohort - round->leased, missing, (double)rules->deadline_ms / 1000.0);
+        return;
+    }
+    char until[16] = "?";
+    time_t deadline = (time_t)(round->deadline_ms / 1000);
+    struct tm utc;
+    if (gmtime_r(&deadline, &utc) != NULL) {
+        strftime(until, sizeof until, "%H:%M:%S", &utc);
+    }
+    int len = snprintf(dst, cap, "%u more update%s (%u of %u) until %s UTC; then ", missing,
+                       missing == 1 ? "" : "s", round->received, rules->goal, until);
+    if (len < 0 || (size_t)len >= cap) {
+        return;
+    }
+    dst += len;
+    cap -= (size_t)len;
+    if (round->received >= rules->minimum) {
+        snprintf(dst, cap, "the round commits, since the minimum of %u is met", rules->minimum);
+    } else {
+        snprintf(dst, cap, "a new attempt opens, unless the minimum of %u is met by %u more",
+                 rules->minimum, rules->minimum - round->received);
+    }
+}
+
+static json_t *round_json(const fedserver_training *t) {
+    const fedserver_round *round = &t->round;
+    if (round->phase == FEDSERVER_ROUND_NONE) {
+        return json_null();
+    }
+    char sentence[256];
+    waits_for(t, sentence, sizeof sentence);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "number",
+                     (json_int_t)round->number, "attempt", (json_int_t)round->attempt, "cohort",
+                     (json_int_t)t->task.rules.cohort, "goal", (json_int_t)t->task.rules.goal,
+                     "minimum", (json_int_t)t->task.rules.minimum, "leased",
+                     (json_int_t)round->leased, "received", (json_int_t)round->received,
+                     "opened_ms", (json_int_t)round->opened_ms, "deadline_ms",
+                     time_or_null(round->deadline_ms), "waits_for", sentence);
+}
+
+static fed_status append_round(void *user, const fedserver_round_row *row, fed_error *err) {
+    json_t *rounds = user;
+    if (row->committed_ms == 0 || json_array_size(rounds) == ROUNDS_SHOWN) {
+        return FED_OK;
+    }
+    json_t *round = json_pack(
+        "{s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:o, s:o}", "number",
+        (json_int_t)row->number, "attempts", (json_int_t)row->attempts, "updates",
+        (json_int_t)row->updates, "samples", (json_int_t)row->samples, "loss", row->loss,
+        "opened_ms", (json_int_t)row->opened_ms, "committed_ms", (json_int_t)row->committed_ms,
+        "update_bytes", (json_int_t)row->update_bytes, "delta_bytes", (json_int_t)row->delta_bytes,
+        "accuracy", row->measured ? json_real(row->accuracy) : json_null(), "test_loss",
+        row->measured ? json_real(row->test_loss) : json_null());
+    return json_array_append_new(rounds, round) == 0
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM, "out of memory for the status");
+}
+
+static json_t *traffic_json(const fedserver_counters *counters) {
+    return json_pack("{s:I, s:I, s:I}", "received_bytes", (json_int_t)counters->received_bytes,
+                     "sent_bytes", (json_int_t)counters->sent_bytes, "requests",
+                     (json_int_t)counters->requests);
+}
+
+fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
+                                fedserver_response *response, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    json_t *rounds = json_array();
+    fed_status status = FED_OK;
+    if (t->loaded) { /* the open round is among them */
+        status = server->store->round_each(server->db, t->task.wire.id, ROUNDS_SHOWN + 1,
+                                           append_round, rounds, err);
+    }
+    if (status != FED_OK) {
+        json_decref(rounds);
+        return status;
+    }
+    json_t *root =
+        json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o}", "version", FED_VERSION, "protocol",
+                  FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
+                  (json_int_t)server->devices.count, "task", task_json(t), "round", round_json(t),
+                  "rounds", rounds, "traffic", traffic_json(&server->counters));
+    return fedserver_answer_json(response, 200, root, err);
+}

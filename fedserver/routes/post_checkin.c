@@ -1,0 +1,122 @@
+/* POST /v1/checkin: a device says what it holds and is told what to do. */
+#include "fed/rng.h"
+#include "fedserver/router.h"
+
+/* The longest that an answer is held back: shorter than what NATs and proxies forget. */
+enum { HOLD_LIMIT_MS = 55000 };
+/* How long to wait before asking again: idle, and at least and at most while a deadline runs. */
+enum { IDLE_RETRY_MS = 5000, OPEN_RETRY_MIN_MS = 500, OPEN_RETRY_MAX_MS = 10000 };
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+/* A wait of about a tenth of what is left of the round, spread by a quarter either way so that
+ * devices which were answered together do not come back together. */
+static void wait_for(const fedserver_call *call, const fedserver_training *t,
+                     fed_wait_reason reason, fed_assignment *answer) {
+    int64_t base = IDLE_RETRY_MS;
+    if (t->round.deadline_ms != 0) {
+        int64_t left = t->round.deadline_ms - call->now_ms;
+        base = clamp(left / 10, OPEN_RETRY_MIN_MS, OPEN_RETRY_MAX_MS);
+    }
+    fed_rng rng;
+    fed_rng_init(&rng, (uint64_t)call->now_ms, (uint32_t)call->device->id, 0);
+    answer->action = FED_ACTION_WAIT;
+    answer->reason = reason;
+    answer->retry_ms = (uint32_t)(base * 3 / 4) + fed_rng_below(&rng, (uint32_t)(base / 2));
+}
+
+static void assign(const fedserver_training *t, fed_action action, fed_assignment *answer) {
+    answer->action = action;
+    answer->version = t->versions.version;
+    answer->digest = t->versions.digest;
+    answer->task = t->task.wire;
+}
+
+/* No task runs. Whoever took part in the last one gets its last model, once. */
+static void after_the_task(const fedserver_call *call, const fedserver_training *t,
+                           const fed_checkin *checkin, fed_assignment *answer) {
+    if (!t->loaded || checkin->task != t->task.wire.id) {
+        wait_for(call, t, FED_WAIT_NO_TASK, answer);
+    } else if (checkin->version != t->versions.version) {
+        assign(t, FED_ACTION_DONE, answer);
+    } else {
+        wait_for(call, t, FED_WAIT_FINISHED, answer);
+    }
+}
+
+static fed_status train(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
+                        fed_assignment *answer, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    fedserver_round_action action;
+    FED_TRY(fedserver_training_checkin(server, call->device, call->now_ms, &action, err));
+    switch (action) {
+    case FEDSERVER_DO_LEASE:
+    case FEDSERVER_DO_LEASE_AGAIN:
+        assign(t, FED_ACTION_TRAIN, answer);
+        answer->round = t->round.number;
+        answer->lease = call->device->lease;
+        answer->deadline_ms = (uint32_t)clamp(t->round.deadline_ms - call->now_ms, 0, UINT32_MAX);
+        return FED_OK;
+    case FEDSERVER_DO_WAIT_FULL:
+        wait_for(call, t, FED_WAIT_FULL, answer);
+        return FED_OK;
+    case FEDSERVER_DO_WAIT_REPORTED:
+        wait_for(call, t, FED_WAIT_REPORTED, answer);
+        return FED_OK;
+    default:
+        after_the_task(call, t, checkin, answer);
+        return FED_OK;
+    }
+}
+
+/* Each evaluating device measures each version once, the last one too: their test data differ. */
+static void evaluate(const fedserver_call *call, const fedserver_training *t,
+                     const fed_checkin *checkin, fed_assignment *answer) {
+    const fedserver_device *device = call->device;
+    bool measured = device->evaluated_task == t->task.wire.id &&
+                    device->evaluated_version == t->versions.version;
+    if (t->loaded && !measured) {
+        assign(t, FED_ACTION_EVALUATE, answer);
+    } else if (t->loaded && t->round.phase != FEDSERVER_ROUND_NONE) {
+        wait_for(call, t, FED_WAIT_NO_MODEL, answer);
+    } else {
+        after_the_task(call, t, checkin, answer);
+    }
+}
+
+fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
+                                  fedserver_response *response, fed_error *err) {
+    const fedserver_request *request = call->request;
+    fed_checkin checkin;
+    fed_reader r;
+    fed_reader_init(&r, request->body, request->body_len);
+    fed_status status = fed_checkin_read(&r, &checkin);
+    if (status == FED_EVERSION) {
+        return fedserver_answer_error(response, err, 400, "protocol_version",
+                                      "this coordinator speaks another version of the protocol; "
+                                      "bring device and coordinator to the same release");
+    }
+    if (status != FED_OK || fed_reader_end(&r) != FED_OK) {
+        return fedserver_answer_error(response, err, 400, "bad_request",
+                                      "the body is not a check-in");
+    }
+    fed_assignment answer = {0};
+    if (checkin.role == FED_ROLE_EVALUATE) {
+        evaluate(call, &server->training, &checkin, &answer);
+    } else {
+        FED_TRY(train(server, call, &checkin, &answer, err));
+    }
+    int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
+    if (answer.action == FED_ACTION_WAIT && hold_ms > 0) {
+        response->hold = true;
+        response->hold_ms = (uint32_t)hold_ms;
+        return FED_OK;
+    }
+    server->counters.assignments[answer.action]++;
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_assignment_write(&body, &answer);
+    return fedserver_answer(response, 200, "application/octet-stream", &body, err);
+}

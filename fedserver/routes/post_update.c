@@ -1,0 +1,80 @@
+/* POST /v1/update: a device's update is checked whole, then counted, once and durably. */
+#include "fedcodec/envelope.h"
+#include "fedserver/router.h"
+
+/* 0: fit to be counted; else the status and word of the refusal, with a sentence in *why. */
+static int unfit(fedserver *server, const fedserver_update *update, const char **word,
+                 fed_error *why) {
+    const fedserver_training *t = &server->training;
+    float max_abs = 0;
+    if (fedcodec_envelope_check(update->envelope, update->envelope_len, &t->arch.layout,
+                                &t->codec_up, t->task.wire.small_tensor, &max_abs, why) != FED_OK) {
+        server->counters.updates_bad++;
+        *word = "bad_update";
+        return 400;
+    }
+    fed_status weight = fedserver_sum_check(&t->sum, update->head.samples, why);
+    if (weight == FED_OK && max_abs <= FEDCODEC_FOLD_LIMIT) {
+        return 0;
+    }
+    if (weight == FED_OK) {
+        weight = fed_fail(why, FED_ERANGE,
+                          "the update holds a value of magnitude %g; the sum can "
+                          "hold %g",
+                          (double)max_abs, (double)FEDCODEC_FOLD_LIMIT);
+    }
+    server->counters.updates_out_of_range++;
+    *word = "out_of_range";
+    return 422;
+}
+
+static fed_status answer(fedserver *server, fedserver_round_action action,
+                         fedserver_response *response, fed_error *err) {
+    switch (action) {
+    case FEDSERVER_DO_COUNTED_BEFORE:
+        server->counters.updates_repeated++;
+        return FED_OK;
+    case FEDSERVER_DO_REFUSE_EXPIRED:
+        server->counters.updates_expired++;
+        return fedserver_answer_error(response, err, 409, "lease_expired",
+                                      "this lease ended at its attempt's deadline; keep the update "
+                                      "in the residual and check in");
+    case FEDSERVER_DO_REFUSE_UNKNOWN:
+        server->counters.updates_unknown++;
+        return fedserver_answer_error(response, err, 409, "lease_unknown",
+                                      "this device does not hold that lease; keep the update in "
+                                      "the residual and check in");
+    default:
+        server->counters.updates_closed++;
+        return fedserver_answer_error(response, err, 409, "round_closed",
+                                      "that round is over; keep the update in the residual and "
+                                      "check in");
+    }
+}
+
+fed_status fedserver_post_update(fedserver *server, const fedserver_call *call,
+                                 fedserver_response *response, fed_error *err) {
+    fedserver_training *t = &server->training;
+    const uint8_t *body = call->request->body;
+    fedserver_update update;
+    if (fedserver_update_read(body, call->request->body_len, &update) != FED_OK) {
+        server->counters.updates_bad++;
+        return fedserver_answer_error(response, err, 400, "bad_update",
+                                      "the body does not start with an update's head");
+    }
+    fedserver_round_event event = fedserver_update_event(t, call->device, &update.head);
+    if (event == FEDSERVER_ON_UPDATE_LEASED) {
+        const char *word = NULL;
+        fed_error why = {0};
+        int status = unfit(server, &update, &word, &why);
+        if (status != 0) {
+            return fedserver_answer_error(response, err, status, word, "%s", why.text);
+        }
+    }
+    fedserver_round_action action =
+        fedserver_round_step(&t->task.rules, &t->round, event, call->now_ms);
+    if (action == FEDSERVER_DO_COUNT) {
+        return fedserver_training_count(server, call->device, &update, body, call->now_ms, err);
+    }
+    return answer(server, action, response, err);
+}

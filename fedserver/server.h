@@ -1,0 +1,95 @@
+/* The coordinator's insides: what it holds in memory between requests, and the deeds of a round. */
+#ifndef FEDSERVER_SERVER_H
+#define FEDSERVER_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fed/arch.h"
+#include "fed/crypto.h"
+#include "fed/log.h"
+#include "fedcodec/codec.h"
+#include "fedserver/aggregate.h"
+#include "fedserver/auth.h"
+#include "fedserver/delta.h"
+#include "fedserver/fedserver.h"
+#include "fedserver/round.h"
+#include "fedserver/store.h"
+
+/** The task that runs or, where none does, the one that ran last. */
+typedef struct fedserver_training {
+    bool loaded; /* false: no task has ever started, and nothing below means anything */
+    fedserver_task task;
+    fed_arch arch;
+    fedcodec codec_up, codec_down;
+    fedserver_round round;
+    fedserver_sum sum; /* of the open round */
+    fedserver_versions versions;
+} fedserver_training;
+
+/** Since this process started to serve. */
+typedef struct fedserver_counters {
+    uint64_t requests, received_bytes, sent_bytes;
+    uint64_t rounds_committed, attempts_abandoned;
+    uint64_t updates_counted, updates_repeated, updates_closed, updates_expired, updates_unknown;
+    uint64_t updates_bad, updates_out_of_range, updates_too_large;
+    uint64_t assignments[4]; /* by fed_action; held requests count when they are answered */
+} fedserver_counters;
+
+/*
+ * All but the counters is a cache of the store, filled by the first fedserver_begin. Every change
+ * is made in the store first or in the same breath; where the store fails, the whole cache is
+ * thrown away with the server (`broken`) instead of being repaired.
+ */
+struct fedserver {
+    char *directory;
+    const fed_log *log;
+    const fedserver_store *store;
+    void *db;
+    bool serving; /* the lock is held and the cache is filled */
+    bool broken;
+    int lock; /* descriptor of the lock file */
+    fed_pem ca_key, ca_cert;
+    uint16_t front_port, devices_port;
+    uint64_t epoch;
+    bool queue_changed; /* a task may be waiting to start */
+    fedserver_devices devices;
+    fedserver_training training;
+    fedserver_counters counters;
+};
+
+/** fedserver_open with a store of one's own; how the tests inject faults. */
+fed_status fedserver_open_store(const char *directory, const fedserver_store *store,
+                                const fed_log *log, fedserver **server, fed_error *err) FED_CHECKED;
+
+/** DIRECTORY/name, cut where too long for cap. */
+void fedserver_path(const char *directory, const char *name, char *dst, size_t cap);
+
+/* training.c */
+
+/** Fill in server->training from the store: devices must be loaded. */
+fed_status fedserver_training_load(fedserver *server, fed_error *err) FED_CHECKED;
+void fedserver_training_free(fedserver_training *training);
+
+/** Start the next queued task, if there is one and no other runs. */
+fed_status fedserver_training_start(fedserver *server, int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/** Deadlines and goals: commit or reopen the round where it is time. */
+fed_status fedserver_training_advance(fedserver *server, int64_t now_ms,
+                                      fed_error *err) FED_CHECKED;
+
+/** A device checks in: *action says what to answer. For LEASE it has its new lease already. */
+fed_status fedserver_training_checkin(fedserver *server, fedserver_device *device, int64_t now_ms,
+                                      fedserver_round_action *action, fed_error *err) FED_CHECKED;
+
+/** Store and fold an update that has been checked, after fedserver_round_step said so. */
+fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
+                                    const fedserver_update *update, const uint8_t *body,
+                                    int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/** What an update is to the round: the event that fedserver_round_step wants. */
+fedserver_round_event fedserver_update_event(const fedserver_training *training,
+                                             const fedserver_device *device,
+                                             const fed_update *head);
+
+#endif

@@ -1,0 +1,157 @@
+/* Where a coordinator keeps what must survive: records, and what a store must be able to do. */
+#ifndef FEDSERVER_STORE_H
+#define FEDSERVER_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fed/hash.h"
+#include "fed/wire.h"
+#include "fedcodec/codec.h"
+#include "fedserver/round.h"
+
+typedef struct fedserver_token {
+    int64_t expires_ms;
+    int64_t used_ms; /* 0: not yet */
+} fedserver_token;
+
+/** A device holds at most one lease, and its last counted one stays known for ever: so an update
+ * that is sent again gets the same answer, however late. */
+typedef struct fedserver_device {
+    int64_t id;
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* of its certificate */
+    int64_t enrolled_ms, expires_ms;
+    uint64_t lease; /* the newest one, 0: none yet; given for this task, round and attempt: */
+    uint64_t lease_task;
+    uint32_t lease_round, lease_attempt;
+    uint64_t counted_lease;     /* whose update was counted last */
+    uint64_t evaluated_task;    /* the newest model that it has measured */
+    uint32_t evaluated_version; /* ... */
+} fedserver_device;
+
+enum { FEDSERVER_TASK_NAME = 64 };
+
+typedef enum fedserver_task_state {
+    FEDSERVER_TASK_QUEUED = 0,
+    FEDSERVER_TASK_RUNNING = 1,
+    FEDSERVER_TASK_FINISHED = 2
+} fedserver_task_state;
+
+typedef struct fedserver_task {
+    fed_task wire; /* what devices are told; wire.id is its number */
+    char name[FEDSERVER_TASK_NAME];
+    char codec_down[FEDCODEC_SPEC];
+    fedserver_round_rules rules;
+    fedserver_task_state state;
+    int64_t queued_ms, started_ms, finished_ms; /* 0: not yet */
+} fedserver_task;
+
+/** Which task to find. */
+typedef enum fedserver_task_pick {
+    FEDSERVER_PICK_ID = 0,
+    FEDSERVER_PICK_QUEUED = 1,  /* the one queued first */
+    FEDSERVER_PICK_RUNNING = 2, /* there is at most one */
+    FEDSERVER_PICK_FINISHED = 3 /* the one that finished last */
+} fedserver_task_pick;
+
+/** A task's newest model. Values are float32 in the machine's (little-endian) byte order. */
+typedef struct fedserver_model_row {
+    uint32_t version;
+    uint64_t digest;
+    float *values;   /* [size] */
+    float *residual; /* [size]: what the deltas so far have left out; NULL: nothing */
+    size_t size;
+} fedserver_model_row;
+
+/** A round, open (committed_ms 0) or committed. */
+typedef struct fedserver_round_row {
+    uint32_t number, attempts;
+    int64_t opened_ms, deadline_ms, committed_ms;
+    uint32_t updates;
+    uint64_t samples;
+    double loss; /* mean over the samples */
+    uint64_t update_bytes, delta_bytes;
+    bool measured; /* by evaluating devices: the fields below. Read only. */
+    double accuracy, test_loss;
+} fedserver_round_row;
+
+/** Is called for one row after the other; a failure ends the walk and becomes its result. What the
+ * pointers point to lives for the call only. */
+typedef fed_status (*fedserver_device_visit)(void *user, const fedserver_device *device,
+                                             fed_error *err);
+typedef fed_status (*fedserver_round_visit)(void *user, const fedserver_round_row *row,
+                                            fed_error *err);
+/** number: the delta's version, or the update's device. */
+typedef fed_status (*fedserver_bytes_visit)(void *user, int64_t number, const uint8_t *data,
+                                            size_t len, fed_error *err);
+
+/**
+ * A store. The first write after a commit starts a transaction, so a batch that writes nothing
+ * costs nothing; commit makes everything since then durable, all of it or none. After a failed
+ * write or commit nothing of the transaction is kept. Every function fills in *err on failure:
+ * FED_ENOSPC the disk is full, FED_EBUSY another process holds it for long, FED_EIO otherwise; what
+ * is not there is FED_ENOTFOUND. Reads see the transaction's own writes.
+ */
+typedef struct fedserver_store {
+    const char *name;
+
+    /** A new, empty store in that file. */
+    fed_status (*create)(const char *path, fed_error *err);
+    /** FED_ENOTFOUND no file; FED_EFORMAT, FED_EVERSION one that this build can't read. */
+    fed_status (*open)(const char *path, void **db, fed_error *err);
+    void (*close)(void *db); /* what was not committed is lost */
+    fed_status (*commit)(void *db, fed_error *err);
+    void (*rollback)(void *db);
+    /** Has another process written since the last call? */
+    fed_status (*changed)(void *db, bool *changed, fed_error *err);
+
+    fed_status (*token_add)(void *db, const uint8_t *hash, int64_t expires_ms, fed_error *err);
+    fed_status (*token_find)(void *db, const uint8_t *hash, fedserver_token *token, fed_error *err);
+    /** FED_ENOTFOUND: there is no unused one of that hash. */
+    fed_status (*token_use)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
+
+    fed_status (*device_add)(void *db, fedserver_device *device, fed_error *err); /* sets id */
+    fed_status (*device_put)(void *db, const fedserver_device *device, fed_error *err);
+    fed_status (*device_each)(void *db, fedserver_device_visit visit, void *user, fed_error *err);
+
+    fed_status (*task_add)(void *db, fedserver_task *task, fed_error *err); /* sets wire.id */
+    fed_status (*task_find)(void *db, fedserver_task_pick pick, uint64_t id, fedserver_task *task,
+                            fed_error *err);
+    fed_status (*task_put)(void *db, const fedserver_task *task, fed_error *err); /* state, times */
+
+    fed_status (*model_put)(void *db, uint64_t task, const fedserver_model_row *row,
+                            fed_error *err);
+    /** values and residual are the caller's to free(); the residual may be NULL. */
+    fed_status (*model_find)(void *db, uint64_t task, fedserver_model_row *row, fed_error *err);
+
+    /** The fed_part that turns version - 1 into version. */
+    fed_status (*delta_add)(void *db, uint64_t task, uint32_t version, const uint8_t *part,
+                            size_t len, fed_error *err);
+    /** Forget those that lead to versions up to this one. */
+    fed_status (*delta_prune)(void *db, uint64_t task, uint32_t version, fed_error *err);
+    fed_status (*delta_each)(void *db, uint64_t task, fedserver_bytes_visit visit, void *user,
+                             fed_error *err); /* oldest first */
+
+    fed_status (*round_put)(void *db, uint64_t task, const fedserver_round_row *row,
+                            fed_error *err);
+    /** Newest first, at most `limit`, the open one among them. */
+    fed_status (*round_each)(void *db, uint64_t task, uint32_t limit, fedserver_round_visit visit,
+                             void *user, fed_error *err);
+
+    /** The body of POST /v1/update, as it came. */
+    fed_status (*update_add)(void *db, int64_t device, const uint8_t *body, size_t len,
+                             fed_error *err);
+    /** Those of the open round, in the order of their arrival. */
+    fed_status (*update_each)(void *db, fedserver_bytes_visit visit, void *user, fed_error *err);
+    fed_status (*update_clear)(void *db, fed_error *err);
+
+    /** Replaces what that device said of that version before. */
+    fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric, fed_error *err);
+} fedserver_store;
+
+/** The k-th store of stores.def, or NULL past the last; the first is the default. */
+const fedserver_store *fedserver_store_at(size_t k);
+
+#endif

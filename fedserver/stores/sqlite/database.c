@@ -1,0 +1,178 @@
+/* SQLite as the store uses it: one connection, WAL, every commit flushed to the disk. */
+#include "fedserver/stores/sqlite/database.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const texts[FEDSERVER_SQL_COUNT] = {
+#define FEDSERVER_SQL(name, text) [FEDSERVER_SQL_##name] = text,
+#include "fedserver/stores/sqlite/statements.def"
+#undef FEDSERVER_SQL
+};
+
+enum { BUSY_TIMEOUT_MS = 5000 };
+
+fed_status fedserver_database_fail(fedserver_database *db, int code, fed_error *err) {
+    switch (code & 0xff) {
+    case SQLITE_FULL:
+        return fed_fail(err, FED_ENOSPC,
+                        "%s: the disk is full; free some space and start again: "
+                        "everything acknowledged so far is kept",
+                        db->path);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return fed_fail(err, FED_EBUSY,
+                        "%s: another process has held the database for %d s; end it, then "
+                        "try again",
+                        db->path, BUSY_TIMEOUT_MS / 1000);
+    case SQLITE_NOMEM:
+        return fed_fail(err, FED_ENOMEM, "%s: out of memory", db->path);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return fed_fail(err, FED_EFORMAT, "%s: %s; restore it from a backup", db->path,
+                        sqlite3_errmsg(db->handle));
+    default:
+        return fed_fail(err, FED_EIO, "%s: %s (SQLite error %d)", db->path,
+                        sqlite3_errmsg(db->handle), code);
+    }
+}
+
+fed_status fedserver_database_script(fedserver_database *db, const char *sql, fed_error *err) {
+    int code = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+    return code == SQLITE_OK ? FED_OK : fedserver_database_fail(db, code, err);
+}
+
+fed_status fedserver_database_open(const char *path, int flags, fedserver_database **db,
+                                   fed_error *err) {
+    fedserver_database *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return fed_fail(err, FED_ENOMEM, "%s: out of memory", path);
+    }
+    snprintf(made->path, sizeof made->path, "%s", path);
+    int code = sqlite3_open_v2(path, &made->handle, flags | SQLITE_OPEN_EXRESCODE, NULL);
+    fed_status status = code == SQLITE_OK ? FED_OK : fedserver_database_fail(made, code, err);
+    if (status == FED_OK) {
+        sqlite3_busy_timeout(made->handle, BUSY_TIMEOUT_MS);
+        /* An answer that was sent is a promise: so every commit waits for the disk. The journal is
+         * kept small after a round with large updates. */
+        status = fedserver_database_script(made,
+                                           "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+                                           "PRAGMA journal_size_limit = 67108864;",
+                                           err);
+    }
+    if (status != FED_OK) {
+        fedserver_database_close(made);
+        return status;
+    }
+    *db = made;
+    return FED_OK;
+}
+
+void fedserver_database_close(fedserver_database *db) {
+    if (db == NULL) {
+        return;
+    }
+    for (int k = 0; k < FEDSERVER_SQL_COUNT; k++) {
+        sqlite3_finalize(db->statements[k]);
+    }
+    sqlite3_close(db->handle); /* rolls back what was not committed */
+    free(db);
+}
+
+static int bind(sqlite3_stmt *statement, int k, const fedserver_value *value) {
+    if (value->kind == FEDSERVER_VALUE_INT) {
+        return sqlite3_bind_int64(statement, k, value->integer);
+    }
+    if (value->kind == FEDSERVER_VALUE_REAL) {
+        return sqlite3_bind_double(statement, k, value->real);
+    }
+    if (value->bytes == NULL) {
+        return sqlite3_bind_null(statement, k);
+    }
+    if (value->kind == FEDSERVER_VALUE_TEXT) {
+        return sqlite3_bind_text(statement, k, value->bytes, -1, SQLITE_STATIC);
+    }
+    return sqlite3_bind_blob64(statement, k, value->bytes, value->len, SQLITE_STATIC);
+}
+
+fed_status fedserver_database_read(fedserver_database *db, fedserver_sql sql,
+                                   const fedserver_value *values, int count,
+                                   sqlite3_stmt **statement, fed_error *err) {
+    sqlite3_stmt **kept = &db->statements[sql];
+    int code = SQLITE_OK;
+    if (*kept == NULL) {
+        code =
+            sqlite3_prepare_v3(db->handle, texts[sql], -1, SQLITE_PREPARE_PERSISTENT, kept, NULL);
+    }
+    for (int k = 0; k < count && code == SQLITE_OK; k++) {
+        code = bind(*kept, k + 1, &values[k]);
+    }
+    if (code != SQLITE_OK) {
+        return fedserver_database_fail(db, code, err);
+    }
+    *statement = *kept;
+    return FED_OK;
+}
+
+fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *statement, bool *row,
+                                   fed_error *err) {
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+        *row = true;
+        return FED_OK;
+    }
+    fed_status status = code == SQLITE_DONE ? FED_OK : fedserver_database_fail(db, code, err);
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement); /* they point into memory that is the caller's */
+    if (status == FED_OK) {
+        *row = false;
+    }
+    return status;
+}
+
+/* Run a statement to its end. */
+static fed_status run(fedserver_database *db, fedserver_sql sql, const fedserver_value *values,
+                      int count, fed_error *err) {
+    sqlite3_stmt *statement;
+    FED_TRY(fedserver_database_read(db, sql, values, count, &statement, err));
+    bool row = true;
+    while (row) {
+        FED_TRY(fedserver_database_next(db, statement, &row, err));
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,
+                                    const fedserver_value *values, int count, fed_error *err) {
+    /* IMMEDIATE, and only now: a transaction that reads first and writes later can fail for good
+     * when another process writes in between. */
+    if (!db->writing) {
+        FED_TRY(run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, err));
+        db->writing = true;
+    }
+    return run(db, sql, values, count, err);
+}
+
+fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) {
+    if (!db->writing) {
+        return FED_OK;
+    }
+    fed_status status = run(db, FEDSERVER_SQL_COMMIT, NO_VALUES, err);
+    if (status != FED_OK) {
+        fedserver_database_rollback(db);
+        return status;
+    }
+    db->writing = false;
+    return FED_OK;
+}
+
+void fedserver_database_rollback(fedserver_database *db) {
+    if (!db->writing) {
+        return;
+    }
+    db->writing = false;
+    /* SQLite has rolled back by itself after some errors; it then says that there is nothing to do,
+     * which is what we want. */
+    fed_status ignored = run(db, FEDSERVER_SQL_ROLLBACK, NO_VALUES, NULL);
+    (void)ignored;
+}

@@ -1,0 +1,85 @@
+/* A thin layer over SQLite: named statements, values to bind, transactions, errors with a sentence.
+ */
+#ifndef FEDSERVER_STORES_SQLITE_DATABASE_H
+#define FEDSERVER_STORES_SQLITE_DATABASE_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+typedef enum fedserver_sql {
+#define FEDSERVER_SQL(name, text) FEDSERVER_SQL_##name,
+#include "fedserver/stores/sqlite/statements.def"
+#undef FEDSERVER_SQL
+    FEDSERVER_SQL_COUNT
+} fedserver_sql;
+
+typedef struct fedserver_database {
+    sqlite3 *handle; /* first: the tests reach for it */
+    sqlite3_stmt *statements[FEDSERVER_SQL_COUNT];
+    bool writing;         /* inside a transaction */
+    int64_t data_version; /* what other processes wrote, as of the last look */
+    char path[1024];
+} fedserver_database;
+
+/** flags: SQLITE_OPEN_..., as of sqlite3_open_v2. */
+fed_status fedserver_database_open(const char *path, int flags, fedserver_database **db,
+                                   fed_error *err) FED_CHECKED;
+void fedserver_database_close(fedserver_database *db);
+
+/** The last SQLite error of db as a status and a sentence. */
+fed_status fedserver_database_fail(fedserver_database *db, int code, fed_error *err);
+
+/** Run SQL text that returns nothing. */
+fed_status fedserver_database_script(fedserver_database *db, const char *sql,
+                                     fed_error *err) FED_CHECKED;
+
+/** A value to bind. NULL text or bytes bind as NULL. */
+typedef struct fedserver_value {
+    enum {
+        FEDSERVER_VALUE_INT,
+        FEDSERVER_VALUE_REAL,
+        FEDSERVER_VALUE_TEXT,
+        FEDSERVER_VALUE_BLOB
+    } kind;
+    int64_t integer;
+    double real;
+    const void *bytes;
+    size_t len;
+} fedserver_value;
+
+#define INT(x)                                                                                     \
+    { .kind = FEDSERVER_VALUE_INT, .integer = (int64_t)(x) }
+#define REAL(x)                                                                                    \
+    { .kind = FEDSERVER_VALUE_REAL, .real = (double)(x) }
+#define TEXT(x)                                                                                    \
+    { .kind = FEDSERVER_VALUE_TEXT, .bytes = (x) }
+#define BLOB(x, n)                                                                                 \
+    { .kind = FEDSERVER_VALUE_BLOB, .bytes = (x), .len = (n) }
+#define VALUES(...)                                                                                \
+    (const fedserver_value[]){__VA_ARGS__},                                                        \
+        (int)(sizeof((const fedserver_value[]){__VA_ARGS__}) / sizeof(fedserver_value))
+#define NO_VALUES NULL, 0
+
+/** Bind and run a statement that changes something; starts the transaction where none is open. */
+fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,
+                                    const fedserver_value *values, int count,
+                                    fed_error *err) FED_CHECKED;
+
+/** Bind a statement that reads. The statement is the database's: end with sqlite3_reset. */
+fed_status fedserver_database_read(fedserver_database *db, fedserver_sql sql,
+                                   const fedserver_value *values, int count,
+                                   sqlite3_stmt **statement, fed_error *err) FED_CHECKED;
+
+/** Step to the next row: *row tells whether there is one; without one, or on failure, the statement
+ * is reset. */
+fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *statement, bool *row,
+                                   fed_error *err) FED_CHECKED;
+
+fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) FED_CHECKED;
+void fedserver_database_rollback(fedserver_database *db);
+
+#endif

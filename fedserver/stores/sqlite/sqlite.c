@@ -1,0 +1,438 @@
+/* The store on SQLite: one function a record and deed, as in store.h. */
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fedserver/store.h"
+#include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/schema.h"
+
+#define WRITE(sql, ...) fedserver_database_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), err)
+#define READ(sql, statement, ...)                                                                  \
+    fedserver_database_read(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), statement, err)
+
+/* -- the database as a whole -- */
+
+static fed_status store_create(const char *path, fed_error *err) {
+    int file = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* SQLite's own default is 0644 */
+    if (file < 0) {
+        return fed_fail(err, FED_EIO, "%s: can't create the database file", path);
+    }
+    close(file);
+    fedserver_database *db;
+    FED_TRY(fedserver_database_open(path, SQLITE_OPEN_READWRITE, &db, err));
+    char sql[sizeof(FEDSERVER_SCHEMA) + 200];
+    snprintf(sql, sizeof sql,
+             "PRAGMA journal_mode = WAL; BEGIN; PRAGMA application_id = %d;"
+             "PRAGMA user_version = %d; %s COMMIT;",
+             FEDSERVER_SCHEMA_ID, FEDSERVER_SCHEMA_VERSION, FEDSERVER_SCHEMA);
+    fed_status status = fedserver_database_script(db, sql, err);
+    fedserver_database_close(db);
+    return status;
+}
+
+static fed_status pragma(fedserver_database *db, const char *sql, int64_t *value, fed_error *err) {
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
+    if (code == SQLITE_OK) {
+        code = sqlite3_step(statement);
+    }
+    fed_status status = FED_OK;
+    if (code == SQLITE_ROW) {
+        *value = sqlite3_column_int64(statement, 0);
+    } else {
+        status = fedserver_database_fail(db, code, err);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static fed_status check_version(fedserver_database *db, fed_error *err) {
+    int64_t id = 0;
+    int64_t version = 0;
+    FED_TRY(pragma(db, "PRAGMA application_id", &id, err));
+    FED_TRY(pragma(db, "PRAGMA user_version", &version, err));
+    if (id != FEDSERVER_SCHEMA_ID) {
+        return fed_fail(err, FED_EFORMAT, "%s is not a coordinator's database", db->path);
+    }
+    if (version != FEDSERVER_SCHEMA_VERSION) {
+        return fed_fail(err, FED_EVERSION,
+                        "%s has layout %lld, this program knows %d; use the release that made it",
+                        db->path, (long long)version, FEDSERVER_SCHEMA_VERSION);
+    }
+    return FED_OK;
+}
+
+static fed_status store_open(const char *path, void **out, fed_error *err) {
+    if (access(path, F_OK) != 0) {
+        return fed_fail(err, FED_ENOTFOUND, "%s: there is no such file", path);
+    }
+    fedserver_database *db;
+    FED_TRY(fedserver_database_open(path, SQLITE_OPEN_READWRITE, &db, err));
+    fed_status status = check_version(db, err);
+    if (status != FED_OK) {
+        fedserver_database_close(db);
+        return status;
+    }
+    *out = db;
+    return FED_OK;
+}
+
+static void store_close(void *db) {
+    fedserver_database_close(db);
+}
+
+static fed_status store_commit(void *db, fed_error *err) {
+    return fedserver_database_commit(db, err);
+}
+
+static void store_rollback(void *db) {
+    fedserver_database_rollback(db);
+}
+
+static fed_status store_changed(void *user, bool *changed, fed_error *err) {
+    fedserver_database *db = user;
+    sqlite3_stmt *statement;
+    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_DATA_VERSION, NO_VALUES, &statement, err));
+    bool row;
+    FED_TRY(fedserver_database_next(db, statement, &row, err));
+    int64_t version = row ? sqlite3_column_int64(statement, 0) : 0;
+    sqlite3_reset(statement);
+    *changed = version != db->data_version;
+    db->data_version = version;
+    return FED_OK;
+}
+
+/* -- tokens -- */
+
+static fed_status token_add(void *db, const uint8_t *hash, int64_t expires_ms, fed_error *err) {
+    return WRITE(TOKEN_ADD, BLOB(hash, FED_SHA256_SIZE), INT(expires_ms));
+}
+
+static fed_status token_find(void *db, const uint8_t *hash, fedserver_token *token,
+                             fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(READ(TOKEN_FIND, &row, BLOB(hash, FED_SHA256_SIZE)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "no token has that hash");
+    }
+    token->expires_ms = sqlite3_column_int64(row, 0);
+    token->used_ms = sqlite3_column_int64(row, 1);
+    sqlite3_reset(row);
+    return FED_OK;
+}
+
+static fed_status token_use(void *user, const uint8_t *hash, int64_t now_ms, fed_error *err) {
+    fedserver_database *db = user;
+    FED_TRY(WRITE(TOKEN_USE, INT(now_ms), BLOB(hash, FED_SHA256_SIZE)));
+    return sqlite3_changes(db->handle) == 1
+               ? FED_OK
+               : fed_fail(err, FED_ENOTFOUND, "no unused token has that hash");
+}
+
+/* -- devices -- */
+
+static fed_status device_add(void *user, fedserver_device *device, fed_error *err) {
+    fedserver_database *db = user;
+    FED_TRY(WRITE(DEVICE_ADD, BLOB(device->fingerprint, FED_SHA256_SIZE), INT(device->enrolled_ms),
+                  INT(device->expires_ms)));
+    device->id = sqlite3_last_insert_rowid(db->handle);
+    return FED_OK;
+}
+
+static fed_status device_put(void *db, const fedserver_device *device, fed_error *err) {
+    return WRITE(DEVICE_PUT, INT(device->id), INT(device->lease), INT(device->lease_task),
+                 INT(device->lease_round), INT(device->lease_attempt), INT(device->counted_lease),
+                 INT(device->evaluated_task), INT(device->evaluated_version));
+}
+
+static void device_read(sqlite3_stmt *row, fedserver_device *device) {
+    *device = (fedserver_device){
+        .id = sqlite3_column_int64(row, 0),
+        .enrolled_ms = sqlite3_column_int64(row, 2),
+        .expires_ms = sqlite3_column_int64(row, 3),
+        .lease = (uint64_t)sqlite3_column_int64(row, 4),
+        .lease_task = (uint64_t)sqlite3_column_int64(row, 5),
+        .lease_round = (uint32_t)sqlite3_column_int64(row, 6),
+        .lease_attempt = (uint32_t)sqlite3_column_int64(row, 7),
+        .counted_lease = (uint64_t)sqlite3_column_int64(row, 8),
+        .evaluated_task = (uint64_t)sqlite3_column_int64(row, 9),
+        .evaluated_version = (uint32_t)sqlite3_column_int64(row, 10),
+    };
+    if (sqlite3_column_bytes(row, 1) == FED_SHA256_SIZE) {
+        memcpy(device->fingerprint, sqlite3_column_blob(row, 1), FED_SHA256_SIZE);
+    }
+}
+
+static fed_status device_each(void *db, fedserver_device_visit visit, void *user, fed_error *err) {
+    sqlite3_stmt *row;
+    bool more;
+    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_DEVICE_EACH, NO_VALUES, &row, err));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        fedserver_device device;
+        device_read(row, &device);
+        fed_status status = visit(user, &device, err);
+        if (status != FED_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
+}
+
+/* -- tasks -- */
+
+static fed_status task_add(void *user, fedserver_task *task, fed_error *err) {
+    fedserver_database *db = user;
+    const fed_task *wire = &task->wire;
+    const fedserver_round_rules *rules = &task->rules;
+    FED_TRY(WRITE(TASK_ADD, TEXT(task->name), TEXT(wire->model), TEXT(wire->codec_up),
+                  TEXT(task->codec_down), INT(wire->small_tensor), INT(wire->local_steps),
+                  INT(wire->batch), TEXT(wire->optimizer), REAL(wire->learning_rate),
+                  INT(wire->seed), INT(rules->rounds), INT(rules->cohort), INT(rules->goal),
+                  INT(rules->minimum), INT(rules->deadline_ms), INT(task->state),
+                  INT(task->queued_ms), INT(task->started_ms), INT(task->finished_ms)));
+    task->wire.id = (uint64_t)sqlite3_last_insert_rowid(db->handle);
+    return FED_OK;
+}
+
+static void text_read(sqlite3_stmt *row, int column, char *dst, size_t cap) {
+    const unsigned char *text = sqlite3_column_text(row, column);
+    snprintf(dst, cap, "%s", text != NULL ? (const char *)text : "");
+}
+
+static void task_read(sqlite3_stmt *row, fedserver_task *task) {
+    *task = (fedserver_task){
+        .wire = {.id = (uint64_t)sqlite3_column_int64(row, 0),
+                 .small_tensor = (uint32_t)sqlite3_column_int64(row, 5),
+                 .local_steps = (uint32_t)sqlite3_column_int64(row, 6),
+                 .batch = (uint32_t)sqlite3_column_int64(row, 7),
+                 .learning_rate = (float)sqlite3_column_double(row, 9),
+                 .seed = (uint64_t)sqlite3_column_int64(row, 10)},
+        .rules = {.rounds = (uint32_t)sqlite3_column_int64(row, 11),
+                  .cohort = (uint32_t)sqlite3_column_int64(row, 12),
+                  .goal = (uint32_t)sqlite3_column_int64(row, 13),
+                  .minimum = (uint32_t)sqlite3_column_int64(row, 14),
+                  .deadline_ms = sqlite3_column_int64(row, 15)},
+        .state = (fedserver_task_state)sqlite3_column_int(row, 16),
+        .queued_ms = sqlite3_column_int64(row, 17),
+        .started_ms = sqlite3_column_int64(row, 18),
+        .finished_ms = sqlite3_column_int64(row, 19),
+    };
+    text_read(row, 1, task->name, sizeof task->name);
+    text_read(row, 2, task->wire.model, sizeof task->wire.model);
+    text_read(row, 3, task->wire.codec_up, sizeof task->wire.codec_up);
+    text_read(row, 4, task->codec_down, sizeof task->codec_down);
+    text_read(row, 8, task->wire.optimizer, sizeof task->wire.optimizer);
+}
+
+static_assert(FEDSERVER_PICK_ID == 0 && FEDSERVER_PICK_QUEUED == FEDSERVER_TASK_QUEUED + 1 &&
+                  FEDSERVER_PICK_RUNNING == FEDSERVER_TASK_RUNNING + 1 &&
+                  FEDSERVER_PICK_FINISHED == FEDSERVER_TASK_FINISHED + 1,
+              "TASK_FIND takes the state from the pick");
+
+static fed_status task_find(void *db, fedserver_task_pick pick, uint64_t id, fedserver_task *task,
+                            fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(READ(TASK_FIND, &row, INT(pick), INT(id)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "there is no such task");
+    }
+    task_read(row, task);
+    sqlite3_reset(row);
+    return FED_OK;
+}
+
+static fed_status task_put(void *db, const fedserver_task *task, fed_error *err) {
+    return WRITE(TASK_PUT, INT(task->wire.id), INT(task->state), INT(task->started_ms),
+                 INT(task->finished_ms));
+}
+
+/* -- models and deltas -- */
+
+static fed_status model_put(void *db, uint64_t task, const fedserver_model_row *model,
+                            fed_error *err) {
+    size_t len = model->size * sizeof(float);
+    return WRITE(MODEL_PUT, INT(task), INT(model->version), INT(model->digest),
+                 BLOB(model->values, len), BLOB(model->residual, len));
+}
+
+/* A blob of float32 as memory of its own; NULL for SQL's NULL, or where memory ran out. */
+static float *floats_read(sqlite3_stmt *row, int column) {
+    size_t len = (size_t)sqlite3_column_bytes(row, column);
+    float *values = len > 0 ? malloc(len) : NULL;
+    if (values != NULL) {
+        memcpy(values, sqlite3_column_blob(row, column), len);
+    }
+    return values;
+}
+
+static fed_status model_find(void *db, uint64_t task, fedserver_model_row *model, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(READ(MODEL_FIND, &row, INT(task)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "task %llu has no model", (unsigned long long)task);
+    }
+    int len = sqlite3_column_bytes(row, 2);
+    bool residual = sqlite3_column_type(row, 3) != SQLITE_NULL;
+    bool sound =
+        len % (int)sizeof(float) == 0 && (!residual || sqlite3_column_bytes(row, 3) == len);
+    fedserver_model_row read = {.version = (uint32_t)sqlite3_column_int64(row, 0),
+                                .digest = (uint64_t)sqlite3_column_int64(row, 1),
+                                .values = sound ? floats_read(row, 2) : NULL,
+                                .residual = sound ? floats_read(row, 3) : NULL,
+                                .size = (size_t)len / sizeof(float)};
+    sqlite3_reset(row);
+    if (!sound || (len > 0 && read.values == NULL) || (residual && read.residual == NULL)) {
+        free(read.values);
+        free(read.residual);
+        return sound ? fed_fail(err, FED_ENOMEM, "out of memory for a model of %d bytes", len)
+                     : fed_fail(err, FED_EFORMAT, "the model of task %llu is damaged",
+                                (unsigned long long)task);
+    }
+    *model = read;
+    return FED_OK;
+}
+
+static fed_status delta_add(void *db, uint64_t task, uint32_t version, const uint8_t *part,
+                            size_t len, fed_error *err) {
+    return WRITE(DELTA_ADD, INT(task), INT(version), BLOB(part, len));
+}
+
+static fed_status delta_prune(void *db, uint64_t task, uint32_t version, fed_error *err) {
+    return WRITE(DELTA_PRUNE, INT(task), INT(version));
+}
+
+/* Walk over rows of (number, bytes). */
+static fed_status bytes_each(fedserver_database *db, sqlite3_stmt *row, fedserver_bytes_visit visit,
+                             void *user, fed_error *err) {
+    bool more;
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        const uint8_t *data = sqlite3_column_blob(row, 1);
+        fed_status status = visit(user, sqlite3_column_int64(row, 0), data,
+                                  (size_t)sqlite3_column_bytes(row, 1), err);
+        if (status != FED_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
+}
+
+static fed_status delta_each(void *db, uint64_t task, fedserver_bytes_visit visit, void *user,
+                             fed_error *err) {
+    sqlite3_stmt *row;
+    FED_TRY(READ(DELTA_EACH, &row, INT(task)));
+    return bytes_each(db, row, visit, user, err);
+}
+
+/* -- rounds, updates, metrics -- */
+
+static fed_status round_put(void *db, uint64_t task, const fedserver_round_row *row,
+                            fed_error *err) {
+    return WRITE(ROUND_PUT, INT(task), INT(row->number), INT(row->attempts), INT(row->opened_ms),
+                 INT(row->deadline_ms), INT(row->committed_ms), INT(row->updates),
+                 INT(row->samples), REAL(row->loss), INT(row->update_bytes), INT(row->delta_bytes));
+}
+
+static void round_read(sqlite3_stmt *row, fedserver_round_row *round) {
+    *round = (fedserver_round_row){
+        .number = (uint32_t)sqlite3_column_int64(row, 0),
+        .attempts = (uint32_t)sqlite3_column_int64(row, 1),
+        .opened_ms = sqlite3_column_int64(row, 2),
+        .deadline_ms = sqlite3_column_int64(row, 3),
+        .committed_ms = sqlite3_column_int64(row, 4),
+        .updates = (uint32_t)sqlite3_column_int64(row, 5),
+        .samples = (uint64_t)sqlite3_column_int64(row, 6),
+        .loss = sqlite3_column_double(row, 7),
+        .update_bytes = (uint64_t)sqlite3_column_int64(row, 8),
+        .delta_bytes = (uint64_t)sqlite3_column_int64(row, 9),
+        .measured = sqlite3_column_int(row, 10) != 0,
+        .accuracy = sqlite3_column_double(row, 11),
+        .test_loss = sqlite3_column_double(row, 12),
+    };
+}
+
+static fed_status round_each(void *db, uint64_t task, uint32_t limit, fedserver_round_visit visit,
+                             void *user, fed_error *err) {
+    sqlite3_stmt *row;
+    bool more;
+    FED_TRY(READ(ROUND_EACH, &row, INT(task), INT(limit)));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        fedserver_round_row round;
+        round_read(row, &round);
+        fed_status status = visit(user, &round, err);
+        if (status != FED_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
+}
+
+static fed_status update_add(void *db, int64_t device, const uint8_t *body, size_t len,
+                             fed_error *err) {
+    return WRITE(UPDATE_ADD, INT(device), BLOB(body, len));
+}
+
+static fed_status update_each(void *db, fedserver_bytes_visit visit, void *user, fed_error *err) {
+    sqlite3_stmt *row;
+    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_UPDATE_EACH, NO_VALUES, &row, err));
+    return bytes_each(db, row, visit, user, err);
+}
+
+static fed_status update_clear(void *db, fed_error *err) {
+    return fedserver_database_write(db, FEDSERVER_SQL_UPDATE_CLEAR, NO_VALUES, err);
+}
+
+static fed_status metric_put(void *db, int64_t device, const fed_metric *metric, fed_error *err) {
+    return WRITE(METRIC_PUT, INT(metric->task), INT(metric->version), INT(device),
+                 INT(metric->samples), INT(metric->correct), REAL(metric->loss));
+}
+
+extern const fedserver_store fedserver_store_sqlite; /* stores.def declares it to its readers */
+
+const fedserver_store fedserver_store_sqlite = {
+    .name = "sqlite",
+    .create = store_create,
+    .open = store_open,
+    .close = store_close,
+    .commit = store_commit,
+    .rollback = store_rollback,
+    .changed = store_changed,
+    .token_add = token_add,
+    .token_find = token_find,
+    .token_use = token_use,
+    .device_add = device_add,
+    .device_put = device_put,
+    .device_each = device_each,
+    .task_add = task_add,
+    .task_find = task_find,
+    .task_put = task_put,
+    .model_put = model_put,
+    .model_find = model_find,
+    .delta_add = delta_add,
+    .delta_prune = delta_prune,
+    .delta_each = delta_each,
+    .round_put = round_put,
+    .round_each = round_each,
+    .update_add = update_add,
+    .update_each = update_each,
+    .update_clear = update_clear,
+    .metric_put = metric_put,
+};
