@@ -1,0 +1,256 @@
+/* The safetensors header: what is written, what is read, and everything that is refused. */
+#include "fed_test.h"
+
+#include "common/safetensors.h"
+
+static fed_status parse(const char *text, uint64_t data_bytes, fed_layout *layout, fed_error *err) {
+    /* A copy without the NUL, so that a sanitizer sees a read past its end. */
+    size_t len = strlen(text);
+    uint8_t *exact = malloc(len > 0 ? len : 1);
+    memcpy(exact, text, len);
+    fed_status status = fed_safetensors_header_parse("x.st", exact, len, data_bytes, layout, err);
+    free(exact);
+    return status;
+}
+
+#define W(name, begin, end)                                                                        \
+    "\"" name "\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[" begin "," end "]}"
+
+static void test_a_written_header_has_its_golden_text(void **state) {
+    (void)state;
+    fed_layout layout;
+    fed_layout_init(&layout);
+    assert_fed_ok(fed_layout_add(&layout, "a.weight", 2, (uint32_t[]){3, 2}));
+    assert_fed_ok(fed_layout_add(&layout, "say \"b\\\"", 0, NULL));
+    static const char *const metadata[] = {"format", "pt", "note", "line\n\"two\"", NULL};
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_safetensors_header_write(&w, &layout, metadata);
+    static const char golden[] =
+        "{\"__metadata__\":{\"format\":\"pt\",\"note\":\"line\\u000a\\\"two\\\"\"},"
+        "\"a.weight\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[0,24]},"
+        "\"say \\\"b\\\\\\\"\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[24,28]}}";
+    assert_fed_ok(w.status);
+    assert_int_equal(w.len % 8, 0);
+    assert_true(w.len - (sizeof golden - 1) < 8);
+    assert_memory_equal(w.data, golden, sizeof golden - 1);
+    for (size_t i = sizeof golden - 1; i < w.len; i++) {
+        assert_int_equal(w.data[i], ' ');
+    }
+
+    fed_layout back;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_safetensors_header_parse("x", w.data, w.len, 28, &back, &err));
+    assert_fed_ok_err(fed_layout_match(&layout, &back, &err));
+    fed_layout_free(&back);
+    fed_layout_free(&layout);
+    fed_writer_free(&w);
+}
+
+static void test_any_legal_spelling_is_read(void **state) {
+    (void)state;
+    static const char *const good[] = {
+        "{" W("a", "0", "8") "," W("b", "8", "16") "}",
+        "{" W("b", "8", "16") "," W("a", "0", "8") "}", /* any order: the data's counts */
+        "{\"__metadata__\":{}," W("a", "0", "8") "," W("b", "8", "16") "}",
+        "{" W("a", "0", "8") ",\"__metadata__\":{\"k\":\"\\u00fc\\\\\\u0000\xc3\xbc\"}," W(
+            "b", "8", "16") "}      ",
+        "{ \"a\" : { \"shape\" : [ 2 ] ,\n\t\"data_offsets\" : [ 0 , 8 ] , \"dtype\" : \"F32\" }\r"
+        "," W("b", "8", "16") " } ",
+        "{" W("\\u0061", "0", "8") "," W("b", "8", "16") "}",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        fed_layout layout;
+        fed_error err = {0};
+        assert_fed_ok_err(parse(good[i], 16, &layout, &err));
+        assert_int_equal(layout.count, 2);
+        assert_string_equal(layout.tensors[0].name, "a");
+        assert_int_equal(layout.tensors[1].offset, 2);
+        assert_int_equal(layout.size, 4);
+        fed_layout_free(&layout);
+    }
+}
+
+static void test_a_model_without_tensors_is_read(void **state) {
+    (void)state;
+    fed_layout layout;
+    fed_error err = {0};
+    assert_fed_ok_err(parse("{}", 0, &layout, &err));
+    assert_int_equal(layout.count, 0);
+    fed_layout_free(&layout);
+}
+
+static void check_refused(const char *text, uint64_t data_bytes, const char *words) {
+    fed_layout layout = {.size = 77};
+    fed_error err = {0};
+    fed_status status = parse(text, data_bytes, &layout, &err);
+    if (status != FED_EFORMAT || strstr(err.text, words) == NULL) {
+        fail_msg("%.100s: %s (%s), not \"%s\"", text, fed_status_name(status), err.text, words);
+    }
+    assert_memory_equal(err.text, "x.st: ", 6);
+    assert_int_equal(layout.size, 77); /* untouched */
+}
+
+static void test_what_is_not_the_json_of_a_header_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        {"", "byte 0 of the header: expected '{'"},
+        {" {}", "byte 0 of the header: expected '{'"}, /* the format wants it first */
+        {"[]", "expected '{'"},
+        {"{", "expected a string"},
+        {"{}{}", "more text"},
+        {"{},", "more text"},
+        {"{" W("a", "0", "8"), "expected ',' or '}'"},
+        {"{" W("a", "0", "8") ",}", "expected a string"},
+        {"{" W("a", "0", "8") W("b", "8", "16") "}", "expected ',' or '}'"},
+        {"{\"a\"}", "expected ':'"},
+        {"{\"a\":5}", "expected '{'"},
+        {"{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[", "expected '{'"},
+        {"{\"a\":{\"a\":{\"a\":{\"a\":{", "unknown or repeated key"},
+        {"{\"a", "unterminated"},
+        {"{\"a\n\":{}}", "unterminated"},
+        {"{\"a\\", "unknown escape"},
+        {"{\"a\\x\":{}}", "unknown escape"},
+        {"{\"a\\u00", "four hex digits"},
+        {"{\"a\\u00g0\":{}}", "four hex digits"},
+        {"{\"a\\u0000\":{}}", "printable ASCII"},
+        {"{\"a\\n\":{}}", "printable ASCII"},
+        {"{\"\xc3\xbc\":{}}", "printable ASCII"},
+        {"{'a':{}}", "expected a string"},
+        {"{null:{}}", "expected a string"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        check_refused(bad[i].text, 8, bad[i].words);
+    }
+}
+
+#define ENTRY(fields) "{\"a\":{" fields "}}"
+#define DTYPE         "\"dtype\":\"F32\""
+#define SHAPE         "\"shape\":[2]"
+#define OFFSETS       "\"data_offsets\":[0,8]"
+
+static void test_a_tensor_with_wrong_fields_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        {ENTRY(""), "expected a string"},
+        {ENTRY(DTYPE "," SHAPE), "expected dtype, shape and data_offsets"},
+        {ENTRY(DTYPE "," SHAPE "," OFFSETS "," DTYPE), "expected '}'"},
+        {ENTRY(DTYPE "," SHAPE "," SHAPE), "unknown or repeated key"},
+        {ENTRY(DTYPE "," SHAPE ",\"offset\":[0,8]"), "unknown or repeated key"},
+        {ENTRY(DTYPE "," SHAPE ",\"a_very_long_key_of_a_tensor\":[0,8]"), "too long"},
+        {ENTRY("\"dtype\":\"F16\"," SHAPE "," OFFSETS), "only tensors of type F32"},
+        {ENTRY("\"dtype\":\"f32\"," SHAPE "," OFFSETS), "only tensors of type F32"},
+        {ENTRY("\"dtype\":32," SHAPE "," OFFSETS), "expected a string"},
+        {ENTRY(DTYPE ",\"shape\":2," OFFSETS), "expected '['"},
+        {ENTRY(DTYPE ",\"shape\":[2,]," OFFSETS), "expected a whole number"},
+        {ENTRY(DTYPE ",\"shape\":[2 2]," OFFSETS), "expected ',' or ']'"},
+        {ENTRY(DTYPE ",\"shape\":[-2]," OFFSETS), "expected a whole number"},
+        {ENTRY(DTYPE ",\"shape\":[+2]," OFFSETS), "expected a whole number"},
+        {ENTRY(DTYPE ",\"shape\":[2.0]," OFFSETS), "expected ',' or ']'"},
+        {ENTRY(DTYPE ",\"shape\":[2e0]," OFFSETS), "expected ',' or ']'"},
+        {ENTRY(DTYPE ",\"shape\":[02]," OFFSETS), "expected a whole number"},
+        {ENTRY(DTYPE ",\"shape\":[\"2\"]," OFFSETS), "expected a whole number"},
+        {ENTRY(DTYPE ",\"shape\":[[2]]," OFFSETS), "expected a whole number"},
+        {ENTRY(DTYPE ",\"shape\":[4294967298]," OFFSETS), "dimension too large"},
+        {ENTRY(DTYPE ",\"shape\":[18446744073709551618]," OFFSETS), "number too large"},
+        {ENTRY(DTYPE ",\"shape\":[1,1,1,1,1,1,1,1,2]," OFFSETS), "too many numbers"},
+        {ENTRY(DTYPE ",\"shape\":[0]," OFFSETS), "empty or too large"},
+        {ENTRY(DTYPE ",\"shape\":[4294967295,4294967295,4294967295]," OFFSETS), "too large"},
+        {ENTRY(DTYPE "," SHAPE ",\"data_offsets\":[]"), "[begin, end]"},
+        {ENTRY(DTYPE "," SHAPE ",\"data_offsets\":[0]"), "[begin, end]"},
+        {ENTRY(DTYPE "," SHAPE ",\"data_offsets\":[8,0]"), "[begin, end]"},
+        {ENTRY(DTYPE "," SHAPE ",\"data_offsets\":[0,8,9]"), "too many numbers"},
+        {"{" W("", "0", "8") "}", "no name"},
+        {"{" W("a", "0", "8") "," W("a", "8", "16") "}", "a name that is taken"},
+        {"{" W("0123456789012345678901234567890123456789012345678901234567890123", "0", "8") "}",
+         "too long"},
+        {"{\"__metadata__\":{\"a\":1}," W("a", "0", "8") "}", "expected a string"},
+        {"{\"__metadata__\":{\"a\":{}}," W("a", "0", "8") "}", "expected a string"},
+        {"{\"__metadata__\":[]," W("a", "0", "8") "}", "expected '{'"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}," W("a", "0", "8") "}", "twice"},
+        {"{\"__metadata__\":{\"a\":\"b\",}," W("a", "0", "8") "}", "expected a string"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        check_refused(bad[i].text, 8, bad[i].words);
+    }
+}
+
+static void test_offsets_must_cover_the_data_exactly_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t data_bytes;
+        const char *words;
+    } bad[] = {
+        {"{}", 8, "take 0 bytes, but 8 follow"},
+        {"{" W("a", "0", "8") "}", 16, "take 8 bytes, but 16 follow"},
+        {"{" W("a", "0", "8") "}", 7, "take 8 bytes, but 7 follow"},
+        {"{" W("a", "8", "16") "}", 16, "\"a\" must be bytes 0 to 8, not 8 to 16"},
+        {"{" W("a", "0", "4") "}", 4, "must be bytes 0 to 8, not 0 to 4"},
+        {"{" W("a", "0", "16") "}", 16, "must be bytes 0 to 8, not 0 to 16"},
+        {"{" W("a", "0", "8") "," W("b", "0", "8") "}", 8, "must be bytes 8 to 16, not 0 to 8"},
+        {"{" W("a", "0", "8") "," W("b", "4", "12") "}", 12, "must be bytes 8 to 16, not 4 to 12"},
+        {"{" W("a", "0", "8") "," W("b", "12", "20") "}", 20, "must be bytes 8 to 16"},
+        {"{" W("a", "18446744073709551608", "18446744073709551615") "}", 8, "must be bytes 0 to 8"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        check_refused(bad[i].text, bad[i].data_bytes, bad[i].words);
+    }
+}
+
+static void test_a_header_cut_anywhere_is_refused(void **state) {
+    (void)state;
+    static const char whole[] =
+        "{\"__metadata__\":{\"k\":\"\\u00fcv\\n\"}," W("a", "0", "8") "," W("b", "8", "16") "}";
+    char text[sizeof whole];
+    for (size_t len = 0; len < sizeof whole - 1; len++) {
+        memcpy(text, whole, len);
+        text[len] = '\0';
+        check_refused(text, 16, "x.st");
+    }
+}
+
+static void test_too_many_tensors_are_refused(void **state) {
+    (void)state;
+    for (size_t extra = 0; extra < 2; extra++) {
+        size_t count = FED_SAFETENSORS_TENSORS + extra;
+        fed_writer w;
+        fed_writer_growing(&w);
+        for (size_t i = 0; i < count; i++) {
+            fed_write_printf(
+                &w, "%c\"t%zu\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[%zu,%zu]}",
+                i == 0 ? '{' : ',', i, i * 4, i * 4 + 4);
+        }
+        fed_write_printf(&w, "}");
+        fed_layout layout;
+        fed_error err = {0};
+        fed_status status =
+            fed_safetensors_header_parse("x", w.data, w.len, count * 4, &layout, &err);
+        if (extra == 0) {
+            assert_fed_ok_err(status);
+            fed_layout_free(&layout);
+        } else {
+            assert_fed_status(status, FED_EFORMAT);
+            assert_non_null(strstr(err.text, "too many tensors"));
+        }
+        fed_writer_free(&w);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_written_header_has_its_golden_text),
+        cmocka_unit_test(test_any_legal_spelling_is_read),
+        cmocka_unit_test(test_a_model_without_tensors_is_read),
+        cmocka_unit_test(test_what_is_not_the_json_of_a_header_is_refused),
+        cmocka_unit_test(test_a_tensor_with_wrong_fields_is_refused),
+        cmocka_unit_test(test_offsets_must_cover_the_data_exactly_once),
+        cmocka_unit_test(test_a_header_cut_anywhere_is_refused),
+        cmocka_unit_test(test_too_many_tensors_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,425 @@
+/* The wire messages: golden bytes, truncation at every byte, and values that are not allowed. */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "fed/version.h"
+#include "fed/wire.h"
+
+/* ---- Samples and their golden bytes ---- */
+
+static const fed_task sample_task = {
+    .id = 0x0102030405060708,
+    .model = "input 784 | dense 10",
+    .codec_up = "sbc:p=0.01",
+    .small_tensor = 256,
+    .local_steps = 10,
+    .batch = 8,
+    .optimizer = "sgd",
+    .learning_rate = 0.5f,
+    .seed = 7,
+};
+
+#define TASK_BYTES                                                                                 \
+    "\x08\x07\x06\x05\x04\x03\x02\x01"                                                             \
+    "\x14input 784 | dense 10"                                                                     \
+    "\x0asbc:p=0.01"                                                                               \
+    "\x00\x01\x00\x00"                                                                             \
+    "\x0a\x00\x00\x00"                                                                             \
+    "\x08\x00\x00\x00"                                                                             \
+    "\x03sgd"                                                                                      \
+    "\x00\x00\x00\x3f"                                                                             \
+    "\x07\x00\x00\x00\x00\x00\x00\x00"
+
+static const fed_checkin sample_checkin = {
+    .role = FED_ROLE_EVALUATE, .hold_ms = 30000, .task = 5, .version = 258};
+
+static const char checkin_bytes[] = "\x01\x01"
+                                    "\x30\x75\x00\x00"
+                                    "\x05\x00\x00\x00\x00\x00\x00\x00"
+                                    "\x02\x01\x00";
+
+static const fed_assignment sample_wait = {
+    .action = FED_ACTION_WAIT, .reason = FED_WAIT_REPORTED, .retry_ms = 1000};
+
+static const char wait_bytes[] = "\x00\x02\xe8\x03\x00";
+
+static const fed_part sample_part = {
+    .kind = FED_PART_DELTA,
+    .from = 3,
+    .to = 4,
+    .envelope = (const uint8_t *)"\xde\xad\xbe\xef",
+    .envelope_len = 4,
+};
+
+static const char part_bytes[] = "\x02"
+                                 "\x03\x00\x00\x00"
+                                 "\x04\x00\x00\x00"
+                                 "\x04\xde\xad\xbe\xef";
+
+static const fed_update sample_update = {
+    .task = 9, .round = 2, .lease = 0xfffffffffffffffe, .samples = 600, .loss = -2.0f};
+
+static const char update_bytes[] = "\x09\x00\x00\x00\x00\x00\x00\x00"
+                                   "\x02\x00\x00\x00"
+                                   "\xfe\xff\xff\xff\xff\xff\xff\xff"
+                                   "\x58\x02\x00\x00"
+                                   "\x00\x00\x00\xc0";
+
+static const fed_metric sample_metric = {
+    .task = 9, .version = 3, .samples = 10000, .correct = 9876, .loss = 0.25f};
+
+static const char metric_bytes[] = "\x09\x00\x00\x00\x00\x00\x00\x00"
+                                   "\x03\x00\x00\x00"
+                                   "\x10\x27\x00\x00"
+                                   "\x94\x26\x00\x00"
+                                   "\x00\x00\x80\x3e";
+
+static fed_assignment sample_train(void) {
+    return (fed_assignment){
+        .action = FED_ACTION_TRAIN,
+        .round = 3,
+        .version = 2,
+        .digest = 0x1122334455667788,
+        .lease = 0x99,
+        .deadline_ms = 600000,
+        .task = sample_task,
+    };
+}
+
+static const char train_bytes[] = "\x01"
+                                  "\x03\x00\x00\x00"
+                                  "\x02\x00\x00\x00"
+                                  "\x88\x77\x66\x55\x44\x33\x22\x11"
+                                  "\x99\x00\x00\x00\x00\x00\x00\x00"
+                                  "\xc0\x27\x09\x00" TASK_BYTES;
+
+static const char task_bytes[] = TASK_BYTES;
+
+/* ---- One row a message: how to write the sample, and how to read it ---- */
+
+static void write_task(fed_writer *w) {
+    fed_task_write(w, &sample_task);
+}
+
+static void write_checkin(fed_writer *w) {
+    fed_checkin_write(w, &sample_checkin);
+}
+
+static void write_wait(fed_writer *w) {
+    fed_assignment_write(w, &sample_wait);
+}
+
+static void write_train(fed_writer *w) {
+    fed_assignment train = sample_train();
+    fed_assignment_write(w, &train);
+}
+
+static void write_part(fed_writer *w) {
+    fed_part_write(w, &sample_part);
+}
+
+static void write_update(fed_writer *w) {
+    fed_update_write(w, &sample_update);
+}
+
+static void write_metric(fed_writer *w) {
+    fed_metric_write(w, &sample_metric);
+}
+
+/* Room for any message, and a way to read it without its type. */
+typedef union any_message {
+    uint8_t bytes[sizeof(fed_assignment)];
+    fed_task task;
+    fed_checkin checkin;
+    fed_assignment assignment;
+    fed_part part;
+    fed_update update;
+    fed_metric metric;
+} any_message;
+
+static fed_status read_task(fed_reader *r, any_message *m) {
+    return fed_task_read(r, &m->task);
+}
+
+static fed_status read_checkin(fed_reader *r, any_message *m) {
+    return fed_checkin_read(r, &m->checkin);
+}
+
+static fed_status read_assignment(fed_reader *r, any_message *m) {
+    return fed_assignment_read(r, &m->assignment);
+}
+
+static fed_status read_part(fed_reader *r, any_message *m) {
+    return fed_part_read(r, &m->part);
+}
+
+static fed_status read_update(fed_reader *r, any_message *m) {
+    return fed_update_read(r, &m->update);
+}
+
+static fed_status read_metric(fed_reader *r, any_message *m) {
+    return fed_metric_read(r, &m->metric);
+}
+
+static const struct {
+    const char *name;
+    const char *golden;
+    size_t len;
+    void (*write)(fed_writer *w);
+    fed_status (*read)(fed_reader *r, any_message *m);
+} messages[] = {
+    {"task", task_bytes, sizeof task_bytes - 1, write_task, read_task},
+    /* These two literals lend their closing NUL to the message's last byte. */
+    {"checkin", checkin_bytes, sizeof checkin_bytes, write_checkin, read_checkin},
+    {"wait", wait_bytes, sizeof wait_bytes, write_wait, read_assignment},
+    {"train", train_bytes, sizeof train_bytes - 1, write_train, read_assignment},
+    {"part", part_bytes, sizeof part_bytes - 1, write_part, read_part},
+    {"update", update_bytes, sizeof update_bytes - 1, write_update, read_update},
+    {"metric", metric_bytes, sizeof metric_bytes - 1, write_metric, read_metric},
+};
+
+enum { MESSAGES = sizeof messages / sizeof messages[0] };
+
+static void test_each_message_has_its_golden_bytes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        uint8_t bytes[1000];
+        fed_writer w;
+        fed_writer_fixed(&w, bytes, sizeof bytes);
+        messages[i].write(&w);
+        assert_fed_ok(w.status);
+        if (w.len != messages[i].len || memcmp(bytes, messages[i].golden, w.len) != 0) {
+            fail_msg("the bytes of %s differ", messages[i].name);
+        }
+    }
+}
+
+static void test_each_message_is_read_back_and_leaves_what_follows(void **state) {
+    (void)state;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        uint8_t bytes[1000] = {0};
+        memcpy(bytes, messages[i].golden, messages[i].len);
+        fed_reader r;
+        fed_reader_init(&r, bytes, messages[i].len + 3);
+        any_message m;
+        assert_fed_ok(messages[i].read(&r, &m));
+        assert_int_equal(fed_reader_left(&r), 3);
+    }
+}
+
+static void test_a_message_cut_anywhere_is_refused_and_changes_nothing(void **state) {
+    (void)state;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        for (size_t len = 0; len < messages[i].len; len++) {
+            /* A copy of that length, so that a sanitizer sees a read past its end. */
+            uint8_t *bytes = malloc(len + 1);
+            memcpy(bytes, messages[i].golden, len);
+            uint8_t *exact = realloc(bytes, len > 0 ? len : 1);
+            fed_reader r;
+            fed_reader_init(&r, exact, len);
+            any_message m, before;
+            memset(&m, 0xa5, sizeof m);
+            before = m;
+            fed_status status = messages[i].read(&r, &m);
+            if (status != FED_EFORMAT || r.status != FED_EFORMAT) {
+                fail_msg("%s cut to %zu bytes: %s", messages[i].name, len, fed_status_name(status));
+            }
+            assert_memory_equal(&m, &before, sizeof m);
+            free(exact);
+        }
+    }
+}
+
+/* ---- Fields ---- */
+
+static void test_a_task_comes_back_as_it_was(void **state) {
+    (void)state;
+    fed_reader r;
+    fed_reader_init(&r, task_bytes, sizeof task_bytes - 1);
+    fed_task task;
+    assert_fed_ok(fed_task_read(&r, &task));
+    assert_fed_ok(fed_reader_end(&r));
+    assert_true(task.id == sample_task.id);
+    assert_string_equal(task.model, sample_task.model);
+    assert_string_equal(task.codec_up, sample_task.codec_up);
+    assert_int_equal(task.small_tensor, 256);
+    assert_int_equal(task.local_steps, 10);
+    assert_int_equal(task.batch, 8);
+    assert_string_equal(task.optimizer, "sgd");
+    assert_true(task.learning_rate == 0.5f);
+    assert_true(task.seed == 7);
+}
+
+static void test_an_assignment_to_train_comes_back_as_it_was(void **state) {
+    (void)state;
+    fed_reader r;
+    fed_reader_init(&r, train_bytes, sizeof train_bytes - 1);
+    fed_assignment m;
+    assert_fed_ok(fed_assignment_read(&r, &m));
+    assert_int_equal(m.action, FED_ACTION_TRAIN);
+    assert_int_equal(m.round, 3);
+    assert_int_equal(m.version, 2);
+    assert_true(m.digest == 0x1122334455667788);
+    assert_true(m.lease == 0x99);
+    assert_int_equal(m.deadline_ms, 600000);
+    assert_string_equal(m.task.model, sample_task.model);
+    assert_int_equal(m.retry_ms, 0);
+}
+
+static void test_the_smaller_messages_come_back_as_they_were(void **state) {
+    (void)state;
+    fed_reader r;
+    fed_checkin checkin;
+    fed_reader_init(&r, checkin_bytes, sizeof checkin_bytes);
+    assert_fed_ok(fed_checkin_read(&r, &checkin));
+    assert_int_equal(checkin.protocol, FED_PROTOCOL);
+    assert_int_equal(checkin.role, FED_ROLE_EVALUATE);
+    assert_int_equal(checkin.hold_ms, 30000);
+    assert_true(checkin.task == 5);
+    assert_int_equal(checkin.version, 258);
+
+    fed_assignment wait;
+    fed_reader_init(&r, wait_bytes, sizeof wait_bytes);
+    assert_fed_ok(fed_assignment_read(&r, &wait));
+    assert_int_equal(wait.action, FED_ACTION_WAIT);
+    assert_int_equal(wait.reason, FED_WAIT_REPORTED);
+    assert_int_equal(wait.retry_ms, 1000);
+
+    fed_part part;
+    fed_reader_init(&r, part_bytes, sizeof part_bytes - 1);
+    assert_fed_ok(fed_part_read(&r, &part));
+    assert_int_equal(part.kind, FED_PART_DELTA);
+    assert_int_equal(part.from, 3);
+    assert_int_equal(part.to, 4);
+    assert_ptr_equal(part.envelope, part_bytes + 10); /* in place */
+    assert_true(part.envelope_len == 4);
+
+    fed_update update;
+    fed_reader_init(&r, update_bytes, sizeof update_bytes - 1);
+    assert_fed_ok(fed_update_read(&r, &update));
+    assert_true(update.task == 9 && update.lease == 0xfffffffffffffffe);
+    assert_int_equal(update.round, 2);
+    assert_int_equal(update.samples, 600);
+    assert_true(update.loss == -2.0f);
+
+    fed_metric metric;
+    fed_reader_init(&r, metric_bytes, sizeof metric_bytes - 1);
+    assert_fed_ok(fed_metric_read(&r, &metric));
+    assert_true(metric.task == 9 && metric.version == 3);
+    assert_int_equal(metric.samples, 10000);
+    assert_int_equal(metric.correct, 9876);
+    assert_true(metric.loss == 0.25f);
+}
+
+/* What reading says of sample `which` after its bytes at offset were replaced by patch. */
+static fed_status read_patched(const char *which, size_t offset, const void *patch, size_t size) {
+    for (size_t i = 0; i < MESSAGES; i++) {
+        if (strcmp(messages[i].name, which) == 0) {
+            uint8_t bytes[1000] = {0};
+            memcpy(bytes, messages[i].golden, messages[i].len);
+            memcpy(bytes + offset, patch, size);
+            fed_reader r;
+            fed_reader_init(&r, bytes, messages[i].len);
+            any_message m;
+            fed_status status = messages[i].read(&r, &m);
+            assert_fed_status(r.status, status); /* the reader has failed too */
+            return status;
+        }
+    }
+    fail_msg("no message %s", which);
+    return FED_EINVAL;
+}
+
+static void test_unknown_enum_values_are_refused(void **state) {
+    (void)state;
+    assert_fed_status(read_patched("checkin", 1, "\x02", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("wait", 1, "\x05", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("train", 0, "\x04", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("train", 0, "\xff", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("train", 0, "\x03", 1), FED_OK);
+    assert_fed_status(read_patched("part", 0, "\x00", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("part", 0, "\x03", 1), FED_EFORMAT);
+}
+
+static void test_another_protocol_version_is_told_apart_from_garbage(void **state) {
+    (void)state;
+    assert_fed_status(read_patched("checkin", 0, "\x02", 1), FED_EVERSION);
+    static const uint8_t longer[] = {2};
+    fed_reader r;
+    fed_reader_init(&r, longer, sizeof longer); /* even where its layout is another */
+    fed_checkin m;
+    assert_fed_status(fed_checkin_read(&r, &m), FED_EVERSION);
+}
+
+static void test_a_part_must_go_forward(void **state) {
+    (void)state;
+    assert_fed_status(read_patched("part", 5, "\x03", 1), FED_EFORMAT); /* delta 3 to 3 */
+    assert_fed_status(read_patched("part", 5, "\x02", 1), FED_EFORMAT); /* delta 3 to 2 */
+    assert_fed_status(read_patched("part", 0, "\x01", 1), FED_EFORMAT); /* snapshot 3 to 4 */
+    assert_fed_status(read_patched("part", 0, "\x01\x04", 2), FED_OK);  /* snapshot 4 to 4 */
+}
+
+static void test_an_envelope_longer_than_what_is_left_is_refused(void **state) {
+    (void)state;
+    static const uint8_t part[] = {2,    0,    0,    0,    0,    1,    0,    0,    0,   0xff,
+                                   0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
+    fed_reader r;
+    fed_reader_init(&r, part, sizeof part);
+    fed_part m;
+    assert_fed_status(fed_part_read(&r, &m), FED_EFORMAT);
+}
+
+static void test_numbers_out_of_their_range_are_refused(void **state) {
+    (void)state;
+    static const char nan_bits[] = "\x00\x00\xc0\x7f", inf_bits[] = "\x00\x00\x80\x7f";
+    const size_t samples = 20, loss = 24, steps = 8 + 21 + 11 + 4, rate = steps + 8 + 4;
+    assert_fed_status(read_patched("update", samples, "\0\0\0\0", 4), FED_EFORMAT);
+    assert_fed_status(read_patched("update", loss, nan_bits, 4), FED_EFORMAT);
+    assert_fed_status(read_patched("update", loss, inf_bits, 4), FED_EFORMAT);
+    assert_fed_status(read_patched("metric", 12, "\0\0\0\0\0\0\0\0", 8), FED_EFORMAT);
+    assert_fed_status(read_patched("metric", 16, "\x11\x27", 2), FED_EFORMAT); /* 10001 right */
+    assert_fed_status(read_patched("metric", 16, "\x10\x27", 2), FED_OK);
+    assert_fed_status(read_patched("metric", 20, nan_bits, 4), FED_EFORMAT);
+    assert_fed_status(read_patched("task", 0, "\0\0\0\0\0\0\0\0", 8), FED_EFORMAT);
+    assert_fed_status(read_patched("task", steps, "\0\0\0\0", 4), FED_EFORMAT);
+    assert_fed_status(read_patched("task", steps + 4, "\0\0\0\0", 4), FED_EFORMAT);
+    assert_fed_status(read_patched("task", rate, inf_bits, 4), FED_EFORMAT);
+    assert_fed_status(read_patched("task", rate, "\0\0\0\0", 4), FED_EFORMAT);
+    assert_fed_status(read_patched("task", rate, "\x00\x00\x00\xbf", 4), FED_EFORMAT);
+}
+
+static void test_a_string_with_a_nul_or_without_room_is_refused(void **state) {
+    (void)state;
+    assert_fed_status(read_patched("task", 12, "\0", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("task", 8, "\xff\x7f", 2), FED_EFORMAT);
+    fed_task task = sample_task;
+    memset(task.model, 'm', sizeof task.model - 1);
+    uint8_t bytes[1000];
+    fed_writer w;
+    fed_writer_fixed(&w, bytes, sizeof bytes);
+    fed_task_write(&w, &task);
+    fed_reader r;
+    fed_reader_init(&r, bytes, w.len);
+    fed_task back;
+    assert_fed_ok(fed_task_read(&r, &back)); /* 511 characters fit */
+    assert_string_equal(back.model, task.model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_message_has_its_golden_bytes),
+        cmocka_unit_test(test_each_message_is_read_back_and_leaves_what_follows),
+        cmocka_unit_test(test_a_message_cut_anywhere_is_refused_and_changes_nothing),
+        cmocka_unit_test(test_a_task_comes_back_as_it_was),
+        cmocka_unit_test(test_an_assignment_to_train_comes_back_as_it_was),
+        cmocka_unit_test(test_the_smaller_messages_come_back_as_they_were),
+        cmocka_unit_test(test_unknown_enum_values_are_refused),
+        cmocka_unit_test(test_another_protocol_version_is_told_apart_from_garbage),
+        cmocka_unit_test(test_a_part_must_go_forward),
+        cmocka_unit_test(test_an_envelope_longer_than_what_is_left_is_refused),
+        cmocka_unit_test(test_numbers_out_of_their_range_are_refused),
+        cmocka_unit_test(test_a_string_with_a_nul_or_without_room_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

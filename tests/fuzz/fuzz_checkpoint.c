@@ -1,0 +1,28 @@
+/* Fuzz: no bytes may make the checkpoint reader misbehave, and what it takes must be a sound model.
+ */
+#include <stdlib.h>
+
+#include "fed/checkpoint.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fed_model model;
+    fed_error err = {FED_OK, ""};
+    if (fed_checkpoint_parse("fuzz", data, size, &model, &err) != FED_OK) {
+        return 0;
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < model.layout.count; i++) {
+        if (model.layout.tensors[i].offset != at) {
+            abort();
+        }
+        at += model.layout.tensors[i].size;
+    }
+    if (at != model.layout.size || at * sizeof(float) > size ||
+        fed_first_nonfinite(model.values, at) != at) {
+        abort();
+    }
+    fed_model_free(&model);
+    return 0;
+}

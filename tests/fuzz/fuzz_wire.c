@@ -1,0 +1,42 @@
+/* Fuzz: every message reader on any bytes; what one takes, its writer must give back unchanged. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Read one message; if that works, the written form must be the very bytes that were read. */
+#define CHECK_MESSAGE(kind)                                                                        \
+    static void check_##kind(const uint8_t *data, size_t size) {                                   \
+        fed_reader r;                                                                              \
+        fed_reader_init(&r, data, size);                                                           \
+        fed_##kind m;                                                                              \
+        if (fed_##kind##_read(&r, &m) != FED_OK) {                                                 \
+            return;                                                                                \
+        }                                                                                          \
+        fed_writer w;                                                                              \
+        fed_writer_growing(&w);                                                                    \
+        fed_##kind##_write(&w, &m);                                                                \
+        if (w.status != FED_OK || w.len != r.pos || memcmp(w.data, data, w.len) != 0) {            \
+            abort();                                                                               \
+        }                                                                                          \
+        fed_writer_free(&w);                                                                       \
+    }
+
+CHECK_MESSAGE(task)
+CHECK_MESSAGE(checkin)
+CHECK_MESSAGE(assignment)
+CHECK_MESSAGE(part)
+CHECK_MESSAGE(update)
+CHECK_MESSAGE(metric)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    check_task(data, size);
+    check_checkin(data, size);
+    check_assignment(data, size);
+    check_part(data, size);
+    check_update(data, size);
+    check_metric(data, size);
+    return 0;
+}
