@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "fed/arch.h"
+#include "fedclient/train/update.h"
 
 /**
  * net.c does what all backends share: arguments, the loss, denormals. A backend computes; none of
@@ -27,6 +28,12 @@ typedef struct fedtrain_backend_vtable {
      */
     void (*backward)(void *self, const float *params, const float *score_grad, size_t batch,
                      float *grad);
+
+    /** The gradient put to use at once: each parameter is updated as soon as its gradient is known
+     * and its value is no longer needed. NULL: backward and one update do. scratch
+     * float32[layout.size] */
+    void (*train)(void *self, float *params, const float *score_grad, size_t batch,
+                  const fedtrain_update *update, float *scratch);
 } fedtrain_backend_vtable;
 
 extern const fedtrain_backend_vtable fedtrain_backend_reference;

@@ -96,20 +96,51 @@ static double batch_loss(fedtrain_net *net, const uint8_t *label, size_t batch) 
     return sum / (double)batch;
 }
 
-fed_status fedtrain_net_gradient(fedtrain_net *net, const float *params, const float *x,
-                                 const uint8_t *label, size_t batch, float *grad, float *loss) {
+/* Scores, loss and its gradient by the scores, into net->score_grad. */
+static fed_status loss_forward(fedtrain_net *net, const float *params, const float *x,
+                               const uint8_t *label, size_t batch, float *loss) {
+    net->backend->forward(net->work, params, x, batch, net->score);
+    double mean = batch_loss(net, label, batch);
+    FED_REQUIRE(isfinite((float)mean), FED_ENONFINITE);
+    *loss = (float)mean;
+    return FED_OK;
+}
+
+static fed_status check_batch(const fedtrain_net *net, const uint8_t *label, size_t batch) {
     FED_REQUIRE(batch > 0 && batch <= net->max_batch, FED_EINVAL);
     for (size_t b = 0; b < batch; b++) {
         FED_REQUIRE(label[b] < net->arch->classes, FED_ERANGE);
     }
+    return FED_OK;
+}
+
+fed_status fedtrain_net_gradient(fedtrain_net *net, const float *params, const float *x,
+                                 const uint8_t *label, size_t batch, float *grad, float *loss) {
+    FED_TRY(check_batch(net, label, batch));
     uint64_t saved = fedtrain_denormal_flush();
-    net->backend->forward(net->work, params, x, batch, net->score);
-    double mean = batch_loss(net, label, batch);
-    fed_status status = FED_ENONFINITE;
-    if (isfinite((float)mean)) {
+    fed_status status = loss_forward(net, params, x, label, batch, loss);
+    if (status == FED_OK) {
         net->backend->backward(net->work, params, net->score_grad, batch, grad);
-        *loss = (float)mean;
-        status = FED_OK;
+    }
+    fedtrain_denormal_restore(saved);
+    return status;
+}
+
+fed_status fedtrain_net_step(fedtrain_net *net, const fedtrain_optimizer *optimizer, float *params,
+                             float *state, const float *x, const uint8_t *label, size_t batch,
+                             float *loss) {
+    FED_TRY(check_batch(net, label, batch));
+    size_t n = net->arch->layout.size;
+    uint64_t saved = fedtrain_denormal_flush();
+    fed_status status = loss_forward(net, params, x, label, batch, loss);
+    if (status == FED_OK) {
+        fedtrain_update update = fedtrain_update_begin(optimizer, state, n);
+        if (net->backend->train != NULL) {
+            net->backend->train(net->work, params, net->score_grad, batch, &update, net->grad);
+        } else {
+            net->backend->backward(net->work, params, net->score_grad, batch, net->grad);
+            fedtrain_update_apply(&update, params, 0, net->grad, n);
+        }
     }
     fedtrain_denormal_restore(saved);
     return status;

@@ -4,6 +4,7 @@
 
 #include "fedclient/train/backend.h"
 #include "fedtrain/net.h"
+#include "fedtrain/optimizer.h"
 
 struct fedtrain_net {
     const fed_arch *arch;
@@ -23,5 +24,13 @@ struct fedtrain_net {
 /** -log softmax(score)[label] of one sample; writes the probabilities unless p is NULL.
  * score, p float32[classes] */
 double fedtrain_cross_entropy(const float *score, size_t classes, uint8_t label, float *p);
+
+/**
+ * One optimizer step: what fedtrain_net_gradient and fedtrain_optimizer_step do, with less traffic.
+ * Errors as the former; params and state are then untouched.
+ */
+fed_status fedtrain_net_step(fedtrain_net *net, const fedtrain_optimizer *optimizer, float *params,
+                             float *state, const float *x, const uint8_t *label, size_t batch,
+                             float *loss) FED_CHECKED;
 
 #endif

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "fedclient/train/backends/fast/kernels.h"
 #include "fedclient/train/denormal.h"
+#include "fedclient/train/update.h"
 
 static const char *const names[] = {
     [FEDTRAIN_SGD] = "sgd", [FEDTRAIN_MOMENTUM] = "momentum", [FEDTRAIN_ADAM] = "adam"};
@@ -47,34 +47,46 @@ static double bias_correction(double beta, double t) {
     return -expm1(t * log(beta));
 }
 
-static void adam_step(const fedtrain_kernels *kernels, float rate, float *state, float *params,
-                      const float *grad, size_t n) {
-    float *steps = state + 2 * n; /* sticks at 2^24, long after both corrections have become 1 */
-    *steps += 1.0F;
-    fedtrain_adam a = {
-        .beta1 = (float)BETA1,
-        .beta2 = (float)BETA2,
-        .rate = (float)((double)rate / bias_correction(BETA1, *steps)),
-        .scale = (float)(1.0 / sqrt(bias_correction(BETA2, *steps))),
-        .epsilon = (float)EPSILON,
-    };
-    kernels->adam(params, state, state + n, grad, n, &a);
+fedtrain_update fedtrain_update_begin(const fedtrain_optimizer *optimizer, float *state, size_t n) {
+    fedtrain_update u = {.rule = optimizer->rule,
+                         .kernels = fedtrain_kernels_best(),
+                         .rate = optimizer->learning_rate,
+                         .first = state,
+                         .second = state};
+    if (u.rule == FEDTRAIN_ADAM) {
+        float *steps = state + 2 * n; /* sticks at 2^24: both corrections are 1 by then */
+        *steps += 1.0F;
+        u.second = state + n;
+        u.adam = (fedtrain_adam){
+            .beta1 = (float)BETA1,
+            .beta2 = (float)BETA2,
+            .rate = (float)((double)u.rate / bias_correction(BETA1, *steps)),
+            .scale = (float)(1.0 / sqrt(bias_correction(BETA2, *steps))),
+            .epsilon = (float)EPSILON,
+        };
+    }
+    return u;
+}
+
+void fedtrain_update_apply(const fedtrain_update *u, float *params, size_t offset,
+                           const float *grad, size_t n) {
+    switch (u->rule) {
+    case FEDTRAIN_SGD:
+        u->kernels->sgd(params + offset, grad, n, u->rate);
+        break;
+    case FEDTRAIN_MOMENTUM:
+        u->kernels->momentum(params + offset, u->first + offset, grad, n, u->rate, MOMENTUM);
+        break;
+    case FEDTRAIN_ADAM:
+        u->kernels->adam(params + offset, u->first + offset, u->second + offset, grad, n, &u->adam);
+        break;
+    }
 }
 
 void fedtrain_optimizer_step(const fedtrain_optimizer *optimizer, float *state, float *params,
                              const float *grad, size_t n) {
-    const fedtrain_kernels *kernels = fedtrain_kernels_best();
     uint64_t saved = fedtrain_denormal_flush();
-    switch (optimizer->rule) {
-    case FEDTRAIN_SGD:
-        kernels->sgd(params, grad, n, optimizer->learning_rate);
-        break;
-    case FEDTRAIN_MOMENTUM:
-        kernels->momentum(params, state, grad, n, optimizer->learning_rate, MOMENTUM);
-        break;
-    case FEDTRAIN_ADAM:
-        adam_step(kernels, optimizer->learning_rate, state, params, grad, n);
-        break;
-    }
+    fedtrain_update u = fedtrain_update_begin(optimizer, state, n);
+    fedtrain_update_apply(&u, params, 0, grad, n);
     fedtrain_denormal_restore(saved);
 }

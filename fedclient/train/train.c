@@ -91,9 +91,8 @@ static fed_status train_step(const fedtrain_job *job, walk *w, float *params, fl
     fedtrain_net *net = job->net;
     walk_next(w, net->index, job->batch);
     fedtrain_dataset_gather(job->set, net->index, job->batch, net->x, net->label);
-    FED_TRY(fedtrain_net_gradient(net, params, net->x, net->label, job->batch, net->grad, loss));
-    fedtrain_optimizer_step(&job->optimizer, state, params, net->grad, net->arch->layout.size);
-    return FED_OK;
+    return fedtrain_net_step(net, &job->optimizer, params, state, net->x, net->label, job->batch,
+                             loss);
 }
 
 fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,

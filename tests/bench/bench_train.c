@@ -6,7 +6,7 @@
 #include "fed/arch.h"
 #include "fed/clock.h"
 #include "fed/rng.h"
-#include "fedtrain/net.h"
+#include "fedclient/train/net_impl.h"
 #include "fedtrain/optimizer.h"
 
 /*
@@ -20,7 +20,7 @@ enum { SLICE_US = 200 * 1000, SLICES = 5, MAX_BATCH = 32 };
 typedef struct bench {
     fed_arch arch;
     fedtrain_net *fast, *reference;
-    float *params, *state, *grad, *x;
+    float *params, *state, *x;
     char *from, *to;
     uint8_t label[MAX_BATCH];
 } bench;
@@ -47,7 +47,6 @@ static void start(bench *b, const char *model) {
     must(fedtrain_net_new(&b->arch, MAX_BATCH, FEDTRAIN_REFERENCE, &b->reference), "net");
     b->params = zeros(n, sizeof(float));
     b->state = zeros(2 * n + 1, sizeof(float));
-    b->grad = zeros(n, sizeof(float));
     b->x = zeros(MAX_BATCH * pixels, sizeof(float));
     b->from = zeros(n, 10 * sizeof(float));
     b->to = zeros(n, 10 * sizeof(float));
@@ -67,7 +66,6 @@ static void finish(bench *b) {
     fedtrain_net_free(b->reference);
     free(b->params);
     free(b->state);
-    free(b->grad);
     free(b->x);
     free(b->from);
     free(b->to);
@@ -76,8 +74,7 @@ static void finish(bench *b) {
 
 static void step(bench *b, fedtrain_net *net, const fedtrain_optimizer *rule, size_t batch) {
     float loss;
-    must(fedtrain_net_gradient(net, b->params, b->x, b->label, batch, b->grad, &loss), "gradient");
-    fedtrain_optimizer_step(rule, b->state, b->params, b->grad, b->arch.layout.size);
+    must(fedtrain_net_step(net, rule, b->params, b->state, b->x, b->label, batch, &loss), "step");
 }
 
 /* Parameter-sized arrays that a step moves: w twice, g out and in, w in and out, moments too. */

@@ -22,14 +22,17 @@ void fedtrain_to_channels_first(const float *x, size_t channels, size_t area, fl
 /* Weight (o, i, ky, kx) is rows[(o * kh + ky) * row_pad + kx * in + i] and
  * columns[(ky * row + kx * in + i) * out_pad + o]. */
 
+/* A block of outputs at a time: whole cache lines are written, and few are read at once. */
 void fedtrain_conv_columns(const fedtrain_conv *c, const float *weight, float *columns) {
-    for (size_t o = 0; o < c->out; o++) {
-        for (size_t i = 0; i < c->in; i++) {
-            for (size_t ky = 0; ky < c->kh; ky++) {
-                float *to = columns + (ky * c->row + i) * c->out_pad + o;
-                for (size_t kx = 0; kx < c->kw; kx++) {
-                    to[kx * c->in * c->out_pad] = *weight++;
-                }
+    enum { BLOCK = 16 };
+    const size_t size = c->kh * c->row;
+    for (size_t first = 0; first < c->out; first += BLOCK) {
+        size_t end = first + BLOCK < c->out ? first + BLOCK : c->out;
+        for (size_t k = 0; k < size; k++) { /* k counts (i, ky, kx) */
+            size_t i = k / (c->kh * c->kw), ky = k / c->kw % c->kh, kx = k % c->kw;
+            float *to = columns + (ky * c->row + kx * c->in + i) * c->out_pad;
+            for (size_t o = first; o < end; o++) {
+                to[o] = weight[o * size + k];
             }
         }
     }

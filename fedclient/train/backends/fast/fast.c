@@ -222,7 +222,8 @@ static size_t tensor_offset(const fast *f, size_t index) {
 }
 
 static fedtrain_dense dense_sizes(const fed_layer *l, size_t batch) {
-    return (fedtrain_dense){fedtrain_shape_size(l->in), fedtrain_shape_size(l->out), batch};
+    size_t out = fedtrain_shape_size(l->out);
+    return (fedtrain_dense){fedtrain_shape_size(l->in), out, batch, out};
 }
 
 static float *forward_dense(const fast *f, stage *s, const float *params, float *x, size_t batch) {
@@ -294,37 +295,70 @@ static void fast_forward(void *self, const float *params, const float *x, size_t
 
 /* ---- Backward ---- */
 
-/* The gradient on its way back: by the values at hand, and memory for the next. */
+/* The gradient on its way back. */
 typedef struct flow {
-    float *dy, *dx;
+    const float *params;
+    size_t batch;
+    float *dy, *dx;                /* of the values at hand, and memory for those before them */
+    float *grad;                   /* of the parameters; with an update, only room for it */
+    const fedtrain_update *update; /* NULL: no update */
+    float *updated;                /* params, with an update */
 } flow;
 
-static void flow_swap(flow *w) {
+static void swap(flow *w) {
     float *dy = w->dy;
     w->dy = w->dx;
     w->dx = dy;
 }
 
-static void backward_dense(const fast *f, const stage *s, const float *params, size_t batch,
-                           bool wants_dx, flow *w, float *grad) {
+/* Where the gradient of the parameters from offset on goes. */
+static float *grad_at(const flow *w, size_t offset) {
+    return w->update != NULL ? w->grad : w->grad + offset;
+}
+
+/* The gradient of n parameters from offset on is done: put it to use while it is in cache. */
+static void grad_done(const flow *w, size_t offset, const float *grad, size_t n) {
+    if (w->update != NULL) {
+        fedtrain_update_apply(w->update, w->updated, offset, grad, n);
+    }
+}
+
+static void backward_dense_bias(const fedtrain_dense *d, size_t offset, const flow *w) {
+    float *bias = grad_at(w, offset);
+    memcpy(bias, w->dy, d->out * sizeof *bias);
+    for (size_t b = 1; b < d->batch; b++) {
+        for (size_t o = 0; o < d->out; o++) {
+            bias[o] += w->dy[b * d->out + o];
+        }
+    }
+    grad_done(w, offset, bias, d->out);
+}
+
+/* A few rows of weights at a time: all that is to be done with them, before the next ones come. */
+static void backward_dense(const fast *f, const stage *s, bool wants_dx, flow *w) {
+    enum { ROWS = 8 };
     const fed_layer *l = s->layer;
-    fedtrain_dense d = dense_sizes(l, batch);
-    f->kernels->dense_weight_grad(&d, s->x, w->dy, grad + tensor_offset(f, l->weight));
-    float *bias = grad + tensor_offset(f, l->weight + 1);
-    memcpy(bias, w->dy, d.out * sizeof *bias);
-    for (size_t i = d.out; i < batch * d.out; i++) {
-        bias[i % d.out] += w->dy[i];
+    fedtrain_dense d = dense_sizes(l, w->batch);
+    size_t offset = tensor_offset(f, l->weight);
+    backward_dense_bias(&d, tensor_offset(f, l->weight + 1), w);
+    if (wants_dx) {
+        memset(w->dx, 0, w->batch * d.in * sizeof *w->dx);
     }
-    if (!wants_dx) {
-        return;
+    for (size_t o = 0; o < d.out; o += ROWS) {
+        size_t at = offset + o * d.in;
+        d.rows = d.out - o < ROWS ? d.out - o : ROWS;
+        if (wants_dx) {
+            f->kernels->dense_input_grad(&d, w->params + at, w->dy + o, w->dx);
+        }
+        f->kernels->dense_weight_grad(&d, s->x, w->dy + o, grad_at(w, at));
+        grad_done(w, at, grad_at(w, at), d.rows * d.in);
     }
-    f->kernels->dense_input_grad(&d, params + tensor_offset(f, l->weight), w->dy, w->dx);
-    flow_swap(w);
-    if (s->flat != NULL) {
-        for (size_t b = 0; b < batch; b++) {
+    swap(w);
+    if (wants_dx && s->flat != NULL) {
+        for (size_t b = 0; b < w->batch; b++) {
             fedtrain_to_channels_last(w->dy + b * d.in, l->in.c, area(l->in), w->dx + b * d.in);
         }
-        flow_swap(w);
+        swap(w);
     }
 }
 
@@ -337,78 +371,98 @@ static void add_bias_grad(const fedtrain_sparse *by_channel, size_t channels, fl
     }
 }
 
-/* pool: the max-pool right behind, whose output's gradient dy then is; else NULL. */
-static void backward_conv(fast *f, const stage *s, const stage *pool, const float *params,
-                          size_t batch, bool wants_dx, flow *w, float *grad) {
+/* One sample. pool: the max-pool right behind, whose output's gradient dy then is; else NULL. */
+static void backward_conv_sample(const fast *f, const stage *s, const stage *pool, size_t b,
+                                 fedtrain_conv_grad *sparse, const flow *w) {
+    size_t in = fedtrain_shape_size(s->layer->in);
+    if (pool != NULL) {
+        size_t out = fedtrain_shape_size(pool->layer->out);
+        fedtrain_conv_grad_pooled(&s->conv, &pool->pool, pool->winner + b * out, w->dy + b * out,
+                                  sparse);
+    } else {
+        fedtrain_conv_grad_dense(&s->conv, w->dy + b * fedtrain_shape_size(s->layer->out), sparse);
+    }
+    add_bias_grad(&sparse->by_channel, s->conv.out, s->bias);
+    f->kernels->conv_weight_grad(&s->conv, &sparse->by_channel, s->x + b * in, s->grad_rows);
+    if (sparse->by_position.count != NULL) {
+        f->kernels->conv_input_grad(&s->conv, &sparse->by_position, s->rows, w->dx + b * in);
+    }
+}
+
+static void backward_conv(const fast *f, const stage *s, const stage *pool, bool wants_dx,
+                          flow *w) {
     const fed_layer *l = s->layer;
     const fedtrain_conv *c = &s->conv;
-    size_t in = fedtrain_shape_size(l->in);
-    size_t out = fedtrain_shape_size(pool != NULL ? pool->layer->out : l->out);
-    float *bias = grad + tensor_offset(f, l->weight + 1);
+    size_t weight = tensor_offset(f, l->weight), bias = tensor_offset(f, l->weight + 1);
     fedtrain_conv_grad sparse = f->conv_grad;
     if (!wants_dx) {
         sparse.by_position.count = NULL;
     } else {
-        fedtrain_conv_rows(c, params + tensor_offset(f, l->weight), s->rows);
-        memset(w->dx, 0, batch * in * sizeof *w->dx);
+        fedtrain_conv_rows(c, w->params + weight, s->rows);
+        memset(w->dx, 0, w->batch * fedtrain_shape_size(l->in) * sizeof *w->dx);
     }
-    memset(bias, 0, c->out * sizeof *bias);
+    memset(s->bias, 0, c->out * sizeof *s->bias);
     memset(s->grad_rows, 0, c->out * c->kh * c->row_pad * sizeof *s->grad_rows);
-    for (size_t b = 0; b < batch; b++) {
-        const float *dy = w->dy + b * out;
-        if (pool != NULL) {
-            fedtrain_conv_grad_pooled(c, &pool->pool, pool->winner + b * out, dy, &sparse);
-        } else {
-            fedtrain_conv_grad_dense(c, dy, &sparse);
-        }
-        add_bias_grad(&sparse.by_channel, c->out, bias);
-        f->kernels->conv_weight_grad(c, &sparse.by_channel, s->x + b * in, s->grad_rows);
-        if (wants_dx) {
-            f->kernels->conv_input_grad(c, &sparse.by_position, s->rows, w->dx + b * in);
-        }
+    for (size_t b = 0; b < w->batch; b++) {
+        backward_conv_sample(f, s, pool, b, &sparse, w);
     }
-    fedtrain_conv_weight(c, s->grad_rows, grad + tensor_offset(f, l->weight));
-    flow_swap(w);
+    memcpy(grad_at(w, bias), s->bias, c->out * sizeof *s->bias);
+    grad_done(w, bias, grad_at(w, bias), c->out);
+    fedtrain_conv_weight(c, s->grad_rows, grad_at(w, weight));
+    grad_done(w, weight, grad_at(w, weight), c->out * c->kh * c->row);
+    swap(w);
 }
 
-static void backward_maxpool(const stage *s, size_t batch, flow *w) {
+static void backward_maxpool(const stage *s, flow *w) {
     size_t in = fedtrain_shape_size(s->layer->in), out = fedtrain_shape_size(s->layer->out);
-    memset(w->dx, 0, batch * in * sizeof *w->dx);
-    for (size_t b = 0; b < batch; b++) {
+    memset(w->dx, 0, w->batch * in * sizeof *w->dx);
+    for (size_t b = 0; b < w->batch; b++) {
         fedtrain_pool_scatter(&s->pool, s->winner + b * out, w->dy + b * out, w->dx + b * in);
     }
-    flow_swap(w);
+    swap(w);
 }
 
-static void fast_backward(void *self, const float *params, const float *score_grad, size_t batch,
-                          float *grad) {
-    fast *f = self;
-    flow w = {f->grad[0], f->grad[1]};
+static void backward_stages(const fast *f, const float *score_grad, flow *w) {
     const stage *pool = NULL;
-    memcpy(w.dy, score_grad, batch * f->arch->classes * sizeof *score_grad);
+    w->dy = f->grad[0];
+    w->dx = f->grad[1];
+    memcpy(w->dy, score_grad, w->batch * f->arch->classes * sizeof *score_grad);
     for (size_t l = f->arch->layer_count; l-- > f->first;) {
         const stage *s = &f->stages[l];
         bool wants_dx = l > f->first;
         switch (s->layer->kind) {
         case FED_LAYER_DENSE:
-            backward_dense(f, s, params, batch, wants_dx, &w, grad);
+            backward_dense(f, s, wants_dx, w);
             break;
         case FED_LAYER_CONV:
-            backward_conv(f, s, pool, params, batch, wants_dx, &w, grad);
+            backward_conv(f, s, pool, wants_dx, w);
             pool = NULL;
             break;
         case FED_LAYER_MAXPOOL:
             if (s[-1].layer->kind == FED_LAYER_CONV) {
                 pool = s;
             } else {
-                backward_maxpool(s, batch, &w);
+                backward_maxpool(s, w);
             }
             break;
         case FED_LAYER_RELU:
-            f->kernels->relu_grad(s->x, w.dy, batch * fedtrain_shape_size(s->layer->in));
+            f->kernels->relu_grad(s->x, w->dy, w->batch * fedtrain_shape_size(s->layer->in));
             break;
         }
     }
+}
+
+static void fast_backward(void *self, const float *params, const float *score_grad, size_t batch,
+                          float *grad) {
+    flow w = {.params = params, .batch = batch, .grad = grad};
+    backward_stages(self, score_grad, &w);
+}
+
+static void fast_train(void *self, float *params, const float *score_grad, size_t batch,
+                       const fedtrain_update *update, float *scratch) {
+    flow w = {
+        .params = params, .batch = batch, .grad = scratch, .update = update, .updated = params};
+    backward_stages(self, score_grad, &w);
 }
 
 const fedtrain_backend_vtable fedtrain_backend_fast = {
@@ -418,4 +472,5 @@ const fedtrain_backend_vtable fedtrain_backend_fast = {
     .memory = fast_memory,
     .forward = fast_forward,
     .backward = fast_backward,
+    .train = fast_train,
 };

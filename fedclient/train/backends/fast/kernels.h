@@ -21,9 +21,10 @@ typedef struct fedtrain_adam {
     float epsilon;
 } fedtrain_adam;
 
-/** Sizes of a dense layer over a batch. */
+/** A dense layer over a batch; or, backward, some `rows` of its outputs, w, dy and dw then pointing
+ * to the first. */
 typedef struct fedtrain_dense {
-    size_t in, out, batch;
+    size_t in, out, batch, rows;
 } fedtrain_dense;
 
 /**
@@ -69,7 +70,8 @@ typedef struct fedtrain_kernels {
     void (*relu)(float *x, size_t n);
     void (*relu_grad)(const float *y, float *dy, size_t n);
 
-    /* Dense.   w, dw float32[out, in]; x, dx float32[batch, in]; y, dy float32[batch, out] */
+    /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out]. The
+     * input's gradient is added to dx; dw is overwritten. */
     void (*dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                   float *y);
     void (*dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);

@@ -1,6 +1,4 @@
 /* Dense layers. A weight's row is contiguous along its inputs, so everything streams that way. */
-#include <string.h>
-
 #include "fedclient/train/backends/fast/kernels/isa.h"
 
 /*
@@ -54,10 +52,10 @@ KERNEL_INLINE void forward_rows(const fedtrain_dense *d, const float *w, const f
 void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                    float *y) {
     size_t o = 0;
-    for (; o + ROWS <= d->out; o += ROWS) {
+    for (; o + ROWS <= d->rows; o += ROWS) {
         forward_rows(d, w + o * d->in, bias + o, x, y + o, ROWS);
     }
-    for (; o < d->out; o++) {
+    for (; o < d->rows; o++) {
         forward_rows(d, w + o * d->in, bias + o, x, y + o, 1);
     }
 }
@@ -109,12 +107,11 @@ KERNEL_INLINE void input_grad_rows(const fedtrain_dense *d, const float *w, cons
 }
 
 void KERNEL(dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx) {
-    memset(dx, 0, d->batch * d->in * sizeof *dx);
     size_t o = 0;
-    for (; o + ROWS <= d->out; o += ROWS) {
+    for (; o + ROWS <= d->rows; o += ROWS) {
         input_grad_rows(d, w + o * d->in, dy + o, dx, ROWS);
     }
-    for (; o < d->out; o++) {
+    for (; o < d->rows; o++) {
         input_grad_rows(d, w + o * d->in, dy + o, dx, 1);
     }
 }
@@ -165,10 +162,10 @@ KERNEL_INLINE void weight_grad_rows(const fedtrain_dense *d, const float *x, con
 void KERNEL(dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy,
                                float *dw) {
     size_t o = 0;
-    for (; o + ROWS <= d->out; o += ROWS) {
+    for (; o + ROWS <= d->rows; o += ROWS) {
         weight_grad_rows(d, x, dy + o, dw + o * d->in, ROWS);
     }
-    for (; o < d->out; o++) {
+    for (; o < d->rows; o++) {
         weight_grad_rows(d, x, dy + o, dw + o * d->in, 1);
     }
 }
