@@ -1,4 +1,6 @@
 /* Check-in: ask the coordinator for work, and see whether this client can do it. */
+#include <string.h>
+
 #include "fedclient/client.h"
 
 static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *err) {
@@ -20,8 +22,10 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
                                  .hold_ms = checkin.hold_ms};
     FED_TRY(fedclient_exchange(client, &call, answer, err));
     if (answer->status != 200) {
-        return fed_fail(err, FED_EVERSION, "the coordinator refused the check-in: %s (%s)",
-                        answer->message, answer->error);
+        bool version = strcmp(answer->error, "protocol_version") == 0;
+        return fed_fail(err, version ? FED_EVERSION : FED_EFORMAT,
+                        "the coordinator refused the check-in: %s (%s)", answer->message,
+                        answer->error);
     }
     return FED_OK;
 }

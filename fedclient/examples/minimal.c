@@ -1,1 +1,93 @@
-int main(void) { return 1; }
+/* The smallest device: it embeds the client library and brings its own training, one step of
+ * softmax regression (model "lr") on samples that it makes up.
+ *
+ *     minimal https://127.0.0.1:8443 ca.pem TOKEN
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fedclient/fedclient.h"
+
+enum { PIXELS = 784, CLASSES = 10, SAMPLES = 100 };
+
+/** Made-up data: class k is the one whose stripe of pixels is bright. */
+static float pixel(int sample, int i) {
+    return i % CLASSES == sample % CLASSES ? 1.0f : 0.1f * (float)(sample % 7);
+}
+
+/** w: weights (CLASSES, PIXELS), then biases. One gradient step per sample. */
+static fed_status train(void *user, fedclient_round *round, fed_error *err) {
+    (void)user;
+    float *w = round->values, *bias = w + CLASSES * PIXELS, loss = 0;
+    if (round->arch->layout.size != CLASSES * PIXELS + CLASSES) {
+        return fed_fail(err, FED_EINVAL, "this device trains the model \"lr\" only");
+    }
+    for (int n = 0; n < SAMPLES; n++) {
+        float p[CLASSES], sum = 0;
+        for (int c = 0; c < CLASSES; c++) {
+            float score = bias[c];
+            for (int i = 0; i < PIXELS; i++) {
+                score += w[c * PIXELS + i] * pixel(n, i);
+            }
+            sum += p[c] = expf(score);
+        }
+        loss -= logf(p[n % CLASSES] / sum) / SAMPLES;
+        for (int c = 0; c < CLASSES; c++) {
+            float step =
+                round->task->learning_rate * (p[c] / sum - (c == n % CLASSES ? 1.0f : 0.0f));
+            bias[c] -= step;
+            for (int i = 0; i < PIXELS; i++) {
+                w[c * PIXELS + i] -= step * pixel(n, i);
+            }
+        }
+    }
+    round->samples = SAMPLES;
+    round->loss = loss;
+    return FED_OK;
+}
+
+/** Enrol if that was not done yet, then take part until the task is finished. */
+static fed_status take_part(fedclient *client, const char *token, fed_error *err) {
+    if (!fedclient_enrolled(client)) {
+        FED_TRY(fedclient_enrol(client, token, err));
+    }
+    for (fedclient_event event = {0}; event.outcome != FEDCLIENT_FINISHED;) {
+        FED_TRY(fedclient_step(client, &event, err));
+        if (event.outcome == FEDCLIENT_COUNTED) {
+            printf("round %u: loss %.4f\n", event.round, (double)event.loss);
+        }
+        fed_sleep_ms(event.wait_ms);
+    }
+    return FED_OK;
+}
+
+int main(int argc, char **argv) {
+    fed_error err = {0};
+    uint8_t *ca = NULL;
+    size_t len = 0;
+    fedclient_platform platform = {0};   /* state lies in ./device-state */
+    fedclient_transport transport = {0}; /* HTTPS, trusting that CA only */
+    fedclient *client = NULL;
+    const char *server = argc > 2 ? argv[1] : "", *ca_path = argc > 2 ? argv[2] : "ca.pem";
+    const fedclient_options options = {.server = server,
+                                       .platform = &platform,
+                                       .transport = &transport,
+                                       .hold_ms = 25000,
+                                       .train = train};
+    bool ok = fed_file_read(ca_path, 65536, &ca, &len, &err) == FED_OK &&
+              fedclient_platform_posix_open("device-state", &platform, &err) == FED_OK &&
+              fedclient_transport_curl_open((const char *)ca, &transport, &err) == FED_OK &&
+              fedclient_open(&options, &client, &err) == FED_OK &&
+              take_part(client, argc > 3 ? argv[3] : "", &err) == FED_OK;
+    if (!ok) {
+        fprintf(stderr, "minimal: %s\n", err.text);
+    }
+    fedclient_close(client);
+    fedclient_transport_curl_close(&transport);
+    fedclient_platform_posix_close(&platform);
+    free(ca);
+    return ok ? 0 : 1;
+}
