@@ -1,0 +1,289 @@
+/* Reference codecs: bit by bit, digit by digit, with a sort for a selection. Never optimise them.
+ */
+#include "reference_codecs.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct bytes {
+    uint8_t *data;
+    size_t len, cap;
+    unsigned bits; /* used of the last byte; 0: all */
+} bytes;
+
+static void put_byte(bytes *b, unsigned byte) {
+    if (b->len == b->cap) {
+        b->cap = 2 * b->cap + 64;
+        b->data = realloc(b->data, b->cap);
+        if (b->data == NULL) {
+            abort();
+        }
+    }
+    b->data[b->len++] = (uint8_t)byte;
+}
+
+static void put_bit(bytes *b, unsigned bit) {
+    if (b->bits == 0) {
+        put_byte(b, 0xff); /* ones: what is left of the last byte stays that way */
+    }
+    if (bit == 0) {
+        b->data[b->len - 1] &= (uint8_t) ~(0x80u >> b->bits);
+    }
+    b->bits = (b->bits + 1) % 8;
+}
+
+static void put_f32(bytes *b, float v) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    for (unsigned k = 0; k < 32; k += 8) {
+        put_byte(b, bits >> k & 0xff);
+    }
+}
+
+static float get_f32(const uint8_t *src) {
+    uint32_t bits = 0;
+    for (unsigned k = 0; k < 4; k++) {
+        bits |= (uint32_t)src[k] << (8 * k);
+    }
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static void put_varint(bytes *b, uint64_t v) {
+    for (; v >= 128; v /= 128) {
+        put_byte(b, (unsigned)(v % 128) + 128);
+    }
+    put_byte(b, (unsigned)v);
+}
+
+static void *make(size_t count, size_t size) {
+    void *memory = calloc(count + 1, size);
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
+
+/* float32 */
+
+static void identity_encode(float *residual, size_t n, bytes *out) {
+    for (size_t i = 0; i < n; i++) {
+        put_f32(out, residual[i]);
+        residual[i] -= residual[i];
+    }
+}
+
+/* 3lc */
+
+static float threelc_magnitude(const float *x, size_t n, double s) {
+    float max = 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        max = fmaxf(max, fabsf(x[i]));
+    }
+    double product = s * (double)max;
+    float m = product > (double)FLT_MAX ? FLT_MAX : (float)product;
+    return 0.5f * m >= max ? max : m;
+}
+
+static void put_zero_run(bytes *out, size_t run) {
+    while (run > 0) {
+        size_t piece = run > 14 ? 14 : run;
+        put_byte(out, piece == 1 ? 121 : 243 + (unsigned)(piece - 2));
+        run -= piece;
+    }
+}
+
+static void threelc_encode(double s, float *residual, size_t n, bytes *out) {
+    float m = threelc_magnitude(residual, n, s);
+    put_f32(out, m);
+    if (m == 0.0f) {
+        return;
+    }
+    size_t len = (n + 4) / 5, run = 0;
+    for (size_t i = 0; i < len; i++) {
+        unsigned byte = 0;
+        for (size_t k = 0; k < 5; k++) {
+            int value = 0;
+            if (k * len + i < n) {
+                float *x = &residual[k * len + i];
+                value = *x > 0.5f * m ? 1 : *x < -0.5f * m ? -1 : 0;
+                *x -= (float)value * m;
+            }
+            byte = 3 * byte + (unsigned)(value + 1);
+        }
+        if (byte == 121) {
+            run++;
+            continue;
+        }
+        put_zero_run(out, run);
+        run = 0;
+        put_byte(out, byte);
+    }
+    put_zero_run(out, run);
+}
+
+static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
+    float m = get_f32(src);
+    size_t packed = (n + 4) / 5, at = 0;
+    for (size_t i = 4; i < len; i++) {
+        if (src[i] >= 243) {
+            at += src[i] - 241u;
+            continue;
+        }
+        unsigned byte = src[i];
+        for (size_t k = 5; k-- > 0; byte /= 3) {
+            if (k * packed + at < n) {
+                y[k * packed + at] = (float)((int)(byte % 3) - 1) * m;
+            }
+        }
+        at++;
+    }
+}
+
+/* sbc */
+
+typedef struct place {
+    float magnitude; /* with the side's sign taken off; negative for the other side */
+    size_t index;
+} place;
+
+static int larger_first(const void *a, const void *b) {
+    const place *left = a, *right = b;
+    if (left->magnitude != right->magnitude) {
+        return left->magnitude > right->magnitude ? -1 : 1;
+    }
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* Mark the k values of that sign that are largest; returns their mean's magnitude. */
+static double sbc_side(const float *x, size_t n, size_t k, float sign, bool *chosen,
+                       size_t *count) {
+    place *places = make(n, sizeof *places);
+    for (size_t i = 0; i < n; i++) {
+        places[i] = (place){sign * x[i], i};
+    }
+    qsort(places, n, sizeof *places, larger_first);
+    *count = 0;
+    while (*count < k && places[*count].magnitude > 0.0f) {
+        chosen[places[(*count)++].index] = true;
+    }
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        sum += chosen[i] ? (double)(sign * x[i]) : 0.0;
+    }
+    free(places);
+    return *count > 0 ? sum / (double)*count : 0.0;
+}
+
+static unsigned sbc_parameter(double p) {
+    double phi = (sqrt(5.0) + 1.0) / 2.0;
+    double b = 1.0 + floor(log2(log(phi - 1.0) / log(1.0 - p)));
+    return (unsigned)fmin(fmax(b, 0.0), 31.0);
+}
+
+static void put_gap(bytes *out, size_t gap, unsigned b) {
+    for (size_t ones = gap >> b; ones > 0; ones--) {
+        put_bit(out, 1);
+    }
+    put_bit(out, 0);
+    for (unsigned k = b; k-- > 0;) {
+        put_bit(out, gap >> k & 1);
+    }
+}
+
+static void sbc_encode(double p, float *residual, size_t n, bytes *out) {
+    size_t k = n == 0 ? 0 : (size_t)fmax(1.0, ceil(p * (double)n));
+    bool *up = make(n, sizeof *up), *down = make(n, sizeof *down);
+    size_t up_count, down_count;
+    double up_mean = sbc_side(residual, n, k, 1.0f, up, &up_count);
+    double down_mean = sbc_side(residual, n, k, -1.0f, down, &down_count);
+    bool rises = up_mean >= down_mean;
+    size_t count = rises ? up_count : down_count;
+    put_varint(out, count);
+    if (count > 0) {
+        unsigned b = sbc_parameter(p);
+        float mu = (float)fmin(rises ? up_mean : down_mean, (double)FLT_MAX);
+        mu = rises ? mu : -mu;
+        put_byte(out, b);
+        put_f32(out, mu);
+        size_t next = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (rises ? up[i] : down[i]) {
+                put_gap(out, i - next, b);
+                next = i + 1;
+                residual[i] -= mu;
+            }
+        }
+    }
+    free(up);
+    free(down);
+}
+
+static unsigned get_bit(const uint8_t *src, size_t *at) {
+    unsigned bit = src[*at / 8] >> (7 - *at % 8) & 1;
+    ++*at;
+    return bit;
+}
+
+static void sbc_decode(const uint8_t *src, float *y) {
+    uint64_t count = 0;
+    unsigned shift = 0;
+    do {
+        count |= (uint64_t)(*src & 127) << shift;
+        shift += 7;
+    } while (*src++ >= 128);
+    if (count == 0) {
+        return;
+    }
+    unsigned b = *src++;
+    float mu = get_f32(src);
+    src += 4;
+    size_t next = 0, at = 0;
+    for (; count > 0; count--) {
+        size_t ones = 0, low = 0;
+        while (get_bit(src, &at) == 1) {
+            ones++;
+        }
+        for (unsigned k = 0; k < b; k++) {
+            low = 2 * low + get_bit(src, &at);
+        }
+        next += (ones << b) + low + 1;
+        y[next - 1] = mu;
+    }
+}
+
+uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, size_t *len) {
+    bytes out = {.data = NULL};
+    if (strcmp(codec->vtable->name, "float32") == 0) {
+        identity_encode(residual, n, &out);
+    } else if (strcmp(codec->vtable->name, "3lc") == 0) {
+        threelc_encode(codec->param[0], residual, n, &out);
+    } else if (strcmp(codec->vtable->name, "sbc") == 0) {
+        sbc_encode(codec->param[0], residual, n, &out);
+    } else {
+        abort(); /* a new codec needs its reference here */
+    }
+    *len = out.len;
+    return out.data != NULL ? out.data : make(0, 1);
+}
+
+void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float *y,
+                          size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        y[i] = 0.0f;
+    }
+    if (strcmp(codec->name, "float32") == 0) {
+        for (size_t i = 0; i < n; i++) {
+            y[i] = get_f32(src + 4 * i);
+        }
+    } else if (strcmp(codec->name, "3lc") == 0) {
+        threelc_decode(src, len, y, n);
+    } else if (strcmp(codec->name, "sbc") == 0) {
+        sbc_decode(src, y);
+    } else {
+        abort();
+    }
+}

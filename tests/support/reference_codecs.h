@@ -1,0 +1,15 @@
+/* The codecs once more, slow and plain, straight from docs/codec-formats.md: the oracle of their
+ * tests. */
+#ifndef FED_REFERENCE_CODECS_H
+#define FED_REFERENCE_CODECS_H
+
+#include "fedcodec/codec.h"
+
+/** What fedcodec_encode(codec, residual, NULL, ...) must do. Returns the message, malloc'ed. */
+uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, size_t *len);
+
+/** What fedcodec_decode must make of a valid message. */
+void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float *y,
+                          size_t n);
+
+#endif
