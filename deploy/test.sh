@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Every test: with gcc, with clang and libFuzzer, under AddressSanitizer, UBSan and ThreadSanitizer, and the lint.
+# Stops at the first stage that fails. The last lines are ctest's summary of the optimised build.
+set -Eeuo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=$(nproc)
+name=
+trap 'echo "deploy/test.sh: stopped: $name failed; its output is above" >&2' ERR
+
+stage() {
+    name=$1
+    printf '\n== %s (%d s)\n' "$name" "$SECONDS"
+}
+
+build() { # PRESET [cmake options]
+    cmake --preset "$1" -DFED_WERROR=ON "${@:2}" >/dev/null
+    cmake --build "build/$1" -j "$jobs" -- --quiet
+}
+
+run() { # BUILD [ctest options]
+    "${prefix[@]}" ctest --test-dir "build/$1" -j "$jobs" --output-on-failure "${@:2}"
+}
+prefix=(env)
+
+stage "setup"
+deploy/setup.sh
+if deploy/fetch-mnist.sh build/data/mnist 2>/dev/null; then
+    export FED_MNIST_DIR=$PWD/build/data/mnist
+else
+    echo "MNIST can't be fetched here: the tests that need it are skipped"
+fi
+
+stage "build with gcc, optimised"
+build release
+
+stage "quick lint"
+run release -L lint -E '^lint\.tidy$'
+
+stage "build with clang, with libFuzzer, AddressSanitizer and UBSan"
+build clang
+
+stage "fuzz targets"
+run clang -L fuzz
+
+stage "build with AddressSanitizer and UBSan"
+build asan
+
+stage "tests under AddressSanitizer and UBSan"
+run asan
+
+stage "build with ThreadSanitizer"
+build tsan
+
+stage "tests with threads under ThreadSanitizer"
+# Some kernels place memory so randomly that ThreadSanitizer can't start; without that it can.
+if setarch -R true 2>/dev/null; then
+    prefix=(setarch -R)
+fi
+run tsan -R '^(fedclient|fedserver|deploy|e2e)\.'
+prefix=(env)
+
+stage "all tests and lint, optimised"
+run release

@@ -1,0 +1,34 @@
+"""Check that clang-format would change nothing.
+
+    format.py ROOT      exit status 1 if it would, 77 (skip) where clang-format 14 is missing
+"""
+import re
+import shutil
+import subprocess
+import sys
+
+import tree
+
+VERSION = "14"  # each version formats a little differently
+
+
+def find_tool():
+    for name in (f"clang-format-{VERSION}", "clang-format"):
+        path = shutil.which(name)
+        if path and re.search(rf"version {VERSION}\.", subprocess.run([path, "--version"], capture_output=True, text=True).stdout):
+            return path
+    return None
+
+
+def main(root):
+    tool = find_tool()
+    if not tool:
+        print(f"skipped: clang-format {VERSION} is not here")
+        return 77
+    bad = [path for path in tree.files(root, (".c", ".h"))
+           if subprocess.run([tool, "--dry-run", "-Werror", path], cwd=root, capture_output=True).returncode != 0]
+    return tree.report([f"{path}: run clang-format -i {path}" for path in bad], "format")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

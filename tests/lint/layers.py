@@ -1,0 +1,168 @@
+"""Check who includes whom: arrows point down, and every third-party header stays in its own place.
+
+    layers.py ROOT      prints path:line: what is wrong and what to do; exit status 1 if anything is
+
+The tables below are the rules; docs/architecture.md draws them.
+"""
+import os
+import re
+import sys
+
+import tree
+
+# A file's room is the longest of these that begins its path; then the public headers that it may include ("fed" is
+# fed/...). Any other header may be included by its own room only.
+EVERYTHING = {"fed", "fedcodec", "fedtrain", "fedclient", "fedserver"}
+ROOMS = {
+    "common/": {"fed"},
+    "codecs/": {"fed", "fedcodec"},
+    "codecs/tool/": {"fed", "fedcodec"},
+    "fedclient/": {"fed", "fedcodec", "fedclient"},
+    "fedclient/train/": {"fed", "fedtrain"},
+    "fedclient/apps/": {"fed", "fedclient", "fedtrain"},
+    "fedclient/examples/": {"fed", "fedclient"},
+    "fedserver/": {"fed", "fedcodec", "fedserver"},
+    "fedserver/main.c": {"fed", "fedserver"},
+    "deploy/sim/": EVERYTHING,
+    "tests/": EVERYTHING,
+}
+# Third-party headers, and where each may appear. Tests and the simulator may use any.
+THIRD_PARTY = {
+    "mbedtls/": ["common/crypto.c", "common/hash.c"],
+    "xxhash.h": ["common/hash.c"],
+    "curl/": ["fedclient/transports/curl/"],
+    "microhttpd.h": ["fedserver/http_mhd.c"],
+    "gnutls/": ["fedserver/http_tls.c"],
+    "sqlite3.h": ["fedserver/stores/sqlite/"],
+    "jansson.h": ["fedserver/"],
+    "cmocka.h": [],
+}
+USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
+
+# What C11, POSIX and the compiler bring. A header that is in neither list is third-party: give it a place above.
+STANDARD = set("""assert ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
+    stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt netdb poll pthread sched
+    strings termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
+STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
+
+# Folders of plugins: below them a folder is one plugin, and nobody but itself (and tests) includes its headers.
+PLUGIN_KINDS = ["codecs/", "fedclient/transports/", "fedclient/platforms/", "fedclient/train/backends/",
+                "fedserver/stores/", "fedserver/strategies/"]
+NOT_PLUGINS = ["codecs/include/", "codecs/prim/", "codecs/tool/"]
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+DEFINITION = re.compile(r"^([A-Z][A-Z0-9_]*)\((\d+),\s*(\w+)", re.MULTILINE)
+
+
+def starts_with_any(path, prefixes):
+    return any(path.startswith(p) for p in prefixes)
+
+
+def room_of(path):
+    return max((r for r in ROOMS if path.startswith(r)), key=len, default=None)
+
+
+def plugin_of(path):
+    """"codecs/sbc/" for codecs/sbc/sbc.c; None for a file of no plugin."""
+    if starts_with_any(path, NOT_PLUGINS):
+        return None
+    kinds = [k for k in PLUGIN_KINDS if path.startswith(k) and "/" in path[len(k):]]
+    kind = max(kinds, key=len, default=None)
+    return kind and kind + path[len(kind):].split("/")[0] + "/"
+
+
+class Tree:
+    def __init__(self, root):
+        self.root = root
+        self.files = tree.files(root, (".c", ".h", ".def"))
+        self.known = set(self.files)
+        # "fed/hash.h" -> "common/include/fed/hash.h"
+        self.public = {p.split("/include/", 1)[1]: p for p in self.files if "/include/" in p and not p.startswith("tests/")}
+        self.findings = []
+
+    def complain(self, path, line, text):
+        self.findings.append(f"{path}:{line}: {text}")
+
+    def check_system(self, path, line, header):
+        for prefix, places in THIRD_PARTY.items():
+            if header.startswith(prefix):
+                if not starts_with_any(path, places) and not path.startswith(USES_ANY_THIRD_PARTY):
+                    where = ", ".join(places) or "tests/"
+                    self.complain(path, line, f"<{header}> belongs in {where} only; go through what is offered there")
+                return
+        name = header[:-2] if header.endswith(".h") else header
+        if name not in STANDARD and not header.startswith(STANDARD_FOLDERS):
+            self.complain(path, line, f"<{header}> is not a standard header: give it a place in tests/lint/layers.py")
+
+    def check_public(self, path, line, header):
+        prefix = header.split("/")[0]
+        if prefix not in ROOMS[room_of(path)]:
+            allowed = ", ".join(sorted(ROOMS[room_of(path)]))
+            self.complain(path, line, f'"{header}": {room_of(path)} may include {allowed} only')
+
+    def check_internal(self, path, line, header):
+        room, target = room_of(path), room_of(header)
+        if path.startswith("tests/"):
+            return
+        if room != target:
+            self.complain(path, line, f'"{header}" is internal to {target}: use its public headers')
+        elif plugin_of(header) not in (None, plugin_of(path)):
+            self.complain(path, line, f'"{header}" belongs to the plugin {plugin_of(header)}: move what is shared out of it')
+
+    def check_quoted(self, path, line, header):
+        beside = os.path.join(os.path.dirname(path), header)
+        if ".." in header.split("/"):
+            self.complain(path, line, f'"{header}": include it by its path from the top')
+        elif header in self.public:
+            self.check_public(path, line, header)
+        elif header in self.known:
+            self.check_internal(path, line, header)
+        elif path.startswith("tests/") and "/" not in header:
+            return  # tests/support, which the build puts on the tests' path
+        elif beside in self.known:
+            self.complain(path, line, f'"{header}": include it by its path from the top, "{beside}"')
+        else:
+            self.complain(path, line, f'"{header}" is nowhere in the tree')
+
+    def check_includes(self, path):
+        if room_of(path) is None:
+            self.complain(path, 1, "is in no room: give its folder a line in tests/lint/layers.py")
+            return
+        text = tree.read(self.root, path)
+        for match in INCLUDE.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            check = self.check_system if match[1] == "<" else self.check_quoted
+            check(path, line, match[2])
+
+    def check_names(self):
+        first = {}
+        for path in self.files:
+            name = os.path.basename(path)
+            if name in first:
+                self.complain(path, 1, f"the name {name} is taken by {first[name]}: file names are unique in the tree")
+            first.setdefault(name, path)
+
+    def check_ids(self, path):
+        """MACRO(number, name): a number or a name given twice."""
+        text = tree.read(self.root, path)
+        numbers, names = set(), set()
+        for match in DEFINITION.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            if int(match[2]) in numbers:
+                self.complain(path, line, f"the id {match[2]} is given twice: an id is permanent")
+            if match[3] in names:
+                self.complain(path, line, f"{match[3]} stands there twice")
+            numbers.add(int(match[2]))
+            names.add(match[3])
+
+    def check(self):
+        for path in self.files:
+            self.check_includes(path)
+            if path.endswith(".def"):
+                self.check_ids(path)
+        self.check_names()
+        return self.findings
+
+
+if __name__ == "__main__":
+    sys.exit(tree.report(Tree(sys.argv[1]).check(), "layers"))

@@ -1,0 +1,99 @@
+"""Does the layer lint find what it is there to find? Plants violations in a made-up tree, one at a time."""
+import os
+import tempfile
+import unittest
+
+import layers
+
+GOOD = {
+    "common/include/fed/hash.h": "#include <stdint.h>\n",
+    "common/hash.c": '#include "fed/hash.h"\n#include <mbedtls/sha256.h>\n#include <xxhash.h>\n',
+    "common/text.h": "",
+    "codecs/include/fedcodec/codec.h": '#include "fed/hash.h"\n',
+    "codecs/codecs.def": "FEDCODEC(1, identity)\nFEDCODEC(2, sbc)\n",
+    "codecs/prim/golomb.h": "",
+    "codecs/sbc/sbc.c": '#include "codecs/prim/golomb.h"\n#include "codecs/sbc/positions.h"\n',
+    "codecs/sbc/positions.h": "",
+    "codecs/tool/fedcodec.c": '#include "fedcodec/codec.h"\n',
+    "fedclient/include/fedclient/fedclient.h": "",
+    "fedclient/client.h": "",
+    "fedclient/client.c": '#include "fedclient/client.h"\n#include "fedcodec/codec.h"\n',
+    "fedclient/transports/curl/curl.c": "#include <curl/curl.h>\n",
+    "fedclient/train/include/fedtrain/net.h": "",
+    "fedclient/train/net.c": '#include "fedtrain/net.h"\n',
+    "fedclient/apps/fedclientd.c": '#include "fedclient/fedclient.h"\n#include "fedtrain/net.h"\n',
+    "fedclient/examples/minimal.c": '#include "fedclient/fedclient.h"\n',
+    "fedserver/include/fedserver/fedserver.h": "",
+    "fedserver/round.h": "",
+    "fedserver/round.c": '#include "fedserver/round.h"\n#include <jansson.h>\n#include <sys/stat.h>\n',
+    "fedserver/main.c": '#include "fedserver/fedserver.h"\n',
+    "fedserver/http_mhd.c": "#include <microhttpd.h>\n",
+    "fedserver/stores/sqlite/sqlite.c": "#include <sqlite3.h>\n",
+    "deploy/sim/sim.h": "",
+    "deploy/sim/fedsim.c": '#include "deploy/sim/sim.h"\n#include "fedserver/fedserver.h"\n#include "fedtrain/net.h"\n',
+    "tests/support/fed_test.h": "#include <cmocka.h>\n",
+    "tests/fedserver/test_round.c": '#include "fed_test.h"\n#include "fedserver/round.h"\n',
+}
+
+# path, what it holds, and a piece of the complaint.
+BAD = [
+    ("common/a.c", '#include "fedcodec/codec.h"\n', "common/ may include fed only"),
+    ("codecs/a.c", '#include "fedclient/fedclient.h"\n', "codecs/ may include fed, fedcodec only"),
+    ("fedclient/a.c", '#include "fedtrain/net.h"\n', "may include fed, fedclient, fedcodec only"),
+    ("fedclient/a.c", '#include "fedserver/fedserver.h"\n', "may include"),
+    ("fedclient/train/a.c", '#include "fedcodec/codec.h"\n', "may include fed, fedtrain only"),
+    ("fedclient/train/a.c", '#include "fedclient/fedclient.h"\n', "may include"),
+    ("fedclient/apps/a.c", '#include "fedclient/client.h"\n', "internal to fedclient/"),
+    ("fedclient/examples/a.c", '#include "fedtrain/net.h"\n', "may include fed, fedclient only"),
+    ("fedserver/a.c", '#include "fedtrain/net.h"\n', "may include"),
+    ("fedserver/a.c", '#include "fedclient/fedclient.h"\n', "may include"),
+    ("fedserver/a.c", '#include "codecs/prim/golomb.h"\n', "internal to codecs/"),
+    ("fedserver/a.c", '#include "deploy/sim/sim.h"\n', "internal to deploy/sim/"),
+    ("fedserver/main.c", '#include "fedserver/round.h"\n', "internal to fedserver/"),
+    ("codecs/tool/a.c", '#include "codecs/prim/golomb.h"\n', "internal to codecs/"),
+    ("codecs/a.c", '#include "common/text.h"\n', "internal to common/"),
+    ("codecs/threelc/a.c", '#include "codecs/sbc/positions.h"\n', "belongs to the plugin codecs/sbc/"),
+    ("codecs/a.c", '#include "codecs/sbc/positions.h"\n', "belongs to the plugin codecs/sbc/"),
+    ("fedserver/stores/b/a.c", '#include "fedserver/stores/c/d.h"\n', "nowhere in the tree"),
+    ("codecs/sbc/a.c", '#include "../prim/golomb.h"\n', "by its path from the top"),
+    ("codecs/sbc/a.c", '#include "positions.h"\n', 'by its path from the top, "codecs/sbc/positions.h"'),
+    ("common/a.c", "#include <mbedtls/sha256.h>\n", "<mbedtls/sha256.h> belongs in"),
+    ("fedclient/a.c", "\n  #  include <curl/curl.h>\n", "a.c:2: <curl/curl.h> belongs in fedclient/transports/curl/"),
+    ("fedclient/transports/other/a.c", "#include <curl/curl.h>\n", "belongs in fedclient/transports/curl/"),
+    ("fedserver/a.c", "#include <sqlite3.h>\n", "belongs in fedserver/stores/sqlite/"),
+    ("fedserver/a.c", "#include <microhttpd.h>\n", "belongs in fedserver/http_mhd.c"),
+    ("fedserver/a.c", "#include <gnutls/x509.h>\n", "belongs in"),
+    ("codecs/a.c", "#include <jansson.h>\n", "belongs in fedserver/"),
+    ("codecs/a.c", "#include <zstd.h>\n", "is not a standard header"),
+    ("codecs/a.c", "#include <cmocka.h>\n", "belongs in tests/ only"),
+    ("codecs/b/round.c", "", "the name round.c is taken by"),
+    ("codecs/more.def", "FEDCODEC(1, a)\nFEDCODEC(1, b)\n", "more.def:2: the id 1 is given twice"),
+    ("codecs/more.def", "FEDCODEC(1, a)\nFEDCODEC(2, a)\n", "more.def:2: a stands there twice"),
+    ("tools/a.c", "", "is in no room"),
+]
+
+
+def findings(files):
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                file.write(text)
+        return layers.Tree(root).check()
+
+
+class LayersTest(unittest.TestCase):
+    def test_a_good_tree_has_no_findings(self):
+        self.assertEqual(findings(GOOD), [])
+
+    def test_each_planted_violation_is_found(self):
+        for path, text, complaint in BAD:
+            with self.subTest(path=path, text=text):
+                found = findings({**GOOD, path: text})
+                self.assertEqual(len(found), 1, found)
+                self.assertIn(complaint, found[0])
+                self.assertTrue(found[0].startswith(path) or "is taken by" in found[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

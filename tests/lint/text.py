@@ -1,0 +1,57 @@
+"""Check the text of the sources: what a compiler and a formatter let pass.
+
+    text.py ROOT        prints path:line: what is wrong; exit status 1 if anything is
+"""
+import re
+import sys
+
+import tree
+
+C_FILES = (".c", ".h", ".def")
+ALL_FILES = C_FILES + (".py", ".sh", ".md", ".txt", ".cmake", ".json", ".html", "/run", "run")
+COLUMNS = 100
+LINES = 800
+
+# Written in pieces, so that this file does not find itself.
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
+MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(work|home|root|Users|mnt)/\w")
+# Libraries report; only programs speak and end (rule 10).
+SPEAKS = re.compile(r"(?<![\w.>])(v?f?printf|puts|fputs|putchar|perror|exit|_exit|abort|quick_exit)\(")
+LIBRARIES = ("common/", "codecs/", "fedclient/", "fedserver/")
+PROGRAMS = ("codecs/tool/", "fedclient/apps/", "fedclient/examples/", "fedserver/main.c")
+# Their purpose is to write text into a stream that the caller gives.
+MAY_SPEAK = ("common/log.c",)
+
+
+def c_findings(path, lines):
+    if not lines or not lines[0].startswith("/*"):
+        yield 1, "the first line says what the file is for, in a comment"
+    if len(lines) > LINES:
+        yield LINES + 1, f"more than {LINES} lines: split the file"
+    library = path.startswith(LIBRARIES) and not path.startswith(PROGRAMS + MAY_SPEAK)
+    for number, line in enumerate(lines, 1):
+        if len(line) > COLUMNS and not path.endswith(".def"):
+            yield number, f"{len(line)} columns; at most {COLUMNS}"
+        if library and (match := SPEAKS.search(line)) and not line.lstrip().startswith(("*", "/*")):
+            yield number, f"{match[1]}: a library neither prints nor ends the program; return a status"
+
+
+def findings(root):
+    for path in tree.files(root, ALL_FILES):
+        text = tree.read(root, path)
+        lines = text.split("\n")
+        for number, line in enumerate(lines, 1):
+            if match := UNFINISHED.search(line):
+                yield f"{path}:{number}: {match[1]}: finish it, or file an issue"
+            if match := MACHINE_PATH.search(line):
+                yield f"{path}:{number}: a path of one machine: {match[0]}..."
+            if line != line.rstrip() or ("\t" in line and path.endswith(C_FILES)):
+                yield f"{path}:{number}: a blank at the end of the line, or a tab"
+        if text and not text.endswith("\n"):
+            yield f"{path}:{len(lines)}: the last line has no end"
+        if path.endswith(C_FILES):
+            yield from (f"{path}:{number}: {text}" for number, text in c_findings(path, lines[:-1]))
+
+
+if __name__ == "__main__":
+    sys.exit(tree.report(list(findings(sys.argv[1])), "text"))

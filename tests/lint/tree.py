@@ -1,0 +1,25 @@
+"""The files that the lint looks at: everything in the tree but what was built, and hidden folders other than .ci."""
+import os
+
+
+def files(root, endings):
+    """Paths below root, relative and sorted, that end in one of endings."""
+    found = []
+    for folder, folders, names in os.walk(root):
+        top = folder == root
+        folders[:] = [f for f in folders if f == ".ci" or not (f.startswith(".") or f == "__pycache__" or top and f == "build")]
+        found += [os.path.relpath(os.path.join(folder, n), root) for n in names if n.endswith(endings)]
+    return sorted(found)
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def report(findings, what):
+    """Print findings and return the exit status."""
+    for finding in findings:
+        print(finding)
+    print(f"{what}: {len(findings)} finding(s)")
+    return 1 if findings else 0
