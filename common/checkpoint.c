@@ -25,6 +25,28 @@ static fed_status check_finite(const char *name, const fed_layout *layout, const
     return FED_OK;
 }
 
+/* Loops of byte moves, which compilers turn into a plain copy where memory is little-endian. */
+static void write_values(fed_writer *w, const float *values, size_t n) {
+    uint8_t *at = fed_writer_reserve(w, n * sizeof *values);
+    for (size_t i = 0; at != NULL && i < n; i++, at += 4) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        at[0] = (uint8_t)bits;
+        at[1] = (uint8_t)(bits >> 8);
+        at[2] = (uint8_t)(bits >> 16);
+        at[3] = (uint8_t)(bits >> 24);
+    }
+    fed_writer_advance(w, n * sizeof *values);
+}
+
+static void read_values(const uint8_t *at, float *values, size_t n) {
+    for (size_t i = 0; i < n; i++, at += 4) {
+        uint32_t bits =
+            (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+        memcpy(&values[i], &bits, sizeof bits);
+    }
+}
+
 /* Header length, header, values. */
 static void write_file(fed_writer *w, const fed_layout *layout, const float *values,
                        const char *const *metadata) {
@@ -37,10 +59,7 @@ static void write_file(fed_writer *w, const fed_layout *layout, const float *val
     fed_write_u64(w, header.len);
     fed_write_bytes(w, header.data, header.len);
     fed_writer_free(&header);
-    (void)fed_writer_reserve(w, layout->size * sizeof(float));
-    for (size_t i = 0; i < layout->size; i++) {
-        fed_write_f32(w, values[i]);
-    }
+    write_values(w, values, layout->size);
 }
 
 fed_status fed_checkpoint_save(const char *path, const fed_layout *layout, const float *values,
@@ -59,15 +78,14 @@ fed_status fed_checkpoint_save(const char *path, const fed_layout *layout, const
     return status;
 }
 
-static fed_status read_values(fed_reader *r, const char *name, fed_model *model, fed_error *err) {
+/* The values behind the header, which says that there are as many as the layout has. */
+static fed_status take_values(fed_reader *r, const char *name, fed_model *model, fed_error *err) {
     size_t n = model->layout.size;
     model->values = malloc((n > 0 ? n : 1) * sizeof *model->values);
     if (model->values == NULL) {
         return fed_fail(err, FED_ENOMEM, "%s: out of memory", name);
     }
-    for (size_t i = 0; i < n; i++) {
-        model->values[i] = fed_read_f32(r);
-    }
+    read_values(fed_read_bytes(r, n * sizeof *model->values), model->values, n);
     return check_finite(name, &model->layout, model->values, err);
 }
 
@@ -87,7 +105,7 @@ fed_status fed_checkpoint_parse(const char *name, const uint8_t *data, size_t le
     const uint8_t *header = fed_read_bytes(&r, (size_t)header_len);
     FED_TRY(fed_safetensors_header_parse(name, header, (size_t)header_len, fed_reader_left(&r),
                                          &parsed.layout, err));
-    fed_status status = read_values(&r, name, &parsed, err);
+    fed_status status = take_values(&r, name, &parsed, err);
     if (status != FED_OK) {
         fed_model_free(&parsed);
         return status;

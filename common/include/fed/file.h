@@ -18,7 +18,8 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
  * a crash at any instant, the old file is as it was (temp file beside it, write, fsync, rename,
  * fsync of the directory). Only when that last fsync fails is the new file there and yet not sure
  * to stay. mode: permission bits, such as 0600 for a key. Errors, all naming the path: FED_ENOSPC a
- * full disk, FED_ENOTFOUND no such directory, FED_EIO.
+ * full disk, FED_ENOTFOUND no such directory, FED_EIO. A crash may leave the temp file,
+ * PATH.new-XXXXXX, which nothing needs.
  */
 fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
                             fed_error *err) FED_CHECKED;
