@@ -90,7 +90,8 @@ typedef struct exchange {
     int64_t begun_ms, parked_ms, held_until_ms;
     fedserver_request request;
     uint8_t *body;
-    size_t body_size; /* what the head announced; request.body_len is here */
+    size_t body_size; /* what the head announced, and body has room for; request.body_len is here */
+    size_t taken;     /* of a body, kept or discarded */
     fedserver_response response;
     const refusal *refused; /* instead of response */
     char uri[];
@@ -386,18 +387,27 @@ static enum MHD_Result begin_request(exchange *x, const char *method) {
 }
 
 static enum MHD_Result take_body(exchange *x, const char *data, size_t len) {
+    const int64_t spent_ms = fed_clock_monotonic_ms() - x->begun_ms;
+    if (spent_ms > BODY_GRACE_MS + (int64_t)(x->taken / BODY_BYTES_PER_MS)) {
+        return MHD_NO; /* closes the connection: no answer can be given in the middle of a body */
+    }
+    x->taken += len;
     if (x->stage == STAGE_DISCARD) {
         return MHD_YES;
     }
-    const int64_t spent_ms = fed_clock_monotonic_ms() - x->begun_ms;
-    const size_t here = x->request.body_len;
-    if (len > x->body_size - here ||
-        spent_ms > BODY_GRACE_MS + (int64_t)(here / BODY_BYTES_PER_MS)) {
-        return MHD_NO; /* closes the connection: no answer can be given in the middle of a body */
+    if (len > x->body_size - x->request.body_len) {
+        return MHD_NO;
     }
-    memcpy(x->body + here, data, len);
+    memcpy(x->body + x->request.body_len, data, len);
     x->request.body_len += len;
     return MHD_YES;
+}
+
+static void drop_body(exchange *x) {
+    x->peer->listener->http->bodies -= x->body_size;
+    x->body_size = 0;
+    free(x->body);
+    x->body = NULL;
 }
 
 /* The request is complete. */
@@ -485,10 +495,9 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
         return;
     }
     h->live--;
-    h->bodies -= x->body_size;
     peer_owes(x->peer);
+    drop_body(x);
     fedserver_blob_free(x->response.body);
-    free(x->body);
     free(x);
 }
 
@@ -531,6 +540,7 @@ static void release(http *h) {
         if (x->response.hold) {
             hold(h, x, now_ms + hold_ms(&x->response));
         } else {
+            drop_body(x);
             resume(h, x, STAGE_ANSWER);
         }
     }
@@ -738,7 +748,10 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
                                 const fed_log *log, fed_error *err) {
     http h = {.server = server, .log = log, .epoch = fedserver_epoch(server)};
     uint16_t ports[2] = {options->front_port, options->devices_port};
-    fed_status status = open_both(&h, options, ports, err);
+    fed_status status = run_batch(&h, err); /* without requests: can it work at all? */
+    if (status == FED_OK) {
+        status = open_both(&h, options, ports, err);
+    }
     if (status == FED_OK) {
         fedserver_ports(server, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);
         if (options->ready != NULL) {
