@@ -1,0 +1,221 @@
+/* The hand-made devices: real certificates and real messages, but no sockets and no clock. */
+#include "coordinator.h"
+
+#include "fed/arch.h"
+#include "fed/crypto.h"
+#include "fed/file.h"
+#include "fed/version.h"
+#include "fedcodec/envelope.h"
+
+static void must(fed_status status, const fed_error *err) {
+    if (status != FED_OK) {
+        fail_msg("%s: %s", fed_status_name(status), err->text);
+    }
+}
+
+static void open_server(coordinator *c) {
+    fed_error err = {0};
+    must(fedserver_open(c->directory, NULL, &c->server, &err), &err);
+    must(fedserver_begin(c->server, &err), &err);
+}
+
+void coordinator_setup(coordinator *c) {
+    fed_error err = {0};
+    fed_test_tmpdir(c->directory, sizeof c->directory);
+    c->now_ms = INT64_C(1767225600000); /* 2026-01-01T00:00:00Z */
+    must(fedserver_init(c->directory, &(fedserver_init_options){0}, &err), &err);
+    open_server(c);
+    fedserver_ports(c->server, 8443, 8444);
+}
+
+void coordinator_teardown(coordinator *c) {
+    fedserver_close(c->server);
+    fed_test_rmdir(c->directory);
+}
+
+void coordinator_crash(coordinator *c) {
+    fedserver_close(c->server);
+    open_server(c);
+}
+
+void coordinator_commit(coordinator *c) {
+    fed_error err = {0};
+    must(fedserver_commit(c->server, &err), &err);
+    must(fedserver_begin(c->server, &err), &err);
+}
+
+void coordinator_wait(coordinator *c, int64_t ms) {
+    fed_error err = {0};
+    int64_t next_ms;
+    c->now_ms += ms;
+    must(fedserver_tick(c->server, c->now_ms, &next_ms, &err), &err);
+}
+
+uint64_t coordinator_task(coordinator *c, const char *json) {
+    fed_error err = {0};
+    char path[300];
+    uint64_t id = 0;
+    snprintf(path, sizeof path, "%s/task.json", c->directory);
+    must(fed_file_replace(path, json, strlen(json), 0600, &err), &err);
+    coordinator_commit(c);
+    must(fedserver_task_add(c->server, c->now_ms, path, &id, &err), &err);
+    coordinator_wait(c, 0);
+    return id;
+}
+
+answer coordinator_ask(coordinator *c, const device *d, const char *method, const char *path,
+                       const char *query, const void *body, size_t len) {
+    fed_error err = {0};
+    const fedserver_request request = {
+        .listener = d != NULL ? FEDSERVER_DEVICES : FEDSERVER_FRONT,
+        .method = method,
+        .path = path,
+        .query = query,
+        .body = body,
+        .body_len = len,
+        .fingerprint = d != NULL ? d->fingerprint : NULL,
+    };
+    fedserver_response response;
+    must(fedserver_handle(c->server, &request, c->now_ms, &response, &err), &err);
+    answer a = {.status = response.status, .hold = response.hold, .hold_ms = response.hold_ms};
+    const uint8_t *data = response.body != NULL ? fedserver_blob_data(response.body, &a.len) : NULL;
+    a.body = calloc(1, a.len + 1);
+    if (a.len > 0) {
+        memcpy(a.body, data, a.len);
+    }
+    fedserver_blob_free(response.body);
+    if (a.status >= 400) {
+        (void)sscanf((char *)a.body, "{\"error\":\"%31[a-z_]\"", a.error);
+    }
+    return a;
+}
+
+void answer_free(answer *a) {
+    free(a->body);
+}
+
+device coordinator_enrol(coordinator *c) {
+    fed_error err = {0};
+    fed_pem key;
+    fed_pem csr;
+    char token[FEDSERVER_TOKEN];
+    coordinator_commit(c);
+    must(fedserver_token_new(c->server, c->now_ms, 3600, token, &err), &err);
+    must(fed_key_new(&key, &err), &err);
+    must(fed_csr_new(&key, "test", &csr, &err), &err);
+    const fedserver_request request = {.listener = FEDSERVER_FRONT,
+                                       .method = "POST",
+                                       .path = "/v1/enrol",
+                                       .query = "",
+                                       .bearer = token,
+                                       .body = (const uint8_t *)csr.text,
+                                       .body_len = strlen(csr.text)};
+    fedserver_response response;
+    must(fedserver_handle(c->server, &request, c->now_ms, &response, &err), &err);
+    assert_int_equal(response.status, 200);
+    size_t len;
+    const char *text = (const char *)fedserver_blob_data(response.body, &len);
+    char pem[FED_PEM_SIZE + 64];
+    assert_true(len < sizeof pem);
+    memcpy(pem, text, len);
+    pem[len] = '\0';
+    fedserver_blob_free(response.body);
+    assert_int_equal(strncmp(pem, "devices-port: 8444\n", 19), 0);
+    device d;
+    must(fed_cert_fingerprint(pem + 19, d.fingerprint, &err), &err);
+    return d;
+}
+
+fed_assignment device_checkin(coordinator *c, const device *d, fed_role role, uint64_t task,
+                              uint32_t version) {
+    uint8_t body[64];
+    fed_writer w;
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_checkin_write(&w, &(fed_checkin){.role = role, .task = task, .version = version});
+    assert_fed_ok(w.status);
+    answer a = coordinator_ask(c, d, "POST", "/v1/checkin", "", body, w.len);
+    assert_int_equal(a.status, 200);
+    assert_false(a.hold);
+    fed_assignment assignment;
+    fed_reader r;
+    fed_reader_init(&r, a.body, a.len);
+    assert_fed_ok(fed_assignment_read(&r, &assignment));
+    assert_fed_ok(fed_reader_end(&r));
+    answer_free(&a);
+    return assignment;
+}
+
+fed_assignment device_ask_work(coordinator *c, const device *d) {
+    return device_checkin(c, d, FED_ROLE_TRAIN, 0, 0);
+}
+
+void device_encode(const fed_assignment *work, const float *x, uint32_t samples, fed_writer *w) {
+    fed_error err = {0};
+    fed_arch arch;
+    fedcodec codec;
+    must(fed_arch_parse(work->task.model, &arch, &err), &err);
+    must(fedcodec_parse(work->task.codec_up, &codec, &err), &err);
+    fed_update_write(w, &(fed_update){.task = work->task.id,
+                                      .round = work->round,
+                                      .lease = work->lease,
+                                      .samples = samples,
+                                      .loss = 0.5f});
+    size_t work_size = fedcodec_envelope_work_size(&codec, &arch.layout, work->task.small_tensor);
+    void *memory = malloc(work_size + 1);
+    float *residual = calloc(arch.layout.size, sizeof *residual);
+    must(fedcodec_envelope_encode(&codec, &arch.layout, work->task.small_tensor, residual, x,
+                                  memory, w),
+         &err);
+    free(residual);
+    free(memory);
+    fed_arch_free(&arch);
+}
+
+int device_upload(coordinator *c, const device *d, const fed_assignment *work, const float *x,
+                  uint32_t samples, char word[32]) {
+    fed_writer body;
+    fed_writer_growing(&body);
+    device_encode(work, x, samples, &body);
+    answer a = coordinator_ask(c, d, "POST", "/v1/update", "", body.data, body.len);
+    if (word != NULL) {
+        memcpy(word, a.error, sizeof a.error);
+    }
+    int status = a.status;
+    answer_free(&a);
+    fed_writer_free(&body);
+    return status;
+}
+
+int device_download(coordinator *c, const device *d, const fed_task *task, int64_t have,
+                    uint32_t want, float *values, size_t *len) {
+    fed_error err = {0};
+    fed_arch arch;
+    char query[128];
+    char from[24] = "none";
+    if (have >= 0) {
+        snprintf(from, sizeof from, "%lld", (long long)have);
+    }
+    snprintf(query, sizeof query, "task=%llu&have=%s&want=%u", (unsigned long long)task->id, from,
+             want);
+    answer a = coordinator_ask(c, d, "GET", "/v1/model", query, NULL, 0);
+    must(fed_arch_parse(task->model, &arch, &err), &err);
+    fed_reader r;
+    fed_reader_init(&r, a.body, a.len);
+    while (a.status == 200 && fed_reader_left(&r) > 0) {
+        fed_part part;
+        assert_fed_ok(fed_part_read(&r, &part));
+        if (part.kind == FED_PART_SNAPSHOT) {
+            memset(values, 0, arch.layout.size * sizeof *values);
+        }
+        must(fedcodec_envelope_axpy(part.envelope, (size_t)part.envelope_len, &arch.layout, 1.0f,
+                                    values, &err),
+             &err);
+    }
+    if (len != NULL) {
+        *len = a.len;
+    }
+    int status = a.status;
+    answer_free(&a);
+    fed_arch_free(&arch);
+    return status;
+}
