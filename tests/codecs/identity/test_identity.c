@@ -1,0 +1,39 @@
+/* float32: exact to the bit, and finite. */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "fedcodec/codec.h"
+
+static void values_come_back_to_the_bit(void **state) {
+    (void)state;
+    const float x[5] = {1.5f, -0.0f, 0.0f, 1e-45f, -3.4e38f};
+    float residual[5], y[5] = {9.0f};
+    uint8_t dst[20];
+    size_t len = 0;
+    fedcodec codec;
+    memcpy(residual, x, sizeof x);
+    assert_fed_ok(fedcodec_parse("float32", &codec, NULL));
+    assert_fed_ok(fedcodec_encode(&codec, residual, NULL, 5, NULL, dst, sizeof dst, &len));
+    assert_int_equal(len, 20);
+    assert_memory_equal(dst, "\x00\x00\xc0\x3f\x00\x00\x00\x80", 8);
+    assert_fed_ok(fedcodec_decode(codec.vtable, dst, len, y, 5));
+    assert_memory_equal(y, x, sizeof x);
+}
+
+static void nan_and_infinity_are_refused(void **state) {
+    (void)state;
+    float y[1];
+    const fedcodec_vtable *codec = fedcodec_by_id(1);
+    const uint8_t nan[] = {0, 0, 0xc0, 0x7f}, infinity[] = {0, 0, 0x80, 0xff};
+    assert_fed_status(fedcodec_decode(codec, nan, 4, y, 1), FED_EFORMAT);
+    assert_fed_status(fedcodec_decode(codec, infinity, 4, y, 1), FED_EFORMAT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_come_back_to_the_bit),
+        cmocka_unit_test(nan_and_infinity_are_refused),
+    };
+    return cmocka_run_group_tests_name("float32", tests, NULL, NULL);
+}

@@ -1,0 +1,64 @@
+/* Bits and bytes of floats, largest magnitudes, fixed point. */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "codecs/prim/floats.h"
+#include "fed/rng.h"
+
+static void floats_lie_little_endian(void **state) {
+    (void)state;
+    uint8_t bytes[4];
+    fedcodec_store_f32(bytes, -1.5f);
+    assert_memory_equal(bytes, "\x00\x00\xc0\xbf", 4);
+    assert_true(fedcodec_load_f32(bytes) == -1.5f);
+}
+
+static void the_largest_magnitude_of_either_sign(void **state) {
+    (void)state;
+    const float x[] = {1.0f, -3.0f, 2.0f}, y[] = {1.5f, 3.0f, -0.25f};
+    assert_true(fedcodec_max_magnitude(x, 3) == 3.0f);
+    assert_true(fedcodec_max_magnitude_sum(x, y, 3) == 2.5f);
+    assert_true(fedcodec_max_magnitude(x, 0) == 0.0f);
+}
+
+static void nan_and_infinity_are_larger_than_all_else(void **state) {
+    (void)state;
+    const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    for (size_t at = 0; at < 37; at++) {
+        for (size_t i = 0; i < 4; i++) {
+            float x[37] = {1.0f}, zero[37] = {0.0f};
+            x[at] = bad[i];
+            assert_true(!isfinite(fedcodec_max_magnitude(x, 37)));
+            assert_true(!isfinite(fedcodec_max_magnitude_sum(x, zero, 37)));
+            assert_true(!isfinite(fedcodec_max_magnitude_sum(zero, x, 37)));
+        }
+    }
+}
+
+static void fixed_point_rounds_ties_to_even(void **state) {
+    (void)state;
+    assert_int_equal(fedcodec_fixed(0.0f), 0);
+    assert_int_equal(fedcodec_fixed(16.0f), INT64_C(1) << 34);
+    assert_int_equal(fedcodec_fixed(-16.0f), -(INT64_C(1) << 34));
+    assert_int_equal(fedcodec_fixed(0x0.8p-30f), 0);
+    assert_int_equal(fedcodec_fixed(0x1.8p-30f), 2);
+    assert_int_equal(fedcodec_fixed(-0x1.8p-30f), -2);
+    assert_int_equal(fedcodec_fixed(-0x2.8p-30f), -2);
+    fed_rng rng;
+    fed_rng_init(&rng, 11, 0, 0);
+    for (int i = 0; i < 100000; i++) {
+        float v = ldexpf(fed_rng_float(&rng) - 0.5f, (int)fed_rng_below(&rng, 50) - 44);
+        assert_int_equal(fedcodec_fixed(v), (int64_t)rint(ldexp((double)v, 30)));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(floats_lie_little_endian),
+        cmocka_unit_test(the_largest_magnitude_of_either_sign),
+        cmocka_unit_test(nan_and_infinity_are_larger_than_all_else),
+        cmocka_unit_test(fixed_point_rounds_ties_to_even),
+    };
+    return cmocka_run_group_tests_name("floats", tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/* Golomb coding: its parameter, its bits, its limits, and how near it comes to the entropy. */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "codecs/prim/golomb.h"
+#include "fed/rng.h"
+
+static void b_is_the_papers(void **state) {
+    (void)state;
+    assert_int_equal(fedcodec_golomb_b(0.001), 9);
+    assert_int_equal(fedcodec_golomb_b(0.01), 6);
+    assert_int_equal(fedcodec_golomb_b(0.1), 3);
+    assert_int_equal(fedcodec_golomb_b(0.5), 0);
+    assert_int_equal(fedcodec_golomb_b(0.99), 0);
+    assert_int_equal(fedcodec_golomb_b(1e-6), 19);
+    assert_int_equal(fedcodec_golomb_b(1e-12), 31);
+}
+
+static void bits_are_those_of_algorithm_3(void **state) {
+    (void)state;
+    uint8_t dst[4];
+    size_t len = 0;
+    fed_bit_writer w;
+    fed_bit_writer_init(&w, dst, sizeof dst);
+    fedcodec_golomb_put(&w, 0, 2);  /* 0 00 */
+    fedcodec_golomb_put(&w, 7, 2);  /* 10 11 */
+    fedcodec_golomb_put(&w, 13, 2); /* 1110 01 */
+    assert_fed_ok(fed_bit_writer_finish(&w, &len));
+    assert_int_equal(len, 2);
+    assert_int_equal(dst[0], 0x17); /* 000 1011 1 */
+    assert_int_equal(dst[1], 0xcf); /* 110 01, and three ones to fill the byte */
+}
+
+/* Ascending positions below n, and what they become and come back as. */
+static void assert_round_trip(const uint32_t *position, size_t k, size_t n, unsigned b) {
+    size_t cap = fedcodec_golomb_bound(n, k, b), len = 0;
+    uint8_t *dst = malloc(cap + 1);
+    assert_non_null(dst);
+    fed_bit_writer w;
+    fed_bit_writer_init(&w, dst, cap);
+    uint32_t next = 0;
+    for (size_t i = 0; i < k; i++) {
+        fedcodec_golomb_put(&w, position[i] - next, b);
+        next = position[i] + 1;
+    }
+    assert_fed_ok(fed_bit_writer_finish(&w, &len));
+    fedcodec_golomb_reader r;
+    fedcodec_golomb_start(&r, dst, len, n, b);
+    for (size_t i = 0; i < k; i++) {
+        assert_int_equal(fedcodec_golomb_next(&r), position[i]);
+    }
+    assert_fed_ok(fed_bit_reader_end(&r.bits));
+    free(dst);
+}
+
+static void any_parameter_carries_any_positions(void **state) {
+    (void)state;
+    static const uint32_t dense[] = {0, 1, 2, 3, 4, 5, 6, 7}, ends[] = {0, 99999}, last[] = {99999};
+    for (unsigned b = 0; b <= FEDCODEC_GOLOMB_B_MAX; b++) {
+        assert_round_trip(dense, 8, 8, b);
+        assert_round_trip(ends, 2, 100000, b);
+        assert_round_trip(last, 1, 100000, b);
+    }
+}
+
+static void positions_up_to_the_largest_tensor(void **state) {
+    (void)state;
+    static const uint32_t far[] = {0, 1u << 31, UINT32_MAX - 1};
+    for (unsigned b = 16; b <= FEDCODEC_GOLOMB_B_MAX; b++) {
+        assert_round_trip(far, 3, UINT32_MAX, b);
+    }
+}
+
+static void a_position_past_the_end_is_refused_for_good(void **state) {
+    (void)state;
+    const uint8_t src[] = {0x50, 0x00}; /* b = 3: 0 101, position 5; then 0 000, position 6 */
+    fedcodec_golomb_reader r;
+    fedcodec_golomb_start(&r, src, sizeof src, 7, 3);
+    assert_int_equal(fedcodec_golomb_next(&r), 5);
+    assert_int_equal(fedcodec_golomb_next(&r), 6);
+    assert_fed_ok(r.bits.status);
+    assert_int_equal(fedcodec_golomb_next(&r), 7);
+    assert_fed_status(r.bits.status, FED_EFORMAT);
+    fedcodec_golomb_start(&r, src, sizeof src, 5, 3);
+    assert_int_equal(fedcodec_golomb_next(&r), 5);
+    assert_fed_status(r.bits.status, FED_EFORMAT);
+    assert_int_equal(fedcodec_golomb_next(&r), 5);
+}
+
+static void endless_ones_are_refused(void **state) {
+    (void)state;
+    uint8_t src[64];
+    memset(src, 0xff, sizeof src);
+    for (unsigned b = 0; b <= FEDCODEC_GOLOMB_B_MAX; b++) {
+        fedcodec_golomb_reader r;
+        fedcodec_golomb_start(&r, src, sizeof src, UINT32_MAX, b);
+        assert_int_equal(fedcodec_golomb_next(&r), UINT32_MAX);
+        assert_fed_status(r.bits.status, FED_EFORMAT);
+    }
+}
+
+/* Bits a position on positions that are each taken with probability p. */
+static double measure_bits(double p) {
+    enum { N = 4000000 };
+    static uint8_t dst[1000000];
+    fed_rng rng;
+    fed_rng_init(&rng, 2024, (uint32_t)(1.0 / p), 0);
+    fed_bit_writer w;
+    fed_bit_writer_init(&w, dst, sizeof dst);
+    unsigned b = fedcodec_golomb_b(p);
+    uint32_t next = 0, limit = (uint32_t)(p * 4294967296.0);
+    double count = 0.0;
+    for (uint32_t i = 0; i < N; i++) {
+        if (fed_rng_u32(&rng) < limit) {
+            fedcodec_golomb_put(&w, i - next, b);
+            next = i + 1;
+            count += 1.0;
+        }
+    }
+    size_t len = 0;
+    assert_fed_ok(fed_bit_writer_finish(&w, &len));
+    return 8.0 * (double)len / count;
+}
+
+static void within_one_percent_of_the_entropy(void **state) {
+    (void)state;
+    static const double ps[] = {0.01, 0.001};
+    for (size_t i = 0; i < 2; i++) {
+        double p = ps[i];
+        double entropy = (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
+        double bits = measure_bits(p);
+        if (!(bits < 1.01 * entropy && bits > 0.98 * entropy)) { /* fewer: the draw, not the code */
+            fail_msg("p=%g: %.4f bits a position, the entropy is %.4f", p, bits, entropy);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(b_is_the_papers),
+        cmocka_unit_test(bits_are_those_of_algorithm_3),
+        cmocka_unit_test(any_parameter_carries_any_positions),
+        cmocka_unit_test(positions_up_to_the_largest_tensor),
+        cmocka_unit_test(a_position_past_the_end_is_refused_for_good),
+        cmocka_unit_test(endless_ones_are_refused),
+        cmocka_unit_test(within_one_percent_of_the_entropy),
+    };
+    return cmocka_run_group_tests_name("golomb", tests, NULL, NULL);
+}

@@ -1,0 +1,47 @@
+/* The public calls on one tensor, beyond what the codec contract covers. */
+#include "fed_test.h"
+
+#include "fedcodec/codec.h"
+
+static void a_codec_that_needs_work_memory_says_so(void **state) {
+    (void)state;
+    float residual[10] = {1.0f};
+    uint8_t dst[64];
+    size_t len = 99;
+    fedcodec codec;
+    assert_fed_ok(fedcodec_parse("sbc", &codec, NULL));
+    assert_true(fedcodec_work_size(&codec, 10) > 0);
+    assert_fed_status(fedcodec_encode(&codec, residual, NULL, 10, NULL, dst, sizeof dst, &len),
+                      FED_EINVAL);
+    assert_int_equal(len, 99);
+}
+
+static void more_values_than_a_message_can_hold_are_refused(void **state) {
+    (void)state;
+    float residual[1] = {1.0f};
+    uint8_t dst[64];
+    size_t len, n = (size_t)UINT32_MAX + 1;
+    fedcodec codec;
+    assert_fed_ok(fedcodec_parse("float32", &codec, NULL));
+    assert_fed_status(fedcodec_encode(&codec, residual, NULL, n, NULL, dst, SIZE_MAX, &len),
+                      FED_EINVAL);
+    assert_fed_status(fedcodec_decode(codec.vtable, dst, sizeof dst, residual, n), FED_EINVAL);
+}
+
+static void work_memory_is_a_fraction_of_a_large_tensor(void **state) {
+    (void)state;
+    fedcodec codec;
+    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
+        assert_fed_ok(fedcodec_parse(fedcodec_at(k)->name, &codec, NULL));
+        assert_true(fedcodec_work_size(&codec, 431080) < 431080 * sizeof(float) / 4);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_codec_that_needs_work_memory_says_so),
+        cmocka_unit_test(more_values_than_a_message_can_hold_are_refused),
+        cmocka_unit_test(work_memory_is_a_fraction_of_a_large_tensor),
+    };
+    return cmocka_run_group_tests_name("codec calls", tests, NULL, NULL);
+}

@@ -1,0 +1,50 @@
+/* The table of codecs: ids and names. */
+#include "fed_test.h"
+
+#include "fedcodec/codec.h"
+
+static void ids_never_change(void **state) {
+    (void)state;
+    static const struct {
+        uint8_t id;
+        const char *name;
+    } pinned[] = {{1, "float32"}, {2, "3lc"}, {3, "sbc"}}; /* add to it, change nothing */
+    for (size_t i = 0; i < sizeof pinned / sizeof pinned[0]; i++) {
+        const fedcodec_vtable *codec = fedcodec_by_id(pinned[i].id);
+        assert_non_null(codec);
+        assert_string_equal(codec->name, pinned[i].name);
+    }
+}
+
+static void each_codec_is_found_by_its_own_id(void **state) {
+    (void)state;
+    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
+        assert_ptr_equal(fedcodec_by_id(fedcodec_at(k)->id), fedcodec_at(k));
+    }
+}
+
+static void names_differ(void **state) {
+    (void)state;
+    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
+        for (size_t j = 0; j < k; j++) {
+            assert_string_not_equal(fedcodec_at(j)->name, fedcodec_at(k)->name);
+        }
+    }
+}
+
+static void an_unknown_id_is_no_codec(void **state) {
+    (void)state;
+    assert_null(fedcodec_by_id(0));
+    assert_null(fedcodec_by_id(255));
+    assert_null(fedcodec_at(1000));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_never_change),
+        cmocka_unit_test(each_codec_is_found_by_its_own_id),
+        cmocka_unit_test(names_differ),
+        cmocka_unit_test(an_unknown_id_is_no_codec),
+    };
+    return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+/* Spec strings: what is understood, what is refused and how it is said. */
+#include "fed_test.h"
+
+#include <locale.h>
+
+#include "fedcodec/codec.h"
+
+static void assert_spec(const char *spec, const char *canonical) {
+    fedcodec codec;
+    fed_error err = {0};
+    char text[FEDCODEC_SPEC];
+    assert_fed_ok_err(fedcodec_parse(spec, &codec, &err));
+    fedcodec_format(&codec, text);
+    assert_string_equal(text, canonical);
+}
+
+static void the_canonical_spec_names_each_parameter(void **state) {
+    (void)state;
+    assert_spec("float32", "float32");
+    assert_spec("sbc", "sbc:p=0.01");
+    assert_spec("3lc", "3lc:s=1");
+    assert_spec("3lc:s=1.75", "3lc:s=1.75");
+}
+
+static void numbers_in_any_decimal_form(void **state) {
+    (void)state;
+    assert_spec("sbc:p=.25", "sbc:p=0.25");
+    assert_spec("sbc:p=5e-2", "sbc:p=0.05");
+    assert_spec("sbc:p=0.00000100", "sbc:p=1e-06");
+    assert_spec("sbc:p=1e-06", "sbc:p=1e-06");
+    assert_spec("sbc:p=0.123456789012345", "sbc:p=0.123456789012345");
+    assert_spec("3lc:s=1.", "3lc:s=1");
+    assert_spec("3lc:s=0.1e+1", "3lc:s=1");
+}
+
+static void values_are_the_doubles_of_c(void **state) {
+    (void)state;
+    static const char *const numbers[] = {"0.01", "0.001", "0.3", "1e-5", "0.123456789012345"};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char spec[FEDCODEC_SPEC];
+        fedcodec codec;
+        snprintf(spec, sizeof spec, "sbc:p=%s", numbers[i]);
+        assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
+        assert_true(codec.param[0] == strtod(numbers[i], NULL));
+    }
+}
+
+static void the_hosts_locale_does_not_matter(void **state) {
+    (void)state;
+    if (setlocale(LC_NUMERIC, "de_DE.UTF-8") == NULL) {
+        skip(); /* not installed */
+    }
+    assert_spec("sbc:p=0.01", "sbc:p=0.01");
+    setlocale(LC_NUMERIC, "C");
+}
+
+static void assert_error(const char *spec, const char *part) {
+    fedcodec codec = {.param = {42.0}};
+    fed_error err = {0};
+    assert_fed_status(fedcodec_parse(spec, &codec, &err), FED_EINVAL);
+    if (strstr(err.text, part) == NULL) {
+        fail_msg("%s: \"%s\" does not say \"%s\"", spec, err.text, part);
+    }
+    assert_true(codec.vtable == NULL && codec.param[0] == 42.0);
+    assert_fed_status(fedcodec_parse(spec, &codec, NULL), FED_EINVAL);
+}
+
+static void errors_name_the_word_and_what_would_be_right(void **state) {
+    (void)state;
+    assert_error("", "unknown codec \"\"; there are float32, 3lc, sbc");
+    assert_error("SBC", "unknown codec \"SBC\"");
+    assert_error("sb", "unknown codec \"sb\"");
+    assert_error("sbc2:p=1", "unknown codec \"sbc2\"");
+    assert_error("sbc:q=0.1", "no parameter \"q\"; it has p");
+    assert_error("sbc:", "no parameter \"\"; it has p");
+    assert_error("sbc:p=0.1,", "no parameter \"\"; it has p");
+    assert_error("sbc:p", "\"p\" lacks its value; write p=0.01");
+    assert_error("sbc:p=0.1,p=0.2", "\"p\" is given twice");
+    assert_error("float32:p=1", "float32 takes no parameters; found \"p\"");
+    assert_error("float32:", "float32 takes no parameters");
+    assert_error("sbc:p=0.51", "p=0.51 is out of range; p (fraction of values sent) is from 1e-06");
+    assert_error("3lc:s=2", "from 1 to 1.999");
+    assert_error("sbc:p=-0.1", "out of range");
+    assert_error("sbc:p=0", "out of range");
+    assert_error("sbc:p=1234567890123456789012345678901234567890123456789012345678901234567890",
+                 "at most 63 characters");
+}
+
+static void what_is_no_number_is_refused(void **state) {
+    (void)state;
+    static const char *const words[] = {"",    "x",      ".",
+                                        "-",   "0.1x",   "0x1p-3",
+                                        "nan", "inf",    "1e",
+                                        "1e+", "1e1000", "1e-23",
+                                        " 1",  "1 ",     "0.1.2",
+
+                                        "+1",  "1e5e5",  "0.1234567890123456"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        char spec[FEDCODEC_SPEC];
+        snprintf(spec, sizeof spec, "sbc:p=%s", words[i]);
+        assert_error(spec, "is not a decimal number of at most 15 digits");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_canonical_spec_names_each_parameter),
+        cmocka_unit_test(numbers_in_any_decimal_form),
+        cmocka_unit_test(values_are_the_doubles_of_c),
+        cmocka_unit_test(the_hosts_locale_does_not_matter),
+        cmocka_unit_test(errors_name_the_word_and_what_would_be_right),
+        cmocka_unit_test(what_is_no_number_is_refused),
+    };
+    return cmocka_run_group_tests_name("codec spec", tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+/* 3lc: its bytes by hand, its rule at the edges, and the messages that it refuses. */
+#include "fed_test.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "fed/rng.h"
+#include "fedcodec/codec.h"
+
+static size_t encode(const char *spec, float *x, size_t n, uint8_t *dst, size_t cap) {
+    fedcodec codec;
+    size_t len = 0;
+    assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
+    assert_fed_ok(fedcodec_encode(&codec, x, NULL, n, NULL, dst, cap, &len));
+    return len;
+}
+
+static fed_status decode(const void *src, size_t len, float *y, size_t n) {
+    return fedcodec_decode(fedcodec_by_id(2), src, len, y, n);
+}
+
+static void five_partitions_the_first_most_significant(void **state) {
+    (void)state;
+    /* L = 2: the bytes hold values 0 2 4 6 8 and 1 3 5 7 9. */
+    float x[10] = {2.0f, 0.5f, -2.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 1.5f, -1.25f};
+    uint8_t dst[16];
+    assert_int_equal(encode("3lc", x, 10, dst, sizeof dst), 6);
+    assert_memory_equal(dst, "\x00\x00\x00\x40", 4);
+    assert_int_equal(dst[4], 2 * 81 + 0 * 27 + 1 * 9 + 1 * 3 + 2);
+    assert_int_equal(dst[5], 1 * 81 + 1 * 27 + 1 * 9 + 1 * 3 + 0);
+    const float left[10] = {0.0f, 0.5f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, -0.5f, 0.75f};
+    assert_memory_equal(x, left, sizeof left);
+}
+
+static void padding_is_the_digit_of_zero(void **state) {
+    (void)state;
+    float x[1] = {-3.0f};
+    uint8_t dst[16];
+    assert_int_equal(encode("3lc", x, 1, dst, sizeof dst), 5);
+    assert_int_equal(dst[4], 0 * 81 + 40);
+}
+
+static void an_all_zero_tensor_is_four_bytes(void **state) {
+    (void)state;
+    float x[100] = {0.0f}, y[100];
+    uint8_t dst[64];
+    x[7] = -0.0f;
+    assert_int_equal(encode("3lc:s=1.5", x, 100, dst, sizeof dst), 4);
+    assert_memory_equal(dst, "\0\0\0\0", 4);
+    assert_fed_ok(decode(dst, 4, y, 100));
+    assert_true(y[0] == 0.0f && y[99] == 0.0f);
+}
+
+static void just_half_is_not_sent(void **state) {
+    (void)state;
+    float x[3] = {2.0f, 1.0f, -1.0f}, y[3];
+    uint8_t dst[16];
+    size_t len = encode("3lc", x, 3, dst, sizeof dst);
+    assert_fed_ok(decode(dst, len, y, 3));
+    assert_true(y[0] == 2.0f && y[1] == 0.0f && y[2] == 0.0f);
+    x[0] = 2.0f, x[1] = nextafterf(1.0f, 2.0f), x[2] = nextafterf(-1.0f, -2.0f);
+    len = encode("3lc", x, 3, dst, sizeof dst);
+    assert_fed_ok(decode(dst, len, y, 3));
+    assert_true(y[0] == 2.0f && y[1] == 2.0f && y[2] == -2.0f);
+}
+
+static void the_largest_value_is_sent_whatever_s_and_scale(void **state) {
+    (void)state;
+    static const float scales[] = {FLT_TRUE_MIN, 3 * FLT_TRUE_MIN, 1e-40f, FLT_MIN, 1.0f, FLT_MAX};
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        float x[7] = {0.0f, 0.0f, -scales[i]}, y[7];
+        uint8_t dst[16];
+        size_t len = encode("3lc:s=1.999", x, 7, dst, sizeof dst);
+        assert_fed_ok(decode(dst, len, y, 7));
+        assert_true(y[2] < 0.0f && isfinite(y[2]) && isfinite(x[2]));
+    }
+}
+
+/* With s = 1 an accepted message holds all that its values say: they encode to it again. */
+static void an_accepted_message_is_the_one_of_its_values(void **state) {
+    (void)state;
+    fed_rng rng;
+    fed_rng_init(&rng, 3, 1, 4);
+    int accepted = 0;
+    for (int round = 0; round < 200000; round++) {
+        size_t n = 1 + fed_rng_below(&rng, 12), len = 4 + 1 + fed_rng_below(&rng, 3);
+        uint8_t src[8] = {0, 0, 0x80, 0x3f}, again[8];
+        float y[12];
+        for (size_t i = 4; i < len; i++) {
+            src[i] = (uint8_t)(fed_rng_below(&rng, 2) ? fed_rng_below(&rng, 256)
+                                                      : 119 + fed_rng_below(&rng, 4));
+        }
+        if (decode(src, len, y, n) == FED_OK) {
+            accepted++;
+            assert_int_equal(encode("3lc:s=1", y, n, again, sizeof again), len);
+            assert_memory_equal(again, src, len);
+        }
+    }
+    assert_true(accepted > 1000);
+}
+
+#define assert_refused(text, n)                                                                    \
+    do {                                                                                           \
+        float y_[32] = {0.0f};                                                                     \
+        assert_fed_status(decode(text, sizeof(text) - 1, y_, n), FED_EFORMAT);                     \
+    } while (0)
+
+static void a_magnitude_that_no_tensor_has_is_refused(void **state) {
+    (void)state;
+    assert_refused("\x00\x00\x80\x7f\xca", 1); /* infinity */
+    assert_refused("\x00\x00\xc0\x7f\xca", 1); /* NaN */
+    assert_refused("\x00\x00\x80\xbf\xca", 1); /* -1 */
+    assert_refused("\x00\x00\x00\x80", 1);     /* -0 */
+}
+
+static void zeros_and_magnitude_go_together(void **state) {
+    (void)state;
+    assert_refused("\x00\x00\x00\x00\xca", 1); /* m = 0, yet a value */
+    assert_refused("\x00\x00\x00\x00\x79", 1); /* m = 0 says it all */
+    assert_refused("\x00\x00\x80\x3f\x79", 1); /* m = 1, yet nothing has it */
+}
+
+static void padding_other_than_zeros_is_refused(void **state) {
+    (void)state;
+    float y[8];
+    assert_fed_ok(decode("\x00\x00\x80\x3f\xca", 5, y, 1)); /* 2 1 1 1 1 */
+    assert_refused("\x00\x00\x80\x3f\xcb", 1);              /* 2 1 1 1 2 */
+    assert_refused("\x00\x00\x80\x3f\xaf", 1);              /* 2 0 1 1 1 */
+    assert_fed_ok(decode("\x00\x00\x80\x3f\xca\x79", 6, y, 6));
+    assert_refused("\x00\x00\x80\x3f\xca\x7a", 6); /* value 9 of 6 */
+    assert_refused("\x00\x00\x80\x3f\x7c\x79", 6); /* value 6 of 6 */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(five_partitions_the_first_most_significant),
+        cmocka_unit_test(padding_is_the_digit_of_zero),
+        cmocka_unit_test(an_all_zero_tensor_is_four_bytes),
+        cmocka_unit_test(just_half_is_not_sent),
+        cmocka_unit_test(the_largest_value_is_sent_whatever_s_and_scale),
+        cmocka_unit_test(an_accepted_message_is_the_one_of_its_values),
+        cmocka_unit_test(a_magnitude_that_no_tensor_has_is_refused),
+        cmocka_unit_test(zeros_and_magnitude_go_together),
+        cmocka_unit_test(padding_other_than_zeros_is_refused),
+    };
+    return cmocka_run_group_tests_name("3lc", tests, NULL, NULL);
+}
