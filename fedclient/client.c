@@ -171,7 +171,8 @@ static fed_status turn_failed(fedclient *client, fed_status status, fedclient_ev
     }
     client->known = false; /* a put may have failed: look again at what is stored */
     if (!client->heals) {
-        fed_logf(client->options.log, FED_LOG_ERROR, "%s", err->text);
+        bool asked = status == FED_ECANCELED;
+        fed_logf(client->options.log, asked ? FED_LOG_DEBUG : FED_LOG_ERROR, "%s", err->text);
         return status;
     }
     client->failures++;

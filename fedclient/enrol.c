@@ -10,6 +10,9 @@
 typedef struct identity {
     uint16_t devices_port;
     fed_pem key, cert;
+    /* not stored, but the certificate's: */
+    char device[FED_SHA256_HEX];
+    int64_t expires_s;
 } identity;
 
 int fedclient_enrolled(const fedclient *client) {
@@ -29,16 +32,22 @@ static int url_host_len(const char *url) {
     return (int)(colon != NULL ? (size_t)(colon - url) : strlen(url));
 }
 
+/** Read the certificate: it must be one before it is stored. */
+static fed_status identity_inspect(identity *id, fed_error *err) {
+    uint8_t digest[FED_SHA256_SIZE];
+    int64_t not_before = 0;
+    FED_TRY(fed_cert_fingerprint(id->cert.text, digest, err));
+    FED_TRY(fed_cert_validity(id->cert.text, &not_before, &id->expires_s, err));
+    fed_hex(digest, sizeof digest, id->device);
+    return FED_OK;
+}
+
 /** Take on an identity: the client is enrolled from here on. */
 static fed_status identity_take(fedclient *client, const identity *id, fed_error *err) {
-    uint8_t digest[FED_SHA256_SIZE];
-    int64_t not_before = 0, not_after = 0;
     const fedclient_transport *transport = client->options.transport;
-    FED_TRY(fed_cert_fingerprint(id->cert.text, digest, err));
-    FED_TRY(fed_cert_validity(id->cert.text, &not_before, &not_after, err));
     FED_TRY(transport->identify(transport->user, &id->key, &id->cert, err));
-    fed_hex(digest, sizeof digest, client->device);
-    client->expires_s = not_after;
+    memcpy(client->device, id->device, sizeof client->device);
+    client->expires_s = id->expires_s;
     snprintf(client->devices, sizeof client->devices, "%.*s:%u", url_host_len(client->front),
              client->front, id->devices_port);
     return FED_OK;
@@ -66,6 +75,7 @@ fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
                         "the stored value \"identity\" makes no sense: remove it and "
                         "enrol again");
     }
+    FED_TRY(identity_inspect(&id, err));
     return identity_take(client, &id, err);
 }
 
@@ -109,7 +119,7 @@ static fed_status read_answer(const fedclient_answer *answer, identity *id, fed_
     }
     id->devices_port = (uint16_t)port;
     memcpy(id->cert.text, end + 1, strlen(end + 1) + 1);
-    return FED_OK;
+    return identity_inspect(id, err);
 }
 
 /** Ask for a certificate for id->key. */

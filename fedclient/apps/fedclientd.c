@@ -293,9 +293,12 @@ static fed_status open_transport(const settings *s, fedclient_transport *transpo
     uint8_t *ca = NULL;
     size_t len = 0;
     FED_TRY(fed_file_read(s->ca, CA_LIMIT, &ca, &len, err));
-    fed_status status = fedclient_transport_curl_open((const char *)ca, transport, err);
+    fed_error why = {0};
+    fed_status status = fedclient_transport_curl_open((const char *)ca, transport, &why);
     free(ca);
-    FED_TRY(status);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "--ca %.150s: %.200s", s->ca, why.text);
+    }
     fedclient_transport_curl_stop(transport, &stop);
     return FED_OK;
 }

@@ -1,0 +1,138 @@
+/* The POSIX platform: values in files, one process at a time. */
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed_test.h"
+#include "fedclient/platform.h"
+
+typedef struct world {
+    char directory[256], state[300];
+    fedclient_platform platform;
+    fed_error err;
+} world;
+
+static int setup(void **state) {
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    fed_test_tmpdir(w->directory, sizeof w->directory);
+    snprintf(w->state, sizeof w->state, "%s/some/where", w->directory);
+    assert_fed_ok(fedclient_platform_posix_open(w->state, &w->platform, &w->err));
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    fedclient_platform_posix_close(&w->platform);
+    fed_test_rmdir(w->directory);
+    free(w);
+    return 0;
+}
+
+static void reopen(world *w) {
+    fedclient_platform_posix_close(&w->platform);
+    assert_fed_ok(fedclient_platform_posix_open(w->state, &w->platform, &w->err));
+}
+
+static void put(world *w, const char *key, const char *text) {
+    assert_fed_ok(w->platform.put(w->platform.user, key, text, strlen(text), &w->err));
+}
+
+static void assert_value(world *w, const char *key, const char *text) {
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_fed_ok(w->platform.get(w->platform.user, key, &data, &len, &w->err));
+    assert_int_equal(len, strlen(text));
+    assert_memory_equal(data, text, len);
+    free(data);
+}
+
+static void a_value_survives(void **state) {
+    world *w = *state;
+    put(w, "residual", "first");
+    put(w, "residual", "second, longer");
+    put(w, "model", "");
+    reopen(w);
+    assert_value(w, "residual", "second, longer");
+    assert_value(w, "model", "");
+}
+
+static void a_value_that_is_not_there_is_not_found(void **state) {
+    world *w = *state;
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_fed_status(w->platform.get(w->platform.user, "model", &data, &len, &w->err),
+                      FED_ENOTFOUND);
+    assert_null(data);
+}
+
+static void a_dropped_value_is_gone(void **state) {
+    world *w = *state;
+    uint8_t *data = NULL;
+    size_t len = 0;
+    put(w, "model", "x");
+    assert_fed_ok(w->platform.drop(w->platform.user, "model", &w->err));
+    assert_fed_ok(w->platform.drop(w->platform.user, "model", &w->err));
+    assert_fed_status(w->platform.get(w->platform.user, "model", &data, &len, &w->err),
+                      FED_ENOTFOUND);
+}
+
+static void only_the_owner_reads_it(void **state) {
+    world *w = *state;
+    char path[400];
+    struct stat info;
+    put(w, "identity", "secret");
+    assert_int_equal(stat(w->state, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    snprintf(path, sizeof path, "%s/identity", w->state);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+}
+
+static void a_second_client_is_told_that_it_is_in_use(void **state) {
+    world *w = *state;
+    fedclient_platform second = {0};
+    assert_fed_status(fedclient_platform_posix_open(w->state, &second, &w->err), FED_EBUSY);
+    assert_non_null(strstr(w->err.text, w->state));
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(fedclient_platform_posix_open(w->state, &second, &w->err) == FED_EBUSY ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_int_equal(how, 0);
+}
+
+static void names_cannot_leave_the_directory(void **state) {
+    world *w = *state;
+    static const char *const bad[] = {"", ".", "..", ".lock", "../x", "a/b"};
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+        assert_fed_status(w->platform.put(w->platform.user, bad[k], "x", 1, &w->err), FED_EINVAL);
+    }
+}
+
+static void a_directory_that_cannot_be_made_is_named(void **state) {
+    world *w = *state;
+    char path[400];
+    fedclient_platform platform = {0};
+    put(w, "file", "x");
+    snprintf(path, sizeof path, "%s/file/state", w->state);
+    assert_true(fedclient_platform_posix_open(path, &platform, &w->err) != FED_OK);
+    assert_non_null(strstr(w->err.text, "/file"));
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(a_value_survives),
+        test(a_value_that_is_not_there_is_not_found),
+        test(a_dropped_value_is_gone),
+        test(only_the_owner_reads_it),
+        test(a_second_client_is_told_that_it_is_in_use),
+        test(names_cannot_leave_the_directory),
+        test(a_directory_that_cannot_be_made_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+/* Downloads: deltas, snapshots, and what happens when they are not what was announced. */
+#include "fed_device.h"
+#include "fed_test.h"
+
+static int setup(void **state) {
+    fed_device *device = calloc(1, sizeof *device);
+    assert_non_null(device);
+    fed_device_open(device, "3lc:s=1", 20);
+    *state = device;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fed_device_close(*state);
+    free(*state);
+    return 0;
+}
+
+static fedclient_event step(fed_device *device) {
+    fedclient_event event;
+    assert_fed_ok_err_of(device, fed_device_step(device, &event));
+    return event;
+}
+
+static void plan(fed_device *device, fed_fake_fault fault, unsigned times) {
+    device->fake.plan = (fed_fake_plan){
+        .path = "/v1/model", .fault = fault, .status = 404, .error = "model_gone", .times = times};
+}
+
+/** The stored model is that of the fake, bit by bit. */
+static void assert_model_is(fed_device *device, const float *wanted, uint32_t wanted_version) {
+    uint64_t task = 0;
+    uint32_t version = 0;
+    float *values = NULL;
+    size_t count = 0;
+    assert_fed_ok_err_of(
+        device, fedclient_model(device->client, &task, &version, &values, &count, &device->err));
+    assert_int_equal(version, wanted_version);
+    assert_int_equal(count, device->fake.arch.layout.size);
+    assert_memory_equal(values, wanted, count * sizeof *values);
+    free(values);
+}
+
+/** The coordinator's model moves on by n rounds that this device has no part in. */
+static void move_on(fed_device *device, unsigned n) {
+    fed_device other;
+    fed_device_open(&other, "3lc:s=1", 20);
+    other.fake.version = device->fake.version;
+    memcpy(other.fake.model, device->fake.model,
+           device->fake.arch.layout.size * sizeof *other.fake.model);
+    for (unsigned k = 0; k < n; k++) {
+        fedclient_event event;
+        uint32_t v = device->fake.version;
+        assert_fed_ok_err_of(&other, fed_device_step(&other, &event));
+        fed_write_bytes(&device->fake.delta[v], other.fake.delta[v].data, other.fake.delta[v].len);
+        device->fake.version++;
+        device->fake.lease++;
+    }
+    memcpy(device->fake.model, other.fake.model,
+           device->fake.arch.layout.size * sizeof *other.fake.model);
+    fed_device_close(&other);
+}
+
+static void the_first_download_is_a_snapshot(void **state) {
+    fed_device *device = *state;
+    float *before = malloc(device->fake.arch.layout.size * sizeof *before);
+    assert_non_null(before);
+    device->fake.model[3] = -0.0f;
+    memcpy(before, device->fake.model, device->fake.arch.layout.size * sizeof *before);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->fake.downloads, 1);
+    assert_model_is(device, before, 0);
+    free(before);
+}
+
+static void a_version_that_is_held_is_not_downloaded_again(void **state) {
+    fed_device *device = *state;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    device->fake.plan = (fed_fake_plan){.path = "/v1/update",
+                                        .fault = FED_FAKE_STATUS,
+                                        .status = 409,
+                                        .error = "round_closed",
+                                        .times = 1};
+    assert_int_equal(step(device).outcome, FEDCLIENT_REFUSED);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->fake.downloads, 2);
+}
+
+static void versions_that_were_missed_come_as_deltas(void **state) {
+    fed_device *device = *state;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    move_on(device, 5);
+    device->fake.rounds = 6;
+    assert_int_equal(step(device).outcome, FEDCLIENT_FINISHED);
+    assert_non_null(strstr(device->fake.last_url, "task=7&have=0&want=6"));
+    assert_model_is(device, device->fake.model, 6);
+}
+
+static void a_model_that_is_gone_is_fetched_whole(void **state) {
+    fed_device *device = *state;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    device->fake.gone = true;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->fake.downloads, 3);
+}
+
+static void deltas_that_are_broken_are_replaced_by_a_snapshot(void **state) {
+    fed_device *device = *state;
+    static const fed_fake_fault faults[] = {FED_FAKE_GARBAGE, FED_FAKE_TRUNCATED};
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    for (size_t k = 0; k < 2; k++) {
+        plan(device, faults[k], 1);
+        assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+        assert_non_null(strstr(device->fake.last_url, "/v1/update"));
+    }
+    assert_int_equal(device->fake.downloads, 1 + 2 * 2);
+    fed_device_check(device, 0);
+}
+
+static void a_model_that_went_astray_is_fetched_whole(void **state) {
+    fed_device *device = *state;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    device->fake.model[0] += 1; /* the deltas no longer lead to it */
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->fake.downloads, 3);
+}
+
+static void a_snapshot_that_is_not_as_announced_is_for_a_person(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    device->fake.wrong_digest = true;
+    assert_fed_status(fed_device_step(device, &event), FED_EFORMAT);
+    assert_non_null(strstr(device->err.text, "digest"));
+    assert_int_equal(device->calls, 0);
+    device->fake.wrong_digest = false;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+}
+
+static void a_snapshot_that_is_cut_off_is_never_stored(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    plan(device, FED_FAKE_TRUNCATED, 1);
+    assert_fed_status(fed_device_step(device, &event), FED_EFORMAT);
+    assert_int_equal(device->flash.puts, 0);
+}
+
+static void a_model_that_is_gone_altogether_means_to_ask_again(void **state) {
+    fed_device *device = *state;
+    plan(device, FED_FAKE_STATUS, 1);
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_non_null(strstr(device->err.text, "model_gone"));
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+}
+
+static void a_broken_line_is_tried_again(void **state) {
+    fed_device *device = *state;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    plan(device, FED_FAKE_LOST_ANSWER, 1);
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(device->fake.downloads, 2);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(the_first_download_is_a_snapshot),
+        test(a_version_that_is_held_is_not_downloaded_again),
+        test(versions_that_were_missed_come_as_deltas),
+        test(a_model_that_is_gone_is_fetched_whole),
+        test(deltas_that_are_broken_are_replaced_by_a_snapshot),
+        test(a_model_that_went_astray_is_fetched_whole),
+        test(a_snapshot_that_is_not_as_announced_is_for_a_person),
+        test(a_snapshot_that_is_cut_off_is_never_stored),
+        test(a_model_that_is_gone_altogether_means_to_ask_again),
+        test(a_broken_line_is_tried_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

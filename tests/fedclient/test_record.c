@@ -1,0 +1,129 @@
+/* Records: what is read back is what was stored, or nothing. */
+#include "fed_test.h"
+#include "fedclient/record.h"
+
+static int setup(void **state) {
+    fedclient_platform *store = calloc(1, sizeof *store);
+    assert_non_null(store);
+    assert_fed_ok(fedclient_platform_memory_open(store, NULL));
+    *state = store;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fedclient_platform_memory_close(*state);
+    free(*state);
+    return 0;
+}
+
+static void store_residual(const fedclient_platform *store) {
+    const fedclient_residual_head head = {
+        .seq = 3, .task = 7, .lease = UINT64_MAX, .round = 5, .samples = 6, .loss = 0.25f};
+    fedclient_record record;
+    size_t count = 0;
+    assert_fed_ok(fedclient_record_new(3 * sizeof(float), &record));
+    float *values = fedclient_record_values(&record, &count);
+    for (size_t i = 0; i < count; i++) {
+        values[i] = (float)i - 1.5f;
+    }
+    assert_fed_ok(fedclient_residual_store(store, &head, &record, NULL));
+    fedclient_record_free(&record);
+}
+
+static void a_residual_comes_back_as_it_was(void **state) {
+    const fedclient_platform *store = *state;
+    fedclient_residual_head head;
+    fedclient_record record;
+    size_t count = 0;
+    store_residual(store);
+    assert_fed_ok(fedclient_residual_load(store, &head, &record, NULL));
+    assert_int_equal(head.seq, 3);
+    assert_int_equal(head.task, 7);
+    assert_int_equal(head.lease, UINT64_MAX);
+    assert_int_equal(head.round, 5);
+    assert_int_equal(head.samples, 6);
+    assert_true(head.loss == 0.25f);
+    const float *values = fedclient_record_values(&record, &count);
+    assert_int_equal(count, 3);
+    assert_true(values[0] == -1.5f && values[2] == 0.5f);
+    fedclient_record_free(&record);
+}
+
+static void the_other_heads_come_back_as_they_were(void **state) {
+    const fedclient_platform *store = *state;
+    fedclient_model_head model = {.task = 1, .version = 2, .digest = UINT64_MAX - 1};
+    fedclient_pending_head pending = {.seq = 9, .fate = FEDCLIENT_FATE_REFUSED, .whole = true};
+    fedclient_record record;
+    assert_fed_ok(fedclient_record_new(0, &record));
+    assert_fed_ok(fedclient_model_store(store, &model, &record, NULL));
+    assert_fed_ok(fedclient_pending_store(store, &pending, &record, NULL));
+    fedclient_record_free(&record);
+    memset(&model, 0, sizeof model);
+    memset(&pending, 0, sizeof pending);
+    assert_fed_ok(fedclient_model_load(store, &model, &record, NULL));
+    fedclient_record_free(&record);
+    assert_true(model.task == 1 && model.version == 2 && model.digest == UINT64_MAX - 1);
+    assert_fed_ok(fedclient_pending_load(store, &pending, &record, NULL));
+    fedclient_record_free(&record);
+    assert_true(pending.seq == 9 && pending.fate == FEDCLIENT_FATE_REFUSED && pending.whole);
+}
+
+static void nothing_stored_is_no_error(void **state) {
+    const fedclient_platform *store = *state;
+    fedclient_residual_head head = {.seq = 1};
+    fedclient_record record;
+    fed_error err = {0};
+    assert_fed_ok(fedclient_residual_load(store, &head, &record, &err));
+    assert_int_equal(head.seq, 0);
+    assert_null(record.bytes);
+    assert_string_equal(err.text, "");
+    assert_fed_status(fedclient_record_load(store, FEDCLIENT_IDENTITY, &record, &err),
+                      FED_ENOTFOUND);
+}
+
+static void every_flipped_bit_is_noticed(void **state) {
+    const fedclient_platform *store = *state;
+    store_residual(store);
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_fed_ok(store->get(store->user, "residual", &data, &len, NULL));
+    for (size_t bit = 0; bit < 8 * len; bit++) {
+        fedclient_residual_head head;
+        fedclient_record record;
+        if (bit / 8 == 6 || bit / 8 == 7) {
+            continue; /* reserved bytes of the head */
+        }
+        data[bit / 8] ^= (uint8_t)(1U << bit % 8);
+        assert_fed_ok(store->put(store->user, "residual", data, len, NULL));
+        fed_status status = fedclient_residual_load(store, &head, &record, NULL);
+        assert_true(status == FED_EFORMAT || status == FED_EVERSION);
+        data[bit / 8] ^= (uint8_t)(1U << bit % 8);
+    }
+    free(data);
+}
+
+static void every_shorter_file_is_refused(void **state) {
+    const fedclient_platform *store = *state;
+    store_residual(store);
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_fed_ok(store->get(store->user, "residual", &data, &len, NULL));
+    for (size_t cut = 0; cut < len; cut++) {
+        fedclient_residual_head head;
+        fedclient_record record;
+        assert_fed_ok(store->put(store->user, "residual", data, cut, NULL));
+        assert_fed_status(fedclient_residual_load(store, &head, &record, NULL), FED_EFORMAT);
+    }
+    free(data);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(a_residual_comes_back_as_it_was), test(the_other_heads_come_back_as_they_were),
+        test(nothing_stored_is_no_error),      test(every_flipped_bit_is_noticed),
+        test(every_shorter_file_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

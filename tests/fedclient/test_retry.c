@@ -1,0 +1,36 @@
+/* Back-off. */
+#include "fed_test.h"
+#include "fedclient/client.h"
+
+static void waits_double_from_200_ms_to_a_minute(void **state) {
+    (void)state;
+    uint32_t most = 400;
+    for (unsigned failures = 1; failures < 40; failures++) {
+        uint32_t wait = fedclient_backoff_ms("device", failures);
+        assert_in_range(wait, most / 2, most);
+        most = most * 2 < 60000 ? most * 2 : 60000;
+    }
+    assert_in_range(fedclient_backoff_ms("device", 4000000000U), 30000, 60000);
+}
+
+static void devices_cut_off_together_come_back_apart(void **state) {
+    (void)state;
+    enum { DEVICES = 200, SLOTS = 10 };
+    unsigned slots[SLOTS] = {0};
+    for (unsigned k = 0; k < DEVICES; k++) {
+        char device[16];
+        snprintf(device, sizeof device, "%u", k);
+        slots[(fedclient_backoff_ms(device, 20) - 30000) * (SLOTS - 1) / 30000]++;
+    }
+    for (unsigned k = 0; k + 1 < SLOTS; k++) {
+        assert_in_range(slots[k], 5, 60);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_double_from_200_ms_to_a_minute),
+        cmocka_unit_test(devices_cut_off_together_come_back_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
