@@ -182,7 +182,7 @@ static void note_event(sim_client *client, const fedclient_event *event) {
         crowd->version = event->version;
         pthread_cond_broadcast(&crowd->changed);
         break;
-    case FEDCLIENT_WAITED:
+    case FEDCLIENT_WAITED: /* who has the last model already hears of the end like this */
     case FEDCLIENT_RETRY:
         break;
     }
@@ -200,7 +200,8 @@ static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) 
         give_place_back(client);
         FED_TRY(status);
         note_event(client, &event);
-        if (event.outcome == FEDCLIENT_FINISHED) {
+        if (event.outcome == FEDCLIENT_FINISHED ||
+            (event.outcome == FEDCLIENT_WAITED && event.reason == FED_WAIT_FINISHED)) {
             break;
         }
         if (event.outcome == FEDCLIENT_COUNTED) {

@@ -109,7 +109,9 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
         FED_TRY(train(server, call, &checkin, &answer, err));
     }
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
-    if (answer.action == FED_ACTION_WAIT && hold_ms > 0) {
+    /* An evaluator holds the last model before the task is over: this is how it learns the end. */
+    bool news = checkin.role == FED_ROLE_EVALUATE && answer.reason == FED_WAIT_FINISHED;
+    if (answer.action == FED_ACTION_WAIT && hold_ms > 0 && !news) {
         response->hold = true;
         response->hold_ms = (uint32_t)hold_ms;
         return FED_OK;
