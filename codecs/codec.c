@@ -2,9 +2,9 @@
 #include <math.h>
 
 #include "codecs/prim/floats.h"
-#include "fedcodec/codec.h"
+#include "codecs/registry.h"
 
-static bool params_valid(const fedcodec *codec) {
+bool fedcodec_params_valid(const fedcodec *codec) {
     const fedcodec_param *param = codec->vtable->params;
     for (size_t k = 0; param[k].key != NULL; k++) {
         if (!(codec->param[k] >= param[k].low && codec->param[k] <= param[k].high)) {
@@ -30,7 +30,7 @@ static void add(float *y, const float *x, size_t n) {
 
 fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *x, size_t n,
                            void *work, uint8_t *dst, size_t cap, size_t *len) {
-    FED_REQUIRE(params_valid(codec) && n <= UINT32_MAX, FED_EINVAL);
+    FED_REQUIRE(fedcodec_params_valid(codec) && n <= UINT32_MAX, FED_EINVAL);
     FED_REQUIRE(work != NULL || fedcodec_work_size(codec, n) == 0, FED_EINVAL);
     FED_REQUIRE(cap >= fedcodec_bound(codec, n), FED_ENOSPC);
     float max = x != NULL ? fedcodec_max_magnitude_sum(residual, x, n)

@@ -43,7 +43,10 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
 }
 
 /* Everything that fedcodec_encode could find wrong with any tensor, before the first is changed. */
-static fed_status can_encode(const fed_layout *layout, const float *residual, const float *x) {
+static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
+                             const float *residual, const float *x, const void *work) {
+    FED_REQUIRE(fedcodec_params_valid(codec), FED_EINVAL);
+    FED_REQUIRE(work != NULL || fedcodec_envelope_work_size(codec, layout, small) == 0, FED_EINVAL);
     for (size_t k = 0; k < layout->count; k++) {
         FED_REQUIRE(layout->tensors[k].size <= UINT32_MAX, FED_EINVAL);
     }
@@ -53,7 +56,7 @@ static fed_status can_encode(const fed_layout *layout, const float *residual, co
     return FED_OK;
 }
 
-/* One frame to dst[cap]. The data's length is known when it is there: it is written behind room for
+/* One frame. The data's length is known when it is there: it is written behind room for
  * the longest head, and moved up if the head is shorter. */
 static fed_status put_frame(const fedcodec *codec, float *residual, const float *x, size_t n,
                             void *work, fed_writer *w) {
@@ -71,7 +74,7 @@ static fed_status put_frame(const fedcodec *codec, float *residual, const float 
 
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                     float *residual, const float *x, void *work, fed_writer *out) {
-    FED_TRY(can_encode(layout, residual, x));
+    FED_TRY(can_encode(codec, layout, small, residual, x, work));
     size_t bound = fedcodec_envelope_bound(codec, layout, small);
     uint8_t *dst = fed_writer_reserve(out, bound);
     FED_REQUIRE(dst != NULL, out->status);

@@ -1,4 +1,4 @@
-/* The codecs by folder name, from codecs.def. */
+/* Inside the library: the codecs by folder name, from codecs.def. */
 #ifndef FEDCODEC_REGISTRY_H
 #define FEDCODEC_REGISTRY_H
 
@@ -14,5 +14,8 @@ enum {
 #define FEDCODEC(id, folder) extern const fedcodec_vtable fedcodec_##folder;
 #include "codecs/codecs.def"
 #undef FEDCODEC
+
+/** Are all parameters within their ranges? */
+bool fedcodec_params_valid(const fedcodec *codec);
 
 #endif

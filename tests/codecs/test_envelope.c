@@ -1,0 +1,355 @@
+/* Envelopes: layout of the bytes, all-or-nothing encoding, and what is refused. */
+#include "fed_test.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "fed/rng.h"
+#include "fedcodec/envelope.h"
+
+enum { SIZE = 2 * 300 + 7 + 1, SMALL = 100 };
+
+/* Tensors of 600, 7 and 1 values. */
+static void make_layout(fed_layout *layout) {
+    fed_layout_init(layout);
+    assert_fed_ok(fed_layout_add(layout, "dense1.weight", 2, (uint32_t[]){2, 300}));
+    assert_fed_ok(fed_layout_add(layout, "dense1.bias", 1, (uint32_t[]){7}));
+    assert_fed_ok(fed_layout_add(layout, "scale", 0, NULL));
+    assert_int_equal(layout->size, SIZE);
+}
+
+static void fill(float *x, uint32_t stream) {
+    fed_rng rng;
+    fed_rng_init(&rng, 1, stream, 0);
+    for (size_t i = 0; i < SIZE; i++) {
+        x[i] = fed_rng_float(&rng) - 0.5f;
+    }
+}
+
+typedef struct fixture {
+    fed_layout layout;
+    fedcodec codec;
+    float residual[SIZE], x[SIZE], sum[SIZE];
+    void *work;
+    fed_writer out;
+} fixture;
+
+static void set_up(fixture *f, const char *spec) {
+    memset(f, 0, sizeof *f);
+    make_layout(&f->layout);
+    assert_fed_ok(fedcodec_parse(spec, &f->codec, NULL));
+    fill(f->residual, 1);
+    fill(f->x, 2);
+    for (size_t i = 0; i < SIZE; i++) {
+        f->sum[i] = f->residual[i] + f->x[i];
+    }
+    f->work = malloc(fedcodec_envelope_work_size(&f->codec, &f->layout, SMALL) + 1);
+    assert_non_null(f->work);
+    fed_writer_growing(&f->out);
+}
+
+static void encode(fixture *f) {
+    assert_fed_ok(fedcodec_envelope_encode(&f->codec, &f->layout, SMALL, f->residual, f->x, f->work,
+                                           &f->out));
+}
+
+static void tear_down(fixture *f) {
+    free(f->work);
+    fed_writer_free(&f->out);
+    fed_layout_free(&f->layout);
+}
+
+static void head_and_frames_are_as_documented(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f, "float32");
+    encode(&f);
+    const uint8_t *at = f.out.data;
+    assert_int_equal(f.out.len, 4 + (1 + 2 + 2 + 2400) + (1 + 1 + 1 + 28) + (1 + 1 + 1 + 4));
+    assert_memory_equal(at, "\xfe\xdc\x01\x03\x01\xd8\x04\xe0\x12", 9);
+    assert_memory_equal(at + 9, f.sum, 2400);
+    assert_memory_equal(at + 2409, "\x01\x07\x1c", 3);
+    assert_memory_equal(at + 2440, "\x01\x01\x04", 3);
+    tear_down(&f);
+}
+
+static void small_tensors_travel_exactly(void **state) {
+    (void)state;
+    fixture f;
+    float y[SIZE];
+    fed_error err = {0};
+    set_up(&f, "3lc");
+    encode(&f);
+    assert_true(f.out.len < 200);
+    assert_true(f.out.len <= fedcodec_envelope_bound(&f.codec, &f.layout, SMALL));
+    assert_fed_ok_err(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, &err));
+    for (size_t i = 0; i < SIZE; i++) {
+        float left = f.sum[i] - y[i];
+        assert_true(left == f.residual[i]);
+        assert_true(i < 600 || f.residual[i] == 0.0f);
+    }
+    tear_down(&f);
+}
+
+static void it_is_appended_to_what_the_writer_holds(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f, "sbc:p=0.1");
+    fed_write_bytes(&f.out, "head", 4);
+    encode(&f);
+    assert_memory_equal(f.out.data, "head\xfe\xdc", 6);
+    assert_fed_ok(fedcodec_envelope_check(f.out.data + 4, f.out.len - 4, &f.layout, &f.codec, SMALL,
+                                          NULL, NULL));
+    tear_down(&f);
+}
+
+static void an_error_changes_neither_residual_nor_output(void **state) {
+    (void)state;
+    fixture f;
+    float before[SIZE];
+    set_up(&f, "sbc");
+    memcpy(before, f.residual, sizeof before);
+    f.x[SIZE - 1] = NAN; /* in the last tensor: the first would have been sent already */
+    assert_fed_status(
+        fedcodec_envelope_encode(&f.codec, &f.layout, SMALL, f.residual, f.x, f.work, &f.out),
+        FED_ENONFINITE);
+    assert_memory_equal(f.residual, before, sizeof before);
+    assert_int_equal(f.out.len, 0);
+
+    uint8_t few[50];
+    fed_writer fixed;
+    fed_writer_fixed(&fixed, few, sizeof few);
+    f.x[SIZE - 1] = 0.0f;
+    assert_fed_status(
+        fedcodec_envelope_encode(&f.codec, &f.layout, SMALL, f.residual, f.x, f.work, &fixed),
+        FED_ENOSPC);
+    assert_memory_equal(f.residual, before, sizeof before);
+    assert_int_equal(fixed.len, 0);
+    tear_down(&f);
+}
+
+/* Even where small tensors, which need neither, come first. */
+static void wrong_parameters_and_missing_memory_change_nothing(void **state) {
+    (void)state;
+    fixture f;
+    float before[SIZE];
+    set_up(&f, "sbc");
+    memcpy(before, f.residual, sizeof before);
+    fed_tensor first = f.layout.tensors[0];
+    f.layout.tensors[0] = f.layout.tensors[2];
+    f.layout.tensors[2] = first;
+    assert_fed_status(
+        fedcodec_envelope_encode(&f.codec, &f.layout, SMALL, f.residual, f.x, NULL, &f.out),
+        FED_EINVAL);
+    f.codec.param[0] = 0.9;
+    assert_fed_status(
+        fedcodec_envelope_encode(&f.codec, &f.layout, SMALL, f.residual, f.x, f.work, &f.out),
+        FED_EINVAL);
+    assert_memory_equal(f.residual, before, sizeof before);
+    assert_int_equal(f.out.len, 0);
+    tear_down(&f);
+}
+
+static void frames_come_one_by_one(void **state) {
+    (void)state;
+    static const uint64_t sizes[] = {600, 7, 1};
+    fixture f;
+    fed_error err = {0};
+    fedcodec_envelope envelope;
+    fedcodec_frame frame;
+    set_up(&f, "sbc");
+    encode(&f);
+    assert_fed_ok_err(fedcodec_envelope_open(&envelope, f.out.data, f.out.len, &err));
+    assert_int_equal(envelope.frames, 3);
+    for (size_t k = 0; k < 3; k++) {
+        assert_fed_ok_err(fedcodec_envelope_next(&envelope, &frame, &err));
+        assert_int_equal(frame.n, sizes[k]);
+        assert_string_equal(frame.codec->name, k == 0 ? "sbc" : "float32");
+    }
+    assert_fed_status(fedcodec_envelope_next(&envelope, &frame, &err), FED_ENOTFOUND);
+    tear_down(&f);
+}
+
+static void axpy_and_fold_agree_with_decode(void **state) {
+    (void)state;
+    static const char *const specs[] = {"float32", "3lc:s=1.5", "sbc:p=0.05"};
+    for (size_t k = 0; k < 3; k++) {
+        fixture f;
+        fed_error err = {0};
+        float y[SIZE], sum[SIZE];
+        int64_t acc[SIZE] = {0};
+        set_up(&f, specs[k]);
+        encode(&f);
+        fill(sum, 9);
+        assert_fed_ok_err(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, &err));
+        assert_fed_ok_err(
+            fedcodec_envelope_axpy(f.out.data, f.out.len, &f.layout, 0.5f, sum, &err));
+        assert_fed_ok_err(fedcodec_envelope_fold(f.out.data, f.out.len, &f.layout, 7, acc, &err));
+        fill(f.x, 9);
+        for (size_t i = 0; i < SIZE; i++) {
+            float expected = f.x[i] + 0.5f * y[i];
+            assert_true(sum[i] == expected);
+            assert_int_equal(acc[i], 7 * (int64_t)rint(ldexp((double)y[i], 30)));
+        }
+        tear_down(&f);
+    }
+}
+
+static void assert_check_says(const fixture *f, const fedcodec *codec, uint32_t small,
+                              const char *part) {
+    fed_error err = {0};
+    float max_abs = -1.0f;
+    assert_fed_status(
+        fedcodec_envelope_check(f->out.data, f->out.len, &f->layout, codec, small, &max_abs, &err),
+        FED_EFORMAT);
+    if (strstr(err.text, part) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", err.text, part);
+    }
+    assert_true(max_abs == -1.0f);
+}
+
+static void check_says_which_tensor_is_wrong(void **state) {
+    (void)state;
+    fixture f;
+    fedcodec sbc;
+    set_up(&f, "3lc");
+    encode(&f);
+    assert_fed_ok(fedcodec_parse("sbc", &sbc, NULL));
+    assert_check_says(&f, &sbc, SMALL, "dense1.weight: sent as 3lc, expected sbc");
+    assert_check_says(&f, &f.codec, 5, "dense1.bias: sent as float32, expected 3lc");
+    f.layout.tensors[1].size = 8;
+    assert_check_says(&f, NULL, 0, "dense1.bias: the message has 7 values, the model 8");
+    f.layout.tensors[1].size = 7;
+    f.layout.count = 2;
+    assert_check_says(&f, NULL, 0, "the message has 3 tensors, the model 2");
+    f.layout.count = 3;
+    f.out.data[4 + 1 + 2 + 1 + 3] = 0xff; /* the magnitude's last byte: NaN */
+    assert_check_says(&f, NULL, 0, "dense1.weight: its");
+    tear_down(&f);
+}
+
+static void check_gives_the_largest_magnitude(void **state) {
+    (void)state;
+    fixture f;
+    float max_abs = 0.0f;
+    set_up(&f, "3lc:s=1.5");
+    f.x[SIZE - 1] = -7.0f - f.residual[SIZE - 1];
+    encode(&f);
+    assert_fed_ok(
+        fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec, SMALL, &max_abs, NULL));
+    assert_true(fabsf(max_abs - 7.0f) < 1e-3f);
+    tear_down(&f);
+}
+
+static void fold_has_limits(void **state) {
+    (void)state;
+    fixture f;
+    fed_error err = {0};
+    int64_t acc[SIZE] = {0};
+    set_up(&f, "float32");
+    f.x[3] = 17.0f;
+    encode(&f);
+    assert_fed_status(fedcodec_envelope_fold(f.out.data, f.out.len, &f.layout, 1, acc, &err),
+                      FED_ERANGE);
+    assert_non_null(strstr(err.text, "magnitude"));
+    assert_fed_status(fedcodec_envelope_fold(f.out.data, f.out.len, &f.layout, 0, acc, &err),
+                      FED_ERANGE);
+    assert_non_null(strstr(err.text, "weight"));
+    assert_int_equal(acc[0], 0);
+    tear_down(&f);
+}
+
+static void a_cut_or_longer_message_is_refused_and_y_untouched(void **state) {
+    (void)state;
+    fixture f;
+    float y[SIZE], before[SIZE];
+    set_up(&f, "sbc:p=0.05");
+    encode(&f);
+    fill(y, 3);
+    memcpy(before, y, sizeof y);
+    for (size_t len = 0; len < f.out.len; len++) {
+        uint8_t *cut = malloc(len + (len == 0));
+        memcpy(cut, f.out.data, len);
+        assert_fed_status(fedcodec_envelope_axpy(cut, len, &f.layout, 1.0f, y, NULL), FED_EFORMAT);
+        free(cut);
+    }
+    fed_write_u8(&f.out, 0);
+    fed_error err = {0};
+    assert_fed_status(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, &err),
+                      FED_EFORMAT);
+    assert_string_equal(err.text, "1 bytes follow the envelope's last tensor");
+    assert_memory_equal(y, before, sizeof y);
+    tear_down(&f);
+}
+
+static void a_flipped_bit_never_harms(void **state) {
+    (void)state;
+    fixture f;
+    float y[SIZE];
+    set_up(&f, "sbc:p=0.02");
+    encode(&f);
+    for (size_t bit = 0; bit < 8 * f.out.len; bit++) {
+        uint8_t *copy = malloc(f.out.len);
+        memcpy(copy, f.out.data, f.out.len);
+        copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        fed_status status = fedcodec_envelope_decode(copy, f.out.len, &f.layout, y, NULL);
+        assert_true(status == FED_OK || status == FED_EFORMAT || status == FED_EVERSION);
+        free(copy);
+    }
+    tear_down(&f);
+}
+
+static void heads_that_are_none_are_refused(void **state) {
+    (void)state;
+    fedcodec_envelope envelope;
+    fedcodec_frame frame;
+    fed_error err = {0};
+    assert_fed_status(fedcodec_envelope_open(&envelope, "\xfe\xdd\x01\x00", 4, &err), FED_EFORMAT);
+    assert_fed_status(fedcodec_envelope_open(&envelope, "\xfe\xdc\x02\x00", 4, &err), FED_EVERSION);
+    assert_non_null(strstr(err.text, "version 2"));
+    assert_fed_status(fedcodec_envelope_open(&envelope, "\xfe\xdc\x01\x01\x01\x00", 6, &err),
+                      FED_EFORMAT); /* no tensor is as short */
+    assert_fed_status(
+        fedcodec_envelope_open(&envelope, "\xfe\xdc\x01\xff\xff\xff\xff\x7f", 8, &err),
+        FED_EFORMAT);
+    assert_fed_ok(fedcodec_envelope_open(&envelope, "\xfe\xdc\x01\x01\x63\x00\x00", 7, &err));
+    assert_fed_status(fedcodec_envelope_next(&envelope, &frame, &err), FED_EFORMAT);
+    assert_non_null(strstr(err.text, "unknown codec id 99"));
+    const char *huge = "\xfe\xdc\x01\x01\x01\x80\x80\x80\x80\x10\x00"; /* 2^32 values */
+    assert_fed_ok(fedcodec_envelope_open(&envelope, huge, 11, &err));
+    assert_fed_status(fedcodec_envelope_next(&envelope, &frame, &err), FED_EFORMAT);
+}
+
+static void a_model_without_tensors_is_a_head(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f, "sbc");
+    f.layout.count = 0;
+    f.layout.size = 0;
+    encode(&f);
+    assert_int_equal(f.out.len, 4);
+    assert_fed_ok(
+        fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec, SMALL, NULL, NULL));
+    f.layout.count = 3;
+    tear_down(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(head_and_frames_are_as_documented),
+        cmocka_unit_test(small_tensors_travel_exactly),
+        cmocka_unit_test(it_is_appended_to_what_the_writer_holds),
+        cmocka_unit_test(an_error_changes_neither_residual_nor_output),
+        cmocka_unit_test(wrong_parameters_and_missing_memory_change_nothing),
+        cmocka_unit_test(frames_come_one_by_one),
+        cmocka_unit_test(axpy_and_fold_agree_with_decode),
+        cmocka_unit_test(check_says_which_tensor_is_wrong),
+        cmocka_unit_test(check_gives_the_largest_magnitude),
+        cmocka_unit_test(fold_has_limits),
+        cmocka_unit_test(a_cut_or_longer_message_is_refused_and_y_untouched),
+        cmocka_unit_test(a_flipped_bit_never_harms),
+        cmocka_unit_test(heads_that_are_none_are_refused),
+        cmocka_unit_test(a_model_without_tensors_is_a_head),
+    };
+    return cmocka_run_group_tests_name("envelope", tests, NULL, NULL);
+}
