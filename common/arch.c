@@ -336,26 +336,23 @@ static fed_status fail_name(const char *name, fed_error *err) {
         name, list);
 }
 
-/* The text of a name, or what was given when it is a text. */
-static fed_status look_up(const char *name_or_text, const char **text, fed_error *err) {
-    FED_TRY(check_characters(name_or_text, err));
+/* The text of a name; or what was given, which then must be a text. */
+static const char *look_up(const char *name_or_text) {
     for (size_t k = 0; k < MODEL_COUNT; k++) {
         if (strcmp(name_or_text, models[k].name) == 0) {
-            *text = models[k].text;
-            return FED_OK;
+            return models[k].text;
         }
     }
-    if (strchr(name_or_text, '|') == NULL && strstr(name_or_text, "input") == NULL) {
-        return fail_name(name_or_text, err);
-    }
-    *text = name_or_text;
-    return FED_OK;
+    return name_or_text;
 }
 
 fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *err) {
+    FED_TRY(check_characters(name_or_text, err));
+    const char *text = look_up(name_or_text);
+    if (strchr(text, '|') == NULL && strstr(text, "input") == NULL) {
+        return fail_name(text, err);
+    }
     fed_arch parsed = {0};
-    const char *text = NULL;
-    FED_TRY(look_up(name_or_text, &text, err));
     parser p = {.text = text, .at = text, .arch = &parsed, .err = err};
     fed_status status = parse_text(&p);
     if (status != FED_OK) {

@@ -22,7 +22,9 @@ static fed_status fail_errno(fed_error *err, const char *verb, const char *path)
     } else if (reason == ENOSPC || reason == EDQUOT) {
         status = FED_ENOSPC;
     }
-    return fed_fail(err, status, "can't %s %s: %s", verb, path, strerror(reason));
+    char words[128] = "unknown error";
+    (void)strerror_r(reason, words, sizeof words);
+    return fed_fail(err, status, "can't %s %s: %s", verb, path, words);
 }
 
 /* Append up to limit + 1 bytes of fd, so that the caller sees whether there are more than limit. */

@@ -1,6 +1,7 @@
 /* The JSON header of a safetensors file: a writer, and a strict reader of just this subset. */
 #include "common/safetensors.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,8 +231,8 @@ static fed_status parse_dtype(parser *p, entry *e) {
 }
 
 static fed_status parse_shape(parser *p, entry *e) {
-    uint64_t dims[FED_TENSOR_RANK];
-    size_t rank;
+    uint64_t dims[FED_TENSOR_RANK] = {0};
+    size_t rank = 0;
     FED_TRY(parse_numbers(p, dims, FED_TENSOR_RANK, &rank));
     for (size_t i = 0; i < rank; i++) {
         if (dims[i] > UINT32_MAX) {
@@ -244,8 +245,8 @@ static fed_status parse_shape(parser *p, entry *e) {
 }
 
 static fed_status parse_offsets(parser *p, entry *e) {
-    uint64_t offsets[2];
-    size_t count;
+    uint64_t offsets[2] = {0};
+    size_t count = 0;
     FED_TRY(parse_numbers(p, offsets, 2, &count));
     if (count != 2 || offsets[0] > offsets[1]) {
         return refuse(p, "expected data_offsets as [begin, end]");
@@ -358,18 +359,16 @@ static fed_status lay_out(parser *p, uint64_t data_bytes, fed_layout *layout) {
         uint64_t bytes = (uint64_t)layout->tensors[i].size * sizeof(float);
         if (e->begin != at || e->end - e->begin != bytes) {
             return fed_fail(p->err, FED_EFORMAT,
-                            "%s: the data of tensor \"%s\" must be bytes %llu to %llu, not %llu to "
-                            "%llu",
-                            p->name, e->name, (unsigned long long)at,
-                            (unsigned long long)(at + bytes), (unsigned long long)e->begin,
-                            (unsigned long long)e->end);
+                            "%s: the data of tensor \"%s\" must be bytes %" PRIu64 " to %" PRIu64
+                            ", not %" PRIu64 " to %" PRIu64,
+                            p->name, e->name, at, at + bytes, e->begin, e->end);
         }
         at = e->end;
     }
     if (at != data_bytes) {
         return fed_fail(p->err, FED_EFORMAT,
-                        "%s: the tensors take %llu bytes, but %llu follow the header", p->name,
-                        (unsigned long long)at, (unsigned long long)data_bytes);
+                        "%s: the tensors take %" PRIu64 " bytes, but %" PRIu64 " follow the header",
+                        p->name, at, data_bytes);
     }
     return FED_OK;
 }
