@@ -114,12 +114,13 @@ static uint64_t shape_size(fed_shape s) {
     return plane > SHAPE_SIZE_MAX ? plane : plane * s.w;
 }
 
-/* Add "<kind><k>.weight" and "<kind><k>.bias". */
+/* Add "<kind><k>.weight" of these dims, the outputs first, and "<kind><k>.bias". */
 static fed_status add_tensors(parser *p, word at, const char *kind, fed_layer *layer, uint32_t rank,
                               const uint32_t *dims) {
-    uint64_t fan_in = layer->kind == FED_LAYER_DENSE
-                          ? shape_size(layer->in)
-                          : shape_size((fed_shape){layer->in.c, layer->kh, layer->kw});
+    uint64_t fan_in = 1; /* at most as large as the shape that comes in */
+    for (uint32_t i = 1; i < rank; i++) {
+        fan_in *= dims[i];
+    }
     if ((fan_in + 1) * dims[0] > PARAMETERS_MAX - p->arch->layout.size) {
         return fail_word(p, at, "a smaller layer: a model has at most 2^31 parameters");
     }
