@@ -14,6 +14,12 @@ static const fedtrain_backend_vtable *const backends[] = {
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
+/* Vectors that straddle cache lines cost twice, so the gradient starts on one. */
+static float *aligned_floats(size_t n) {
+    enum { LINE_BYTES = 64 };
+    return aligned_alloc(LINE_BYTES, (n * sizeof(float) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
+}
+
 fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_backend backend,
                             fedtrain_net **net) {
     FED_REQUIRE(max_batch > 0 && (size_t)backend < BACKENDS, FED_EINVAL);
@@ -27,7 +33,7 @@ fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_bac
     made->x = calloc(max_batch * fedtrain_shape_size(arch->input), sizeof *made->x);
     made->label = calloc(max_batch, sizeof *made->label);
     made->index = calloc(max_batch, sizeof *made->index);
-    made->grad = calloc(arch->layout.size, sizeof *made->grad);
+    made->grad = aligned_floats(arch->layout.size);
     fed_status status = FED_ENOMEM;
     if (made->score != NULL && made->score_grad != NULL && made->x != NULL && made->label != NULL &&
         made->index != NULL && made->grad != NULL) {

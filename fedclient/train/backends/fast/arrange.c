@@ -28,37 +28,39 @@ void fedtrain_conv_columns(const fedtrain_conv *c, const float *weight, float *c
     const size_t size = c->kh * c->row;
     for (size_t first = 0; first < c->out; first += BLOCK) {
         size_t end = first + BLOCK < c->out ? first + BLOCK : c->out;
-        for (size_t k = 0; k < size; k++) { /* k counts (i, ky, kx) */
-            size_t i = k / (c->kh * c->kw), ky = k / c->kw % c->kh, kx = k % c->kw;
-            float *to = columns + (ky * c->row + kx * c->in + i) * c->out_pad;
-            for (size_t o = first; o < end; o++) {
-                to[o] = weight[o * size + k];
+        const float *from = weight;
+        for (size_t i = 0; i < c->in; i++) {
+            for (size_t ky = 0; ky < c->kh; ky++) {
+                float *to = columns + (ky * c->row + i) * c->out_pad;
+                for (size_t kx = 0; kx < c->kw; kx++, from++, to += c->in * c->out_pad) {
+                    for (size_t o = first; o < end; o++) {
+                        to[o] = from[o * size];
+                    }
+                }
             }
         }
     }
 }
 
 void fedtrain_conv_rows(const fedtrain_conv *c, const float *weight, float *rows) {
-    for (size_t o = 0; o < c->out; o++) {
-        for (size_t i = 0; i < c->in; i++) {
-            for (size_t ky = 0; ky < c->kh; ky++) {
-                float *to = rows + (o * c->kh + ky) * c->row_pad + i;
-                for (size_t kx = 0; kx < c->kw; kx++) {
-                    to[kx * c->in] = *weight++;
-                }
+    const size_t area = c->kh * c->kw;
+    for (size_t o = 0; o < c->out; o++, weight += c->in * area) {
+        for (size_t k = 0; k < area; k++) {
+            float *to = rows + (o * c->kh + k / c->kw) * c->row_pad + k % c->kw * c->in;
+            for (size_t i = 0; i < c->in; i++) {
+                to[i] = weight[i * area + k];
             }
         }
     }
 }
 
 void fedtrain_conv_weight(const fedtrain_conv *c, const float *rows, float *weight) {
-    for (size_t o = 0; o < c->out; o++) {
-        for (size_t i = 0; i < c->in; i++) {
-            for (size_t ky = 0; ky < c->kh; ky++) {
-                const float *from = rows + (o * c->kh + ky) * c->row_pad + i;
-                for (size_t kx = 0; kx < c->kw; kx++) {
-                    *weight++ = from[kx * c->in];
-                }
+    const size_t area = c->kh * c->kw;
+    for (size_t o = 0; o < c->out; o++, weight += c->in * area) {
+        for (size_t k = 0; k < area; k++) {
+            const float *from = rows + (o * c->kh + k / c->kw) * c->row_pad + k % c->kw * c->in;
+            for (size_t i = 0; i < c->in; i++) {
+                weight[i * area + k] = from[i];
             }
         }
     }

@@ -334,7 +334,8 @@ static void backward_dense_bias(const fedtrain_dense *d, size_t offset, const fl
     grad_done(w, offset, bias, d->out);
 }
 
-/* A few rows of weights at a time: all that is to be done with them, before the next ones come. */
+/* A few rows of weights at a time: all that is to be done with them, before the next ones come. The
+ * last rows first: the forward pass left those in cache, and the next one begins with the first. */
 static void backward_dense(const fast *f, const stage *s, bool wants_dx, flow *w) {
     enum { ROWS = 8 };
     const fed_layer *l = s->layer;
@@ -344,9 +345,9 @@ static void backward_dense(const fast *f, const stage *s, bool wants_dx, flow *w
     if (wants_dx) {
         memset(w->dx, 0, w->batch * d.in * sizeof *w->dx);
     }
-    for (size_t o = 0; o < d.out; o += ROWS) {
-        size_t at = offset + o * d.in;
-        d.rows = d.out - o < ROWS ? d.out - o : ROWS;
+    for (size_t end = d.out; end > 0; end -= d.rows) {
+        d.rows = end < ROWS ? end : ROWS;
+        size_t o = end - d.rows, at = offset + o * d.in;
         if (wants_dx) {
             f->kernels->dense_input_grad(&d, w->params + at, w->dy + o, w->dx);
         }

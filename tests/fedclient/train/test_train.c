@@ -1,0 +1,303 @@
+/* Local training: where each round's walk goes, what a step is, what is refused, what is measured.
+ */
+#include "fed_test.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "fed/arch.h"
+#include "fed/rng.h"
+#include "fedclient/train/net_impl.h"
+#include "fedtrain/train.h"
+
+enum { SAMPLES = 60, CLASSES = 3, SIDE = 8, PIXELS = SIDE * SIDE };
+
+/* Made-up pictures: each class is bright in a third of its rows. */
+typedef struct world {
+    fed_arch arch;
+    fedtrain_dataset set;
+    fedtrain_shard shard;
+    fedtrain_net *net;
+    float *params, *state;
+    fedtrain_job job;
+} world;
+
+static void make_pictures(fedtrain_dataset *set) {
+    set->pixel = malloc((size_t)SAMPLES * PIXELS);
+    set->label = malloc(SAMPLES);
+    assert_true(set->pixel != NULL && set->label != NULL);
+    fed_rng rng;
+    fed_rng_init(&rng, 9, 9, 9);
+    for (size_t i = 0; i < SAMPLES; i++) {
+        set->label[i] = (uint8_t)(i % CLASSES);
+        for (size_t p = 0; p < PIXELS; p++) {
+            bool bright = p / SIDE % CLASSES == set->label[i];
+            set->pixel[i * PIXELS + p] = (uint8_t)(fed_rng_below(&rng, 100) + (bright ? 120 : 0));
+        }
+    }
+    set->count = SAMPLES;
+    set->sample_size = PIXELS;
+    set->classes = CLASSES;
+}
+
+static int setup(void **state) {
+    world *w = calloc(1, sizeof *w);
+    fed_error err = {0};
+    assert_non_null(w);
+    assert_fed_ok_err(fed_arch_parse(
+        "input 1x8x8 | conv 6 3x3 | maxpool 2 | dense 19 | relu | dense 3", &w->arch, &err));
+    make_pictures(&w->set);
+    assert_fed_ok_err(fedtrain_shard_take(&w->set, FEDTRAIN_SPLIT_IID, 2, 0, 1, &w->shard, &err));
+    assert_fed_ok(fedtrain_net_new(&w->arch, 16, FEDTRAIN_FAST, &w->net));
+    size_t n = w->arch.layout.size;
+    w->params = malloc(n * sizeof(float));
+    w->state = calloc(2 * n + 1, sizeof(float));
+    assert_true(w->params != NULL && w->state != NULL);
+    fed_arch_init_values(&w->arch, 1, w->params);
+    w->job = (fedtrain_job){.net = w->net,
+                            .optimizer = {FEDTRAIN_ADAM, 3e-3F},
+                            .set = &w->set,
+                            .shard = &w->shard,
+                            .steps = 7,
+                            .batch = 4,
+                            .seed = 5,
+                            .client = 3,
+                            .round = 1};
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    fedtrain_net_free(w->net);
+    fedtrain_shard_free(&w->shard);
+    fedtrain_dataset_free(&w->set);
+    fed_arch_free(&w->arch);
+    free(w->params);
+    free(w->state);
+    free(w);
+    return 0;
+}
+
+static float run(world *w) {
+    fed_error err = {0};
+    float loss = -1;
+    assert_fed_ok_err(fedtrain_run(&w->job, w->params, w->state, &loss, &err));
+    return loss;
+}
+
+static void fresh(world *w) {
+    fed_arch_init_values(&w->arch, 1, w->params);
+    memset(w->state, 0, (2 * w->arch.layout.size + 1) * sizeof *w->state);
+}
+
+static float *copy_params(const world *w) {
+    float *copy = malloc(w->arch.layout.size * sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, w->params, w->arch.layout.size * sizeof *copy);
+    return copy;
+}
+
+static void test_the_same_job_gives_the_same_bits(void **state) {
+    world *w = *state;
+    float loss = run(w);
+    float *once = copy_params(w);
+    fresh(w);
+    assert_true(run(w) == loss);
+    assert_memory_equal(w->params, once, w->arch.layout.size * sizeof *once);
+    free(once);
+}
+
+static void test_client_round_and_seed_change_the_order(void **state) {
+    world *w = *state;
+    run(w);
+    float *base = copy_params(w);
+    fedtrain_job job = w->job;
+    for (int what = 0; what < 3; what++) {
+        w->job = job;
+        w->job.client += what == 0;
+        w->job.round += what == 1;
+        w->job.seed += what == 2;
+        fresh(w);
+        run(w);
+        assert_memory_not_equal(w->params, base, w->arch.layout.size * sizeof *base);
+    }
+    free(base);
+}
+
+/* Rounds 0, 1, 2 of 7 steps are, one after the other, round 0 of 21 steps. */
+static void test_a_round_goes_on_where_the_one_before_ended(void **state) {
+    world *w = *state;
+    for (w->job.round = 0; w->job.round < 3; w->job.round++) {
+        run(w);
+    }
+    float *in_rounds = copy_params(w);
+    fresh(w);
+    w->job.round = 0;
+    w->job.steps = 21;
+    run(w);
+    assert_memory_equal(w->params, in_rounds, w->arch.layout.size * sizeof *in_rounds);
+    free(in_rounds);
+}
+
+/* 15 steps of 4 are two passes through 30 samples: with a rate that moves nothing, the mean loss is
+ * the shard's. */
+static void test_a_pass_visits_every_sample_once(void **state) {
+    world *w = *state;
+    w->job.steps = 15;
+    w->job.round = 0;
+    w->job.optimizer = (fedtrain_optimizer){FEDTRAIN_SGD, 1e-30F};
+    assert_int_equal(w->shard.count, 30);
+    float loss = run(w);
+    fedtrain_dataset own = w->set;
+    own.count = w->shard.count;
+    own.pixel = malloc(own.count * PIXELS);
+    own.label = malloc(own.count);
+    assert_true(own.pixel != NULL && own.label != NULL);
+    for (size_t i = 0; i < own.count; i++) {
+        memcpy(own.pixel + i * PIXELS, w->set.pixel + w->shard.index[i] * PIXELS, PIXELS);
+        own.label[i] = w->set.label[w->shard.index[i]];
+    }
+    fedtrain_score score;
+    fed_error err = {0};
+    assert_fed_ok_err(fedtrain_evaluate(w->net, 16, &own, w->params, &score, &err));
+    assert_true(fabsf(loss - score.loss) < 1e-5F);
+    fedtrain_dataset_free(&own);
+}
+
+/* The step that fedtrain_run takes updates tensors one by one; the public calls do it at once. */
+static void test_a_step_is_a_gradient_and_an_optimizer_step(void **state) {
+    world *w = *state;
+    size_t n = w->arch.layout.size;
+    float *params = copy_params(w), *moments = calloc(2 * n + 1, sizeof(float));
+    float *grad = malloc(n * sizeof(float)), x[5 * PIXELS], loss, loss_at_once;
+    uint8_t label[5];
+    const uint32_t index[] = {3, 1, 4, 10, 50};
+    assert_true(moments != NULL && grad != NULL);
+    fedtrain_dataset_gather(&w->set, index, 5, x, label);
+    for (int rule = FEDTRAIN_SGD; rule <= FEDTRAIN_ADAM; rule++) {
+        fedtrain_optimizer optimizer = {(fedtrain_rule)rule, 0.01F};
+        for (int t = 0; t < 3; t++) {
+            assert_fed_ok(fedtrain_net_gradient(w->net, params, x, label, 5, grad, &loss_at_once));
+            fedtrain_optimizer_step(&optimizer, moments, params, grad, n);
+            assert_fed_ok(
+                fedtrain_net_step(w->net, &optimizer, w->params, w->state, x, label, 5, &loss));
+            assert_true(fabsf(loss - loss_at_once) < 1e-6F);
+        }
+        for (size_t i = 0; i < n; i++) {
+            assert_true(fabsf(w->params[i] - params[i]) < 1e-6F);
+        }
+        memset(moments, 0, (2 * n + 1) * sizeof *moments);
+        memset(w->state, 0, (2 * n + 1) * sizeof *w->state);
+    }
+    free(params);
+    free(moments);
+    free(grad);
+}
+
+static void test_training_learns_on_both_backends(void **state) {
+    world *w = *state;
+    for (int backend = FEDTRAIN_FAST; backend <= FEDTRAIN_REFERENCE; backend++) {
+        fedtrain_net *net;
+        fedtrain_score score;
+        fed_error err = {0};
+        assert_fed_ok(fedtrain_net_new(&w->arch, 16, (fedtrain_backend)backend, &net));
+        fresh(w);
+        w->job.net = net;
+        w->job.steps = 60;
+        run(w);
+        assert_fed_ok_err(fedtrain_evaluate(net, 7, &w->set, w->params, &score, &err));
+        assert_int_equal(score.samples, SAMPLES);
+        assert_true(score.correct > SAMPLES * 9 / 10);
+        assert_true(score.loss < 0.5F);
+        fedtrain_net_free(net);
+    }
+}
+
+static void test_a_batch_larger_than_the_shard_wraps_around(void **state) {
+    world *w = *state;
+    w->shard.count = 3;
+    w->job.batch = 16;
+    assert_true(isfinite(run(w)));
+}
+
+/* All weights 0: each class has probability 1/3, and the first one wins the tie. */
+static void test_evaluation_counts_and_averages(void **state) {
+    world *w = *state;
+    fedtrain_score score;
+    fed_error err = {0};
+    memset(w->params, 0, w->arch.layout.size * sizeof *w->params);
+    for (size_t batch = 1; batch <= 16; batch += 5) {
+        assert_fed_ok_err(fedtrain_evaluate(w->net, batch, &w->set, w->params, &score, &err));
+        assert_int_equal(score.samples, SAMPLES);
+        assert_int_equal(score.correct, SAMPLES / CLASSES);
+        assert_true(fabs(score.loss - log(3)) < 1e-6);
+    }
+}
+
+static void assert_refused(world *w, fed_status wanted, const char *words) {
+    fed_error err = {0};
+    float loss = -1;
+    assert_fed_status(fedtrain_run(&w->job, w->params, w->state, &loss, &err), wanted);
+    assert_true(loss < 0);
+    if (strstr(err.text, words) == NULL) {
+        fail_msg("wanted \"%s\" in: %s", words, err.text);
+    }
+}
+
+static void test_a_diverging_run_names_the_step(void **state) {
+    world *w = *state;
+    w->job.optimizer = (fedtrain_optimizer){FEDTRAIN_SGD, 1e30F};
+    assert_refused(w, FED_ENONFINITE, "client 3, round 1, step ");
+}
+
+static void test_an_evaluation_that_is_not_finite_is_refused(void **state) {
+    world *w = *state;
+    fedtrain_score score;
+    fed_error err = {0};
+    w->params[w->arch.layout.size - 1] = NAN;
+    assert_fed_status(fedtrain_evaluate(w->net, 16, &w->set, w->params, &score, &err),
+                      FED_ENONFINITE);
+}
+
+static void test_jobs_that_do_not_fit_are_refused(void **state) {
+    world *w = *state;
+    const fedtrain_job job = w->job;
+    fedtrain_shard empty = {0};
+    w->job.shard = &empty;
+    assert_refused(w, FED_EINVAL, "client 3 holds no samples");
+    w->job = job;
+    w->job.steps = 0;
+    assert_refused(w, FED_EINVAL, "steps");
+    w->job = job;
+    w->job.batch = 17;
+    assert_refused(w, FED_EINVAL, "1 to 16");
+    w->job.batch = 0;
+    assert_refused(w, FED_EINVAL, "1 to 16");
+    w->job = job;
+    w->set.classes = 4;
+    assert_refused(w, FED_EINVAL, "labels up to 3");
+    w->set.classes = 3;
+    w->set.sample_size = 63;
+    assert_refused(w, FED_EINVAL, "63 values");
+    w->set.sample_size = PIXELS;
+}
+
+#define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        IN_WORLD(test_the_same_job_gives_the_same_bits),
+        IN_WORLD(test_client_round_and_seed_change_the_order),
+        IN_WORLD(test_a_round_goes_on_where_the_one_before_ended),
+        IN_WORLD(test_a_pass_visits_every_sample_once),
+        IN_WORLD(test_a_step_is_a_gradient_and_an_optimizer_step),
+        IN_WORLD(test_training_learns_on_both_backends),
+        IN_WORLD(test_a_batch_larger_than_the_shard_wraps_around),
+        IN_WORLD(test_evaluation_counts_and_averages),
+        IN_WORLD(test_a_diverging_run_names_the_step),
+        IN_WORLD(test_an_evaluation_that_is_not_finite_is_refused),
+        IN_WORLD(test_jobs_that_do_not_fit_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
