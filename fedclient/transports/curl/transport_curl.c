@@ -17,7 +17,8 @@ enum {
 };
 
 typedef struct curl_line {
-    CURL *easy; /* NULL until it is needed, and after a disconnect */
+    CURL *easy;      /* NULL until it is needed, and after a disconnect */
+    CURLSH *tickets; /* TLS sessions outlive connections: resuming one costs less of both sides */
     char *ca;
     fed_pem key, cert;
     bool identified;
@@ -121,6 +122,7 @@ static fed_status make_easy(curl_line *line) {
     CURL *easy = curl_easy_init();
     FED_REQUIRE(easy != NULL, FED_ENOMEM);
     line->easy = easy;
+    curl_easy_setopt(easy, CURLOPT_SHARE, line->tickets);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, line->problem);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -236,11 +238,11 @@ static bool is_certificate_alert(const char *problem) {
  * that ends at once, often without a word. Only when that repeats is it told from bad luck.
  */
 static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
-    if (!line->identified) {
-        return false;
-    }
     if (is_certificate_alert(line->problem)) {
         return true;
+    }
+    if (!line->identified) {
+        return false;
     }
     curl_off_t handshake_us = 0;
     curl_easy_getinfo(line->easy, CURLINFO_APPCONNECT_TIME_T, &handshake_us);
@@ -337,13 +339,23 @@ static void curl_disconnect(void *user) {
     line->easy = NULL;
 }
 
+/** No connection, and no TLS session that could be resumed. */
+static fed_status start_afresh(curl_line *line) {
+    curl_disconnect(line);
+    curl_share_cleanup(line->tickets);
+    line->tickets = curl_share_init();
+    FED_REQUIRE(line->tickets != NULL, FED_ENOMEM);
+    CURLSHcode code = curl_share_setopt(line->tickets, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+    return code == CURLSHE_OK ? FED_OK : FED_ENOMEM;
+}
+
 static fed_status curl_identify(void *user, const fed_pem *key, const fed_pem *cert,
                                 fed_error *err) {
     curl_line *line = user;
     if ((key == NULL) != (cert == NULL)) {
         return fed_fail(err, FED_EINVAL, "a key and a certificate go together");
     }
-    curl_disconnect(line); /* its connections speak for the former identity */
+    FED_TRY(start_afresh(line)); /* what there is speaks for the former identity */
     line->identified = key != NULL;
     line->hangups = 0;
     if (line->identified) {
@@ -356,6 +368,13 @@ static fed_status curl_identify(void *user, const fed_pem *key, const fed_pem *c
 static void curl_traffic(void *user, fedclient_traffic *traffic) {
     const curl_line *line = user;
     *traffic = line->traffic;
+}
+
+static void line_free(curl_line *line) {
+    curl_disconnect(line);
+    curl_share_cleanup(line->tickets);
+    free(line->ca);
+    free(line);
 }
 
 fed_status fedclient_transport_curl_open(const char *ca_pem, fedclient_transport *transport,
@@ -373,9 +392,9 @@ fed_status fedclient_transport_curl_open(const char *ca_pem, fedclient_transport
     curl_line *line = calloc(1, sizeof *line);
     FED_REQUIRE(line != NULL, FED_ENOMEM);
     line->ca = strdup(ca_pem);
-    if (line->ca == NULL) {
-        free(line);
-        return FED_ENOMEM;
+    if (line->ca == NULL || start_afresh(line) != FED_OK) {
+        line_free(line);
+        return fed_fail(err, FED_ENOMEM, "no memory for a connection");
     }
     *transport = (fedclient_transport){.user = line,
                                        .send = curl_send,
@@ -394,9 +413,7 @@ void fedclient_transport_curl_stop(fedclient_transport *transport,
 void fedclient_transport_curl_close(fedclient_transport *transport) {
     curl_line *line = transport->user;
     if (line != NULL) {
-        curl_disconnect(line);
-        free(line->ca);
-        free(line);
+        line_free(line);
     }
     *transport = (fedclient_transport){0};
 }

@@ -1,0 +1,407 @@
+/* HTTPS by libcurl, against a real coordinator on loopback. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "fed/file.h"
+#include "fed_test.h"
+#include "fedclient/fedclient.h"
+#include "fedserver/http.h"
+
+typedef struct coordinator {
+    char directory[300];
+    fedserver *server;
+    pthread_t thread;
+    volatile sig_atomic_t stop;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint16_t front, devices; /* ports; 0: any, and then the ones it got */
+    bool ready;
+    char *ca;
+} coordinator;
+
+typedef struct world {
+    char directory[256];
+    coordinator home, other; /* other: only where a test starts it */
+    fedclient_transport transport;
+    fed_writer answer;
+    int status;
+    fed_error err;
+} world;
+
+static void note_ready(void *user, uint16_t front, uint16_t devices) {
+    coordinator *c = user;
+    pthread_mutex_lock(&c->mutex);
+    c->front = front;
+    c->devices = devices;
+    c->ready = true;
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static void *serve(void *user) {
+    coordinator *c = user;
+    fed_error err = {0};
+    const fedserver_http_options options = {.bind = "127.0.0.1",
+                                            .front_port = c->front,
+                                            .devices_port = c->devices,
+                                            .connection_limit = 50,
+                                            .stop = &c->stop,
+                                            .ready = note_ready,
+                                            .user = c};
+    if (fedserver_http_serve(c->server, &options, NULL, &err) != FED_OK) {
+        fprintf(stderr, "the coordinator ended: %s\n", err.text);
+        note_ready(c, 0, 0);
+    }
+    return NULL;
+}
+
+static void start(coordinator *c) {
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
+    c->stop = 0;
+    c->ready = false;
+    assert_int_equal(pthread_create(&c->thread, NULL, serve, c), 0);
+    pthread_mutex_lock(&c->mutex);
+    while (!c->ready) {
+        pthread_cond_wait(&c->changed, &c->mutex);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    assert_int_not_equal(c->front, 0);
+}
+
+static void stop(coordinator *c) {
+    c->stop = 1;
+    pthread_join(c->thread, NULL);
+    fedserver_close(c->server);
+}
+
+static void found(coordinator *c, const char *directory, const char *name) {
+    static const char *const hosts[] = {"127.0.0.1", NULL};
+    const fedserver_init_options options = {.hosts = hosts};
+    fed_error err = {0};
+    size_t len = 0;
+    char path[400];
+    snprintf(c->directory, sizeof c->directory, "%s/%s", directory, name);
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    assert_fed_ok_err(fedserver_init(c->directory, &options, &err));
+    snprintf(path, sizeof path, "%s/ca.pem", c->directory);
+    assert_fed_ok_err(fed_file_read(path, 65536, (uint8_t **)&c->ca, &len, &err));
+    start(c);
+}
+
+static int setup(void **state) {
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    fed_test_tmpdir(w->directory, sizeof w->directory);
+    found(&w->home, w->directory, "home");
+    assert_fed_ok(fedclient_transport_curl_open(w->home.ca, &w->transport, &w->err));
+    fed_writer_growing(&w->answer);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    fedclient_transport_curl_close(&w->transport);
+    fed_writer_free(&w->answer);
+    stop(&w->home);
+    if (w->other.ca != NULL) {
+        stop(&w->other);
+    }
+    free(w->home.ca);
+    free(w->other.ca);
+    fed_test_rmdir(w->directory);
+    free(w);
+    return 0;
+}
+
+/* A body of any size, which may break off. */
+typedef struct stream {
+    size_t at, breaks_at;
+} stream;
+
+static fed_status stream_read(void *user, void *dst, size_t cap, size_t *len) {
+    stream *s = user;
+    FED_REQUIRE(s->at < s->breaks_at, FED_EIO);
+    size_t left = s->breaks_at - s->at;
+    *len = left < cap ? left : cap;
+    memset(dst, 'x', *len);
+    s->at += *len;
+    return FED_OK;
+}
+
+static fed_status send_to(world *w, uint16_t port, const char *method, const char *path,
+                          const fedclient_body *body) {
+    char url[200];
+    snprintf(url, sizeof url, "https://127.0.0.1:%u%s", port, path);
+    const fedclient_request request = {
+        .method = method, .url = url, .body = body, .answer_limit = 1 << 20};
+    w->answer.len = 0;
+    return w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err);
+}
+
+static fed_status get_status(world *w) {
+    return send_to(w, w->home.front, "GET", "/v1/status", NULL);
+}
+
+static fedclient_traffic traffic(world *w) {
+    fedclient_traffic t;
+    w->transport.traffic(w->transport.user, &t);
+    return t;
+}
+
+static void an_answer_arrives_with_its_status(void **state) {
+    world *w = *state;
+    assert_fed_ok(get_status(w));
+    assert_int_equal(w->status, 200);
+    assert_true(w->answer.len > 10 && w->answer.data[0] == '{');
+    assert_fed_ok(send_to(w, w->home.front, "GET", "/v1/nothing", NULL));
+    assert_int_equal(w->status, 404);
+    assert_non_null(memchr(w->answer.data, '{', w->answer.len));
+}
+
+static void requests_share_a_connection(void **state) {
+    world *w = *state;
+    for (unsigned k = 0; k < 5; k++) {
+        assert_fed_ok(get_status(w));
+    }
+    assert_int_equal(traffic(w).requests, 5);
+    assert_int_equal(traffic(w).connections, 1);
+    w->transport.disconnect(w->transport.user);
+    assert_fed_ok(get_status(w));
+    assert_int_equal(traffic(w).connections, 2);
+}
+
+static void no_byte_is_sent_that_says_nothing(void **state) {
+    world *w = *state;
+    char expected[300];
+    stream s = {.breaks_at = 7};
+    const fedclient_body body = {.user = &s, .size = 7, .read = stream_read};
+    assert_fed_ok(get_status(w));
+    int len = snprintf(expected, sizeof expected,
+                       "GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n\r\n", w->home.front);
+    assert_int_equal(traffic(w).sent_bytes, len);
+    assert_true(traffic(w).received_bytes > w->answer.len);
+    assert_fed_ok(send_to(w, w->home.front, "POST", "/v1/enrol", &body));
+    len += snprintf(expected, sizeof expected,
+                    "POST /v1/enrol HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nContent-Length: 7\r\n\r\n"
+                    "xxxxxxx",
+                    w->home.front);
+    assert_int_equal(traffic(w).sent_bytes, len);
+    assert_int_equal(w->status, 401);
+}
+
+static void a_coordinator_that_comes_back_is_reached_without_an_error(void **state) {
+    world *w = *state;
+    assert_fed_ok(get_status(w));
+    for (unsigned k = 0; k < 3; k++) {
+        stream s = {.breaks_at = 7};
+        const fedclient_body body = {.user = &s, .size = 7, .read = stream_read};
+        stop(&w->home);
+        start(&w->home);
+        assert_fed_ok(send_to(w, w->home.front, "POST", "/v1/enrol", &body));
+        assert_int_equal(w->status, 401);
+    }
+    assert_int_equal(traffic(w).connections, 4);
+}
+
+static void nobody_there_is_a_network_failure(void **state) {
+    world *w = *state;
+    assert_fed_status(send_to(w, 1, "GET", "/", NULL), FED_ENET);
+    assert_non_null(strstr(w->err.text, "https://127.0.0.1:1/"));
+}
+
+static void a_coordinator_of_another_ca_is_not_trusted(void **state) {
+    world *w = *state;
+    found(&w->other, w->directory, "other");
+    assert_fed_status(send_to(w, w->other.front, "GET", "/v1/status", NULL), FED_EAUTH);
+    assert_non_null(strstr(w->err.text, "check the CA file"));
+}
+
+static void a_name_that_is_not_in_the_certificate_is_not_trusted(void **state) {
+    world *w = *state;
+    char url[100];
+    snprintf(url, sizeof url, "https://127.0.0.2:%u/v1/status", w->home.front);
+    const fedclient_request request = {.method = "GET", .url = url, .answer_limit = 1 << 20};
+    fed_status status =
+        w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err);
+    assert_true(status == FED_EAUTH || status == FED_ENET); /* a host without 127.0.0.2 */
+}
+
+static void a_ca_that_is_none_is_refused(void **state) {
+    world *w = *state;
+    fedclient_transport transport = {0};
+    assert_fed_status(fedclient_transport_curl_open("", &transport, &w->err), FED_EFORMAT);
+    assert_fed_status(fedclient_transport_curl_open("-----BEGIN CERTIFICATE-----\nAAAA\n"
+                                                    "-----END CERTIFICATE-----\n",
+                                                    &transport, &w->err),
+                      FED_EFORMAT);
+}
+
+static void only_https_is_spoken(void **state) {
+    world *w = *state;
+    const fedclient_request request = {.method = "GET", .url = "http://127.0.0.1:1/"};
+    assert_fed_status(
+        w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err),
+        FED_EINVAL);
+}
+
+static void an_answer_past_its_limit_is_refused(void **state) {
+    world *w = *state;
+    char url[100];
+    snprintf(url, sizeof url, "https://127.0.0.1:%u/v1/status", w->home.front);
+    const fedclient_request request = {.method = "GET", .url = url, .answer_limit = 20};
+    assert_fed_status(
+        w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err),
+        FED_ERANGE);
+    assert_fed_ok(get_status(w));
+}
+
+static void a_body_that_breaks_off_breaks_the_request_off(void **state) {
+    world *w = *state;
+    static const size_t sizes[] = {100, 65535, 65536, 500000};
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        stream s = {.breaks_at = sizes[k] / 2};
+        const fedclient_body body = {.user = &s, .size = sizes[k], .read = stream_read};
+        fed_status status = send_to(w, w->home.front, "POST", "/v1/enrol", &body);
+        /* a large one may be refused by its head, before any of it was sent */
+        assert_true(status == FED_EIO || (status == FED_OK && w->status == 413));
+        assert_fed_ok(get_status(w));
+    }
+}
+
+static void a_body_too_large_gets_its_answer(void **state) {
+    world *w = *state;
+    for (unsigned k = 0; k < 10; k++) {
+        stream s = {.breaks_at = 3000000};
+        const fedclient_body body = {.user = &s, .size = 3000000, .read = stream_read};
+        assert_fed_ok(send_to(w, w->home.front, "POST", "/v1/enrol", &body));
+        assert_int_equal(w->status, 413);
+        assert_int_equal(s.at, 0);
+    }
+}
+
+static void a_stop_breaks_a_request_off(void **state) {
+    world *w = *state;
+    volatile sig_atomic_t stopped = 1;
+    fedclient_transport_curl_stop(&w->transport, &stopped);
+    assert_fed_status(get_status(w), FED_ECANCELED);
+    stopped = 0;
+    assert_fed_ok(get_status(w));
+}
+
+/* With a client on top. */
+
+static fed_status nothing(void *user, fedclient_round *round, fed_error *err) {
+    (void)user, (void)round;
+    return fed_fail(err, FED_ESTATE, "not called");
+}
+
+typedef struct device {
+    fedclient_platform platform;
+    fedclient *client;
+    char server[64];
+} device;
+
+static void device_open(world *w, device *d, const coordinator *at) {
+    snprintf(d->server, sizeof d->server, "https://127.0.0.1:%u", at->front);
+    const fedclient_options options = {.server = d->server,
+                                       .platform = &d->platform,
+                                       .transport = &w->transport,
+                                       .train = nothing};
+    fed_error err = {0};
+    assert_fed_ok_err(fedclient_open(&options, &d->client, &err));
+}
+
+static void device_enrol(world *w, device *d, coordinator *at) {
+    char token[FEDSERVER_TOKEN];
+    fedserver *second = NULL;
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_open(at->directory, NULL, &second, &err));
+    assert_fed_ok_err(fedserver_token_new(second, 1, INT64_C(1) << 40, token, &err));
+    fedserver_close(second);
+    assert_fed_ok_err(fedclient_platform_memory_open(&d->platform, &err));
+    device_open(w, d, at);
+    assert_fed_ok_err(fedclient_enrol(d->client, token, &err));
+    assert_fed_status(fedclient_enrol(d->client, token, &err), FED_EAUTH); /* used */
+}
+
+static void device_close(device *d) {
+    fedclient_close(d->client);
+    fedclient_platform_memory_close(&d->platform);
+}
+
+static void an_enrolled_device_is_let_in(void **state) {
+    world *w = *state;
+    device d = {0};
+    fedclient_event event;
+    device_enrol(w, &d, &w->home);
+    for (unsigned k = 0; k < 3; k++) {
+        fed_error err = {0};
+        assert_fed_ok_err(fedclient_step(d.client, &event, &err));
+        assert_int_equal(event.outcome, FEDCLIENT_WAITED);
+        assert_int_equal(event.reason, FED_WAIT_NO_TASK);
+    }
+    device_close(&d);
+}
+
+static void a_device_without_a_certificate_is_not_let_in(void **state) {
+    world *w = *state;
+    fed_status status = send_to(w, w->home.devices, "POST", "/v1/checkin", NULL);
+    assert_true(status == FED_EAUTH || status == FED_ENET); /* it may see the alert, or not */
+}
+
+/** A certificate of one coordinator is none for the other: after a few times that is said. */
+static void a_refused_certificate_is_told_from_bad_luck(void **state) {
+    world *w = *state;
+    device d = {0};
+    fed_status status = FED_OK;
+    found(&w->other, w->directory, "other");
+    fedclient_transport_curl_close(&w->transport);
+    assert_fed_ok(fedclient_transport_curl_open(w->other.ca, &w->transport, &w->err));
+    device_enrol(w, &d, &w->other);
+    fedclient_close(d.client);
+    fedclient_transport_curl_close(&w->transport);
+    assert_fed_ok(fedclient_transport_curl_open(w->home.ca, &w->transport, &w->err));
+    stop(&w->other); /* home takes its port */
+    free(w->other.ca);
+    w->other.ca = NULL;
+    stop(&w->home);
+    w->home.devices = w->other.devices;
+    start(&w->home);
+    device_open(w, &d, &w->home);
+    unsigned turns = 0;
+    while (status == FED_OK && turns++ < 10) {
+        fedclient_event event;
+        status = fedclient_step(d.client, &event, &w->err);
+        assert_true(status != FED_OK || event.outcome == FEDCLIENT_RETRY);
+    }
+    assert_fed_status(status, FED_EAUTH);
+    assert_non_null(strstr(w->err.text, "certificate"));
+    device_close(&d);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(an_answer_arrives_with_its_status),
+        test(requests_share_a_connection),
+        test(no_byte_is_sent_that_says_nothing),
+        test(a_coordinator_that_comes_back_is_reached_without_an_error),
+        test(nobody_there_is_a_network_failure),
+        test(a_coordinator_of_another_ca_is_not_trusted),
+        test(a_name_that_is_not_in_the_certificate_is_not_trusted),
+        test(a_ca_that_is_none_is_refused),
+        test(only_https_is_spoken),
+        test(an_answer_past_its_limit_is_refused),
+        test(a_body_that_breaks_off_breaks_the_request_off),
+        test(a_body_too_large_gets_its_answer),
+        test(a_stop_breaks_a_request_off),
+        test(an_enrolled_device_is_let_in),
+        test(a_device_without_a_certificate_is_not_let_in),
+        test(a_refused_certificate_is_told_from_bad_luck),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
