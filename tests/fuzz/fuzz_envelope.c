@@ -1,0 +1,66 @@
+/* Fuzz envelopes: frame by frame, and against the layout of a small model. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedcodec/envelope.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void require(bool holds) {
+    if (!holds) {
+        abort();
+    }
+}
+
+static void walk(const uint8_t *data, size_t len) {
+    fedcodec_envelope envelope;
+    fedcodec_frame frame;
+    fed_error err = {.status = FED_OK};
+    fed_status status = fedcodec_envelope_open(&envelope, data, len, &err);
+    uint64_t frames = 0;
+    while (status == FED_OK &&
+           (status = fedcodec_envelope_next(&envelope, &frame, &err)) == FED_OK) {
+        float max_abs;
+        require(frame.data >= data && frame.len <= len);
+        if (frame.n <= 4096 &&
+            frame.codec->check(frame.data, frame.len, (size_t)frame.n, &max_abs) == FED_OK) {
+            float y[4096];
+            require(fedcodec_decode(frame.codec, frame.data, frame.len, y, (size_t)frame.n) ==
+                    FED_OK);
+        }
+        frames++;
+    }
+    require(status == err.status);
+    require(status != FED_ENOTFOUND || frames == envelope.frames);
+}
+
+/* Tensors of 60, 7 and 1 values; the corpus has messages for them. */
+enum { SIZE = 68, SMALL = 10 };
+
+static void match(const uint8_t *data, size_t len) {
+    fed_tensor tensors[] = {
+        {.name = "dense1.weight", .rank = 2, .dims = {6, 10}, .offset = 0, .size = 60},
+        {.name = "dense1.bias", .rank = 1, .dims = {7}, .offset = 60, .size = 7},
+        {.name = "scale", .rank = 0, .offset = 67, .size = 1},
+    };
+    const fed_layout layout = {.tensors = tensors, .count = 3, .size = SIZE};
+    float y[SIZE], sum[SIZE] = {0.0f};
+    int64_t acc[SIZE] = {0};
+    float max_abs = 0.0f;
+    fed_error err = {.status = FED_OK};
+    fed_status status = fedcodec_envelope_check(data, len, &layout, NULL, SMALL, &max_abs, &err);
+    require(status == err.status);
+    require(fedcodec_envelope_decode(data, len, &layout, y, &err) == status);
+    require(fedcodec_envelope_axpy(data, len, &layout, 1.0f, sum, &err) == status);
+    fed_status folds = status == FED_OK && max_abs > FEDCODEC_FOLD_LIMIT ? FED_ERANGE : status;
+    require(fedcodec_envelope_fold(data, len, &layout, 5, acc, &err) == folds);
+    for (size_t i = 0; status == FED_OK && i < SIZE; i++) {
+        require(y[i] == sum[i]);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
+    walk(data, len);
+    match(data, len);
+    return 0;
+}
