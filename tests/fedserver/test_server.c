@@ -39,7 +39,7 @@ static const float *model(const coordinator *c) {
 
 static void without_a_task_a_device_waits(void **state) {
     coordinator *c = *state;
-    device d = coordinator_enrol(c);
+    test_device d = coordinator_enrol(c);
     fed_assignment work = device_ask_work(c, &d);
     assert_int_equal(work.action, FED_ACTION_WAIT);
     assert_int_equal(work.reason, FED_WAIT_NO_TASK);
@@ -48,8 +48,8 @@ static void without_a_task_a_device_waits(void **state) {
 
 static void a_round_commits_the_weighted_mean(void **state) {
     coordinator *c = *state;
-    device a = coordinator_enrol(c);
-    device b = coordinator_enrol(c);
+    test_device a = coordinator_enrol(c);
+    test_device b = coordinator_enrol(c);
     coordinator_task(c, plain);
     float before[PARAMETERS];
     memcpy(before, model(c), sizeof before);
@@ -75,7 +75,7 @@ static void a_round_commits_the_weighted_mean(void **state) {
 
 static void the_same_device_gets_the_same_lease_and_what_is_left_of_the_deadline(void **state) {
     coordinator *c = *state;
-    device d = coordinator_enrol(c);
+    test_device d = coordinator_enrol(c);
     coordinator_task(c, plain);
     fed_assignment first = device_ask_work(c, &d);
     coordinator_commit(c);
@@ -89,8 +89,8 @@ static void the_same_device_gets_the_same_lease_and_what_is_left_of_the_deadline
 
 static void an_update_counts_once_however_often_it_is_sent(void **state) {
     coordinator *c = *state;
-    device a = coordinator_enrol(c);
-    device b = coordinator_enrol(c);
+    test_device a = coordinator_enrol(c);
+    test_device b = coordinator_enrol(c);
     coordinator_task(c, plain);
     fed_assignment work_a = device_ask_work(c, &a);
     fed_assignment work_b = device_ask_work(c, &b);
@@ -110,8 +110,8 @@ static void an_update_counts_once_however_often_it_is_sent(void **state) {
 static void updates_that_can_not_count_say_why(void **state) {
     coordinator *c = *state;
     char word[32];
-    device a = coordinator_enrol(c);
-    device b = coordinator_enrol(c);
+    test_device a = coordinator_enrol(c);
+    test_device b = coordinator_enrol(c);
     coordinator_task(c, plain);
     fed_assignment work = device_ask_work(c, &a);
     fed_assignment other = work;
@@ -139,7 +139,7 @@ static void updates_that_can_not_count_say_why(void **state) {
 }
 
 /* Upload the bytes of w, which is freed. */
-static void upload_expect(coordinator *c, const device *d, fed_writer *w, int status,
+static void upload_expect(coordinator *c, const test_device *d, fed_writer *w, int status,
                           const char *word) {
     answer a = coordinator_ask(c, d, "POST", "/v1/update", "", w->data, w->len);
     assert_int_equal(a.status, status);
@@ -150,7 +150,7 @@ static void upload_expect(coordinator *c, const device *d, fed_writer *w, int st
 
 static void bytes_that_are_no_update_are_refused(void **state) {
     coordinator *c = *state;
-    device d = coordinator_enrol(c);
+    test_device d = coordinator_enrol(c);
     coordinator_task(c, plain);
     fed_assignment work = device_ask_work(c, &d);
     fed_writer w;
@@ -185,8 +185,8 @@ static void bytes_that_are_no_update_are_refused(void **state) {
 static void a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted(void **state) {
     coordinator *c = *state;
     char word[32];
-    device a = coordinator_enrol(c);
-    device b = coordinator_enrol(c);
+    test_device a = coordinator_enrol(c);
+    test_device b = coordinator_enrol(c);
     coordinator_task(c, strict);
     fed_assignment work_a = device_ask_work(c, &a);
     fed_assignment work_b = device_ask_work(c, &b);
@@ -214,7 +214,7 @@ static void a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted(void
 static void a_deadline_counts_for_requests_that_come_before_the_tick(void **state) {
     coordinator *c = *state;
     char word[32];
-    device d = coordinator_enrol(c);
+    test_device d = coordinator_enrol(c);
     coordinator_task(c, strict);
     fed_assignment work = device_ask_work(c, &d);
     c->now_ms += 10000;
@@ -224,7 +224,7 @@ static void a_deadline_counts_for_requests_that_come_before_the_tick(void **stat
 
 static void what_was_not_committed_never_was(void **state) {
     coordinator *c = *state;
-    device d = coordinator_enrol(c);
+    test_device d = coordinator_enrol(c);
     coordinator_task(c, plain);
     fed_assignment work = device_ask_work(c, &d);
     coordinator_commit(c);
@@ -252,7 +252,7 @@ static void noise(float *x, uint32_t round, uint32_t who) {
 /* Three rounds; `order` permutes the uploads, and with `crash` there is one after each of them. */
 static uint64_t crowd_digest(const int order[CROWD], bool crash) {
     coordinator c;
-    device d[CROWD];
+    test_device d[CROWD];
     coordinator_setup(&c);
     for (int k = 0; k < CROWD; k++) {
         d[k] = coordinator_enrol(&c);
@@ -292,7 +292,7 @@ static void neither_order_nor_restarts_change_a_bit_of_the_model(void **state) {
 
 static void deltas_and_snapshots_give_the_same_bits(void **state) {
     coordinator *c = *state;
-    device d[CROWD];
+    test_device d[CROWD];
     for (int k = 0; k < CROWD; k++) {
         d[k] = coordinator_enrol(c);
     }
@@ -343,7 +343,7 @@ static void deltas_and_snapshots_give_the_same_bits(void **state) {
 
 static void only_the_newest_version_is_served(void **state) {
     coordinator *c = *state;
-    device d = coordinator_enrol(c);
+    test_device d = coordinator_enrol(c);
     coordinator_task(c, plain);
     fed_task task = device_ask_work(c, &d).task;
     float values[PARAMETERS];
@@ -364,7 +364,7 @@ static void only_the_newest_version_is_served(void **state) {
     }
 }
 
-static answer ask_held(coordinator *c, const device *d, uint32_t hold_ms, int64_t waited_ms) {
+static answer ask_held(coordinator *c, const test_device *d, uint32_t hold_ms, int64_t waited_ms) {
     fed_error err = {0};
     uint8_t body[64];
     fed_writer w;
@@ -386,7 +386,7 @@ static answer ask_held(coordinator *c, const device *d, uint32_t hold_ms, int64_
 
 static void a_wait_is_held_until_its_time_or_until_there_is_work(void **state) {
     coordinator *c = *state;
-    device d = coordinator_enrol(c);
+    test_device d = coordinator_enrol(c);
     answer a = ask_held(c, &d, 30000, 0);
     assert_true(a.hold);
     assert_int_equal(a.hold_ms, 30000);
@@ -403,8 +403,8 @@ static void a_wait_is_held_until_its_time_or_until_there_is_work(void **state) {
 
 static void the_epoch_moves_when_a_round_opens_and_rests_otherwise(void **state) {
     coordinator *c = *state;
-    device a = coordinator_enrol(c);
-    device b = coordinator_enrol(c);
+    test_device a = coordinator_enrol(c);
+    test_device b = coordinator_enrol(c);
     coordinator_task(c, plain);
     fed_assignment work_a = device_ask_work(c, &a);
     fed_assignment work_b = device_ask_work(c, &b);
@@ -417,8 +417,8 @@ static void the_epoch_moves_when_a_round_opens_and_rests_otherwise(void **state)
 
 static void a_finished_task_is_told_to_those_who_lack_its_last_model(void **state) {
     coordinator *c = *state;
-    device a = coordinator_enrol(c);
-    device b = coordinator_enrol(c);
+    test_device a = coordinator_enrol(c);
+    test_device b = coordinator_enrol(c);
     coordinator_task(c, single);
     fed_assignment work = device_ask_work(c, &a);
     assert_int_equal(device_checkin(c, &b, FED_ROLE_TRAIN, 0, 0).reason, FED_WAIT_FULL);
@@ -436,7 +436,7 @@ static void a_finished_task_is_told_to_those_who_lack_its_last_model(void **stat
 
 static void queued_tasks_run_one_after_the_other(void **state) {
     coordinator *c = *state;
-    device d = coordinator_enrol(c);
+    test_device d = coordinator_enrol(c);
     assert_int_equal(coordinator_task(c, single), 1);
     assert_int_equal(coordinator_task(c, single), 2);
     assert_int_equal(coordinator_task(c, single), 3);
@@ -454,7 +454,7 @@ static void queued_tasks_run_one_after_the_other(void **state) {
     assert_int_equal(c->server->training.task.wire.id, 3);
 }
 
-static int report(coordinator *c, const device *d, const fed_metric *metric) {
+static int report(coordinator *c, const test_device *d, const fed_metric *metric) {
     uint8_t body[64];
     fed_writer w;
     fed_writer_fixed(&w, body, sizeof body);
@@ -466,8 +466,8 @@ static int report(coordinator *c, const device *d, const fed_metric *metric) {
 
 static void an_evaluator_measures_every_newest_version_once_and_the_last_one_too(void **state) {
     coordinator *c = *state;
-    device trainer = coordinator_enrol(c);
-    device judge = coordinator_enrol(c);
+    test_device trainer = coordinator_enrol(c);
+    test_device judge = coordinator_enrol(c);
     assert_int_equal(device_checkin(c, &judge, FED_ROLE_EVALUATE, 0, 0).reason, FED_WAIT_NO_TASK);
     coordinator_task(c, single);
     fed_assignment work = device_checkin(c, &judge, FED_ROLE_EVALUATE, 0, 0);
@@ -498,10 +498,10 @@ static void an_evaluator_measures_every_newest_version_once_and_the_last_one_too
 
 static void only_known_paths_methods_and_devices_get_in(void **state) {
     coordinator *c = *state;
-    const device stranger = {{1, 2, 3}};
-    device d = coordinator_enrol(c);
+    const test_device stranger = {{1, 2, 3}};
+    test_device d = coordinator_enrol(c);
     const struct {
-        const device *who;
+        const test_device *who;
         const char *method, *path;
         uint64_t len;
         int status;
@@ -529,7 +529,7 @@ static void only_known_paths_methods_and_devices_get_in(void **state) {
 
 static void a_check_in_of_another_protocol_is_named_so(void **state) {
     coordinator *c = *state;
-    device d = coordinator_enrol(c);
+    test_device d = coordinator_enrol(c);
     uint8_t body[64];
     fed_writer w;
     fed_writer_fixed(&w, body, sizeof body);

@@ -63,7 +63,7 @@ uint64_t coordinator_task(coordinator *c, const char *json) {
     return id;
 }
 
-answer coordinator_ask(coordinator *c, const device *d, const char *method, const char *path,
+answer coordinator_ask(coordinator *c, const test_device *d, const char *method, const char *path,
                        const char *query, const void *body, size_t len) {
     fed_error err = {0};
     const fedserver_request request = {
@@ -94,7 +94,7 @@ void answer_free(answer *a) {
     free(a->body);
 }
 
-device coordinator_enrol(coordinator *c) {
+test_device coordinator_enrol(coordinator *c) {
     fed_error err = {0};
     fed_pem key;
     fed_pem csr;
@@ -121,12 +121,12 @@ device coordinator_enrol(coordinator *c) {
     pem[len] = '\0';
     fedserver_blob_free(response.body);
     assert_int_equal(strncmp(pem, "devices-port: 8444\n", 19), 0);
-    device d;
+    test_device d;
     must(fed_cert_fingerprint(pem + 19, d.fingerprint, &err), &err);
     return d;
 }
 
-fed_assignment device_checkin(coordinator *c, const device *d, fed_role role, uint64_t task,
+fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role role, uint64_t task,
                               uint32_t version) {
     uint8_t body[64];
     fed_writer w;
@@ -145,7 +145,7 @@ fed_assignment device_checkin(coordinator *c, const device *d, fed_role role, ui
     return assignment;
 }
 
-fed_assignment device_ask_work(coordinator *c, const device *d) {
+fed_assignment device_ask_work(coordinator *c, const test_device *d) {
     return device_checkin(c, d, FED_ROLE_TRAIN, 0, 0);
 }
 
@@ -171,7 +171,7 @@ void device_encode(const fed_assignment *work, const float *x, uint32_t samples,
     fed_arch_free(&arch);
 }
 
-int device_upload(coordinator *c, const device *d, const fed_assignment *work, const float *x,
+int device_upload(coordinator *c, const test_device *d, const fed_assignment *work, const float *x,
                   uint32_t samples, char word[32]) {
     fed_writer body;
     fed_writer_growing(&body);
@@ -186,7 +186,7 @@ int device_upload(coordinator *c, const device *d, const fed_assignment *work, c
     return status;
 }
 
-int device_download(coordinator *c, const device *d, const fed_task *task, int64_t have,
+int device_download(coordinator *c, const test_device *d, const fed_task *task, int64_t have,
                     uint32_t want, float *values, size_t *len) {
     fed_error err = {0};
     fed_arch arch;

@@ -16,9 +16,9 @@ typedef struct coordinator {
     int64_t now_ms; /* what it is told the time is; tests move it */
 } coordinator;
 
-typedef struct device {
+typedef struct test_device {
     uint8_t fingerprint[FED_SHA256_SIZE];
-} device;
+} test_device;
 
 /** What came back. The body is the caller's: answer_free. */
 typedef struct answer {
@@ -46,30 +46,30 @@ void coordinator_wait(coordinator *c, int64_t ms);
 uint64_t coordinator_task(coordinator *c, const char *json);
 
 /** Enrol with a new token, as a device does. */
-device coordinator_enrol(coordinator *c);
+test_device coordinator_enrol(coordinator *c);
 
 /** One request; device NULL: on the front. */
-answer coordinator_ask(coordinator *c, const device *d, const char *method, const char *path,
+answer coordinator_ask(coordinator *c, const test_device *d, const char *method, const char *path,
                        const char *query, const void *body, size_t len);
 void answer_free(answer *a);
 
 /** A check-in that is not held. */
-fed_assignment device_checkin(coordinator *c, const device *d, fed_role role, uint64_t task,
+fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role role, uint64_t task,
                               uint32_t version);
 
 /** A check-in of a device that trains and holds nothing. */
-fed_assignment device_ask_work(coordinator *c, const device *d);
+fed_assignment device_ask_work(coordinator *c, const test_device *d);
 
 /** The bytes of an update of x[n], coded as the task says. Appends to w. */
 void device_encode(const fed_assignment *work, const float *x, uint32_t samples, fed_writer *w);
 
 /** Upload x[n]. Returns the answer's status; *word (may be NULL) its error. */
-int device_upload(coordinator *c, const device *d, const fed_assignment *work, const float *x,
+int device_upload(coordinator *c, const test_device *d, const fed_assignment *work, const float *x,
                   uint32_t samples, char word[32]);
 
 /** Download version `want`; have < 0: none. Applies it to values[n]; returns the status. *len (may
  * be NULL): bytes of the body. */
-int device_download(coordinator *c, const device *d, const fed_task *task, int64_t have,
+int device_download(coordinator *c, const test_device *d, const fed_task *task, int64_t have,
                     uint32_t want, float *values, size_t *len);
 
 #endif

@@ -1,0 +1,189 @@
+/* Task files: what they mean, and what is said about those that are wrong. */
+#include "fed_test.h"
+
+#include "fed/checkpoint.h"
+#include "fed/file.h"
+#include "fedserver/config.h"
+
+static fed_status parse(const char *text, fedserver_config *config, fed_error *err) {
+    return fedserver_config_parse("conf/t.json", text, strlen(text), config, err);
+}
+
+static void what_is_left_out_has_its_default(void **state) {
+    (void)state;
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(parse("{\"model\": \"lr\", \"rounds\": 100, \"cohort\": 10}", &config, &err));
+    const fedserver_task *task = &config.task;
+    assert_string_equal(task->name, "t.json");
+    assert_string_equal(task->wire.model, "input 784 | dense 10");
+    assert_string_equal(task->wire.codec_up, "sbc:p=0.01");
+    assert_string_equal(task->codec_down, "3lc:s=1");
+    assert_string_equal(task->wire.optimizer, "sgd");
+    assert_int_equal(task->wire.small_tensor, 256);
+    assert_int_equal(task->wire.local_steps, 10);
+    assert_int_equal(task->wire.batch, 8);
+    assert_int_equal(task->wire.seed, 1);
+    assert_true(task->wire.learning_rate == 0.01f);
+    assert_int_equal(task->rules.rounds, 100);
+    assert_int_equal(task->rules.cohort, 10);
+    assert_int_equal(task->rules.goal, 10);
+    assert_int_equal(task->rules.minimum, 1);
+    assert_int_equal(task->rules.deadline_ms, 600000);
+    assert_string_equal(config.initial, "");
+}
+
+static void every_key_is_taken(void **state) {
+    (void)state;
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(
+        parse("{\"name\": \"n\", \"model\": \"input 2|dense 3\", \"initial\": \"a/b\","
+              "\"seed\": 7, \"codec_up\": \"float32\", \"codec_down\": \"sbc\","
+              "\"small_tensor\": 0, \"local_steps\": 3, \"batch\": 4,"
+              "\"optimizer\": \"adam\", \"learning_rate\": 1, \"rounds\": 5,"
+              "\"cohort\": 9, \"goal\": 8, \"minimum\": 7, \"deadline_s\": 0.25}",
+              &config, &err));
+    const fedserver_task *task = &config.task;
+    assert_string_equal(task->name, "n");
+    assert_string_equal(task->wire.model, "input 2 | dense 3");
+    assert_string_equal(config.initial, "conf/a/b");
+    assert_int_equal(task->wire.seed, 7);
+    assert_string_equal(task->wire.codec_up, "float32");
+    assert_string_equal(task->codec_down, "sbc:p=0.01");
+    assert_int_equal(task->wire.small_tensor, 0);
+    assert_int_equal(task->wire.local_steps, 3);
+    assert_int_equal(task->wire.batch, 4);
+    assert_string_equal(task->wire.optimizer, "adam");
+    assert_true(task->wire.learning_rate == 1.0f);
+    assert_int_equal(task->rules.rounds, 5);
+    assert_int_equal(task->rules.cohort, 9);
+    assert_int_equal(task->rules.goal, 8);
+    assert_int_equal(task->rules.minimum, 7);
+    assert_int_equal(task->rules.deadline_ms, 250);
+}
+
+static void mistakes_are_named_with_file_line_and_key(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *words[3]; /* all in the message */
+    } cases[] = {
+        {"", {"conf/t.json:1:"}},
+        {"[]", {"conf/t.json:1:", "JSON object"}},
+        {"{\"rounds\": 1,\n\"rounds\": 2}", {"conf/t.json:2:"}},
+        {"{\n\"rounds\": 1\n\"cohort\": 2}", {"conf/t.json:3:"}},
+        {"{\n\n\"lr\": 1}", {"conf/t.json:3:", "\"lr\"", "unknown"}},
+        {"{\"name\": \"x \\\"lr\\\": 1\",\n\"lr\": 1}", {"conf/t.json:2:", "\"lr\""}},
+        {"{\"rounds\": 1, \"cohort\": 1}", {"\"model\" is missing"}},
+        {"{\"model\": \"lr\", \"cohort\": 1}", {"\"rounds\" is missing", "1 to 1000000"}},
+        {"{\"model\": \"lr\",\n\"rounds\": 0, \"cohort\": 1}", {":2: key \"rounds\" is 0"}},
+        {"{\"model\": \"lr\",\n\"rounds\": 1.5, \"cohort\": 1}", {":2:", "not an integer"}},
+        {"{\"model\": \"lr\",\n\"rounds\": \"1\", \"cohort\": 1}", {":2:", "not an integer"}},
+        {"{\"model\": 5, \"rounds\": 1, \"cohort\": 1}", {"\"model\" is not a text"}},
+        {"{\"model\": \"\", \"rounds\": 1, \"cohort\": 1}", {"\"model\" is empty"}},
+        {"{\"model\": \"lr\\u0000\", \"rounds\": 1, \"cohort\": 1}", {":1:"}},
+        {"{\n\"model\": \"nonesuch\", \"rounds\": 1, \"cohort\": 1}",
+         {":2: key \"model\":", "lenet"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"codec_up\": \"zip\"}",
+         {":2: key \"codec_up\":", "sbc"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"codec_down\": \"sbc:p=9\"}",
+         {":2: key \"codec_down\":"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"lion\"}",
+         {":2: key \"optimizer\"", "momentum"}},
+        {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"goal\": 11}",
+         {":2: key \"goal\" is 11", "cohort", "10"}},
+        {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"minimum\": 11}",
+         {":2: key \"minimum\" is 11", "goal", "10"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"learning_rate\": 0}",
+         {":2: key \"learning_rate\" is 0", "above 0"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"deadline_s\": 604801}",
+         {":2: key \"deadline_s\""}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"seed\": -1}", {":2: key \"seed\""}},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fedserver_config config;
+        fed_error err = {0};
+        assert_true(parse(cases[k].text, &config, &err) != FED_OK);
+        for (size_t w = 0; w < 3 && cases[k].words[w] != NULL; w++) {
+            if (strstr(err.text, cases[k].words[w]) == NULL) {
+                fail_msg("case %zu: \"%s\" is not in: %s", k, cases[k].words[w], err.text);
+            }
+        }
+    }
+}
+
+/* A directory with a task file that starts from w.safetensors, a model of `dims`. */
+static void write_initial(const char *directory, uint32_t out, char *path, size_t cap) {
+    fed_error err = {0};
+    char model[300];
+    float values[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    fed_layout layout;
+    fed_layout_init(&layout);
+    assert_fed_ok(fed_layout_add(&layout, "dense1.weight", 2, (uint32_t[]){out, 2}));
+    assert_fed_ok(fed_layout_add(&layout, "dense1.bias", 1, (uint32_t[]){out}));
+    snprintf(model, sizeof model, "%s/w.safetensors", directory);
+    assert_fed_ok_err(fed_checkpoint_save(model, &layout, values, NULL, &err));
+    fed_layout_free(&layout);
+    snprintf(path, cap, "%s/task.json", directory);
+    static const char text[] = "{\"model\": \"input 2 | dense 2\", \"rounds\": 1, \"cohort\": 1,"
+                               " \"initial\": \"w.safetensors\"}";
+    assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
+}
+
+static void the_initial_model_lies_beside_the_task_file_and_must_fit(void **state) {
+    (void)state;
+    char directory[256];
+    char path[300];
+    fed_error err = {0};
+    fedserver_task task;
+    float *values = NULL;
+    size_t size = 0;
+    fed_test_tmpdir(directory, sizeof directory);
+    write_initial(directory, 2, path, sizeof path);
+    assert_fed_ok_err(fedserver_config_read(path, &task, &values, &size, &err));
+    assert_int_equal(size, 6);
+    assert_true(values[0] == 1.0f && values[5] == 6.0f);
+    free(values);
+    write_initial(directory, 3, path, sizeof path);
+    assert_fed_status(fedserver_config_read(path, &task, &values, &size, &err), FED_EINVAL);
+    assert_non_null(strstr(err.text, "w.safetensors"));
+    fed_test_rmdir(directory);
+}
+
+static void the_seed_decides_the_random_weights(void **state) {
+    (void)state;
+    char directory[256];
+    char path[300];
+    fed_error err = {0};
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(path, sizeof path, "%s/t.json", directory);
+    float first[3];
+    for (int k = 0; k < 3; k++) {
+        char text[200];
+        fedserver_task task;
+        float *values = NULL;
+        size_t size = 0;
+        snprintf(text, sizeof text,
+                 "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1, \"seed\": %d}", k / 2);
+        assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
+        assert_fed_ok_err(fedserver_config_read(path, &task, &values, &size, &err));
+        assert_int_equal(size, 7850);
+        first[k] = values[0];
+        free(values);
+    }
+    assert_true(first[0] == first[1]);
+    assert_true(first[0] != first[2]);
+    fed_test_rmdir(directory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_left_out_has_its_default),
+        cmocka_unit_test(every_key_is_taken),
+        cmocka_unit_test(mistakes_are_named_with_file_line_and_key),
+        cmocka_unit_test(the_initial_model_lies_beside_the_task_file_and_must_fit),
+        cmocka_unit_test(the_seed_decides_the_random_weights),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
