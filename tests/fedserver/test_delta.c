@@ -1,0 +1,166 @@
+/* Versions of a model: what the deltas leave out is not lost, and the chain stays short. */
+#include "fed_test.h"
+
+#include "fed/hash.h"
+#include "fed/wire.h"
+#include "fedcodec/envelope.h"
+#include "fedserver/delta.h"
+
+enum { SIZE = 600 };
+
+typedef struct fixture {
+    fed_layout layout;
+    fedserver_versions versions;
+    fedcodec codec;
+} fixture;
+
+static void open_with(fixture *f, const char *codec) {
+    fed_error err = {0};
+    fed_layout_init(&f->layout);
+    assert_fed_ok(fed_layout_add(&f->layout, "w", 1, (uint32_t[]){SIZE}));
+    float *values = calloc(SIZE, sizeof *values);
+    assert_fed_ok(fedserver_versions_init(&f->versions, &f->layout, 0, values, NULL));
+    assert_fed_ok_err(fedcodec_parse(codec, &f->codec, &err));
+}
+
+static void done(fixture *f) {
+    fedserver_versions_free(&f->versions);
+    fed_layout_free(&f->layout);
+}
+
+static void advance(fixture *f, const float *mean) {
+    fed_error err = {0};
+    const uint8_t *part;
+    size_t len;
+    assert_fed_ok_err(
+        fedserver_versions_advance(&f->versions, &f->codec, 0, mean, &part, &len, &err));
+    assert_true(part != NULL && len > 0);
+}
+
+/* What a device that has `have` (< 0: nothing) is sent: how many parts, and what they make of it.
+ */
+static int apply(fixture *f, int64_t have, float *values) {
+    fed_error err = {0};
+    fedserver_blob *blob;
+    int parts = 0;
+    assert_fed_ok_err(fedserver_versions_get(&f->versions, have < 0, (uint32_t)have, &blob, &err));
+    fed_reader r;
+    size_t len;
+    const uint8_t *data = fedserver_blob_data(blob, &len);
+    fed_reader_init(&r, data, len);
+    for (; fed_reader_left(&r) > 0; parts++) {
+        fed_part part;
+        assert_fed_ok(fed_part_read(&r, &part));
+        if (part.kind == FED_PART_SNAPSHOT) {
+            memset(values, 0, SIZE * sizeof *values);
+        } else {
+            assert_int_equal(part.to, part.from + 1);
+        }
+        assert_fed_ok_err(fedcodec_envelope_axpy(part.envelope, (size_t)part.envelope_len,
+                                                 &f->layout, 1.0f, values, &err));
+    }
+    fedserver_blob_free(blob);
+    return parts;
+}
+
+static void what_a_delta_leaves_out_comes_later(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "sbc:p=0.1");
+    float mean[SIZE];
+    for (int i = 0; i < SIZE; i++) {
+        mean[i] = 0.001f * (float)(i + 1);
+    }
+    float sum[SIZE] = {0};
+    for (int round = 0; round < 40; round++) {
+        advance(&f, mean);
+        for (int i = 0; i < SIZE; i++) {
+            sum[i] += mean[i];
+        }
+    }
+    for (int i = 0; i < SIZE; i++) { /* values + residual = all means */
+        float have = f.versions.values[i] + f.versions.residual[i];
+        assert_true(have > sum[i] * 0.999f && have < sum[i] * 1.001f);
+    }
+    done(&f);
+}
+
+static void a_device_behind_is_sent_the_deltas_it_lacks(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "sbc:p=0.01");
+    float mean[SIZE] = {0};
+    float values[4][SIZE] = {{0}};
+    for (uint32_t v = 0; v < 4; v++) {
+        memcpy(values[v], f.versions.values, sizeof values[v]);
+        mean[v] = 1;
+        advance(&f, mean);
+    }
+    for (uint32_t v = 0; v < 4; v++) {
+        assert_int_equal(apply(&f, v, values[v]), 4 - (int)v);
+        assert_memory_equal(values[v], f.versions.values, sizeof values[v]);
+    }
+    assert_int_equal(apply(&f, 4, values[0]), 0);
+    assert_int_equal(apply(&f, 5, values[0]), 1); /* from the future: a snapshot */
+    done(&f);
+}
+
+static void a_chain_is_never_larger_than_a_snapshot(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "3lc:s=1");
+    float mean[SIZE];
+    float values[SIZE] = {0};
+    for (int round = 0; round < 60; round++) {
+        for (int i = 0; i < SIZE; i++) {
+            mean[i] = (float)((i * 7 + round) % 5 - 2);
+        }
+        advance(&f, mean);
+        size_t chain;
+        (void)fedserver_blob_data(f.versions.chain, &chain);
+        assert_true(chain <= f.versions.snapshot_limit);
+        assert_int_equal(f.versions.oldest + f.versions.parts, f.versions.version);
+    }
+    assert_true(f.versions.oldest > 0); /* it has been cut */
+    assert_int_equal(apply(&f, 0, values), 1);
+    assert_memory_equal(values, f.versions.values, sizeof values);
+    done(&f);
+}
+
+static void deltas_as_large_as_a_snapshot_are_not_kept_in_a_row(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "float32");
+    float mean[SIZE] = {0};
+    float values[SIZE] = {0};
+    advance(&f, mean);
+    advance(&f, mean);
+    assert_int_equal(f.versions.parts, 1);
+    assert_int_equal(apply(&f, 1, values), 1);
+    assert_int_equal(apply(&f, 0, values), 1);
+    done(&f);
+}
+
+static void a_gap_in_the_stored_deltas_is_refused(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "float32");
+    const uint8_t bytes[3] = {1, 2, 3};
+    assert_fed_ok(fedserver_versions_append(&f.versions, 3, bytes, 3));
+    assert_fed_ok(fedserver_versions_append(&f.versions, 4, bytes, 3));
+    assert_fed_status(fedserver_versions_append(&f.versions, 6, bytes, 3), FED_EFORMAT);
+    assert_int_equal(f.versions.oldest, 2);
+    assert_int_equal(f.versions.parts, 2);
+    done(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_delta_leaves_out_comes_later),
+        cmocka_unit_test(a_device_behind_is_sent_the_deltas_it_lacks),
+        cmocka_unit_test(a_chain_is_never_larger_than_a_snapshot),
+        cmocka_unit_test(deltas_as_large_as_a_snapshot_are_not_kept_in_a_row),
+        cmocka_unit_test(a_gap_in_the_stored_deltas_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

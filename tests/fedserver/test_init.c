@@ -1,0 +1,85 @@
+/* A new coordinator's directory. */
+#include "fed_test.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fed/crypto.h"
+#include "fed/file.h"
+#include "fedserver/fedserver.h"
+
+static unsigned mode_of(const char *directory, const char *name) {
+    char path[300];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    assert_int_equal(stat(path, &info), 0);
+    return info.st_mode & 0777;
+}
+
+static void keys_and_database_are_private(void **state) {
+    (void)state;
+    char base[256];
+    char directory[270];
+    fed_error err = {0};
+    fed_test_tmpdir(base, sizeof base);
+    snprintf(directory, sizeof directory, "%s/new", base);
+    assert_fed_ok_err(fedserver_init(directory, &(fedserver_init_options){0}, &err));
+    assert_int_equal(mode_of(base, "new"), 0700);
+    assert_int_equal(mode_of(directory, "ca.key"), 0600);
+    assert_int_equal(mode_of(directory, "server.key"), 0600);
+    assert_int_equal(mode_of(directory, "server.db"), 0600);
+    assert_int_equal(mode_of(directory, "ca.pem"), 0644);
+    fed_test_rmdir(base);
+}
+
+static void a_second_init_changes_nothing(void **state) {
+    (void)state;
+    char directory[256];
+    char path[300];
+    uint8_t *before;
+    uint8_t *after;
+    size_t len;
+    fed_error err = {0};
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(path, sizeof path, "%s/ca.pem", directory);
+    assert_fed_ok_err(fedserver_init(directory, NULL, &err));
+    assert_fed_ok_err(fed_file_read(path, 4096, &before, &len, &err));
+    assert_fed_status(fedserver_init(directory, NULL, &err), FED_EEXIST);
+    assert_non_null(strstr(err.text, directory));
+    assert_fed_ok_err(fed_file_read(path, 4096, &after, &len, &err));
+    assert_string_equal((char *)before, (char *)after);
+    free(before);
+    free(after);
+    fed_test_rmdir(directory);
+}
+
+static void an_interrupted_init_can_be_run_again(void **state) {
+    (void)state;
+    char directory[256];
+    char path[300];
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fed_test_tmpdir(directory, sizeof directory);
+    assert_fed_ok_err(fedserver_init(directory, NULL, &err));
+    char half[300];
+    snprintf(path, sizeof path, "%s/server.db", directory);
+    snprintf(half, sizeof half, "%s/server.db.new", directory);
+    assert_int_equal(rename(path, half), 0); /* as if killed before the last step */
+    assert_fed_status(fedserver_open(directory, NULL, &server, &err), FED_ENOTFOUND);
+    assert_non_null(strstr(err.text, "fedserver init"));
+    assert_fed_ok_err(fedserver_init(directory, NULL, &err));
+    assert_fed_ok_err(fedserver_open(directory, NULL, &server, &err));
+    assert_fed_ok_err(fedserver_begin(server, &err));
+    assert_fed_ok_err(fedserver_commit(server, &err));
+    fedserver_close(server);
+    fed_test_rmdir(directory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_and_database_are_private),
+        cmocka_unit_test(a_second_init_changes_nothing),
+        cmocka_unit_test(an_interrupted_init_can_be_run_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
