@@ -1,14 +1,12 @@
-/* The coordinator's HTTPS adapter: libmicrohttpd on one side, fedserver_handle on the
- * other.
+/* The coordinator's HTTPS adapter: libmicrohttpd above, fedserver_handle below.
  *
  * One thread runs two daemons (front, devices) and the coordinator. Each turn of the loop: let both
  * daemons read and write; take every request that is complete as one batch, in one transaction;
  * then wait. A request waits for its batch, or for news, as a suspended connection.
  *
  * What libmicrohttpd 0.9.75 makes one know:
- * - With TLS and epoll a peer that stalls in its handshake is "ready" for ever, and its loop spins.
- *   Hence our own loop, which sees by the count of bytes moved (http.progress) that nothing
- * happens.
+ * - With TLS and epoll, a peer that stalls in its handshake is "ready" for ever, and the library's
+ *   own loop spins. Ours sees by the count of bytes moved (http.progress) that nothing happens.
  * - It asks for a client certificate but does not verify it: http_tls.c does.
  * - An answer to the first call of the handler closes the connection: answer the second one.
  * - A suspended connection has no timeout, and its peer's going away is not noticed.
@@ -32,7 +30,7 @@ enum {
     POOL_BYTES = 32 * 1024,    /* libmicrohttpd's memory a connection; bounds a request's head */
     BODIES_MOST = 256 << 20,   /* request bodies in memory, together */
     DISCARD_MOST = 8 << 20,    /* a refused body up to this is read all the same, see refuse */
-    LOOK_MS = 200,             /* how long a look at *stop may be away */
+    LOOK_MS = 100,             /* how long a look at *stop may be away */
     HEAD_MS = 30 * 1000,       /* from the connect, or the last answer, to a whole request head */
     STALL_S = 60,              /* nothing sent, nothing taken */
     BODY_BYTES_PER_MS = 4,     /* a body slower than this, ... */
@@ -133,8 +131,8 @@ static const refusal chunked = {411, "length_required",
 static const refusal full = {503, "busy", "too many uploads at once: send the same again later"};
 static const refusal stopping = {503, "stopping",
                                  "the coordinator is stopping: send the same again later"};
-static const refusal expired = {403, "certificate_expired",
-                                "this certificate is no longer valid: enrol the device again"};
+static const refusal expired = {403, "device_unknown",
+                                "this device's certificate has expired: enrol the device again"};
 
 static void line_clear(line *l) {
     *l = (line){.first = NULL, .end = NULL};
@@ -612,19 +610,17 @@ static int64_t daemons_wait_ms(http *h) {
 }
 
 /* "At once" is to be believed while bytes move. A few turns that move none show that the peers said
- * to be ready are not: then we wait too, longer and longer. A real event ends the wait in any case.
- */
-static int64_t believed_wait_ms(http *h, int64_t wait_ms, bool moved_any) {
-    if (wait_ms > 0 || moved_any) {
+ * to be ready are not: then wait too, longer and longer. A real event ends the wait in any case. */
+static int64_t believed_wait_ms(http *h, int64_t asked_ms, bool moved_any) {
+    if (asked_ms > 0 || moved_any) {
         h->idle_turns = 0;
-        return wait_ms;
+        return asked_ms;
     }
     if (h->idle_turns < IDLE_TURNS) {
         h->idle_turns++;
         return 0;
     }
-    const unsigned doublings = h->idle_turns - IDLE_TURNS;
-    const int64_t slow_ms = INT64_C(2) << doublings;
+    const int64_t slow_ms = INT64_C(2) << (h->idle_turns - IDLE_TURNS);
     if (slow_ms >= IDLE_MOST_MS) {
         return IDLE_MOST_MS;
     }

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "fedserver/http_socket.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -35,32 +36,45 @@ static fed_status bind_failed(const char *address, uint16_t port, int error, fed
     return fed_fail(err, FED_EIO, "can't listen on %s port %u: %s", address, port, strerror(error));
 }
 
+typedef union endpoint {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} endpoint;
+
+static bool parse(const char *address, uint16_t port, endpoint *to) {
+    *to = (endpoint){.v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)}};
+    if (inet_pton(AF_INET6, address, &to->v6.sin6_addr) == 1) {
+        return true;
+    }
+    *to = (endpoint){.v4 = {.sin_family = AF_INET, .sin_port = htons(port)}};
+    return inet_pton(AF_INET, address, &to->v4.sin_addr) == 1;
+}
+
 /* The port that a socket is bound to. */
 static uint16_t bound_port(int fd) {
-    struct sockaddr_storage address = {0};
-    socklen_t len = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0) {
+    endpoint at = {.any = {0}};
+    socklen_t len = sizeof at;
+    if (getsockname(fd, &at.any, &len) != 0) {
         return 0;
     }
-    if (address.ss_family == AF_INET6) {
-        return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
-    }
-    return ntohs(((struct sockaddr_in *)&address)->sin_port);
+    return ntohs(at.any.sa_family == AF_INET6 ? at.v6.sin6_port : at.v4.sin_port);
 }
 
 /* A bound and listening socket, or -1 and errno. */
-static int open_listening(const struct addrinfo *where) {
-    int fd = socket(where->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+static int open_listening(const endpoint *at) {
+    int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -1;
     }
+    const bool v6 = at->any.sa_family == AF_INET6;
     const int on = 1;
     const int off = 0;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (where->ai_family == AF_INET6) { /* "::" takes IPv4 peers too */
+    if (v6) { /* "::" takes IPv4 peers too */
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     }
-    if (bind(fd, where->ai_addr, where->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
+    if (bind(fd, &at->any, v6 ? sizeof at->v6 : sizeof at->v4) != 0 || listen(fd, SOMAXCONN) != 0) {
         const int error = errno;
         close(fd);
         errno = error;
@@ -70,22 +84,15 @@ static int open_listening(const struct addrinfo *where) {
 }
 
 fed_status http_socket_listen(const char *address, uint16_t *port, int *fd, fed_error *err) {
-    char service[8];
-    snprintf(service, sizeof service, "%u", *port);
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                                   .ai_socktype = SOCK_STREAM,
-                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
-    struct addrinfo *where = NULL;
-    if (getaddrinfo(address, service, &hints, &where) != 0) {
+    endpoint at;
+    if (!parse(address, *port, &at)) {
         return fed_fail(err, FED_EINVAL,
                         "\"%s\" is not an IP address: write one such as 127.0.0.1 or 0.0.0.0",
                         address);
     }
-    const int opened = open_listening(where);
-    const int error = errno;
-    freeaddrinfo(where);
+    const int opened = open_listening(&at);
     if (opened < 0) {
-        return bind_failed(address, *port, error, err);
+        return bind_failed(address, *port, errno, err);
     }
     *port = bound_port(opened);
     *fd = opened;
@@ -93,11 +100,10 @@ fed_status http_socket_listen(const char *address, uint16_t *port, int *fd, fed_
 }
 
 void http_socket_peer(int fd, char address[HTTP_SOCKET_ADDRESS]) {
-    struct sockaddr_storage peer = {0};
+    endpoint peer;
     socklen_t len = sizeof peer;
-    if (getpeername(fd, (struct sockaddr *)&peer, &len) != 0 ||
-        getnameinfo((struct sockaddr *)&peer, len, address, HTTP_SOCKET_ADDRESS, NULL, 0,
-                    NI_NUMERICHOST) != 0) {
+    if (getpeername(fd, &peer.any, &len) != 0 ||
+        getnameinfo(&peer.any, len, address, HTTP_SOCKET_ADDRESS, NULL, 0, NI_NUMERICHOST) != 0) {
         strcpy(address, "?");
     }
 }

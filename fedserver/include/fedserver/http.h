@@ -21,8 +21,10 @@ typedef struct fedserver_http_options {
 /**
  * Serve until *stop. The devices' listener demands, in the handshake, a certificate of this
  * coordinator's CA for client use; the front asks for none. Requests are handled in batches, one
- * transaction each, and answered after its commit. Errors: FED_EBUSY port in use (says which);
- * FED_EFORMAT certificate files; those of fedserver_begin.
+ * transaction each, and answered after its commit; after an error nothing more is answered. Errors:
+ * FED_EBUSY port in use (says which), FED_EINVAL not an address of this machine, FED_EAUTH not
+ * allowed to listen there; FED_EFORMAT certificate files; those of fedserver_begin and of
+ * fedserver_commit.
  */
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
                                 const fed_log *log, fed_error *err) FED_CHECKED;
