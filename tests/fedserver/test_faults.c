@@ -3,7 +3,7 @@
 #include "coordinator.h"
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
-                           " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 1}";
+                           " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
 /* The real store, whose calls that write are counted; the one numbered `fail_at` fails. */
@@ -147,8 +147,8 @@ static void whatever_write_fails_the_task_ends_with_the_same_model(void **state)
             assert_fed_ok_err(travel(&j, &err));
         }
         assert_true(j.done);
-        assert_in_range(j.counted, 3, 4); /* one may have been sent twice */
-        assert_int_equal(j.server->training.versions.version, 3);
+        assert_in_range(j.counted, 2, 3); /* one may have been sent twice */
+        assert_int_equal(j.server->training.versions.version, 2);
         clean = clean == 0 ? j.server->training.versions.digest : clean;
         assert_true(j.server->training.versions.digest == clean);
         c.server = j.server;

@@ -30,14 +30,17 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
 typedef struct fedserver fedserver;
 
 /**
- * Open a coordinator and take up where it was: the open round's updates are folded again from the
- * database. Errors: FED_ENOTFOUND (no such directory: run init), FED_EFORMAT, FED_EVERSION,
- * FED_EIO. Owner: fedserver_close. A second process may open the same directory (the command line
- * does, while the service runs); only one may serve.
+ * Open a coordinator. The first fedserver_begin takes up where it was: the open round's updates are
+ * folded again from the database. Errors: FED_ENOTFOUND (no such directory: run init), FED_EFORMAT,
+ * FED_EVERSION, FED_EIO. Owner: fedserver_close. A second process may open the same directory (the
+ * command line does, while the service runs); only one may serve: begin says FED_EBUSY to the
+ * other.
  */
 fed_status fedserver_open(const char *directory, const fed_log *log, fedserver **server,
                           fed_error *err) FED_CHECKED;
 void fedserver_close(fedserver *server);
+
+/* What follows commits by itself: not between begin and commit. */
 
 /** A one-time enrolment token, valid for ttl_s seconds: 43 characters, URL-safe. The database keeps
  * its SHA-256 only. */
