@@ -25,8 +25,9 @@ def main(root):
     if not tool:
         print(f"skipped: clang-format {VERSION} is not here")
         return 77
-    bad = [path for path in tree.files(root, (".c", ".h"))
-           if subprocess.run([tool, "--dry-run", "-Werror", path], cwd=root, capture_output=True).returncode != 0]
+    paths = tree.files(root, (".c", ".h"))
+    out = subprocess.run([tool, "--dry-run", "-Werror", *paths], cwd=root, capture_output=True, text=True).stderr
+    bad = sorted({line.split(":")[0] for line in out.splitlines() if ": error:" in line})
     return tree.report([f"{path}: run clang-format -i {path}" for path in bad], "format")
 
 
