@@ -55,15 +55,16 @@ static fed_status record_check(const fedclient_record *record, fedclient_kind ki
     if (record->len < FEDCLIENT_RECORD_HEAD || memcmp(record->bytes, magic, sizeof magic) != 0 ||
         record->bytes[AT_KIND] != kind) {
         return fed_fail(err, FED_EFORMAT,
-                        "the stored value \"%s\" is not this client's: restore "
-                        "it, or remove it to go on without what it held",
+                        "the stored value \"%s\" is not this client's: restore it, or remove it to "
+                        "go on without what it held",
                         key);
     }
-    if (record->bytes[AT_FORMAT] != FORMAT) {
+    const uint8_t *format = record->bytes + AT_FORMAT;
+    if (format[0] != FORMAT || format[1] != 0 || format[2] != 0) {
         return fed_fail(err, FED_EVERSION,
                         "the stored value \"%s\" has format %u, this build reads"
                         " %d: use the release that wrote it",
-                        key, record->bytes[AT_FORMAT], FORMAT);
+                        key, format[0], FORMAT);
     }
     fed_reader r;
     fed_reader_init(&r, record->bytes + AT_GUARD, sizeof(uint64_t));

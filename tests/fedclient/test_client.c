@@ -330,6 +330,18 @@ static void a_training_cut_short_before_its_message_is_not_done_twice(void **sta
     fed_device_check(device, 0);
 }
 
+static void a_training_whose_round_is_over_travels_with_the_next(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    device->flash.dies_at = 2;
+    assert_fed_status(fed_device_step(device, &event), FED_EIO);
+    fed_fake_expire(&device->fake);
+    fed_device_restart(device);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->calls, 2);
+    fed_device_check(device, 0);
+}
+
 static void a_full_disk_loses_nothing(void **state) {
     fed_device *device = *state;
     fedclient_event event;
@@ -526,6 +538,7 @@ int main(void) {
         test(a_new_task_starts_from_nothing),
         test(an_upload_of_a_task_that_is_over_is_let_go),
         test(a_training_cut_short_before_its_message_is_not_done_twice),
+        test(a_training_whose_round_is_over_travels_with_the_next),
         test(a_full_disk_loses_nothing),
         test(a_damaged_model_is_downloaded_again),
         test(damaged_state_that_nobody_else_has_is_for_a_person),

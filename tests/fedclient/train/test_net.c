@@ -24,8 +24,7 @@ static const char *const nets[] = {
     "input 1x9x9 | conv 6 2x2 | maxpool 2 | relu | conv 7 3x3 | relu | dense 5 | relu | dense 3",
     "input 2x12x12 | maxpool 2 | conv 9 3x3 | maxpool 2 | maxpool 2 | dense 4",
     "input 5x5x5 | conv 21 1x1 | conv 3 5x5 | dense 2",
-    "input 1x14x14 | conv 20 5x5 | maxpool 2 | conv 50 3x3 | maxpool 3 | dense 12 | relu | dense "
-    "10",
+    "input 1x14x14 | conv 20 5x5 | maxpool 2 | conv 50 3x3 | maxpool 3 | dense 12 | dense 10",
     "input 3x8x20 | conv 70 3x3 | maxpool 2 | conv 8 2x8 | dense 3",
 };
 
