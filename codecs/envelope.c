@@ -1,7 +1,6 @@
 /* Envelopes: the tensors of a model, one frame each, in one message. */
 #include "fedcodec/envelope.h"
 
-#include <assert.h>
 #include <math.h>
 
 #include "codecs/prim/floats.h"
@@ -200,14 +199,8 @@ fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout
     return FED_OK;
 }
 
-/* The next frame of a message that was checked. */
-static fedcodec_frame checked_frame(fedcodec_envelope *envelope) {
-    fedcodec_frame frame = {.codec = NULL};
-    fed_status status = fedcodec_envelope_next(envelope, &frame, NULL);
-    assert(status == FED_OK);
-    (void)status;
-    return frame;
-}
+/* The three below check the whole message before they touch the output, and then walk frames that
+ * they know to be good. */
 
 fed_status fedcodec_envelope_decode(const void *src, size_t len, const fed_layout *layout, float *y,
                                     fed_error *err) {
@@ -216,7 +209,8 @@ fed_status fedcodec_envelope_decode(const void *src, size_t len, const fed_layou
     FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
     for (size_t k = 0; k < layout->count; k++) {
         const fed_tensor *t = &layout->tensors[k];
-        fedcodec_frame frame = checked_frame(&envelope);
+        fedcodec_frame frame;
+        FED_TRY(fedcodec_envelope_next(&envelope, &frame, err));
         frame.codec->decode(frame.data, frame.len, y + t->offset, t->size);
     }
     return FED_OK;
@@ -229,7 +223,8 @@ fed_status fedcodec_envelope_axpy(const void *src, size_t len, const fed_layout 
     FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
     for (size_t k = 0; k < layout->count; k++) {
         const fed_tensor *t = &layout->tensors[k];
-        fedcodec_frame frame = checked_frame(&envelope);
+        fedcodec_frame frame;
+        FED_TRY(fedcodec_envelope_next(&envelope, &frame, err));
         frame.codec->axpy(frame.data, frame.len, w, y + t->offset, t->size);
     }
     return FED_OK;
@@ -251,7 +246,8 @@ fed_status fedcodec_envelope_fold(const void *src, size_t len, const fed_layout 
     FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
     for (size_t k = 0; k < layout->count; k++) {
         const fed_tensor *t = &layout->tensors[k];
-        fedcodec_frame frame = checked_frame(&envelope);
+        fedcodec_frame frame;
+        FED_TRY(fedcodec_envelope_next(&envelope, &frame, err));
         frame.codec->fold(frame.data, frame.len, weight, acc + t->offset, t->size);
     }
     return FED_OK;
