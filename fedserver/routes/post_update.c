@@ -13,15 +13,12 @@ static int unfit(fedserver *server, const fedserver_update *update, const char *
         *word = "bad_update";
         return 400;
     }
-    fed_status weight = fedserver_sum_check(&t->sum, update->head.samples, why);
-    if (weight == FED_OK && max_abs <= FEDCODEC_FOLD_LIMIT) {
+    if (max_abs > FEDCODEC_FOLD_LIMIT) {
+        (void)fed_fail(why, FED_ERANGE,
+                       "the update holds a value of magnitude %g; the sum can hold %g",
+                       (double)max_abs, (double)FEDCODEC_FOLD_LIMIT);
+    } else if (fedserver_sum_check(&t->sum, update->head.samples, why) == FED_OK) {
         return 0;
-    }
-    if (weight == FED_OK) {
-        weight = fed_fail(why, FED_ERANGE,
-                          "the update holds a value of magnitude %g; the sum can "
-                          "hold %g",
-                          (double)max_abs, (double)FEDCODEC_FOLD_LIMIT);
     }
     server->counters.updates_out_of_range++;
     *word = "out_of_range";

@@ -1,5 +1,5 @@
 /* Who gets a certificate, and who does not. */
-#include "coordinator.h"
+#include "coordinator_fixture.h"
 
 #include "fed/crypto.h"
 

@@ -1,6 +1,6 @@
 /* A store that fails: nothing was promised that is not kept, and the coordinator says so and stops.
  */
-#include "coordinator.h"
+#include "coordinator_fixture.h"
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";

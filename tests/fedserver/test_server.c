@@ -1,6 +1,6 @@
 /* Whole rounds through fedserver_handle: what devices are told, what counts, what the model
  * becomes. */
-#include "coordinator.h"
+#include "coordinator_fixture.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

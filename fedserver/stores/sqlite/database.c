@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 static const char *const texts[FEDSERVER_SQL_COUNT] = {
-#define FEDSERVER_SQL(name, text) [FEDSERVER_SQL_##name] = text,
+#define FEDSERVER_SQL(name, text) [FEDSERVER_SQL_##name] = (text),
 #include "fedserver/stores/sqlite/statements.def"
 #undef FEDSERVER_SQL
 };

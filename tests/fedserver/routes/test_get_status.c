@@ -1,5 +1,5 @@
 /* The status that programs and the page read, and the metrics. */
-#include "coordinator.h"
+#include "coordinator_fixture.h"
 
 #include <jansson.h>
 

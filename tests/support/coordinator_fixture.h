@@ -1,7 +1,7 @@
 /* A coordinator in a temporary directory, and hand-made devices that talk to it without a network.
  */
-#ifndef FED_TEST_COORDINATOR_H
-#define FED_TEST_COORDINATOR_H
+#ifndef FED_TEST_COORDINATOR_FIXTURE_H
+#define FED_TEST_COORDINATOR_FIXTURE_H
 
 #include "fed_test.h"
 

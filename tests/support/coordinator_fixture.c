@@ -1,5 +1,5 @@
 /* The hand-made devices: real certificates and real messages, but no sockets and no clock. */
-#include "coordinator.h"
+#include "coordinator_fixture.h"
 
 #include "fed/arch.h"
 #include "fed/crypto.h"
