@@ -1,0 +1,364 @@
+/* For the tests of the HTTPS adapter: a coordinator made up for the purpose below it, and peers
+ * with good and bad manners above. Defines the fedserver_ functions that the adapter calls, in
+ * place of the library's: one inclusion a program. */
+#ifndef TESTS_HTTP_WORLD_H
+#define TESTS_HTTP_WORLD_H
+
+#include "fed_curl.h"
+#include "fed_test.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fed/bytes.h"
+#include "fed/clock.h"
+#include "fed/crypto.h"
+#include "fed/file.h"
+#include "fedserver/http.h"
+
+/* ---- the coordinator below: what it is asked to do stands in the path ------------------------ */
+
+enum { SMALL = 1024, BIG_BLOB = 3000000 };
+
+struct fedserver {
+    char directory[256];
+    atomic_int handled, waiting, ticks;
+    atomic_bool released, commit_fails;
+    atomic_ullong epoch;
+    bool begun, inside; /* a batch has ever been, is open */
+    fedserver_blob *big;
+};
+
+static inline fedserver_blob *text_blob(const char *text) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_write_bytes(&w, text, strlen(text));
+    return fedserver_blob_new(&w);
+}
+
+int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {
+    assert_true(server->begun);
+    if (strcmp(head->path, "/forbidden") == 0) {
+        return 403;
+    }
+    return strcmp(head->path, "/small") == 0 && len > SMALL ? 413 : 0;
+}
+
+fed_status fedserver_begin(fedserver *server, fed_error *err) {
+    (void)err;
+    assert_false(server->inside);
+    server->begun = server->inside = true;
+    return FED_OK;
+}
+
+static inline void answer_hold(fedserver *server, const fedserver_request *request,
+                               fedserver_response *response) {
+    const int64_t wanted_ms = strtol(request->query, NULL, 10);
+    if (!atomic_load(&server->released) && request->waited_ms < wanted_ms) {
+        atomic_fetch_add(&server->waiting, 1);
+        response->hold = true;
+        response->hold_ms = (uint32_t)wanted_ms;
+        return;
+    }
+    response->body = text_blob("held");
+}
+
+static inline void answer_who(const fedserver_request *request, fedserver_response *response) {
+    char hex[FED_SHA256_HEX] = "nobody";
+    if (request->fingerprint != NULL) {
+        fed_hex(request->fingerprint, FED_SHA256_SIZE, hex);
+    }
+    response->body = text_blob(hex);
+}
+
+static inline void answer_echo(const fedserver_request *request, fedserver_response *response) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_write_printf(&w, "%s %s?%s %s %zu ", request->method, request->path, request->query,
+                     request->bearer != NULL ? request->bearer : "-", request->body_len);
+    fed_write_bytes(&w, request->body, request->body_len);
+    response->body = fedserver_blob_new(&w);
+}
+
+fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
+                            fedserver_response *response, fed_error *err) {
+    (void)now_ms, (void)err;
+    assert_true(server->inside);
+    assert_true(request->wire_bytes > request->body_len);
+    atomic_fetch_add(&server->handled, 1);
+    response->status = 200;
+    response->content_type = "application/json";
+    if (strcmp(request->path, "/hold") == 0) {
+        answer_hold(server, request, response);
+    } else if (strcmp(request->path, "/who") == 0) {
+        answer_who(request, response);
+    } else if (strcmp(request->path, "/big") == 0) {
+        response->body = fedserver_blob_share(server->big);
+    } else if (strcmp(request->path, "/later") == 0) {
+        response->status = 503;
+        response->retry_after_s = 7;
+    } else if (strcmp(request->path, "/page") == 0) {
+        response->content_type = "text/html; charset=utf-8";
+        response->body = text_blob("<!DOCTYPE html>");
+    } else {
+        answer_echo(request, response);
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, fed_error *err) {
+    (void)err;
+    assert_true(server->inside);
+    atomic_fetch_add(&server->ticks, 1);
+    *next_ms = now_ms + 1000;
+    return FED_OK;
+}
+
+fed_status fedserver_commit(fedserver *server, fed_error *err) {
+    assert_true(server->inside);
+    server->inside = false;
+    if (atomic_load(&server->commit_fails)) {
+        return fed_fail(err, FED_EIO, "the disk is on fire");
+    }
+    return FED_OK;
+}
+
+uint64_t fedserver_epoch(const fedserver *server) {
+    return atomic_load(&server->epoch);
+}
+
+const char *fedserver_directory(const fedserver *server) {
+    return server->directory;
+}
+
+void fedserver_ports(fedserver *server, uint16_t front_port, uint16_t devices_port) {
+    (void)server;
+    assert_true(front_port != 0 && devices_port != 0);
+}
+
+/* ---- the world: certificates, the adapter in a thread ---------------------------------------- */
+
+typedef struct world {
+    fedserver server;
+    fed_pem ca_key, ca;
+    fed_identity device;
+    fedserver_http_options options;
+    volatile sig_atomic_t stop;
+    uint16_t front_port, devices_port;
+    atomic_bool ready, over;
+    fed_status status;
+    fed_error err;
+    pthread_t thread;
+    bool joined;
+} world;
+
+static inline void make_ca(const char *name, fed_pem *key, fed_pem *cert) {
+    fed_error err = {0};
+    const int64_t now = time(NULL);
+    assert_fed_ok_err(fed_key_new(key, &err));
+    assert_fed_ok_err(fed_ca_new(key, name, now - 864000, now + 864000, cert, &err));
+}
+
+static inline void make_usual(const world *w, fed_cert_purpose purpose, fed_identity *who) {
+    const int64_t now = time(NULL);
+    fed_identity_make(&w->ca_key, &w->ca, purpose, now - 3600, now + 86400, who);
+}
+
+static inline void write_pem(const world *w, const char *name, const fed_pem *pem) {
+    char path[512];
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/%s", w->server.directory, name);
+    assert_fed_ok_err(fed_file_replace(path, pem->text, strlen(pem->text), 0600, &err));
+}
+
+static inline int setup(void **state) {
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    fed_test_tmpdir(w->server.directory, sizeof w->server.directory);
+    make_ca("our CA", &w->ca_key, &w->ca);
+    fed_identity server;
+    make_usual(w, FED_CERT_SERVER, &server);
+    make_usual(w, FED_CERT_CLIENT, &w->device);
+    write_pem(w, "ca.pem", &w->ca);
+    write_pem(w, "server.pem", &server.cert);
+    write_pem(w, "server.key", &server.key);
+    fed_writer big;
+    fed_writer_growing(&big);
+    memset(fed_writer_reserve(&big, BIG_BLOB), 'b', BIG_BLOB);
+    fed_writer_advance(&big, BIG_BLOB);
+    w->server.big = fedserver_blob_new(&big);
+    *state = w;
+    return 0;
+}
+
+static inline int teardown(void **state) {
+    world *w = *state;
+    fedserver_blob_free(w->server.big);
+    fed_test_rmdir(w->server.directory);
+    free(w);
+    return 0;
+}
+
+static inline void on_ready(void *user, uint16_t front_port, uint16_t devices_port) {
+    world *w = user;
+    w->front_port = front_port;
+    w->devices_port = devices_port;
+    atomic_store(&w->ready, true);
+}
+
+static inline void *serve(void *user) {
+    world *w = user;
+    w->status = fedserver_http_serve(&w->server, &w->options, NULL, &w->err);
+    atomic_store(&w->over, true);
+    return NULL;
+}
+
+static inline void start(world *w) {
+    w->stop = 0;
+    w->server.begun = false;
+    if (w->options.bind == NULL) {
+        w->options.bind = "127.0.0.1";
+    }
+    w->options.stop = &w->stop;
+    w->options.ready = on_ready;
+    w->options.user = w;
+    atomic_store(&w->ready, false);
+    atomic_store(&w->over, false);
+    atomic_store(&w->server.released, false);
+    atomic_store(&w->server.handled, 0);
+    atomic_store(&w->server.waiting, 0);
+    assert_int_equal(pthread_create(&w->thread, NULL, serve, w), 0);
+    while (!atomic_load(&w->ready) && !atomic_load(&w->over)) {
+        fed_sleep_ms(1);
+    }
+}
+
+static inline void join(world *w) {
+    assert_int_equal(pthread_join(w->thread, NULL), 0);
+}
+
+static inline void finish(world *w) {
+    w->stop = 1;
+    join(w);
+    if (w->status != FED_OK) {
+        fail_msg("%s", w->err.text);
+    }
+}
+
+/* CPU time that the adapter's thread has used. */
+static inline int64_t server_cpu_us(const world *w) {
+    clockid_t clock;
+    struct timespec t;
+    assert_int_equal(pthread_getcpuclockid(w->thread, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &t), 0);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* What the adapter's thread burns of a core, in percent, while we do nothing. */
+static inline int64_t server_load_percent(const world *w) {
+    fed_sleep_ms(200); /* what is under way may end */
+    const int64_t cpu_us = server_cpu_us(w);
+    const int64_t begin_ms = fed_clock_monotonic_ms();
+    fed_sleep_ms(1000);
+    return (server_cpu_us(w) - cpu_us) / 10 / (fed_clock_monotonic_ms() - begin_ms);
+}
+
+static inline void wait_for(const atomic_int *value, int wanted) {
+    for (int k = 0; k < 10000 && atomic_load(value) < wanted; k++) {
+        fed_sleep_ms(1);
+    }
+    assert_true(atomic_load(value) >= wanted);
+}
+
+/* ---- the client above ------------------------------------------------------------------------ */
+
+static inline CURL *client(const world *w, const fed_identity *who, uint16_t port,
+                           const char *path) {
+    return fed_curl_new(&w->ca, who, port, path);
+}
+
+static inline void assert_works(const world *w) {
+    CURL *curl = client(w, NULL, w->front_port, "/works");
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "GET /works? - 0");
+    curl_easy_cleanup(curl);
+}
+
+/* A bare TCP connection. */
+static inline int dial(uint16_t port) {
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static inline int listening(uint16_t *port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+/* The first flight of a TLS client, as libcurl makes it. */
+static inline size_t client_hello(const world *w, uint8_t *dst, size_t cap) {
+    uint16_t port = 0;
+    const int fd = listening(&port);
+    CURL *curl = client(w, NULL, port, "/");
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 200L);
+    assert_int_equal(curl_easy_perform(curl), CURLE_OPERATION_TIMEDOUT);
+    curl_easy_cleanup(curl);
+    const int from = accept(fd, NULL, NULL);
+    const ssize_t len = recv(from, dst, cap, 0);
+    close(from);
+    close(fd);
+    assert_true(len > 100);
+    return (size_t)len;
+}
+
+/* A TLS connection on which we say what we like. */
+static inline CURL *raw(const world *w, const fed_identity *who, uint16_t port) {
+    CURL *curl = client(w, who, port, "/");
+    curl_easy_setopt(curl, CURLOPT_CONNECT_ONLY, 1L);
+    assert_int_equal(curl_easy_perform(curl), CURLE_OK);
+    return curl;
+}
+
+static inline void say(CURL *curl, const char *words) {
+    size_t sent = 0;
+    assert_int_equal(curl_easy_send(curl, words, strlen(words), &sent), CURLE_OK);
+    assert_int_equal(sent, strlen(words));
+}
+
+/* What comes until `end` is among it, or the connection closes. */
+static inline void hear(CURL *curl, const char *end, char *dst, size_t cap) {
+    size_t len = 0;
+    dst[0] = '\0';
+    for (int k = 0; k < 10000 && len + 1 < cap && strstr(dst, end) == NULL; k++) {
+        size_t n = 0;
+        const CURLcode code = curl_easy_recv(curl, dst + len, cap - len - 1, &n);
+        if (code == CURLE_AGAIN) {
+            fed_sleep_ms(1);
+            continue;
+        }
+        if (code != CURLE_OK || n == 0) {
+            return;
+        }
+        len += n;
+        dst[len] = '\0';
+    }
+}
+
+#endif

@@ -1,0 +1,216 @@
+/* The adapter's TLS: who comes in, and peers that stall in the handshake. */
+#define _GNU_SOURCE /* pthread_getcpuclockid */
+#include "tests/fedserver/http_world.h"
+
+/* ---- who may come in ------------------------------------------------------------------------- */
+
+static void test_the_front_wants_no_certificate(void **state) {
+    world *w = *state;
+    start(w);
+    CURL *curl = client(w, NULL, w->front_port, "/who");
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "nobody");
+    curl_easy_cleanup(curl);
+    finish(w);
+}
+
+static void test_a_device_is_known_by_its_fingerprint(void **state) {
+    world *w = *state;
+    start(w);
+    fed_error err = {0};
+    uint8_t digest[FED_SHA256_SIZE];
+    char hex[FED_SHA256_HEX];
+    assert_fed_ok_err(fed_cert_fingerprint(w->device.cert.text, digest, &err));
+    fed_hex(digest, sizeof digest, hex);
+    CURL *curl = client(w, &w->device, w->devices_port, "/who");
+    for (int k = 0; k < 3; k++) { /* a new connection each time: resumed, or not, it is the same */
+        curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
+        fed_reply r = fed_curl_ask(curl);
+        fed_reply_assert(&r, 200, hex);
+    }
+    curl_easy_cleanup(curl);
+    finish(w);
+}
+
+static void assert_shut_out(world *w, const fed_identity *who) {
+    start(w);
+    CURL *curl = client(w, who, w->devices_port, "/who");
+    fed_reply r = fed_curl_ask(curl);
+    assert_int_not_equal(r.code, CURLE_OK);
+    assert_int_equal(r.status, 0);
+    fed_reply_free(&r);
+    curl_easy_cleanup(curl);
+    assert_works(w);
+    finish(w);
+    assert_int_equal(atomic_load(&w->server.handled), 1); /* that was assert_works */
+}
+
+static void test_nobody_without_a_certificate_comes_in(void **state) {
+    assert_shut_out(*state, NULL);
+}
+
+static void test_a_certificate_of_another_ca_is_shut_out(void **state) {
+    world *w = *state;
+    fed_pem ca_key, ca;
+    fed_identity rogue;
+    const int64_t now = time(NULL);
+    make_ca("our CA", &ca_key, &ca); /* of the same name */
+    fed_identity_make(&ca_key, &ca, FED_CERT_CLIENT, now - 3600, now + 86400, &rogue);
+    assert_shut_out(w, &rogue);
+}
+
+static void test_an_expired_certificate_is_shut_out(void **state) {
+    world *w = *state;
+    fed_identity old;
+    const int64_t now = time(NULL);
+    fed_identity_make(&w->ca_key, &w->ca, FED_CERT_CLIENT, now - 7200, now - 3600, &old);
+    assert_shut_out(w, &old);
+}
+
+static void test_a_certificate_that_is_not_valid_yet_is_shut_out(void **state) {
+    world *w = *state;
+    fed_identity early;
+    const int64_t now = time(NULL);
+    fed_identity_make(&w->ca_key, &w->ca, FED_CERT_CLIENT, now + 3600, now + 7200, &early);
+    assert_shut_out(w, &early);
+}
+
+static void test_a_servers_certificate_is_shut_out(void **state) {
+    world *w = *state;
+    fed_identity server;
+    make_usual(w, FED_CERT_SERVER, &server);
+    assert_shut_out(w, &server);
+}
+
+static void test_a_self_signed_certificate_is_shut_out(void **state) {
+    world *w = *state;
+    fed_identity self;
+    make_ca("test", &self.key, &self.cert);
+    assert_shut_out(w, &self);
+}
+
+static void test_a_certificate_expires_under_a_living_connection(void **state) {
+    world *w = *state;
+    fed_identity brief;
+    const int64_t until = time(NULL) + 2;
+    fed_identity_make(&w->ca_key, &w->ca, FED_CERT_CLIENT, until - 3600, until, &brief);
+    start(w);
+    CURLSH *sessions = curl_share_init();
+    curl_share_setopt(sessions, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+    CURL *curl = client(w, &brief, w->devices_port, "/who");
+    curl_easy_setopt(curl, CURLOPT_SHARE, sessions);
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "");
+    while (time(NULL) <= until) {
+        fed_sleep_ms(50);
+    }
+    r = fed_curl_ask(curl); /* the same connection */
+    assert_non_null(strstr(fed_reply_text(&r.headers), "Connection: close"));
+    fed_reply_assert(&r, 403, "certificate has expired");
+    r = fed_curl_ask(
+        curl); /* a new one, by the session's ticket: nothing is verified in its handshake */
+    fed_reply_assert(&r, 403, "certificate has expired");
+    curl_easy_cleanup(curl);
+    curl_share_cleanup(sessions);
+    finish(w);
+    assert_int_equal(atomic_load(&w->server.handled), 1);
+}
+
+/* ---- peers that stall ------------------------------------------------------------------------ */
+
+static void assert_stalling_costs_nothing(world *w, int peers, const uint8_t *words, size_t len) {
+    int fds[64];
+    start(w);
+    for (int k = 0; k < peers; k++) {
+        fds[k] = dial(k % 2 == 0 ? w->front_port : w->devices_port);
+        assert_int_equal(send(fds[k], words, len, 0), len);
+    }
+    const int64_t load = server_load_percent(w);
+    if (load >= 30) {
+        fail_msg("%d stalled peers take %d %% of a core", peers, (int)load);
+    }
+    assert_works(w);
+    for (int k = 0; k < peers; k++) {
+        close(fds[k]);
+    }
+    finish(w);
+}
+
+static void test_one_byte_and_silence_costs_nothing(void **state) {
+    const uint8_t first = 0x16;
+    assert_stalling_costs_nothing(*state, 2, &first, 1);
+}
+
+static void test_a_client_hello_and_silence_costs_nothing(void **state) {
+    uint8_t hello[4096];
+    const size_t len = client_hello(*state, hello, sizeof hello);
+    assert_stalling_costs_nothing(*state, 2, hello, len);
+}
+
+static void test_fifty_half_client_hellos_cost_nothing(void **state) {
+    uint8_t hello[4096];
+    const size_t len = client_hello(*state, hello, sizeof hello);
+    assert_stalling_costs_nothing(*state, 50, hello, len / 2);
+}
+
+static void test_garbage_harms_nobody(void **state) {
+    world *w = *state;
+    start(w);
+    static const char garbage[] = "GET / HTTP/1.0\r\n\r\n";
+    int fds[8];
+    for (int k = 0; k < 8; k++) {
+        fds[k] = dial(k % 2 == 0 ? w->front_port : w->devices_port);
+        (void)send(fds[k], garbage, sizeof garbage, MSG_NOSIGNAL);
+    }
+    assert_works(w);
+    for (int k = 0; k < 8; k++) {
+        close(fds[k]);
+    }
+    finish(w);
+}
+
+static void test_a_request_works_while_others_stall(void **state) {
+    world *w = *state;
+    uint8_t hello[4096];
+    const size_t len = client_hello(w, hello, sizeof hello);
+    start(w);
+    int fds[50];
+    for (int k = 0; k < 50; k++) {
+        fds[k] = dial(w->devices_port);
+        assert_int_equal(send(fds[k], hello, len / 2, 0), len / 2);
+    }
+    CURL *curl = client(w, &w->device, w->devices_port, "/big");
+    for (int k = 0; k < 10; k++) {
+        fed_reply r = fed_curl_ask(curl);
+        assert_int_equal(r.body.len, BIG_BLOB + 1);
+        fed_reply_free(&r);
+    }
+    curl_easy_cleanup(curl);
+    for (int k = 0; k < 50; k++) {
+        close(fds[k]);
+    }
+    finish(w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_front_wants_no_certificate),
+        cmocka_unit_test(test_a_device_is_known_by_its_fingerprint),
+        cmocka_unit_test(test_nobody_without_a_certificate_comes_in),
+        cmocka_unit_test(test_a_certificate_of_another_ca_is_shut_out),
+        cmocka_unit_test(test_an_expired_certificate_is_shut_out),
+        cmocka_unit_test(test_a_certificate_that_is_not_valid_yet_is_shut_out),
+        cmocka_unit_test(test_a_servers_certificate_is_shut_out),
+        cmocka_unit_test(test_a_self_signed_certificate_is_shut_out),
+        cmocka_unit_test(test_a_certificate_expires_under_a_living_connection),
+        cmocka_unit_test(test_one_byte_and_silence_costs_nothing),
+        cmocka_unit_test(test_a_client_hello_and_silence_costs_nothing),
+        cmocka_unit_test(test_fifty_half_client_hellos_cost_nothing),
+        cmocka_unit_test(test_garbage_harms_nobody),
+        cmocka_unit_test(test_a_request_works_while_others_stall),
+    };
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    const int failed = cmocka_run_group_tests(tests, setup, teardown);
+    curl_global_cleanup();
+    return failed;
+}

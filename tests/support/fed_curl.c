@@ -1,0 +1,91 @@
+/* An HTTPS client for tests, on libcurl. */
+#include "fed_curl.h"
+
+#include "fed_test.h"
+
+void fed_identity_make(const fed_pem *ca_key, const fed_pem *ca, fed_cert_purpose purpose,
+                       int64_t from, int64_t until, fed_identity *who) {
+    static const char *const hosts[] = {"localhost", "127.0.0.1", NULL};
+    const fed_cert_options options = {.purpose = purpose,
+                                      .common_name = "test",
+                                      .hosts = purpose == FED_CERT_SERVER ? hosts : NULL,
+                                      .not_before = from,
+                                      .not_after = until};
+    fed_error err = {0};
+    fed_pem csr;
+    assert_fed_ok_err(fed_key_new(&who->key, &err));
+    assert_fed_ok_err(fed_csr_new(&who->key, "test", &csr, &err));
+    assert_fed_ok_err(fed_cert_issue(ca_key, ca, csr.text, &options, &who->cert, &err));
+}
+
+static struct curl_blob blob(const fed_pem *pem) {
+    return (struct curl_blob){.data = (void *)pem->text, .len = strlen(pem->text)};
+}
+
+CURL *fed_curl_new(const fed_pem *ca, const fed_identity *who, uint16_t port, const char *path) {
+    char url[256];
+    snprintf(url, sizeof url, "https://127.0.0.1:%u%s", port, path);
+    struct curl_blob trusted = blob(ca);
+    CURL *curl = curl_easy_init();
+    assert_non_null(curl);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &trusted);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 60000L);
+    if (who != NULL) {
+        struct curl_blob cert = blob(&who->cert);
+        struct curl_blob key = blob(&who->key);
+        curl_easy_setopt(curl, CURLOPT_SSLCERT_BLOB, &cert);
+        curl_easy_setopt(curl, CURLOPT_SSLKEY_BLOB, &key);
+    }
+    return curl;
+}
+
+static size_t collect(char *data, size_t size, size_t n, void *user) {
+    fed_write_bytes(user, data, size * n);
+    return size * n;
+}
+
+void fed_curl_listen(CURL *curl, fed_reply *reply) {
+    fed_writer_growing(&reply->body);
+    fed_writer_growing(&reply->headers);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &reply->body);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, collect);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, &reply->headers);
+}
+
+void fed_curl_conclude(CURL *curl, CURLcode code, fed_reply *reply) {
+    reply->code = code;
+    reply->status = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &reply->status);
+    fed_write_u8(&reply->body, 0);
+    fed_write_u8(&reply->headers, 0);
+}
+
+fed_reply fed_curl_ask(CURL *curl) {
+    fed_reply reply;
+    fed_curl_listen(curl, &reply);
+    fed_curl_conclude(curl, curl_easy_perform(curl), &reply);
+    return reply;
+}
+
+const char *fed_reply_text(const fed_writer *part) {
+    return (const char *)part->data;
+}
+
+void fed_reply_free(fed_reply *reply) {
+    fed_writer_free(&reply->body);
+    fed_writer_free(&reply->headers);
+}
+
+void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body) {
+    if (reply->code != CURLE_OK) {
+        fail_msg("curl: %s", curl_easy_strerror(reply->code));
+    }
+    assert_int_equal(reply->status, status);
+    if (strstr(fed_reply_text(&reply->body), part_of_body) == NULL) {
+        fail_msg("no \"%s\" in: %s", part_of_body, fed_reply_text(&reply->body));
+    }
+    fed_reply_free(reply);
+}

@@ -1,0 +1,43 @@
+/* An HTTPS client for tests, on libcurl: with any certificate, or none. */
+#ifndef FED_CURL_H
+#define FED_CURL_H
+
+#include <curl/curl.h>
+#include <stdint.h>
+
+#include "fed/bytes.h"
+#include "fed/crypto.h"
+
+typedef struct fed_identity {
+    fed_pem key, cert;
+} fed_identity;
+
+/** A new key, and a certificate for it by that CA, valid from `from` until `until` (Unix seconds).
+ * A server's is for localhost and 127.0.0.1. */
+void fed_identity_make(const fed_pem *ca_key, const fed_pem *ca, fed_cert_purpose purpose,
+                       int64_t from, int64_t until, fed_identity *who);
+
+/** A handle for https://127.0.0.1:port/path that trusts `ca` only. who: NULL for no certificate. */
+CURL *fed_curl_new(const fed_pem *ca, const fed_identity *who, uint16_t port, const char *path);
+
+/** What came of a request. */
+typedef struct fed_reply {
+    CURLcode code;
+    long status; /* 0: no answer */
+    fed_writer body, headers;
+} fed_reply;
+
+fed_reply fed_curl_ask(CURL *curl);
+
+/* The same in two steps, for curl_multi. */
+void fed_curl_listen(CURL *curl, fed_reply *reply);
+void fed_curl_conclude(CURL *curl, CURLcode code, fed_reply *reply);
+
+/** The body or the headers as a string. */
+const char *fed_reply_text(const fed_writer *part);
+void fed_reply_free(fed_reply *reply);
+
+/** It must be an answer of that status, with that in its body; frees it. */
+void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body);
+
+#endif
