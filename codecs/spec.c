@@ -95,7 +95,7 @@ static bool parse_number(word w, double *value) {
         seen++;
         exponent -= point;
     }
-    if (seen == 0 || seen > 40 || count > NUMBER_DIGITS || !parse_exponent(at, end, &exponent) ||
+    if (seen == 0 || count > NUMBER_DIGITS || !parse_exponent(at, end, &exponent) ||
         !scale_number(digits, exponent, value)) {
         return false;
     }
