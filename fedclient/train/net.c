@@ -17,7 +17,8 @@ enum { BACKENDS = sizeof backends / sizeof backends[0] };
 /* Vectors that straddle cache lines cost twice, so the gradient starts on one. */
 static float *aligned_floats(size_t n) {
     enum { LINE_BYTES = 64 };
-    return aligned_alloc(LINE_BYTES, (n * sizeof(float) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
+    return aligned_alloc(LINE_BYTES,
+                         (n * sizeof(float) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
 }
 
 fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_backend backend,

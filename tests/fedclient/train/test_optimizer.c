@@ -104,6 +104,27 @@ static void test_adams_first_step_has_the_learning_rates_size(void **unused) {
     assert_true(fabs(params[1] - 0.5) < 1e-4);
 }
 
+/* Moments of any size short of denormals: each quotient is right to float's precision. */
+static void test_adam_divides_well_at_every_size(void **unused) {
+    (void)unused;
+    for (int exponent = -17; exponent <= 18; exponent++) {
+        fedtrain_optimizer adam = parse("adam", 1);
+        double m = 0.7 * pow(10, exponent), v = m * m;
+        state[2 * N] = 1e6F; /* corrections of 1 */
+        for (size_t i = 0; i < N; i++) {
+            params[i] = 0;
+            grad[i] = 0;
+            state[i] = (float)m;
+            state[N + i] = (float)v * (1.0F + (float)i / N);
+        }
+        fedtrain_optimizer_step(&adam, state, params, grad, N);
+        for (size_t i = 0; i < N; i++) {
+            double wanted = -0.9 * (float)m / (sqrt((double)state[N + i]) + 1e-8);
+            assert_true(fabs(params[i] - wanted) <= 1e-6 * fabs(wanted));
+        }
+    }
+}
+
 /* After very many steps the corrections are 1 and nothing overflows or starts anew. */
 static void test_adam_grows_old_gracefully(void **unused) {
     (void)unused;
@@ -140,6 +161,7 @@ int main(void) {
         cmocka_unit_test(test_momentum_follows_its_formula),
         cmocka_unit_test(test_adam_follows_its_formula),
         cmocka_unit_test(test_adams_first_step_has_the_learning_rates_size),
+        cmocka_unit_test(test_adam_divides_well_at_every_size),
         cmocka_unit_test(test_adam_grows_old_gracefully),
         cmocka_unit_test(test_bad_names_and_rates_are_refused),
     };

@@ -6,7 +6,11 @@
  * samples at once: each weight is then loaded once for all of them. AVX-512 has 32 registers, the
  * narrower units 16.
  */
-enum { AHEAD = 8, ROWS = 4, SAMPLES = LANES == 16 ? 4 : 2, COLUMNS = LANES == 16 ? 4 : 2 };
+enum { ROWS = 4, SAMPLES = LANES == 16 ? 4 : 2, COLUMNS = LANES == 16 ? 4 : 2 };
+
+/* Rows are too short for the processor to see where they lead, so the next ones are fetched early.
+ */
+enum { AHEAD = 2 * ROWS };
 
 /* y[s, r] = bias[r] + w[r, :] . x[s, :] for `rows` rows and `samples` samples. */
 KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const float *bias,
@@ -17,7 +21,7 @@ KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const f
         KERNEL_UNROLL
         for (size_t r = 0; r < rows; r++) {
             vec weight = vec_load(w + r * d->in + i);
-            __builtin_prefetch(w + (r + AHEAD) * d->in + i);
+            vec_prefetch(w + r * d->in + i, AHEAD * d->in);
             KERNEL_UNROLL
             for (size_t s = 0; s < samples; s++) {
                 sum[r][s] += weight * vec_load(x + s * d->in + i);
@@ -74,7 +78,7 @@ KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, cons
         KERNEL_UNROLL
         for (size_t r = 0; r < rows; r++) {
             vec weight = vec_load(w + r * d->in + i);
-            __builtin_prefetch(w + (r + AHEAD) * d->in + i);
+            vec_prefetch(w + r * d->in + i, AHEAD * d->in);
             KERNEL_UNROLL
             for (size_t s = 0; s < samples; s++) {
                 sum[s] += dy[s * d->out + r] * weight;

@@ -34,6 +34,11 @@ KERNEL_INLINE void ivec_store(int32_t *p, ivec v) {
     *(ivec_unaligned *)p = v;
 }
 
+/* Start fetching what lies `distance` floats behind p, which may be past the end of everything. */
+KERNEL_INLINE void vec_prefetch(const float *p, size_t distance) {
+    __builtin_prefetch((const void *)((uintptr_t)p + distance * sizeof *p));
+}
+
 /* a where the mask's lanes are -1, b where they are 0. */
 KERNEL_INLINE ivec ivec_select(ivec mask, ivec a, ivec b) {
     return (mask & a) | (~mask & b);
