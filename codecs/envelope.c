@@ -209,7 +209,7 @@ fed_status fedcodec_envelope_decode(const void *src, size_t len, const fed_layou
     FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
     for (size_t k = 0; k < layout->count; k++) {
         const fed_tensor *t = &layout->tensors[k];
-        fedcodec_frame frame;
+        fedcodec_frame frame = {.codec = NULL};
         FED_TRY(fedcodec_envelope_next(&envelope, &frame, err));
         frame.codec->decode(frame.data, frame.len, y + t->offset, t->size);
     }
@@ -223,7 +223,7 @@ fed_status fedcodec_envelope_axpy(const void *src, size_t len, const fed_layout 
     FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
     for (size_t k = 0; k < layout->count; k++) {
         const fed_tensor *t = &layout->tensors[k];
-        fedcodec_frame frame;
+        fedcodec_frame frame = {.codec = NULL};
         FED_TRY(fedcodec_envelope_next(&envelope, &frame, err));
         frame.codec->axpy(frame.data, frame.len, w, y + t->offset, t->size);
     }
@@ -246,7 +246,7 @@ fed_status fedcodec_envelope_fold(const void *src, size_t len, const fed_layout 
     FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
     for (size_t k = 0; k < layout->count; k++) {
         const fed_tensor *t = &layout->tensors[k];
-        fedcodec_frame frame;
+        fedcodec_frame frame = {.codec = NULL};
         FED_TRY(fedcodec_envelope_next(&envelope, &frame, err));
         frame.codec->fold(frame.data, frame.len, weight, acc + t->offset, t->size);
     }
