@@ -211,6 +211,20 @@ static void a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted(void
     assert_int_equal(c->server->training.versions.version, 1);
 }
 
+static void a_lease_of_an_abandoned_attempt_is_not_given_again(void **state) {
+    coordinator *c = *state;
+    test_device a = coordinator_enrol(c);
+    test_device b = coordinator_enrol(c);
+    coordinator_task(c, strict);
+    fed_assignment old = device_ask_work(c, &a);
+    coordinator_wait(c, 10000);
+    assert_int_equal(device_ask_work(c, &b).action, FED_ACTION_TRAIN); /* attempt 2 runs */
+    fed_assignment fresh = device_ask_work(c, &a);
+    assert_int_equal(fresh.action, FED_ACTION_TRAIN);
+    assert_true(fresh.lease != old.lease);
+    assert_int_equal(device_upload(c, &a, &fresh, ones, 1, NULL), 200);
+}
+
 static void a_deadline_counts_for_requests_that_come_before_the_tick(void **state) {
     coordinator *c = *state;
     char word[32];
@@ -610,6 +624,7 @@ int main(void) {
         WITH(updates_that_can_not_count_say_why),
         WITH(bytes_that_are_no_update_are_refused),
         WITH(a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted),
+        WITH(a_lease_of_an_abandoned_attempt_is_not_given_again),
         WITH(a_deadline_counts_for_requests_that_come_before_the_tick),
         WITH(what_was_not_committed_never_was),
         cmocka_unit_test(neither_order_nor_restarts_change_a_bit_of_the_model),
