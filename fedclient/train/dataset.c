@@ -58,8 +58,7 @@ static fed_status check_body(const char *path, size_t len, size_t head, uint32_t
 /* Drop the head, so that what stays can be freed as it is. */
 static uint8_t *strip_head(uint8_t *data, size_t len, size_t head) {
     memmove(data, data + head, len - head);
-    uint8_t *smaller = realloc(data, len - head);
-    return smaller != NULL ? smaller : data;
+    return data;
 }
 
 static fed_status load_images(const char *path, fedtrain_dataset *set, fed_error *err) {

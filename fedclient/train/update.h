@@ -2,7 +2,7 @@
 #ifndef FEDTRAIN_UPDATE_H
 #define FEDTRAIN_UPDATE_H
 
-#include "fedclient/train/backends/fast/kernels.h"
+#include "fedclient/train/kernels.h"
 #include "fedtrain/optimizer.h"
 
 /** One step under way. */

@@ -2,7 +2,7 @@
 #ifndef FEDTRAIN_ARRANGE_H
 #define FEDTRAIN_ARRANGE_H
 
-#include "fedclient/train/backends/fast/kernels.h"
+#include "fedclient/train/kernels.h"
 
 /** One sample between the model's order (c, h, w) and ours (h, w, c); area = h * w. */
 void fedtrain_to_channels_last(const float *x, size_t channels, size_t area, float *y);

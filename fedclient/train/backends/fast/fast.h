@@ -3,7 +3,7 @@
 #define FEDTRAIN_FAST_H
 
 #include "fedclient/train/backend.h"
-#include "fedclient/train/backends/fast/kernels.h"
+#include "fedclient/train/kernels.h"
 
 /** Like fedtrain_backend_fast.open, with these kernels. */
 fed_status fedtrain_fast_open(const fed_arch *arch, size_t max_batch,

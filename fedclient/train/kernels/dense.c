@@ -1,5 +1,5 @@
 /* Dense layers. A weight's row is contiguous along its inputs, so everything streams that way. */
-#include "fedclient/train/backends/fast/kernels/isa.h"
+#include "fedclient/train/kernels/isa.h"
 
 /*
  * With few samples the weights' way through memory is what takes time. So a few rows meet a few

@@ -1,5 +1,5 @@
 /* The table of this ISA's kernels. */
-#include "fedclient/train/backends/fast/kernels/isa.h"
+#include "fedclient/train/kernels/isa.h"
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)

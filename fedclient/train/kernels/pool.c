@@ -1,5 +1,5 @@
 /* Max-pooling, a vector of channels at a time. */
-#include "fedclient/train/backends/fast/kernels/isa.h"
+#include "fedclient/train/kernels/isa.h"
 
 /*
  * The last vector of a window may hold lanes of the next one's channels: its output is stored past

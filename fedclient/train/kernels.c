@@ -1,7 +1,7 @@
 /* Picks the kernels for the processor that the program runs on. */
 #include <stdbool.h>
 
-#include "fedclient/train/backends/fast/kernels.h"
+#include "fedclient/train/kernels.h"
 #include "fedtrain/net.h"
 
 extern const fedtrain_kernels fedtrain_kernels_baseline;

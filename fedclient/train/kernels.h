@@ -1,4 +1,4 @@
-/* The fast backend's inner loops: one table for each kind of vector unit, picked at run time. */
+/* The inner loops: one table for each kind of vector unit, picked at run time. */
 #ifndef FEDTRAIN_KERNELS_H
 #define FEDTRAIN_KERNELS_H
 

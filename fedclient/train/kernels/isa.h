@@ -2,8 +2,8 @@
 #ifndef FEDTRAIN_ISA_H
 #define FEDTRAIN_ISA_H
 
-#include "fedclient/train/backends/fast/kernels.h"
-#include "fedclient/train/backends/fast/kernels/vector.h"
+#include "fedclient/train/kernels.h"
+#include "fedclient/train/kernels/vector.h"
 
 void KERNEL(sgd)(float *w, const float *g, size_t n, float rate);
 void KERNEL(momentum)(float *w, float *v, const float *g, size_t n, float rate, float keep);

@@ -1,7 +1,7 @@
 /* Optimizer steps and ReLU: plain loops, which both compilers turn into vectors by themselves. */
 #include <math.h>
 
-#include "fedclient/train/backends/fast/kernels/isa.h"
+#include "fedclient/train/kernels/isa.h"
 
 void KERNEL(sgd)(float *restrict w, const float *restrict g, size_t n, float rate) {
     for (size_t i = 0; i < n; i++) {

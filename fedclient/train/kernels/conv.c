@@ -1,5 +1,5 @@
 /* Convolutions: forward by register tiles; backward by weighted sums over what is not 0. */
-#include "fedclient/train/backends/fast/kernels/isa.h"
+#include "fedclient/train/kernels/isa.h"
 
 /* A tile holds `positions` x `vectors` sums: as many as leave registers for its operands. */
 enum { MAX_POSITIONS = 8, MAX_VECTORS = LANES == 16 ? 4 : 3, MAX_TERMS = 8 };
