@@ -8,23 +8,6 @@
 /** Allowed in an answer beyond a whole model: heads of parts. */
 enum { PART_HEADS = 65536 };
 
-/** values = the envelope's, bit by bit: adding to 0 would lose the sign of -0. */
-static fed_status apply_snapshot(const fed_part *part, const fed_layout *layout, float *values,
-                                 fed_error *err) {
-    size_t len = (size_t)part->envelope_len;
-    FED_TRY(fedcodec_envelope_check(part->envelope, len, layout, NULL, 0, NULL, err));
-    fedcodec_envelope envelope;
-    FED_TRY(fedcodec_envelope_open(&envelope, part->envelope, len, err));
-    for (size_t k = 0; k < layout->count; k++) {
-        fedcodec_frame frame;
-        const fed_tensor *tensor = &layout->tensors[k];
-        FED_TRY(fedcodec_envelope_next(&envelope, &frame, err));
-        FED_TRY(fedcodec_decode(frame.codec, frame.data, frame.len, values + tensor->offset,
-                                tensor->size));
-    }
-    return FED_OK;
-}
-
 /** Apply part after part to values, which are of version *version (where *any says so). */
 static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, float *values,
                               bool *any, uint32_t *version, fed_error *err) {
@@ -36,7 +19,8 @@ static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, 
             return fed_fail(err, FED_EFORMAT, "the model from the coordinator can't be read");
         }
         if (part.kind == FED_PART_SNAPSHOT) {
-            FED_TRY(apply_snapshot(&part, layout, values, err));
+            FED_TRY(fedcodec_envelope_decode(part.envelope, (size_t)part.envelope_len, layout,
+                                             values, err));
         } else if (*any && part.from == *version) {
             FED_TRY(fedcodec_envelope_axpy(part.envelope, (size_t)part.envelope_len, layout, 1.0f,
                                            values, err));

@@ -1,100 +1,22 @@
 /* HTTPS by libcurl, against a real coordinator on loopback. */
-#include <pthread.h>
-#include <unistd.h>
-
-#include "fed/file.h"
+#include "fed_coordinator.h"
 #include "fed_test.h"
 #include "fedclient/fedclient.h"
-#include "fedserver/http.h"
-
-typedef struct coordinator {
-    char directory[300];
-    fedserver *server;
-    pthread_t thread;
-    volatile sig_atomic_t stop;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    uint16_t front, devices; /* ports; 0: any, and then the ones it got */
-    bool ready;
-    char *ca;
-} coordinator;
 
 typedef struct world {
     char directory[256];
-    coordinator home, other; /* other: only where a test starts it */
+    fed_coordinator home, other; /* other: only where a test starts it */
     fedclient_transport transport;
     fed_writer answer;
     int status;
     fed_error err;
 } world;
 
-static void note_ready(void *user, uint16_t front, uint16_t devices) {
-    coordinator *c = user;
-    pthread_mutex_lock(&c->mutex);
-    c->front = front;
-    c->devices = devices;
-    c->ready = true;
-    pthread_cond_signal(&c->changed);
-    pthread_mutex_unlock(&c->mutex);
-}
-
-static void *serve(void *user) {
-    coordinator *c = user;
-    fed_error err = {0};
-    const fedserver_http_options options = {.bind = "127.0.0.1",
-                                            .front_port = c->front,
-                                            .devices_port = c->devices,
-                                            .connection_limit = 50,
-                                            .stop = &c->stop,
-                                            .ready = note_ready,
-                                            .user = c};
-    if (fedserver_http_serve(c->server, &options, NULL, &err) != FED_OK) {
-        fprintf(stderr, "the coordinator ended: %s\n", err.text);
-        note_ready(c, 0, 0);
-    }
-    return NULL;
-}
-
-static void start(coordinator *c) {
-    fed_error err = {0};
-    assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
-    c->stop = 0;
-    c->ready = false;
-    assert_int_equal(pthread_create(&c->thread, NULL, serve, c), 0);
-    pthread_mutex_lock(&c->mutex);
-    while (!c->ready) {
-        pthread_cond_wait(&c->changed, &c->mutex);
-    }
-    pthread_mutex_unlock(&c->mutex);
-    assert_int_not_equal(c->front, 0);
-}
-
-static void stop(coordinator *c) {
-    c->stop = 1;
-    pthread_join(c->thread, NULL);
-    fedserver_close(c->server);
-}
-
-static void found(coordinator *c, const char *directory, const char *name) {
-    static const char *const hosts[] = {"127.0.0.1", NULL};
-    const fedserver_init_options options = {.hosts = hosts};
-    fed_error err = {0};
-    size_t len = 0;
-    char path[400];
-    snprintf(c->directory, sizeof c->directory, "%s/%s", directory, name);
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->changed, NULL);
-    assert_fed_ok_err(fedserver_init(c->directory, &options, &err));
-    snprintf(path, sizeof path, "%s/ca.pem", c->directory);
-    assert_fed_ok_err(fed_file_read(path, 65536, (uint8_t **)&c->ca, &len, &err));
-    start(c);
-}
-
 static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
     fed_test_tmpdir(w->directory, sizeof w->directory);
-    found(&w->home, w->directory, "home");
+    fed_coordinator_open(&w->home, w->directory, "home");
     assert_fed_ok(fedclient_transport_curl_open(w->home.ca, &w->transport, &w->err));
     fed_writer_growing(&w->answer);
     *state = w;
@@ -105,12 +27,8 @@ static int teardown(void **state) {
     world *w = *state;
     fedclient_transport_curl_close(&w->transport);
     fed_writer_free(&w->answer);
-    stop(&w->home);
-    if (w->other.ca != NULL) {
-        stop(&w->other);
-    }
-    free(w->home.ca);
-    free(w->other.ca);
+    fed_coordinator_close(&w->home);
+    fed_coordinator_close(&w->other);
     fed_test_rmdir(w->directory);
     free(w);
     return 0;
@@ -198,8 +116,8 @@ static void a_coordinator_that_comes_back_is_reached_without_an_error(void **sta
     for (unsigned k = 0; k < 3; k++) {
         stream s = {.breaks_at = 7};
         const fedclient_body body = {.user = &s, .size = 7, .read = stream_read};
-        stop(&w->home);
-        start(&w->home);
+        fed_coordinator_stop(&w->home);
+        fed_coordinator_start(&w->home);
         assert_fed_ok(send_to(w, w->home.front, "POST", "/v1/enrol", &body));
         assert_int_equal(w->status, 401);
     }
@@ -214,7 +132,7 @@ static void nobody_there_is_a_network_failure(void **state) {
 
 static void a_coordinator_of_another_ca_is_not_trusted(void **state) {
     world *w = *state;
-    found(&w->other, w->directory, "other");
+    fed_coordinator_open(&w->other, w->directory, "other");
     assert_fed_status(send_to(w, w->other.front, "GET", "/v1/status", NULL), FED_EAUTH);
     assert_non_null(strstr(w->err.text, "check the CA file"));
 }
@@ -304,7 +222,7 @@ typedef struct device {
     char server[64];
 } device;
 
-static void device_open(world *w, device *d, const coordinator *at) {
+static void device_open(world *w, device *d, const fed_coordinator *at) {
     snprintf(d->server, sizeof d->server, "https://127.0.0.1:%u", at->front);
     const fedclient_options options = {.server = d->server,
                                        .platform = &d->platform,
@@ -314,13 +232,10 @@ static void device_open(world *w, device *d, const coordinator *at) {
     assert_fed_ok_err(fedclient_open(&options, &d->client, &err));
 }
 
-static void device_enrol(world *w, device *d, coordinator *at) {
+static void device_enrol(world *w, device *d, fed_coordinator *at) {
     char token[FEDSERVER_TOKEN];
-    fedserver *second = NULL;
     fed_error err = {0};
-    assert_fed_ok_err(fedserver_open(at->directory, NULL, &second, &err));
-    assert_fed_ok_err(fedserver_token_new(second, 1, INT64_C(1) << 40, token, &err));
-    fedserver_close(second);
+    fed_coordinator_token(at, token);
     assert_fed_ok_err(fedclient_platform_memory_open(&d->platform, &err));
     device_open(w, d, at);
     assert_fed_ok_err(fedclient_enrol(d->client, token, &err));
@@ -357,19 +272,17 @@ static void a_refused_certificate_is_told_from_bad_luck(void **state) {
     world *w = *state;
     device d = {0};
     fed_status status = FED_OK;
-    found(&w->other, w->directory, "other");
+    fed_coordinator_open(&w->other, w->directory, "other");
     fedclient_transport_curl_close(&w->transport);
     assert_fed_ok(fedclient_transport_curl_open(w->other.ca, &w->transport, &w->err));
     device_enrol(w, &d, &w->other);
     fedclient_close(d.client);
     fedclient_transport_curl_close(&w->transport);
     assert_fed_ok(fedclient_transport_curl_open(w->home.ca, &w->transport, &w->err));
-    stop(&w->other); /* home takes its port */
-    free(w->other.ca);
-    w->other.ca = NULL;
-    stop(&w->home);
-    w->home.devices = w->other.devices;
-    start(&w->home);
+    w->home.devices = w->other.devices; /* home takes its port */
+    fed_coordinator_close(&w->other);
+    fed_coordinator_stop(&w->home);
+    fed_coordinator_start(&w->home);
     device_open(w, &d, &w->home);
     unsigned turns = 0;
     while (status == FED_OK && turns++ < 10) {

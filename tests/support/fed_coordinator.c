@@ -1,0 +1,87 @@
+/* A real coordinator for tests. */
+#include "fed_coordinator.h"
+
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed_test.h"
+
+static void note_ready(void *user, uint16_t front, uint16_t devices) {
+    fed_coordinator *c = user;
+    pthread_mutex_lock(&c->mutex);
+    c->front = front;
+    c->devices = devices;
+    c->ready = true;
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static void *serve(void *user) {
+    fed_coordinator *c = user;
+    fed_error err = {0};
+    const fedserver_http_options options = {.bind = "127.0.0.1",
+                                            .front_port = c->front,
+                                            .devices_port = c->devices,
+                                            .connection_limit = 50,
+                                            .stop = &c->stop,
+                                            .ready = note_ready,
+                                            .user = c};
+    if (fedserver_http_serve(c->server, &options, NULL, &err) != FED_OK) {
+        fprintf(stderr, "the coordinator ended: %s\n", err.text);
+        note_ready(c, 0, 0);
+    }
+    return NULL;
+}
+
+void fed_coordinator_start(fed_coordinator *c) {
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
+    c->stop = 0;
+    c->ready = false;
+    assert_int_equal(pthread_create(&c->thread, NULL, serve, c), 0);
+    pthread_mutex_lock(&c->mutex);
+    while (!c->ready) {
+        pthread_cond_wait(&c->changed, &c->mutex);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    assert_int_not_equal(c->front, 0);
+}
+
+void fed_coordinator_stop(fed_coordinator *c) {
+    c->stop = 1;
+    pthread_join(c->thread, NULL);
+    fedserver_close(c->server);
+}
+
+void fed_coordinator_open(fed_coordinator *c, const char *parent, const char *name) {
+    static const char *const hosts[] = {"127.0.0.1", NULL};
+    const fedserver_init_options options = {.hosts = hosts};
+    fed_error err = {0};
+    size_t len = 0;
+    char path[400];
+    *c = (fed_coordinator){0};
+    snprintf(c->directory, sizeof c->directory, "%s/%s", parent, name);
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    assert_fed_ok_err(fedserver_init(c->directory, &options, &err));
+    snprintf(path, sizeof path, "%s/ca.pem", c->directory);
+    assert_fed_ok_err(fed_file_read(path, 65536, (uint8_t **)&c->ca, &len, &err));
+    fed_coordinator_start(c);
+}
+
+void fed_coordinator_close(fed_coordinator *c) {
+    if (c->ca != NULL) {
+        fed_coordinator_stop(c);
+        pthread_mutex_destroy(&c->mutex);
+        pthread_cond_destroy(&c->changed);
+        free(c->ca);
+        c->ca = NULL;
+    }
+}
+
+void fed_coordinator_token(const fed_coordinator *c, char token[FEDSERVER_TOKEN]) {
+    fedserver *second = NULL;
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &second, &err));
+    assert_fed_ok_err(fedserver_token_new(second, fed_clock_unix_ms(), 3600, token, &err));
+    fedserver_close(second);
+}

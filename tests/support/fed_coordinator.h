@@ -1,0 +1,33 @@
+/* A real coordinator for tests: a directory of its own, served on loopback by a thread. */
+#ifndef FED_COORDINATOR_H
+#define FED_COORDINATOR_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+
+#include "fedserver/http.h"
+
+typedef struct fed_coordinator {
+    char directory[300];
+    char *ca;                /* PEM */
+    uint16_t front, devices; /* ports; they stay the same over a restart */
+    fedserver *server;
+    pthread_t thread;
+    volatile sig_atomic_t stop;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool ready;
+} fed_coordinator;
+
+/** Make one in parent/name, and start it. */
+void fed_coordinator_open(fed_coordinator *c, const char *parent, const char *name);
+void fed_coordinator_close(fed_coordinator *c);
+
+void fed_coordinator_start(fed_coordinator *c);
+void fed_coordinator_stop(fed_coordinator *c);
+
+/** A token for one device. */
+void fed_coordinator_token(const fed_coordinator *c, char token[FEDSERVER_TOKEN]);
+
+#endif
