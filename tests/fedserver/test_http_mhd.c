@@ -115,17 +115,22 @@ static void test_a_page_may_load_nothing_from_elsewhere(void **state) {
 static void test_a_body_that_is_too_large_gets_its_413(void **state) {
     world *w = *state;
     start(w);
-    char body[20000];
-    memset(body, 'x', sizeof body);
+    enum { SIZE = 2000000 };
+    char *body = calloc(1, SIZE);
     CURL *curl = client(w, NULL, w->front_port, "/small");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)sizeof body);
+    struct curl_slist *headers = curl_slist_append(NULL, "Expect:"); /* sends without asking */
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)SIZE);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
     for (int k = 0; k < 5; k++) {
         fed_reply r = fed_curl_ask(curl);
         assert_non_null(strstr(fed_reply_text(&r.headers), "application/json"));
+        assert_null(strstr(fed_reply_text(&r.headers), "Connection: close"));
         fed_reply_assert(&r, 413, "{\"error\": \"too_large\", \"message\": \"");
     }
     assert_int_equal(atomic_load(&w->server.handled), 0);
+    free(body);
+    curl_slist_free_all(headers);
     curl_easy_cleanup(curl);
     finish(w);
 }
