@@ -1,0 +1,102 @@
+/* The exact sum: what it is, what it refuses, and that a refusal leaves no trace. */
+#include "fed_test.h"
+
+#include "fedcodec/envelope.h"
+#include "fedserver/aggregate.h"
+
+enum { SIZE = 3 };
+
+typedef struct fixture {
+    fed_layout layout;
+    fedserver_sum sum;
+} fixture;
+
+static int setup(void **state) {
+    static fixture f;
+    fed_layout_init(&f.layout);
+    assert_fed_ok(fed_layout_add(&f.layout, "w", 1, (uint32_t[]){SIZE}));
+    assert_fed_ok(fedserver_sum_init(&f.sum, SIZE));
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    fedserver_sum_free(&f->sum);
+    fed_layout_free(&f->layout);
+    return 0;
+}
+
+static fed_status add(fixture *f, const float x[SIZE], uint32_t samples, float loss) {
+    fed_error err = {0};
+    fedcodec codec;
+    float residual[SIZE] = {0};
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_update_write(&body, &(fed_update){.samples = samples, .loss = loss});
+    assert_fed_ok_err(fedcodec_parse("float32", &codec, &err));
+    assert_fed_ok(fedcodec_envelope_encode(&codec, &f->layout, 0, residual, x, NULL, &body));
+    fedserver_update update;
+    fed_status status = fedserver_update_read(body.data, body.len, &update);
+    if (status == FED_OK) {
+        assert_int_equal(body.len - update.envelope_len, fedserver_update_head_size());
+        status = fedserver_sum_add(&f->sum, &f->layout, &update, &err);
+    }
+    fed_writer_free(&body);
+    return status;
+}
+
+static void the_mean_weighs_by_samples(void **state) {
+    fixture *f = *state;
+    float mean[SIZE];
+    assert_fed_ok(add(f, (float[]){1, -2, 16}, 1, 4));
+    assert_fed_ok(add(f, (float[]){5, 2, -16}, 3, 8));
+    fedserver_sum_mean(&f->sum, mean);
+    assert_true(mean[0] == 4.0f && mean[1] == 1.0f && mean[2] == -8.0f);
+    assert_true(f->sum.loss / (double)f->sum.samples == 7.0);
+    assert_int_equal(f->sum.updates, 2);
+}
+
+static void clearing_starts_from_nothing(void **state) {
+    fixture *f = *state;
+    float mean[SIZE];
+    assert_fed_ok(add(f, (float[]){1, 1, 1}, 9, 1));
+    fedserver_sum_clear(&f->sum);
+    assert_int_equal(f->sum.samples + f->sum.updates + f->sum.bytes, 0);
+    assert_fed_ok(add(f, (float[]){3, 3, 3}, 2, 1));
+    fedserver_sum_mean(&f->sum, mean);
+    assert_true(mean[0] == 3.0f && mean[2] == 3.0f);
+}
+
+static void the_largest_sum_there_can_be_does_not_overflow(void **state) {
+    fixture *f = *state;
+    float mean[SIZE];
+    for (int k = 0; k < 511; k++) {
+        assert_fed_ok(add(f, (float[]){16, -16, 0}, 1 << 20, 1));
+    }
+    assert_fed_status(add(f, (float[]){16, -16, 0}, 1 << 20, 1), FED_ERANGE); /* that were 2^29 */
+    assert_fed_ok(add(f, (float[]){16, -16, 0}, (1 << 20) - 1, 1));
+    fedserver_sum_mean(&f->sum, mean);
+    assert_true(mean[0] == 16.0f && mean[1] == -16.0f && mean[2] == 0.0f);
+}
+
+static void what_is_refused_leaves_no_trace(void **state) {
+    fixture *f = *state;
+    assert_fed_status(add(f, (float[]){1, 1, 1}, (1 << 20) + 1, 1), FED_ERANGE);
+    assert_fed_status(add(f, (float[]){1, 1, 16.5f}, 1, 1), FED_ERANGE);
+    assert_fed_status(add(f, (float[]){1, 1, 1}, 0, 1), FED_EFORMAT);
+    assert_int_equal(f->sum.samples + f->sum.updates + f->sum.bytes, 0);
+    assert_true(f->sum.acc[0] == 0 && f->sum.acc[1] == 0 && f->sum.acc[2] == 0);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(the_mean_weighs_by_samples),
+        WITH(clearing_starts_from_nothing),
+        WITH(the_largest_sum_there_can_be_does_not_overflow),
+        WITH(what_is_refused_leaves_no_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

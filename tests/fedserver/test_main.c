@@ -1,0 +1,103 @@
+/* The command line: what it prints and how it exits. */
+#include "fed_test.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Run fedserver with these words; its exit code. What it printed, on both channels, into out. */
+static int run(const char *words, char out[4096]) {
+    char line[1024];
+    snprintf(line, sizeof line, "%s/fedserver %s 2>&1", FED_BIN_DIR, words);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t len = fread(out, 1, 4095, pipe);
+    out[len] = '\0';
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void every_command_explains_itself(void **state) {
+    (void)state;
+    static const char *const names[] = {"init", "run", "token", "task", "export"};
+    char out[4096];
+    assert_int_equal(run("--help", out), 0);
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        char words[40];
+        assert_non_null(strstr(out, names[k]));
+        snprintf(words, sizeof words, "%s --help", names[k]);
+        char help[4096];
+        assert_int_equal(run(words, help), 0);
+        assert_non_null(strstr(help, "usage: fedserver"));
+    }
+}
+
+static void wrong_usage_exits_with_2(void **state) {
+    (void)state;
+    static const char *const wrong[] = {
+        "",
+        "nonesuch",
+        "token",
+        "token --dir",
+        "token --dir x --hours 0",
+        "token --dir x --count 1x",
+        "token --dir x y",
+        "token --dir x --bind y",
+        "run --dir x --front-port 65536",
+        "task --dir x",
+        "task --dir x a b",
+        "export --dir x --task -1 y",
+    };
+    char out[4096];
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        if (run(wrong[k], out) != 2 || strstr(out, "usage") == NULL) {
+            fail_msg("fedserver %s: %s", wrong[k], out);
+        }
+    }
+}
+
+static void a_coordinator_is_made_used_and_not_made_again(void **state) {
+    (void)state;
+    char directory[256];
+    char words[700];
+    char out[4096];
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(words, sizeof words, "token --dir %s/c", directory);
+    assert_int_equal(run(words, out), 1);
+    assert_non_null(strstr(out, "fedserver init"));
+    snprintf(words, sizeof words, "init --dir %s/c --host localhost --host 10.0.0.1", directory);
+    assert_int_equal(run(words, out), 0);
+    assert_int_equal(run(words, out), 1);
+    assert_non_null(strstr(out, "already"));
+    snprintf(words, sizeof words, "token --dir %s/c --count 3 --hours 2", directory);
+    assert_int_equal(run(words, out), 0);
+    assert_int_equal(strlen(out), 3 * 44); /* three lines of 43 characters */
+    snprintf(words, sizeof words, "export --dir %s/c %s/m.safetensors", directory, directory);
+    assert_int_equal(run(words, out), 1);
+    assert_non_null(strstr(out, "no task has started"));
+    char path[300];
+    snprintf(path, sizeof path, "%s/t.json", directory);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}", file);
+    fclose(file);
+    snprintf(words, sizeof words, "task --dir %s/c %s", directory, path);
+    assert_int_equal(run(words, out), 0);
+    assert_string_equal(out, "task 1 is queued\n");
+    snprintf(words, sizeof words, "export --dir %s/c --task 1 %s/m.safetensors", directory,
+             directory);
+    assert_int_equal(run(words, out), 0);
+    fed_test_rmdir(directory);
+}
+
+int main(void) {
+    if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command_explains_itself),
+        cmocka_unit_test(wrong_usage_exits_with_2),
+        cmocka_unit_test(a_coordinator_is_made_used_and_not_made_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
