@@ -75,11 +75,13 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
 
 static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error *err) {
     fedtrain_score score = {0};
+    int64_t before = fed_clock_thread_cpu_us();
     FED_TRY(fedtrain_evaluate(client->place->net, EVALUATE_BATCH, &client->crowd->test,
                               round->values, &score, err));
     round->samples = (uint32_t)score.samples;
     round->correct = (uint32_t)score.correct;
     round->loss = score.loss;
+    client->crowd->evaluate_cpu_us += (uint64_t)(fed_clock_thread_cpu_us() - before);
     return FED_OK;
 }
 

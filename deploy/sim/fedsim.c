@@ -2,6 +2,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,6 +289,7 @@ static void collect(const sim_crowd *crowd, sim_result *r) {
     double dense = 4.0 * (double)crowd->parameters * crowd->task.local_steps * (double)r->updates;
     r->uplink_compression = up > 0 ? dense / up : 0;
     r->train_cpu_s = 1e-6 * (double)crowd->train_cpu_us;
+    r->evaluate_cpu_s = 1e-6 * (double)crowd->evaluate_cpu_us;
 }
 
 static fed_status check_result(const sim_result *r, const sim_crowd *crowd, fed_error *err) {
@@ -356,6 +358,10 @@ static fed_status simulate(const sim_options *o, sim_result *result, fed_error *
 }
 
 int main(int argc, char **argv) {
+    /* Model-sized blocks come and go with each turn: keep them, instead of giving them back to the
+     * system and clearing them anew each time. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     signal(SIGPIPE, SIG_IGN);

@@ -44,12 +44,13 @@ void sim_progress_close(sim_progress *progress) {
     }
 }
 
-static double percent(double part, double whole) {
-    return whole > 0 ? 100 * part / whole : 0;
+static void print_cpu(const char *what, double part_s, double whole_s) {
+    printf("  CPU time, %-14s %.1f s (%.0f %%)\n", what, part_s,
+           whole_s > 0 ? 100 * part_s / whole_s : 0);
 }
 
 void sim_result_print(const sim_result *r) {
-    double rest_s = r->total_cpu_s - r->train_cpu_s;
+    double rest_s = r->total_cpu_s - r->train_cpu_s - r->evaluate_cpu_s;
     printf("\n");
     printf("  test accuracy            %.2f %%\n", 100 * r->test_accuracy);
     printf("  rounds                   %u\n", r->rounds);
@@ -63,10 +64,9 @@ void sim_result_print(const sim_result *r) {
     printf("  uplink compression       x%.0f against float32 gradients every step\n",
            r->uplink_compression);
     printf("  wall time                %.1f s\n", r->wall_s);
-    printf("  CPU time, training       %.1f s (%.0f %%)\n", r->train_cpu_s,
-           percent(r->train_cpu_s, r->total_cpu_s));
-    printf("  CPU time, all the rest   %.1f s (%.0f %%)\n", rest_s,
-           percent(rest_s, r->total_cpu_s));
+    print_cpu("training", r->train_cpu_s, r->total_cpu_s);
+    print_cpu("testing models", r->evaluate_cpu_s, r->total_cpu_s);
+    print_cpu("all the rest", rest_s, r->total_cpu_s);
     printf("\n  Bytes are HTTP requests and answers with their heads, after enrolment; TLS adds "
            "its own.\n");
 }
@@ -75,15 +75,17 @@ fed_status sim_result_write(const sim_result *r, const char *path, fed_error *er
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, r->digest);
     json_t *json = json_pack(
-        "{s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, s:I, s:I}",
+        "{s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, s:I, s:I, s:f}",
         "test_accuracy", r->test_accuracy, "rounds", (json_int_t)r->rounds, "clients",
         (json_int_t)r->clients, "uplink_bytes_per_client", r->uplink_bytes_per_client,
         "downlink_bytes_per_client", r->downlink_bytes_per_client, "uplink_compression",
         r->uplink_compression, "wall_s", r->wall_s, "train_cpu_s", r->train_cpu_s, "total_cpu_s",
         r->total_cpu_s, "updates_counted", (json_int_t)r->updates, "updates_refused",
         (json_int_t)r->refused, "uploads_broken", (json_int_t)r->broken, "model_digest", digest,
-        "clients_identical", (json_int_t)r->identical, "coordinator_kills", (json_int_t)r->kills);
-    int failed = json == NULL || json_dump_file(json, path, JSON_INDENT(2)) != 0;
+        "clients_identical", (json_int_t)r->identical, "coordinator_kills", (json_int_t)r->kills,
+        "evaluate_cpu_s", r->evaluate_cpu_s);
+    int failed =
+        json == NULL || json_dump_file(json, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) != 0;
     json_decref(json);
     return failed
                ? fed_fail(err, FED_EIO, "%s: can't write the result; is the directory there?", path)

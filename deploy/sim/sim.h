@@ -107,10 +107,10 @@ typedef struct sim_crowd {
     size_t client_count;
     volatile sig_atomic_t stop;
 
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex;     /* guards what follows */
     pthread_cond_t changed;    /* a round, the end, a kill */
     pthread_cond_t place_free; /* apart, since it wakes one of hundreds */
-    sim_place *places; /* free ones */
+    sim_place *places;         /* free ones */
     sim_place *all_places;
     uint32_t round;     /* the newest that any client was asked to train in */
     uint32_t reported;  /* updates counted in it */
@@ -124,7 +124,8 @@ typedef struct sim_crowd {
     size_t running; /* client threads that have not ended */
     size_t failed;
     uint64_t train_cpu_us;
-    fed_task task; /* as the coordinator announced it */
+    uint64_t evaluate_cpu_us; /* the evaluator's thread writes it, its end makes it readable */
+    fed_task task;            /* as the coordinator announced it */
     size_t parameters;
 } sim_crowd;
 
@@ -164,7 +165,7 @@ typedef struct sim_result {
     uint64_t updates, refused, broken;
     double uplink_bytes_per_client, downlink_bytes_per_client;
     double uplink_compression;
-    double wall_s, train_cpu_s, total_cpu_s;
+    double wall_s, train_cpu_s, evaluate_cpu_s, total_cpu_s;
     uint64_t digest;  /* of the coordinator's final model */
     size_t identical; /* clients whose model has it */
     uint32_t kills;   /* of the coordinator */
