@@ -36,28 +36,34 @@ static fed_status subtract_counted(fedclient *client, const fed_layout *layout, 
     return status;
 }
 
+/** Start from nothing owed: there is no residual yet, or it is another task's. */
+static fed_status start_anew(fedclient *client, fedclient_turn *turn) {
+    if (turn->residual.bytes != NULL) {
+        fed_logf(client->options.log, FED_LOG_INFO,
+                 "task %" PRIu64 " begins; what was left to send to task %" PRIu64
+                 " is dropped with it",
+                 turn->assignment.task.id, client->residual.task);
+    }
+    fedclient_record_free(&turn->residual);
+    return fedclient_record_new(turn->arch.layout.size * sizeof(float), &turn->residual);
+}
+
 /** turn->residual = what is owed now: the stored residual less the message that was counted. */
 static fed_status settle(fedclient *client, fedclient_turn *turn, fed_error *err) {
     const fed_layout *layout = &turn->arch.layout;
+    const fedclient_residual_head *head = &client->residual;
     FED_TRY(
         fedclient_residual_load(client->options.platform, &client->residual, &turn->residual, err));
+    if (turn->residual.bytes == NULL || head->task != turn->assignment.task.id) {
+        return start_anew(client, turn);
+    }
     size_t count = 0;
-    float *values = NULL;
-    if (turn->residual.bytes != NULL) {
-        values = fedclient_record_values(&turn->residual, &count);
+    float *values = fedclient_record_values(&turn->residual, &count);
+    if (count != layout->size) {
+        return start_anew(client, turn);
     }
-    if (client->residual.task != turn->assignment.task.id || count != layout->size) {
-        if (count > 0) {
-            fed_logf(client->options.log, FED_LOG_INFO,
-                     "task %" PRIu64 " begins; what was left to send to task %" PRIu64
-                     " is dropped with it",
-                     turn->assignment.task.id, client->residual.task);
-        }
-        fedclient_record_free(&turn->residual);
-        return fedclient_record_new(layout->size * sizeof(float), &turn->residual);
-    }
-    bool counted = client->pending.seq == client->residual.seq &&
-                   client->pending.fate == FEDCLIENT_FATE_COUNTED;
+    bool counted =
+        client->pending.seq == head->seq && client->pending.fate == FEDCLIENT_FATE_COUNTED;
     return counted ? subtract_counted(client, layout, values, err) : FED_OK;
 }
 

@@ -53,15 +53,15 @@ typedef struct fed_fake {
     fed_pem ca_key, ca_cert;
 } fed_fake;
 
-/** A task of `rounds` rounds with that model and codec. */
-void fed_fake_open(fed_fake *fake, const char *model, const char *codec, uint32_t rounds);
+/** A task of `rounds` rounds. name: the model's, or its text. */
+void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t rounds);
 void fed_fake_close(fed_fake *fake);
 
 /** The open round's lease ends, unreported; the next check-in gets another. */
 void fed_fake_expire(fed_fake *fake);
 
 /** The task ends; another with that model begins. */
-void fed_fake_new_task(fed_fake *fake, const char *model);
+void fed_fake_new_task(fed_fake *fake, const char *name);
 
 /** A platform around another that loses power at a put. */
 typedef struct fed_fake_flash {
