@@ -18,7 +18,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 enum {
-    MUTATIONS = 4000,
+    MUTATIONS = 20000,
     BYTES_TOTAL = 64 * 1024 * 1024, /* of all mutations: large seeds get fewer */
     STEPS_MAX = 4,                  /* changes that make one mutation */
     GROWTH = 64,                    /* the most bytes that one change adds or removes */
