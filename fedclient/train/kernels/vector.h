@@ -6,7 +6,11 @@
 #include <stdint.h>
 
 /* Loops over a tile's registers must be unrolled away, or the tile lives in memory. */
+#if defined(__clang__)
+#define KERNEL_UNROLL _Pragma("clang loop unroll(full)")
+#else
 #define KERNEL_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 /* Each kernel file is compiled once an ISA; KERNEL(adam) is then adam_avx512, and so on. */
 #define KERNEL_PASTE_(name, isa) fedtrain_##name##_##isa
