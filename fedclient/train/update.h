@@ -18,7 +18,7 @@ typedef struct fedtrain_update {
 fedtrain_update fedtrain_update_begin(const fedtrain_optimizer *optimizer, float *state, size_t n);
 
 /** Update parameters offset .. offset + n - 1, each once a step.   params: of the whole model;
- * grad float32[n]: of these. The values are the same in whatever parts the step is done. */
+ * grad float32[n]: of these. In parts or at once, the values agree to rounding. */
 void fedtrain_update_apply(const fedtrain_update *u, float *params, size_t offset,
                            const float *grad, size_t n);
 
