@@ -35,7 +35,9 @@ fed_status fedserver_post_enrol(fedserver *server, const fedserver_call *call,
                                       refusals[outcome].word, "%s",
                                       message != NULL ? message : why.text);
     }
-    fed_logf(server->log, FED_LOG_INFO, "a device has enrolled: there are %zu now",
+    char name[17]; /* the start of what the device calls itself */
+    fed_hex(server->devices.items[server->devices.count - 1].fingerprint, 8, name);
+    fed_logf(server->log, FED_LOG_INFO, "device %s... has enrolled: there are %zu now", name,
              server->devices.count);
     fed_writer body;
     fed_writer_growing(&body);
