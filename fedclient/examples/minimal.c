@@ -65,19 +65,22 @@ static fed_status take_part(fedclient *client, const char *token, fed_error *err
 }
 
 int main(int argc, char **argv) {
+    if (argc < 3) {
+        fprintf(stderr, "usage: minimal https://HOST:PORT CA.PEM [TOKEN]\n");
+        return 2;
+    }
     fed_error err = {0};
     uint8_t *ca = NULL;
     size_t len = 0;
     fedclient_platform platform = {0};   /* state lies in ./device-state */
     fedclient_transport transport = {0}; /* HTTPS, trusting that CA only */
     fedclient *client = NULL;
-    const char *server = argc > 2 ? argv[1] : "", *ca_path = argc > 2 ? argv[2] : "ca.pem";
-    const fedclient_options options = {.server = server,
+    const fedclient_options options = {.server = argv[1],
                                        .platform = &platform,
                                        .transport = &transport,
                                        .hold_ms = 25000,
                                        .train = train};
-    bool ok = fed_file_read(ca_path, 65536, &ca, &len, &err) == FED_OK &&
+    bool ok = fed_file_read(argv[2], 65536, &ca, &len, &err) == FED_OK &&
               fedclient_platform_posix_open("device-state", &platform, &err) == FED_OK &&
               fedclient_transport_curl_open((const char *)ca, &transport, &err) == FED_OK &&
               fedclient_open(&options, &client, &err) == FED_OK &&
