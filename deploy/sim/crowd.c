@@ -85,8 +85,17 @@ static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error
     return FED_OK;
 }
 
+/** From now on the run waits for this client's end. */
+static void take_up(sim_client *client) {
+    pthread_mutex_lock(&client->crowd->mutex);
+    client->crowd->running += client->takes_part ? 0U : 1U;
+    client->takes_part = true;
+    pthread_mutex_unlock(&client->crowd->mutex);
+}
+
 static fed_status work(void *user, fedclient_round *round, fed_error *err) {
     sim_client *client = user;
+    take_up(client);
     FED_TRY(fit_place(client->place, round, err));
     return client->evaluates ? evaluate(client, round, err) : train(client, round, err);
 }
@@ -131,7 +140,7 @@ static void pause_for(sim_crowd *crowd, uint32_t ms) {
 void sim_crowd_wait(sim_crowd *crowd, uint32_t ms) {
     struct timespec until = after_ms(ms);
     pthread_mutex_lock(&crowd->mutex);
-    if (!crowd->kill_due && crowd->running > 0) {
+    if (!crowd->kill_due) {
         (void)pthread_cond_timedwait(&crowd->changed, &crowd->mutex, &until);
     }
     pthread_mutex_unlock(&crowd->mutex);
@@ -204,6 +213,7 @@ static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) 
         note_event(client, &event);
         if (event.outcome == FEDCLIENT_FINISHED ||
             (event.outcome == FEDCLIENT_WAITED && event.reason == FED_WAIT_FINISHED)) {
+            client->finished = true;
             break;
         }
         if (event.outcome == FEDCLIENT_COUNTED) {
@@ -247,7 +257,7 @@ static fed_status live(sim_client *client, const char *token, fed_error *err) {
     if (status == FED_OK) {
         status = take_part(client, fed, err);
     }
-    if (status == FED_OK && client->crowd->stop == 0) {
+    if (status == FED_OK && client->finished) {
         status = digest_model(client, fed, err);
     }
     client->transport.traffic(client->transport.user, &client->traffic);
@@ -275,7 +285,7 @@ static void *client_main(void *argument) {
         client->error.status = status;
         crowd->failed++;
     }
-    crowd->running--;
+    crowd->running -= client->takes_part ? 1U : 0U;
     pthread_cond_broadcast(&crowd->changed);
     pthread_mutex_unlock(&crowd->mutex);
     return NULL;
@@ -300,6 +310,7 @@ static fed_status open_client(sim_crowd *crowd, uint32_t k, fed_error *err) {
     client->evaluates = k == crowd->options->clients;
     FED_TRY(fedclient_platform_memory_open(&client->platform, err));
     if (client->evaluates) {
+        take_up(client);
         return FED_OK;
     }
     return fedtrain_shard_take(&crowd->train, crowd->options->split, crowd->options->clients, k,
@@ -335,7 +346,6 @@ static fed_status start_client(sim_client *client, const char *token, fed_error 
     pthread_mutex_lock(&client->crowd->mutex);
     int failed = pthread_create(&client->thread, &attributes, client_main, born);
     client->started = failed == 0;
-    client->crowd->running += failed == 0 ? 1U : 0U;
     pthread_mutex_unlock(&client->crowd->mutex);
     pthread_attr_destroy(&attributes);
     if (failed != 0) {
@@ -361,7 +371,6 @@ void sim_crowd_stop(sim_crowd *crowd) {
     crowd->stop = 1;
     pthread_cond_broadcast(&crowd->changed);
     pthread_mutex_unlock(&crowd->mutex);
-    sim_crowd_join(crowd);
 }
 
 void sim_crowd_join(sim_crowd *crowd) {

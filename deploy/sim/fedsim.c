@@ -270,7 +270,8 @@ static void add_client(sim_result *r, const sim_client *client, double *up, doub
     r->updates += client->counted;
     r->refused += client->refused;
     r->broken += client->broken;
-    r->identical += client->digest == r->digest ? 1U : 0U;
+    r->present += client->finished ? 1U : 0U;
+    r->identical += client->finished && client->digest == r->digest ? 1U : 0U;
     *up += (double)(client->traffic.sent_bytes - client->enrolment.sent_bytes);
     *down += (double)(client->traffic.received_bytes - client->enrolment.received_bytes);
 }
@@ -293,10 +294,10 @@ static void collect(const sim_crowd *crowd, sim_result *r) {
 }
 
 static fed_status check_result(const sim_result *r, const sim_crowd *crowd, fed_error *err) {
-    if (r->identical != r->clients) {
+    if (r->identical != r->present) {
         return fed_fail(err, FED_ESTATE,
                         "%zu of %u clients hold another model than the coordinator",
-                        r->clients - r->identical, r->clients);
+                        r->present - r->identical, r->present);
     }
     if (crowd->evaluated != crowd->version) {
         return fed_fail(err, FED_ESTATE, "the final model (version %u) was not measured",
@@ -319,14 +320,15 @@ static fed_status run_crowd(const sim_options *o, sim_coordinator *coordinator, 
     if (status == FED_OK) {
         status = watch(coordinator, crowd, rounds, err);
     }
-    if (status == FED_OK && crowd->failed == 0) {
-        sim_crowd_join(crowd);
-    } else {
-        sim_crowd_stop(crowd);
-    }
+    sim_crowd_stop(crowd);
+    fed_error own = {0};
+    fed_status stopped = sim_coordinator_stop(coordinator, SIGTERM, &own);
+    sim_crowd_join(crowd);
     FED_TRY(status);
     FED_TRY(first_failure(crowd, err));
-    FED_TRY(sim_coordinator_stop(coordinator, SIGTERM, err));
+    if (stopped != FED_OK) {
+        return fed_fail(err, stopped, "%s", own.text);
+    }
     result->wall_s = 1e-3 * (double)(fed_clock_monotonic_ms() - start_ms);
     FED_TRY(coordinator_digest(coordinator, &result->digest, err));
     collect(crowd, result);

@@ -54,8 +54,9 @@ void sim_result_print(const sim_result *r) {
     printf("\n");
     printf("  test accuracy            %.2f %%\n", 100 * r->test_accuracy);
     printf("  rounds                   %u\n", r->rounds);
-    printf("  clients                  %u, of which %zu hold the coordinator's model bit for bit\n",
-           r->clients, r->identical);
+    printf("  clients                  %u; %u took part, %zu hold the coordinator's model bit for "
+           "bit\n",
+           r->clients, r->present, r->identical);
     printf("  updates                  %" PRIu64 " counted, %" PRIu64 " refused and kept, %" PRIu64
            " uploads broken and resent\n",
            r->updates, r->refused, r->broken);
@@ -75,15 +76,15 @@ fed_status sim_result_write(const sim_result *r, const char *path, fed_error *er
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, r->digest);
     json_t *json = json_pack(
-        "{s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, s:I, s:I, s:f}",
+        "{s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:f}",
         "test_accuracy", r->test_accuracy, "rounds", (json_int_t)r->rounds, "clients",
         (json_int_t)r->clients, "uplink_bytes_per_client", r->uplink_bytes_per_client,
         "downlink_bytes_per_client", r->downlink_bytes_per_client, "uplink_compression",
         r->uplink_compression, "wall_s", r->wall_s, "train_cpu_s", r->train_cpu_s, "total_cpu_s",
         r->total_cpu_s, "updates_counted", (json_int_t)r->updates, "updates_refused",
         (json_int_t)r->refused, "uploads_broken", (json_int_t)r->broken, "model_digest", digest,
-        "clients_identical", (json_int_t)r->identical, "coordinator_kills", (json_int_t)r->kills,
-        "evaluate_cpu_s", r->evaluate_cpu_s);
+        "clients_present", (json_int_t)r->present, "clients_identical", (json_int_t)r->identical,
+        "coordinator_kills", (json_int_t)r->kills, "evaluate_cpu_s", r->evaluate_cpu_s);
     int failed =
         json == NULL || json_dump_file(json, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) != 0;
     json_decref(json);

@@ -81,6 +81,8 @@ typedef struct sim_client {
     struct sim_crowd *crowd;
     uint32_t k;
     bool evaluates;
+    bool takes_part; /* has worked at least once, so the run waits for its end; the evaluator too */
+    bool finished;   /* has learnt that the task is over */
     pthread_t thread;
     bool started;
     fedclient_platform platform;
@@ -121,7 +123,7 @@ typedef struct sim_crowd {
     bool finished;
     bool kill_due; /* the coordinator is to be killed now; no new turn begins */
     bool kill_done;
-    size_t running; /* client threads that have not ended */
+    size_t running; /* client threads that have not ended, of those that take part */
     size_t failed;
     uint64_t train_cpu_us;
     uint64_t evaluate_cpu_us; /* the evaluator's thread writes it, its end makes it readable */
@@ -136,9 +138,10 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
  * done. */
 fed_status sim_crowd_start(sim_crowd *crowd, char (*token)[FEDSERVER_TOKEN],
                            fed_error *err) FED_CHECKED;
-/** Ask every client to end, and wait until all have. */
+/** Ask every client to end after its turn. One that waits for the coordinator's answer ends when
+ * the coordinator stops. */
 void sim_crowd_stop(sim_crowd *crowd);
-/** Wait until all clients have ended by themselves. */
+/** Wait until all clients have ended. */
 void sim_crowd_join(sim_crowd *crowd);
 /** Sleep for a while, or until something about the crowd changes. */
 void sim_crowd_wait(sim_crowd *crowd, uint32_t ms);
@@ -167,7 +170,8 @@ typedef struct sim_result {
     double uplink_compression;
     double wall_s, train_cpu_s, evaluate_cpu_s, total_cpu_s;
     uint64_t digest;  /* of the coordinator's final model */
-    size_t identical; /* clients whose model has it */
+    uint32_t present; /* clients that took part to the end */
+    size_t identical; /* of these, who hold that model */
     uint32_t kills;   /* of the coordinator */
 } sim_result;
 

