@@ -50,7 +50,7 @@ static fed_status understand(fedclient_turn *turn, const fedclient_answer *answe
 }
 
 fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error *err) {
-    fedclient_answer answer;
+    fedclient_answer answer = {0};
     fed_status status = ask(client, &answer, err);
     if (status == FED_OK) {
         status = understand(turn, &answer, err);

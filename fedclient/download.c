@@ -66,7 +66,7 @@ static fed_status get_parts(fedclient *client, const fedclient_turn *turn, const
 static fed_status fetch(fedclient *client, fedclient_turn *turn, const uint32_t *have,
                         fed_error *err) {
     const fed_assignment *wanted = &turn->assignment;
-    fedclient_answer answer;
+    fedclient_answer answer = {0};
     size_t count = 0;
     bool any = have != NULL;
     uint32_t version = any ? *have : 0;

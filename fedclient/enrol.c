@@ -135,7 +135,7 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
                                  .bearer = token,
                                  .body = &body,
                                  .answer_limit = FED_PEM_SIZE + 64};
-    fedclient_answer answer;
+    fedclient_answer answer = {0};
     fed_status status = fedclient_exchange(client, &call, &answer, err);
     if (status == FED_OK && answer.status != 200) {
         status = fed_fail(err, FED_EFORMAT, "the coordinator refused the enrolment: %s (%s)",

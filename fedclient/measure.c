@@ -40,7 +40,7 @@ static fed_status post(fedclient *client, fedclient_answer *answer, fed_error *e
 }
 
 fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *err) {
-    fedclient_answer answer;
+    fedclient_answer answer = {0};
     fed_status status = post(client, &answer, err);
     if (status == FED_OK && answer.status != 200) {
         client->metric_due = false;

@@ -159,7 +159,7 @@ fed_status fedclient_send(fedclient *client, fedclient_turn *turn, fed_error *er
         FED_TRY(fedclient_pending_load(client->options.platform, &client->pending, &turn->pending,
                                        err));
     }
-    fedclient_answer answer;
+    fedclient_answer answer = {0};
     fedclient_fate fate = FEDCLIENT_FATE_UNKNOWN;
     fed_status status = post(client, turn, &answer, err);
     if (status == FED_OK) {
