@@ -25,6 +25,7 @@ typedef struct arguments {
     size_t host_count;
     const char *bind;
     uint16_t front_port, devices_port;
+    bool quiet;
     long count, hours;
     unsigned long long task;
     const char *file; /* what follows the options */
@@ -91,20 +92,13 @@ static void raise_file_limit(void) {
     }
 }
 
-/* An empty batch, so that whatever is wrong with the directory is said before the ports open. */
-static fed_status warm_up(fedserver *server, fed_error *err) {
-    int64_t next_ms;
-    FED_TRY(fedserver_begin(server, err));
-    FED_TRY(fedserver_tick(server, fed_clock_unix_ms(), &next_ms, err));
-    return fedserver_commit(server, err);
-}
-
 static int command_run(const arguments *args) {
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     raise_file_limit();
-    const fed_log log = {.write = fed_log_stderr, .level = FED_LOG_INFO};
+    const fed_log log = {.write = fed_log_stderr,
+                         .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
     const fedserver_http_options options = {.bind = args->bind,
                                             .front_port = args->front_port,
                                             .devices_port = args->devices_port,
@@ -114,9 +108,6 @@ static int command_run(const arguments *args) {
     fed_error err = {0};
     fedserver *server = NULL;
     fed_status status = fedserver_open(args->directory, &log, &server, &err);
-    if (status == FED_OK) {
-        status = warm_up(server, &err);
-    }
     if (status == FED_OK) {
         status = fedserver_http_serve(server, &options, &log, &err);
     }
@@ -185,12 +176,14 @@ static const command commands[] = {
      "  --dir DIR     where it lives; DIR is made\n"
      "  --host NAME   a name or address by which devices reach it; may be repeated\n"
      "                (default: localhost, 127.0.0.1, ::1 and this machine's name)\n"},
-    {"run", command_run, "dbfp", false,
-     "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N]\n"
+    {"run", command_run, "dbfpq", false,
+     "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N] "
+     "[--quiet]\n"
      "Serve until SIGINT or SIGTERM. Prints one line once both ports are open.\n"
      "  --bind ADDRESS     address to listen on (default 127.0.0.1)\n"
      "  --front-port N     page, status, metrics, enrolment (default 8443; 0: any free one)\n"
-     "  --devices-port N   enrolled devices (default 8444; 0: any free one)\n"},
+     "  --devices-port N   enrolled devices (default 8444; 0: any free one)\n"
+     "  --quiet            log warnings and errors only\n"},
     {"token", command_token, "dch", false,
      "usage: fedserver token --dir DIR [--count N] [--hours H]\n"
      "Print one-time enrolment tokens, one a line.\n"
@@ -206,11 +199,17 @@ static const command commands[] = {
 };
 
 static const struct option long_options[] = {
-    {"dir", required_argument, NULL, 'd'},          {"host", required_argument, NULL, 'H'},
-    {"bind", required_argument, NULL, 'b'},         {"front-port", required_argument, NULL, 'f'},
-    {"devices-port", required_argument, NULL, 'p'}, {"count", required_argument, NULL, 'c'},
-    {"hours", required_argument, NULL, 'h'},        {"task", required_argument, NULL, 't'},
-    {"help", no_argument, NULL, '?' + 128},         {NULL, 0, NULL, 0},
+    {"dir", required_argument, NULL, 'd'},
+    {"host", required_argument, NULL, 'H'},
+    {"bind", required_argument, NULL, 'b'},
+    {"front-port", required_argument, NULL, 'f'},
+    {"devices-port", required_argument, NULL, 'p'},
+    {"count", required_argument, NULL, 'c'},
+    {"hours", required_argument, NULL, 'h'},
+    {"quiet", no_argument, NULL, 'q'},
+    {"task", required_argument, NULL, 't'},
+    {"help", no_argument, NULL, '?' + 128},
+    {NULL, 0, NULL, 0},
 };
 
 /* A whole number from low to high, or false. */
@@ -241,6 +240,9 @@ static bool take_option(arguments *args, int letter, const char *value) {
         }
         args->hosts[args->host_count++] = value;
         return value[0] != '\0';
+    case 'q':
+        args->quiet = true;
+        return true;
     case 'b':
         args->bind = value;
         return value[0] != '\0';

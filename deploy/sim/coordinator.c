@@ -78,7 +78,7 @@ static void exec_coordinator(const sim_coordinator *c, int output) {
     snprintf(front, sizeof front, "%u", c->front_port);
     snprintf(devices, sizeof devices, "%u", c->devices_port);
     dup2(output, STDOUT_FILENO);
-    execl(c->program, "fedserver", "run", "--dir", c->directory, "--bind", "127.0.0.1",
+    execl(c->program, "fedserver", "run", "--dir", c->directory, "--bind", "127.0.0.1", "--quiet",
           "--front-port", front, "--devices-port", devices, (char *)NULL);
     _exit(127);
 }
