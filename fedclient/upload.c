@@ -10,14 +10,15 @@
 #define VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
 
 /** dst = src within the limit; is anything beyond it? That part stays owed, for later rounds. */
-static bool clip(float *dst, const float *src, size_t n) {
-    bool clipped = false;
+static bool clip(float *restrict dst, const float *restrict src, size_t n) {
+    uint32_t clipped = 0; /* an integer, and no branch: so that the loop is vectorised */
     for (size_t i = 0; i < n; i++) {
         float v = src[i] > VALUE_LIMIT ? VALUE_LIMIT : src[i];
-        dst[i] = v < -VALUE_LIMIT ? -VALUE_LIMIT : v;
-        clipped |= dst[i] != src[i];
+        v = v < -VALUE_LIMIT ? -VALUE_LIMIT : v;
+        clipped |= v != src[i];
+        dst[i] = v;
     }
-    return clipped;
+    return clipped != 0;
 }
 
 /** Append to out the message for values[n], which it uses up. */
