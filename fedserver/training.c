@@ -127,8 +127,18 @@ fed_status fedserver_training_load(fedserver *server, fed_error *err) {
     if (status == FED_ENOTFOUND) {
         return FED_OK;
     }
-    return status == FED_OK ? training_open(server, &task, err)
-                            : fed_fail(err, status, "%s", absent.text);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", absent.text);
+    }
+    FED_TRY(training_open(server, &task, err));
+    const fedserver_round *round = &server->training.round;
+    if (task.state == FEDSERVER_TASK_RUNNING) {
+        fed_logf(server->log, FED_LOG_INFO,
+                 "task %llu (%s) goes on with round %u, attempt %u: %u of %u updates are in",
+                 (unsigned long long)task.wire.id, task.name, round->number, round->attempt,
+                 round->received, task.rules.goal);
+    }
+    return FED_OK;
 }
 
 /* -- the deeds of a round -- */
