@@ -1,7 +1,6 @@
 /* Keys, certificate requests and certificates: the only file that knows mbedTLS's X.509. */
 #include "fed/crypto.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,17 +11,20 @@
 #include <mbedtls/oid.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/platform_util.h>
+#include <mbedtls/version.h>
 #include <mbedtls/x509_crt.h>
 #include <mbedtls/x509_csr.h>
 
-#include "fed/bytes.h"
+#include "common/hosts.h"
+
+#if MBEDTLS_VERSION_MAJOR != 2 || MBEDTLS_VERSION_MINOR < 28
+#error "mbedTLS 2.28 is needed: 3.x renamed what this file uses"
+#endif
 
 enum {
     SERIAL_BYTES = 16,
     COMMON_NAME_MAX = 64, /* X.520's upper bound */
-    DNS_NAME_MAX = 253,
-    HOSTS_BYTES = 1024,
-    RANDOM_AT_ONCE = 256 /* what the kernel gives in one piece */
+    RANDOM_AT_ONCE = 256  /* what the kernel gives in one piece */
 };
 
 static const int64_t LAST_SECOND = 253402300799; /* of the year 9999: X.509 has four digits */
@@ -218,70 +220,13 @@ static int set_leaf_extensions(mbedtls_x509write_cert *cert, fed_cert_purpose pu
     return code;
 }
 
-/* --- the names and addresses of a server --- */
-
-/* A host name: letters, digits, '-' and '.', perhaps after "*."; not a mistyped IP address. */
-static int is_dns_name(const char *host) {
-    static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-.0123456789";
-    static const char *const numbers = "0123456789.";
-    const char *name = strncmp(host, "*.", 2) == 0 ? host + 2 : host;
-    size_t len = strlen(name);
-    return len > 0 && len <= DNS_NAME_MAX && strspn(name, allowed) == len &&
-           strspn(name, numbers) < len && name[0] != '.' && strstr(name, "..") == NULL;
-}
-
-/* One DER element of at most 65,535 bytes. */
-static void write_der(fed_writer *w, int tag, const void *value, size_t len) {
-    fed_write_u8(w, (uint8_t)tag);
-    if (len > 0xFF) {
-        fed_write_u8(w, 0x82);
-        fed_write_u8(w, (uint8_t)(len >> 8));
-    } else if (len > 0x7F) {
-        fed_write_u8(w, 0x81);
-    }
-    fed_write_u8(w, (uint8_t)len);
-    fed_write_bytes(w, value, len);
-}
-
-static fed_status write_host(fed_writer *w, const char *host, fed_error *err) {
-    enum {
-        DNS_NAME = MBEDTLS_ASN1_CONTEXT_SPECIFIC | 2,
-        ADDRESS = MBEDTLS_ASN1_CONTEXT_SPECIFIC | 7
-    };
-    uint8_t ip[16];
-    if (inet_pton(AF_INET, host, ip) == 1) {
-        write_der(w, ADDRESS, ip, 4);
-    } else if (inet_pton(AF_INET6, host, ip) == 1) {
-        write_der(w, ADDRESS, ip, 16);
-    } else if (is_dns_name(host)) {
-        write_der(w, DNS_NAME, host, strlen(host));
-    } else {
-        return fed_fail(err, FED_EINVAL, "\"%.100s\" is neither a host name nor an IP address",
-                        host);
-    }
-    return FED_OK;
-}
-
 static fed_status set_hosts(mbedtls_x509write_cert *cert, const char *const *hosts,
                             fed_error *err) {
-    uint8_t names_der[HOSTS_BYTES], der[HOSTS_BYTES + 4];
-    fed_writer names, list;
-    fed_writer_fixed(&names, names_der, sizeof names_der);
-    fed_writer_fixed(&list, der, sizeof der);
-    if (hosts == NULL || hosts[0] == NULL) {
-        return fed_fail(err, FED_EINVAL, "a server's certificate needs at least one host");
-    }
-    for (size_t i = 0; hosts[i] != NULL; i++) {
-        FED_TRY(write_host(&names, hosts[i], err));
-    }
-    if (names.status != FED_OK) {
-        return fed_fail(err, FED_ENOSPC, "these are too many hosts for one certificate");
-    }
-    write_der(&list, MBEDTLS_ASN1_CONSTRUCTED | MBEDTLS_ASN1_SEQUENCE, names.data, names.len);
-    int code = mbedtls_x509write_crt_set_extension(cert, MBEDTLS_OID_SUBJECT_ALT_NAME,
-                                                   sizeof MBEDTLS_OID_SUBJECT_ALT_NAME - 1, 0, der,
-                                                   list.len);
+    uint8_t der[FED_HOSTS_DER];
+    size_t len = 0;
+    FED_TRY(fed_hosts_write(hosts, der, &len, err));
+    int code = mbedtls_x509write_crt_set_extension(
+        cert, MBEDTLS_OID_SUBJECT_ALT_NAME, sizeof MBEDTLS_OID_SUBJECT_ALT_NAME - 1, 0, der, len);
     return code == 0 ? FED_OK : fail_code(err, FED_ENOMEM, "can't set the server's hosts", code);
 }
 

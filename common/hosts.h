@@ -1,0 +1,22 @@
+/* The names and addresses of a server as its certificate holds them. */
+#ifndef FED_HOSTS_H
+#define FED_HOSTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+/** The most bytes of them. */
+enum { FED_HOSTS_DER = 1024 };
+
+/**
+ * Write X.509's subjectAltName in DER: a dNSName or iPAddress for each host, in their order.
+ *
+ * hosts  NULL at the end; at least one
+ * Errors: FED_EINVAL none, or one that is neither a host name nor an address; FED_ENOSPC too many.
+ */
+fed_status fed_hosts_write(const char *const *hosts, uint8_t der[FED_HOSTS_DER], size_t *len,
+                           fed_error *err) FED_CHECKED;
+
+#endif
