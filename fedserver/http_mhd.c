@@ -733,7 +733,7 @@ static void close_both(http *h) {
     http_tls_free(&h->tls);
 }
 
-static fed_status serve(http *h, const volatile sig_atomic_t *stop, fed_error *err) {
+static fed_status serve(http *h, const atomic_int *stop, fed_error *err) {
     while (*stop == 0) {
         FED_TRY(turn_and_wait(h, err));
     }

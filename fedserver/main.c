@@ -67,7 +67,7 @@ static int command_init(const arguments *args) {
 
 /* -- run -- */
 
-static volatile sig_atomic_t stop;
+static atomic_int stop; /* lock-free, so a signal handler may set it */
 
 static void on_signal(int number) {
     (void)number;

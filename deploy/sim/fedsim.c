@@ -38,7 +38,7 @@ static const char usage[] =
 
 enum { POLL_MS = 200, END_LIMIT_MS = 60000 };
 
-static volatile sig_atomic_t interrupted;
+static atomic_int interrupted;
 
 static void on_signal(int signal) {
     (void)signal;

@@ -3,7 +3,7 @@
 #define FEDSIM_SIM_H
 
 #include <pthread.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -107,7 +107,7 @@ typedef struct sim_crowd {
     fedtrain_dataset train, test;
     sim_client *client; /* [options->clients + 1]; the last one evaluates */
     size_t client_count;
-    volatile sig_atomic_t stop;
+    atomic_int stop;
 
     pthread_mutex_t mutex;     /* guards what follows */
     pthread_cond_t changed;    /* a round, the end, a kill */

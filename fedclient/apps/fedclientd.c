@@ -66,7 +66,7 @@ typedef struct workshop {
     size_t memory_count;
 } workshop;
 
-static volatile sig_atomic_t stop;
+static atomic_int stop; /* lock-free, so a signal handler may set it */
 
 static void on_signal(int number) {
     (void)number;

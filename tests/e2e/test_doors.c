@@ -16,7 +16,7 @@ typedef struct world {
     char parent[256], directory[300];
     fedserver *server;
     fed_pem ca, ca_key;
-    volatile sig_atomic_t stop;
+    atomic_int stop;
     atomic_bool ready;
     uint16_t front_port, devices_port;
     pthread_t thread;

@@ -149,7 +149,7 @@ typedef struct world {
     fed_pem ca_key, ca;
     fed_identity device;
     fedserver_http_options options;
-    volatile sig_atomic_t stop;
+    atomic_int stop;
     uint16_t front_port, devices_port;
     atomic_bool ready, over;
     fed_status status;

@@ -3,7 +3,7 @@
 #define FED_COORDINATOR_H
 
 #include <pthread.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "fedserver/http.h"
@@ -14,7 +14,7 @@ typedef struct fed_coordinator {
     uint16_t front, devices; /* ports; they stay the same over a restart */
     fedserver *server;
     pthread_t thread;
-    volatile sig_atomic_t stop;
+    atomic_int stop;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool ready;

@@ -2,7 +2,7 @@
 #ifndef FEDCLIENT_TRANSPORT_H
 #define FEDCLIENT_TRANSPORT_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -63,8 +63,7 @@ fed_status fedclient_transport_curl_open(const char *ca_pem, fedclient_transport
 
 /** Let *stop, once it is not 0, break off a request within about a second: FED_ECANCELED. For
  * signal handlers. NULL: nothing does. */
-void fedclient_transport_curl_stop(fedclient_transport *transport,
-                                   const volatile sig_atomic_t *stop);
+void fedclient_transport_curl_stop(fedclient_transport *transport, const atomic_int *stop);
 void fedclient_transport_curl_close(fedclient_transport *transport);
 
 #endif

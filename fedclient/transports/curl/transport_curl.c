@@ -23,7 +23,7 @@ typedef struct curl_line {
     fed_pem key, cert;
     bool identified;
     unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */
-    const volatile sig_atomic_t *stop;
+    const atomic_int *stop;
     fedclient_traffic traffic;
     char problem[CURL_ERROR_SIZE]; /* curl's words on the last failure */
 } curl_line;
@@ -404,8 +404,7 @@ fed_status fedclient_transport_curl_open(const char *ca_pem, fedclient_transport
     return FED_OK;
 }
 
-void fedclient_transport_curl_stop(fedclient_transport *transport,
-                                   const volatile sig_atomic_t *stop) {
+void fedclient_transport_curl_stop(fedclient_transport *transport, const atomic_int *stop) {
     curl_line *line = transport->user;
     line->stop = stop;
 }

@@ -2,7 +2,7 @@
 #ifndef FEDSERVER_HTTP_H
 #define FEDSERVER_HTTP_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "fedserver/fedserver.h"
@@ -11,8 +11,8 @@ typedef struct fedserver_http_options {
     const char *bind;    /* address: "127.0.0.1", "0.0.0.0", "::" */
     uint16_t front_port; /* 0: any free one */
     uint16_t devices_port;
-    uint32_t connection_limit;         /* each listener; 0: as many as the process may open */
-    const volatile sig_atomic_t *stop; /* becomes non-zero: answer what is held, finish, return */
+    uint32_t connection_limit; /* each listener; 0: as many as the process may open */
+    const atomic_int *stop;    /* becomes non-zero: answer what is held, finish, return */
     /** Both listeners are up, on these ports. NULL: not wanted. */
     void (*ready)(void *user, uint16_t front_port, uint16_t devices_port);
     void *user;

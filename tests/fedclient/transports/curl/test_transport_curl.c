@@ -202,7 +202,7 @@ static void a_body_too_large_gets_its_answer(void **state) {
 
 static void a_stop_breaks_a_request_off(void **state) {
     world *w = *state;
-    volatile sig_atomic_t stopped = 1;
+    atomic_int stopped = 1;
     fedclient_transport_curl_stop(&w->transport, &stopped);
     assert_fed_status(get_status(w), FED_ECANCELED);
     stopped = 0;
