@@ -123,6 +123,9 @@ fed_status fedclient_download(fedclient *client, fedclient_turn *turn, fed_error
         fed_logf(client->options.log, FED_LOG_WARN, "%s; fetching the whole model", err->text);
     }
     status = fetch(client, turn, NULL, err);
-    client->heals = client->heals || status == FED_ENOTFOUND; /* superseded: check in again */
+    if (status == FED_ENOTFOUND) { /* the round went on without this device: it may join the next */
+        client->heals = true;
+        client->failures = 0;
+    }
     return status;
 }

@@ -102,7 +102,29 @@ static fed_status work(void *user, fedclient_round *round, fed_error *err) {
 
 /* --- A client's life --- */
 
-static void give_place_back(sim_client *client) {
+void sim_place_hand_out(sim_crowd *crowd) {
+    while (crowd->places != NULL && crowd->waiting_count > 0 && !crowd->kill_due) {
+        uint32_t next = fed_rng_below(&crowd->dice, (uint32_t)crowd->waiting_count);
+        sim_client *client = crowd->waiting[next];
+        crowd->waiting[next] = crowd->waiting[--crowd->waiting_count];
+        client->place = crowd->places;
+        crowd->places = client->place->next;
+        pthread_cond_signal(&client->turn);
+    }
+}
+
+void sim_place_take(sim_client *client) {
+    sim_crowd *crowd = client->crowd;
+    pthread_mutex_lock(&crowd->mutex);
+    crowd->waiting[crowd->waiting_count++] = client;
+    sim_place_hand_out(crowd);
+    while (client->place == NULL) {
+        pthread_cond_wait(&client->turn, &crowd->mutex);
+    }
+    pthread_mutex_unlock(&crowd->mutex);
+}
+
+void sim_place_give_back(sim_client *client) {
     if (client->place == NULL) {
         return;
     }
@@ -111,7 +133,7 @@ static void give_place_back(sim_client *client) {
     client->place->next = crowd->places;
     crowd->places = client->place;
     client->place = NULL;
-    pthread_cond_signal(&crowd->place_free);
+    sim_place_hand_out(crowd);
     pthread_mutex_unlock(&crowd->mutex);
 }
 
@@ -208,7 +230,7 @@ static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) 
         }
         fedclient_event event = {0};
         fed_status status = fedclient_step(fed, &event, err);
-        give_place_back(client);
+        sim_place_give_back(client);
         FED_TRY(status);
         note_event(client, &event);
         if (event.outcome == FEDCLIENT_FINISHED ||
@@ -308,6 +330,7 @@ static fed_status open_client(sim_crowd *crowd, uint32_t k, fed_error *err) {
     client->crowd = crowd;
     client->k = k;
     client->evaluates = k == crowd->options->clients;
+    pthread_cond_init(&client->turn, NULL);
     FED_TRY(fedclient_platform_memory_open(&client->platform, err));
     if (client->evaluates) {
         take_up(client);
@@ -322,12 +345,13 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
     *crowd = (sim_crowd){.options = options, .coordinator = coordinator};
     pthread_mutex_init(&crowd->mutex, NULL);
     pthread_cond_init(&crowd->changed, NULL);
-    pthread_cond_init(&crowd->place_free, NULL);
     FED_TRY(fedtrain_dataset_load_mnist(options->data, "train", &crowd->train, err));
     FED_TRY(fedtrain_dataset_load_mnist(options->data, "t10k", &crowd->test, err));
     FED_TRY(open_places(crowd));
     crowd->client = calloc(options->clients + 1U, sizeof *crowd->client);
-    FED_REQUIRE(crowd->client != NULL, FED_ENOMEM);
+    crowd->waiting = calloc(options->clients + 1U, sizeof(sim_client *));
+    FED_REQUIRE(crowd->client != NULL && crowd->waiting != NULL, FED_ENOMEM);
+    fed_rng_init(&crowd->dice, options->seed, 0, 0);
     for (uint32_t k = 0; k <= options->clients; k++) {
         FED_TRY(open_client(crowd, k, err));
         crowd->client_count++;
@@ -387,16 +411,17 @@ void sim_crowd_close(sim_crowd *crowd) {
         fedclient_platform_memory_close(&crowd->client[k].platform);
         fedtrain_shard_free(&crowd->client[k].shard);
         free(crowd->client[k].optimizer);
+        pthread_cond_destroy(&crowd->client[k].turn);
     }
     for (uint32_t i = 0; crowd->all_places != NULL && i < crowd->options->threads; i++) {
         fedtrain_net_free(crowd->all_places[i].net);
         fed_arch_free(&crowd->all_places[i].arch);
     }
     free(crowd->client);
+    free(crowd->waiting);
     free(crowd->all_places);
     fedtrain_dataset_free(&crowd->train);
     fedtrain_dataset_free(&crowd->test);
     pthread_cond_destroy(&crowd->changed);
-    pthread_cond_destroy(&crowd->place_free);
     pthread_mutex_destroy(&crowd->mutex);
 }

@@ -192,7 +192,7 @@ static fed_status restart(sim_coordinator *coordinator, sim_crowd *crowd, fed_er
     pthread_mutex_lock(&crowd->mutex);
     crowd->kill_due = false;
     crowd->kill_done = true;
-    pthread_cond_broadcast(&crowd->place_free);
+    sim_place_hand_out(crowd);
     pthread_mutex_unlock(&crowd->mutex);
     return FED_OK;
 }

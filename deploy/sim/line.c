@@ -60,18 +60,6 @@ static fed_status send_broken(sim_line *line, const fedclient_request *request, 
     return result != FED_OK ? result : fed_fail(err, FED_ENET, "the upload broke off midway");
 }
 
-/** A turn begins with the answer to a check-in: from here on it needs a place to work at. */
-static void take_place(sim_client *client) {
-    sim_crowd *crowd = client->crowd;
-    pthread_mutex_lock(&crowd->mutex);
-    while (crowd->places == NULL || crowd->kill_due) {
-        pthread_cond_wait(&crowd->place_free, &crowd->mutex);
-    }
-    client->place = crowd->places;
-    crowd->places = client->place->next;
-    pthread_mutex_unlock(&crowd->mutex);
-}
-
 static fed_status line_send(void *user, const fedclient_request *request, int *status,
                             fed_writer *answer, fed_error *err) {
     sim_line *line = user;
@@ -88,8 +76,9 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
         line->client->broken++;
         return fed_fail(err, FED_ENET, "the answer to an upload was lost");
     }
+    /* A turn begins with the answer to a check-in: from here on it needs a place to work at. */
     if (line->client->place == NULL && strstr(request->url, "/v1/checkin") != NULL) {
-        take_place(line->client);
+        sim_place_take(line->client);
     }
     return FED_OK;
 }

@@ -10,6 +10,7 @@
 
 #include "fed/crypto.h"
 #include "fed/error.h"
+#include "fed/rng.h"
 #include "fedclient/fedclient.h"
 #include "fedserver/fedserver.h"
 #include "fedtrain/dataset.h"
@@ -92,6 +93,7 @@ typedef struct sim_client {
     float *optimizer; /* its state, between rounds */
     size_t optimizer_size;
     sim_place *place;            /* held during a turn */
+    pthread_cond_t turn;         /* this one's place is there */
     fedclient_traffic enrolment; /* what enrolling cost, kept out of the rounds' figures */
     fedclient_traffic traffic;
     uint32_t counted, refused, broken;
@@ -109,10 +111,12 @@ typedef struct sim_crowd {
     size_t client_count;
     atomic_int stop;
 
-    pthread_mutex_t mutex;     /* guards what follows */
-    pthread_cond_t changed;    /* a round, the end, a kill */
-    pthread_cond_t place_free; /* apart, since it wakes one of hundreds */
-    sim_place *places;         /* free ones */
+    pthread_mutex_t mutex;  /* guards what follows */
+    pthread_cond_t changed; /* a round, the end, a kill */
+    sim_place *places;      /* free ones */
+    sim_client **waiting;   /* who waits for one, in no order */
+    size_t waiting_count;
+    fed_rng dice; /* of who comes next */
     sim_place *all_places;
     uint32_t round;     /* the newest that any client was asked to train in */
     uint32_t reported;  /* updates counted in it */
@@ -146,6 +150,14 @@ void sim_crowd_join(sim_crowd *crowd);
 /** Sleep for a while, or until something about the crowd changes. */
 void sim_crowd_wait(sim_crowd *crowd, uint32_t ms);
 void sim_crowd_close(sim_crowd *crowd);
+
+/** Wait for a place. Who comes next is left to chance, as among devices of unequal speed: else the
+ * same ones would come too late in every round. */
+void sim_place_take(sim_client *client);
+/** Give it back, if there is one. */
+void sim_place_give_back(sim_client *client);
+/** Give free places to who waits. Under the mutex. */
+void sim_place_hand_out(sim_crowd *crowd);
 
 /** Wrap a client's transport so that some uploads break (options->broken). */
 void sim_line_open(sim_line *line, sim_client *client, fedclient_transport *outer);
