@@ -2,7 +2,9 @@
  */
 #include "fed/rng.h"
 
-enum { ROUNDS = 10 };
+#include <stdbool.h>
+
+enum { ROUNDS = 10, LANES = 8 };
 
 /* The constants of the paper: two multipliers, and the steps of the key from round to round. */
 static const uint32_t M0 = 0xD2511F53, M1 = 0xCD9E8D57;
@@ -49,6 +51,51 @@ uint32_t fed_rng_u32(fed_rng *rng) {
 uint64_t fed_rng_u64(fed_rng *rng) {
     uint64_t low = fed_rng_u32(rng);
     return low | (uint64_t)fed_rng_u32(rng) << 32;
+}
+
+/* LANES blocks side by side, for the compiler to make vectors of: counters low .. low + LANES - 1,
+ * of which none carries into the next word. */
+static void philox_lanes(const fed_rng *rng, uint32_t *dst) {
+    uint32_t k0 = rng->key[0], k1 = rng->key[1];
+    uint32_t x0[LANES], x1[LANES], x2[LANES], x3[LANES];
+    for (uint32_t i = 0; i < LANES; i++) {
+        x0[i] = rng->counter[0] + i;
+        x1[i] = rng->counter[1];
+        x2[i] = rng->counter[2];
+        x3[i] = rng->counter[3];
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < LANES; i++) {
+            uint64_t p0 = (uint64_t)M0 * x0[i];
+            uint64_t p1 = (uint64_t)M1 * x2[i];
+            x0[i] = (uint32_t)(p1 >> 32) ^ x1[i] ^ k0;
+            x2[i] = (uint32_t)(p0 >> 32) ^ x3[i] ^ k1;
+            x1[i] = (uint32_t)p1;
+            x3[i] = (uint32_t)p0;
+        }
+        k0 += STEP0;
+        k1 += STEP1;
+    }
+    for (size_t i = 0; i < LANES; i++) {
+        dst[4 * i] = x0[i];
+        dst[4 * i + 1] = x1[i];
+        dst[4 * i + 2] = x2[i];
+        dst[4 * i + 3] = x3[i];
+    }
+}
+
+void fed_rng_fill(fed_rng *rng, uint32_t *dst, size_t n) {
+    size_t i = 0;
+    while (i < n) {
+        bool whole = rng->used == 4 && n - i >= 4 * LANES;
+        if (whole && rng->counter[0] <= UINT32_MAX - LANES) {
+            philox_lanes(rng, dst + i);
+            rng->counter[0] += LANES;
+            i += 4 * LANES;
+        } else {
+            dst[i++] = fed_rng_u32(rng);
+        }
+    }
 }
 
 /* Lemire, "Fast random integer generation in an interval" (2019): the high half of a product, and

@@ -2,7 +2,9 @@
  * Speed and size of every codec, as ratios to memcpy and to e[i] += g[i] on the same values in the
  * same run: absolute times of a shared machine say little. A ratio of 0.5 is half its speed.
  *
- *     bench_codecs [VALUES [ROUNDS]]
+ *     bench_codecs [VALUES [ROUNDS [SPEC...]]]
+ *
+ * Without specs: every codec there is with its defaults, and the settings below.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +16,9 @@
 #include "fedcodec/codec.h"
 
 enum { ROUNDS_MAX = 1000 };
+
+static const char *const settings[] = {"3lc:s=1.75",  "sbc:p=0.1",  "sbc:p=0.001",
+                                       "topk:p=0.25", "trunc:b=22", "trunc:b=24"};
 
 static double now_s(void) {
     struct timespec t;
@@ -114,13 +119,24 @@ static void bench(const char *spec, const data *d) {
     free(work);
 }
 
+static void bench_all(const data *d) {
+    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
+        const char *name = fedcodec_at(k)->name;
+        bench(name, d);
+        for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+            size_t len = strlen(name);
+            if (strncmp(settings[i], name, len) == 0 && settings[i][len] == ':') {
+                bench(settings[i], d);
+            }
+        }
+    }
+}
+
 int main(int argc, char **argv) {
-    static const char *const specs[] = {"float32",   "3lc:s=1",    "3lc:s=1.75",
-                                        "sbc:p=0.1", "sbc:p=0.01", "sbc:p=0.001"};
     data d = {.n = argc > 1 ? strtoul(argv[1], NULL, 10) : 431080,
               .rounds = argc > 2 ? strtoul(argv[2], NULL, 10) : 100};
     if (d.n == 0 || d.n > UINT32_MAX || d.rounds == 0 || d.rounds > ROUNDS_MAX) {
-        fprintf(stderr, "usage: bench_codecs [VALUES [ROUNDS up to %d]]\n", ROUNDS_MAX);
+        fprintf(stderr, "usage: bench_codecs [VALUES [ROUNDS up to %d [SPEC...]]]\n", ROUNDS_MAX);
         return 2;
     }
     d.g = make(2 * d.n * sizeof *d.g);
@@ -134,8 +150,11 @@ int main(int argc, char **argv) {
            "/e+=g", "decode", "/memcpy", "axpy", "/memcpy", "fold", "bytes", "bit/value");
     printf("%-13s %8s %7s %7s   %8s %7s   %8s %7s   %8s\n", "", "ms", "", "", "ms", "", "ms", "",
            "ms");
-    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
-        bench(specs[k], &d);
+    for (int k = 3; k < argc; k++) {
+        bench(argv[k], &d);
+    }
+    if (argc <= 3) {
+        bench_all(&d);
     }
     free(d.g);
     free(d.e);

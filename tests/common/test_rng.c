@@ -123,6 +123,29 @@ static void test_shuffle_permutes_and_repeats_itself(void **state) {
     fed_rng_shuffle(&rng, NULL, 0);
 }
 
+static void many_at_once_are_the_same_numbers(void **state) {
+    (void)state;
+    static const size_t lengths[] = {0, 1, 3, 4, 31, 32, 33, 64, 100, 1000};
+    /* Whole blocks and parts of them; and where the block counter carries. */
+    for (unsigned first = 0; first < 12; first++) {
+        for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+            uint32_t filled[1000];
+            fed_rng one, many;
+            fed_rng_init(&one, 5, 6, 7);
+            one.counter[0] = first % 2 ? UINT32_MAX - first : 0;
+            for (unsigned i = 0; i < first; i++) {
+                (void)fed_rng_u32(&one);
+            }
+            many = one;
+            fed_rng_fill(&many, filled, lengths[k]);
+            for (size_t i = 0; i < lengths[k]; i++) {
+                assert_int_equal(filled[i], fed_rng_u32(&one));
+            }
+            assert_int_equal(fed_rng_u32(&many), fed_rng_u32(&one));
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_philox_gives_the_known_answers),
@@ -132,6 +155,7 @@ int main(void) {
         cmocka_unit_test(test_below_stays_below_and_favours_nobody),
         cmocka_unit_test(test_floats_are_multiples_of_2_to_the_minus_24_under_one),
         cmocka_unit_test(test_shuffle_permutes_and_repeats_itself),
+        cmocka_unit_test(many_at_once_are_the_same_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

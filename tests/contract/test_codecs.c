@@ -203,8 +203,7 @@ static void visit_conservation(const message *m, const float *x) {
     assert_fed_ok(fedcodec_decode(m->codec.vtable, m->data, m->len, y, m->n));
     for (size_t i = 0; i < m->n; i++) {
         float left = x[i] - y[i];
-        assert_true(left == m->residual[i]);
-        assert_true(m->codec.vtable->feedback || m->residual[i] == 0.0f);
+        assert_true(m->residual[i] == (m->codec.vtable->feedback ? left : 0.0f));
     }
     free(y);
 }
@@ -242,14 +241,19 @@ static void x_is_added_to_the_residual_first(void **state) {
     }
 }
 
-/* With the defaults. (3lc at its largest s overshoots so much that this takes for ever.) */
+/* With the defaults, and values well above twobit's threshold. (3lc at its largest s overshoots so
+ * much that this takes for ever.) */
 static void feedback_sends_everything_in_the_end(void **state) {
     (void)state;
     enum { N = 200, ROUNDS = 400 };
     fedcodec codec;
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
         assert_fed_ok(fedcodec_parse(fedcodec_at(k)->name, &codec, NULL));
-        float *x = make_values(FILL_LAPLACE, N), *residual = copy_values(x, N);
+        float *x = make_values(FILL_LAPLACE, N);
+        for (size_t i = 0; i < N; i++) {
+            x[i] *= 8.0f;
+        }
+        float *residual = copy_values(x, N);
         double start = 0.0, end = 0.0;
         for (int round = 0; round < ROUNDS; round++) {
             message m = encode(&codec, residual, N);
@@ -522,7 +526,7 @@ static void fold_refuses_weights_and_values_that_could_overflow(void **state) {
     (void)state;
     fedcodec codec;
     for (size_t k = 0; nth_codec(k, &codec); k++) {
-        float fits[3] = {16.0f, -16.0f, 16.0f}, past[3] = {0.0f, 16.000002f, 0.0f};
+        float fits[3] = {16.0f, -16.0f, 16.0f}, past[3] = {17.0f, 17.0f, 17.0f}, max_abs = 0.0f;
         int64_t acc[3] = {1, 2, 3};
         if (codec.vtable == fedcodec_by_id(2)) { /* 3lc scales the largest value by s */
             fits[0] = fits[1] = fits[2] = (float)(16.0 / codec.param[0]) * 0.999f;
@@ -533,7 +537,10 @@ static void fold_refuses_weights_and_values_that_could_overflow(void **state) {
         assert_fed_status(fedcodec_fold(v, m.data, m.len, -1, acc, 3), FED_ERANGE);
         assert_fed_status(fedcodec_fold(v, m.data, m.len, FEDCODEC_FOLD_WEIGHT, acc, 3),
                           FED_ERANGE);
-        assert_fed_status(fedcodec_fold(v, n.data, n.len, 1, acc, 3), FED_ERANGE);
+        assert_fed_ok(v->check(n.data, n.len, 3, &max_abs)); /* twobit never sends that much */
+        if (max_abs > FEDCODEC_FOLD_LIMIT) {
+            assert_fed_status(fedcodec_fold(v, n.data, n.len, 1, acc, 3), FED_ERANGE);
+        }
         assert_true(acc[0] == 1 && acc[1] == 2 && acc[2] == 3);
         assert_fed_ok(fedcodec_fold(v, m.data, m.len, FEDCODEC_FOLD_WEIGHT - 1, acc, 3));
         drop(&m);

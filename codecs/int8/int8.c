@@ -1,0 +1,126 @@
+/* int8: each value as one of 255 multiples of a scale. Format: docs/codec-formats.md#int8
+ * Paper: 3LC, section 5 ("8-bit int") */
+#include <float.h>
+#include <math.h>
+
+#include "codecs/prim/floats.h"
+#include "codecs/registry.h"
+
+/* A message: the scale, then a byte for each value; nothing follows where the scale is 0. */
+enum { HEAD = 4, LEVELS = 127, UNUSED = 0x80 };
+
+/* The largest scale whose multiples are all finite. */
+static const float SCALE_MAX = 0x1.020406p+121f;
+
+static const fedcodec_param int8_params[] = {{.key = NULL}};
+
+static size_t int8_bound(const double *param, size_t n) {
+    (void)param;
+    return HEAD + n;
+}
+
+static size_t int8_work_size(const double *param, size_t n) {
+    (void)param;
+    (void)n;
+    return 0;
+}
+
+/* 0 among the denormals, where a scale would be too coarse to tell 127 levels apart. */
+static float find_scale(float max) {
+    float scale = max / LEVELS;
+    return scale < FLT_MIN ? 0.0f : scale < SCALE_MAX ? scale : SCALE_MAX;
+}
+
+/* |v * inverse| is at most 127. Near 1.5 * 2^23 a float's last bit is worth one: adding it rounds,
+ * to even. */
+static void quantise(float *restrict e, size_t n, float scale, float inverse,
+                     uint8_t *restrict dst) {
+    const float shift = 0x1.8p23f;
+    for (size_t i = 0; i < n; i++) {
+        float level = (e[i] * inverse + shift) - shift;
+        e[i] -= level * scale;
+        dst[i] = (uint8_t)(int)level;
+    }
+}
+
+static fed_status int8_encode(const double *param, float *residual, size_t n, void *work,
+                              uint8_t *dst, size_t cap, size_t *len) {
+    (void)param;
+    (void)work;
+    (void)cap;
+    float max = fedcodec_max_magnitude(residual, n), scale = find_scale(max);
+    fedcodec_store_f32(dst, scale);
+    *len = HEAD;
+    if (scale > 0.0f) {
+        quantise(residual, n, scale, LEVELS / max, dst + HEAD);
+        *len += n;
+    }
+    return FED_OK;
+}
+
+/* The largest value's level is always 127, and -128 is none. */
+static bool levels_valid(const uint8_t *src, size_t n) {
+    uint8_t unused = 0, full = 0;
+    for (size_t i = 0; i < n; i++) {
+        unused |= src[i] == UNUSED;
+        full |= (src[i] == LEVELS) | (src[i] == 256 - LEVELS);
+    }
+    return unused == 0 && full != 0;
+}
+
+static fed_status int8_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
+    FED_REQUIRE(len >= HEAD, FED_EFORMAT);
+    float scale = fedcodec_load_f32(src);
+    if (scale == 0.0f) {
+        FED_REQUIRE(len == HEAD && !signbit(scale), FED_EFORMAT);
+    } else {
+        FED_REQUIRE(scale >= FLT_MIN && scale <= SCALE_MAX, FED_EFORMAT);
+        FED_REQUIRE(len - HEAD == n && levels_valid(src + HEAD, n), FED_EFORMAT);
+    }
+    *max_abs = LEVELS * scale;
+    return FED_OK;
+}
+
+static inline float value_of(uint8_t level, float scale) {
+    return (float)(int8_t)level * scale;
+}
+
+static void int8_decode(const uint8_t *src, size_t len, float *y, size_t n) {
+    const float scale = fedcodec_load_f32(src);
+    if (len == HEAD) {
+        memset(y, 0, n * sizeof *y);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        y[i] = value_of(src[HEAD + i], scale);
+    }
+}
+
+static void int8_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
+    const float scale = fedcodec_load_f32(src);
+    for (size_t i = 0; i < n && len > HEAD; i++) {
+        y[i] += w * value_of(src[HEAD + i], scale);
+    }
+}
+
+static void int8_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
+    const float scale = fedcodec_load_f32(src);
+    for (size_t i = 0; i < n && len > HEAD; i++) {
+        acc[i] += weight * fedcodec_fixed(value_of(src[HEAD + i], scale));
+    }
+}
+
+const fedcodec_vtable fedcodec_int8 = {
+    .id = FEDCODEC_ID_int8,
+    .name = "int8",
+    .about = "each value as one of 255 multiples of a scale",
+    .params = int8_params,
+    .feedback = true,
+    .bound = int8_bound,
+    .work_size = int8_work_size,
+    .encode = int8_encode,
+    .check = int8_check,
+    .decode = int8_decode,
+    .axpy = int8_axpy,
+    .fold = int8_fold,
+};

@@ -1,0 +1,70 @@
+/* Tensors of two-byte floats: all that float16 and bfloat16 do but the conversion of one value. */
+#ifndef FEDCODEC_PRIM_NARROW_H
+#define FEDCODEC_PRIM_NARROW_H
+
+#include "codecs/prim/floats.h"
+
+/* Conversions of one value: to the nearest two-byte float (finite), and back. The loops below are
+ * inline, so that a conversion given by name becomes part of them. */
+typedef uint16_t (*fedcodec_narrow_fn)(float v);
+typedef float (*fedcodec_widen_fn)(uint16_t v);
+
+static inline uint16_t fedcodec_load_u16(const uint8_t *src) {
+    return (uint16_t)(src[0] | src[1] << 8);
+}
+
+/* In one piece where that is the same: compilers don't vectorise stores of single bytes. */
+static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(dst, &v, sizeof v);
+#else
+    dst[0] = (uint8_t)v;
+    dst[1] = (uint8_t)(v >> 8);
+#endif
+}
+
+static inline void fedcodec_narrow_encode(float *restrict residual, size_t n, uint8_t *restrict dst,
+                                          fedcodec_narrow_fn narrow, fedcodec_widen_fn widen) {
+    for (size_t i = 0; i < n; i++) {
+        uint16_t v = narrow(residual[i]);
+        residual[i] -= widen(v);
+        fedcodec_store_u16(dst + 2 * i, v);
+    }
+}
+
+/** `infinity`: the bits from which on a magnitude is no number. */
+static inline fed_status fedcodec_narrow_check(const uint8_t *src, size_t len, size_t n,
+                                               uint16_t infinity, uint16_t *max) {
+    FED_REQUIRE(len % 2 == 0 && len / 2 == n, FED_EFORMAT);
+    int16_t most = 0; /* signed: every vector unit has a maximum of these */
+    for (size_t i = 0; i < n; i++) {
+        int16_t m = (int16_t)(fedcodec_load_u16(src + 2 * i) & 0x7fff);
+        most = m > most ? m : most;
+    }
+    FED_REQUIRE(most < infinity, FED_EFORMAT);
+    *max = (uint16_t)most;
+    return FED_OK;
+}
+
+static inline void fedcodec_narrow_decode(const uint8_t *restrict src, float *restrict y, size_t n,
+                                          fedcodec_widen_fn widen) {
+    for (size_t i = 0; i < n; i++) {
+        y[i] = widen(fedcodec_load_u16(src + 2 * i));
+    }
+}
+
+static inline void fedcodec_narrow_axpy(const uint8_t *restrict src, float w, float *restrict y,
+                                        size_t n, fedcodec_widen_fn widen) {
+    for (size_t i = 0; i < n; i++) {
+        y[i] += w * widen(fedcodec_load_u16(src + 2 * i));
+    }
+}
+
+static inline void fedcodec_narrow_fold(const uint8_t *restrict src, int64_t weight,
+                                        int64_t *restrict acc, size_t n, fedcodec_widen_fn widen) {
+    for (size_t i = 0; i < n; i++) {
+        acc[i] += weight * fedcodec_fixed(widen(fedcodec_load_u16(src + 2 * i)));
+    }
+}
+
+#endif

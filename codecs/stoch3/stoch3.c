@@ -1,0 +1,164 @@
+/* stoch3: -m, 0 or m for each value, by lot so that its mean is the value; five of them a byte.
+ * Format: docs/codec-formats.md#stoch3   Paper: 3LC, section 5 ("Stoch 3-value + QE"), after
+ * TernGrad */
+#include <math.h>
+
+#include "codecs/prim/floats.h"
+#include "codecs/prim/quartic.h"
+#include "codecs/registry.h"
+#include "fed/hash.h"
+#include "fed/rng.h"
+
+/* A message: m, then the bytes of digits; nothing follows where m is 0. */
+enum { HEAD = 4, BLOCK = 1024 };
+
+static const fedcodec_param stoch3_params[] = {
+    {.key = "seed",
+     .preset = 1,
+     .low = 1,
+     .high = UINT32_MAX,
+     .help = "of the random numbers",
+     .whole = true},
+    {.key = NULL},
+};
+
+static size_t stoch3_bound(const double *param, size_t n) {
+    (void)param;
+    return HEAD + fedcodec_quartic_len(n);
+}
+
+static size_t stoch3_work_size(const double *param, size_t n) {
+    (void)param;
+    (void)n;
+    return 0;
+}
+
+/* Put the digits of n <= BLOCK values behind those that the bytes hold already. A lot is one of
+ * 2^24 equally likely numbers. */
+static void push_digits(const float *restrict x, size_t n, float m, fed_rng *rng,
+                        uint8_t *restrict bytes) {
+    uint32_t lot[BLOCK];
+    fed_rng_fill(rng, lot, n);
+    for (size_t i = 0; i < n; i++) {
+        float v = x[i];
+        int sent = (float)(int)(lot[i] >> 8) < fabsf(v) / m * 0x1p24f;
+        bytes[i] = (uint8_t)(3 * bytes[i] + 1 + (v < 0.0f ? -sent : sent));
+    }
+}
+
+/* In the order of the values, which is that of the random numbers. */
+static void quantise(const float *x, size_t n, float m, fed_rng *rng, uint8_t *bytes, size_t len) {
+    memset(bytes, 0, len);
+    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+        for (size_t start = 0; start < len; start += BLOCK) {
+            size_t block = len - start < BLOCK ? len - start : BLOCK;
+            size_t first = k * len + start; /* past n: padding */
+            size_t left = first < n ? n - first : 0;
+            size_t values = left < block ? left : block;
+            push_digits(x + (n - left), values, m, rng, bytes + start);
+            for (size_t i = start + values; i < start + block; i++) {
+                bytes[i] = (uint8_t)(3 * bytes[i] + 1);
+            }
+        }
+    }
+}
+
+static fed_status stoch3_encode(const double *param, float *residual, size_t n, void *work,
+                                uint8_t *dst, size_t cap, size_t *len) {
+    (void)work;
+    (void)cap;
+    float m = fedcodec_max_magnitude(residual, n);
+    fedcodec_store_f32(dst, m);
+    *len = HEAD;
+    if (m > 0.0f) {
+        /* The values name the stream: each tensor and round gets its own, a repetition the same. */
+        uint64_t digest = fed_digest(residual, n);
+        fed_rng rng;
+        fed_rng_init(&rng, (uint64_t)param[0], (uint32_t)digest, (uint32_t)(digest >> 32));
+        size_t packed = fedcodec_quartic_len(n);
+        quantise(residual, n, m, &rng, dst + HEAD, packed);
+        *len += packed;
+    }
+    memset(residual, 0, n * sizeof *residual);
+    return FED_OK;
+}
+
+/* Bytes of digits, of which at least one is not a zero (the largest value is always sent), but all
+ * past the n-th are. */
+static bool digits_valid(const uint8_t *src, size_t len, size_t n) {
+    uint8_t beyond = 0, sent = 0;
+    for (size_t i = 0; i < len; i++) {
+        beyond |= src[i] >= FEDCODEC_QUARTIC_BYTES;
+        sent |= src[i] != FEDCODEC_QUARTIC_ZERO;
+    }
+    if (beyond != 0 || sent == 0) {
+        return false;
+    }
+    for (size_t at = n; at < FEDCODEC_QUARTIC_DIGITS * len; at++) {
+        if (fedcodec_quartic_values[src[at % len]][at / len] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static fed_status stoch3_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
+    FED_REQUIRE(len >= HEAD, FED_EFORMAT);
+    float m = fedcodec_load_f32(src);
+    FED_REQUIRE(isfinite(m) && !signbit(m), FED_EFORMAT);
+    size_t packed = m > 0.0f ? fedcodec_quartic_len(n) : 0;
+    FED_REQUIRE(len - HEAD == packed, FED_EFORMAT);
+    FED_REQUIRE(m == 0.0f || digits_valid(src + HEAD, packed, n), FED_EFORMAT);
+    *max_abs = m;
+    return FED_OK;
+}
+
+static void stoch3_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
+    (void)n; /* the padding is zeros */
+    const float step = w * fedcodec_load_f32(src);
+    const size_t packed = len - HEAD;
+    for (size_t i = 0; i < packed; i++) {
+        uint8_t byte = src[HEAD + i];
+        for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS && byte != FEDCODEC_QUARTIC_ZERO; k++) {
+            int value = fedcodec_quartic_values[byte][k];
+            if (value != 0) {
+                y[k * packed + i] += value > 0 ? step : -step;
+            }
+        }
+    }
+}
+
+static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
+    memset(y, 0, n * sizeof *y);
+    stoch3_axpy(src, len, 1.0f, y, n);
+}
+
+static void stoch3_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
+    (void)n;
+    const int64_t step = weight * fedcodec_fixed(fedcodec_load_f32(src));
+    const size_t packed = len - HEAD;
+    for (size_t i = 0; i < packed; i++) {
+        uint8_t byte = src[HEAD + i];
+        for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS && byte != FEDCODEC_QUARTIC_ZERO; k++) {
+            int value = fedcodec_quartic_values[byte][k];
+            if (value != 0) {
+                acc[k * packed + i] += value * step;
+            }
+        }
+    }
+}
+
+const fedcodec_vtable fedcodec_stoch3 = {
+    .id = FEDCODEC_ID_stoch3,
+    .name = "stoch3",
+    .about = "-m, 0 or m for each value, by lot, five a byte",
+    .params = stoch3_params,
+    .feedback = false,
+    .bound = stoch3_bound,
+    .work_size = stoch3_work_size,
+    .encode = stoch3_encode,
+    .check = stoch3_check,
+    .decode = stoch3_decode,
+    .axpy = stoch3_axpy,
+    .fold = stoch3_fold,
+};

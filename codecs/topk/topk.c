@@ -1,0 +1,97 @@
+/* topk: a bitmap of the values of largest magnitude, and these values. Format:
+ * docs/codec-formats.md#topk   Paper: 3LC, section 5 ("5% sparsification") */
+#include <math.h>
+
+#include "codecs/prim/bitmap.h"
+#include "codecs/prim/floats.h"
+#include "codecs/prim/select.h"
+#include "codecs/registry.h"
+
+static const fedcodec_param topk_params[] = {
+    {.key = "p", .preset = 0.05, .low = 1e-6, .high = 1.0, .help = "fraction of values sent"},
+    {.key = NULL},
+};
+
+/* How many are sent at most: p * n, rounded up. */
+static size_t most_sent(double p, size_t n) {
+    double k = ceil(p * (double)n);
+    return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
+}
+
+static size_t topk_bound(const double *param, size_t n) {
+    return fedcodec_bitmap_len(n) + 4 * most_sent(param[0], n);
+}
+
+static size_t topk_work_size(const double *param, size_t n) {
+    return fedcodec_select_work_size(n, most_sent(param[0], n));
+}
+
+static fed_status topk_encode(const double *param, float *residual, size_t n, void *work,
+                              uint8_t *dst, size_t cap, size_t *len) {
+    (void)cap;
+    fedcodec_chosen chosen;
+    fedcodec_select_magnitude(residual, n, most_sent(param[0], n), work, &chosen);
+    size_t map = fedcodec_bitmap_len(n);
+    memset(dst, 0, map);
+    for (size_t i = 0; i < chosen.count; i++) {
+        uint32_t at = chosen.index[i];
+        dst[at / 8] |= (uint8_t)(0x80 >> at % 8);
+        fedcodec_store_f32(dst + map + 4 * i, residual[at]);
+        residual[at] = 0.0f;
+    }
+    *len = map + 4 * chosen.count;
+    return FED_OK;
+}
+
+static fed_status topk_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
+    size_t map = fedcodec_bitmap_len(n);
+    FED_REQUIRE(len >= map && fedcodec_bitmap_padded(src, n), FED_EFORMAT);
+    FED_REQUIRE((len - map) % 4 == 0, FED_EFORMAT);
+    FED_REQUIRE((len - map) / 4 == fedcodec_bitmap_count(src, map), FED_EFORMAT);
+    float max = 0.0f;
+    for (size_t at = map; at < len; at += 4) {
+        float m = fabsf(fedcodec_load_f32(src + at));
+        FED_REQUIRE(isfinite(m) && m > 0.0f, FED_EFORMAT);
+        max = m > max ? m : max;
+    }
+    *max_abs = max;
+    return FED_OK;
+}
+
+static void topk_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
+    size_t map = fedcodec_bitmap_len(n);
+    fedcodec_bitmap_reader r;
+    fedcodec_bitmap_start(&r, src, map);
+    for (size_t at = map; at < len; at += 4) {
+        y[fedcodec_bitmap_next(&r)] += w * fedcodec_load_f32(src + at);
+    }
+}
+
+static void topk_decode(const uint8_t *src, size_t len, float *y, size_t n) {
+    memset(y, 0, n * sizeof *y);
+    topk_axpy(src, len, 1.0f, y, n);
+}
+
+static void topk_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
+    size_t map = fedcodec_bitmap_len(n);
+    fedcodec_bitmap_reader r;
+    fedcodec_bitmap_start(&r, src, map);
+    for (size_t at = map; at < len; at += 4) {
+        acc[fedcodec_bitmap_next(&r)] += weight * fedcodec_fixed(fedcodec_load_f32(src + at));
+    }
+}
+
+const fedcodec_vtable fedcodec_topk = {
+    .id = FEDCODEC_ID_topk,
+    .name = "topk",
+    .about = "a bitmap of the values of largest magnitude, and these values",
+    .params = topk_params,
+    .feedback = true,
+    .bound = topk_bound,
+    .work_size = topk_work_size,
+    .encode = topk_encode,
+    .check = topk_check,
+    .decode = topk_decode,
+    .axpy = topk_axpy,
+    .fold = topk_fold,
+};

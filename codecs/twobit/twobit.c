@@ -1,0 +1,138 @@
+/* twobit: -t, 0 or t for each value, four of them a byte. Format: docs/codec-formats.md#twobit
+ * Paper: CD-SGD, section 2 (MXNet's 2-bit quantization) */
+#include <math.h>
+
+#include "codecs/prim/floats.h"
+#include "codecs/registry.h"
+
+/* A message: t, then the codes, the first one in a byte's top two bits. */
+enum { HEAD = 4, BLOCK = 1024, PLUS = 3, MINUS = 2 };
+
+static const fedcodec_param twobit_params[] = {
+    {.key = "t", .preset = 0.5, .low = 1e-6, .high = 16.0, .help = "threshold, and what is sent"},
+    {.key = NULL},
+};
+
+static size_t packed_len(size_t n) {
+    return n / 4 + (n % 4 != 0);
+}
+
+static size_t twobit_bound(const double *param, size_t n) {
+    (void)param;
+    return HEAD + packed_len(n);
+}
+
+static size_t twobit_work_size(const double *param, size_t n) {
+    (void)param;
+    (void)n;
+    return 0;
+}
+
+/* A byte from four codes. */
+static inline uint8_t pack(const uint8_t code[4]) {
+    return (uint8_t)(code[0] << 6 | code[1] << 4 | code[2] << 2 | code[3]);
+}
+
+/* n <= BLOCK values. The codes come first, as bytes, so that both loops can be vectorised. */
+static void quantise(float *restrict e, size_t n, float t, uint8_t *restrict dst) {
+    uint8_t code[BLOCK + 4];
+    for (size_t i = 0; i < n; i++) {
+        float v = e[i];
+        int plus = v >= t, minus = v <= -t;
+        e[i] = v - (float)(plus - minus) * t;
+        code[i] = (uint8_t)(PLUS * plus | MINUS * minus);
+    }
+    memset(code + n, 0, 4);
+    for (size_t i = 0; i < packed_len(n); i++) {
+        dst[i] = pack(code + 4 * i);
+    }
+}
+
+static fed_status twobit_encode(const double *param, float *residual, size_t n, void *work,
+                                uint8_t *dst, size_t cap, size_t *len) {
+    (void)work;
+    (void)cap;
+    float t = (float)param[0];
+    fedcodec_store_f32(dst, t);
+    for (size_t i = 0; i < n; i += BLOCK) {
+        quantise(residual + i, n - i < BLOCK ? n - i : BLOCK, t, dst + HEAD + i / 4);
+    }
+    *len = HEAD + packed_len(n);
+    return FED_OK;
+}
+
+static fed_status twobit_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
+    FED_REQUIRE(len == HEAD + packed_len(n), FED_EFORMAT);
+    float t = fedcodec_load_f32(src);
+    FED_REQUIRE(isfinite(t) && t > 0.0f, FED_EFORMAT);
+    uint8_t unused = 0, any = 0;
+    for (size_t i = HEAD; i < len; i++) {
+        unused |= src[i] & ~(src[i] >> 1) & 0x55; /* a low bit alone: 01 */
+        any |= src[i];
+    }
+    bool padded = n % 4 == 0 || (src[len - 1] & 0xff >> 2 * (n % 4)) == 0;
+    FED_REQUIRE(unused == 0 && padded, FED_EFORMAT);
+    *max_abs = any != 0 ? t : 0.0f;
+    return FED_OK;
+}
+
+/* The k-th value of a byte, as a multiple of t: 11 is 1, 10 is -1. */
+static inline int multiple(uint8_t byte, unsigned k) {
+    int code = byte >> (6 - 2 * k) & 3;
+    return (code >> 1) * (2 * (code & 1) - 1);
+}
+
+static void twobit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
+    (void)len;
+    const float t = fedcodec_load_f32(src);
+    const uint8_t *byte = src + HEAD;
+    for (size_t i = 0; i < n / 4; i++) {
+        for (unsigned k = 0; k < 4; k++) {
+            y[4 * i + k] = (float)multiple(byte[i], k) * t;
+        }
+    }
+    for (size_t i = n - n % 4; i < n; i++) {
+        y[i] = (float)multiple(byte[i / 4], i % 4) * t;
+    }
+}
+
+static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
+    (void)n; /* the padding is zeros */
+    const float step = w * fedcodec_load_f32(src);
+    for (size_t i = 0; i < len - HEAD; i++) {
+        uint8_t byte = src[HEAD + i];
+        for (unsigned k = 0; k < 4 && byte != 0; k++) {
+            if (multiple(byte, k) != 0) {
+                y[4 * i + k] += (float)multiple(byte, k) * step;
+            }
+        }
+    }
+}
+
+static void twobit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
+    (void)n;
+    const int64_t step = weight * fedcodec_fixed(fedcodec_load_f32(src));
+    for (size_t i = 0; i < len - HEAD; i++) {
+        uint8_t byte = src[HEAD + i];
+        for (unsigned k = 0; k < 4 && byte != 0; k++) {
+            if (multiple(byte, k) != 0) {
+                acc[4 * i + k] += multiple(byte, k) * step;
+            }
+        }
+    }
+}
+
+const fedcodec_vtable fedcodec_twobit = {
+    .id = FEDCODEC_ID_twobit,
+    .name = "twobit",
+    .about = "-t, 0 or t for each value, four a byte (MXNet's 2-bit quantization)",
+    .params = twobit_params,
+    .feedback = true,
+    .bound = twobit_bound,
+    .work_size = twobit_work_size,
+    .encode = twobit_encode,
+    .check = twobit_check,
+    .decode = twobit_decode,
+    .axpy = twobit_axpy,
+    .fold = twobit_fold,
+};

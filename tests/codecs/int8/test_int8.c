@@ -1,0 +1,86 @@
+/* int8: its levels, its scale at both ends of the range, and the messages that it refuses. */
+#include "fed_test.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "codec_case.h"
+
+static void bytes_are_the_scale_and_the_levels(void **state) {
+    (void)state;
+    const float x[4] = {254.0f, -254.0f, 0.0f, -2.0f};
+    assert_codec_message("int8", x, x, 4, "\x00\x00\x00\x40\x7f\x81\x00\xff", 8);
+}
+
+static void half_a_level_goes_to_the_even_one_and_stays_owed(void **state) {
+    (void)state;
+    const float x[6] = {127.0f, 0.5f, 1.5f, -2.5f, 126.5f, -126.5f};
+    codec_case c = codec_case_of("int8", x, 6);
+    const float y[6] = {127.0f, 0.0f, 2.0f, -2.0f, 126.0f, -126.0f};
+    const float left[6] = {0.0f, 0.5f, -0.5f, -0.5f, 0.5f, -0.5f};
+    assert_memory_equal(c.decoded, y, sizeof y);
+    assert_memory_equal(c.residual, left, sizeof left);
+}
+
+/* In one binade, all maxima behave as all others do elsewhere. */
+static void the_largest_value_always_has_the_last_level(void **state) {
+    (void)state;
+    for (uint32_t step = 0; step < 1u << 23; step += 97) {
+        float x = 1.0f + (float)step * 0x1p-23f;
+        codec_case c = codec_case_of("int8", &x, 1);
+        assert_int_equal(c.message[4], 127);
+    }
+}
+
+static void zeros_and_what_is_next_to_them_are_a_scale_of_zero(void **state) {
+    (void)state;
+    const float zeros[2] = {0.0f, -0.0f}, tiny[2] = {0x1p-121f, FLT_TRUE_MIN};
+    assert_int_equal(codec_case_of("int8", zeros, 2).len, 4);
+    codec_case c = codec_case_of("int8", tiny, 2);
+    assert_memory_equal(c.message, "\0\0\0\0", c.len);
+    assert_memory_equal(c.residual, tiny, sizeof tiny);
+    const float least = 127.0f * FLT_MIN;
+    assert_int_equal(codec_case_of("int8", &least, 1).len, 5);
+}
+
+static void multiples_of_the_largest_scale_are_finite(void **state) {
+    (void)state;
+    const float x[2] = {FLT_MAX, -FLT_MAX};
+    codec_case c = codec_case_of("int8", x, 2);
+    assert_true(isfinite(c.decoded[0]) && c.decoded[0] > 0.999f * FLT_MAX);
+    assert_true(c.residual[0] == FLT_MAX - c.decoded[0]);
+}
+
+static void malformed_messages_are_refused(void **state) {
+    (void)state;
+    assert_accepts(6, "\x00\x00\x80\x3f\x7f", 1);
+    assert_accepts(6, "\x00\x00\x80\x3f\x81", 1);
+    assert_refuses(6, "\x00\x00\x80\x3f\x80", 1);     /* -128 */
+    assert_refuses(6, "\x00\x00\x80\x3f\x80\x7f", 2); /* the same beside a valid one */
+    assert_refuses(6, "\x00\x00\x80\x3f\x7e", 1);     /* nothing at the last level */
+    assert_refuses(6, "\x00\x00\x80\x3f", 0);         /* a scale of no values */
+    assert_refuses(6, "\x00\x00\x80\x3f\x7f\x00", 1); /* a trailing byte */
+    assert_refuses(6, "\x00\x00\x80\xbf\x7f", 1);     /* a negative scale */
+    assert_refuses(6, "\x00\x00\x80\x7f\x7f", 1);     /* infinity */
+    assert_refuses(6, "\x00\x00\xc0\x7f\x7f", 1);     /* NaN */
+    assert_refuses(6, "\x04\x02\x01\x7c\x7f", 1);     /* 127 times this is infinite */
+    assert_accepts(6, "\x03\x02\x01\x7c\x7f", 1);     /* the largest scale */
+    assert_refuses(6, "\xff\xff\x7f\x00\x7f", 1);     /* a denormal scale */
+    assert_accepts(6, "\x00\x00\x00\x00", 1);
+    assert_refuses(6, "\x00\x00\x00\x80", 1);     /* -0 */
+    assert_refuses(6, "\x00\x00\x00\x00\x00", 1); /* a level of nothing */
+    assert_refuses(6, "\x00\x00\x80", 1);
+    assert_refuses(6, "", 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_the_scale_and_the_levels),
+        cmocka_unit_test(half_a_level_goes_to_the_even_one_and_stays_owed),
+        cmocka_unit_test(the_largest_value_always_has_the_last_level),
+        cmocka_unit_test(zeros_and_what_is_next_to_them_are_a_scale_of_zero),
+        cmocka_unit_test(multiples_of_the_largest_scale_are_finite),
+        cmocka_unit_test(malformed_messages_are_refused),
+    };
+    return cmocka_run_group_tests_name("int8", tests, NULL, NULL);
+}

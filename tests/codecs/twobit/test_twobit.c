@@ -1,0 +1,56 @@
+/* twobit: its threshold, the order of its bits, and the messages that it refuses. */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "codec_case.h"
+
+static void bytes_are_the_threshold_and_four_codes_each(void **state) {
+    (void)state;
+    const float x[6] = {1.5f, -1.0f, 0.5f, -0.25f, 0.0f, 7.0f};
+    const float y[6] = {1.0f, -1.0f, 0.0f, 0.0f, 0.0f, 1.0f};
+    /* 11 10 00 00, 00 11 and padding */
+    assert_codec_message("twobit:t=1", x, y, 6, "\x00\x00\x80\x3f\xe0\x30", 6);
+}
+
+static void just_the_threshold_is_sent(void **state) {
+    (void)state;
+    float t = 0.1f, below = nextafterf(t, 0.0f);
+    const float x[4] = {t, below, -t, -below}, y[4] = {t, 0.0f, -t, 0.0f};
+    codec_case c = codec_case_of("twobit:t=0.1", x, 4);
+    assert_memory_equal(c.decoded, y, sizeof y);
+}
+
+static void what_is_more_or_less_than_the_threshold_stays_owed(void **state) {
+    (void)state;
+    const float x[4] = {2.0f, 0.25f, -0.75f, -0.0f}, left[4] = {1.5f, 0.25f, -0.25f, -0.0f};
+    codec_case c = codec_case_of("twobit", x, 4);
+    assert_memory_equal(c.residual, left, sizeof left);
+}
+
+static void malformed_messages_are_refused(void **state) {
+    (void)state;
+#define T "\x00\x00\x00\x3f"
+    assert_accepts(12, T "\xb0", 2);
+    assert_refuses(12, T "\x70", 2);     /* 01 */
+    assert_refuses(12, T "\xb1", 4);     /* 01 as the last code */
+    assert_refuses(12, T "\xb8", 2);     /* a one in the padding */
+    assert_refuses(12, T "\xb0\x00", 2); /* a trailing byte */
+    assert_refuses(12, T, 2);
+    assert_refuses(12, "\x00\x00\x00\x00\x00", 2); /* t = 0 */
+    assert_refuses(12, "\x00\x00\x00\xbf\xb0", 2); /* negative */
+    assert_refuses(12, "\x00\x00\x80\x7f\xb0", 2); /* infinity */
+    assert_refuses(12, "\x00\x00\xc0\x7f\xb0", 2); /* NaN */
+    assert_accepts(12, T, 0);
+    assert_refuses(12, "", 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_the_threshold_and_four_codes_each),
+        cmocka_unit_test(just_the_threshold_is_sent),
+        cmocka_unit_test(what_is_more_or_less_than_the_threshold_stays_owed),
+        cmocka_unit_test(malformed_messages_are_refused),
+    };
+    return cmocka_run_group_tests_name("twobit", tests, NULL, NULL);
+}

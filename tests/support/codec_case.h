@@ -1,0 +1,31 @@
+/* One message of a codec, tried from all sides: what most tests of one codec consist of. */
+#ifndef FED_CODEC_CASE_H
+#define FED_CODEC_CASE_H
+
+#include "fedcodec/codec.h"
+
+enum { CODEC_CASE_VALUES = 64, CODEC_CASE_BYTES = 512 };
+
+/** What became of a tensor. */
+typedef struct codec_case {
+    uint8_t message[CODEC_CASE_BYTES];
+    size_t len;
+    float residual[CODEC_CASE_VALUES];
+    float decoded[CODEC_CASE_VALUES];
+} codec_case;
+
+/** Encode x[n], n <= CODEC_CASE_VALUES, and decode the message. */
+codec_case codec_case_of(const char *spec, const float *x, size_t n);
+
+/** The message for x[n] is these bytes, and each value decodes to y[i]. */
+void assert_codec_message(const char *spec, const float *x, const float *y, size_t n,
+                          const void *bytes, size_t len);
+
+/** Is src[len] refused as a message of n <= CODEC_CASE_VALUES values? */
+void assert_codec_refuses(uint8_t id, const void *src, size_t len, size_t n);
+void assert_codec_accepts(uint8_t id, const void *src, size_t len, size_t n);
+
+#define assert_refuses(id, text, n) assert_codec_refuses(id, text, sizeof(text) - 1, n)
+#define assert_accepts(id, text, n) assert_codec_accepts(id, text, sizeof(text) - 1, n)
+
+#endif

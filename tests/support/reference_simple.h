@@ -1,0 +1,15 @@
+/* Reference codecs whose messages have a fixed layout: halves, levels, signs, thresholds, lots. */
+#ifndef FED_REFERENCE_SIMPLE_H
+#define FED_REFERENCE_SIMPLE_H
+
+#include <stdbool.h>
+
+#include "fedcodec/codec.h"
+
+/** As in reference_codecs.h; false: this codec's reference is elsewhere. */
+bool fed_reference_simple_encode(const fedcodec *codec, float *residual, size_t n, uint8_t **data,
+                                 size_t *len);
+bool fed_reference_simple_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
+                                 float *y, size_t n);
+
+#endif
