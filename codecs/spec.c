@@ -1,4 +1,5 @@
 /* Spec strings: "sbc:p=0.01" to a codec with its parameters and back. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -163,6 +164,10 @@ static fed_status parse_param(const char **text, fedcodec *codec, unsigned *name
                         "codec %s: %s=%.*s is out of range; %s (%s) is from %.15g to %.15g",
                         vtable->name, param->key, (int)number.len, number.text, param->key,
                         param->help, param->low, param->high);
+    }
+    if (param->whole && value != floor(value)) {
+        return fed_fail(err, FED_EINVAL, "codec %s: %s=%.*s is not a whole number; %s is one",
+                        vtable->name, param->key, (int)number.len, number.text, param->key);
     }
     codec->param[k] = value;
     return FED_OK;

@@ -26,6 +26,7 @@ typedef struct fedcodec_param {
     double preset;    /* when the spec does not name it */
     double low, high; /* both allowed */
     const char *help; /* "fraction of values sent" */
+    bool whole;       /* whole numbers only */
 } fedcodec_param;
 
 typedef struct fedcodec_vtable fedcodec_vtable;
@@ -52,7 +53,7 @@ struct fedcodec_vtable {
     const char *name;             /* "3lc" */
     const char *about;            /* one line for `fedcodec list` */
     const fedcodec_param *params; /* ends with a NULL key */
-    bool feedback; /* residual keeps what was not sent; false: it is 0 after encode */
+    bool feedback; /* residual keeps what was not sent; false: it is lost, and residual is 0 */
 
     /** Most bytes that encode can write for n values. */
     size_t (*bound)(const double *param, size_t n);
@@ -110,7 +111,7 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n);
  *     residual += x (unless x is NULL);  y = Q(residual);  residual -= y;  y as bytes -> dst
  *
  * in float32 arithmetic, so that residual_after == residual_before + x - decoded, operation by
- * operation.
+ * operation; without vtable->feedback, residual_after == 0 and the rest is lost.
  *
  * residual  float32[n], zero at first; the caller keeps it from one call to the next
  * x         float32[n], or NULL for nothing
