@@ -1,5 +1,7 @@
 /* inceptionn: each value in 0, 8, 16 or 32 bits, as its magnitude needs; two-bit tags say which.
  * Format: docs/codec-formats.md#inceptionn   Paper: INCEPTIONN, algorithms 2 and 3 */
+#include <math.h>
+
 #include "codecs/inceptionn/tags.h"
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
@@ -24,6 +26,16 @@ typedef struct block {
     uint32_t tag[BLOCK];
 } block;
 
+/* Choices by masks: a branch would be taken at random, and keep the loop from being vectorised. */
+
+static uint32_t when(bool holds) {
+    return 0u - (uint32_t)holds;
+}
+
+static uint32_t pick(uint32_t mask, uint32_t yes, uint32_t no) {
+    return (yes & mask) | (no & ~mask);
+}
+
 static size_t inceptionn_bound(const double *param, size_t n) {
     (void)param;
     return fedcodec_tags_len(n) + 4 * n;
@@ -44,14 +56,14 @@ static size_t inceptionn_work_size(const double *param, size_t n) {
  */
 static void compress(const float *x, size_t n, int32_t low, int32_t middle, block *b) {
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits = fedcodec_bits(x[i]);
+        uint32_t bits = fedcodec_bits(x[i]), sign = bits >> 31;
         int32_t m = (int32_t)(bits & FEDCODEC_MAGNITUDE);
-        int32_t inside = m >= low && m < ONE ? m : 0;
-        uint32_t fixed = (uint32_t)(int32_t)(fedcodec_float((uint32_t)inside) * 0x1p15f);
-        uint32_t sign = bits >> 31;
-        uint32_t word = m >= middle ? sign << 15 | fixed : sign << 7 | fixed >> 8;
-        b->word[i] = m >= ONE ? bits : word;
-        b->tag[i] = (uint32_t)(m >= low) + (uint32_t)(m >= middle) + (uint32_t)(m >= ONE);
+        uint32_t sent = when(m >= low), middling = when(m >= middle), large = when(m >= ONE);
+        float inside = fedcodec_float((uint32_t)m & sent & ~large);
+        uint32_t fixed = (uint32_t)(int32_t)(inside * 0x1p15f);
+        uint32_t word = pick(middling, sign << 15 | fixed, sign << 7 | fixed >> 8);
+        b->word[i] = pick(large, bits, word);
+        b->tag[i] = (sent & 1) + (middling & 1) + (large & 1);
     }
     for (size_t i = n; i < BLOCK; i++) {
         b->tag[i] = 0;
@@ -108,13 +120,17 @@ static reader start_reading(const uint8_t *src, size_t len, size_t n) {
 }
 
 /* Words are loaded four bytes at a time: `src` has that many behind the last one. What a word has
- * too much is cleared later. */
+ * too much is cleared later; the tags that fill the last byte are 0. */
 static size_t get_words(const uint8_t *tags, size_t n, const uint8_t *src, block *b) {
     const uint8_t *at = src;
-    for (size_t i = 0; i < n; i++) {
-        b->tag[i] = fedcodec_tag_at(tags, i);
-        b->word[i] = fedcodec_bits(fedcodec_load_f32(at));
-        at += fedcodec_tag_bytes(b->tag[i]);
+    for (size_t i = 0; i < n; i += FEDCODEC_TAGS) {
+        unsigned four = tags[i / FEDCODEC_TAGS];
+        for (size_t k = 0; k < FEDCODEC_TAGS; k++) {
+            unsigned tag = four >> 2 * k & 3u;
+            b->tag[i + k] = tag;
+            b->word[i + k] = fedcodec_bits(fedcodec_load_f32(at));
+            at += fedcodec_tag_bytes(tag);
+        }
     }
     return (size_t)(at - src);
 }
@@ -133,17 +149,17 @@ static void next_block(reader *r, size_t n, block *b) {
 
 /* The word's magnitude bits, without its sign and what was loaded of its neighbours. */
 static int32_t magnitude_bits(uint32_t word, uint32_t tag) {
-    uint32_t mask = tag == 3 ? FEDCODEC_MAGNITUDE : tag == 2 ? 0x7fff : tag == 1 ? 0x7f : 0;
-    return (int32_t)(word & mask);
+    return (int32_t)(word & ((when(tag == 1) & 0x7f) | (when(tag == 2) & 0x7fff) |
+                             (when(tag == 3) & FEDCODEC_MAGNITUDE)));
 }
 
 /* Algorithm 3: the integer over its scale, which gives (+-)0 where there is no leading one. */
 static float decompressed(uint32_t word, uint32_t tag) {
-    int32_t m = magnitude_bits(word, tag);
-    int32_t fixed = tag == 1 ? m * 256 : tag == 2 ? m : 0;
-    uint32_t scaled = fedcodec_bits((float)fixed * 0x1p-15f);
-    uint32_t sign = tag == 1 ? word << 24 : tag == 2 ? word << 16 : 0;
-    return fedcodec_float(tag == 3 ? word : scaled | (sign & 0x80000000u));
+    uint32_t m = (uint32_t)magnitude_bits(word, tag);
+    uint32_t fixed = (m << 8 & when(tag == 1)) | (m & when(tag == 2));
+    uint32_t sign = (word << 24 & when(tag == 1)) | (word << 16 & when(tag == 2));
+    uint32_t scaled = fedcodec_bits((float)(int32_t)fixed * 0x1p-15f);
+    return fedcodec_float(pick(when(tag == 3), word, scaled | (sign & 0x80000000u)));
 }
 
 static void decompress(const block *b, size_t n, float *y) {
@@ -157,16 +173,27 @@ typedef struct ranges {
     int32_t least8, most8, least16, least32, most32;
 } ranges;
 
-static void extend_ranges(const block *b, size_t n, ranges *r) {
+static int32_t smaller(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+static int32_t larger(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
+static void extend_ranges(const block *b, size_t n, ranges *seen) {
+    ranges r = *seen;
     for (size_t i = 0; i < n; i++) {
         int32_t m = magnitude_bits(b->word[i], b->tag[i]);
-        uint32_t tag = b->tag[i];
-        r->least8 = tag == 1 && m < r->least8 ? m : r->least8;
-        r->most8 = tag == 1 && m > r->most8 ? m : r->most8;
-        r->least16 = tag == 2 && m < r->least16 ? m : r->least16;
-        r->least32 = tag == 3 && m < r->least32 ? m : r->least32;
-        r->most32 = tag == 3 && m > r->most32 ? m : r->most32;
+        uint32_t in8 = when(b->tag[i] == 1), in16 = when(b->tag[i] == 2);
+        uint32_t in32 = when(b->tag[i] == 3);
+        r.least8 = smaller(r.least8, (int32_t)pick(in8, (uint32_t)m, INT32_MAX));
+        r.most8 = larger(r.most8, (int32_t)pick(in8, (uint32_t)m, UINT32_MAX)); /* that is -1 */
+        r.least16 = smaller(r.least16, (int32_t)pick(in16, (uint32_t)m, INT32_MAX));
+        r.least32 = smaller(r.least32, (int32_t)pick(in32, (uint32_t)m, INT32_MAX));
+        r.most32 = larger(r.most32, (int32_t)((uint32_t)m & in32));
     }
+    *seen = r;
 }
 
 /* k where 2^-k <= m / 2^bits < 2^(1-k); one more than `bits` for 0. */
@@ -183,8 +210,8 @@ static bool have_an_e(const ranges *r) {
     int smallest16 = r->least16 <= 0x7fff ? exponent(r->least16, 15) : 0;
     int smallest8 = r->least8 <= 0x7f ? exponent(r->least8, 7) : 0;
     int largest8 = r->most8 >= 0 ? exponent(r->most8, 7) : E_MAX;
-    int low = 2 * smallest16 > smallest8 ? 2 * smallest16 : smallest8;
-    int high = 2 * largest8 - 1 < E_MAX ? 2 * largest8 - 1 : E_MAX;
+    int low = larger(2 * smallest16, smallest8);
+    int high = smaller(2 * largest8 - 1, E_MAX);
     return low <= high;
 }
 
@@ -194,20 +221,18 @@ static fed_status inceptionn_check(const uint8_t *src, size_t len, size_t n, flo
     FED_REQUIRE(fedcodec_tags_payload(src, n) == len - fedcodec_tags_len(n), FED_EFORMAT);
     reader r = start_reading(src, len, n);
     ranges seen = {.least8 = 0x80, .most8 = -1, .least16 = 0x8000, .least32 = ONE, .most32 = 0};
-    int32_t max = 0;
+    float max = 0.0f;
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = n - start < BLOCK ? n - start : BLOCK;
         block b;
+        float values[BLOCK];
         next_block(&r, count, &b);
         extend_ranges(&b, count, &seen);
-        for (size_t i = 0; i < count; i++) {
-            float y = decompressed(b.word[i], b.tag[i]);
-            int32_t m = (int32_t)(fedcodec_bits(y) & FEDCODEC_MAGNITUDE);
-            max = m > max ? m : max;
-        }
+        decompress(&b, count, values);
+        max = fmaxf(max, fedcodec_max_magnitude(values, count));
     }
     FED_REQUIRE(seen.least32 >= ONE && seen.most32 < INFINITE && have_an_e(&seen), FED_EFORMAT);
-    *max_abs = fedcodec_float((uint32_t)max);
+    *max_abs = max;
     return FED_OK;
 }
 

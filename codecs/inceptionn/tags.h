@@ -13,10 +13,6 @@ static inline size_t fedcodec_tags_len(size_t n) {
     return n / FEDCODEC_TAGS + (n % FEDCODEC_TAGS > 0);
 }
 
-static inline unsigned fedcodec_tag_at(const uint8_t *tags, size_t i) {
-    return tags[i / FEDCODEC_TAGS] >> 2 * (i % FEDCODEC_TAGS) & 3u;
-}
-
 /** Bytes of a value with that tag: 0, 1, 2, 4. */
 static inline unsigned fedcodec_tag_bytes(unsigned tag) {
     return 1u << tag >> 1;
