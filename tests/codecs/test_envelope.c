@@ -172,8 +172,8 @@ static void frames_come_one_by_one(void **state) {
 
 static void axpy_and_fold_agree_with_decode(void **state) {
     (void)state;
-    static const char *const specs[] = {"float32", "3lc:s=1.5", "sbc:p=0.05"};
-    for (size_t k = 0; k < 3; k++) {
+    static const char *const specs[] = {"float32", "3lc:s=1.5", "sbc:p=0.05", "inceptionn:e=8"};
+    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
         fixture f;
         fed_error err = {0};
         float y[SIZE], sum[SIZE];

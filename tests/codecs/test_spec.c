@@ -67,7 +67,7 @@ static void assert_error(const char *spec, const char *part) {
 
 static void errors_name_the_word_and_what_would_be_right(void **state) {
     (void)state;
-    assert_error("", "unknown codec \"\"; there are float32, 3lc, sbc");
+    assert_error("", "unknown codec \"\"; there are float32, 3lc, sbc, inceptionn");
     assert_error("SBC", "unknown codec \"SBC\"");
     assert_error("sb", "unknown codec \"sb\"");
     assert_error("sbc2:p=1", "unknown codec \"sbc2\"");
@@ -80,6 +80,7 @@ static void errors_name_the_word_and_what_would_be_right(void **state) {
     assert_error("float32:", "float32 takes no parameters");
     assert_error("sbc:p=0.51", "p=0.51 is out of range; p (fraction of values sent) is from 1e-06");
     assert_error("3lc:s=2", "from 1 to 1.999");
+    assert_error("inceptionn:e=9.5", "e=9.5 is not a whole number; e is one");
     assert_error("sbc:p=-0.1", "out of range");
     assert_error("sbc:p=0", "out of range");
     assert_error("sbc:p=1234567890123456789012345678901234567890123456789012345678901234567890",

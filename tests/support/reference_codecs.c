@@ -257,6 +257,91 @@ static void sbc_decode(const uint8_t *src, float *y) {
     }
 }
 
+/* inceptionn: algorithms 2 and 3 of the paper, by their bit fields */
+
+/* x[high:low] */
+static uint32_t field(uint32_t x, unsigned high, unsigned low) {
+    return (uint32_t)((uint64_t)x >> low & ((UINT64_C(1) << (high - low + 1)) - 1));
+}
+
+static unsigned inceptionn_compress(uint32_t f, unsigned error_bound, uint32_t *v) {
+    uint32_t s = field(f, 31, 31), e = field(f, 30, 23), m = field(f, 22, 0);
+    if (e >= 127) {
+        *v = f;
+        return 3;
+    }
+    if (e < error_bound) {
+        *v = 0;
+        return 0;
+    }
+    unsigned n_shift = 127 - e;
+    uint32_t shifted_m = (UINT32_C(1) << 23 | m) >> n_shift;
+    if (e >= error_bound + (127 - error_bound + 1) / 2) {
+        *v = s << 15 | field(shifted_m, 22, 8);
+        return 2;
+    }
+    *v = s << 7 | field(shifted_m, 22, 16);
+    return 1;
+}
+
+/* The distance from the most significant bit to the first 1: 1 if it is that bit itself. */
+static unsigned first1_loc_from_msb(uint32_t v, unsigned bits) {
+    unsigned loc = 1;
+    while ((v >> (bits - loc) & 1) == 0) {
+        loc++;
+    }
+    return loc;
+}
+
+static uint32_t inceptionn_decompress(uint32_t v, unsigned t) {
+    if (t == 3) {
+        return v;
+    }
+    if (t == 0) {
+        return 0;
+    }
+    unsigned bits = t == 1 ? 7 : 15; /* of magnitude */
+    uint32_t s = field(v, bits, bits), magnitude = field(v, bits - 1, 0);
+    if (magnitude == 0) {
+        return s << 31; /* the paper leaves it open */
+    }
+    unsigned n_shift = first1_loc_from_msb(magnitude, bits);
+    uint32_t m = field(magnitude << n_shift, bits - 1, 0) << (23 - bits);
+    return s << 31 | (127 - n_shift) << 23 | m;
+}
+
+static const size_t inceptionn_bytes[4] = {0, 1, 2, 4};
+
+static void inceptionn_encode(double e, float *residual, size_t n, bytes *out) {
+    unsigned error_bound = 127 - (unsigned)e;
+    for (size_t i = 0; i < (n + 3) / 4; i++) {
+        put_byte(out, 0);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t f, v;
+        memcpy(&f, &residual[i], sizeof f);
+        unsigned t = inceptionn_compress(f, error_bound, &v);
+        out->data[i / 4] |= (uint8_t)(t << i % 4 * 2);
+        for (size_t k = 0; k < inceptionn_bytes[t]; k++) {
+            put_byte(out, v >> 8 * k & 0xff);
+        }
+        residual[i] = 0.0f;
+    }
+}
+
+static void inceptionn_decode(const uint8_t *src, float *y, size_t n) {
+    const uint8_t *payload = src + (n + 3) / 4;
+    for (size_t i = 0; i < n; i++) {
+        unsigned t = src[i / 4] >> i % 4 * 2 & 3;
+        uint32_t v = 0;
+        for (size_t k = 0; k < inceptionn_bytes[t]; k++) {
+            v |= (uint32_t)*payload++ << 8 * k;
+        }
+        uint32_t f = inceptionn_decompress(v, t);
+        memcpy(&y[i], &f, sizeof f);
+    }
+}
+
 uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, size_t *len) {
     bytes out = {.data = NULL};
     if (fed_reference_simple_encode(codec, residual, n, &out.data, len)) {
@@ -268,6 +353,8 @@ uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, 
         threelc_encode(codec->param[0], residual, n, &out);
     } else if (strcmp(codec->vtable->name, "sbc") == 0) {
         sbc_encode(codec->param[0], residual, n, &out);
+    } else if (strcmp(codec->vtable->name, "inceptionn") == 0) {
+        inceptionn_encode(codec->param[0], residual, n, &out);
     } else {
         abort(); /* a new codec needs its reference here */
     }
@@ -291,6 +378,8 @@ void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size
         threelc_decode(src, len, y, n);
     } else if (strcmp(codec->name, "sbc") == 0) {
         sbc_decode(src, y);
+    } else if (strcmp(codec->name, "inceptionn") == 0) {
+        inceptionn_decode(src, y, n);
     } else {
         abort();
     }

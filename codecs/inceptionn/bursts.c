@@ -1,0 +1,72 @@
+/* Between inceptionn's two forms: planes in memory, bursts of eight values at a network card.
+ * Format: docs/codec-formats.md#bursts   Paper: INCEPTIONN, section VI-A */
+#include "fedcodec/bursts.h"
+
+#include <string.h>
+
+#include "codecs/inceptionn/tags.h"
+#include "codecs/registry.h"
+
+/* A burst's tags are two bytes of the tag plane; the last burst may need only one of them. */
+enum { BURST = 8, TAGS = BURST / FEDCODEC_TAGS };
+
+static size_t bursts(size_t n) {
+    return n / BURST + (n % BURST > 0);
+}
+
+size_t fedcodec_bursts_bound(size_t n) {
+    return TAGS * bursts(n) + 4 * n;
+}
+
+static fed_status check(const uint8_t *src, size_t len, size_t n) {
+    FED_REQUIRE(n <= UINT32_MAX, FED_EFORMAT);
+    float max_abs;
+    return fedcodec_inceptionn.check(src, len, n, &max_abs);
+}
+
+fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_t *dst, size_t cap,
+                                size_t *dst_len) {
+    FED_TRY(check(src, len, n));
+    const uint8_t *tags = src, *payload = src + fedcodec_tags_len(n);
+    size_t packed = TAGS * bursts(n) + len - fedcodec_tags_len(n);
+    FED_REQUIRE(cap >= packed, FED_ENOSPC);
+    for (size_t i = 0; i < n; i += BURST) {
+        size_t values = n - i < BURST ? n - i : BURST;
+        size_t bytes = (size_t)fedcodec_tags_payload(tags, values);
+        dst[0] = tags[0];
+        dst[1] = values > FEDCODEC_TAGS ? tags[1] : 0;
+        memcpy(dst + TAGS, payload, bytes);
+        tags += TAGS;
+        payload += bytes;
+        dst += TAGS + bytes;
+    }
+    *dst_len = packed;
+    return FED_OK;
+}
+
+fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint8_t *dst,
+                                  size_t cap, size_t *dst_len) {
+    FED_REQUIRE(len / TAGS >= bursts(n) && len <= fedcodec_bursts_bound(n), FED_EFORMAT);
+    size_t planes = len - TAGS * bursts(n) + fedcodec_tags_len(n);
+    FED_REQUIRE(cap >= planes, FED_ENOSPC);
+    const uint8_t *end = src + len;
+    uint8_t *tags = dst, *payload = dst + fedcodec_tags_len(n), *payload_end = dst + planes;
+    for (size_t i = 0; i < n; i += BURST) {
+        FED_REQUIRE((size_t)(end - src) >= TAGS, FED_EFORMAT);
+        size_t values = n - i < BURST ? n - i : BURST;
+        /* Both tag bytes of it: padding that is not 0 makes it longer, and is refused below. */
+        size_t bytes = (size_t)fedcodec_tags_payload(src, BURST);
+        FED_REQUIRE((size_t)(end - src) - TAGS >= bytes, FED_EFORMAT);
+        FED_REQUIRE((size_t)(payload_end - payload) >= bytes, FED_EFORMAT);
+        FED_REQUIRE(values > FEDCODEC_TAGS || src[1] == 0, FED_EFORMAT);
+        memcpy(tags, src, fedcodec_tags_len(values));
+        memcpy(payload, src + TAGS, bytes);
+        tags += TAGS;
+        payload += bytes;
+        src += TAGS + bytes;
+    }
+    FED_REQUIRE(src == end, FED_EFORMAT);
+    FED_TRY(check(dst, planes, n));
+    *dst_len = planes;
+    return FED_OK;
+}

@@ -1,0 +1,206 @@
+/* inceptionn: classes at their boundaries, against the paper's algorithms bit by bit. */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "fed/rng.h"
+#include "fedcodec/codec.h"
+#include "reference_codecs.h"
+
+enum { MOST = 4096 };
+
+static fedcodec with_e(unsigned e) {
+    fedcodec codec;
+    char spec[FEDCODEC_SPEC];
+    snprintf(spec, sizeof spec, "inceptionn:e=%u", e);
+    assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
+    return codec;
+}
+
+static float from_bits(uint32_t bits) {
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static size_t encode(unsigned e, const float *x, size_t n, uint8_t *dst) {
+    static float residual[MOST];
+    fedcodec codec = with_e(e);
+    size_t len = 0;
+    memcpy(residual, x, n * sizeof *x);
+    assert_fed_ok(
+        fedcodec_encode(&codec, residual, NULL, n, NULL, dst, fedcodec_bound(&codec, n), &len));
+    return len;
+}
+
+/* What one value becomes. */
+static float through(unsigned e, float x) {
+    uint8_t dst[5];
+    float y = 42.0f;
+    size_t len = encode(e, &x, 1, dst);
+    assert_fed_ok(fedcodec_decode(fedcodec_by_id(13), dst, len, &y, 1));
+    return y;
+}
+
+static void assert_as_the_paper(unsigned e, const float *x, size_t n) {
+    static uint8_t dst[5 * MOST];
+    static float y[MOST], expected[MOST], residual[MOST];
+    fedcodec codec = with_e(e);
+    size_t len = encode(e, x, n, dst), expected_len = 0;
+    memcpy(residual, x, n * sizeof *x);
+    uint8_t *message = fed_reference_encode(&codec, residual, n, &expected_len);
+    assert_int_equal(len, expected_len);
+    assert_memory_equal(dst, message, len);
+    assert_fed_ok(fedcodec_decode(codec.vtable, dst, len, y, n));
+    fed_reference_decode(codec.vtable, message, len, expected, n);
+    assert_memory_equal(y, expected, n * sizeof *y);
+    free(message);
+}
+
+/* Each exponent, with mantissas at both ends and between, of both signs. */
+static void every_exponent_is_coded_as_in_the_paper(void **state) {
+    (void)state;
+    static const uint32_t mantissas[] = {0, 1, 0xff, 0x100, 0x3fffff, 0x400000, 0x5a5a5a, 0x7fffff};
+    static float x[MOST];
+    size_t n = 0;
+    for (uint32_t exponent = 0; exponent < 255; exponent++) {
+        for (size_t k = 0; k < 8; k++) {
+            x[n++] = from_bits(exponent << 23 | mantissas[k]);
+            x[n++] = from_bits(1u << 31 | exponent << 23 | mantissas[k]);
+        }
+    }
+    for (unsigned e = 1; e <= 15; e++) {
+        assert_as_the_paper(e, x, n);
+    }
+}
+
+static void random_bits_of_every_length_are_coded_as_in_the_paper(void **state) {
+    (void)state;
+    static float x[MOST];
+    fed_rng rng;
+    fed_rng_init(&rng, 3, 1, 4);
+    for (unsigned e = 1; e <= 15; e++) {
+        for (size_t n = 0; n <= 200; n++) {
+            for (size_t i = 0; i < n; i++) {
+                /* Half of them within 2^-20 to 2^2, the others anywhere but at infinity. */
+                uint32_t exponent = fed_rng_below(&rng, 2) ? 107 + fed_rng_below(&rng, 22)
+                                                           : fed_rng_below(&rng, 255);
+                x[i] = from_bits(fed_rng_below(&rng, 2) << 31 | exponent << 23 |
+                                 fed_rng_below(&rng, 1u << 23));
+            }
+            assert_as_the_paper(e, x, n);
+        }
+    }
+}
+
+static void tags_stand_before_all_payloads(void **state) {
+    (void)state;
+    /* e = 10: 32 bits from 1 on, 16 from 2^-5, 8 from 2^-10, else none. */
+    const float x[5] = {-1.0f, 0.5f, -0.015625f, 0.0f, 0.03125f};
+    uint8_t dst[22];
+    assert_int_equal(encode(10, x, 5, dst), 2 + 4 + 2 + 1 + 0 + 2);
+    assert_memory_equal(dst, "\x1b\x02\x00\x00\x80\xbf\x00\x40\x82\x00\x04", 11);
+}
+
+static void bits_past_the_class_are_cut_off(void **state) {
+    (void)state;
+    assert_true(through(10, 0x1.fffffep-1f) == 0x1.fffcp-1f); /* 15 bits */
+    assert_true(through(10, -0x1.fffffep-6f) == -0x1.8p-6f);  /* 7 bits after the point */
+    assert_true(through(10, 1.2345678f) == 1.2345678f);
+}
+
+static void what_the_eight_bits_cannot_hold_is_a_zero_of_its_sign(void **state) {
+    (void)state;
+    float positive = through(10, 0x1.fffffep-8f), negative = through(10, -0x1p-10f);
+    assert_true(positive == 0.0f && !signbit(positive));
+    assert_true(negative == 0.0f && signbit(negative));
+    assert_true(through(10, 0x1p-7f) == 0x1p-7f);
+}
+
+static void under_the_bound_nothing_is_left_not_even_a_sign(void **state) {
+    (void)state;
+    static const float small[] = {-0x1.fffffep-11f, -0.0f, -1e-45f, 1e-39f};
+    for (size_t i = 0; i < 4; i++) {
+        uint8_t dst[5];
+        float y = through(10, small[i]);
+        assert_true(y == 0.0f && !signbit(y));
+        assert_int_equal(encode(10, &small[i], 1, dst), 1);
+    }
+}
+
+static void the_sixteen_bit_class_begins_half_way_rounded_up(void **state) {
+    (void)state;
+    for (unsigned e = 1; e <= 15; e++) {
+        uint8_t dst[5];
+        float first = ldexpf(1.0f, -(int)(e / 2)), below = nextafterf(first, 0.0f);
+        assert_int_equal(encode(e, &first, 1, dst), e == 1 ? 5 : 3);
+        assert_int_equal(encode(e, &below, 1, dst), 2);
+    }
+}
+
+/* Messages of one value that have the right length. */
+static void assert_refused(const char *message, size_t len, size_t n) {
+    float y[4] = {42.0f};
+    assert_fed_status(fedcodec_decode(fedcodec_by_id(13), (const uint8_t *)message, len, y, n),
+                      FED_EFORMAT);
+    assert_true(y[0] == 42.0f);
+}
+
+static void a_value_in_another_class_than_its_own_is_refused(void **state) {
+    (void)state;
+    assert_refused("\x03\xff\xff\x7f\x3f", 5, 1); /* just under 1, in 32 bits */
+    assert_refused("\x03\x00\x00\x00\x80", 5, 1); /* -0 */
+    assert_refused("\x03\x00\x00\x80\x7f", 5, 1); /* infinity */
+    assert_refused("\x03\x00\x00\xc0\xff", 5, 1); /* NaN */
+    assert_refused("\x02\xff\x00", 3, 1);         /* under 2^-7, in 16 bits: e would be 16 */
+    assert_refused("\x02\x00\x80", 3, 1);
+}
+
+static void values_that_no_one_e_explains_are_refused(void **state) {
+    (void)state;
+    float y[2];
+    const fedcodec_vtable *codec = fedcodec_by_id(13);
+    assert_refused("\x05\x40\x00", 3, 2);     /* in 8 bits: 1/2 is for e = 1, 0 for e >= 8 */
+    assert_refused("\x06\x00\x40\x40", 4, 2); /* 1/2 in 16 bits and in 8 */
+    assert_fed_ok(fedcodec_decode(codec, (const uint8_t *)"\x05\x40\x40", 3, y, 2));
+    assert_true(y[0] == 0.5f && y[1] == 0.5f);
+    /* 2^-7 in 16 bits is e >= 14, 2^-8 in 8 bits e >= 8 */
+    assert_fed_ok(fedcodec_decode(codec, (const uint8_t *)"\x06\x00\x01\x80", 4, y, 2));
+}
+
+static void tags_past_the_last_value_must_be_zero(void **state) {
+    (void)state;
+    assert_refused("\x04\x01", 2, 1);
+    assert_refused("\x40\x01", 2, 3);
+    assert_refused("\x10", 1, 2);
+}
+
+static void only_whole_exponents_from_1_to_15(void **state) {
+    (void)state;
+    fedcodec codec = with_e(10);
+    float residual = 1.0f;
+    uint8_t dst[5];
+    size_t len;
+    codec.param[0] = 10.5;
+    assert_fed_status(fedcodec_encode(&codec, &residual, NULL, 1, NULL, dst, 5, &len), FED_EINVAL);
+    assert_fed_status(fedcodec_parse("inceptionn:e=0", &codec, NULL), FED_EINVAL);
+    assert_fed_status(fedcodec_parse("inceptionn:e=16", &codec, NULL), FED_EINVAL);
+    assert_fed_status(fedcodec_parse("inceptionn:e=2.5", &codec, NULL), FED_EINVAL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_exponent_is_coded_as_in_the_paper),
+        cmocka_unit_test(random_bits_of_every_length_are_coded_as_in_the_paper),
+        cmocka_unit_test(tags_stand_before_all_payloads),
+        cmocka_unit_test(bits_past_the_class_are_cut_off),
+        cmocka_unit_test(what_the_eight_bits_cannot_hold_is_a_zero_of_its_sign),
+        cmocka_unit_test(under_the_bound_nothing_is_left_not_even_a_sign),
+        cmocka_unit_test(the_sixteen_bit_class_begins_half_way_rounded_up),
+        cmocka_unit_test(a_value_in_another_class_than_its_own_is_refused),
+        cmocka_unit_test(values_that_no_one_e_explains_are_refused),
+        cmocka_unit_test(tags_past_the_last_value_must_be_zero),
+        cmocka_unit_test(only_whole_exponents_from_1_to_15),
+    };
+    return cmocka_run_group_tests_name("inceptionn", tests, NULL, NULL);
+}
