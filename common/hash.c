@@ -1,17 +1,10 @@
-/* Hashes: SHA-256 from mbedTLS, XXH3-64 compiled in from its header. */
+/* Digests: XXH3-64, compiled in from its header; and hexadecimal. */
 #include "fed/hash.h"
-
-#include <mbedtls/sha256.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 _Static_assert(sizeof(float) == sizeof(uint32_t), "values are hashed as IEEE binary32");
-
-void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]) {
-    /* Fails only in hardware drivers, which replace the function at build time; ours has none. */
-    (void)mbedtls_sha256_ret(data, len, digest, 0);
-}
 
 void fed_hex(const uint8_t *src, size_t len, char *dst) {
     static const char digits[] = "0123456789abcdef";

@@ -1,0 +1,212 @@
+"""Decode every golden message with a second implementation, written from docs/codec-formats.md and sharing no code with
+the library: what the document says is then enough to write a decoder, and it is what the library does.
+
+    decode.py ROOT      exit status 1 on a difference, or where a codec of the document has no decoder here
+
+A new codec takes one function, (message, n) to the bits of n values, and one line in DECODERS. A vector whose codec has
+no section in the document is counted as not covered.
+"""
+import os
+import re
+import struct
+import sys
+
+INFINITY, SIGN = 0x7F800000, 0x80000000  # of a binary32 number's bits
+
+
+class Refused(Exception):
+    """The document says that a decoder must refuse this message."""
+
+
+def require(condition, why):
+    if not condition:
+        raise Refused(why)
+
+
+class Reader:
+    """Bytes in order; after bits() the rest is read as a bit stream."""
+
+    def __init__(self, message):
+        self.message = message
+        self.at = 0
+        self.bit_at = 0
+
+    def bytes(self, count):
+        require(len(self.message) - self.at >= count, "the message ends too early")
+        self.at += count
+        return self.message[self.at - count:self.at]
+
+    def rest(self):
+        return self.bytes(len(self.message) - self.at)
+
+    def u8(self):
+        return self.bytes(1)[0]
+
+    def f32(self):
+        return struct.unpack("<I", self.bytes(4))[0]
+
+    def varint(self):
+        value = 0
+        for k in range(10):
+            byte = self.u8()
+            value |= (byte & 127) << 7 * k
+            if byte < 128:
+                require(byte > 0 or k == 0, "a varint in a longer form")
+                require(value < 1 << 64, "a varint past 64 bits")
+                return value
+        raise Refused("a varint of more than ten bytes")
+
+    def bit(self):
+        byte = self.at + self.bit_at // 8
+        require(byte < len(self.message), "the bits end too early")
+        value = self.message[byte] >> (7 - self.bit_at % 8) & 1
+        self.bit_at += 1
+        return value
+
+    def bits(self, count):
+        value = 0
+        for _ in range(count):
+            value = 2 * value + self.bit()
+        return value
+
+    def end_of_bits(self, padding):
+        """The rest of the last byte must be bits of this kind."""
+        while self.bit_at % 8 != 0:
+            require(self.bit() == padding, "wrong padding")
+        self.at += self.bit_at // 8
+        self.bit_at = 0
+
+    def end(self):
+        require(self.at == len(self.message), "bytes behind the end")
+
+
+def is_finite(bits):
+    return bits & INFINITY != INFINITY
+
+
+def decode_float32(message, n):
+    reader = Reader(message)
+    values = [reader.f32() for _ in range(n)]
+    reader.end()
+    require(all(map(is_finite, values)), "a value that is not finite")
+    return values
+
+
+def unpack_runs(data, wanted):
+    unpacked = []
+    before = 0  # the byte before, if it was one for a run
+    for byte in data:
+        is_run = byte == 121 or byte >= 243
+        require(not is_run or before in (0, 255), "a run that could have been longer")
+        unpacked += [121] * (byte - 241) if byte >= 243 else [byte]
+        before = byte if is_run else 0
+    require(len(unpacked) == wanted, "bytes for another number of values")
+    return unpacked
+
+
+def decode_3lc(message, n):
+    reader = Reader(message)
+    m = reader.f32()
+    require(m < SIGN and is_finite(m), "a bad m")
+    if m == 0:
+        reader.end()
+        return [0] * n
+    packed = unpack_runs(reader.rest(), (n + 4) // 5)
+    digits = [byte // power % 3 for power in (81, 27, 9, 3, 1) for byte in packed]
+    require(all(digit == 1 for digit in digits[n:]), "padding that is not 1")
+    require(any(digit != 1 for digit in digits), "only zeros, and yet an m")
+    return [(m | SIGN, 0, m)[digit] for digit in digits[:n]]
+
+
+def decode_sbc(message, n):
+    reader = Reader(message)
+    values = [0] * n
+    count = reader.varint()
+    require(count <= n, "more positions than values")
+    if count > 0:
+        b, mu, next_position = reader.u8(), reader.f32(), 0
+        require(b <= 31, "a bad b")
+        require(is_finite(mu) and mu not in (0, SIGN), "a bad mu")
+        for _ in range(count):
+            ones = 0
+            while reader.bit() == 1:
+                ones += 1
+            position = next_position + (ones << b) + reader.bits(b)
+            require(position < n, "a position past the end")
+            values[position] = mu
+            next_position = position + 1
+        reader.end_of_bits(1)
+    reader.end()
+    return values
+
+
+DECODERS = {
+    1: decode_float32,
+    2: decode_3lc,
+    3: decode_sbc,
+}
+
+
+def documented_codecs(root):
+    """Name to id, from the sections that begin with "Codec id"."""
+    with open(os.path.join(root, "docs/codec-formats.md"), encoding="utf-8") as file:
+        sections = re.findall(r"^## (\S+)\n+Codec id (\d+)\.", file.read(), re.MULTILINE)
+    return {name: int(codec_id) for name, codec_id in sections}
+
+
+def read_vector(path):
+    """The data of each word; "COUNT*WORD" is COUNT times the word, '#' begins a comment."""
+    fields, current = {}, None
+    with open(path, encoding="ascii") as file:
+        words = [word for line in file if not line.startswith("#") for word in line.split()]
+    for word in words:
+        if word in ("spec", "input", "message", "decoded", "residual"):
+            current = fields.setdefault(word, [])
+        else:
+            count, _, repeated = word.rpartition("*")
+            current += [repeated] * int(count or 1)
+    return fields
+
+
+def check_vector(path, decode):
+    """What is wrong with a vector, or None."""
+    vector = read_vector(path)
+    message = bytes(int(word, 16) for word in vector["message"])
+    wanted = [int(word, 16) for word in vector["decoded"]]
+    try:
+        decoded = decode(message, len(wanted))
+    except Refused as refused:
+        return f"refused: {refused}"
+    for i, (is_bits, should) in enumerate(zip(decoded, wanted)):
+        if is_bits != should:
+            return f"value {i} is {is_bits:08x}; the vector has {should:08x}"
+    if len(decoded) != len(wanted):
+        return f"{len(decoded)} values; the vector has {len(wanted)}"
+    return None
+
+
+def main(root):
+    folder = os.path.join(root, "tests/vectors/codecs")
+    ids = documented_codecs(root)
+    checked, not_covered, failures = 0, {}, []
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        codec = read_vector(path)["spec"][0].split(":")[0]
+        if codec not in ids:
+            not_covered[codec] = not_covered.get(codec, 0) + 1
+        elif ids[codec] not in DECODERS:
+            failures.append(f"{name}: codec {codec} (id {ids[codec]}) is documented: write its decoder into DECODERS")
+        else:
+            checked += 1
+            problem = check_vector(path, DECODERS[ids[codec]])
+            failures += [f"{name}: {problem}"] if problem else []
+    for failure in failures:
+        print(failure)
+    for codec, count in not_covered.items():
+        print(f"not covered: {count} of codec {codec}, which docs/codec-formats.md does not have")
+    print(f"{checked} vectors decoded from the document alone, {len(failures)} failures")
+    return 1 if failures or checked == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
