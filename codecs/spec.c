@@ -167,7 +167,7 @@ static fed_status parse_param(const char **text, fedcodec *codec, unsigned *name
     }
     if (param->whole && value != floor(value)) {
         return fed_fail(err, FED_EINVAL, "codec %s: %s=%.*s is not a whole number; %s is one",
-                        vtable->name, param->key, (int)number.len, number.text, param->help);
+                        vtable->name, param->key, (int)number.len, number.text, param->key);
     }
     codec->param[k] = value;
     return FED_OK;

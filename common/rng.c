@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-enum { ROUNDS = 10, LANES = 8 };
+enum { ROUNDS = 10, LANES = 32 };
 
 /* The constants of the paper: two multipliers, and the steps of the key from round to round. */
 static const uint32_t M0 = 0xD2511F53, M1 = 0xCD9E8D57;

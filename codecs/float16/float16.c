@@ -11,21 +11,26 @@ enum {
 
 static const fedcodec_param float16_params[] = {{.key = NULL}};
 
-/* Both ways of rounding are worked out and one is chosen: a branch would keep the loop scalar. */
+/* a if holds, else b: with masks, since compilers make branches of floating point under "?:", and
+ * then no vectors of the loop. */
+static inline uint32_t choose(bool holds, uint32_t a, uint32_t b) {
+    return b ^ ((a ^ b) & (0u - (uint32_t)holds));
+}
+
 static inline uint16_t to_half(float v) {
     uint32_t bits = fedcodec_bits(v), m = bits & FEDCODEC_MAGNITUDE;
     m = m < LARGEST ? m : LARGEST;
     uint32_t normal = (m - REBIAS + 0xfff + (m >> 13 & 1)) >> 13;
     /* Below, a half's last bit is 2^-24: just what the sum with 0.5 is rounded to. */
     uint32_t small = fedcodec_bits(fedcodec_float(m) + 0.5f) - fedcodec_bits(0.5f);
-    return (uint16_t)((bits >> 16 & 0x8000) | (m < NORMAL ? small : normal));
+    return (uint16_t)((bits >> 16 & 0x8000) | choose(m < NORMAL, small, normal));
 }
 
 static inline float from_half(uint16_t v) {
     uint32_t sign = (uint32_t)(v & 0x8000) << 16, m = v & 0x7fff;
     uint32_t normal = (m << 13) + REBIAS;
     uint32_t small = fedcodec_bits((float)(int)m * 0x1p-24f);
-    return fedcodec_float(sign | (m < 0x400 ? small : normal));
+    return fedcodec_float(sign | choose(m < 0x400, small, normal));
 }
 
 static size_t float16_bound(const double *param, size_t n) {

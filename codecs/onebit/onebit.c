@@ -32,28 +32,39 @@ static float mean(double sum, size_t count) {
     return count > 0 ? (float)fmin(sum / (double)count, (double)FLT_MAX) : 0.0f;
 }
 
-/* Value i belongs to lane i mod LANES: sums that do not wait for each other. The negative values'
- * sums are of magnitudes. */
-static means find_means(const float *x, size_t n) {
-    double up[LANES] = {0.0}, down[LANES] = {0.0};
-    uint32_t negative[LANES] = {0};
-    for (size_t i = 0; i < n; i += LANES) {
-        size_t lanes = n - i < LANES ? n - i : LANES;
-        for (size_t k = 0; k < lanes; k++) {
-            float v = x[i + k];
-            up[k] += (double)(v < 0.0f ? 0.0f : v);
-            down[k] += (double)(v < 0.0f ? -v : 0.0f);
-            negative[k] += v < 0.0f;
-        }
-    }
-    double ups = 0.0, downs = 0.0;
-    size_t negatives = 0;
+/* Sums that do not wait for each other: value i belongs to lane i mod LANES. Those of negative
+ * values are of magnitudes. */
+typedef struct lanes {
+    double up[LANES], down[LANES];
+    uint32_t negative[LANES];
+} lanes;
+
+/* With masks, since compilers make branches of floating point under "?:". */
+static inline void add_lanes(lanes *restrict sum, const float x[LANES]) {
     for (size_t k = 0; k < LANES; k++) {
-        ups += up[k];
-        downs += down[k];
-        negatives += negative[k];
+        uint32_t bits = fedcodec_bits(x[k]), sign = 0u - (bits >> 31);
+        sum->up[k] += (double)fedcodec_float(bits & ~sign);
+        sum->down[k] += (double)fedcodec_float(bits & sign & FEDCODEC_MAGNITUDE);
+        sum->negative[k] += x[k] < 0.0f;
     }
-    return (means){.up = mean(ups, n - negatives), .down = 0.0f - mean(downs, negatives)};
+}
+
+static means find_means(const float *x, size_t n) {
+    lanes sum = {.up = {0.0}};
+    float rest[LANES] = {0.0f};
+    size_t whole = n - n % LANES, negatives = 0;
+    for (size_t i = 0; i < whole; i += LANES) {
+        add_lanes(&sum, x + i);
+    }
+    memcpy(rest, x + whole, (n - whole) * sizeof *x);
+    add_lanes(&sum, rest);
+    double up = 0.0, down = 0.0;
+    for (size_t k = 0; k < LANES; k++) {
+        up += sum.up[k];
+        down += sum.down[k];
+        negatives += sum.negative[k];
+    }
+    return (means){.up = mean(up, n - negatives), .down = 0.0f - mean(down, negatives)};
 }
 
 /* The signs of n <= BLOCK values. */
@@ -106,38 +117,46 @@ static fed_status onebit_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* The values of one byte of signs. Masks instead of shifts: those have no vector instruction. */
-static inline void spread(uint8_t signs, means m, float value[8]) {
-    static const uint32_t mask[8] = {0x80, 0x40, 0x20, 0x10, 8, 4, 2, 1};
-    for (size_t k = 0; k < 8; k++) {
-        value[k] = (signs & mask[k]) != 0 ? m.down : m.up;
+/* What each four signs stand for. */
+typedef struct fours {
+    float value[16][4];
+} fours;
+
+static fours make_fours(means m) {
+    fours f;
+    for (unsigned signs = 0; signs < 16; signs++) {
+        for (unsigned k = 0; k < 4; k++) {
+            f.value[signs][k] = signs >> (3 - k) & 1 ? m.down : m.up;
+        }
     }
+    return f;
+}
+
+static inline unsigned four_signs(const uint8_t *src, size_t i) {
+    return src[HEAD + i / 8] >> (4 - i % 8) & 15; /* i is a multiple of 4 */
 }
 
 static void onebit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     (void)len;
-    means m = load_means(src);
-    float value[8];
-    size_t whole = n - n % 8;
-    for (size_t i = 0; i < whole; i += 8) {
-        spread(src[HEAD + i / 8], m, y + i);
+    const fours f = make_fours(load_means(src));
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        memcpy(y + i, f.value[four_signs(src, i)], 4 * sizeof *y);
     }
-    if (whole < n) {
-        spread(src[HEAD + whole / 8], m, value);
-        memcpy(y + whole, value, (n - whole) * sizeof *y);
+    if (i < n) {
+        memcpy(y + i, f.value[four_signs(src, i)], (n - i) * sizeof *y);
     }
 }
 
 static void onebit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     (void)len;
     means m = load_means(src);
-    const means step = {.up = w * m.up, .down = w * m.down};
-    float value[8];
-    for (size_t i = 0; i < n; i += 8) {
-        spread(src[HEAD + i / 8], step, value);
-        size_t count = n - i < 8 ? n - i : 8;
+    const fours step = make_fours((means){.up = w * m.up, .down = w * m.down});
+    for (size_t i = 0; i < n; i += 4) {
+        const float *four = step.value[four_signs(src, i)];
+        size_t count = n - i < 4 ? n - i : 4;
         for (size_t k = 0; k < count; k++) {
-            y[i + k] += value[k];
+            y[i + k] += four[k];
         }
     }
 }

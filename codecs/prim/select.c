@@ -48,7 +48,7 @@ typedef struct values {
 
 /* How the work memory is laid out. */
 typedef struct scratch {
-    uint32_t *positive, *negative; /* k each: the result */
+    uint32_t *positive, *negative; /* k each: the result, of one side in the first of them */
     uint32_t *bins;
     float *value; /* room + BLOCK: first the sample, then the candidates */
     uint32_t *index;
@@ -62,24 +62,32 @@ static size_t sample_rank(size_t n, size_t k) {
     return (size_t)(expected + 4.0 * sqrt(expected)) + 4;
 }
 
-/* Candidates that there is room for: twice what is expected of both signs together. */
-static size_t candidate_room(size_t n, size_t k) {
+/* Candidates that there is room for: twice what is expected of the sides, one or two, together. */
+static size_t candidate_room(size_t n, size_t k, size_t sides) {
     if (n <= SAMPLE) {
         return n;
     }
-    double room = 4.0 * (double)n * (double)sample_rank(n, k) / SAMPLE + SAMPLE;
+    double room = 2.0 * (double)sides * (double)n * (double)sample_rank(n, k) / SAMPLE + SAMPLE;
     return room < (double)n ? (size_t)room : n;
 }
 
-size_t fedcodec_select_work_size(size_t n, size_t k) {
-    return 4 * (2 * k + BINS + 2 * (candidate_room(n, k) + BLOCK));
+static size_t work_size(size_t n, size_t k, size_t sides) {
+    return 4 * (sides * k + BINS + 2 * (candidate_room(n, k, sides) + BLOCK));
 }
 
-static scratch lay_out(void *work, size_t n, size_t k) {
-    scratch s = {.room = candidate_room(n, k)};
+size_t fedcodec_select_work_size(size_t n, size_t k) {
+    return work_size(n, k, 2);
+}
+
+size_t fedcodec_select_magnitude_work_size(size_t n, size_t k) {
+    return work_size(n, k, 1);
+}
+
+static scratch lay_out(void *work, size_t n, size_t k, size_t sides) {
+    scratch s = {.room = candidate_room(n, k, sides)};
     s.positive = work;
     s.negative = s.positive + k;
-    s.bins = s.negative + k;
+    s.bins = s.positive + sides * k;
     s.index = s.bins + BINS;
     s.value = (float *)(void *)(s.index + s.room + BLOCK);
     return s;
@@ -219,7 +227,7 @@ static fedcodec_chosen choose(values candidates, values all, side of, bool compl
 void fedcodec_select(const float *x, size_t n, size_t k, void *work, fedcodec_chosen *positive,
                      fedcodec_chosen *negative) {
     const float least = fedcodec_float(1);
-    scratch s = lay_out(work, n, k);
+    scratch s = lay_out(work, n, k, 2);
     values all = {x, NULL, n}, candidates = {s.value, s.index, 0};
     draw_sample(x, n, s.value);
     float up = find_threshold(POSITIVE, n, k, &s), down = find_threshold(NEGATIVE, n, k, &s);
@@ -230,7 +238,7 @@ void fedcodec_select(const float *x, size_t n, size_t k, void *work, fedcodec_ch
 
 void fedcodec_select_magnitude(const float *x, size_t n, size_t k, void *work,
                                fedcodec_chosen *chosen) {
-    scratch s = lay_out(work, n, k);
+    scratch s = lay_out(work, n, k, 1);
     values all = {x, NULL, n}, candidates = {s.value, s.index, 0};
     draw_sample(x, n, s.value);
     float least = find_threshold(EITHER, n, k, &s);

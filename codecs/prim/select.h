@@ -11,7 +11,7 @@ typedef struct fedcodec_chosen {
     size_t count;
 } fedcodec_chosen;
 
-/** Bytes of work memory for either selection. 1 <= k <= n, or both 0. */
+/** Bytes of work memory for fedcodec_select. 1 <= k <= n, or both 0. */
 size_t fedcodec_select_work_size(size_t n, size_t k);
 
 /**
@@ -23,8 +23,11 @@ size_t fedcodec_select_work_size(size_t n, size_t k);
 void fedcodec_select(const float *x, size_t n, size_t k, void *work, fedcodec_chosen *positive,
                      fedcodec_chosen *negative);
 
+/** Likewise for fedcodec_select_magnitude: about half of it. */
+size_t fedcodec_select_magnitude_work_size(size_t n, size_t k);
+
 /** Choose the k values of largest magnitude, zeros never: all others where these are fewer than k.
- * Else like fedcodec_select: ties, limits, work memory. */
+ * Else like fedcodec_select: ties, limits. */
 void fedcodec_select_magnitude(const float *x, size_t n, size_t k, void *work,
                                fedcodec_chosen *chosen);
 

@@ -113,36 +113,71 @@ static fed_status stoch3_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-static void stoch3_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    (void)n; /* the padding is zeros */
-    const float step = w * fedcodec_load_f32(src);
-    const size_t packed = len - HEAD;
-    for (size_t i = 0; i < packed; i++) {
-        uint8_t byte = src[HEAD + i];
-        for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS && byte != FEDCODEC_QUARTIC_ZERO; k++) {
-            int value = fedcodec_quartic_values[byte][k];
-            if (value != 0) {
-                y[k * packed + i] += value > 0 ? step : -step;
+/* The k-th digits of n <= BLOCK bytes, as values: -1, 0 or 1. A product with 2^16 / divisor,
+ * rounded up, divides a byte exactly. */
+static void take_digits(const uint8_t *restrict bytes, size_t n, size_t k, int8_t *restrict value) {
+    static const unsigned divisor[FEDCODEC_QUARTIC_DIGITS] = {81, 27, 9, 3, 1};
+    const uint32_t inverse = 65535 / divisor[k] + 1;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t quotient = bytes[i] * inverse >> 16;
+        value[i] = (int8_t)(quotient % 3 - 1);
+    }
+}
+
+/* A stretch of values with the same digit: which they are. */
+typedef struct stretch {
+    size_t first, count;
+    int8_t value[BLOCK];
+} stretch;
+
+/* The values from byte `start` on, at most BLOCK, that the k-th digits stand for. */
+static void load_stretch(const uint8_t *src, size_t len, size_t n, size_t k, size_t start,
+                         stretch *to) {
+    size_t packed = len - HEAD, left = packed - start;
+    to->first = k * packed + start;
+    to->count = to->first < n ? n - to->first : 0; /* less the padding */
+    to->count = to->count < left ? to->count : left;
+    to->count = to->count < BLOCK ? to->count : BLOCK;
+    take_digits(src + HEAD + start, to->count, k, to->value);
+}
+
+static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
+    const float m = fedcodec_load_f32(src);
+    if (len == HEAD) {
+        memset(y, 0, n * sizeof *y);
+    }
+    stretch s;
+    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+        for (size_t start = 0; start < len - HEAD; start += BLOCK) {
+            load_stretch(src, len, n, k, start, &s);
+            for (size_t i = 0; i < s.count; i++) {
+                y[s.first + i] = (float)s.value[i] * m;
             }
         }
     }
 }
 
-static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    memset(y, 0, n * sizeof *y);
-    stoch3_axpy(src, len, 1.0f, y, n);
+static void stoch3_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
+    const float step = w * fedcodec_load_f32(src);
+    stretch s;
+    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+        for (size_t start = 0; start < len - HEAD; start += BLOCK) {
+            load_stretch(src, len, n, k, start, &s);
+            for (size_t i = 0; i < s.count; i++) {
+                y[s.first + i] += (float)s.value[i] * step;
+            }
+        }
+    }
 }
 
 static void stoch3_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    (void)n;
-    const int64_t step = weight * fedcodec_fixed(fedcodec_load_f32(src));
-    const size_t packed = len - HEAD;
-    for (size_t i = 0; i < packed; i++) {
-        uint8_t byte = src[HEAD + i];
-        for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS && byte != FEDCODEC_QUARTIC_ZERO; k++) {
-            int value = fedcodec_quartic_values[byte][k];
-            if (value != 0) {
-                acc[k * packed + i] += value * step;
+    const int64_t m = weight * fedcodec_fixed(fedcodec_load_f32(src)), step[3] = {-m, 0, m};
+    stretch s;
+    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+        for (size_t start = 0; start < len - HEAD; start += BLOCK) {
+            load_stretch(src, len, n, k, start, &s);
+            for (size_t i = 0; i < s.count; i++) {
+                acc[s.first + i] += step[s.value[i] + 1];
             }
         }
     }

@@ -23,7 +23,7 @@ static size_t topk_bound(const double *param, size_t n) {
 }
 
 static size_t topk_work_size(const double *param, size_t n) {
-    return fedcodec_select_work_size(n, most_sent(param[0], n));
+    return fedcodec_select_magnitude_work_size(n, most_sent(param[0], n));
 }
 
 static fed_status topk_encode(const double *param, float *residual, size_t n, void *work,

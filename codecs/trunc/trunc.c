@@ -2,12 +2,12 @@
  * Paper: INCEPTIONN, section III and figure 14 ("16b-T" and its like) */
 #include <math.h>
 
-#include "codecs/prim/floats.h"
+#include "codecs/prim/bitmap.h"
+#include "codecs/prim/narrow.h"
 #include "codecs/registry.h"
-#include "fed/bits.h"
 
 /* A message: b, then 32 - b bits for each value. */
-enum { HEAD = 1, BITS_MAX = 31 };
+enum { HEAD = 1, BITS_MAX = 31, BLOCK = 1024 };
 
 static const fedcodec_param trunc_params[] = {
     {.key = "b", .preset = 16, .low = 1, .high = BITS_MAX, .help = "bits dropped", .whole = true},
@@ -33,74 +33,133 @@ static size_t trunc_work_size(const double *param, size_t n) {
     return 0;
 }
 
+/* Any width, through one word. */
+static void pack_bits(const float *x, size_t n, unsigned b, uint8_t *dst) {
+    uint64_t word = 0; /* its lowest bits are pending; above them are some that were stored */
+    unsigned pending = 0;
+    for (size_t i = 0; i < n; i++) {
+        word = word << (32 - b) | fedcodec_bits(x[i]) >> b;
+        pending += 32 - b;
+        if (pending >= 32) {
+            pending -= 32;
+            uint32_t full = (uint32_t)(word >> pending);
+            dst[0] = (uint8_t)(full >> 24);
+            dst[1] = (uint8_t)(full >> 16);
+            dst[2] = (uint8_t)(full >> 8);
+            dst[3] = (uint8_t)full;
+            dst += 4;
+        }
+    }
+    for (word <<= 32 - pending; pending > 0; pending -= pending < 8 ? pending : 8) {
+        *dst++ = (uint8_t)(word >> 24);
+        word <<= 8;
+    }
+}
+
+static void unpack_bits(const uint8_t *src, size_t n, unsigned b, float *x) {
+    const uint32_t kept = UINT32_MAX << b;
+    size_t len = packed_len(n, b);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t at = packed_bits(i, b);
+        uint64_t word = fedcodec_bitmap_word(src, len, (size_t)(at / 8)) << at % 8;
+        x[i] = fedcodec_float((uint32_t)(word >> 32) & kept);
+    }
+}
+
+/* Two widths of whole bytes are loops that compilers make vectors of. */
+static void pack(const float *restrict x, size_t n, unsigned b, uint8_t *restrict dst) {
+    if (b == 16) {
+        for (size_t i = 0; i < n; i++) {
+            uint32_t bits = fedcodec_bits(x[i]);
+            fedcodec_store_u16(dst + 2 * i, (uint16_t)(bits >> 24 | (bits >> 8 & 0xff00)));
+        }
+    } else if (b == 24) {
+        for (size_t i = 0; i < n; i++) {
+            dst[i] = (uint8_t)(fedcodec_bits(x[i]) >> 24);
+        }
+    } else {
+        pack_bits(x, n, b, dst);
+    }
+}
+
+static void unpack(const uint8_t *restrict src, size_t n, unsigned b, float *restrict x) {
+    if (b == 16) {
+        for (size_t i = 0; i < n; i++) {
+            x[i] = fedcodec_float((uint32_t)src[2 * i] << 24 | (uint32_t)src[2 * i + 1] << 16);
+        }
+    } else if (b == 24) {
+        for (size_t i = 0; i < n; i++) {
+            x[i] = fedcodec_float((uint32_t)src[i] << 24);
+        }
+    } else {
+        unpack_bits(src, n, b, x);
+    }
+}
+
 static fed_status trunc_encode(const double *param, float *residual, size_t n, void *work,
                                uint8_t *dst, size_t cap, size_t *len) {
     (void)work;
+    (void)cap;
     const unsigned b = (unsigned)param[0];
-    fed_bit_writer w;
-    fed_bit_writer_init(&w, dst + HEAD, cap - HEAD);
-    for (size_t i = 0; i < n; i++) {
-        fed_put_bits(&w, fedcodec_bits(residual[i]) >> b, 32 - b);
-    }
-    fed_put_bits(&w, 0, (unsigned)(8 * packed_len(n, b) - packed_bits(n, b)));
-    FED_TRY(fed_bit_writer_finish(&w, len));
-    memset(residual, 0, n * sizeof *residual);
     dst[0] = (uint8_t)b;
-    *len += HEAD;
+    pack(residual, n, b, dst + HEAD);
+    memset(residual, 0, n * sizeof *residual);
+    *len = HEAD + packed_len(n, b);
     return FED_OK;
+}
+
+/* Values of a message, a block at a time: a block's bits are whole bytes. */
+typedef struct block {
+    float value[BLOCK];
+    size_t count;
+} block;
+
+static void load_block(const uint8_t *src, size_t first, size_t n, block *to) {
+    to->count = n - first < BLOCK ? n - first : BLOCK;
+    unpack(src + HEAD + first / 8 * (32u - src[0]), to->count, src[0], to->value);
 }
 
 static fed_status trunc_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
     FED_REQUIRE(len >= HEAD && src[0] >= 1 && src[0] <= BITS_MAX, FED_EFORMAT);
-    const unsigned b = src[0];
-    FED_REQUIRE(len - HEAD == packed_len(n, b), FED_EFORMAT);
-    fed_bit_reader r;
-    fed_bit_reader_init(&r, src + HEAD, len - HEAD);
+    FED_REQUIRE(len - HEAD == packed_len(n, src[0]), FED_EFORMAT);
+    unsigned padding = (unsigned)(8 * (len - HEAD) - packed_bits(n, src[0]));
+    FED_REQUIRE((src[len - 1] & ((1u << padding) - 1)) == 0, FED_EFORMAT);
     uint32_t max = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t m = fed_get_bits(&r, 32 - b) << b & FEDCODEC_MAGNITUDE;
+    block x;
+    for (size_t i = 0; i < n; i += BLOCK) {
+        load_block(src, i, n, &x);
+        uint32_t m = fedcodec_bits(fedcodec_max_magnitude(x.value, x.count));
         max = m > max ? m : max;
     }
-    uint32_t padding = fed_get_bits(&r, (unsigned)(8 * (len - HEAD) - packed_bits(n, b)));
-    FED_REQUIRE(padding == 0 && isfinite(fedcodec_float(max)), FED_EFORMAT);
+    FED_REQUIRE(isfinite(fedcodec_float(max)), FED_EFORMAT);
     *max_abs = fedcodec_float(max);
     return FED_OK;
 }
 
-/* The values of a message, one after the other. */
-typedef struct values {
-    fed_bit_reader bits;
-    unsigned b;
-} values;
-
-static values open_values(const uint8_t *src, size_t len) {
-    values v = {.b = src[0]};
-    fed_bit_reader_init(&v.bits, src + HEAD, len - HEAD);
-    return v;
-}
-
-static inline float next_value(values *v) {
-    return fedcodec_float(fed_get_bits(&v->bits, 32 - v->b) << v->b);
-}
-
 static void trunc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    values v = open_values(src, len);
-    for (size_t i = 0; i < n; i++) {
-        y[i] = next_value(&v);
-    }
+    (void)len;
+    unpack(src + HEAD, n, src[0], y);
 }
 
 static void trunc_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    values v = open_values(src, len);
-    for (size_t i = 0; i < n; i++) {
-        y[i] += w * next_value(&v);
+    (void)len;
+    block x;
+    for (size_t i = 0; i < n; i += BLOCK) {
+        load_block(src, i, n, &x);
+        for (size_t k = 0; k < x.count; k++) {
+            y[i + k] += w * x.value[k];
+        }
     }
 }
 
 static void trunc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    values v = open_values(src, len);
-    for (size_t i = 0; i < n; i++) {
-        acc[i] += weight * fedcodec_fixed(next_value(&v));
+    (void)len;
+    block x;
+    for (size_t i = 0; i < n; i += BLOCK) {
+        load_block(src, i, n, &x);
+        for (size_t k = 0; k < x.count; k++) {
+            acc[i + k] += weight * fedcodec_fixed(x.value[k]);
+        }
     }
 }
 
