@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedcodec/codec.h"
+#include "codecs/stage.h"
 
 /* A piece of the spec; not terminated. */
 typedef struct word {
@@ -173,13 +173,47 @@ static fed_status parse_param(const char **text, fedcodec *codec, unsigned *name
     return FED_OK;
 }
 
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Cut "+runs" off the end of the text. A '+' before a digit is a number's. */
+static fed_status take_stage(char *text, uint8_t *stage, fed_error *err) {
+    char *plus = strchr(text, '+');
+    while (plus != NULL && !is_letter(plus[1])) {
+        plus = strchr(plus + 1, '+');
+    }
+    if (plus == NULL) {
+        return FED_OK;
+    }
+    *plus = '\0';
+    name_list names = {""};
+    for (size_t k = 0; fedcodec_stage_at(k) != NULL; k++) {
+        if (strcmp(plus + 1, fedcodec_stage_at(k)->name) == 0) {
+            *stage = fedcodec_stage_at(k)->id;
+            return FED_OK;
+        }
+        name_list_add(&names, fedcodec_stage_at(k)->name);
+    }
+    if (strcmp(plus + 1, "zstd") == 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "this build has no second stage \"zstd\": it was made without libzstd; "
+                        "install that with its headers (libzstd-dev) and build again");
+    }
+    return fed_fail(err, FED_EINVAL, "unknown second stage \"%s\"; there are %s", plus + 1,
+                    names.text);
+}
+
 fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) {
     if (strlen(spec) >= FEDCODEC_SPEC) {
         return fed_fail(err, FED_EINVAL, "a codec spec is at most %d characters long",
                         FEDCODEC_SPEC - 1);
     }
-    const char *text = spec;
+    char base[FEDCODEC_SPEC]; /* without the stage */
+    memcpy(base, spec, strlen(spec) + 1);
+    const char *text = base;
     fedcodec parsed = {.vtable = NULL};
+    FED_TRY(take_stage(base, &parsed.stage, err));
     FED_TRY(find_codec(take_word(&text, ":"), &parsed.vtable, err));
     for (size_t k = 0; parsed.vtable->params[k].key != NULL; k++) {
         parsed.param[k] = parsed.vtable->params[k].preset;
@@ -218,5 +252,8 @@ void fedcodec_format(const fedcodec *codec, char *dst) {
         format_number(codec->param[k], number, sizeof number);
         used += (size_t)snprintf(dst + used, FEDCODEC_SPEC - used, "%c%s=%s", k == 0 ? ':' : ',',
                                  param[k].key, number);
+    }
+    if (codec->stage != 0 && used < FEDCODEC_SPEC) {
+        snprintf(dst + used, FEDCODEC_SPEC - used, "+%s", fedcodec_stage_name(codec->stage));
     }
 }

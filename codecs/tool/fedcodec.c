@@ -17,7 +17,8 @@ static const char usage[] =
     "       fedcodec list                         the codecs and their parameters\n"
     "       fedcodec --help | --version\n"
     "\n"
-    "SPEC is a codec's name with its parameters, such as float32, 3lc:s=1.75 or sbc:p=0.01.\n"
+    "SPEC is a codec's name with its parameters, such as float32, 3lc:s=1.75 or sbc:p=0.01; with\n"
+    "+runs or +zstd behind it, its message is packed once more where that makes it shorter.\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
 static int fail(const fed_error *err) {
@@ -130,14 +131,31 @@ static int encode(const char *spec, const char *in, const char *out) {
 
 /* decode, info */
 
-static fed_status next_frame(fedcodec_envelope *envelope, fedcodec_frame *frame, fed_error *err) {
-    FED_TRY(fedcodec_envelope_next(envelope, frame, err));
+/* A frame as it was sent, and the codec's message in it, which is checked. */
+typedef struct tensor {
+    uint64_t number; /* from 1 */
+    fedcodec_frame sent, plain;
+    uint8_t *unpacked; /* of a second stage */
+} tensor;
+
+static fed_status next_tensor(fedcodec_envelope *envelope, tensor *t, fed_error *err) {
+    FED_TRY(fedcodec_envelope_next(envelope, &t->sent, err));
+    t->number = envelope->next;
+    t->unpacked = malloc(t->sent.plain_len + 1);
+    if (t->unpacked == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for %zu bytes", t->sent.plain_len);
+    }
+    fed_status status = fedcodec_frame_unpack(&t->sent, t->unpacked, &t->plain);
     float max_abs;
-    if (frame->codec->check(frame->data, frame->len, (size_t)frame->n, &max_abs) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT,
+    if (status == FED_OK) {
+        status = t->plain.codec->check(t->plain.data, t->plain.len, (size_t)t->plain.n, &max_abs);
+    }
+    if (status != FED_OK) {
+        free(t->unpacked);
+        return fed_fail(err, status,
                         "tensor %llu: its %zu bytes are not a valid %s message of %llu values",
-                        (unsigned long long)envelope->next, frame->len, frame->codec->name,
-                        (unsigned long long)frame->n);
+                        (unsigned long long)t->number, t->sent.len, t->sent.codec->name,
+                        (unsigned long long)t->sent.n);
     }
     return FED_OK;
 }
@@ -162,11 +180,10 @@ static fed_status put_values(const fedcodec_frame *frame, fed_writer *out, fed_e
     return status == FED_OK ? FED_OK : fed_fail(err, status, "no memory for %zu values", n);
 }
 
-/* What is done with an envelope's frames; number counts from 1. */
-typedef fed_status visit_frame(void *user, uint64_t number, const fedcodec_frame *frame,
-                               fed_error *err);
+/* What is done with an envelope's tensors. */
+typedef fed_status visit_tensor(void *user, const tensor *t, fed_error *err);
 
-static int on_each_frame(const char *path, visit_frame *visit, void *user) {
+static int on_each_tensor(const char *path, visit_tensor *visit, void *user) {
     fed_error err = {.status = FED_OK};
     uint8_t *data = NULL;
     size_t len = 0;
@@ -174,28 +191,27 @@ static int on_each_frame(const char *path, visit_frame *visit, void *user) {
         return fail(&err);
     }
     fedcodec_envelope envelope;
-    fedcodec_frame frame;
+    tensor t;
     fed_status status = fedcodec_envelope_open(&envelope, data, len, &err);
     while (status == FED_OK) {
-        status = next_frame(&envelope, &frame, &err);
+        status = next_tensor(&envelope, &t, &err);
         if (status == FED_OK) {
-            status = visit(user, envelope.next, &frame, &err);
+            status = visit(user, &t, &err);
+            free(t.unpacked);
         }
     }
     free(data);
     return status == FED_ENOTFOUND ? EXIT_SUCCESS : fail_file(path, &err); /* that is the end */
 }
 
-static fed_status visit_decode(void *user, uint64_t number, const fedcodec_frame *frame,
-                               fed_error *err) {
-    (void)number;
-    return put_values(frame, user, err);
+static fed_status visit_decode(void *user, const tensor *t, fed_error *err) {
+    return put_values(&t->plain, user, err);
 }
 
 static int decode(const char *in, const char *out) {
     fed_writer values;
     fed_writer_growing(&values);
-    int result = on_each_frame(in, visit_decode, &values);
+    int result = on_each_tensor(in, visit_decode, &values);
     fed_error err = {.status = FED_OK};
     if (result == EXIT_SUCCESS &&
         fed_file_replace(out, values.data, values.len, FILE_MODE, &err) != FED_OK) {
@@ -205,18 +221,18 @@ static int decode(const char *in, const char *out) {
     return result;
 }
 
-static fed_status visit_info(void *user, uint64_t number, const fedcodec_frame *frame,
-                             fed_error *err) {
+static fed_status visit_info(void *user, const tensor *t, fed_error *err) {
     (void)user;
     (void)err;
-    printf("tensor %llu: %s, ", (unsigned long long)number, frame->codec->name);
-    print_size(frame->n, frame->len);
+    printf("tensor %llu: %s%s%s, ", (unsigned long long)t->number, t->sent.codec->name,
+           t->sent.stage != 0 ? "+" : "", fedcodec_stage_name(t->sent.stage));
+    print_size(t->sent.n, t->sent.len);
     putchar('\n');
     return FED_OK;
 }
 
 static int info(const char *path) {
-    int result = on_each_frame(path, visit_info, NULL);
+    int result = on_each_tensor(path, visit_info, NULL);
     return result == EXIT_SUCCESS ? finish_output() : result;
 }
 

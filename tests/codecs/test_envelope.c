@@ -312,9 +312,9 @@ static void heads_that_are_none_are_refused(void **state) {
     assert_fed_status(
         fedcodec_envelope_open(&envelope, "\xfe\xdc\x01\xff\xff\xff\xff\x7f", 8, &err),
         FED_EFORMAT);
-    assert_fed_ok(fedcodec_envelope_open(&envelope, "\xfe\xdc\x01\x01\x63\x00\x00", 7, &err));
+    assert_fed_ok(fedcodec_envelope_open(&envelope, "\xfe\xdc\x01\x01\x23\x00\x00", 7, &err));
     assert_fed_status(fedcodec_envelope_next(&envelope, &frame, &err), FED_EFORMAT);
-    assert_non_null(strstr(err.text, "unknown codec id 99"));
+    assert_non_null(strstr(err.text, "unknown codec id 35"));
     const char *huge = "\xfe\xdc\x01\x01\x01\x80\x80\x80\x80\x10\x00"; /* 2^32 values */
     assert_fed_ok(fedcodec_envelope_open(&envelope, huge, 11, &err));
     assert_fed_status(fedcodec_envelope_next(&envelope, &frame, &err), FED_EFORMAT);
@@ -334,6 +334,193 @@ static void a_model_without_tensors_is_a_head(void **state) {
     tear_down(&f);
 }
 
+/* Second stages */
+
+/* A tensor with two large values: nearly all that 3lc sends of it are runs of zeros. */
+enum { LARGE = 70000 };
+
+typedef struct large {
+    fed_layout layout;
+    fed_writer out;
+    fedcodec codec;
+    float *residual, *y;
+} large;
+
+static void encode_large(large *l, const char *spec) {
+    fed_layout_init(&l->layout);
+    assert_fed_ok(fed_layout_add(&l->layout, "dense1.weight", 1, (uint32_t[]){LARGE}));
+    assert_fed_ok(fedcodec_parse(spec, &l->codec, NULL));
+    l->residual = calloc(LARGE, sizeof *l->residual);
+    l->y = calloc(LARGE, sizeof *l->y);
+    assert_true(l->residual != NULL && l->y != NULL);
+    l->residual[7] = 1.0f;
+    l->residual[LARGE / 2] = -1.0f;
+    void *work = malloc(fedcodec_envelope_work_size(&l->codec, &l->layout, 0) + 1);
+    fed_writer_growing(&l->out);
+    assert_fed_ok(
+        fedcodec_envelope_encode(&l->codec, &l->layout, 0, l->residual, NULL, work, &l->out));
+    free(work);
+}
+
+static void drop_large(large *l) {
+    fed_writer_free(&l->out);
+    fed_layout_free(&l->layout);
+    free(l->residual);
+    free(l->y);
+}
+
+static bool have_zstd(void) {
+    fedcodec codec;
+    return fedcodec_parse("3lc+zstd", &codec, NULL) == FED_OK;
+}
+
+static const char *const staged[] = {"3lc:s=1.75+runs", "3lc:s=1.75+zstd"};
+
+static size_t staged_count(void) {
+    return have_zstd() ? 2 : 1;
+}
+
+static void a_stage_changes_the_bytes_and_no_value(void **state) {
+    (void)state;
+    large plain;
+    encode_large(&plain, "3lc:s=1.75");
+    assert_fed_ok(
+        fedcodec_envelope_decode(plain.out.data, plain.out.len, &plain.layout, plain.y, NULL));
+    for (size_t k = 0; k < staged_count(); k++) {
+        large l;
+        fed_error err = {0};
+        int64_t *acc = calloc(LARGE, sizeof *acc);
+        float *sum = calloc(LARGE, sizeof *sum);
+        encode_large(&l, staged[k]);
+        assert_true(4 * l.out.len < plain.out.len);
+        assert_memory_equal(l.residual, plain.residual, LARGE * sizeof *l.residual);
+        assert_fed_ok_err(
+            fedcodec_envelope_check(l.out.data, l.out.len, &l.layout, &l.codec, 0, NULL, &err));
+        assert_fed_ok_err(fedcodec_envelope_decode(l.out.data, l.out.len, &l.layout, l.y, &err));
+        assert_memory_equal(l.y, plain.y, LARGE * sizeof *l.y);
+        assert_fed_ok_err(
+            fedcodec_envelope_axpy(l.out.data, l.out.len, &l.layout, 1.0f, sum, &err));
+        assert_memory_equal(sum, plain.y, LARGE * sizeof *sum);
+        assert_fed_ok_err(fedcodec_envelope_fold(l.out.data, l.out.len, &l.layout, 2, acc, &err));
+        assert_true(acc[7] == INT64_C(7) << 29 && acc[LARGE / 2] == -acc[7] && acc[8] == 0);
+        free(acc);
+        free(sum);
+        drop_large(&l);
+    }
+    drop_large(&plain);
+}
+
+static void a_stage_that_does_not_shrink_is_not_used(void **state) {
+    (void)state;
+    static const char *const specs[] = {"sbc:p=0.1", "sbc:p=0.1+runs", "sbc:p=0.1+zstd"};
+    fixture plain;
+    set_up(&plain, specs[0]);
+    encode(&plain);
+    for (size_t k = 1; k <= staged_count(); k++) {
+        fixture f;
+        set_up(&f, specs[k]);
+        encode(&f);
+        assert_int_equal(f.out.len, plain.out.len);
+        assert_memory_equal(f.out.data, plain.out.data, f.out.len);
+        assert_fed_ok(
+            fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec, SMALL, NULL, NULL));
+        tear_down(&f);
+    }
+    tear_down(&plain);
+}
+
+static void the_frame_names_its_stage_and_can_be_unpacked_by_hand(void **state) {
+    (void)state;
+    large l;
+    fedcodec_envelope envelope;
+    fedcodec_frame frame, plain;
+    encode_large(&l, "3lc:s=1.75+runs");
+    assert_fed_ok(fedcodec_envelope_open(&envelope, l.out.data, l.out.len, NULL));
+    assert_fed_ok(fedcodec_envelope_next(&envelope, &frame, NULL));
+    assert_string_equal(fedcodec_stage_name(frame.stage), "runs");
+    assert_true(frame.plain_len > frame.len);
+    uint8_t *bytes = malloc(frame.plain_len);
+    assert_fed_ok(fedcodec_frame_unpack(&frame, bytes, &plain));
+    assert_int_equal(plain.stage, 0);
+    assert_int_equal(plain.len, frame.plain_len);
+    assert_fed_ok(fedcodec_decode(plain.codec, plain.data, plain.len, l.y, LARGE));
+    assert_true(l.y[7] == 1.75f);
+    free(bytes);
+    drop_large(&l);
+}
+
+static void a_stage_that_the_task_has_not_is_refused(void **state) {
+    (void)state;
+    large l;
+    fedcodec plain;
+    fed_error err = {0};
+    encode_large(&l, "3lc:s=1.75+runs");
+    assert_fed_ok(fedcodec_parse("3lc:s=1.75", &plain, NULL));
+    assert_fed_status(
+        fedcodec_envelope_check(l.out.data, l.out.len, &l.layout, &plain, 0, NULL, &err),
+        FED_EFORMAT);
+    assert_non_null(strstr(err.text, "packed by runs, which is not its codec's stage"));
+    assert_fed_ok(fedcodec_envelope_check(l.out.data, l.out.len, &l.layout, NULL, 0, NULL, &err));
+    l.codec.stage = 3;
+    assert_fed_status(
+        fedcodec_envelope_encode(&l.codec, &l.layout, 0, l.residual, NULL, l.y, &l.out),
+        FED_EINVAL);
+    drop_large(&l);
+}
+
+static fed_status decode_copy(const large *l, const uint8_t *data, size_t len) {
+    uint8_t *copy = malloc(len + (len == 0));
+    memcpy(copy, data, len);
+    fed_status status = fedcodec_envelope_decode(copy, len, &l->layout, l->y, NULL);
+    free(copy);
+    return status;
+}
+
+static void packed_messages_cut_or_flipped_do_no_harm(void **state) {
+    (void)state;
+    for (size_t k = 0; k < staged_count(); k++) {
+        large l;
+        encode_large(&l, staged[k]);
+        for (size_t len = 0; len < l.out.len; len++) {
+            assert_fed_status(decode_copy(&l, l.out.data, len), FED_EFORMAT);
+        }
+        assert_true(l.y[7] == 0.0f);
+        for (size_t bit = 0; bit < 8 * l.out.len; bit++) {
+            l.out.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            fed_status status = decode_copy(&l, l.out.data, l.out.len);
+            assert_true(status == FED_OK || status == FED_EFORMAT || status == FED_EVERSION);
+            l.out.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+        drop_large(&l);
+    }
+}
+
+/* An envelope of one packed float32 tensor of n values. */
+static fed_status next_packed(uint64_t n, uint64_t plain_len, unsigned stage) {
+    uint8_t data[64];
+    fed_writer w;
+    fedcodec_envelope envelope;
+    fedcodec_frame frame;
+    fed_writer_fixed(&w, data, sizeof data);
+    fed_write_bytes(&w, "\xfe\xdc\x01\x01", 4);
+    fed_write_u8(&w, (uint8_t)(1 + 64 * stage));
+    fed_write_varint(&w, n);
+    fed_write_varint(&w, fed_varint_size(plain_len) + 1);
+    fed_write_varint(&w, plain_len);
+    fed_write_u8(&w, 0);
+    assert_fed_ok(fedcodec_envelope_open(&envelope, data, w.len, NULL));
+    return fedcodec_envelope_next(&envelope, &frame, NULL);
+}
+
+static void an_unpacked_length_past_what_the_tensor_can_take_is_refused(void **state) {
+    (void)state;
+    assert_fed_ok(next_packed(10, 114, 1));
+    assert_fed_status(next_packed(10, 115, 1), FED_EFORMAT);
+    assert_fed_status(next_packed(10, UINT64_MAX, 1), FED_EFORMAT);
+    assert_fed_status(next_packed(10, 2, 1), FED_EFORMAT); /* not shorter than it was */
+    assert_fed_status(next_packed(10, 100, 3), FED_EFORMAT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(head_and_frames_are_as_documented),
@@ -350,6 +537,12 @@ int main(void) {
         cmocka_unit_test(a_flipped_bit_never_harms),
         cmocka_unit_test(heads_that_are_none_are_refused),
         cmocka_unit_test(a_model_without_tensors_is_a_head),
+        cmocka_unit_test(a_stage_changes_the_bytes_and_no_value),
+        cmocka_unit_test(a_stage_that_does_not_shrink_is_not_used),
+        cmocka_unit_test(the_frame_names_its_stage_and_can_be_unpacked_by_hand),
+        cmocka_unit_test(a_stage_that_the_task_has_not_is_refused),
+        cmocka_unit_test(packed_messages_cut_or_flipped_do_no_harm),
+        cmocka_unit_test(an_unpacked_length_past_what_the_tensor_can_take_is_refused),
     };
     return cmocka_run_group_tests_name("envelope", tests, NULL, NULL);
 }

@@ -20,6 +20,9 @@ static void the_canonical_spec_names_each_parameter(void **state) {
     assert_spec("sbc", "sbc:p=0.01");
     assert_spec("3lc", "3lc:s=1");
     assert_spec("3lc:s=1.75", "3lc:s=1.75");
+    assert_spec("3lc+runs", "3lc:s=1+runs");
+    assert_spec("float32+runs", "float32+runs");
+    assert_spec("3lc:s=0.1e+1+runs", "3lc:s=1+runs");
 }
 
 static void numbers_in_any_decimal_form(void **state) {
@@ -80,6 +83,10 @@ static void errors_name_the_word_and_what_would_be_right(void **state) {
     assert_error("float32:", "float32 takes no parameters");
     assert_error("sbc:p=0.51", "p=0.51 is out of range; p (fraction of values sent) is from 1e-06");
     assert_error("3lc:s=2", "from 1 to 1.999");
+    assert_error("3lc+lz4", "unknown second stage \"lz4\"; there are runs");
+    assert_error("3lc+runs:s=1", "unknown second stage \"runs:s=1\"");
+    assert_error("3lc+runs+runs", "unknown second stage \"runs+runs\"");
+    assert_error("3lc:s=1+", "s=\"1+\" is not a decimal number");
     assert_error("inceptionn:e=9.5", "e=9.5 is not a whole number; e is one");
     assert_error("sbc:p=-0.1", "out of range");
     assert_error("sbc:p=0", "out of range");

@@ -35,6 +35,7 @@ THIRD_PARTY = {
     "gnutls/": ["fedserver/http_tls.c"],
     "sqlite3.h": ["fedserver/stores/sqlite/"],
     "jansson.h": ["fedserver/"],
+    "zstd.h": ["codecs/stages/zstd/"],
     "cmocka.h": [],
     "malloc.h": ["deploy/sim/"],  # glibc's: mallopt
 }
@@ -47,7 +48,7 @@ STANDARD = set("""assert ctype errno fenv float inttypes limits locale math setj
 STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
 
 # Folders of plugins: below them a folder is one plugin, and nobody but itself (and tests) includes its headers.
-PLUGIN_KINDS = ["codecs/", "fedclient/transports/", "fedclient/platforms/", "fedclient/train/backends/",
+PLUGIN_KINDS = ["codecs/", "codecs/stages/", "fedclient/transports/", "fedclient/platforms/", "fedclient/train/backends/",
                 "fedserver/stores/", "fedserver/strategies/"]
 NOT_PLUGINS = ["codecs/include/", "codecs/prim/", "codecs/tool/"]
 

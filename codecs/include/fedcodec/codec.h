@@ -12,9 +12,11 @@
  * A codec is chosen by a spec string, the same in a config, a task, a report and on the command
  * line:
  *
- *     float32     sbc:p=0.01     3lc:s=1.75
+ *     float32     sbc:p=0.01     3lc:s=1.75     3lc:s=1.75+runs
  *
- * name, then ':' and comma-separated key=value pairs; what is left out has its default. Formats are
+ * name, then ':' and comma-separated key=value pairs; what is left out has its default; then '+'
+ * and a second stage, if an envelope shall pack the codec's messages once more, without loss:
+ * "runs", or "zstd" where the library was there when this one was built. Formats are
  * in docs/codec-formats.md; codecs.def lists the codecs with their permanent ids.
  */
 
@@ -35,6 +37,7 @@ typedef struct fedcodec_vtable fedcodec_vtable;
 typedef struct fedcodec {
     const fedcodec_vtable *vtable;
     double param[FEDCODEC_PARAMS]; /* in the order of vtable->params */
+    uint8_t stage;                 /* second stage of an envelope's frames: 0 none, else its id */
 } fedcodec;
 
 /** Scale of fedcodec_fold: acc += weight * rint(y * 2^30). */
@@ -97,6 +100,9 @@ const fedcodec_vtable *fedcodec_by_id(uint8_t id);
  */
 fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) FED_CHECKED;
 
+/** "runs"; "" for 0, "?" for a stage that this build lacks. */
+const char *fedcodec_stage_name(uint8_t stage);
+
 /** The canonical spec of a codec, each parameter named: "sbc:p=0.01". dst holds FEDCODEC_SPEC
  * characters. */
 void fedcodec_format(const fedcodec *codec, char *dst);
@@ -106,7 +112,8 @@ size_t fedcodec_bound(const fedcodec *codec, size_t n);
 size_t fedcodec_work_size(const fedcodec *codec, size_t n);
 
 /**
- * Compress one tensor and remember what was lost.
+ * Compress one tensor and remember what was lost. What is written is the codec's own message:
+ * second stages are the envelope's, which says for each tensor whether its stage was worth it.
  *
  *     residual += x (unless x is NULL);  y = Q(residual);  residual -= y;  y as bytes -> dst
  *
