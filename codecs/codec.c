@@ -32,7 +32,7 @@ static void add(float *y, const float *x, size_t n) {
 
 fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *x, size_t n,
                            void *work, uint8_t *dst, size_t cap, size_t *len) {
-    FED_REQUIRE(fedcodec_params_valid(codec) && n <= UINT32_MAX, FED_EINVAL);
+    FED_REQUIRE(fedcodec_params_valid(codec) && n <= FEDCODEC_VALUES_MAX, FED_EINVAL);
     FED_REQUIRE(work != NULL || fedcodec_work_size(codec, n) == 0, FED_EINVAL);
     FED_REQUIRE(cap >= fedcodec_bound(codec, n), FED_ENOSPC);
     float max = x != NULL ? fedcodec_max_magnitude_sum(residual, x, n)
@@ -46,7 +46,7 @@ fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *
 
 static fed_status check(const fedcodec_vtable *codec, const uint8_t *src, size_t len, size_t n,
                         float *max_abs) {
-    FED_REQUIRE(n <= UINT32_MAX, FED_EINVAL);
+    FED_REQUIRE(n <= FEDCODEC_VALUES_MAX, FED_EINVAL);
     return codec->check(src, len, n, max_abs);
 }
 

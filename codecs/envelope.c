@@ -61,7 +61,7 @@ static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, ui
     FED_REQUIRE(codec->stage == 0 || fedcodec_stage_by_id(codec->stage) != NULL, FED_EINVAL);
     FED_REQUIRE(work != NULL || fedcodec_envelope_work_size(codec, layout, small) == 0, FED_EINVAL);
     for (size_t k = 0; k < layout->count; k++) {
-        FED_REQUIRE(layout->tensors[k].size <= UINT32_MAX, FED_EINVAL);
+        FED_REQUIRE(layout->tensors[k].size <= FEDCODEC_VALUES_MAX, FED_EINVAL);
     }
     float max = x != NULL ? fedcodec_max_magnitude_sum(residual, x, layout->size)
                           : fedcodec_max_magnitude(residual, layout->size);
@@ -209,7 +209,7 @@ fed_status fedcodec_envelope_next(fedcodec_envelope *envelope, fedcodec_frame *f
                            .stage = (uint8_t)(id >> STAGE_SHIFT)};
     read.n = fed_read_varint(&r);
     uint64_t len = fed_read_varint(&r);
-    if (r.status != FED_OK || len > fed_reader_left(&r) || read.n > UINT32_MAX) {
+    if (r.status != FED_OK || len > fed_reader_left(&r) || read.n > FEDCODEC_VALUES_MAX) {
         return fed_fail(err, FED_EFORMAT, "tensor %llu: its head is malformed, or its data cut off",
                         number);
     }

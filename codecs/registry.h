@@ -15,6 +15,10 @@ enum {
 #include "codecs/codecs.def"
 #undef FEDCODEC
 
+/** Most values of a tensor: on a 32-bit machine fewer, so that no size computed from them, such as
+ * of work memory, passes a size_t. */
+#define FEDCODEC_VALUES_MAX ((size_t)(SIZE_MAX / 32 < UINT32_MAX ? SIZE_MAX / 32 : UINT32_MAX))
+
 /** Are all parameters within their ranges? */
 bool fedcodec_params_valid(const fedcodec *codec);
 

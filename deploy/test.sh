@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Every test: with gcc, with clang and libFuzzer, under AddressSanitizer, UBSan and ThreadSanitizer, and the lint.
+# With FED_CROSS=1, or where cross compilers and qemu are installed, the codecs also on other machines, emulated.
 # Stops at the first stage that fails. The last lines are ctest's summary of the optimised build.
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
@@ -60,6 +61,16 @@ if setarch -R true 2>/dev/null; then
 fi
 run tsan -R '^(fedclient|fedserver|deploy|e2e)\.'
 prefix=(env)
+
+stage "codecs on other machines"
+if [ "${FED_CROSS:-0}" = 1 ]; then
+    deploy/setup.sh --cross
+fi
+if deploy/cross.sh --check aarch64 s390x; then
+    deploy/cross.sh aarch64 s390x
+else
+    echo "skipped: cross compilers or qemu are not installed; FED_CROSS=1 installs them"
+fi
 
 stage "all tests and lint, optimised"
 run release

@@ -11,7 +11,9 @@
 #include "fedcodec/codec.h"
 
 /* Client and coordinator must get the same bits from the same sums. */
-_Static_assert(FLT_EVAL_METHOD == 0, "float arithmetic must be done in float (x87: -mfpmath=sse)");
+_Static_assert(
+    FLT_EVAL_METHOD == 0,
+    "float arithmetic must be in float: -mfpmath=sse on x87, -fexcess-precision=fast on s390");
 
 /** Bits of a magnitude: in this range, integers order as the floats that they stand for. */
 enum { FEDCODEC_MAGNITUDE = 0x7fffffff };

@@ -1,90 +1,38 @@
-/* fedcodec: encode raw float32 files, decode and inspect envelopes, list the codecs. */
-#include <errno.h>
+/* fedcodec: encode files of float32 values, decode and inspect envelopes, list and compare codecs.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "codecs/tool/tool.h"
+#include "fed/checkpoint.h"
 #include "fed/file.h"
 #include "fed/version.h"
 #include "fedcodec/envelope.h"
 
-enum { EXIT_USAGE = 2, FILE_MODE = 0644 };
-
 static const char usage[] =
-    "usage: fedcodec encode --codec SPEC IN OUT   raw little-endian float32 values to an envelope\n"
-    "       fedcodec decode IN OUT                an envelope to raw values, tensor after tensor\n"
-    "       fedcodec info FILE                    what an envelope holds\n"
-    "       fedcodec list                         the codecs and their parameters\n"
+    "usage: fedcodec encode --codec SPEC IN OUT    float32 values to an envelope\n"
+    "       fedcodec decode [--like FILE] IN OUT   an envelope to values, tensor after tensor\n"
+    "       fedcodec info FILE                     what an envelope holds\n"
+    "       fedcodec compare FILE [--codecs SPEC,SPEC...] [--format text|csv|json]\n"
+    "                                              size, loss and speed of codecs on your tensors\n"
+    "       fedcodec list                          the codecs and their parameters\n"
     "       fedcodec --help | --version\n"
     "\n"
     "SPEC is a codec's name with its parameters, such as float32, 3lc:s=1.75 or sbc:p=0.01; with\n"
     "+runs or +zstd behind it, its message is packed once more where that makes it shorter.\n"
+    "Files of values are safetensors (float32) where their name ends in .safetensors: each tensor\n"
+    "is one of the envelope. All others are raw, little-endian, and one tensor. decode writes raw\n"
+    "values; with --like, a safetensors file with that one's names and shapes.\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
-
-static int fail(const fed_error *err) {
-    fprintf(stderr, "fedcodec: %s\n", err->text);
-    return EXIT_FAILURE;
-}
-
-static int fail_file(const char *path, const fed_error *err) {
-    fprintf(stderr, "fedcodec: %s: %s\n", path, err->text);
-    return EXIT_FAILURE;
-}
-
-static int fail_memory(void) {
-    fputs("fedcodec: out of memory\n", stderr);
-    return EXIT_FAILURE;
-}
-
-static int fail_usage(const char *what, const char *word) {
-    fprintf(stderr, "fedcodec: %s%s%s\nTry fedcodec --help.\n", what, word[0] ? " " : "", word);
-    return EXIT_USAGE;
-}
-
-/* What is printed is a result: it must arrive. */
-static int finish_output(void) {
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "fedcodec: writing to standard output failed: %s\n", strerror(errno));
-        return EXIT_FAILURE;
-    }
-    return EXIT_SUCCESS;
-}
 
 /* encode */
 
-/* The file's values, through float32's own decoder, which also refuses NaN and infinity. */
-static float *read_values(const char *path, size_t *n, fed_error *err) {
-    uint8_t *data = NULL;
-    size_t len = 0;
-    if (fed_file_read(path, SIZE_MAX - 1, &data, &len, err) != FED_OK) {
-        return NULL;
-    }
-    float *values = NULL;
-    const fedcodec_vtable *raw = fedcodec_by_id(1);
-    if (len % sizeof *values != 0) {
-        fed_fail(err, FED_EFORMAT,
-                 "%s: %zu bytes are not a whole number of float32 values (4 bytes each)", path,
-                 len);
-    } else if (len / sizeof *values > UINT32_MAX) {
-        fed_fail(err, FED_ERANGE, "%s: a tensor has at most %u values", path, UINT32_MAX);
-    } else if ((values = malloc(len + 1)) == NULL) {
-        fed_fail(err, FED_ENOMEM, "%s: out of memory for %zu bytes", path, len);
-    } else if (fedcodec_decode(raw, data, len, values, len / sizeof *values) != FED_OK) {
-        fed_fail(err, FED_ENONFINITE, "%s: holds NaN or infinity, which no codec can carry", path);
-        free(values);
-        values = NULL;
-    }
-    *n = len / sizeof *values;
-    free(data);
-    return values;
-}
-
-static fed_status encode_values(const fedcodec *codec, float *values, size_t n, fed_writer *out) {
-    fed_tensor tensor = {.name = "values", .rank = 1, .dims = {(uint32_t)n}, .size = n};
-    fed_layout layout = {.tensors = &tensor, .count = 1, .size = n};
-    void *work = malloc(fedcodec_envelope_work_size(codec, &layout, 0) + 1);
+static fed_status encode_values(const fedcodec *codec, const fed_model *model, fed_writer *out) {
+    void *work = malloc(fedcodec_envelope_work_size(codec, &model->layout, 0) + 1);
     FED_REQUIRE(work != NULL, FED_ENOMEM);
-    fed_status status = fedcodec_envelope_encode(codec, &layout, 0, values, NULL, work, out);
+    fed_status status =
+        fedcodec_envelope_encode(codec, &model->layout, 0, model->values, NULL, work, out);
     free(work);
     return status;
 }
@@ -100,32 +48,33 @@ static void print_size(uint64_t n, size_t len) {
 static int encode(const char *spec, const char *in, const char *out) {
     fed_error err = {.status = FED_OK};
     fedcodec codec;
+    fed_model model;
     if (fedcodec_parse(spec, &codec, &err) != FED_OK) {
-        fail(&err);
-        return EXIT_USAGE;
+        tool_fail(&err);
+        return TOOL_EXIT_USAGE;
     }
-    size_t n = 0;
-    float *values = read_values(in, &n, &err);
-    if (values == NULL) {
-        return fail(&err);
+    if (tool_read_tensors(in, &model, &err) != FED_OK) {
+        return tool_fail(&err);
     }
     int result = EXIT_FAILURE;
     fed_writer message;
     fed_writer_growing(&message);
-    if (encode_values(&codec, values, n, &message) != FED_OK) {
-        result = fail_memory(); /* everything else was checked above */
-    } else if (fed_file_replace(out, message.data, message.len, FILE_MODE, &err) != FED_OK) {
-        result = fail(&err);
+    fed_status status = encode_values(&codec, &model, &message);
+    if (status != FED_OK) {
+        fed_fail(&err, status, "can't be encoded: %s", fed_status_text(status));
+        result = tool_fail_file(in, &err);
+    } else if (fed_file_replace(out, message.data, message.len, TOOL_FILE_MODE, &err) != FED_OK) {
+        result = tool_fail(&err);
     } else {
         char canonical[FEDCODEC_SPEC];
         fedcodec_format(&codec, canonical);
         printf("%s: ", canonical);
-        print_size(n, message.len);
+        print_size(model.layout.size, message.len);
         putchar('\n');
-        result = finish_output();
+        result = tool_finish_output();
     }
     fed_writer_free(&message);
-    free(values);
+    fed_model_free(&model);
     return result;
 }
 
@@ -188,7 +137,7 @@ static int on_each_tensor(const char *path, visit_tensor *visit, void *user) {
     uint8_t *data = NULL;
     size_t len = 0;
     if (fed_file_read(path, SIZE_MAX - 1, &data, &len, &err) != FED_OK) {
-        return fail(&err);
+        return tool_fail(&err);
     }
     fedcodec_envelope envelope;
     tensor t;
@@ -201,7 +150,7 @@ static int on_each_tensor(const char *path, visit_tensor *visit, void *user) {
         }
     }
     free(data);
-    return status == FED_ENOTFOUND ? EXIT_SUCCESS : fail_file(path, &err); /* that is the end */
+    return status == FED_ENOTFOUND ? EXIT_SUCCESS : tool_fail_file(path, &err); /* none is left */
 }
 
 static fed_status visit_decode(void *user, const tensor *t, fed_error *err) {
@@ -214,10 +163,38 @@ static int decode(const char *in, const char *out) {
     int result = on_each_tensor(in, visit_decode, &values);
     fed_error err = {.status = FED_OK};
     if (result == EXIT_SUCCESS &&
-        fed_file_replace(out, values.data, values.len, FILE_MODE, &err) != FED_OK) {
-        result = fail(&err);
+        fed_file_replace(out, values.data, values.len, TOOL_FILE_MODE, &err) != FED_OK) {
+        result = tool_fail(&err);
     }
     fed_writer_free(&values);
+    return result;
+}
+
+static int decode_into(const char *in, const char *out, const fed_model *model) {
+    fed_error err = {.status = FED_OK};
+    uint8_t *data = NULL;
+    size_t len = 0;
+    if (fed_file_read(in, SIZE_MAX - 1, &data, &len, &err) != FED_OK) {
+        return tool_fail(&err);
+    }
+    fed_status status = fedcodec_envelope_decode(data, len, &model->layout, model->values, &err);
+    free(data);
+    if (status != FED_OK) {
+        return tool_fail_file(in, &err);
+    }
+    status = fed_checkpoint_save(out, &model->layout, model->values, NULL, &err);
+    return status == FED_OK ? EXIT_SUCCESS : tool_fail(&err);
+}
+
+/* Into the names and shapes of another file. */
+static int decode_like(const char *like, const char *in, const char *out) {
+    fed_error err = {.status = FED_OK};
+    fed_model model;
+    if (fed_checkpoint_load(like, &model, &err) != FED_OK) {
+        return tool_fail(&err);
+    }
+    int result = decode_into(in, out, &model);
+    fed_model_free(&model);
     return result;
 }
 
@@ -233,7 +210,7 @@ static fed_status visit_info(void *user, const tensor *t, fed_error *err) {
 
 static int info(const char *path) {
     int result = on_each_tensor(path, visit_info, NULL);
-    return result == EXIT_SUCCESS ? finish_output() : result;
+    return result == EXIT_SUCCESS ? tool_finish_output() : result;
 }
 
 /* list */
@@ -247,53 +224,63 @@ static int list(void) {
                    param->low, param->high);
         }
     }
-    return finish_output();
+    return tool_finish_output();
 }
 
+/* the commands */
+
 static int run_encode(int argc, char **argv) {
-    const char *spec = NULL, *file[2] = {NULL, NULL};
-    int files = 0;
-    for (int i = 2; i < argc; i++) {
-        if (strcmp(argv[i], "--codec") == 0) {
-            if (++i == argc) {
-                return fail_usage("--codec needs a SPEC", "");
-            }
-            spec = argv[i];
-        } else if (argv[i][0] == '-') {
-            return fail_usage("encode has no option", argv[i]);
-        } else if (files == 2) {
-            return fail_usage("encode takes two files; one too many is", argv[i]);
-        } else {
-            file[files++] = argv[i];
-        }
+    tool_option options[] = {{"--codec", NULL}, {NULL, NULL}};
+    const char *file[2];
+    int result = tool_read_args(argc, argv, options, file, 2);
+    if (result == EXIT_SUCCESS && options[0].value == NULL) {
+        return tool_fail_usage("encode needs --codec SPEC", "");
     }
-    if (spec == NULL || files < 2) {
-        return fail_usage("encode needs --codec SPEC, IN and OUT", "");
+    return result == EXIT_SUCCESS ? encode(options[0].value, file[0], file[1]) : result;
+}
+
+static int run_decode(int argc, char **argv) {
+    tool_option options[] = {{"--like", NULL}, {NULL, NULL}};
+    const char *file[2];
+    int result = tool_read_args(argc, argv, options, file, 2);
+    if (result != EXIT_SUCCESS) {
+        return result;
     }
-    return encode(spec, file[0], file[1]);
+    const char *like = options[0].value;
+    return like != NULL ? decode_like(like, file[0], file[1]) : decode(file[0], file[1]);
+}
+
+static int run_info(int argc, char **argv) {
+    tool_option none = {NULL, NULL};
+    const char *file;
+    int result = tool_read_args(argc, argv, &none, &file, 1);
+    return result == EXIT_SUCCESS ? info(file) : result;
 }
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
     if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
         fputs(usage, stdout);
-        return finish_output();
+        return tool_finish_output();
     }
     if (strcmp(command, "--version") == 0) {
         printf("fedcodec %s\n", FED_VERSION);
-        return finish_output();
+        return tool_finish_output();
     }
     if (strcmp(command, "encode") == 0) {
         return run_encode(argc, argv);
     }
     if (strcmp(command, "decode") == 0) {
-        return argc == 4 ? decode(argv[2], argv[3]) : fail_usage("decode takes IN and OUT", "");
+        return run_decode(argc, argv);
     }
     if (strcmp(command, "info") == 0) {
-        return argc == 3 ? info(argv[2]) : fail_usage("info takes one FILE", "");
+        return run_info(argc, argv);
+    }
+    if (strcmp(command, "compare") == 0) {
+        return tool_compare(argc, argv);
     }
     if (strcmp(command, "list") == 0) {
-        return argc == 2 ? list() : fail_usage("list takes nothing", "");
+        return argc == 2 ? list() : tool_fail_usage("list takes nothing", "");
     }
-    return fail_usage(argc > 1 ? "unknown command" : "a command is missing", command);
+    return tool_fail_usage(argc > 1 ? "unknown command" : "a command is missing", command);
 }

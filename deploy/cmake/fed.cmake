@@ -7,7 +7,11 @@ add_library(fed_flags INTERFACE)
 # Floating point must mean the same everywhere: no contraction, no fast-math. (The trainer's kernels opt out.)
 target_compile_options(fed_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off
                        $<$<BOOL:${FED_WERROR}>:-Werror>)
-target_compile_definitions(fed_flags INTERFACE _POSIX_C_SOURCE=200809L)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "s390") # its ABI would have strict C compute floats in double
+  target_compile_options(fed_flags INTERFACE -fexcess-precision=fast)
+endif()
+# Files and folders of any size and inode, on 32-bit machines too.
+target_compile_definitions(fed_flags INTERFACE _POSIX_C_SOURCE=200809L _FILE_OFFSET_BITS=64)
 if(FED_SANITIZE)
   target_compile_options(fed_flags INTERFACE -fsanitize=${FED_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)

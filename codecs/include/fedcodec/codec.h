@@ -49,7 +49,7 @@ typedef struct fedcodec {
 
 /**
  * What a codec's folder provides. Callers use the functions below, which check what is promised
- * here. n is the tensor's number of values, 0 to 2^32 - 1.
+ * here. n is the tensor's number of values, 0 to 2^32 - 1; to 2^27 - 1 on a 32-bit machine.
  */
 struct fedcodec_vtable {
     uint8_t id;                   /* codecs.def */

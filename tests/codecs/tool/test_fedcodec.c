@@ -4,6 +4,7 @@
 #include <math.h>
 #include <sys/wait.h>
 
+#include "fed/checkpoint.h"
 #include "fed/file.h"
 
 typedef struct fixture {
@@ -122,6 +123,106 @@ static void list_names_codecs_and_parameters(void **state) {
     assert_says(f, "p=0.01");
 }
 
+/* w (20 x 30) and b (30), into a safetensors file. */
+static void write_model(const fixture *f, const char *name) {
+    char path[512];
+    float values[630];
+    fed_layout layout;
+    fed_error err = {0};
+    fed_layout_init(&layout);
+    assert_fed_ok(fed_layout_add(&layout, "w", 2, (const uint32_t[]){20, 30}));
+    assert_fed_ok(fed_layout_add(&layout, "b", 1, (const uint32_t[]){30}));
+    for (int i = 0; i < 630; i++) {
+        values[i] = cosf((float)i);
+    }
+    snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    assert_fed_ok_err(fed_checkpoint_save(path, &layout, values, NULL, &err));
+    fed_layout_free(&layout);
+}
+
+static void each_tensor_of_a_safetensors_file_is_one_of_the_envelope(void **state) {
+    fixture *f = *state;
+    write_model(f, "m.safetensors");
+    assert_int_equal(run(f, "encode --codec 3lc m.safetensors m.fed"), 0);
+    assert_says(f, "630 values");
+    assert_int_equal(run(f, "info m.fed"), 0);
+    assert_says(f, "tensor 1: 3lc, 600 values");
+    assert_says(f, "tensor 2: 3lc, 30 values");
+}
+
+static void decode_like_a_file_gives_its_names_and_shapes(void **state) {
+    fixture *f = *state;
+    size_t before, after;
+    write_model(f, "m.safetensors");
+    assert_int_equal(run(f, "encode --codec float32 m.safetensors m.fed"), 0);
+    assert_int_equal(run(f, "decode m.fed back.safetensors --like m.safetensors"), 0);
+    uint8_t *x = read_file(f, "m.safetensors", &before);
+    uint8_t *y = read_file(f, "back.safetensors", &after);
+    assert_int_equal(before, after);
+    assert_memory_equal(x, y, before);
+    free(x);
+    free(y);
+}
+
+static void decode_like_another_model_is_refused(void **state) {
+    fixture *f = *state;
+    write_model(f, "m.safetensors");
+    assert_int_equal(run(f, "encode --codec float32 x.f32 x.fed"), 0);
+    assert_int_equal(run(f, "decode --like m.safetensors x.fed y.safetensors"), 1);
+    assert_says(f, "x.fed: the message has 1 tensors, the model 2");
+    assert_int_equal(run(f, "decode --like x.f32 x.fed y.safetensors"), 1);
+}
+
+static void compare_has_a_row_for_every_codec(void **state) {
+    fixture *f = *state;
+    write_model(f, "m.safetensors");
+    assert_int_equal(run(f, "compare m.safetensors"), 0);
+    assert_says(f, "tensors: 2, values: 630, as float32: 2520 bytes");
+    char list[sizeof f->out], codec[32];
+    assert_int_equal(run(f, "list"), 0);
+    memcpy(list, f->out, sizeof list);
+    assert_int_equal(run(f, "compare m.safetensors --format csv"), 0);
+    for (const char *line = list; *line != '\0'; line = strchr(line, '\n') + 1) {
+        if (*line != ' ') {
+            snprintf(codec, sizeof codec, "\n\"%.*s", (int)strcspn(line, " "), line);
+            assert_says(f, codec);
+        }
+    }
+    assert_says(f, "\n\"3lc:s=1.75\",");
+}
+
+/* 4 bytes of head, a frame of 5, 4000 of values. */
+static void compare_says_how_large_and_how_exact(void **state) {
+    fixture *f = *state;
+    assert_int_equal(run(f, "compare x.f32 --codecs float32 --format csv"), 0);
+    assert_says(f, "codec,bytes,ratio,bits_per_value,relative_l2_error,encode_mb_s,decode_mb_s\n");
+    assert_says(f, "\n\"float32\",4009,0.997755,32.072,0,");
+}
+
+static void compare_takes_any_list_of_specs(void **state) {
+    fixture *f = *state;
+    assert_int_equal(run(f, "compare x.f32 --codecs sbc:p=0.1,3lc,sbc:p=0.25 --format json"), 0);
+    assert_says(f, "{\"tensors\": 1, \"values\": 1000, \"codecs\": [\n  {\"codec\": \"sbc:p=0.1\"");
+    assert_says(f, "},\n  {\"codec\": \"3lc:s=1\"");
+    assert_says(f, "},\n  {\"codec\": \"sbc:p=0.25\"");
+    assert_says(f, "}\n]}\n");
+    assert_int_equal(run(f, "compare x.f32 --codecs 3lc:s=1.5,s=1.6"), 2);
+    assert_says(f, "parameter \"s\" is given twice"); /* the comma did not end the spec */
+}
+
+static void compare_says_what_is_wrong(void **state) {
+    fixture *f = *state;
+    write_file(f, "nothing", "", 0);
+    assert_int_equal(run(f, "compare nothing"), 1);
+    assert_says(f, "nothing: holds no values");
+    assert_int_equal(run(f, "compare"), 2);
+    assert_int_equal(run(f, "compare x.f32 --codecs sbc,zip"), 2);
+    assert_says(f, "unknown codec \"zip\"");
+    assert_int_equal(run(f, "compare x.f32 --codecs sbc,"), 2);
+    assert_int_equal(run(f, "compare x.f32 --format xml"), 2);
+    assert_says(f, "text, csv or json, not xml");
+}
+
 static void help_is_no_error(void **state) {
     fixture *f = *state;
     assert_int_equal(run(f, "--help"), 0);
@@ -183,6 +284,13 @@ int main(void) {
         cmocka_unit_test(info_tells_what_an_envelope_holds),
         cmocka_unit_test(an_empty_file_is_an_empty_tensor),
         cmocka_unit_test(list_names_codecs_and_parameters),
+        cmocka_unit_test(each_tensor_of_a_safetensors_file_is_one_of_the_envelope),
+        cmocka_unit_test(decode_like_a_file_gives_its_names_and_shapes),
+        cmocka_unit_test(decode_like_another_model_is_refused),
+        cmocka_unit_test(compare_has_a_row_for_every_codec),
+        cmocka_unit_test(compare_says_how_large_and_how_exact),
+        cmocka_unit_test(compare_takes_any_list_of_specs),
+        cmocka_unit_test(compare_says_what_is_wrong),
         cmocka_unit_test(help_is_no_error),
         cmocka_unit_test(wrong_usage_is_status_2),
         cmocka_unit_test(bad_files_are_status_1_and_a_sentence),

@@ -1,0 +1,295 @@
+/* fedcodec compare: size, loss and speed of the codecs on the user's own tensors. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codecs/tool/tool.h"
+#include "fed/clock.h"
+#include "fedcodec/envelope.h"
+
+enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000, BAR = 20 };
+
+/* Beside each codec's presets: parameters that its paper, or practice, made known. */
+static const char *const well_known[] = {"3lc:s=1.75", "sbc:p=0.1", "sbc:p=0.001"};
+
+typedef struct row {
+    fedcodec codec;
+    char spec[FEDCODEC_SPEC];
+    size_t bytes;                    /* of the envelope */
+    double error;                    /* ||x - decoded|| / ||x|| */
+    double encode_mb_s, decode_mb_s; /* of float32 values, 10^6 bytes */
+} row;
+
+typedef struct table {
+    row rows[CODECS_MAX];
+    size_t count;
+} table;
+
+/* Which codecs */
+
+static fed_status add_codec(table *t, const char *spec, fed_error *err) {
+    if (t->count == CODECS_MAX) {
+        return fed_fail(err, FED_ERANGE, "at most %d codecs can be compared at once", CODECS_MAX);
+    }
+    row *r = &t->rows[t->count];
+    FED_TRY(fedcodec_parse(spec, &r->codec, err));
+    fedcodec_format(&r->codec, r->spec);
+    t->count++;
+    return FED_OK;
+}
+
+static fed_status add_all(table *t, fed_error *err) {
+    const fedcodec_vtable *codec;
+    for (size_t k = 0; (codec = fedcodec_at(k)) != NULL; k++) {
+        size_t len = strlen(codec->name);
+        FED_TRY(add_codec(t, codec->name, err));
+        for (size_t i = 0; i < sizeof well_known / sizeof well_known[0]; i++) {
+            if (strncmp(well_known[i], codec->name, len) == 0 && well_known[i][len] == ':') {
+                FED_TRY(add_codec(t, well_known[i], err));
+            }
+        }
+    }
+    return FED_OK;
+}
+
+/* Is what stands behind a comma the next key=value of the same codec, and not another codec? */
+static bool goes_on(const char *text) {
+    return text[strcspn(text, "=:,")] == '=';
+}
+
+/* "3lc:s=1.5,sbc:p=0.1": the comma that separates codecs also separates one's parameters. */
+static fed_status add_listed(table *t, const char *list, fed_error *err) {
+    for (const char *at = list;;) {
+        const char *end = at + strcspn(at, ",");
+        while (*end == ',' && goes_on(end + 1)) {
+            end += 1 + strcspn(end + 1, ",");
+        }
+        char spec[FEDCODEC_SPEC + 1]; /* one longer, so that too long a spec is still refused */
+        snprintf(spec, sizeof spec, "%.*s",
+                 (int)(end - at < FEDCODEC_SPEC ? end - at : FEDCODEC_SPEC), at);
+        FED_TRY(add_codec(t, spec, err));
+        if (*end == '\0') {
+            return FED_OK;
+        }
+        at = end + 1;
+    }
+}
+
+/* Measuring */
+
+/* Memory for one codec at a time. */
+typedef struct bench {
+    const fed_model *model;
+    float *residual, *decoded;
+    uint8_t *message;
+    size_t cap, len;
+    void *work;
+} bench;
+
+static void bench_free(bench *b) {
+    free(b->residual);
+    free(b->decoded);
+    free(b->message);
+    free(b->work);
+}
+
+static bool bench_make(bench *b, const fed_model *model, const fedcodec *codec) {
+    size_t values = model->layout.size * sizeof *model->values;
+    *b = (bench){.model = model, .cap = fedcodec_envelope_bound(codec, &model->layout, 0)};
+    b->residual = malloc(values + 1);
+    b->decoded = malloc(values + 1);
+    b->message = malloc(b->cap);
+    b->work = malloc(fedcodec_envelope_work_size(codec, &model->layout, 0) + 1);
+    return b->residual != NULL && b->decoded != NULL && b->message != NULL && b->work != NULL;
+}
+
+/* One message from fresh residuals; adds the time it took. */
+static fed_status encode_once(bench *b, const fedcodec *codec, int64_t *us) {
+    const fed_layout *layout = &b->model->layout;
+    memset(b->residual, 0, layout->size * sizeof *b->residual);
+    fed_writer w;
+    fed_writer_fixed(&w, b->message, b->cap);
+    int64_t start = fed_clock_thread_cpu_us();
+    FED_TRY(fedcodec_envelope_encode(codec, layout, 0, b->residual, b->model->values, b->work, &w));
+    *us += fed_clock_thread_cpu_us() - start;
+    b->len = w.len;
+    return FED_OK;
+}
+
+static fed_status decode_once(bench *b, int64_t *us, fed_error *err) {
+    int64_t start = fed_clock_thread_cpu_us();
+    FED_TRY(fedcodec_envelope_decode(b->message, b->len, &b->model->layout, b->decoded, err));
+    *us += fed_clock_thread_cpu_us() - start;
+    return FED_OK;
+}
+
+/* A thread's own time says little about one short run, but enough about many. */
+static double speed(const fed_model *model, int rounds, int64_t us) {
+    double bytes = (double)model->layout.size * sizeof(float) * rounds;
+    return bytes / (double)(us > 0 ? us : 1); /* bytes per microsecond are MB/s */
+}
+
+static double relative_error(const float *x, const float *y, size_t n) {
+    double lost = 0.0, all = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        double difference = (double)x[i] - (double)y[i];
+        lost += difference * difference;
+        all += (double)x[i] * (double)x[i];
+    }
+    return lost > 0.0 ? sqrt(lost / all) : 0.0;
+}
+
+static fed_status measure(bench *b, row *r, fed_error *err) {
+    int64_t us = 0;
+    int rounds = 0;
+    for (; rounds < ROUNDS_MIN || us < MEASURE_US; rounds++) {
+        if (encode_once(b, &r->codec, &us) != FED_OK) {
+            return fed_fail(err, FED_EINVAL, "%s can't encode these tensors", r->spec);
+        }
+    }
+    r->bytes = b->len;
+    r->encode_mb_s = speed(b->model, rounds, us);
+    us = 0;
+    for (rounds = 0; rounds < ROUNDS_MIN || us < MEASURE_US; rounds++) {
+        FED_TRY(decode_once(b, &us, err));
+    }
+    r->decode_mb_s = speed(b->model, rounds, us);
+    r->error = relative_error(b->model->values, b->decoded, b->model->layout.size);
+    return FED_OK;
+}
+
+/* How far it is, on a terminal only. */
+static void show_progress(size_t done, size_t count, const char *spec) {
+    if (isatty(STDERR_FILENO)) {
+        int filled = (int)(BAR * done / count);
+        fprintf(stderr, "\r\033[K[%.*s%*s] %zu/%zu %s", filled, "####################",
+                BAR - filled, "", done, count, spec);
+        fflush(stderr);
+    }
+}
+
+static void wipe_progress(void) {
+    if (isatty(STDERR_FILENO)) {
+        fputs("\r\033[K", stderr);
+        fflush(stderr);
+    }
+}
+
+static fed_status measure_all(const fed_model *model, table *t, fed_error *err) {
+    fed_status status = FED_OK;
+    for (size_t k = 0; k < t->count && status == FED_OK; k++) {
+        row *r = &t->rows[k];
+        bench b;
+        show_progress(k, t->count, r->spec);
+        if (bench_make(&b, model, &r->codec)) {
+            status = measure(&b, r, err);
+        } else {
+            status = fed_fail(err, FED_ENOMEM, "no memory to try %s", r->spec);
+        }
+        bench_free(&b);
+    }
+    wipe_progress();
+    return status;
+}
+
+/* Printing */
+
+static double ratio(const row *r, size_t n) {
+    return (double)(n * sizeof(float)) / (double)r->bytes;
+}
+
+static double bits_per_value(const row *r, size_t n) {
+    return 8.0 * (double)r->bytes / (double)n;
+}
+
+static void print_text(const table *t, const fed_layout *layout) {
+    int width = 5;
+    for (size_t k = 0; k < t->count; k++) {
+        int len = (int)strlen(t->rows[k].spec);
+        width = len > width ? len : width;
+    }
+    printf("tensors: %zu, values: %zu, as float32: %zu bytes; one message of each codec\n",
+           layout->count, layout->size, layout->size * sizeof(float));
+    printf("%-*s %12s %9s %10s %9s %11s %11s\n", width, "codec", "bytes", "smaller", "bits/value",
+           "L2 error", "encode MB/s", "decode MB/s");
+    for (size_t k = 0; k < t->count; k++) {
+        const row *r = &t->rows[k];
+        printf("%-*s %12zu %8.2fx %10.4f %9.5f %11.0f %11.0f\n", width, r->spec, r->bytes,
+               ratio(r, layout->size), bits_per_value(r, layout->size), r->error, r->encode_mb_s,
+               r->decode_mb_s);
+    }
+}
+
+static void print_csv(const table *t, const fed_layout *layout) {
+    puts("codec,bytes,ratio,bits_per_value,relative_l2_error,encode_mb_s,decode_mb_s");
+    for (size_t k = 0; k < t->count; k++) {
+        const row *r = &t->rows[k];
+        printf("\"%s\",%zu,%.6g,%.6g,%.6g,%.6g,%.6g\n", r->spec, r->bytes, ratio(r, layout->size),
+               bits_per_value(r, layout->size), r->error, r->encode_mb_s, r->decode_mb_s);
+    }
+}
+
+static void print_json(const table *t, const fed_layout *layout) {
+    printf("{\"tensors\": %zu, \"values\": %zu, \"codecs\": [", layout->count, layout->size);
+    for (size_t k = 0; k < t->count; k++) {
+        const row *r = &t->rows[k];
+        printf("%s\n  {\"codec\": \"%s\", \"bytes\": %zu, \"ratio\": %.6g, "
+               "\"bits_per_value\": %.6g, \"relative_l2_error\": %.6g, \"encode_mb_s\": %.6g, "
+               "\"decode_mb_s\": %.6g}",
+               k > 0 ? "," : "", r->spec, r->bytes, ratio(r, layout->size),
+               bits_per_value(r, layout->size), r->error, r->encode_mb_s, r->decode_mb_s);
+    }
+    puts("\n]}");
+}
+
+typedef void print_table(const table *t, const fed_layout *layout);
+
+static print_table *find_format(const char *name) {
+    return strcmp(name, "text") == 0   ? print_text
+           : strcmp(name, "csv") == 0  ? print_csv
+           : strcmp(name, "json") == 0 ? print_json
+                                       : NULL;
+}
+
+static int compare(const char *path, table *t, print_table *print) {
+    fed_error err = {.status = FED_OK};
+    fed_model model;
+    if (tool_read_tensors(path, &model, &err) != FED_OK) {
+        return tool_fail(&err);
+    }
+    int result = EXIT_FAILURE;
+    if (model.layout.size == 0) {
+        fed_fail(&err, FED_EINVAL, "holds no values, so there is nothing to compare");
+        tool_fail_file(path, &err);
+    } else if (measure_all(&model, t, &err) != FED_OK) {
+        tool_fail_file(path, &err);
+    } else {
+        print(t, &model.layout);
+        result = tool_finish_output();
+    }
+    fed_model_free(&model);
+    return result;
+}
+
+int tool_compare(int argc, char **argv) {
+    tool_option options[] = {{"--codecs", NULL}, {"--format", "text"}, {NULL, NULL}};
+    const char *path = NULL;
+    int result = tool_read_args(argc, argv, options, &path, 1);
+    if (result != EXIT_SUCCESS) {
+        return result;
+    }
+    print_table *print = find_format(options[1].value);
+    if (print == NULL) {
+        return tool_fail_usage("--format is text, csv or json, not", options[1].value);
+    }
+    table t = {.count = 0};
+    fed_error err = {.status = FED_OK};
+    const char *list = options[0].value;
+    if ((list != NULL ? add_listed(&t, list, &err) : add_all(&t, &err)) != FED_OK) {
+        tool_fail(&err);
+        return TOOL_EXIT_USAGE;
+    }
+    return compare(path, &t, print);
+}

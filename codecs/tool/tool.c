@@ -1,0 +1,122 @@
+/* The fedcodec program's words to its user, its arguments, and the tensors it is given. */
+#include "codecs/tool/tool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/checkpoint.h"
+#include "fed/file.h"
+#include "fedcodec/codec.h"
+
+int tool_fail(const fed_error *err) {
+    fprintf(stderr, "fedcodec: %s\n", err->text);
+    return EXIT_FAILURE;
+}
+
+int tool_fail_file(const char *path, const fed_error *err) {
+    fprintf(stderr, "fedcodec: %s: %s\n", path, err->text);
+    return EXIT_FAILURE;
+}
+
+int tool_fail_usage(const char *what, const char *word) {
+    fprintf(stderr, "fedcodec: %s%s%s\nTry fedcodec --help.\n", what, word[0] ? " " : "", word);
+    return TOOL_EXIT_USAGE;
+}
+
+int tool_finish_output(void) {
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "fedcodec: writing to standard output failed: %s\n", strerror(errno));
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+static tool_option *find_option(tool_option *options, const char *name) {
+    for (; options->name != NULL; options++) {
+        if (strcmp(options->name, name) == 0) {
+            return options;
+        }
+    }
+    return NULL;
+}
+
+int tool_read_args(int argc, char **argv, tool_option *options, const char **files, int count) {
+    int found = 0;
+    char what[100];
+    for (int i = 2; i < argc; i++) {
+        tool_option *option = find_option(options, argv[i]);
+        if (option != NULL && i + 1 == argc) {
+            return tool_fail_usage("a value is missing behind", argv[i]);
+        }
+        if (option != NULL) {
+            option->value = argv[++i];
+        } else if (argv[i][0] == '-') {
+            snprintf(what, sizeof what, "%s has no option", argv[1]);
+            return tool_fail_usage(what, argv[i]);
+        } else if (found == count) {
+            snprintf(what, sizeof what, "%s takes %d file(s); one too many is", argv[1], count);
+            return tool_fail_usage(what, argv[i]);
+        } else {
+            files[found++] = argv[i];
+        }
+    }
+    snprintf(what, sizeof what, "%s takes %d file(s); found %d", argv[1], count, found);
+    return found == count ? EXIT_SUCCESS : tool_fail_usage(what, "");
+}
+
+int tool_is_safetensors(const char *path) {
+    static const char ending[] = ".safetensors";
+    size_t len = strlen(path), end = sizeof ending - 1;
+    return len >= end && strcmp(path + len - end, ending) == 0;
+}
+
+/* A model of one flat tensor. Not through fed_layout_add: here a tensor may be empty. */
+static fed_status one_tensor(size_t n, fed_model *model) {
+    *model = (fed_model){.layout = {.count = 1, .size = n}};
+    model->layout.tensors = malloc(sizeof *model->layout.tensors);
+    model->values = malloc(n * sizeof *model->values + 1);
+    if (model->layout.tensors == NULL || model->values == NULL) {
+        fed_model_free(model);
+        return FED_ENOMEM;
+    }
+    model->layout.tensors[0] =
+        (fed_tensor){.name = "values", .rank = 1, .dims = {(uint32_t)n}, .size = n};
+    return FED_OK;
+}
+
+/* Through float32's own decoder, which also refuses NaN and infinity. */
+static fed_status parse_raw(const char *path, const uint8_t *data, size_t len, fed_model *model,
+                            fed_error *err) {
+    size_t n = len / sizeof *model->values;
+    if (len % sizeof *model->values != 0) {
+        return fed_fail(err, FED_EFORMAT,
+                        "%s: %zu bytes are not a whole number of float32 values (4 bytes each)",
+                        path, len);
+    }
+    if (n > UINT32_MAX) {
+        return fed_fail(err, FED_ERANGE, "%s: a tensor has at most %u values", path, UINT32_MAX);
+    }
+    if (one_tensor(n, model) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "%s: out of memory for %zu bytes", path, len);
+    }
+    if (fedcodec_decode(fedcodec_by_id(1), data, len, model->values, n) != FED_OK) {
+        fed_model_free(model);
+        return fed_fail(err, FED_ENONFINITE, "%s: holds NaN or infinity, which no codec can carry",
+                        path);
+    }
+    return FED_OK;
+}
+
+fed_status tool_read_tensors(const char *path, fed_model *model, fed_error *err) {
+    if (tool_is_safetensors(path)) {
+        return fed_checkpoint_load(path, model, err);
+    }
+    uint8_t *data = NULL;
+    size_t len = 0;
+    FED_TRY(fed_file_read(path, SIZE_MAX - 1, &data, &len, err));
+    fed_status status = parse_raw(path, data, len, model, err);
+    free(data);
+    return status;
+}

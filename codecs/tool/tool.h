@@ -1,0 +1,37 @@
+/* What the files of the fedcodec program share. */
+#ifndef FEDCODEC_TOOL_H
+#define FEDCODEC_TOOL_H
+
+#include "fed/model.h"
+
+enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = 0644 };
+
+/* Each says what went wrong on standard error and returns the exit status. */
+int tool_fail(const fed_error *err);
+int tool_fail_file(const char *path, const fed_error *err);
+int tool_fail_usage(const char *what, const char *word);
+
+/** What was printed is a result: it must arrive. Returns the exit status. */
+int tool_finish_output(void);
+
+/** An option that takes a value; `value` stays as it is where the option is not given. */
+typedef struct tool_option {
+    const char *name; /* "--codec"; NULL ends the list */
+    const char *value;
+} tool_option;
+
+/** The words behind the command, argv[1]: options anywhere, and just `count` files. Returns an exit
+ * status; anything but success was explained to the user. */
+int tool_read_args(int argc, char **argv, tool_option *options, const char **files, int count);
+
+/** A file of float32 values: safetensors where its name ends in .safetensors, else raw
+ * little-endian values, which become one tensor. Owner: the caller, fed_model_free. */
+fed_status tool_read_tensors(const char *path, fed_model *model, fed_error *err) FED_CHECKED;
+
+/** Does the name end in .safetensors? */
+int tool_is_safetensors(const char *path);
+
+/** fedcodec compare: every codec on the user's own tensors, as a table. */
+int tool_compare(int argc, char **argv);
+
+#endif
