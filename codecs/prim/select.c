@@ -17,12 +17,22 @@ enum {
     SAMPLE = 8192, /* values; a smaller tensor's candidates are all of its values */
     BLOCK = 256,   /* values that are compared at once */
     BINS = 4096,   /* of the radix search */
-    POSITIVE = 0,  /* a sign: bits ^ sign is a magnitude exactly if the value has this sign */
     KEY_MAX = 0x7fffffff
 };
-#define NEGATIVE UINT32_C(0x80000000)
 
-/* Which values of one sign are chosen: every one with a greater magnitude, and the first `ties` of
+/* Which values compete, by their keys: one up to KEY_MAX is the magnitude of a value that does. */
+typedef struct side {
+    uint32_t flip, mask;
+} side;
+
+static const side POSITIVE = {0, 0xffffffff}, NEGATIVE = {0x80000000, 0xffffffff},
+                  EITHER = {0, KEY_MAX};
+
+static uint32_t key_of(float v, side of) {
+    return (fedcodec_bits(v) ^ of.flip) & of.mask;
+}
+
+/* Which values of one side are chosen: every one with a greater magnitude, and the first `ties` of
  * those with just this one. 0 and 0: all but zeros. */
 typedef struct cut {
     uint32_t magnitude; /* bits */
@@ -80,17 +90,17 @@ static scratch lay_out(void *work, size_t n, size_t k) {
  * shift + width bits), find the next `width` bits of the *rank-th greatest one. *rank becomes its
  * rank among the keys that have these bits as well. False: there are fewer keys.
  */
-static bool radix_step(values v, uint32_t sign, uint32_t *prefix, unsigned shift, unsigned width,
+static bool radix_step(values v, side of, uint32_t *prefix, unsigned shift, unsigned width,
                        size_t *rank, uint32_t *bins) {
     const uint32_t mask = (UINT32_C(1) << width) - 1;
     const uint32_t wanted = *prefix; /* 0 at first, and then there are no bits above to compare */
     memset(bins, 0, ((size_t)mask + 1) * sizeof *bins);
     for (size_t i = 0; i < v.count; i++) {
-        uint32_t key = fedcodec_bits(v.value[i]) ^ sign;
+        uint32_t key = key_of(v.value[i], of);
         bins[key >> shift & mask] += (uint64_t)key >> (shift + width) == wanted;
     }
     size_t left = *rank;
-    uint32_t top = KEY_MAX >> shift & mask; /* keys above KEY_MAX have the other sign */
+    uint32_t top = KEY_MAX >> shift & mask; /* keys above KEY_MAX do not compete */
     for (uint32_t bin = top + 1; bin-- > 0;) {
         if (left <= bins[bin]) {
             *rank = left;
@@ -102,23 +112,23 @@ static bool radix_step(values v, uint32_t sign, uint32_t *prefix, unsigned shift
     return false;
 }
 
-static cut find_cut(values v, uint32_t sign, size_t k, uint32_t *bins) {
+static cut find_cut(values v, side of, size_t k, uint32_t *bins) {
     const cut everything = {0, 0};
     uint32_t key = 0;
     size_t rank = k;
-    if (!radix_step(v, sign, &key, 20, 12, &rank, bins) ||
-        !radix_step(v, sign, &key, 10, 10, &rank, bins) ||
-        !radix_step(v, sign, &key, 0, 10, &rank, bins) || key == 0) {
+    if (!radix_step(v, of, &key, 20, 12, &rank, bins) ||
+        !radix_step(v, of, &key, 10, 10, &rank, bins) ||
+        !radix_step(v, of, &key, 0, 10, &rank, bins) || key == 0) {
         return everything;
     }
     return (cut){.magnitude = key, .ties = rank};
 }
 
 /* Positions of the values that the cut chooses, at most k. */
-static size_t take(values v, uint32_t sign, cut c, size_t k, uint32_t *out) {
+static size_t take(values v, side of, cut c, size_t k, uint32_t *out) {
     size_t count = 0, ties = c.ties;
     for (size_t i = 0; i < v.count && count < k; i++) {
-        uint32_t key = fedcodec_bits(v.value[i]) ^ sign;
+        uint32_t key = key_of(v.value[i], of);
         bool tie = key == c.magnitude && ties > 0;
         out[count] = v.index != NULL ? v.index[i] : (uint32_t)i;
         count += (key > c.magnitude && key <= KEY_MAX) | tie;
@@ -128,8 +138,11 @@ static size_t take(values v, uint32_t sign, cut c, size_t k, uint32_t *out) {
 }
 
 /* Values from all over the tensor, one of each of SAMPLE equal stretches; which one is scattered,
- * since a fixed stride could always meet the same column of a matrix. */
+ * since a fixed stride could always meet the same column of a matrix. None of a small tensor. */
 static void draw_sample(const float *x, size_t n, float *sample) {
+    if (n <= SAMPLE) {
+        return;
+    }
     for (size_t i = 0; i < SAMPLE; i++) {
         size_t first = (size_t)((uint64_t)i * n / SAMPLE);
         size_t next = (size_t)((uint64_t)(i + 1) * n / SAMPLE);
@@ -138,18 +151,14 @@ static void draw_sample(const float *x, size_t n, float *sample) {
     }
 }
 
-/* Thresholds for the candidates, at least the least positive float: zeros are never chosen. */
-static void find_thresholds(const float *x, size_t n, size_t k, const scratch *s, float *positive,
-                            float *negative) {
-    cut up = {0, 0}, down = {0, 0};
+/* The threshold for the candidates of a side, at least the least positive float: zeros are never
+ * chosen. The sample lies in s->value. */
+static float find_threshold(side of, size_t n, size_t k, const scratch *s) {
+    cut c = {0, 0};
     if (n > SAMPLE) {
-        size_t rank = sample_rank(n, k);
-        draw_sample(x, n, s->value);
-        up = find_cut((values){s->value, NULL, SAMPLE}, POSITIVE, rank, s->bins);
-        down = find_cut((values){s->value, NULL, SAMPLE}, NEGATIVE, rank, s->bins);
+        c = find_cut((values){s->value, NULL, SAMPLE}, of, sample_rank(n, k), s->bins);
     }
-    *positive = fedcodec_float(up.magnitude > 0 ? up.magnitude : 1);
-    *negative = -fedcodec_float(down.magnitude > 0 ? down.magnitude : 1);
+    return fedcodec_float(c.magnitude > 0 ? c.magnitude : 1);
 }
 
 /* Positions within x[n], n <= BLOCK, of the values beyond the thresholds. `base` is added to them.
@@ -196,15 +205,15 @@ static bool collect(const float *x, size_t n, float positive, float negative, co
     return true;
 }
 
-/* The k of one sign, from the candidates if these can hold them all, else from the whole tensor. */
-static fedcodec_chosen choose(values candidates, values all, uint32_t sign, bool complete, size_t k,
+/* The k of one side, from the candidates if these can hold them all, else from the whole tensor. */
+static fedcodec_chosen choose(values candidates, values all, side of, bool complete, size_t k,
                               uint32_t *bins, uint32_t *out) {
-    cut c = find_cut(candidates, sign, k, bins);
+    cut c = find_cut(candidates, of, k, bins);
     if (c.magnitude == 0 && !complete) { /* fewer than k of them */
         candidates = all;
-        c = find_cut(all, sign, k, bins);
+        c = find_cut(all, of, k, bins);
     }
-    return (fedcodec_chosen){.index = out, .count = take(candidates, sign, c, k, out)};
+    return (fedcodec_chosen){.index = out, .count = take(candidates, of, c, k, out)};
 }
 
 void fedcodec_select(const float *x, size_t n, size_t k, void *work, fedcodec_chosen *positive,
@@ -212,9 +221,20 @@ void fedcodec_select(const float *x, size_t n, size_t k, void *work, fedcodec_ch
     const float least = fedcodec_float(1);
     scratch s = lay_out(work, n, k);
     values all = {x, NULL, n}, candidates = {s.value, s.index, 0};
-    float up, down;
-    find_thresholds(x, n, k, &s, &up, &down);
-    bool fits = collect(x, n, up, down, &s, &candidates.count);
+    draw_sample(x, n, s.value);
+    float up = find_threshold(POSITIVE, n, k, &s), down = find_threshold(NEGATIVE, n, k, &s);
+    bool fits = collect(x, n, up, -down, &s, &candidates.count);
     *positive = choose(candidates, all, POSITIVE, fits && up == least, k, s.bins, s.positive);
-    *negative = choose(candidates, all, NEGATIVE, fits && down == -least, k, s.bins, s.negative);
+    *negative = choose(candidates, all, NEGATIVE, fits && down == least, k, s.bins, s.negative);
+}
+
+void fedcodec_select_magnitude(const float *x, size_t n, size_t k, void *work,
+                               fedcodec_chosen *chosen) {
+    scratch s = lay_out(work, n, k);
+    values all = {x, NULL, n}, candidates = {s.value, s.index, 0};
+    draw_sample(x, n, s.value);
+    float least = find_threshold(EITHER, n, k, &s);
+    bool fits = collect(x, n, least, -least, &s, &candidates.count);
+    bool complete = fits && least == fedcodec_float(1);
+    *chosen = choose(candidates, all, EITHER, complete, k, s.bins, s.positive);
 }

@@ -1,17 +1,17 @@
-/* The k largest and the k most negative values of a tensor, exactly. */
+/* The k largest and the k most negative values, or the k of largest magnitude, exactly. */
 #ifndef FEDCODEC_PRIM_SELECT_H
 #define FEDCODEC_PRIM_SELECT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/** Positions of values of one sign, ascending. */
+/** Positions of values, ascending. */
 typedef struct fedcodec_chosen {
     const uint32_t *index; /* in the work memory */
     size_t count;
 } fedcodec_chosen;
 
-/** Bytes of work memory for fedcodec_select. 1 <= k <= n, or both 0. */
+/** Bytes of work memory for either selection. 1 <= k <= n, or both 0. */
 size_t fedcodec_select_work_size(size_t n, size_t k);
 
 /**
@@ -22,5 +22,10 @@ size_t fedcodec_select_work_size(size_t n, size_t k);
  */
 void fedcodec_select(const float *x, size_t n, size_t k, void *work, fedcodec_chosen *positive,
                      fedcodec_chosen *negative);
+
+/** Choose the k values of largest magnitude, zeros never: all others where these are fewer than k.
+ * Else like fedcodec_select: ties, limits, work memory. */
+void fedcodec_select_magnitude(const float *x, size_t n, size_t k, void *work,
+                               fedcodec_chosen *chosen);
 
 #endif

@@ -8,7 +8,7 @@
 #include "fed/rng.h"
 
 typedef struct place {
-    float value; /* with the side's sign taken off */
+    float value; /* with the side's sign taken off, or both signs */
     uint32_t index;
 } place;
 
@@ -25,11 +25,12 @@ static int by_index(const void *a, const void *b) {
     return left->index < right->index ? -1 : 1;
 }
 
+/* A sort's choice: of one sign, or (sign 0) by magnitude. */
 static void assert_side(const float *x, size_t n, size_t k, float sign, fedcodec_chosen chosen) {
     place *places = malloc((n + 1) * sizeof *places);
     assert_non_null(places);
     for (size_t i = 0; i < n; i++) {
-        places[i] = (place){sign * x[i], (uint32_t)i};
+        places[i] = (place){sign == 0.0f ? fabsf(x[i]) : sign * x[i], (uint32_t)i};
     }
     qsort(places, n, sizeof *places, larger_first);
     size_t count = 0;
@@ -45,12 +46,14 @@ static void assert_side(const float *x, size_t n, size_t k, float sign, fedcodec
 }
 
 static void assert_selects(const float *x, size_t n, size_t k) {
-    fedcodec_chosen positive, negative;
+    fedcodec_chosen positive, negative, either;
     void *work = malloc(fedcodec_select_work_size(n, k) + 1); /* so that overruns are seen */
     assert_non_null(work);
     fedcodec_select(x, n, k, work, &positive, &negative);
     assert_side(x, n, k, 1.0f, positive);
     assert_side(x, n, k, -1.0f, negative);
+    fedcodec_select_magnitude(x, n, k, work, &either);
+    assert_side(x, n, k, 0.0f, either);
     free(work);
 }
 
