@@ -7,7 +7,11 @@
 bool fedcodec_params_valid(const fedcodec *codec) {
     const fedcodec_param *param = codec->vtable->params;
     for (size_t k = 0; param[k].key != NULL; k++) {
-        if (!(codec->param[k] >= param[k].low && codec->param[k] <= param[k].high)) {
+        double value = codec->param[k];
+        if (!(value >= param[k].low && value <= param[k].high)) {
+            return false;
+        }
+        if (param[k].names != NULL && value != floor(value)) {
             return false;
         }
     }
