@@ -115,8 +115,8 @@ static void bench(const char *spec, const data *d) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const specs[] = {"float32",   "3lc:s=1",    "3lc:s=1.75",
-                                        "sbc:p=0.1", "sbc:p=0.01", "sbc:p=0.001"};
+    static const char *const specs[] = {"float32",    "3lc:s=1",     "3lc:s=1.75",  "sbc:p=0.1",
+                                        "sbc:p=0.01", "sbc:p=0.001", "dgc:p=0.001", "stc:p=0.01"};
     data d = {.n = argc > 1 ? strtoul(argv[1], NULL, 10) : 431080,
               .rounds = argc > 2 ? strtoul(argv[2], NULL, 10) : 100};
     if (d.n == 0 || d.n > UINT32_MAX || d.rounds == 0 || d.rounds > ROUNDS_MAX) {

@@ -195,13 +195,26 @@ static void bench_training(const fed_arch *arch, fedtrain_job job, double p, siz
             }
         }
     }
-    printf("\np=%g, %zu local steps, %zu rounds; loss at the end %.3f\n", p, job.steps, rounds,
+    printf("p=%g, %zu local steps, %zu rounds; loss at the end %.3f\n", p, job.steps, rounds,
            (double)loss);
     print_run(layout, (const tally(*)[PHASES])tallies);
     void *const owned[] = {model, local, residual, y,           state,
                            index, work,  tallies,  message.dst, w.dst};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         free(owned[i]);
+    }
+}
+
+/* Sent after each step and after ten, 0.1 % and 1 % of the values. */
+static void bench_rule(const fed_arch *arch, fedtrain_job job, const char *rule, float rate,
+                       size_t rounds) {
+    static const double ps[] = {0.001, 0.01};
+    require(fedtrain_optimizer_parse(rule, rate, &job.optimizer, NULL), rule);
+    for (job.steps = 1; job.steps <= 10; job.steps += 9) {
+        for (size_t i = 0; i < sizeof ps / sizeof ps[0]; i++) {
+            printf("\n%s, ", rule);
+            bench_training(arch, job, ps[i], rounds);
+        }
     }
 }
 
@@ -214,19 +227,14 @@ static void bench_lenet(const char *directory, size_t rounds) {
     require(fedtrain_dataset_load_mnist(directory, "train", &set, &err), err.text);
     require(fed_arch_parse("lenet5-caffe", &arch, &err), "model");
     require(fedtrain_net_new(&arch, BATCH, FEDTRAIN_FAST, &job.net), "net");
-    require(fedtrain_optimizer_parse("adam", 1e-3f, &job.optimizer, &err), "optimizer");
     require(fedtrain_shard_take(&set, FEDTRAIN_SPLIT_IID, 1, 0, 1, &all, &err), "shard");
     printf("\n%-14s %-7s %8s  %7s ", "tensor", "phase", "sent", "H(p)/p");
     for (fedcodec_pos pos = 0; pos < FEDCODEC_POS_COUNT; pos++) {
         printf(" %7s", fedcodec_pos_names[pos]);
     }
     putchar('\n');
-    static const double ps[] = {0.001, 0.01};
-    for (job.steps = 1; job.steps <= 10; job.steps += 9) {
-        for (size_t i = 0; i < 2; i++) {
-            bench_training(&arch, job, ps[i], rounds);
-        }
-    }
+    bench_rule(&arch, job, "adam", 1e-3f, rounds);
+    bench_rule(&arch, job, "momentum", 1e-2f, rounds);
     fedtrain_shard_free(&all);
     fedtrain_net_free(job.net);
     fed_arch_free(&arch);
