@@ -8,8 +8,9 @@ bool fedcodec_params_valid(const fedcodec *codec) {
     const fedcodec_param *param = codec->vtable->params;
     for (size_t k = 0; param[k].key != NULL; k++) {
         double value = codec->param[k];
+        bool whole = param[k].whole || param[k].names != NULL;
         if (!(value >= param[k].low && value <= param[k].high) ||
-            (param[k].whole && value != floor(value))) {
+            (whole && value != floor(value))) {
             return false;
         }
     }

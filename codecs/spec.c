@@ -135,6 +135,51 @@ static fed_status find_param(const fedcodec_vtable *codec, word key, size_t *fou
                     (int)key.len, key.text, keys.text);
 }
 
+static fed_status read_number(const fedcodec_vtable *codec, const fedcodec_param *param,
+                              word number, double *result, fed_error *err) {
+    double value = 0.0;
+    if (!parse_number(number, &value)) {
+        return fed_fail(err, FED_EINVAL,
+                        "codec %s: %s=\"%.*s\" is not a decimal number of at most %d digits",
+                        codec->name, param->key, (int)number.len, number.text, NUMBER_DIGITS);
+    }
+    if (!(value >= param->low && value <= param->high)) {
+        return fed_fail(err, FED_EINVAL,
+                        "codec %s: %s=%.*s is out of range; %s (%s) is from %.15g to %.15g",
+                        codec->name, param->key, (int)number.len, number.text, param->key,
+                        param->help, param->low, param->high);
+    }
+    if (param->whole && value != floor(value)) {
+        return fed_fail(err, FED_EINVAL, "codec %s: %s=%.*s is not a whole number; %s is one",
+                        codec->name, param->key, (int)number.len, number.text, param->help);
+    }
+    *result = value;
+    return FED_OK;
+}
+
+static fed_status read_name(const fedcodec_vtable *codec, const fedcodec_param *param, word name,
+                            double *result, fed_error *err) {
+    name_list names = {""};
+    for (size_t k = 0; param->names[k] != NULL; k++) {
+        if (word_is(name, param->names[k])) {
+            *result = (double)k;
+            return FED_OK;
+        }
+        name_list_add(&names, param->names[k]);
+    }
+    return fed_fail(err, FED_EINVAL, "codec %s: %s=\"%.*s\" is not one of %s", codec->name,
+                    param->key, (int)name.len, name.text, names.text);
+}
+
+/* What a sentence shows as an example of its value. */
+static void format_preset(const fedcodec_param *param, char *dst, size_t cap) {
+    if (param->names != NULL) {
+        snprintf(dst, cap, "%s", param->names[(size_t)param->preset]);
+    } else {
+        snprintf(dst, cap, "%.15g", param->preset);
+    }
+}
+
 /* One "key=value". `named` has a bit for each parameter that was given already. */
 static fed_status parse_param(const char **text, fedcodec *codec, unsigned *named, fed_error *err) {
     const fedcodec_vtable *vtable = codec->vtable;
@@ -143,8 +188,10 @@ static fed_status parse_param(const char **text, fedcodec *codec, unsigned *name
     FED_TRY(find_param(vtable, key, &k, err));
     const fedcodec_param *param = &vtable->params[k];
     if (**text != '=') {
-        return fed_fail(err, FED_EINVAL, "codec %s: \"%s\" lacks its value; write %s=%.15g",
-                        vtable->name, param->key, param->key, param->preset);
+        char preset[32];
+        format_preset(param, preset, sizeof preset);
+        return fed_fail(err, FED_EINVAL, "codec %s: \"%s\" lacks its value; write %s=%s",
+                        vtable->name, param->key, param->key, preset);
     }
     ++*text;
     if (*named & 1u << k) {
@@ -152,25 +199,9 @@ static fed_status parse_param(const char **text, fedcodec *codec, unsigned *name
                         param->key);
     }
     *named |= 1u << k;
-    word number = take_word(text, ",");
-    double value = 0.0;
-    if (!parse_number(number, &value)) {
-        return fed_fail(err, FED_EINVAL,
-                        "codec %s: %s=\"%.*s\" is not a decimal number of at most %d digits",
-                        vtable->name, param->key, (int)number.len, number.text, NUMBER_DIGITS);
-    }
-    if (!(value >= param->low && value <= param->high)) {
-        return fed_fail(err, FED_EINVAL,
-                        "codec %s: %s=%.*s is out of range; %s (%s) is from %.15g to %.15g",
-                        vtable->name, param->key, (int)number.len, number.text, param->key,
-                        param->help, param->low, param->high);
-    }
-    if (param->whole && value != floor(value)) {
-        return fed_fail(err, FED_EINVAL, "codec %s: %s=%.*s is not a whole number; %s is one",
-                        vtable->name, param->key, (int)number.len, number.text, param->key);
-    }
-    codec->param[k] = value;
-    return FED_OK;
+    word value = take_word(text, ",");
+    return param->names != NULL ? read_name(vtable, param, value, &codec->param[k], err)
+                                : read_number(vtable, param, value, &codec->param[k], err);
 }
 
 static bool is_letter(char c) {
@@ -247,11 +278,21 @@ static void format_number(double value, char *dst, size_t cap) {
 void fedcodec_format(const fedcodec *codec, char *dst) {
     const fedcodec_param *param = codec->vtable->params;
     size_t used = (size_t)snprintf(dst, FEDCODEC_SPEC, "%s", codec->vtable->name);
+    char separator = ':';
     for (size_t k = 0; param[k].key != NULL && used < FEDCODEC_SPEC; k++) {
         char number[32];
-        format_number(codec->param[k], number, sizeof number);
-        used += (size_t)snprintf(dst + used, FEDCODEC_SPEC - used, "%c%s=%s", k == 0 ? ':' : ',',
-                                 param[k].key, number);
+        const char *value = number;
+        if (param[k].names != NULL) {
+            if (codec->param[k] == param[k].preset) {
+                continue;
+            }
+            value = param[k].names[(size_t)codec->param[k]];
+        } else {
+            format_number(codec->param[k], number, sizeof number);
+        }
+        used += (size_t)snprintf(dst + used, FEDCODEC_SPEC - used, "%c%s=%s", separator,
+                                 param[k].key, value);
+        separator = ',';
     }
     if (codec->stage != 0 && used < FEDCODEC_SPEC) {
         snprintf(dst + used, FEDCODEC_SPEC - used, "+%s", fedcodec_stage_name(codec->stage));

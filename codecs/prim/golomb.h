@@ -2,6 +2,8 @@
 #ifndef FEDCODEC_PRIM_GOLOMB_H
 #define FEDCODEC_PRIM_GOLOMB_H
 
+#include <stdbool.h>
+
 #include "fed/bits.h"
 
 /*
@@ -60,5 +62,8 @@ static inline uint64_t fedcodec_golomb_next(fedcodec_golomb_reader *r) {
     r->next = position + 1;
     return position;
 }
+
+/** The next `want` positions; false, and nothing useful in them, after a failure. */
+bool fedcodec_golomb_read(fedcodec_golomb_reader *r, uint32_t *position, size_t want);
 
 #endif

@@ -11,7 +11,7 @@ typedef struct fedcodec_chosen {
     size_t count;
 } fedcodec_chosen;
 
-/** Bytes of work memory for fedcodec_select. 1 <= k <= n, or both 0. */
+/** Bytes of work memory for either selection. 1 <= k <= n, or both 0. */
 size_t fedcodec_select_work_size(size_t n, size_t k);
 
 /**

@@ -5,29 +5,23 @@
 #include <math.h>
 
 #include "codecs/prim/floats.h"
-#include "codecs/prim/golomb.h"
-#include "codecs/prim/select.h"
+#include "codecs/prim/positions.h"
 #include "codecs/registry.h"
 #include "fed/bytes.h"
 
 static const fedcodec_param sbc_params[] = {
     {.key = "p", .preset = 0.01, .low = 1e-6, .high = 0.5, .help = "fraction of values sent"},
+    FEDCODEC_POS_PARAM,
     {.key = NULL},
 };
 
-/* How many are sent at most: p * n, rounded up. */
-static size_t most_sent(double p, size_t n) {
-    double k = ceil(p * (double)n);
-    return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
-}
-
 static size_t sbc_bound(const double *param, size_t n) {
-    size_t k = most_sent(param[0], n);
-    return fed_varint_size(k) + 5 + fedcodec_golomb_bound(n, k, fedcodec_golomb_b(param[0]));
+    size_t k = fedcodec_positions_most(param[0], n);
+    return fed_varint_size(k) + 5 + fedcodec_positions_bound(param[0], n, k);
 }
 
 static size_t sbc_work_size(const double *param, size_t n) {
-    return fedcodec_select_work_size(n, most_sent(param[0], n));
+    return fedcodec_select_work_size(n, fedcodec_positions_most(param[0], n));
 }
 
 /* Of the chosen values; 0 where there are none. */
@@ -44,24 +38,10 @@ static float to_float(double v) {
     return v > (double)FLT_MAX ? FLT_MAX : v < -(double)FLT_MAX ? -FLT_MAX : (float)v;
 }
 
-static fed_status put_positions(fedcodec_chosen chosen, unsigned b, fed_writer *w) {
-    fed_bit_writer bits;
-    fed_bit_writer_init(&bits, w->data + w->len, w->cap - w->len);
-    uint32_t next = 0;
-    for (size_t i = 0; i < chosen.count; i++) {
-        fedcodec_golomb_put(&bits, chosen.index[i] - next, b);
-        next = chosen.index[i] + 1;
-    }
-    size_t len = 0;
-    FED_TRY(fed_bit_writer_finish(&bits, &len));
-    fed_writer_advance(w, len);
-    return w->status;
-}
-
 static fed_status sbc_encode(const double *param, float *residual, size_t n, void *work,
                              uint8_t *dst, size_t cap, size_t *len) {
     fedcodec_chosen positive, negative;
-    fedcodec_select(residual, n, most_sent(param[0], n), work, &positive, &negative);
+    fedcodec_select(residual, n, fedcodec_positions_most(param[0], n), work, &positive, &negative);
     double up = mean(residual, positive), down = mean(residual, negative);
     bool rises = up >= -down;
     fedcodec_chosen chosen = rises ? positive : negative;
@@ -71,10 +51,14 @@ static fed_status sbc_encode(const double *param, float *residual, size_t n, voi
     fed_writer_fixed(&w, dst, cap);
     fed_write_varint(&w, chosen.count);
     if (chosen.count > 0) {
-        unsigned b = fedcodec_golomb_b(param[0]);
-        fed_write_u8(&w, (uint8_t)b);
+        uint8_t *how = w.data + w.len;
+        fed_write_u8(&w, 0); /* its place */
         fed_write_f32(&w, mu);
-        FED_TRY(put_positions(chosen, b, &w));
+        size_t size = 0;
+        FED_TRY(w.status);
+        FED_TRY(fedcodec_positions_put((fedcodec_pos)param[1], param[0], chosen, n, w.data + w.len,
+                                       cap - w.len, &size, how));
+        fed_writer_advance(&w, size);
     }
     for (size_t i = 0; i < chosen.count; i++) {
         residual[chosen.index[i]] -= mu;
@@ -85,52 +69,50 @@ static fed_status sbc_encode(const double *param, float *residual, size_t n, voi
 
 /* A message, read up to its positions. */
 typedef struct message {
-    uint64_t count;
-    float mu; /* 0 where count is */
-    fedcodec_golomb_reader positions;
+    float mu; /* 0 where there are none */
+    fedcodec_positions positions;
 } message;
 
 static fed_status open_message(const uint8_t *src, size_t len, size_t n, message *m) {
     fed_reader r;
     fed_reader_init(&r, src, len);
-    m->count = fed_read_varint(&r);
-    unsigned b = 0;
+    uint64_t count = fed_read_varint(&r);
+    uint8_t how = 0;
     m->mu = 0.0f;
-    if (m->count > 0) {
-        b = fed_read_u8(&r);
+    if (count > 0) {
+        how = fed_read_u8(&r);
         m->mu = fed_read_f32(&r);
         FED_REQUIRE(isfinite(m->mu) && m->mu != 0.0f, FED_EFORMAT);
     }
-    FED_REQUIRE(r.status == FED_OK && m->count <= n && b <= FEDCODEC_GOLOMB_B_MAX, FED_EFORMAT);
-    fedcodec_golomb_start(&m->positions, src + r.pos, len - r.pos, n, b);
-    return FED_OK;
+    FED_REQUIRE(r.status == FED_OK && count <= n, FED_EFORMAT);
+    return fedcodec_positions_start(&m->positions, how, src + r.pos, len - r.pos, count, n);
 }
 
 static fed_status sbc_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
     message m;
     FED_TRY(open_message(src, len, n, &m));
-    for (uint64_t i = 0; i < m.count && m.positions.bits.status == FED_OK; i++) {
-        fedcodec_golomb_next(&m.positions);
+    while (fedcodec_positions_next(&m.positions) > 0) {
     }
-    FED_TRY(fed_bit_reader_end(&m.positions.bits));
+    FED_TRY(fedcodec_positions_end(&m.positions));
     *max_abs = fabsf(m.mu);
     return FED_OK;
 }
 
 /* A message that sbc_check has let pass. */
-static message reopen(const uint8_t *src, size_t len, size_t n) {
-    message m = {.count = 0};
-    fed_status status = open_message(src, len, n, &m);
+static void reopen(const uint8_t *src, size_t len, size_t n, message *m) {
+    fed_status status = open_message(src, len, n, m);
     assert(status == FED_OK);
     (void)status;
-    return m;
 }
 
 static void sbc_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    message m = reopen(src, len, n);
+    message m;
+    reopen(src, len, n, &m);
     const float step = w * m.mu;
-    for (uint64_t i = 0; i < m.count; i++) {
-        y[fedcodec_golomb_next(&m.positions)] += step;
+    for (size_t got; (got = fedcodec_positions_next(&m.positions)) > 0;) {
+        for (size_t i = 0; i < got; i++) {
+            y[m.positions.index[i]] += step;
+        }
     }
 }
 
@@ -142,10 +124,13 @@ static void sbc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 }
 
 static void sbc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    message m = reopen(src, len, n);
+    message m;
+    reopen(src, len, n, &m);
     const int64_t step = weight * fedcodec_fixed(m.mu);
-    for (uint64_t i = 0; i < m.count; i++) {
-        acc[fedcodec_golomb_next(&m.positions)] += step;
+    for (size_t got; (got = fedcodec_positions_next(&m.positions)) > 0;) {
+        for (size_t i = 0; i < got; i++) {
+            acc[m.positions.index[i]] += step;
+        }
     }
 }
 

@@ -215,13 +215,25 @@ static int info(const char *path) {
 
 /* list */
 
+static void list_names(const fedcodec_param *param) {
+    printf("         %s=%s  %s;", param->key, param->names[(size_t)param->preset], param->help);
+    for (size_t k = 0; param->names[k] != NULL; k++) {
+        printf("%s %s", k > 0 ? "," : "", param->names[k]);
+    }
+    putchar('\n');
+}
+
 static int list(void) {
     const fedcodec_vtable *codec;
     for (size_t k = 0; (codec = fedcodec_at(k)) != NULL; k++) {
         printf("%-8s %s\n", codec->name, codec->about);
         for (const fedcodec_param *param = codec->params; param->key != NULL; param++) {
-            printf("         %s=%g  %s; %g to %g\n", param->key, param->preset, param->help,
-                   param->low, param->high);
+            if (param->names != NULL) {
+                list_names(param);
+            } else {
+                printf("         %s=%g  %s; %g to %g\n", param->key, param->preset, param->help,
+                       param->low, param->high);
+            }
         }
     }
     return tool_finish_output();

@@ -25,6 +25,15 @@ static void the_canonical_spec_names_each_parameter(void **state) {
     assert_spec("3lc:s=0.1e+1+runs", "3lc:s=1+runs");
 }
 
+static void a_word_is_left_out_where_it_is_the_preset(void **state) {
+    (void)state;
+    assert_spec("sbc:pos=golomb", "sbc:p=0.01");
+    assert_spec("sbc:pos=auto", "sbc:p=0.01,pos=auto");
+    assert_spec("sbc:pos=rice,p=0.1", "sbc:p=0.1,pos=rice");
+    assert_spec("dgc", "dgc:p=0.001");
+    assert_spec("stc:pos=rans", "stc:p=0.01,pos=rans");
+}
+
 static void numbers_in_any_decimal_form(void **state) {
     (void)state;
     assert_spec("sbc:p=.25", "sbc:p=0.25");
@@ -74,9 +83,9 @@ static void errors_name_the_word_and_what_would_be_right(void **state) {
     assert_error("SBC", "unknown codec \"SBC\"");
     assert_error("sb", "unknown codec \"sb\"");
     assert_error("sbc2:p=1", "unknown codec \"sbc2\"");
-    assert_error("sbc:q=0.1", "no parameter \"q\"; it has p");
-    assert_error("sbc:", "no parameter \"\"; it has p");
-    assert_error("sbc:p=0.1,", "no parameter \"\"; it has p");
+    assert_error("sbc:q=0.1", "no parameter \"q\"; it has p, pos");
+    assert_error("sbc:", "no parameter \"\"; it has p, pos");
+    assert_error("sbc:p=0.1,", "no parameter \"\"; it has p, pos");
     assert_error("sbc:p", "\"p\" lacks its value; write p=0.01");
     assert_error("sbc:p=0.1,p=0.2", "\"p\" is given twice");
     assert_error("float32:p=1", "float32 takes no parameters; found \"p\"");
@@ -92,6 +101,16 @@ static void errors_name_the_word_and_what_would_be_right(void **state) {
     assert_error("sbc:p=0", "out of range");
     assert_error("sbc:p=1234567890123456789012345678901234567890123456789012345678901234567890",
                  "at most 63 characters");
+}
+
+static void a_wrong_word_is_refused_and_the_right_ones_named(void **state) {
+    (void)state;
+    assert_error("sbc:pos=huffman",
+                 "pos=\"huffman\" is not one of golomb, rice, rans, range, auto");
+    assert_error("sbc:pos=", "pos=\"\" is not one of golomb, rice");
+    assert_error("sbc:pos=Rice", "is not one of");
+    assert_error("sbc:pos=1", "is not one of");
+    assert_error("sbc:pos", "\"pos\" lacks its value; write pos=golomb");
 }
 
 static void what_is_no_number_is_refused(void **state) {
@@ -113,6 +132,8 @@ static void what_is_no_number_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_canonical_spec_names_each_parameter),
+        cmocka_unit_test(a_word_is_left_out_where_it_is_the_preset),
+        cmocka_unit_test(a_wrong_word_is_refused_and_the_right_ones_named),
         cmocka_unit_test(numbers_in_any_decimal_form),
         cmocka_unit_test(values_are_the_doubles_of_c),
         cmocka_unit_test(the_hosts_locale_does_not_matter),

@@ -109,7 +109,14 @@ static void drop(message *m) {
     free(m->residual);
 }
 
-/* Each codec with its defaults, then with each parameter at its ends. NULL past the last. */
+/* What the ends of the parameters do not show. */
+static const char *const more_specs[] = {
+    "sbc:p=0.2,pos=rice", "sbc:p=0.2,pos=rans", "sbc:p=0.2,pos=range", "sbc:p=0.2,pos=auto",
+    "dgc:p=0.1,pos=rice", "dgc:p=0.1,pos=rans", "dgc:p=0.1,pos=range", "dgc:p=0.1,pos=auto",
+    "stc:p=0.2,pos=rice", "stc:p=0.2,pos=rans", "stc:p=0.2,pos=range", "stc:p=0.2,pos=auto",
+};
+
+/* Each codec with its defaults, then with each parameter at its ends, then those above. */
 static bool nth_codec(size_t k, fedcodec *codec) {
     for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
         const fedcodec_param *param = fedcodec_at(c)->params;
@@ -126,6 +133,10 @@ static bool nth_codec(size_t k, fedcodec *codec) {
             return true;
         }
         k -= 2 * params + 1;
+    }
+    if (k < sizeof more_specs / sizeof more_specs[0]) {
+        assert_fed_ok(fedcodec_parse(more_specs[k], codec, NULL));
+        return true;
     }
     return false;
 }
@@ -331,7 +342,8 @@ static void parameters_out_of_range_are_refused(void **state) {
     for (size_t k = 0; nth_codec(k, &codec); k++) {
         const fedcodec_param *param = codec.vtable->params;
         for (size_t i = 0; param[i].key != NULL; i++) {
-            const double bad[] = {param[i].low * 0.99, param[i].high * 1.01, (double)NAN};
+            const double bad[] = {param[i].names != NULL ? -1.0 : param[i].low * 0.99,
+                                  param[i].high * 1.01, (double)NAN};
             for (size_t j = 0; j < 3; j++) {
                 fedcodec wrong = codec;
                 wrong.param[i] = bad[j];

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reference_positions.h"
 #include "reference_simple.h"
 
 typedef struct bytes {
@@ -196,7 +197,31 @@ static void put_gap(bytes *out, size_t gap, unsigned b) {
     }
 }
 
-static void sbc_encode(double p, float *residual, size_t n, bytes *out) {
+/* With pos other than golomb. */
+static void sbc_encode_other(const double *param, const bool *chosen, float mu, size_t count,
+                             float *residual, size_t n, bytes *out) {
+    uint32_t *index = make(count, sizeof *index);
+    size_t len, k = 0;
+    uint8_t how;
+    for (size_t i = 0; i < n; i++) {
+        if (chosen[i]) {
+            index[k++] = (uint32_t)i;
+            residual[i] -= mu;
+        }
+    }
+    uint8_t *positions = fed_reference_positions_put((unsigned)param[1], true, param[0], index,
+                                                     count, n, &len, &how);
+    put_byte(out, how);
+    put_f32(out, mu);
+    for (size_t i = 0; i < len; i++) {
+        put_byte(out, positions[i]);
+    }
+    free(positions);
+    free(index);
+}
+
+static void sbc_encode(const double *param, float *residual, size_t n, bytes *out) {
+    double p = param[0];
     size_t k = n == 0 ? 0 : (size_t)fmax(1.0, ceil(p * (double)n));
     bool *up = make(n, sizeof *up), *down = make(n, sizeof *down);
     size_t up_count, down_count;
@@ -209,10 +234,15 @@ static void sbc_encode(double p, float *residual, size_t n, bytes *out) {
         unsigned b = sbc_parameter(p);
         float mu = (float)fmin(rises ? up_mean : down_mean, (double)FLT_MAX);
         mu = rises ? mu : -mu;
-        put_byte(out, b);
-        put_f32(out, mu);
+        if (param[1] > 0.0) {
+            sbc_encode_other(param, rises ? up : down, mu, count, residual, n, out);
+            count = 0; /* nothing is left to do */
+        } else {
+            put_byte(out, b);
+            put_f32(out, mu);
+        }
         size_t next = 0;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n && count > 0; i++) {
             if (rises ? up[i] : down[i]) {
                 put_gap(out, i - next, b);
                 next = i + 1;
@@ -230,7 +260,8 @@ static unsigned get_bit(const uint8_t *src, size_t *at) {
     return bit;
 }
 
-static void sbc_decode(const uint8_t *src, float *y) {
+static void sbc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
+    const uint8_t *end = src + len;
     uint64_t count = 0;
     unsigned shift = 0;
     do {
@@ -243,6 +274,15 @@ static void sbc_decode(const uint8_t *src, float *y) {
     unsigned b = *src++;
     float mu = get_f32(src);
     src += 4;
+    if (b > 31) {
+        uint32_t *index = make((size_t)count, sizeof *index);
+        fed_reference_positions_get((uint8_t)b, src, (size_t)(end - src), (size_t)count, n, index);
+        for (size_t i = 0; i < count; i++) {
+            y[index[i]] = mu;
+        }
+        free(index);
+        return;
+    }
     size_t next = 0, at = 0;
     for (; count > 0; count--) {
         size_t ones = 0, low = 0;
@@ -352,10 +392,10 @@ uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, 
     } else if (strcmp(codec->vtable->name, "3lc") == 0) {
         threelc_encode(codec->param[0], residual, n, &out);
     } else if (strcmp(codec->vtable->name, "sbc") == 0) {
-        sbc_encode(codec->param[0], residual, n, &out);
+        sbc_encode(codec->param, residual, n, &out);
     } else if (strcmp(codec->vtable->name, "inceptionn") == 0) {
         inceptionn_encode(codec->param[0], residual, n, &out);
-    } else {
+    } else if ((out.data = fed_reference_sparse_encode(codec, residual, n, &out.len)) == NULL) {
         abort(); /* a new codec needs its reference here */
     }
     *len = out.len;
@@ -377,10 +417,10 @@ void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size
     } else if (strcmp(codec->name, "3lc") == 0) {
         threelc_decode(src, len, y, n);
     } else if (strcmp(codec->name, "sbc") == 0) {
-        sbc_decode(src, y);
+        sbc_decode(src, len, y, n);
     } else if (strcmp(codec->name, "inceptionn") == 0) {
         inceptionn_decode(src, y, n);
-    } else {
+    } else if (!fed_reference_sparse_decode(codec, src, len, y, n)) {
         abort();
     }
 }

@@ -29,6 +29,9 @@ typedef struct fedcodec_param {
     double low, high; /* both allowed */
     const char *help; /* "fraction of values sent" */
     bool whole;       /* whole numbers only */
+    /* NULL for a number; else the words that the spec takes, ending with NULL: the value is a
+     * word's place in them, preset, low and high are too. */
+    const char *const *names;
 } fedcodec_param;
 
 typedef struct fedcodec_vtable fedcodec_vtable;
@@ -103,8 +106,8 @@ fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) FED
 /** "runs"; "" for 0, "?" for a stage that this build lacks. */
 const char *fedcodec_stage_name(uint8_t stage);
 
-/** The canonical spec of a codec, each parameter named: "sbc:p=0.01". dst holds FEDCODEC_SPEC
- * characters. */
+/** The canonical spec of a codec, each parameter named: "sbc:p=0.01"; one whose value is a word
+ * only where that is not its preset: "sbc:p=0.01,pos=auto". dst holds FEDCODEC_SPEC characters. */
 void fedcodec_format(const fedcodec *codec, char *dst);
 
 /** Most bytes that fedcodec_encode can write for n values, and the work memory that it needs. */

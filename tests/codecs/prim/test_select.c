@@ -52,6 +52,8 @@ static void assert_selects(const float *x, size_t n, size_t k) {
     fedcodec_select(x, n, k, work, &positive, &negative);
     assert_side(x, n, k, 1.0f, positive);
     assert_side(x, n, k, -1.0f, negative);
+    fedcodec_select_magnitude(x, n, k, work, &either);
+    assert_side(x, n, k, 0.0f, either);
     free(work);
     work = malloc(fedcodec_select_magnitude_work_size(n, k) + 1);
     assert_non_null(work);

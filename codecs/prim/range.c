@@ -1,0 +1,242 @@
+/* The adaptive binary range coder: an interval of 32 bits that each bit of a gap narrows in
+ * proportion to its probability; bytes that both ends share leave at the top. */
+#include "codecs/prim/range.h"
+
+#include <string.h>
+
+enum {
+    EXPONENTS = FEDCODEC_RANGE_EXPONENTS,
+    HALF = 1 << 15,
+    LEAST = 64, /* probabilities are LEAST to 2^16 - LEAST */
+    PRIOR = 12, /* what is expected counts as so many bits seen */
+    FAST = 30,  /* so many bits' time is what an estimate remembers */
+    SLOW = FEDCODEC_RANGE_STEPS - 1,
+    EXPONENT_BITS = 5,
+    MODELLED = 2 /* mantissa bits that have a model; those below are as likely 1 as 0 */
+};
+
+/* ---- Probabilities ---- */
+
+static fedcodec_range_bit expect(uint64_t ones, uint64_t all) {
+    uint16_t p = all == 0 ? HALF : (uint16_t)((ones << 16) / all - (ones == all));
+    return (fedcodec_range_bit){p, p, PRIOR};
+}
+
+/*
+ * What positions taken at random would give: then no gap ends with probability q = 1 - count / n at
+ * each step, and gap + 1 is 2^e or more with q^(2^e - 1). In 2^-32.
+ */
+static void start_model(fedcodec_range_model *m, uint64_t count, uint64_t n) {
+    uint64_t power = (UINT64_C(1) << 32) - (count << 32) / n; /* q^(2^e) */
+    uint64_t tail[EXPONENTS + 1] = {UINT64_C(1) << 32};
+    fedcodec_range_bit
+        halves[EXPONENTS]; /* of a stretch of 2^(e + 1): how probable the second is */
+    for (unsigned e = 0; e < EXPONENTS; e++) {
+        tail[e + 1] = e + 1 < EXPONENTS ? tail[e] * power >> 32 : 0;
+        halves[e] = expect(power, (UINT64_C(1) << 32) + power);
+        power = power * power >> 32;
+    }
+    for (unsigned node = 1; node < EXPONENTS; node++) {
+        unsigned span = EXPONENTS, first = node; /* of the exponents below this node */
+        while (first < EXPONENTS) {
+            first *= 2;
+        }
+        for (unsigned k = node; k > 1; k /= 2) {
+            span /= 2;
+        }
+        first -= EXPONENTS;
+        uint64_t end = tail[first + span];
+        m->exponent[node] = expect(tail[first + span / 2] - end, tail[first] - end);
+    }
+    for (unsigned e = 1; e < EXPONENTS; e++) {
+        m->mantissa[e][1] = halves[e - 1];
+        m->mantissa[e][2] = m->mantissa[e][3] = halves[e > 1 ? e - 2 : 0];
+    }
+    for (uint32_t seen = 0; seen < FEDCODEC_RANGE_STEPS; seen++) {
+        m->step[seen] = (uint16_t)(UINT32_C(131072) / (2 * seen + 3));
+    }
+}
+
+static inline uint32_t probability(const fedcodec_range_bit *b) {
+    uint32_t p = ((uint32_t)b->fast + b->slow) / 2;
+    return p < LEAST ? LEAST : p > 65536 - LEAST ? 65536 - LEAST : p;
+}
+
+static inline uint16_t towards(uint32_t p, unsigned bit, uint32_t step) {
+    return (uint16_t)(bit ? p + ((65535u - p) * step >> 16) : p - (p * step >> 16));
+}
+
+/* Towards the bit by 1 / (seen + 1.5): the first ones count for much. */
+static inline void learn(const fedcodec_range_model *m, fedcodec_range_bit *b, unsigned bit) {
+    b->fast = towards(b->fast, bit, m->step[b->seen < FAST ? b->seen : FAST]);
+    b->slow = towards(b->slow, bit, m->step[b->seen]);
+    b->seen = (uint16_t)(b->seen + (b->seen < SLOW));
+}
+
+/* Where the interval parts: up to here it is a 1. */
+static inline uint32_t split(uint32_t low, uint32_t high, uint32_t p) {
+    return low + (uint32_t)((uint64_t)(high - low) * p >> 16);
+}
+
+/* ---- Encoding ---- */
+
+typedef struct range_writer {
+    uint8_t *dst;
+    size_t cap, len;
+    uint32_t low, high;
+    bool full;
+    fedcodec_range_model model;
+} range_writer;
+
+static inline void put_bit(range_writer *w, unsigned bit, uint32_t p) {
+    uint32_t middle = split(w->low, w->high, p);
+    if (bit) {
+        w->high = middle;
+    } else {
+        w->low = middle + 1;
+    }
+    while ((w->low ^ w->high) >> 24 == 0) {
+        if (w->len == w->cap) {
+            w->full = true;
+        } else {
+            w->dst[w->len++] = (uint8_t)(w->high >> 24);
+        }
+        w->low <<= 8;
+        w->high = w->high << 8 | 0xff;
+    }
+}
+
+/* The `count` low bits of value, highest first, down a tree of 2^count - 1 models; [0] is free. */
+static inline void put_tree(range_writer *w, fedcodec_range_bit *tree, uint32_t value,
+                            unsigned count) {
+    for (unsigned node = 1; count-- > 0;) {
+        unsigned bit = value >> count & 1;
+        put_bit(w, bit, probability(&tree[node]));
+        learn(&w->model, &tree[node], bit);
+        node = 2 * node + bit;
+    }
+}
+
+static void put_gap(range_writer *w, uint32_t gap) {
+    uint32_t value = gap + 1;
+    unsigned exponent = 31u - (unsigned)__builtin_clz(value);
+    unsigned modelled = exponent < MODELLED ? exponent : MODELLED, rest = exponent - modelled;
+    put_tree(w, w->model.exponent, exponent, EXPONENT_BITS);
+    put_tree(w, w->model.mantissa[exponent], value >> rest, modelled);
+    while (rest-- > 0) {
+        put_bit(w, value >> rest & 1, HALF);
+    }
+}
+
+/* The least bytes such that whatever were to follow them is within the interval: so many, these
+ * ones. */
+static unsigned last_bytes(uint32_t low, uint32_t high, uint32_t *value) {
+    for (unsigned count = 0; count < 4; count++) {
+        uint64_t step = UINT64_C(1) << (32 - 8 * count);
+        uint64_t first = (low + step - 1) / step * step;
+        if (first + step - 1 <= high) {
+            *value = (uint32_t)first;
+            return count;
+        }
+    }
+    *value = low;
+    return 4;
+}
+
+fed_status fedcodec_range_put(const uint32_t *position, size_t k, size_t n, uint8_t *dst,
+                              size_t cap, size_t *len) {
+    range_writer w = {.dst = dst, .cap = cap, .high = UINT32_MAX};
+    start_model(&w.model, k, n);
+    uint32_t next = 0, value = 0;
+    for (size_t i = 0; i < k && !w.full; i++) {
+        put_gap(&w, position[i] - next);
+        next = position[i] + 1;
+    }
+    unsigned count = last_bytes(w.low, w.high, &value);
+    FED_REQUIRE(!w.full && cap - w.len >= count, FED_ENOSPC);
+    for (; count > 0; count--) {
+        dst[w.len++] = (uint8_t)(value >> 24);
+        value <<= 8;
+    }
+    *len = w.len;
+    return FED_OK;
+}
+
+/* ---- Decoding ---- */
+
+/* Past the end it does not matter what comes: zeros. */
+static inline uint32_t byte_at(const fedcodec_range_reader *r, size_t at) {
+    return at < r->len ? r->src[at] : 0;
+}
+
+void fedcodec_range_start(fedcodec_range_reader *r, const uint8_t *src, size_t len, uint64_t count,
+                          size_t n) {
+    r->src = src;
+    r->len = len;
+    r->at = 0;
+    r->low = 0;
+    r->high = UINT32_MAX;
+    r->code = byte_at(r, 0) << 24 | byte_at(r, 1) << 16 | byte_at(r, 2) << 8 | byte_at(r, 3);
+    r->broken = false;
+    r->n = n;
+    r->next = 0;
+    start_model(&r->model, count, n);
+}
+
+static inline unsigned get_bit(fedcodec_range_reader *r, uint32_t p) {
+    uint32_t middle = split(r->low, r->high, p);
+    unsigned bit = r->code <= middle;
+    if (bit) {
+        r->high = middle;
+    } else {
+        r->low = middle + 1;
+    }
+    while ((r->low ^ r->high) >> 24 == 0) {
+        r->low <<= 8;
+        r->high = r->high << 8 | 0xff;
+        r->code = r->code << 8 | byte_at(r, r->at + 4);
+        r->at++;
+    }
+    return bit;
+}
+
+static inline uint32_t get_tree(fedcodec_range_reader *r, fedcodec_range_bit *tree,
+                                unsigned count) {
+    uint32_t node = 1;
+    for (; count > 0; count--) {
+        unsigned bit = get_bit(r, probability(&tree[node]));
+        learn(&r->model, &tree[node], bit);
+        node = 2 * node + bit;
+    }
+    return node; /* the bits, behind a 1 */
+}
+
+static inline uint32_t get_gap(fedcodec_range_reader *r) {
+    unsigned exponent = get_tree(r, r->model.exponent, EXPONENT_BITS) - (1u << EXPONENT_BITS);
+    unsigned modelled = exponent < MODELLED ? exponent : MODELLED;
+    uint32_t value = get_tree(r, r->model.mantissa[exponent], modelled);
+    for (unsigned rest = exponent - modelled; rest > 0; rest--) {
+        value = 2 * value + get_bit(r, HALF);
+    }
+    return value - 1;
+}
+
+bool fedcodec_range_read(fedcodec_range_reader *r, uint32_t *position, size_t want) {
+    for (size_t i = 0; i < want && !r->broken; i++) {
+        uint64_t at = r->next + get_gap(r);
+        r->broken = at >= r->n || r->at > r->len;
+        position[i] = (uint32_t)at;
+        r->next = at + 1;
+    }
+    return !r->broken;
+}
+
+fed_status fedcodec_range_end(const fedcodec_range_reader *r) {
+    uint32_t value = 0;
+    unsigned count = last_bytes(r->low, r->high, &value);
+    FED_REQUIRE(!r->broken && r->len - r->at == count && r->at <= r->len, FED_EFORMAT);
+    for (unsigned i = 0; i < count; i++) {
+        FED_REQUIRE(r->src[r->at + i] == (uint8_t)(value >> (24 - 8 * i)), FED_EFORMAT);
+    }
+    return FED_OK;
+}

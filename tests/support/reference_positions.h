@@ -1,0 +1,25 @@
+/* The codes for positions and the codecs that send values of largest magnitude, once more, slow and
+ * plain, straight from docs/codec-formats.md. */
+#ifndef FED_REFERENCE_POSITIONS_H
+#define FED_REFERENCE_POSITIONS_H
+
+#include "fedcodec/codec.h"
+
+/** Each code by itself, as the parameter pos names it (0 golomb, 1 rice, 2 rans, 3 range) or the
+ * choice among them as it is made (`chosen`: 4 is auto, and 2 and 3 may be rice). Returns the
+ * bytes, malloc'ed, without the one in front, which is *how. */
+uint8_t *fed_reference_positions_put(unsigned pos, bool chosen, double p, const uint32_t *index,
+                                     size_t k, size_t n, size_t *len, uint8_t *how);
+
+/** From a valid message. */
+void fed_reference_positions_get(uint8_t how, const uint8_t *src, size_t len, size_t k, size_t n,
+                                 uint32_t *index);
+
+/** dgc, stc; NULL: another codec. As fed_reference_encode. */
+uint8_t *fed_reference_sparse_encode(const fedcodec *codec, float *residual, size_t n, size_t *len);
+
+/** As fed_reference_decode, into y, which is 0. False: another codec. */
+bool fed_reference_sparse_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
+                                 float *y, size_t n);
+
+#endif
