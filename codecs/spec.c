@@ -24,7 +24,7 @@ static word take_word(const char **text, const char *stops) {
 
 /* A list of names for an error's sentence: "a, b, c". */
 typedef struct name_list {
-    char text[256];
+    char text[160];
 } name_list;
 
 static void name_list_add(name_list *list, const char *name) {
