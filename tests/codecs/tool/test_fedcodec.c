@@ -107,6 +107,30 @@ static void info_tells_what_an_envelope_holds(void **state) {
     assert_says(f, "tensor 1: 3lc, 1000 values, ");
 }
 
+static void a_second_stage_is_named_and_undone(void **state) {
+    fixture *f = *state;
+    enum { LEN = 4 * 20000 };
+    size_t plain_len, staged_len;
+    uint8_t *sparse = calloc(LEN, 1);
+    assert_non_null(sparse);
+    sparse[LEN / 2 + 3] = 0x3f; /* one value is 0.5, the others are 0 */
+    write_file(f, "s.f32", sparse, LEN);
+    free(sparse);
+    assert_int_equal(run(f, "encode --codec 3lc s.f32 plain.fed"), 0);
+    assert_int_equal(run(f, "decode plain.fed plain.f32"), 0);
+    assert_int_equal(run(f, "encode --codec 3lc+runs s.f32 s.fed"), 0);
+    assert_says(f, "3lc:s=1+runs: 20000 values, ");
+    assert_int_equal(run(f, "info s.fed"), 0);
+    assert_says(f, "tensor 1: 3lc+runs, 20000 values, ");
+    assert_int_equal(run(f, "decode s.fed staged.f32"), 0);
+    uint8_t *plain = read_file(f, "plain.f32", &plain_len);
+    uint8_t *staged = read_file(f, "staged.f32", &staged_len);
+    assert_int_equal(plain_len, staged_len);
+    assert_memory_equal(plain, staged, plain_len);
+    free(plain);
+    free(staged);
+}
+
 static void an_empty_file_is_an_empty_tensor(void **state) {
     fixture *f = *state;
     write_file(f, "empty", "", 0);
@@ -282,6 +306,7 @@ int main(void) {
         cmocka_unit_test(encode_prints_one_summary_line),
         cmocka_unit_test(decode_gives_what_the_codec_sent),
         cmocka_unit_test(info_tells_what_an_envelope_holds),
+        cmocka_unit_test(a_second_stage_is_named_and_undone),
         cmocka_unit_test(an_empty_file_is_an_empty_tensor),
         cmocka_unit_test(list_names_codecs_and_parameters),
         cmocka_unit_test(each_tensor_of_a_safetensors_file_is_one_of_the_envelope),
