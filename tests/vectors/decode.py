@@ -104,6 +104,15 @@ def unpack_runs(data, wanted):
     return unpacked
 
 
+def unpack_digits(m, packed, n):
+    """The values of bytes of five digits each."""
+    require(all(byte <= 242 for byte in packed), "a byte past 242")
+    digits = [byte // power % 3 for power in (81, 27, 9, 3, 1) for byte in packed]
+    require(all(digit == 1 for digit in digits[n:]), "padding that is not 1")
+    require(any(digit != 1 for digit in digits), "only zeros, and yet an m")
+    return [(m | SIGN, 0, m)[digit] for digit in digits[:n]]
+
+
 def decode_3lc(message, n):
     reader = Reader(message)
     m = reader.f32()
@@ -111,11 +120,7 @@ def decode_3lc(message, n):
     if m == 0:
         reader.end()
         return [0] * n
-    packed = unpack_runs(reader.rest(), (n + 4) // 5)
-    digits = [byte // power % 3 for power in (81, 27, 9, 3, 1) for byte in packed]
-    require(all(digit == 1 for digit in digits[n:]), "padding that is not 1")
-    require(any(digit != 1 for digit in digits), "only zeros, and yet an m")
-    return [(m | SIGN, 0, m)[digit] for digit in digits[:n]]
+    return unpack_digits(m, unpack_runs(reader.rest(), (n + 4) // 5), n)
 
 
 def decode_sbc(message, n):
@@ -140,10 +145,142 @@ def decode_sbc(message, n):
     return values
 
 
+def float_of(bits):
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+def bits_of(value):
+    """Of a number in binary64, rounded to binary32: to nearest, ties to even."""
+    return struct.unpack("<I", struct.pack("<f", value))[0]
+
+
+def decode_float16(message, n):
+    reader = Reader(message)
+    words = [struct.unpack("<H", reader.bytes(2))[0] for _ in range(n)]
+    reader.end()
+    require(all(word & 0x7C00 != 0x7C00 for word in words), "a number that is not finite")
+    return [bits_of(struct.unpack("<e", struct.pack("<H", word))[0]) for word in words]
+
+
+def decode_bfloat16(message, n):
+    reader = Reader(message)
+    values = [struct.unpack("<H", reader.bytes(2))[0] << 16 for _ in range(n)]
+    reader.end()
+    require(all(map(is_finite, values)), "a number that is not finite")
+    return values
+
+
+def decode_int8(message, n):
+    reader = Reader(message)
+    scale = reader.f32()
+    if scale == 0:
+        reader.end()
+        return [0] * n
+    require(float.fromhex("0x1p-126") <= float_of(scale) <= float.fromhex("0x1.020406p+121"), "a bad scale")
+    levels = struct.unpack(f"{n}b", reader.bytes(n))
+    reader.end()
+    require(n > 0 and max(map(abs, levels)) == 127, "levels whose largest is not 127")
+    return [bits_of(level * float_of(scale)) for level in levels]
+
+
+def decode_stoch3(message, n):
+    reader = Reader(message)
+    m = reader.f32()
+    require(m < SIGN and is_finite(m), "a bad m")
+    packed = reader.bytes((n + 4) // 5 if m > 0 else 0)
+    reader.end()
+    return unpack_digits(m, packed, n) if m > 0 else [0] * n
+
+
+def decode_onebit(message, n):
+    reader = Reader(message)
+    up, down = reader.f32(), reader.f32()
+    negative = [reader.bit() for _ in range(n)]
+    reader.end_of_bits(0)
+    reader.end()
+    require(up < SIGN and is_finite(up), "a bad up")
+    require(up == 0 or 0 in negative, "an up of no value")
+    require(is_finite(down) and (down > SIGN if 1 in negative else down == 0), "a bad down")
+    return [down if bit else up for bit in negative]
+
+
+def decode_topk(message, n):
+    reader = Reader(message)
+    sent = [reader.bit() for _ in range(n)]
+    reader.end_of_bits(0)
+    values = [reader.f32() if bit else 0 for bit in sent]
+    reader.end()
+    require(all(is_finite(value) and (value & ~SIGN) > 0 for value, bit in zip(values, sent) if bit), "a bad value")
+    return values
+
+
+def decode_twobit(message, n):
+    reader = Reader(message)
+    t = reader.f32()
+    require(0 < t < SIGN and is_finite(t), "a bad t")
+    codes = [reader.bits(2) for _ in range(n)]
+    reader.end_of_bits(0)
+    reader.end()
+    require(1 not in codes, "the bits 01")
+    return [(0, None, t | SIGN, t)[code] for code in codes]
+
+
+def decode_trunc(message, n):
+    reader = Reader(message)
+    b = reader.u8()
+    require(1 <= b <= 31, "a bad b")
+    values = [reader.bits(32 - b) << b for _ in range(n)]
+    reader.end_of_bits(0)
+    reader.end()
+    require(all(map(is_finite, values)), "a value that is not finite")
+    return values
+
+
+def inceptionn_value(reader, tag, exponents):
+    """One value; takes the e that could not have given it this tag out of exponents."""
+    if tag == 0:
+        return 0
+    if tag == 3:
+        bits = reader.f32()
+        require(is_finite(bits) and abs(float_of(bits)) >= 1, "a bad value of tag 3")
+        return bits
+    width = 8 * tag
+    word = int.from_bytes(reader.bytes(tag), "little")
+    point = width - 1
+    integer, sign = word & (1 << point) - 1, word >> point
+    k = point - integer.bit_length() + 1 if integer > 0 else width
+    if tag == 1:
+        exponents &= {e for e in exponents if e >= k and (integer == 0 or e <= 2 * k - 1)}
+    else:
+        exponents &= {e for e in exponents if e >= 2 * k}
+    return bits_of(integer / 2.0 ** point) | sign << 31
+
+
+def decode_inceptionn(message, n):
+    reader = Reader(message)
+    plane = reader.bytes((n + 3) // 4)
+    tags = [byte >> shift & 3 for byte in plane for shift in (0, 2, 4, 6)]
+    require(not any(tags[n:]), "a tag past the last value")
+    exponents = set(range(1, 16))
+    values = [inceptionn_value(reader, tag, exponents) for tag in tags[:n]]
+    reader.end()
+    require(exponents, "values that no single e allows")
+    return values
+
+
 DECODERS = {
     1: decode_float32,
     2: decode_3lc,
     3: decode_sbc,
+    4: decode_float16,
+    5: decode_bfloat16,
+    6: decode_int8,
+    7: decode_stoch3,
+    8: decode_onebit,
+    9: decode_topk,
+    12: decode_twobit,
+    13: decode_inceptionn,
+    14: decode_trunc,
 }
 
 
