@@ -120,6 +120,7 @@ static void list_names_codecs_and_parameters(void **state) {
     assert_says(f, "float32");
     assert_says(f, "3lc");
     assert_says(f, "p=0.01");
+    assert_says(f, "pos=golomb  how positions are coded; golomb, rice, rans, range, auto");
 }
 
 static void help_is_no_error(void **state) {
