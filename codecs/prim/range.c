@@ -2,8 +2,6 @@
  * proportion to its probability; bytes that both ends share leave at the top. */
 #include "codecs/prim/range.h"
 
-#include <string.h>
-
 enum {
     EXPONENTS = FEDCODEC_RANGE_EXPONENTS,
     HALF = 1 << 15,
@@ -22,32 +20,35 @@ static fedcodec_range_bit expect(uint64_t ones, uint64_t all) {
     return (fedcodec_range_bit){p, p, PRIOR};
 }
 
+/* Each node of the tree parts its stretch of exponents in two; tail[e] is how probable e or more
+ * is, so that differences are what its halves are. */
+static void start_exponents(fedcodec_range_bit *tree, const uint64_t *tail) {
+    unsigned node = 1;
+    for (unsigned span = EXPONENTS; span > 1; span /= 2) {
+        for (unsigned first = 0; first < EXPONENTS; first += span) {
+            uint64_t end = tail[first + span];
+            tree[node++] = expect(tail[first + span / 2] - end, tail[first] - end);
+        }
+    }
+}
+
 /*
  * What positions taken at random would give: then no gap ends with probability q = 1 - count / n at
- * each step, and gap + 1 is 2^e or more with q^(2^e - 1). In 2^-32.
+ * each step, gap + 1 is 2^e or more with q^(2^e - 1), and of two neighbouring stretches of 2^e the
+ * second is q^(2^e) times as probable as the first. In 2^-32.
  */
 static void start_model(fedcodec_range_model *m, uint64_t count, uint64_t n) {
-    uint64_t power = (UINT64_C(1) << 32) - (count << 32) / n; /* q^(2^e) */
-    uint64_t tail[EXPONENTS + 1] = {UINT64_C(1) << 32};
-    fedcodec_range_bit
-        halves[EXPONENTS]; /* of a stretch of 2^(e + 1): how probable the second is */
+    const uint64_t one = UINT64_C(1) << 32;
+    uint64_t power = one - (count << 32) / n; /* q^(2^e) */
+    uint64_t tail[EXPONENTS + 1] = {one};
+    fedcodec_range_bit halves[EXPONENTS];
     for (unsigned e = 0; e < EXPONENTS; e++) {
-        tail[e + 1] = e + 1 < EXPONENTS ? tail[e] * power >> 32 : 0;
-        halves[e] = expect(power, (UINT64_C(1) << 32) + power);
+        tail[e + 1] = tail[e] * power >> 32;
+        halves[e] = expect(power, one + power);
         power = power * power >> 32;
     }
-    for (unsigned node = 1; node < EXPONENTS; node++) {
-        unsigned span = EXPONENTS, first = node; /* of the exponents below this node */
-        while (first < EXPONENTS) {
-            first *= 2;
-        }
-        for (unsigned k = node; k > 1; k /= 2) {
-            span /= 2;
-        }
-        first -= EXPONENTS;
-        uint64_t end = tail[first + span];
-        m->exponent[node] = expect(tail[first + span / 2] - end, tail[first] - end);
-    }
+    tail[EXPONENTS] = 0; /* no gap is that long */
+    start_exponents(m->exponent, tail);
     for (unsigned e = 1; e < EXPONENTS; e++) {
         m->mantissa[e][1] = halves[e - 1];
         m->mantissa[e][2] = m->mantissa[e][3] = halves[e > 1 ? e - 2 : 0];
@@ -66,7 +67,7 @@ static inline uint16_t towards(uint32_t p, unsigned bit, uint32_t step) {
     return (uint16_t)(bit ? p + ((65535u - p) * step >> 16) : p - (p * step >> 16));
 }
 
-/* Towards the bit by 1 / (seen + 1.5): the first ones count for much. */
+/* Towards the bit by 1 / (seen + 1.5): the more it has seen, the less. */
 static inline void learn(const fedcodec_range_model *m, fedcodec_range_bit *b, unsigned bit) {
     b->fast = towards(b->fast, bit, m->step[b->seen < FAST ? b->seen : FAST]);
     b->slow = towards(b->slow, bit, m->step[b->seen]);

@@ -145,6 +145,7 @@ static void list_names_codecs_and_parameters(void **state) {
     assert_says(f, "float32");
     assert_says(f, "3lc");
     assert_says(f, "p=0.01");
+    assert_says(f, "pos=golomb  how positions are coded; golomb, rice, rans, range, auto");
 }
 
 /* w (20 x 30) and b (30), into a safetensors file. */
