@@ -151,7 +151,7 @@ static fed_status read_number(const fedcodec_vtable *codec, const fedcodec_param
     }
     if (param->whole && value != floor(value)) {
         return fed_fail(err, FED_EINVAL, "codec %s: %s=%.*s is not a whole number; %s is one",
-                        codec->name, param->key, (int)number.len, number.text, param->help);
+                        codec->name, param->key, (int)number.len, number.text, param->key);
     }
     *result = value;
     return FED_OK;

@@ -79,7 +79,8 @@ static void assert_error(const char *spec, const char *part) {
 
 static void errors_name_the_word_and_what_would_be_right(void **state) {
     (void)state;
-    assert_error("", "unknown codec \"\"; there are float32, 3lc, sbc, float16, bfloat16, int8, stoch3");
+    assert_error(
+        "", "unknown codec \"\"; there are float32, 3lc, sbc, float16, bfloat16, int8, stoch3");
     assert_error("SBC", "unknown codec \"SBC\"");
     assert_error("sb", "unknown codec \"sb\"");
     assert_error("sbc2:p=1", "unknown codec \"sbc2\"");
