@@ -43,7 +43,8 @@ header_folder() {
 cross() {
     is_here "$1" || die "$compiler or $emulator is missing: run deploy/setup.sh --cross"
     header_folder
-    cmake -S . -B "build/cross/$1" -G Ninja -DFED_ROOMS=codecs -DFED_WERROR=ON -DCMAKE_BUILD_TYPE=Release \
+    # What pkg-config knows are this machine's libraries.
+    PKG_CONFIG_LIBDIR=$PWD/build/cross/none cmake -S . -B "build/cross/$1" -G Ninja -DFED_ROOMS=codecs -DFED_WERROR=ON -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$1" -DCMAKE_C_COMPILER="$compiler" \
         -DCMAKE_CROSSCOMPILING_EMULATOR="$emulator" -DCMAKE_EXE_LINKER_FLAGS=-static \
         -DXXHASH_INCLUDE_DIR="$PWD/build/cross/include" >/dev/null

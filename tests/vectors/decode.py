@@ -123,24 +123,181 @@ def decode_3lc(message, n):
     return unpack_digits(m, unpack_runs(reader.rest(), (n + 4) // 5), n)
 
 
+def golomb_gaps(reader, count, b):
+    for _ in range(count):
+        ones = 0
+        while reader.bit() == 1:
+            ones += 1
+        yield (ones << b) + reader.bits(b)
+    reader.end_of_bits(1)
+
+
+def rans_slots(reader, detail):
+    """For each of the 4096 slots its symbol, that one's first slot and number of slots."""
+    weights, length = [], 0
+    for _ in range(reader.bits(7) + 1):
+        ones = 0
+        while reader.bit() == 1:
+            ones += 1
+        length += (ones + 1) // 2 if ones % 2 else -(ones // 2)
+        require(0 <= length <= 14, "a bad length of a weight")
+        low = min(max(length - 1, 0), detail)
+        weights.append(((1 << low | reader.bits(low)) << (length - 1 - low)) if length > 0 else 0)
+    reader.end_of_bits(1)
+    require(len(weights) <= 124 and weights[-1] > 0, "a bad last symbol")
+    used, total = sum(weight > 0 for weight in weights), sum(weights)
+    starts = [sum(weight > 0 for weight in weights[:s]) + sum(weights[:s]) * (4096 - used) // total
+              for s in range(len(weights) + 1)]
+    return [(s, starts[s], starts[s + 1] - starts[s]) for s in range(len(weights)) for _ in range(starts[s], starts[s + 1])]
+
+
+def rans_gaps(reader, count, detail):
+    slots = rans_slots(reader, detail)
+    x = int.from_bytes(reader.bytes(4), "little")
+    require(x >= 1 << 16, "a bad first state")
+
+    def refill(x):
+        return x << 16 | int.from_bytes(reader.bytes(2), "little") if x < 1 << 16 else x
+
+    for _ in range(count):
+        symbol, first, size = slots[x % 4096]
+        x = refill(size * (x // 4096) + x % 4096 - first)
+        low, extra, done = 0, max(symbol // 4 - 1, 0), 0
+        while done < extra:
+            bits = min(16, extra - done)
+            low |= x % (1 << bits) << done
+            x = refill(x >> bits)
+            done += bits
+        yield symbol if symbol < 4 else (4 + symbol % 4) << extra | low
+    require(x == 1 << 16, "a bad last state")
+
+
+class RangeDecoder:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+        self.low, self.high = 0, (1 << 32) - 1
+
+    def bit(self, p):
+        value = int.from_bytes((self.data[self.at:] + bytes(4))[:4], "big")
+        middle = self.low + ((self.high - self.low) * p >> 16)
+        bit = int(value <= middle)
+        if bit:
+            self.high = middle
+        else:
+            self.low = middle + 1
+        while self.low >> 24 == self.high >> 24:
+            self.low = self.low << 8 & 0xFFFFFFFF
+            self.high = self.high << 8 & 0xFFFFFFFF | 255
+            self.at += 1
+        return bit
+
+    def end(self):
+        for c in range(5):
+            unit = 1 << (32 - 8 * c)
+            v = (self.low + unit - 1) // unit * unit
+            if v + unit - 1 <= self.high:
+                break
+        require(self.data[self.at:] == v.to_bytes(5, "big")[1:1 + c] and self.at <= len(self.data), "a bad end")
+
+
+class Model:
+    def __init__(self, a, b):
+        self.fast = self.slow = 1 << 15 if b == 0 else 65535 if a == b else (a << 16) // b
+        self.seen = 12
+
+    def decode(self, decoder):
+        bit = decoder.bit(min(max((self.fast + self.slow) // 2, 64), 65472))
+        self.fast = self.moved(self.fast, bit, min(self.seen, 30))
+        self.slow = self.moved(self.slow, bit, self.seen)
+        self.seen = min(self.seen + 1, 254)
+        return bit
+
+    @staticmethod
+    def moved(estimate, bit, t):
+        step = 131072 // (2 * t + 3)
+        return estimate + ((65535 - estimate) * step >> 16) if bit else estimate - (estimate * step >> 16)
+
+
+def range_gaps(reader, count, n):
+    one = 1 << 32
+    q, t = [one - (count << 32) // n], [one]
+    for i in range(31):
+        t.append(t[i] * q[i] >> 32)
+        q.append(q[i] * q[i] >> 32)
+    t.append(0)
+    decoder, models = RangeDecoder(reader.rest()), {}
+
+    def decode(key, a, b):
+        return models.setdefault(key, Model(a, b)).decode(decoder)
+
+    for _ in range(count):
+        e = 0
+        for h in (16, 8, 4, 2, 1):
+            e += h * decode((h, e), t[e + h] - t[e + 2 * h], t[e] - t[e + 2 * h])
+        v = 1
+        for k in range(e):
+            if k < 2:
+                expected = q[e - 1 - k]
+                v = 2 * v + decode(("v", e, v), expected, one + expected)
+            else:
+                v = 2 * v + decoder.bit(1 << 15)
+        yield v - 1
+    decoder.end()
+
+
+def positions(reader, count, how, n):
+    code, parameter = how >> 5, how & 31
+    require(code == 0 or code == 1 and parameter <= 7 or how == 64, "an unknown code of positions")
+    gaps = (golomb_gaps, rans_gaps, range_gaps)[code]
+    found = -1
+    for gap in gaps(reader, count, n if code == 2 else parameter):
+        found += gap + 1
+        require(found < n, "a position past the end")
+        yield found
+    reader.end()
+
+
+def decode_dgc(message, n):
+    reader = Reader(message)
+    values = [0] * n
+    count = reader.varint()
+    require(count <= n, "more positions than values")
+    if count > 0:
+        how = reader.u8()
+        sent = [reader.f32() for _ in range(count)]
+        require(all(is_finite(value) and value & ~SIGN for value in sent), "a bad value")
+        for position, value in zip(list(positions(reader, count, how, n)), sent):
+            values[position] = value
+    reader.end()
+    return values
+
+
+def decode_stc(message, n):
+    reader = Reader(message)
+    values = [0] * n
+    count = reader.varint()
+    require(count <= n, "more positions than values")
+    if count > 0:
+        how, mu = reader.u8(), reader.f32()
+        require(0 < mu < SIGN and is_finite(mu), "a bad mu")
+        signs = [reader.bit() for _ in range(count)]
+        reader.end_of_bits(1)
+        for position, sign in zip(list(positions(reader, count, how, n)), signs):
+            values[position] = mu | sign << 31
+    reader.end()
+    return values
+
+
 def decode_sbc(message, n):
     reader = Reader(message)
     values = [0] * n
     count = reader.varint()
     require(count <= n, "more positions than values")
     if count > 0:
-        b, mu, next_position = reader.u8(), reader.f32(), 0
-        require(b <= 31, "a bad b")
+        how, mu = reader.u8(), reader.f32()
         require(is_finite(mu) and mu not in (0, SIGN), "a bad mu")
-        for _ in range(count):
-            ones = 0
-            while reader.bit() == 1:
-                ones += 1
-            position = next_position + (ones << b) + reader.bits(b)
-            require(position < n, "a position past the end")
+        for position in positions(reader, count, how, n):
             values[position] = mu
-            next_position = position + 1
-        reader.end_of_bits(1)
     reader.end()
     return values
 
@@ -278,6 +435,8 @@ DECODERS = {
     7: decode_stoch3,
     8: decode_onebit,
     9: decode_topk,
+    10: decode_dgc,
+    11: decode_stc,
     12: decode_twobit,
     13: decode_inceptionn,
     14: decode_trunc,

@@ -52,7 +52,7 @@ fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, 
                                   fed_error *err) FED_CHECKED;
 
 /** The next frame. FED_ENOTFOUND after the last one, when every byte was used; FED_EFORMAT. Its
- * data is not checked yet, its n is at most UINT32_MAX, its plain_len at most
+ * data is not checked yet, its n is at most what fedcodec_decode takes, its plain_len at most
  * fedcodec_frame_plain_max(n) if it has a stage. */
 fed_status fedcodec_envelope_next(fedcodec_envelope *envelope, fedcodec_frame *frame,
                                   fed_error *err) FED_CHECKED;
