@@ -16,7 +16,11 @@ enum { START_LIMIT_MS = 30000, TOKEN_LIFE_S = 24 * 3600 };
 
 static fed_status make_directory(sim_coordinator *c, const sim_options *options, fed_error *err) {
     if (options->directory != NULL) {
-        FED_REQUIRE(strlen(options->directory) < sizeof c->directory, FED_EINVAL);
+        if (strlen(options->directory) >= sizeof c->directory) {
+            return fed_fail(err, FED_EINVAL,
+                            "--dir is longer than %zu characters; use a shorter path",
+                            sizeof c->directory - 1);
+        }
         snprintf(c->directory, sizeof c->directory, "%s", options->directory);
         return FED_OK;
     }
