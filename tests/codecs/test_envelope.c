@@ -59,35 +59,91 @@ static void tear_down(fixture *f) {
     fed_layout_free(&f->layout);
 }
 
+/* The two small tensors lie one behind the other in the layout, and so in the group. */
 static void head_and_frames_are_as_documented(void **state) {
     (void)state;
     fixture f;
     set_up(&f, "float32");
     encode(&f);
     const uint8_t *at = f.out.data;
-    assert_int_equal(f.out.len, 4 + (1 + 2 + 2 + 2400) + (1 + 1 + 1 + 28) + (1 + 1 + 1 + 4));
-    assert_memory_equal(at, "\xfe\xdc\x01\x03\x01\xd8\x04\xe0\x12", 9);
-    assert_memory_equal(at + 9, f.sum, 2400);
-    assert_memory_equal(at + 2409, "\x01\x07\x1c", 3);
-    assert_memory_equal(at + 2440, "\x01\x01\x04", 3);
+    assert_int_equal(f.out.len, 5 + (1 + 2 + 2 + 2400) + (1 + 1 + 1 + 32));
+    assert_memory_equal(at, "\xfe\xdc\x02\x64\x02\x01\xd8\x04\xe0\x12", 10);
+    assert_memory_equal(at + 10, f.sum, 2400);
+    assert_memory_equal(at + 2410, "\x01\x08\x20", 3);
+    assert_memory_equal(at + 2413, f.sum + 600, 32);
     tear_down(&f);
 }
 
-static void small_tensors_travel_exactly(void **state) {
+static void without_small_tensors_there_is_no_group(void **state) {
+    (void)state;
+    static const uint32_t smalls[] = {0, 1};
+    for (size_t k = 0; k < 2; k++) {
+        fixture f;
+        set_up(&f, "float32");
+        assert_fed_ok(fedcodec_envelope_encode(&f.codec, &f.layout, smalls[k], f.residual, f.x,
+                                               f.work, &f.out));
+        assert_int_equal(f.out.len, 5 + 2405 + 31 + 7);
+        assert_memory_equal(f.out.data, "\xfe\xdc\x02\x00\x03", 5);
+        assert_memory_equal(f.out.data + 2410, "\x01\x07\x1c", 3);
+        assert_memory_equal(f.out.data + 2441, "\x01\x01\x04", 3);
+        assert_fed_ok(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec, smalls[k],
+                                              NULL, NULL));
+        tear_down(&f);
+    }
+}
+
+/* dense1.bias and scale, apart from each other. */
+static void the_group_is_what_one_tensor_of_its_values_would_be(void **state) {
+    (void)state;
+    static const char *const specs[] = {"3lc", "sbc:p=0.3", "onebit", "float32"};
+    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
+        fixture f;
+        float residual[8], x[8], y[SIZE];
+        uint8_t message[256];
+        size_t len = 0;
+        set_up(&f, specs[k]);
+        fed_tensor first = f.layout.tensors[0];
+        f.layout.tensors[0] = f.layout.tensors[1];
+        f.layout.tensors[1] = first;
+        f.layout.tensors[0].offset = 0;
+        f.layout.tensors[1].offset = 7;
+        memcpy(residual, f.residual, 7 * sizeof *x);
+        memcpy(x, f.x, 7 * sizeof *x);
+        residual[7] = f.residual[SIZE - 1];
+        x[7] = f.x[SIZE - 1];
+        assert_fed_ok(
+            fedcodec_encode(&f.codec, residual, x, 8, f.work, message, sizeof message, &len));
+        encode(&f);
+        assert_true(f.out.len > len + 3);
+        assert_memory_equal(f.out.data + f.out.len - len, message, len);
+        assert_memory_equal(f.residual, residual, 7 * sizeof *x);
+        assert_memory_equal(&f.residual[SIZE - 1], &residual[7], sizeof *x);
+        assert_fed_ok(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, NULL));
+        for (size_t i = 0; i < SIZE; i++) {
+            float left = f.sum[i] - y[i];
+            assert_true(left == f.residual[i]);
+        }
+        tear_down(&f);
+    }
+}
+
+static void a_model_of_small_tensors_is_one_frame(void **state) {
     (void)state;
     fixture f;
-    float y[SIZE];
-    fed_error err = {0};
-    set_up(&f, "3lc");
-    encode(&f);
-    assert_true(f.out.len < 200);
-    assert_true(f.out.len <= fedcodec_envelope_bound(&f.codec, &f.layout, SMALL));
-    assert_fed_ok_err(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, &err));
-    for (size_t i = 0; i < SIZE; i++) {
-        float left = f.sum[i] - y[i];
-        assert_true(left == f.residual[i]);
-        assert_true(i < 600 || f.residual[i] == 0.0f);
-    }
+    fedcodec_envelope envelope;
+    fedcodec_frame frame;
+    set_up(&f, "sbc:p=0.1");
+    void *work = malloc(fedcodec_envelope_work_size(&f.codec, &f.layout, 601) + 1);
+    assert_fed_ok(
+        fedcodec_envelope_encode(&f.codec, &f.layout, 601, f.residual, f.x, work, &f.out));
+    assert_fed_ok(fedcodec_envelope_open(&envelope, f.out.data, f.out.len, NULL));
+    assert_int_equal(envelope.frames, 1);
+    assert_fed_ok(fedcodec_envelope_next(&envelope, &frame, NULL));
+    assert_true(frame.group && frame.n == SIZE);
+    assert_fed_status(fedcodec_envelope_next(&envelope, &frame, NULL), FED_ENOTFOUND);
+    assert_fed_ok(
+        fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec, 601, NULL, NULL));
+    free(work);
     tear_down(&f);
 }
 
@@ -116,7 +172,7 @@ static void an_error_changes_neither_residual_nor_output(void **state) {
     assert_memory_equal(f.residual, before, sizeof before);
     assert_int_equal(f.out.len, 0);
 
-    uint8_t few[50];
+    uint8_t few[20];
     fed_writer fixed;
     fed_writer_fixed(&fixed, few, sizeof few);
     f.x[SIZE - 1] = 0.0f;
@@ -128,16 +184,12 @@ static void an_error_changes_neither_residual_nor_output(void **state) {
     tear_down(&f);
 }
 
-/* Even where small tensors, which need neither, come first. */
 static void wrong_parameters_and_missing_memory_change_nothing(void **state) {
     (void)state;
     fixture f;
     float before[SIZE];
     set_up(&f, "sbc");
     memcpy(before, f.residual, sizeof before);
-    fed_tensor first = f.layout.tensors[0];
-    f.layout.tensors[0] = f.layout.tensors[2];
-    f.layout.tensors[2] = first;
     assert_fed_status(
         fedcodec_envelope_encode(&f.codec, &f.layout, SMALL, f.residual, f.x, NULL, &f.out),
         FED_EINVAL);
@@ -152,7 +204,6 @@ static void wrong_parameters_and_missing_memory_change_nothing(void **state) {
 
 static void frames_come_one_by_one(void **state) {
     (void)state;
-    static const uint64_t sizes[] = {600, 7, 1};
     fixture f;
     fed_error err = {0};
     fedcodec_envelope envelope;
@@ -160,11 +211,14 @@ static void frames_come_one_by_one(void **state) {
     set_up(&f, "sbc");
     encode(&f);
     assert_fed_ok_err(fedcodec_envelope_open(&envelope, f.out.data, f.out.len, &err));
-    assert_int_equal(envelope.frames, 3);
-    for (size_t k = 0; k < 3; k++) {
+    assert_int_equal(envelope.frames, 2);
+    assert_int_equal(envelope.small, SMALL);
+    for (size_t k = 0; k < 2; k++) {
         assert_fed_ok_err(fedcodec_envelope_next(&envelope, &frame, &err));
-        assert_int_equal(frame.n, sizes[k]);
-        assert_string_equal(frame.codec->name, k == 0 ? "sbc" : "float32");
+        assert_int_equal(frame.number, k + 1);
+        assert_int_equal(frame.n, k == 0 ? 600 : 8);
+        assert_int_equal(frame.group, k == 1);
+        assert_string_equal(frame.codec->name, "sbc");
     }
     assert_fed_status(fedcodec_envelope_next(&envelope, &frame, &err), FED_ENOTFOUND);
     tear_down(&f);
@@ -208,6 +262,9 @@ static void assert_check_says(const fixture *f, const fedcodec *codec, uint32_t 
     assert_true(max_abs == -1.0f);
 }
 
+/* Where the frame's data begins: behind the head, and the frame's own of 1 + 2 + 1 bytes. */
+enum { FIRST = 5, FIRST_DATA = FIRST + 4 };
+
 static void check_says_which_tensor_is_wrong(void **state) {
     (void)state;
     fixture f;
@@ -215,16 +272,45 @@ static void check_says_which_tensor_is_wrong(void **state) {
     set_up(&f, "3lc");
     encode(&f);
     assert_fed_ok(fedcodec_parse("sbc", &sbc, NULL));
-    assert_check_says(&f, &sbc, SMALL, "dense1.weight: sent as 3lc, expected sbc");
-    assert_check_says(&f, &f.codec, 5, "dense1.bias: sent as float32, expected 3lc");
+    assert_check_says(&f, &sbc, SMALL, "tensor dense1.weight: sent as 3lc, expected sbc");
+    assert_check_says(&f, &f.codec, 5, "groups tensors under 100 values, expected 5");
+    assert_check_says(&f, &f.codec, 101, "groups tensors under 100 values, expected 101");
+    assert_check_says(&f, &f.codec, 1, "groups tensors under 100 values, expected 0");
+    f.layout.tensors[0].size = 601;
+    assert_check_says(&f, NULL, 0, "dense1.weight: the message has 600 values, the model 601");
+    f.layout.tensors[0].size = 600;
     f.layout.tensors[1].size = 8;
-    assert_check_says(&f, NULL, 0, "dense1.bias: the message has 7 values, the model 8");
+    assert_check_says(&f, NULL, 0,
+                      "the group of small tensors: the message has 8 values, the model 9");
+    f.layout.tensors[1].size = 100;
+    assert_check_says(&f, NULL, 0, "the message has 2 frames, the model takes 3");
     f.layout.tensors[1].size = 7;
-    f.layout.count = 2;
-    assert_check_says(&f, NULL, 0, "the message has 3 tensors, the model 2");
-    f.layout.count = 3;
-    f.out.data[4 + 1 + 2 + 1 + 3] = 0xff; /* the magnitude's last byte: NaN */
-    assert_check_says(&f, NULL, 0, "dense1.weight: its");
+    f.out.data[f.out.len - 3] = 0xff; /* five zeros, and more values than there are */
+    assert_check_says(&f, NULL, 0, "the group of small tensors: its");
+    f.out.data[FIRST_DATA + 3] = 0xff; /* the magnitude's last byte: NaN */
+    assert_check_says(&f, NULL, 0, "tensor dense1.weight: its");
+    f.out.data[FIRST] = 0x3f;
+    assert_check_says(&f, NULL, 0, "tensor dense1.weight: unknown codec id 63");
+    tear_down(&f);
+}
+
+static void the_group_must_be_of_the_codec_too(void **state) {
+    (void)state;
+    fixture f, other;
+    set_up(&f, "3lc");
+    set_up(&other, "float32");
+    encode(&f);
+    encode(&other);
+    fed_writer mixed = {0};
+    fed_writer_growing(&mixed);
+    fed_write_bytes(&mixed, f.out.data, FIRST_DATA + f.out.data[FIRST + 3]);
+    fed_write_bytes(&mixed, other.out.data + other.out.len - 35, 35);
+    fed_writer_free(&f.out);
+    f.out = mixed;
+    assert_check_says(&f, &f.codec, SMALL,
+                      "the group of small tensors: sent as float32, expected 3lc");
+    assert_fed_ok(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, NULL, 0, NULL, NULL));
+    tear_down(&other);
     tear_down(&f);
 }
 
@@ -237,7 +323,7 @@ static void check_gives_the_largest_magnitude(void **state) {
     encode(&f);
     assert_fed_ok(
         fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec, SMALL, &max_abs, NULL));
-    assert_true(fabsf(max_abs - 7.0f) < 1e-3f);
+    assert_true(fabsf(max_abs - 10.5f) < 1e-3f);
     tear_down(&f);
 }
 
@@ -277,7 +363,7 @@ static void a_cut_or_longer_message_is_refused_and_y_untouched(void **state) {
     fed_error err = {0};
     assert_fed_status(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, &err),
                       FED_EFORMAT);
-    assert_string_equal(err.text, "1 bytes follow the envelope's last tensor");
+    assert_string_equal(err.text, "1 bytes follow the envelope's last frame");
     assert_memory_equal(y, before, sizeof y);
     tear_down(&f);
 }
@@ -299,25 +385,50 @@ static void a_flipped_bit_never_harms(void **state) {
     tear_down(&f);
 }
 
+static fed_status open_bytes(const char *bytes, size_t len, fedcodec_envelope *envelope,
+                             fed_error *err) {
+    return fedcodec_envelope_open(envelope, bytes, len, err);
+}
+
 static void heads_that_are_none_are_refused(void **state) {
     (void)state;
-    fedcodec_envelope envelope;
-    fedcodec_frame frame;
+    fedcodec_envelope e;
     fed_error err = {0};
-    assert_fed_status(fedcodec_envelope_open(&envelope, "\xfe\xdd\x01\x00", 4, &err), FED_EFORMAT);
-    assert_fed_status(fedcodec_envelope_open(&envelope, "\xfe\xdc\x02\x00", 4, &err), FED_EVERSION);
-    assert_non_null(strstr(err.text, "version 2"));
-    assert_fed_status(fedcodec_envelope_open(&envelope, "\xfe\xdc\x01\x01\x01\x00", 6, &err),
-                      FED_EFORMAT); /* no tensor is as short */
-    assert_fed_status(
-        fedcodec_envelope_open(&envelope, "\xfe\xdc\x01\xff\xff\xff\xff\x7f", 8, &err),
-        FED_EFORMAT);
-    assert_fed_ok(fedcodec_envelope_open(&envelope, "\xfe\xdc\x01\x01\x23\x00\x00", 7, &err));
-    assert_fed_status(fedcodec_envelope_next(&envelope, &frame, &err), FED_EFORMAT);
-    assert_non_null(strstr(err.text, "unknown codec id 35"));
-    const char *huge = "\xfe\xdc\x01\x01\x01\x80\x80\x80\x80\x10\x00"; /* 2^32 values */
-    assert_fed_ok(fedcodec_envelope_open(&envelope, huge, 11, &err));
-    assert_fed_status(fedcodec_envelope_next(&envelope, &frame, &err), FED_EFORMAT);
+    assert_fed_status(open_bytes("\xfe\xdd\x02\x00\x00", 5, &e, &err), FED_EFORMAT);
+    assert_fed_status(open_bytes("\xfe\xdc\x01\x00\x00", 5, &e, &err), FED_EVERSION);
+    assert_string_equal(err.text, "envelope of version 1; this build reads version 2");
+    assert_fed_status(open_bytes("\xfe\xdc\x02\x00", 4, &e, &err), FED_EFORMAT);
+    assert_fed_status(open_bytes("\xfe\xdc\x02\x00\x01\x01\x00", 7, &e, &err),
+                      FED_EFORMAT); /* no frame is as short */
+    assert_fed_status(open_bytes("\xfe\xdc\x02\x00\xff\xff\xff\xff\x7f", 9, &e, &err), FED_EFORMAT);
+    assert_fed_status(open_bytes("\xfe\xdc\x02\x05\x00", 5, &e, &err),
+                      FED_EFORMAT); /* a group, and no frame for it */
+    assert_fed_status(open_bytes("\xfe\xdc\x02\x80\x80\x80\x80\x10\x01\x01\x00\x00", 12, &e, &err),
+                      FED_EFORMAT); /* small 2^32 */
+}
+
+static void frames_that_are_none_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t len;
+        const char *says;
+    } bad[] = {
+        {"\xfe\xdc\x02\x00\x01\x23\x00\x00", 8, "frame 1: unknown codec id 35"},
+        {"\xfe\xdc\x02\x00\x01\x01\x80\x80\x80\x80\x10\x00", 12, "frame 1: its head"}, /* 2^32 */
+        {"\xfe\xdc\x02\x03\x01\x01\x00\x00", 8, "the group of small tensors: 0 values"},
+        {"\xfe\xdc\x02\x03\x02\x01\x02\x08 two fl.\x01\x01\x00", 19, "frame 1: 2 values"},
+    };
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+        fedcodec_envelope envelope;
+        fedcodec_frame frame;
+        fed_error err = {0};
+        assert_fed_ok_err(open_bytes(bad[k].bytes, bad[k].len, &envelope, &err));
+        assert_fed_status(fedcodec_envelope_next(&envelope, &frame, &err), FED_EFORMAT);
+        if (strstr(err.text, bad[k].says) == NULL) {
+            fail_msg("\"%s\" does not say \"%s\"", err.text, bad[k].says);
+        }
+    }
 }
 
 static void a_model_without_tensors_is_a_head(void **state) {
@@ -327,7 +438,7 @@ static void a_model_without_tensors_is_a_head(void **state) {
     f.layout.count = 0;
     f.layout.size = 0;
     encode(&f);
-    assert_int_equal(f.out.len, 4);
+    assert_int_equal(f.out.len, 5);
     assert_fed_ok(
         fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec, SMALL, NULL, NULL));
     f.layout.count = 3;
@@ -502,7 +613,7 @@ static fed_status next_packed(uint64_t n, uint64_t plain_len, unsigned stage) {
     fedcodec_envelope envelope;
     fedcodec_frame frame;
     fed_writer_fixed(&w, data, sizeof data);
-    fed_write_bytes(&w, "\xfe\xdc\x01\x01", 4);
+    fed_write_bytes(&w, "\xfe\xdc\x02\x00\x01", 5);
     fed_write_u8(&w, (uint8_t)(1 + 64 * stage));
     fed_write_varint(&w, n);
     fed_write_varint(&w, fed_varint_size(plain_len) + 1);
@@ -524,18 +635,22 @@ static void an_unpacked_length_past_what_the_tensor_can_take_is_refused(void **s
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(head_and_frames_are_as_documented),
-        cmocka_unit_test(small_tensors_travel_exactly),
+        cmocka_unit_test(without_small_tensors_there_is_no_group),
+        cmocka_unit_test(the_group_is_what_one_tensor_of_its_values_would_be),
+        cmocka_unit_test(a_model_of_small_tensors_is_one_frame),
         cmocka_unit_test(it_is_appended_to_what_the_writer_holds),
         cmocka_unit_test(an_error_changes_neither_residual_nor_output),
         cmocka_unit_test(wrong_parameters_and_missing_memory_change_nothing),
         cmocka_unit_test(frames_come_one_by_one),
         cmocka_unit_test(axpy_and_fold_agree_with_decode),
         cmocka_unit_test(check_says_which_tensor_is_wrong),
+        cmocka_unit_test(the_group_must_be_of_the_codec_too),
         cmocka_unit_test(check_gives_the_largest_magnitude),
         cmocka_unit_test(fold_has_limits),
         cmocka_unit_test(a_cut_or_longer_message_is_refused_and_y_untouched),
         cmocka_unit_test(a_flipped_bit_never_harms),
         cmocka_unit_test(heads_that_are_none_are_refused),
+        cmocka_unit_test(frames_that_are_none_are_refused),
         cmocka_unit_test(a_model_without_tensors_is_a_head),
         cmocka_unit_test(a_stage_changes_the_bytes_and_no_value),
         cmocka_unit_test(a_stage_that_does_not_shrink_is_not_used),
