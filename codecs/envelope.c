@@ -24,13 +24,13 @@ static size_t frame_bound(const fedcodec *codec, size_t n) {
 }
 
 size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small) {
-    size_t group = fedcodec_group_size(layout, small);
+    small = fedcodec_group_small(layout, small);
     size_t bound = FEDCODEC_MAGIC_SIZE + fed_varint_size(small) + fed_varint_size(layout->count);
     for (size_t k = 0; k < layout->count; k++) {
         size_t n = layout->tensors[k].size;
         bound += n < small ? 0 : frame_bound(codec, n);
     }
-    return group > 0 ? bound + frame_bound(codec, group) : bound;
+    return bound + (small > 0 ? frame_bound(codec, fedcodec_group_size(layout, small)) : 0);
 }
 
 /* For the encoder, and once it is done for what the stage makes. */
@@ -48,8 +48,9 @@ static size_t group_memory(size_t n) {
 
 size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout,
                                    uint32_t small) {
+    small = fedcodec_group_small(layout, small);
     size_t group = fedcodec_group_size(layout, small);
-    size_t most = group > 0 ? group_memory(group) + frame_work_size(codec, group) : 0;
+    size_t most = small > 0 ? group_memory(group) + frame_work_size(codec, group) : 0;
     for (size_t k = 0; k < layout->count; k++) {
         size_t n = layout->tensors[k].size;
         size_t size = n < small ? 0 : frame_work_size(codec, n);
@@ -126,18 +127,6 @@ static fed_status put_group(const fedcodec *codec, const fed_layout *layout, uin
     return FED_OK;
 }
 
-static void put_head(const fed_layout *layout, uint32_t small, bool grouped, fed_writer *w) {
-    size_t frames = grouped ? 1 : 0;
-    for (size_t k = 0; k < layout->count; k++) {
-        frames += layout->tensors[k].size >= small ? 1 : 0;
-    }
-    fed_write_u8(w, FEDCODEC_MAGIC_0);
-    fed_write_u8(w, FEDCODEC_MAGIC_1);
-    fed_write_u8(w, FEDCODEC_VERSION);
-    fed_write_varint(w, grouped ? small : 0);
-    fed_write_varint(w, frames);
-}
-
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                     float *residual, const float *x, void *work, fed_writer *out) {
     FED_TRY(can_encode(codec, layout, small, residual, x, work));
@@ -146,8 +135,12 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     FED_REQUIRE(dst != NULL, out->status);
     fed_writer w;
     fed_writer_fixed(&w, dst, bound);
-    bool grouped = fedcodec_group_size(layout, small) > 0;
-    put_head(layout, small, grouped, &w);
+    small = fedcodec_group_small(layout, small);
+    fed_write_u8(&w, FEDCODEC_MAGIC_0);
+    fed_write_u8(&w, FEDCODEC_MAGIC_1);
+    fed_write_u8(&w, FEDCODEC_VERSION);
+    fed_write_varint(&w, small);
+    fed_write_varint(&w, fedcodec_group_frames(layout, small));
     for (size_t k = 0; k < layout->count; k++) {
         const fed_tensor *t = &layout->tensors[k];
         if (t->size >= small) {
@@ -155,7 +148,7 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
                               t->size, work, &w));
         }
     }
-    if (grouped) {
+    if (small > 0) {
         FED_TRY(put_group(codec, layout, small, residual, x, work, &w));
     }
     FED_TRY(w.status);

@@ -12,6 +12,18 @@ size_t fedcodec_group_size(const fed_layout *layout, uint32_t small) {
     return n;
 }
 
+uint32_t fedcodec_group_small(const fed_layout *layout, uint32_t small) {
+    return fedcodec_group_size(layout, small) > 0 ? small : 0;
+}
+
+size_t fedcodec_group_frames(const fed_layout *layout, uint32_t small) {
+    size_t frames = small > 0 ? 1 : 0;
+    for (size_t k = 0; k < layout->count; k++) {
+        frames += layout->tensors[k].size >= small ? 1 : 0;
+    }
+    return frames;
+}
+
 void fedcodec_group_gather(const fed_layout *layout, uint32_t small, const void *all, size_t width,
                            void *group) {
     uint8_t *to = group;

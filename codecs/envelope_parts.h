@@ -20,11 +20,17 @@ enum { FEDCODEC_STAGE_SHIFT = 6, FEDCODEC_ID_MASK = (1 << FEDCODEC_STAGE_SHIFT) 
 
 /*
  * The group: all tensors under `small` values, one behind the other in the layout's order, as if
- * they were one tensor. If they have no value there is no group.
+ * they were one tensor. If they have no value there is no group, and `small` is taken for 0.
  */
 
-/** Values of the group; 0: there is none. */
+/** Values of the group. */
 size_t fedcodec_group_size(const fed_layout *layout, uint32_t small);
+
+/** `small` if that makes a group, else 0: what an envelope says. */
+uint32_t fedcodec_group_small(const fed_layout *layout, uint32_t small);
+
+/** Frames of an envelope that says `small`. */
+size_t fedcodec_group_frames(const fed_layout *layout, uint32_t small);
 
 /** Copy the group's values out of a buffer of the whole layout, and back into it. width: bytes of
  * one value. */

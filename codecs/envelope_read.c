@@ -223,17 +223,14 @@ static fed_status check_next(message *m, const fed_tensor *tensor, size_t n, con
 static fed_status check_frames(const fedcodec_envelope *envelope, const fed_layout *layout,
                                const fedcodec *codec, uint32_t small, fed_error *err) {
     if (codec != NULL) {
-        uint32_t wanted = fedcodec_group_size(layout, small) > 0 ? small : 0;
+        uint32_t wanted = fedcodec_group_small(layout, small);
         if (envelope->small != wanted) {
             return fed_fail(err, FED_EFORMAT,
                             "the message groups tensors under %u values, expected %u",
                             envelope->small, wanted);
         }
     }
-    size_t frames = envelope->small > 0 ? 1 : 0;
-    for (size_t k = 0; k < layout->count; k++) {
-        frames += layout->tensors[k].size >= envelope->small ? 1 : 0;
-    }
+    size_t frames = fedcodec_group_frames(layout, envelope->small);
     if (envelope->frames != frames) {
         return fed_fail(err, FED_EFORMAT, "the message has %" PRIu64 " frames, the model takes %zu",
                         envelope->frames, frames);

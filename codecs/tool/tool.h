@@ -7,7 +7,7 @@
 enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = 0644 };
 
 /** Tensors of fewer values are grouped, unless --small says otherwise; as in a task. */
-#define TOOL_SMALL "256"
+#define TOOL_SMALL "1024"
 
 /* Each says what went wrong on standard error and returns the exit status. */
 int tool_fail(const fed_error *err);

@@ -431,6 +431,20 @@ static void frames_that_are_none_are_refused(void **state) {
     }
 }
 
+/* No layout of fed_layout_add has one; fedcodec encodes empty files. */
+static void an_empty_tensor_alone_makes_no_group(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f, "3lc");
+    f.layout.tensors[1].size = 0;
+    f.layout.tensors[2].size = 0;
+    encode(&f);
+    assert_memory_equal(f.out.data, "\xfe\xdc\x02\x00\x03", 5);
+    assert_fed_ok(
+        fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec, SMALL, NULL, NULL));
+    tear_down(&f);
+}
+
 static void a_model_without_tensors_is_a_head(void **state) {
     (void)state;
     fixture f;
@@ -651,6 +665,7 @@ int main(void) {
         cmocka_unit_test(a_flipped_bit_never_harms),
         cmocka_unit_test(heads_that_are_none_are_refused),
         cmocka_unit_test(frames_that_are_none_are_refused),
+        cmocka_unit_test(an_empty_tensor_alone_makes_no_group),
         cmocka_unit_test(a_model_without_tensors_is_a_head),
         cmocka_unit_test(a_stage_changes_the_bytes_and_no_value),
         cmocka_unit_test(a_stage_that_does_not_shrink_is_not_used),

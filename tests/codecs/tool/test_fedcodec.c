@@ -102,7 +102,7 @@ static void decode_gives_what_the_codec_sent(void **state) {
 
 static void info_tells_what_an_envelope_holds(void **state) {
     fixture *f = *state;
-    assert_int_equal(run(f, "encode --codec 3lc x.f32 x.fed"), 0);
+    assert_int_equal(run(f, "encode --codec 3lc --small 0 x.f32 x.fed"), 0);
     assert_int_equal(run(f, "info x.fed"), 0);
     assert_says(f, "frame 1: 3lc, 1000 values, ");
 }
@@ -178,13 +178,13 @@ static void each_tensor_of_a_safetensors_file_is_a_frame_of_the_envelope(void **
 static void small_tensors_are_one_frame(void **state) {
     fixture *f = *state;
     write_model(f, "m.safetensors");
-    assert_int_equal(run(f, "encode --codec 3lc m.safetensors m.fed"), 0);
+    assert_int_equal(run(f, "encode --codec 3lc --small 600 m.safetensors m.fed"), 0);
     assert_int_equal(run(f, "info m.fed"), 0);
     assert_says(f, "frame 1: 3lc, 600 values");
-    assert_says(f, "frame 2, all tensors under 256 values: 3lc, 30 values");
-    assert_int_equal(run(f, "encode --codec 3lc --small 601 m.safetensors m.fed"), 0);
+    assert_says(f, "frame 2, all tensors under 600 values: 3lc, 30 values");
+    assert_int_equal(run(f, "encode --codec 3lc m.safetensors m.fed"), 0);
     assert_int_equal(run(f, "info m.fed"), 0);
-    assert_says(f, "frame 1, all tensors under 601 values: 3lc, 630 values");
+    assert_says(f, "frame 1, all tensors under 1024 values: 3lc, 630 values");
     assert_int_equal(run(f, "encode --codec 3lc --small few m.safetensors m.fed"), 2);
     assert_says(f, "--small is a whole number from 0 to 4294967295, not few");
     assert_int_equal(run(f, "compare m.safetensors --small 4294967296"), 2);
@@ -209,7 +209,7 @@ static void decode_like_another_model_is_refused(void **state) {
     write_model(f, "m.safetensors");
     assert_int_equal(run(f, "encode --codec float32 x.f32 x.fed"), 0);
     assert_int_equal(run(f, "decode --like m.safetensors x.fed y.safetensors"), 1);
-    assert_says(f, "x.fed: the message has 1 frames, the model takes 2");
+    assert_says(f, "x.fed: the group of small tensors: the message has 1000 values, the model 630");
     assert_int_equal(run(f, "decode --like x.f32 x.fed y.safetensors"), 1);
 }
 
@@ -218,7 +218,7 @@ static void compare_has_a_row_for_every_codec(void **state) {
     write_model(f, "m.safetensors");
     assert_int_equal(run(f, "compare m.safetensors"), 0);
     assert_says(f, "tensors: 2, values: 630, as float32: 2520 bytes");
-    assert_says(f, "tensors under 256 values, grouped: 1\n");
+    assert_says(f, "tensors under 1024 values, grouped: 2\n");
     char list[sizeof f->out], codec[32];
     assert_int_equal(run(f, "list"), 0);
     memcpy(list, f->out, sizeof list);
@@ -232,19 +232,20 @@ static void compare_has_a_row_for_every_codec(void **state) {
     assert_says(f, "\n\"3lc:s=1.75\",");
 }
 
-/* 5 bytes of head, a frame of 5, 4000 of values. */
+/* 6 bytes of head, a frame of 5, 4000 of values. */
 static void compare_says_how_large_and_how_exact(void **state) {
     fixture *f = *state;
     assert_int_equal(run(f, "compare x.f32 --codecs float32 --format csv"), 0);
     assert_says(f, "codec,bytes,ratio,bits_per_value,relative_l2_error,encode_mb_s,decode_mb_s\n");
-    assert_says(f, "\n\"float32\",4010,0.997506,32.08,0,");
+    assert_says(f, "\n\"float32\",4011,0.997258,32.088,0,");
 }
 
 static void compare_takes_any_list_of_specs(void **state) {
     fixture *f = *state;
     assert_int_equal(run(f, "compare x.f32 --codecs sbc:p=0.1,3lc,sbc:p=0.25 --format json"), 0);
-    assert_says(f, "{\"tensors\": 1, \"values\": 1000, \"small\": 256, \"grouped\": 0, \"codecs\": "
-                   "[\n  {\"codec\": \"sbc:p=0.1\"");
+    assert_says(f,
+                "{\"tensors\": 1, \"values\": 1000, \"small\": 1024, \"grouped\": 1, \"codecs\": "
+                "[\n  {\"codec\": \"sbc:p=0.1\"");
     assert_says(f, "},\n  {\"codec\": \"3lc:s=1\"");
     assert_says(f, "},\n  {\"codec\": \"sbc:p=0.25\"");
     assert_says(f, "}\n]}\n");
@@ -306,7 +307,7 @@ static void bad_files_are_status_1_and_a_sentence(void **state) {
 static void a_malformed_message_is_refused_with_its_reason(void **state) {
     fixture *f = *state;
     size_t len;
-    assert_int_equal(run(f, "encode --codec 3lc x.f32 x.fed"), 0);
+    assert_int_equal(run(f, "encode --codec 3lc --small 0 x.f32 x.fed"), 0);
     uint8_t *data = read_file(f, "x.fed", &len);
     write_file(f, "cut.fed", data, len - 1);
     assert_int_equal(run(f, "decode cut.fed y"), 1);
