@@ -6,6 +6,7 @@ the library: what the document says is then enough to write a decoder, and it is
 A new codec takes one function, (message, n) to the bits of n values, and one line in DECODERS. A vector whose codec has
 no section in the document is counted as not covered.
 """
+import itertools
 import os
 import re
 import struct
@@ -443,6 +444,53 @@ DECODERS = {
 }
 
 
+def undo_runs(packed, plain_len):
+    reader, plain, last = Reader(packed), bytearray(), 0
+    while reader.at < len(packed):
+        byte = reader.u8()
+        require(byte != 255 or last != 255, "a run that could have been longer")
+        count = reader.varint() + 1 if byte == 255 else 1
+        require(len(plain) + count <= plain_len, "more bytes than plain_len")
+        plain += bytes([byte]) * count
+        last = byte
+    require(len(plain) == plain_len, "fewer bytes than plain_len")
+    return bytes(plain)
+
+
+STAGES = {"runs": (1, undo_runs)}
+
+
+def decode_frame(reader, n, codec, stage):
+    """The values of a frame that should have n of them, from this codec (its id) and, if from any, this stage."""
+    head = reader.u8()
+    require(head % 64 == codec, "another codec")
+    require(reader.varint() == n, "another number of values")
+    data = reader.bytes(reader.varint())
+    if head >= 64:
+        stage_id, undo = STAGES.get(stage, (0, None))
+        require(head // 64 == stage_id, "another stage")
+        packed = Reader(data)
+        plain_len = packed.varint()
+        require(len(data) < plain_len <= 5 * n + 64, "a bad plain_len")
+        data = undo(packed.rest(), plain_len)
+    return DECODERS[codec](data, n)
+
+
+def decode_envelope(message, sizes, task_small, codec, stage):
+    """The values of tensors of these sizes, one behind the other."""
+    reader = Reader(message)
+    require(reader.bytes(3) == b"\xfe\xdc\x02", "no envelope of version 2")
+    small, frames = reader.varint(), reader.varint()
+    group = sum(size for size in sizes if size < task_small)
+    require(small == (task_small if group > 0 else 0), "another small")
+    require(frames == sum(size >= small for size in sizes) + (small > 0), "another number of frames")
+    own = [decode_frame(reader, size, codec, stage) if size >= small else None for size in sizes]
+    grouped = iter(decode_frame(reader, group, codec, stage) if small > 0 else [])
+    reader.end()
+    return [value for size, values in zip(sizes, own)
+            for value in (values if values is not None else itertools.islice(grouped, size))]
+
+
 def documented_codecs(root):
     """Name to id, from the sections that begin with "Codec id"."""
     with open(os.path.join(root, "docs/codec-formats.md"), encoding="utf-8") as file:
@@ -456,7 +504,7 @@ def read_vector(path):
     with open(path, encoding="ascii") as file:
         words = [word for line in file if not line.startswith("#") for word in line.split()]
     for word in words:
-        if word in ("spec", "input", "message", "decoded", "residual"):
+        if word in ("spec", "small", "tensors", "input", "message", "decoded", "residual", "stage", "plain", "packed"):
             current = fields.setdefault(word, [])
         else:
             count, _, repeated = word.rpartition("*")
@@ -464,13 +512,19 @@ def read_vector(path):
     return fields
 
 
-def check_vector(path, decode):
-    """What is wrong with a vector, or None."""
-    vector = read_vector(path)
-    message = bytes(int(word, 16) for word in vector["message"])
-    wanted = [int(word, 16) for word in vector["decoded"]]
+def numbers(vector, word):
+    return [int(digits, 16) for digits in vector[word]]
+
+
+def check_vector(vector, codec):
+    """What is wrong with a vector of the codec with this id, or None."""
+    message, wanted = bytes(numbers(vector, "message")), numbers(vector, "decoded")
     try:
-        decoded = decode(message, len(wanted))
+        if "tensors" in vector:
+            stage = vector["spec"][0].partition("+")[2]
+            decoded = decode_envelope(message, numbers(vector, "tensors"), numbers(vector, "small")[0], codec, stage)
+        else:
+            decoded = DECODERS[codec](message, len(wanted))
     except Refused as refused:
         return f"refused: {refused}"
     for i, (is_bits, should) in enumerate(zip(decoded, wanted)):
@@ -481,20 +535,39 @@ def check_vector(path, decode):
     return None
 
 
+def check_stage(vector):
+    packed, plain = bytes(numbers(vector, "packed")), bytes(numbers(vector, "plain"))
+    try:
+        return None if STAGES[vector["stage"][0]][1](packed, len(plain)) == plain else "other bytes"
+    except Refused as refused:
+        return f"refused: {refused}"
+
+
+def vectors(root):
+    """Name and content of each."""
+    for folder in ("codecs", "envelopes", "stages"):
+        path = os.path.join(root, "tests/vectors", folder)
+        for name in sorted(os.listdir(path)):
+            yield f"{folder}/{name}", read_vector(os.path.join(path, name))
+
+
 def main(root):
-    folder = os.path.join(root, "tests/vectors/codecs")
     ids = documented_codecs(root)
     checked, not_covered, failures = 0, {}, []
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
-        codec = read_vector(path)["spec"][0].split(":")[0]
+    for name, vector in vectors(root):
+        if "stage" in vector:
+            checked += 1
+            problem = check_stage(vector)
+            failures += [f"{name}: {problem}"] if problem else []
+            continue
+        codec = re.split("[:+]", vector["spec"][0])[0]
         if codec not in ids:
             not_covered[codec] = not_covered.get(codec, 0) + 1
         elif ids[codec] not in DECODERS:
             failures.append(f"{name}: codec {codec} (id {ids[codec]}) is documented: write its decoder into DECODERS")
         else:
             checked += 1
-            problem = check_vector(path, DECODERS[ids[codec]])
+            problem = check_vector(vector, ids[codec])
             failures += [f"{name}: {problem}"] if problem else []
     for failure in failures:
         print(failure)
