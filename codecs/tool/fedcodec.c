@@ -23,10 +23,10 @@ static const char usage[] =
     "SPEC is a codec's name with its parameters, such as float32, 3lc:s=1.75 or sbc:p=0.01; with\n"
     "+runs or +zstd behind it, its message is packed once more where that makes it shorter.\n"
     "Files of values are safetensors (float32) where their name ends in .safetensors; all others\n"
-    "are raw, little-endian, and one tensor. Each tensor is a frame of the envelope; those of "
-    "fewer\n"
-    "than N values (" TOOL_SMALL "; with --small 0 none) are one frame together, the last. decode\n"
-    "writes raw values; with --like, a safetensors file with that one's names and shapes.\n"
+    "are raw, little-endian, and one tensor. Each tensor is a frame of the envelope; but those of\n"
+    "fewer than N values (" TOOL_SMALL
+    "; 0: none) are one frame together, the last. decode writes\n"
+    "raw values; with --like, a safetensors file with that one's names and shapes.\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
 /* encode */
