@@ -20,7 +20,7 @@
 #include "fedcodec/envelope.h"
 #include "reference_codecs.h"
 
-enum { WORDS = 4096, LINE = 65536, FAILURES_SHOWN = 20 };
+enum { WORDS = 1 << 20, LINE = 65536, FAILURES_SHOWN = 20 };
 
 static size_t checks, failures;
 
@@ -107,7 +107,7 @@ static void add_words(list *l, const char *word, const char *where) {
 
 static bool read_vector(const char *path, vector *v) {
     static char line[LINE];
-    memset(v, 0, sizeof *v);
+    v->input.len = v->message.len = v->decoded.len = v->residual.len = 0;
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         return false;
@@ -131,8 +131,8 @@ static bool read_vector(const char *path, vector *v) {
 }
 
 static float *to_floats(const list *l) {
-    float *x = make(sizeof l->word);
-    memcpy(x, l->word, sizeof l->word); /* words are bits, in the machine's own order */
+    float *x = make(l->len * sizeof *l->word);
+    memcpy(x, l->word, l->len * sizeof *l->word); /* words are bits, in the machine's own order */
     return x;
 }
 
