@@ -1,0 +1,31 @@
+/* How fast each codec is meant to be. */
+#ifndef GOALS_H
+#define GOALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum bench_op {
+    BENCH_ENCODE,
+    BENCH_DECODE,
+    BENCH_AXPY, /* decode and add */
+    BENCH_FOLD, /* the same, exact */
+    BENCH_OPS
+} bench_op;
+
+/** The sizes that goals are set for, in values. */
+enum { GOAL_SIZES = 3 };
+extern const size_t goal_sizes[GOAL_SIZES];
+
+/** Goals are set with an allowance for noise: what reaches this part of one is near enough. */
+#define GOAL_NEAR 0.9
+
+/** A speed as a ratio to memcpy, or one to e[i] += g[i]: either will do. 0: not set. */
+typedef struct goal {
+    double copy, add;
+} goal;
+
+/** Of a setting's operation, with the code for that unit of the processor, on n values. */
+goal goal_find(const char *setting, const char *unit, bench_op op, size_t n);
+
+#endif
