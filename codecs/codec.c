@@ -22,13 +22,39 @@ size_t fedcodec_bound(const fedcodec *codec, size_t n) {
 }
 
 size_t fedcodec_work_size(const fedcodec *codec, size_t n) {
-    return codec->vtable->work_size(codec->param, n);
+    const fedcodec_vtable *vtable = codec->vtable;
+    return vtable->work_size != NULL ? vtable->work_size(codec->param, n) : 0;
 }
 
-static void add(float *y, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        y[i] += x[i];
+fed_status fedcodec_scan(const fedcodec *codec, const float *residual, const float *x, size_t n,
+                         float *max) {
+    const bool lost = !codec->vtable->feedback;
+    FED_REQUIRE(n == 0 || residual != NULL || (lost && x != NULL), FED_EINVAL);
+    float found = 0.0f;
+    if (residual != NULL) { /* without one, nothing is changed: encode finds out by itself */
+        found = codec->vtable->scan(residual, x, n);
+        FED_REQUIRE(isfinite(found), FED_ENONFINITE); /* NaN or infinity in x makes the sum one */
     }
+    *max = found;
+    return FED_OK;
+}
+
+fed_status fedcodec_encode_scanned(const fedcodec *codec, float *residual, const float *x, size_t n,
+                                   float max, void *work, uint8_t *dst, size_t cap, size_t *len) {
+    fedcodec_job job = {codec->param, residual, x, n, max, work, dst, cap, codec->pool};
+    const bool lost = !codec->vtable->feedback;
+    if (lost && residual != NULL) {
+        fedcodec_add(residual, x, n);
+        job.x = residual;
+    }
+    if (lost) {
+        job.residual = NULL;
+    }
+    FED_TRY(codec->vtable->encode(&job, len));
+    if (lost && residual != NULL) {
+        memset(residual, 0, n * sizeof *residual);
+    }
+    return FED_OK;
 }
 
 fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *x, size_t n,
@@ -36,13 +62,9 @@ fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *
     FED_REQUIRE(fedcodec_params_valid(codec) && n <= FEDCODEC_VALUES_MAX, FED_EINVAL);
     FED_REQUIRE(work != NULL || fedcodec_work_size(codec, n) == 0, FED_EINVAL);
     FED_REQUIRE(cap >= fedcodec_bound(codec, n), FED_ENOSPC);
-    float max = x != NULL ? fedcodec_max_magnitude_sum(residual, x, n)
-                          : fedcodec_max_magnitude(residual, n);
-    FED_REQUIRE(isfinite(max), FED_ENONFINITE); /* NaN or infinity in x makes the sum one too */
-    if (x != NULL) {
-        add(residual, x, n);
-    }
-    return codec->vtable->encode(codec->param, residual, n, work, dst, cap, len);
+    float max = 0.0f;
+    FED_TRY(fedcodec_scan(codec, residual, x, n, &max));
+    return fedcodec_encode_scanned(codec, residual, x, n, max, work, dst, cap, len);
 }
 
 static fed_status check(const fedcodec_vtable *codec, const uint8_t *src, size_t len, size_t n,

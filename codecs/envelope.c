@@ -1,9 +1,8 @@
 /* Envelopes: the tensors of a model, one frame each, in one message. */
 #include "fedcodec/envelope.h"
 
-#include <math.h>
+#include <string.h>
 
-#include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 #include "codecs/stage.h"
 
@@ -20,7 +19,7 @@ enum { PLAIN_PER_VALUE = 5, PLAIN_MORE = 64 };
 
 /* What a tensor travels in: tensors under `small` values as they are. */
 static fedcodec codec_for(const fedcodec *codec, size_t n, uint32_t small) {
-    return n < small ? (fedcodec){.vtable = &fedcodec_identity} : *codec;
+    return n < small ? (fedcodec){.vtable = fedcodec_by_id(FEDCODEC_ID_identity)} : *codec;
 }
 
 /* Most bytes of a frame's head: the codec's id, the number of values, the length. */
@@ -61,11 +60,13 @@ static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, ui
     FED_REQUIRE(codec->stage == 0 || fedcodec_stage_by_id(codec->stage) != NULL, FED_EINVAL);
     FED_REQUIRE(work != NULL || fedcodec_envelope_work_size(codec, layout, small) == 0, FED_EINVAL);
     for (size_t k = 0; k < layout->count; k++) {
-        FED_REQUIRE(layout->tensors[k].size <= FEDCODEC_VALUES_MAX, FED_EINVAL);
+        const fed_tensor *t = &layout->tensors[k];
+        FED_REQUIRE(t->size <= FEDCODEC_VALUES_MAX, FED_EINVAL);
+        fedcodec own = codec_for(codec, t->size, small);
+        float max;
+        FED_TRY(fedcodec_scan(&own, residual + t->offset, x != NULL ? x + t->offset : NULL, t->size,
+                              &max));
     }
-    float max = x != NULL ? fedcodec_max_magnitude_sum(residual, x, layout->size)
-                          : fedcodec_max_magnitude(residual, layout->size);
-    FED_REQUIRE(isfinite(max), FED_ENONFINITE);
     return FED_OK;
 }
 

@@ -1,14 +1,37 @@
-/* The table of codecs, in the order of codecs.def. */
+/* Which codecs there are, and which unit of vector instructions they run on. */
 #include "codecs/registry.h"
 
-static const fedcodec_vtable *const codecs[] = {
-#define FEDCODEC(id, folder) &fedcodec_##folder,
-#include "codecs/codecs.def"
-#undef FEDCODEC
-};
+#ifdef FEDCODEC_HAS_X86_UNITS
+extern const fedcodec_unit fedcodec_this_unit_avx2, fedcodec_this_unit_avx512;
+
+/* Each list is what the unit's sources are compiled with, in CMakeLists.txt. */
+static bool runs_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+
+static bool runs_avx512(void) {
+    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vbmi") &&
+           __builtin_cpu_supports("avx512vbmi2");
+}
+#endif
+
+const fedcodec_unit *fedcodec_unit_at(size_t k) {
+#ifdef FEDCODEC_HAS_X86_UNITS
+    if (runs_avx512() && k-- == 0) {
+        return &fedcodec_this_unit_avx512;
+    }
+    if (runs_avx2() && k-- == 0) {
+        return &fedcodec_this_unit_avx2;
+    }
+#endif
+    return k == 0 ? &fedcodec_this_unit : NULL;
+}
 
 const fedcodec_vtable *fedcodec_at(size_t k) {
-    return k < sizeof codecs / sizeof codecs[0] ? codecs[k] : NULL;
+    return k < FEDCODEC_COUNT ? fedcodec_unit_at(0)->codecs[k] : NULL;
 }
 
 const fedcodec_vtable *fedcodec_by_id(uint8_t id) {
@@ -16,7 +39,7 @@ const fedcodec_vtable *fedcodec_by_id(uint8_t id) {
         id) { /* an id that codecs.def gives out twice is a repeated case: it does not compile */
 #define FEDCODEC(number, folder)                                                                   \
     case (number):                                                                                 \
-        return &fedcodec_##folder;
+        return fedcodec_at(FEDCODEC_INDEX_##folder);
 #include "codecs/codecs.def"
 #undef FEDCODEC
     default:

@@ -2,6 +2,7 @@
 #ifndef FEDCODEC_REGISTRY_H
 #define FEDCODEC_REGISTRY_H
 
+#include "codecs/unit.h"
 #include "fedcodec/codec.h"
 
 /* A codec's permanent id: FEDCODEC_ID_sbc. */
@@ -11,9 +12,31 @@ enum {
 #undef FEDCODEC
 };
 
-#define FEDCODEC(id, folder) extern const fedcodec_vtable fedcodec_##folder;
+/* What a folder defines: its codec, for the unit that is being compiled. */
+#define FEDCODEC_VTABLE(folder) FEDCODEC_UNITED(fedcodec_##folder)
+#define FEDCODEC(id, folder)    extern const fedcodec_vtable FEDCODEC_VTABLE(folder);
 #include "codecs/codecs.def"
 #undef FEDCODEC
+
+/* Codecs there are. */
+enum {
+#define FEDCODEC(id, folder) FEDCODEC_INDEX_##folder,
+#include "codecs/codecs.def"
+#undef FEDCODEC
+    FEDCODEC_COUNT
+};
+
+/** A unit of vector instructions, and the codecs compiled for it, in the order of codecs.def. */
+typedef struct fedcodec_unit {
+    const char *name; /* "avx512", "avx2"; "plain" asks for nothing that not all machines have */
+    const fedcodec_vtable *codecs[FEDCODEC_COUNT];
+} fedcodec_unit;
+
+/** That of the unit being compiled. */
+extern const fedcodec_unit fedcodec_this_unit;
+
+/** The k-th unit that this machine can run, the fastest first; NULL past the last. */
+const fedcodec_unit *fedcodec_unit_at(size_t k);
 
 /** Most values of a tensor: on a 32-bit machine fewer, so that no size computed from them, such as
  * of work memory, passes a size_t. */
@@ -21,5 +44,13 @@ enum {
 
 /** Are all parameters within their ranges? */
 bool fedcodec_params_valid(const fedcodec *codec);
+
+/** fedcodec_encode's two halves: are the values finite, with nothing changed yet; and what comes
+ * then, with what the first half found. */
+fed_status fedcodec_scan(const fedcodec *codec, const float *residual, const float *x, size_t n,
+                         float *max) FED_CHECKED;
+fed_status fedcodec_encode_scanned(const fedcodec *codec, float *residual, const float *x, size_t n,
+                                   float max, void *work, uint8_t *dst, size_t cap,
+                                   size_t *len) FED_CHECKED;
 
 #endif

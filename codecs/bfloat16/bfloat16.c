@@ -22,19 +22,10 @@ static size_t bfloat16_bound(const double *param, size_t n) {
     return 2 * n;
 }
 
-static size_t bfloat16_work_size(const double *param, size_t n) {
-    (void)param;
-    (void)n;
-    return 0;
-}
-
-static fed_status bfloat16_encode(const double *param, float *residual, size_t n, void *work,
-                                  uint8_t *dst, size_t cap, size_t *len) {
-    (void)param;
-    (void)work;
-    (void)cap;
-    fedcodec_narrow_encode(residual, n, dst, to_bfloat16, from_bfloat16);
-    *len = 2 * n;
+static fed_status bfloat16_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_add(job->residual, job->x, job->n);
+    fedcodec_narrow_encode(job->residual, job->n, job->dst, to_bfloat16, from_bfloat16);
+    *len = 2 * job->n;
     return FED_OK;
 }
 
@@ -60,14 +51,14 @@ static void bfloat16_fold(const uint8_t *src, size_t len, int64_t weight, int64_
     fedcodec_narrow_fold(src, weight, acc, n, from_bfloat16);
 }
 
-const fedcodec_vtable fedcodec_bfloat16 = {
+const fedcodec_vtable FEDCODEC_VTABLE(bfloat16) = {
     .id = FEDCODEC_ID_bfloat16,
     .name = "bfloat16",
     .about = "the upper half of each float32, rounded",
     .params = bfloat16_params,
     .feedback = true,
     .bound = bfloat16_bound,
-    .work_size = bfloat16_work_size,
+    .scan = fedcodec_scan_added,
     .encode = bfloat16_encode,
     .check = bfloat16_check,
     .decode = bfloat16_decode,

@@ -23,27 +23,28 @@ static size_t dgc_work_size(const double *param, size_t n) {
     return fedcodec_select_magnitude_work_size(n, fedcodec_positions_most(param[0], n));
 }
 
-static fed_status dgc_encode(const double *param, float *residual, size_t n, void *work,
-                             uint8_t *dst, size_t cap, size_t *len) {
+static fed_status dgc_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_add(job->residual, job->x, job->n);
     fedcodec_chosen chosen;
-    fedcodec_select_magnitude(residual, n, fedcodec_positions_most(param[0], n), work, &chosen);
+    fedcodec_select_magnitude(job->residual, job->n, fedcodec_positions_most(job->param[0], job->n),
+                              job->work, &chosen);
     fed_writer w;
-    fed_writer_fixed(&w, dst, cap);
+    fed_writer_fixed(&w, job->dst, job->cap);
     fed_write_varint(&w, chosen.count);
     if (chosen.count > 0) {
         uint8_t *how = w.data + w.len;
         fed_write_u8(&w, 0); /* its place */
         for (size_t i = 0; i < chosen.count; i++) {
-            fed_write_f32(&w, residual[chosen.index[i]]);
+            fed_write_f32(&w, job->residual[chosen.index[i]]);
         }
         size_t size = 0;
         FED_TRY(w.status);
-        FED_TRY(fedcodec_positions_put((fedcodec_pos)param[1], param[0], chosen, n, w.data + w.len,
-                                       cap - w.len, &size, how));
+        FED_TRY(fedcodec_positions_put((fedcodec_pos)job->param[1], job->param[0], chosen, job->n,
+                                       w.data + w.len, job->cap - w.len, &size, how));
         fed_writer_advance(&w, size);
     }
     for (size_t i = 0; i < chosen.count; i++) {
-        residual[chosen.index[i]] = 0.0f;
+        job->residual[chosen.index[i]] = 0.0f;
     }
     *len = w.len;
     return w.status;
@@ -119,7 +120,7 @@ static void dgc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *ac
     }
 }
 
-const fedcodec_vtable fedcodec_dgc = {
+const fedcodec_vtable FEDCODEC_VTABLE(dgc) = {
     .id = FEDCODEC_ID_dgc,
     .name = "dgc",
     .about = "the values of largest magnitude and where they are (gradient dropping, DGC)",
@@ -127,6 +128,7 @@ const fedcodec_vtable fedcodec_dgc = {
     .feedback = true,
     .bound = dgc_bound,
     .work_size = dgc_work_size,
+    .scan = fedcodec_scan_added,
     .encode = dgc_encode,
     .check = dgc_check,
     .decode = dgc_decode,

@@ -38,19 +38,10 @@ static size_t float16_bound(const double *param, size_t n) {
     return 2 * n;
 }
 
-static size_t float16_work_size(const double *param, size_t n) {
-    (void)param;
-    (void)n;
-    return 0;
-}
-
-static fed_status float16_encode(const double *param, float *residual, size_t n, void *work,
-                                 uint8_t *dst, size_t cap, size_t *len) {
-    (void)param;
-    (void)work;
-    (void)cap;
-    fedcodec_narrow_encode(residual, n, dst, to_half, from_half);
-    *len = 2 * n;
+static fed_status float16_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_add(job->residual, job->x, job->n);
+    fedcodec_narrow_encode(job->residual, job->n, job->dst, to_half, from_half);
+    *len = 2 * job->n;
     return FED_OK;
 }
 
@@ -76,14 +67,14 @@ static void float16_fold(const uint8_t *src, size_t len, int64_t weight, int64_t
     fedcodec_narrow_fold(src, weight, acc, n, from_half);
 }
 
-const fedcodec_vtable fedcodec_float16 = {
+const fedcodec_vtable FEDCODEC_VTABLE(float16) = {
     .id = FEDCODEC_ID_float16,
     .name = "float16",
     .about = "each value as the nearest half (IEEE 754 binary16)",
     .params = float16_params,
     .feedback = true,
     .bound = float16_bound,
-    .work_size = float16_work_size,
+    .scan = fedcodec_scan_added,
     .encode = float16_encode,
     .check = float16_check,
     .decode = float16_decode,

@@ -11,22 +11,12 @@ static size_t identity_bound(const double *param, size_t n) {
     return 4 * n;
 }
 
-static size_t identity_work_size(const double *param, size_t n) {
-    (void)param;
-    (void)n;
-    return 0;
-}
-
-static fed_status identity_encode(const double *param, float *residual, size_t n, void *work,
-                                  uint8_t *dst, size_t cap, size_t *len) {
-    (void)param;
-    (void)work;
-    (void)cap;
-    for (size_t i = 0; i < n; i++) {
-        fedcodec_store_f32(dst + 4 * i, residual[i]);
-        residual[i] = 0.0f;
+static fed_status identity_encode(const fedcodec_job *job, size_t *len) {
+    FED_REQUIRE(isfinite(fedcodec_scan_sum(job->x, NULL, job->n)), FED_ENONFINITE);
+    for (size_t i = 0; i < job->n; i++) {
+        fedcodec_store_f32(job->dst + 4 * i, job->x[i]);
     }
-    *len = 4 * n;
+    *len = 4 * job->n;
     return FED_OK;
 }
 
@@ -64,14 +54,14 @@ static void identity_fold(const uint8_t *src, size_t len, int64_t weight, int64_
     }
 }
 
-const fedcodec_vtable fedcodec_identity = {
+const fedcodec_vtable FEDCODEC_VTABLE(identity) = {
     .id = FEDCODEC_ID_identity,
     .name = "float32",
     .about = "the values themselves, nothing is lost",
     .params = identity_params,
     .feedback = false,
     .bound = identity_bound,
-    .work_size = identity_work_size,
+    .scan = fedcodec_scan_sum,
     .encode = identity_encode,
     .check = identity_check,
     .decode = identity_decode,

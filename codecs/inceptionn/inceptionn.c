@@ -2,8 +2,8 @@
  * Format: docs/codec-formats.md#inceptionn   Paper: INCEPTIONN, algorithms 2 and 3 */
 #include <math.h>
 
-#include "codecs/inceptionn/tags.h"
 #include "codecs/prim/floats.h"
+#include "codecs/prim/tags.h"
 #include "codecs/registry.h"
 
 /* The bits of 1.0, of infinity, and how many of them stand before the mantissa's. */
@@ -39,12 +39,6 @@ static uint32_t pick(uint32_t mask, uint32_t yes, uint32_t no) {
 static size_t inceptionn_bound(const double *param, size_t n) {
     (void)param;
     return fedcodec_tags_len(n) + 4 * n;
-}
-
-static size_t inceptionn_work_size(const double *param, size_t n) {
-    (void)param;
-    (void)n;
-    return 0;
 }
 
 /* encode */
@@ -86,24 +80,19 @@ static void put_tags(const block *b, size_t n, uint8_t *tags) {
     }
 }
 
-static fed_status inceptionn_encode(const double *param, float *residual, size_t n, void *work,
-                                    uint8_t *dst, size_t cap, size_t *len) {
-    (void)work;
-    (void)cap;
-    const int32_t e = (int32_t)param[0];
+static fed_status inceptionn_encode(const fedcodec_job *job, size_t *len) {
+    FED_REQUIRE(isfinite(fedcodec_scan_sum(job->x, NULL, job->n)), FED_ENONFINITE);
+    const int32_t e = (int32_t)job->param[0];
     const int32_t low = (BIAS - e) * (1 << MANTISSA), middle = (BIAS - e / 2) * (1 << MANTISSA);
-    uint8_t *out = dst + fedcodec_tags_len(n);
-    for (size_t start = 0; start < n; start += BLOCK) {
-        size_t count = n - start < BLOCK ? n - start : BLOCK;
+    uint8_t *out = job->dst + fedcodec_tags_len(job->n);
+    for (size_t start = 0; start < job->n; start += BLOCK) {
+        size_t count = job->n - start < BLOCK ? job->n - start : BLOCK;
         block b;
-        compress(residual + start, count, low, middle, &b);
-        put_tags(&b, count, dst + start / FEDCODEC_TAGS);
+        compress(job->x + start, count, low, middle, &b);
+        put_tags(&b, count, job->dst + start / FEDCODEC_TAGS);
         out = put_words(&b, count, out);
     }
-    for (size_t i = 0; i < n; i++) {
-        residual[i] = 0.0f;
-    }
-    *len = (size_t)(out - dst);
+    *len = (size_t)(out - job->dst);
     return FED_OK;
 }
 
@@ -229,7 +218,7 @@ static fed_status inceptionn_check(const uint8_t *src, size_t len, size_t n, flo
         next_block(&r, count, &b);
         extend_ranges(&b, count, &seen);
         decompress(&b, count, values);
-        max = fmaxf(max, fedcodec_max_magnitude(values, count));
+        max = fmaxf(max, fedcodec_scan_sum(values, NULL, count));
     }
     FED_REQUIRE(seen.least32 >= ONE && seen.most32 < INFINITE && have_an_e(&seen), FED_EFORMAT);
     *max_abs = max;
@@ -286,14 +275,14 @@ static void inceptionn_fold(const uint8_t *src, size_t len, int64_t weight, int6
     }
 }
 
-const fedcodec_vtable fedcodec_inceptionn = {
+const fedcodec_vtable FEDCODEC_VTABLE(inceptionn) = {
     .id = FEDCODEC_ID_inceptionn,
     .name = "inceptionn",
     .about = "each value in 0, 8, 16 or 32 bits, by its magnitude (INCEPTIONN)",
     .params = inceptionn_params,
     .feedback = false,
     .bound = inceptionn_bound,
-    .work_size = inceptionn_work_size,
+    .scan = fedcodec_scan_sum,
     .encode = inceptionn_encode,
     .check = inceptionn_check,
     .decode = inceptionn_decode,

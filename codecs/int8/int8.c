@@ -19,12 +19,6 @@ static size_t int8_bound(const double *param, size_t n) {
     return HEAD + n;
 }
 
-static size_t int8_work_size(const double *param, size_t n) {
-    (void)param;
-    (void)n;
-    return 0;
-}
-
 /* 0 among the denormals, where a scale would be too coarse to tell 127 levels apart. */
 static float find_scale(float max) {
     float scale = max / LEVELS;
@@ -43,17 +37,14 @@ static void quantise(float *restrict e, size_t n, float scale, float inverse,
     }
 }
 
-static fed_status int8_encode(const double *param, float *residual, size_t n, void *work,
-                              uint8_t *dst, size_t cap, size_t *len) {
-    (void)param;
-    (void)work;
-    (void)cap;
-    float max = fedcodec_max_magnitude(residual, n), scale = find_scale(max);
-    fedcodec_store_f32(dst, scale);
+static fed_status int8_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_add(job->residual, job->x, job->n);
+    float max = job->max, scale = find_scale(max);
+    fedcodec_store_f32(job->dst, scale);
     *len = HEAD;
     if (scale > 0.0f) {
-        quantise(residual, n, scale, LEVELS / max, dst + HEAD);
-        *len += n;
+        quantise(job->residual, job->n, scale, LEVELS / max, job->dst + HEAD);
+        *len += job->n;
     }
     return FED_OK;
 }
@@ -110,14 +101,14 @@ static void int8_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *a
     }
 }
 
-const fedcodec_vtable fedcodec_int8 = {
+const fedcodec_vtable FEDCODEC_VTABLE(int8) = {
     .id = FEDCODEC_ID_int8,
     .name = "int8",
     .about = "each value as one of 255 multiples of a scale",
     .params = int8_params,
     .feedback = true,
     .bound = int8_bound,
-    .work_size = int8_work_size,
+    .scan = fedcodec_scan_sum,
     .encode = int8_encode,
     .check = int8_check,
     .decode = int8_decode,

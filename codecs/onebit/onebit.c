@@ -21,12 +21,6 @@ static size_t onebit_bound(const double *param, size_t n) {
     return HEAD + fedcodec_bitmap_len(n);
 }
 
-static size_t onebit_work_size(const double *param, size_t n) {
-    (void)param;
-    (void)n;
-    return 0;
-}
-
 /* Rounding in a long sum could lift a mean past the largest float. */
 static float mean(double sum, size_t count) {
     return count > 0 ? (float)fmin(sum / (double)count, (double)FLT_MAX) : 0.0f;
@@ -81,18 +75,16 @@ static void put_signs(float *restrict e, size_t n, means m, uint8_t *restrict ds
     }
 }
 
-static fed_status onebit_encode(const double *param, float *residual, size_t n, void *work,
-                                uint8_t *dst, size_t cap, size_t *len) {
-    (void)param;
-    (void)work;
-    (void)cap;
-    means m = find_means(residual, n);
-    fedcodec_store_f32(dst, m.up);
-    fedcodec_store_f32(dst + 4, m.down);
-    for (size_t i = 0; i < n; i += BLOCK) {
-        put_signs(residual + i, n - i < BLOCK ? n - i : BLOCK, m, dst + HEAD + i / 8);
+static fed_status onebit_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_add(job->residual, job->x, job->n);
+    means m = find_means(job->residual, job->n);
+    fedcodec_store_f32(job->dst, m.up);
+    fedcodec_store_f32(job->dst + 4, m.down);
+    for (size_t i = 0; i < job->n; i += BLOCK) {
+        put_signs(job->residual + i, job->n - i < BLOCK ? job->n - i : BLOCK, m,
+                  job->dst + HEAD + i / 8);
     }
-    *len = HEAD + fedcodec_bitmap_len(n);
+    *len = HEAD + fedcodec_bitmap_len(job->n);
     return FED_OK;
 }
 
@@ -170,14 +162,14 @@ static void onebit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t 
     }
 }
 
-const fedcodec_vtable fedcodec_onebit = {
+const fedcodec_vtable FEDCODEC_VTABLE(onebit) = {
     .id = FEDCODEC_ID_onebit,
     .name = "onebit",
     .about = "a sign for each value, and the mean of each sign's values",
     .params = onebit_params,
     .feedback = true,
     .bound = onebit_bound,
-    .work_size = onebit_work_size,
+    .scan = fedcodec_scan_added,
     .encode = onebit_encode,
     .check = onebit_check,
     .decode = onebit_decode,

@@ -1,12 +1,16 @@
 /* Largest magnitudes, found on the bits: a float comparison would overlook NaN. */
 #include "codecs/prim/floats.h"
 
+/* Whatever finite float is added to less than this, the sum is finite: it is half of what the last
+ * bit of FLT_MAX is worth. */
+static const float HARMLESS = 0x1p103f;
+
 /* Signed, so that the compiler finds a vector instruction for the maximum. */
 static int32_t magnitude(float v) {
     return (int32_t)(fedcodec_bits(v) & FEDCODEC_MAGNITUDE);
 }
 
-float fedcodec_max_magnitude(const float *x, size_t n) {
+static float largest(const float *x, size_t n) {
     int32_t max = 0;
     for (size_t i = 0; i < n; i++) {
         int32_t m = magnitude(x[i]);
@@ -15,11 +19,19 @@ float fedcodec_max_magnitude(const float *x, size_t n) {
     return fedcodec_float((uint32_t)max);
 }
 
-float fedcodec_max_magnitude_sum(const float *x, const float *y, size_t n) {
+float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
+    if (x == NULL) {
+        return largest(residual, n);
+    }
     int32_t max = 0;
     for (size_t i = 0; i < n; i++) {
-        int32_t m = magnitude(x[i] + y[i]);
+        int32_t m = magnitude(residual[i] + x[i]);
         max = m > max ? m : max;
     }
     return fedcodec_float((uint32_t)max);
+}
+
+float fedcodec_scan_added(const float *residual, const float *x, size_t n) {
+    float max = largest(x != NULL ? x : residual, n);
+    return x == NULL || max < HARMLESS ? max : fedcodec_scan_sum(residual, x, n);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "codecs/unit.h"
 #include "fedcodec/codec.h"
 
 /* Client and coordinator must get the same bits from the same sums. */
@@ -57,10 +58,19 @@ static inline int64_t fedcodec_fixed(float v) {
     return sum_bits - shift_bits;
 }
 
-/** The largest |x[i]|, 0 where n is 0; not finite if any of them is not. */
-float fedcodec_max_magnitude(const float *x, size_t n);
+/** For a codec's scan: the largest |residual[i] + x[i]|, 0 where n is 0; not finite if any of them
+ * is not. x may be NULL. */
+float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
 
-/** Likewise, of |x[i] + y[i]|. */
-float fedcodec_max_magnitude_sum(const float *x, const float *y, size_t n);
+/** For a codec that need not know the largest: finite where residual + x is, given that the
+ * residual is. Mostly looks at x only, half of what is to be read. */
+float fedcodec_scan_added(const float *residual, const float *x, size_t n);
+
+/** residual += x, unless x is NULL. */
+static inline void fedcodec_add(float *restrict residual, const float *restrict x, size_t n) {
+    for (size_t i = 0; x != NULL && i < n; i++) {
+        residual[i] += x[i];
+    }
+}
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "codecs/unit.h"
 #include "fed/bits.h"
 
 /*

@@ -6,6 +6,7 @@
 #include "codecs/prim/range.h"
 #include "codecs/prim/rans.h"
 #include "codecs/prim/select.h"
+#include "codecs/unit.h"
 #include "fedcodec/codec.h"
 
 /** A codec's parameter "pos". The last three never take more bytes than rice, nor rice than

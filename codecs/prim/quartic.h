@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codecs/unit.h"
 /* Byte i holds the digits of values i, L + i, 2L + i, 3L + i, 4L + i, the first one most
  * significant, where L is the number of bytes. A digit is the value plus 1. */
 enum {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codecs/unit.h"
 #include "fed/status.h"
 
 /** How probable it is that a bit is 1, in 2^-16: two estimates, one that forgets soon and one that

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codecs/unit.h"
 /** Positions of values, ascending. */
 typedef struct fedcodec_chosen {
     const uint32_t *index; /* in the work memory */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codecs/unit.h"
 #include "fed/status.h"
 
 /*

@@ -38,17 +38,18 @@ static float to_float(double v) {
     return v > (double)FLT_MAX ? FLT_MAX : v < -(double)FLT_MAX ? -FLT_MAX : (float)v;
 }
 
-static fed_status sbc_encode(const double *param, float *residual, size_t n, void *work,
-                             uint8_t *dst, size_t cap, size_t *len) {
+static fed_status sbc_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_add(job->residual, job->x, job->n);
     fedcodec_chosen positive, negative;
-    fedcodec_select(residual, n, fedcodec_positions_most(param[0], n), work, &positive, &negative);
-    double up = mean(residual, positive), down = mean(residual, negative);
+    fedcodec_select(job->residual, job->n, fedcodec_positions_most(job->param[0], job->n),
+                    job->work, &positive, &negative);
+    double up = mean(job->residual, positive), down = mean(job->residual, negative);
     bool rises = up >= -down;
     fedcodec_chosen chosen = rises ? positive : negative;
     float mu = to_float(rises ? up : down);
 
     fed_writer w;
-    fed_writer_fixed(&w, dst, cap);
+    fed_writer_fixed(&w, job->dst, job->cap);
     fed_write_varint(&w, chosen.count);
     if (chosen.count > 0) {
         uint8_t *how = w.data + w.len;
@@ -56,12 +57,12 @@ static fed_status sbc_encode(const double *param, float *residual, size_t n, voi
         fed_write_f32(&w, mu);
         size_t size = 0;
         FED_TRY(w.status);
-        FED_TRY(fedcodec_positions_put((fedcodec_pos)param[1], param[0], chosen, n, w.data + w.len,
-                                       cap - w.len, &size, how));
+        FED_TRY(fedcodec_positions_put((fedcodec_pos)job->param[1], job->param[0], chosen, job->n,
+                                       w.data + w.len, job->cap - w.len, &size, how));
         fed_writer_advance(&w, size);
     }
     for (size_t i = 0; i < chosen.count; i++) {
-        residual[chosen.index[i]] -= mu;
+        job->residual[chosen.index[i]] -= mu;
     }
     *len = w.len;
     return w.status;
@@ -134,7 +135,7 @@ static void sbc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *ac
     }
 }
 
-const fedcodec_vtable fedcodec_sbc = {
+const fedcodec_vtable FEDCODEC_VTABLE(sbc) = {
     .id = FEDCODEC_ID_sbc,
     .name = "sbc",
     .about = "where the largest values of one sign are, and their mean (SBC)",
@@ -142,6 +143,7 @@ const fedcodec_vtable fedcodec_sbc = {
     .feedback = true,
     .bound = sbc_bound,
     .work_size = sbc_work_size,
+    .scan = fedcodec_scan_added,
     .encode = sbc_encode,
     .check = sbc_check,
     .decode = sbc_decode,

@@ -53,22 +53,23 @@ static fed_status put_signs(float *residual, fedcodec_chosen chosen, float mu, f
     return w->status;
 }
 
-static fed_status stc_encode(const double *param, float *residual, size_t n, void *work,
-                             uint8_t *dst, size_t cap, size_t *len) {
+static fed_status stc_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_add(job->residual, job->x, job->n);
     fedcodec_chosen chosen;
-    fedcodec_select_magnitude(residual, n, fedcodec_positions_most(param[0], n), work, &chosen);
+    fedcodec_select_magnitude(job->residual, job->n, fedcodec_positions_most(job->param[0], job->n),
+                              job->work, &chosen);
     fed_writer w;
-    fed_writer_fixed(&w, dst, cap);
+    fed_writer_fixed(&w, job->dst, job->cap);
     fed_write_varint(&w, chosen.count);
     if (chosen.count > 0) {
         uint8_t *how = w.data + w.len;
-        float mu = mean_magnitude(residual, chosen);
+        float mu = mean_magnitude(job->residual, chosen);
         size_t size = 0;
         fed_write_u8(&w, 0); /* its place */
         fed_write_f32(&w, mu);
-        FED_TRY(put_signs(residual, chosen, mu, &w));
-        FED_TRY(fedcodec_positions_put((fedcodec_pos)param[1], param[0], chosen, n, w.data + w.len,
-                                       cap - w.len, &size, how));
+        FED_TRY(put_signs(job->residual, chosen, mu, &w));
+        FED_TRY(fedcodec_positions_put((fedcodec_pos)job->param[1], job->param[0], chosen, job->n,
+                                       w.data + w.len, job->cap - w.len, &size, how));
         fed_writer_advance(&w, size);
     }
     *len = w.len;
@@ -153,7 +154,7 @@ static void stc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *ac
     }
 }
 
-const fedcodec_vtable fedcodec_stc = {
+const fedcodec_vtable FEDCODEC_VTABLE(stc) = {
     .id = FEDCODEC_ID_stc,
     .name = "stc",
     .about = "where the values of largest magnitude are, their signs, and their mean (STC)",
@@ -161,6 +162,7 @@ const fedcodec_vtable fedcodec_stc = {
     .feedback = true,
     .bound = stc_bound,
     .work_size = stc_work_size,
+    .scan = fedcodec_scan_added,
     .encode = stc_encode,
     .check = stc_check,
     .decode = stc_decode,

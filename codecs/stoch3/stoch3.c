@@ -27,12 +27,6 @@ static size_t stoch3_bound(const double *param, size_t n) {
     return HEAD + fedcodec_quartic_len(n);
 }
 
-static size_t stoch3_work_size(const double *param, size_t n) {
-    (void)param;
-    (void)n;
-    return 0;
-}
-
 /* Put the digits of n <= BLOCK values behind those that the bytes hold already. A lot is one of
  * 2^24 equally likely numbers. */
 static void push_digits(const float *restrict x, size_t n, float m, fed_rng *rng,
@@ -63,23 +57,20 @@ static void quantise(const float *x, size_t n, float m, fed_rng *rng, uint8_t *b
     }
 }
 
-static fed_status stoch3_encode(const double *param, float *residual, size_t n, void *work,
-                                uint8_t *dst, size_t cap, size_t *len) {
-    (void)work;
-    (void)cap;
-    float m = fedcodec_max_magnitude(residual, n);
-    fedcodec_store_f32(dst, m);
+static fed_status stoch3_encode(const fedcodec_job *job, size_t *len) {
+    float m = fedcodec_scan_sum(job->x, NULL, job->n);
+    FED_REQUIRE(isfinite(m), FED_ENONFINITE);
+    fedcodec_store_f32(job->dst, m);
     *len = HEAD;
     if (m > 0.0f) {
         /* The values name the stream: each tensor and round gets its own, a repetition the same. */
-        uint64_t digest = fed_digest(residual, n);
+        uint64_t digest = fed_digest(job->x, job->n);
         fed_rng rng;
-        fed_rng_init(&rng, (uint64_t)param[0], (uint32_t)digest, (uint32_t)(digest >> 32));
-        size_t packed = fedcodec_quartic_len(n);
-        quantise(residual, n, m, &rng, dst + HEAD, packed);
+        fed_rng_init(&rng, (uint64_t)job->param[0], (uint32_t)digest, (uint32_t)(digest >> 32));
+        size_t packed = fedcodec_quartic_len(job->n);
+        quantise(job->x, job->n, m, &rng, job->dst + HEAD, packed);
         *len += packed;
     }
-    memset(residual, 0, n * sizeof *residual);
     return FED_OK;
 }
 
@@ -183,14 +174,14 @@ static void stoch3_fold(const uint8_t *src, size_t len, int64_t weight, int64_t 
     }
 }
 
-const fedcodec_vtable fedcodec_stoch3 = {
+const fedcodec_vtable FEDCODEC_VTABLE(stoch3) = {
     .id = FEDCODEC_ID_stoch3,
     .name = "stoch3",
     .about = "-m, 0 or m for each value, by lot, five a byte",
     .params = stoch3_params,
     .feedback = false,
     .bound = stoch3_bound,
-    .work_size = stoch3_work_size,
+    .scan = fedcodec_scan_sum,
     .encode = stoch3_encode,
     .check = stoch3_check,
     .decode = stoch3_decode,

@@ -25,12 +25,6 @@ static size_t threelc_bound(const double *param, size_t n) {
     return HEAD + fedcodec_quartic_len(n);
 }
 
-static size_t threelc_work_size(const double *param, size_t n) {
-    (void)param;
-    (void)n;
-    return 0;
-}
-
 /* The magnitude sent. Half of it must stay below the largest value, or nothing would ever be sent:
  * among the denormals, rounding can lift it there. */
 static float magnitude(float max, double s) {
@@ -71,17 +65,15 @@ static void quantise(float *e, size_t n, float m, uint8_t *bytes, size_t len) {
     }
 }
 
-static fed_status threelc_encode(const double *param, float *residual, size_t n, void *work,
-                                 uint8_t *dst, size_t cap, size_t *len) {
-    (void)work;
-    (void)cap;
-    float m = magnitude(fedcodec_max_magnitude(residual, n), param[0]);
-    fedcodec_store_f32(dst, m);
+static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_add(job->residual, job->x, job->n);
+    float m = magnitude(job->max, job->param[0]);
+    fedcodec_store_f32(job->dst, m);
     *len = HEAD;
     if (m > 0.0f) {
-        size_t packed = fedcodec_quartic_len(n);
-        quantise(residual, n, m, dst + HEAD, packed);
-        *len += fedcodec_zerorun_pack(dst + HEAD, packed, dst + HEAD);
+        size_t packed = fedcodec_quartic_len(job->n);
+        quantise(job->residual, job->n, m, job->dst + HEAD, packed);
+        *len += fedcodec_zerorun_pack(job->dst + HEAD, packed, job->dst + HEAD);
     }
     return FED_OK;
 }
@@ -164,14 +156,14 @@ static void threelc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t
     }
 }
 
-const fedcodec_vtable fedcodec_threelc = {
+const fedcodec_vtable FEDCODEC_VTABLE(threelc) = {
     .id = FEDCODEC_ID_threelc,
     .name = "3lc",
     .about = "-m, 0 or m for each value, five a byte, runs of zeros shortened (3LC)",
     .params = threelc_params,
     .feedback = true,
     .bound = threelc_bound,
-    .work_size = threelc_work_size,
+    .scan = fedcodec_scan_sum,
     .encode = threelc_encode,
     .check = threelc_check,
     .decode = threelc_decode,

@@ -26,18 +26,18 @@ static size_t topk_work_size(const double *param, size_t n) {
     return fedcodec_select_magnitude_work_size(n, most_sent(param[0], n));
 }
 
-static fed_status topk_encode(const double *param, float *residual, size_t n, void *work,
-                              uint8_t *dst, size_t cap, size_t *len) {
-    (void)cap;
+static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_add(job->residual, job->x, job->n);
     fedcodec_chosen chosen;
-    fedcodec_select_magnitude(residual, n, most_sent(param[0], n), work, &chosen);
-    size_t map = fedcodec_bitmap_len(n);
-    memset(dst, 0, map);
+    fedcodec_select_magnitude(job->residual, job->n, most_sent(job->param[0], job->n), job->work,
+                              &chosen);
+    size_t map = fedcodec_bitmap_len(job->n);
+    memset(job->dst, 0, map);
     for (size_t i = 0; i < chosen.count; i++) {
         uint32_t at = chosen.index[i];
-        dst[at / 8] |= (uint8_t)(0x80 >> at % 8);
-        fedcodec_store_f32(dst + map + 4 * i, residual[at]);
-        residual[at] = 0.0f;
+        job->dst[at / 8] |= (uint8_t)(0x80 >> at % 8);
+        fedcodec_store_f32(job->dst + map + 4 * i, job->residual[at]);
+        job->residual[at] = 0.0f;
     }
     *len = map + 4 * chosen.count;
     return FED_OK;
@@ -81,7 +81,7 @@ static void topk_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *a
     }
 }
 
-const fedcodec_vtable fedcodec_topk = {
+const fedcodec_vtable FEDCODEC_VTABLE(topk) = {
     .id = FEDCODEC_ID_topk,
     .name = "topk",
     .about = "a bitmap of the values of largest magnitude, and these values",
@@ -89,6 +89,7 @@ const fedcodec_vtable fedcodec_topk = {
     .feedback = true,
     .bound = topk_bound,
     .work_size = topk_work_size,
+    .scan = fedcodec_scan_added,
     .encode = topk_encode,
     .check = topk_check,
     .decode = topk_decode,

@@ -27,12 +27,6 @@ static size_t trunc_bound(const double *param, size_t n) {
     return HEAD + packed_len(n, (unsigned)param[0]);
 }
 
-static size_t trunc_work_size(const double *param, size_t n) {
-    (void)param;
-    (void)n;
-    return 0;
-}
-
 /* Any width, through one word. */
 static void pack_bits(const float *x, size_t n, unsigned b, uint8_t *dst) {
     uint64_t word = 0; /* its lowest bits are pending; above them are some that were stored */
@@ -96,15 +90,12 @@ static void unpack(const uint8_t *restrict src, size_t n, unsigned b, float *res
     }
 }
 
-static fed_status trunc_encode(const double *param, float *residual, size_t n, void *work,
-                               uint8_t *dst, size_t cap, size_t *len) {
-    (void)work;
-    (void)cap;
-    const unsigned b = (unsigned)param[0];
-    dst[0] = (uint8_t)b;
-    pack(residual, n, b, dst + HEAD);
-    memset(residual, 0, n * sizeof *residual);
-    *len = HEAD + packed_len(n, b);
+static fed_status trunc_encode(const fedcodec_job *job, size_t *len) {
+    FED_REQUIRE(isfinite(fedcodec_scan_sum(job->x, NULL, job->n)), FED_ENONFINITE);
+    const unsigned b = (unsigned)job->param[0];
+    job->dst[0] = (uint8_t)b;
+    pack(job->x, job->n, b, job->dst + HEAD);
+    *len = HEAD + packed_len(job->n, b);
     return FED_OK;
 }
 
@@ -128,7 +119,7 @@ static fed_status trunc_check(const uint8_t *src, size_t len, size_t n, float *m
     block x;
     for (size_t i = 0; i < n; i += BLOCK) {
         load_block(src, i, n, &x);
-        uint32_t m = fedcodec_bits(fedcodec_max_magnitude(x.value, x.count));
+        uint32_t m = fedcodec_bits(fedcodec_scan_sum(x.value, NULL, x.count));
         max = m > max ? m : max;
     }
     FED_REQUIRE(isfinite(fedcodec_float(max)), FED_EFORMAT);
@@ -163,14 +154,14 @@ static void trunc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *
     }
 }
 
-const fedcodec_vtable fedcodec_trunc = {
+const fedcodec_vtable FEDCODEC_VTABLE(trunc) = {
     .id = FEDCODEC_ID_trunc,
     .name = "trunc",
     .about = "each value without its b least significant bits (INCEPTIONN's baseline)",
     .params = trunc_params,
     .feedback = false,
     .bound = trunc_bound,
-    .work_size = trunc_work_size,
+    .scan = fedcodec_scan_sum,
     .encode = trunc_encode,
     .check = trunc_check,
     .decode = trunc_decode,

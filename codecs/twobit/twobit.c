@@ -22,12 +22,6 @@ static size_t twobit_bound(const double *param, size_t n) {
     return HEAD + packed_len(n);
 }
 
-static size_t twobit_work_size(const double *param, size_t n) {
-    (void)param;
-    (void)n;
-    return 0;
-}
-
 /* A byte from four codes. */
 static inline uint8_t pack(const uint8_t code[4]) {
     return (uint8_t)(code[0] << 6 | code[1] << 4 | code[2] << 2 | code[3]);
@@ -48,16 +42,15 @@ static void quantise(float *restrict e, size_t n, float t, uint8_t *restrict dst
     }
 }
 
-static fed_status twobit_encode(const double *param, float *residual, size_t n, void *work,
-                                uint8_t *dst, size_t cap, size_t *len) {
-    (void)work;
-    (void)cap;
-    float t = (float)param[0];
-    fedcodec_store_f32(dst, t);
-    for (size_t i = 0; i < n; i += BLOCK) {
-        quantise(residual + i, n - i < BLOCK ? n - i : BLOCK, t, dst + HEAD + i / 4);
+static fed_status twobit_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_add(job->residual, job->x, job->n);
+    float t = (float)job->param[0];
+    fedcodec_store_f32(job->dst, t);
+    for (size_t i = 0; i < job->n; i += BLOCK) {
+        quantise(job->residual + i, job->n - i < BLOCK ? job->n - i : BLOCK, t,
+                 job->dst + HEAD + i / 4);
     }
-    *len = HEAD + packed_len(n);
+    *len = HEAD + packed_len(job->n);
     return FED_OK;
 }
 
@@ -122,14 +115,14 @@ static void twobit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t 
     }
 }
 
-const fedcodec_vtable fedcodec_twobit = {
+const fedcodec_vtable FEDCODEC_VTABLE(twobit) = {
     .id = FEDCODEC_ID_twobit,
     .name = "twobit",
     .about = "-t, 0 or t for each value, four a byte (MXNet's 2-bit quantization)",
     .params = twobit_params,
     .feedback = true,
     .bound = twobit_bound,
-    .work_size = twobit_work_size,
+    .scan = fedcodec_scan_added,
     .encode = twobit_encode,
     .check = twobit_check,
     .decode = twobit_decode,

@@ -1,12 +1,28 @@
-/* What every codec of codecs.def promises, whatever it does inside. */
+/* What every codec of codecs.def promises, whatever it does inside, on each unit of vector
+ * instructions that this machine can run. */
 #include "fed_test.h"
 
 #include <float.h>
 #include <math.h>
 
+#include "codecs/registry.h"
 #include "fed/rng.h"
-#include "fedcodec/codec.h"
 #include "reference_codecs.h"
+
+/* The one whose codecs are tried. */
+static const fedcodec_unit *unit;
+
+/* Understand a spec string, as a codec of that unit. */
+static fedcodec parse(const char *spec) {
+    fedcodec codec;
+    assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
+    for (size_t k = 0; k < FEDCODEC_COUNT; k++) {
+        if (unit->codecs[k]->id == codec.vtable->id) {
+            codec.vtable = unit->codecs[k];
+        }
+    }
+    return codec;
+}
 
 /* Tensors to try, by name so that a failure says which. */
 typedef enum fill {
@@ -84,16 +100,17 @@ typedef struct message {
     float *residual; /* after encoding */
 } message;
 
-static message encode(const fedcodec *codec, const float *x, size_t n) {
-    message m = {.codec = *codec, .n = n, .residual = copy_values(x, n)};
+/* residual: as before encoding, malloc'ed; NULL: without one. */
+static message encode_with(const fedcodec *codec, float *residual, const float *x, size_t n) {
+    message m = {.codec = *codec, .n = n, .residual = residual};
     size_t bound = fedcodec_bound(codec, n);
     size_t work_size = fedcodec_work_size(codec, n);
     uint8_t *dst = malloc(bound + 1);
     void *work = malloc(work_size + 1);
     assert_true(dst != NULL && work != NULL);
     dst[bound] = 0xa5;
-    assert_fed_ok(fedcodec_encode(codec, m.residual, NULL, n, work_size > 0 ? work : NULL, dst,
-                                  bound, &m.len));
+    assert_fed_ok(
+        fedcodec_encode(codec, residual, x, n, work_size > 0 ? work : NULL, dst, bound, &m.len));
     assert_true(m.len <= bound);
     assert_int_equal(dst[bound], 0xa5);
     m.data = malloc(m.len + (m.len == 0));
@@ -102,6 +119,10 @@ static message encode(const fedcodec *codec, const float *x, size_t n) {
     free(dst);
     free(work);
     return m;
+}
+
+static message encode(const fedcodec *codec, const float *x, size_t n) {
+    return encode_with(codec, copy_values(x, n), NULL, n);
 }
 
 static void drop(message *m) {
@@ -118,10 +139,10 @@ static const char *const more_specs[] = {
 
 /* Each codec with its defaults, then with each parameter at its ends, then those above. */
 static bool nth_codec(size_t k, fedcodec *codec) {
-    for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
-        const fedcodec_param *param = fedcodec_at(c)->params;
+    for (size_t c = 0; c < FEDCODEC_COUNT; c++) {
+        const fedcodec_param *param = unit->codecs[c]->params;
         size_t params = 0;
-        *codec = (fedcodec){.vtable = fedcodec_at(c)};
+        *codec = (fedcodec){.vtable = unit->codecs[c]};
         for (; param[params].key != NULL; params++) {
             codec->param[params] = param[params].preset;
         }
@@ -135,7 +156,7 @@ static bool nth_codec(size_t k, fedcodec *codec) {
         k -= 2 * params + 1;
     }
     if (k < sizeof more_specs / sizeof more_specs[0]) {
-        assert_fed_ok(fedcodec_parse(more_specs[k], codec, NULL));
+        *codec = parse(more_specs[k]);
         return true;
     }
     return false;
@@ -154,12 +175,35 @@ static void on_each_message(size_t n, void (*visit)(const message *m, const floa
     }
 }
 
+/* Adding x to nothing, or having no residual at all, must lead to the same message. */
+static void assert_same_with_x(const message *m, const float *x, const char *what) {
+    float *nothing = malloc((m->n + 1) * sizeof *nothing);
+    assert_non_null(nothing);
+    for (size_t i = 0; i < m->n; i++) {
+        nothing[i] = -0.0f; /* so that zeros keep their sign */
+    }
+    message added = encode_with(&m->codec, nothing, x, m->n);
+    if (added.len != m->len || memcmp(added.data, m->data, m->len) != 0 ||
+        memcmp(added.residual, m->residual, m->n * sizeof *x) != 0) {
+        fail_msg("%s: something else with x added to a residual of zeros", what);
+    }
+    if (!m->codec.vtable->feedback) {
+        message alone = encode_with(&m->codec, NULL, x, m->n);
+        if (alone.len != m->len || memcmp(alone.data, m->data, m->len) != 0) {
+            fail_msg("%s: something else without a residual", what);
+        }
+        drop(&alone);
+    }
+    drop(&added);
+}
+
 static void assert_same_as_reference(const fedcodec *codec, fill kind, size_t n) {
     char what[160], spec[FEDCODEC_SPEC];
     fedcodec_format(codec, spec);
-    snprintf(what, sizeof what, "%s, %zu values, %s", spec, n, fill_names[kind]);
+    snprintf(what, sizeof what, "%s, %s, %zu values, %s", unit->name, spec, n, fill_names[kind]);
     float *x = make_values(kind, n);
     message m = encode(codec, x, n);
+    assert_same_with_x(&m, x, what);
     float *residual = copy_values(x, n), *y = make_values(FILL_LAPLACE, n);
     float *expected = copy_values(x, n);
     size_t len;
@@ -257,9 +301,8 @@ static void x_is_added_to_the_residual_first(void **state) {
 static void feedback_sends_everything_in_the_end(void **state) {
     (void)state;
     enum { N = 200, ROUNDS = 400 };
-    fedcodec codec;
-    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
-        assert_fed_ok(fedcodec_parse(fedcodec_at(k)->name, &codec, NULL));
+    for (size_t k = 0; k < FEDCODEC_COUNT; k++) {
+        fedcodec codec = parse(unit->codecs[k]->name);
         float *x = make_values(FILL_LAPLACE, N);
         for (size_t i = 0; i < N; i++) {
             x[i] *= 8.0f;
@@ -303,6 +346,14 @@ static void nan_and_infinity_are_refused_and_nothing_changes(void **state) {
         residual[3] = NAN;
         assert_fed_status(fedcodec_encode(&codec, residual, NULL, N, work, dst, cap, &len),
                           FED_ENONFINITE);
+        if (!codec.vtable->feedback) {
+            assert_fed_status(fedcodec_encode(&codec, NULL, residual, N, work, dst, cap, &len),
+                              FED_ENONFINITE);
+        } else {
+            assert_fed_status(fedcodec_encode(&codec, NULL, x, N, work, dst, cap, &len),
+                              FED_EINVAL);
+        }
+        assert_int_equal(len, 12345);
         free(residual);
         free(x);
         free(before);
@@ -436,9 +487,9 @@ static void random_bytes_are_refused_or_decode_within_bounds(void **state) {
     (void)state;
     fed_rng rng;
     fed_rng_init(&rng, 7, 0, 0);
-    for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
+    for (size_t c = 0; c < FEDCODEC_COUNT; c++) {
         for (int i = 0; i < 20000; i++) {
-            message m = {.codec.vtable = fedcodec_at(c)};
+            message m = {.codec.vtable = unit->codecs[c]};
             m.n = fed_rng_below(&rng, 40);
             m.len = fed_rng_below(&rng, 20);
             m.data = malloc(m.len + (m.len == 0));
@@ -540,7 +591,7 @@ static void fold_refuses_weights_and_values_that_could_overflow(void **state) {
     for (size_t k = 0; nth_codec(k, &codec); k++) {
         float fits[3] = {16.0f, -16.0f, 16.0f}, past[3] = {17.0f, 17.0f, 17.0f}, max_abs = 0.0f;
         int64_t acc[3] = {1, 2, 3};
-        if (codec.vtable == fedcodec_by_id(2)) { /* 3lc scales the largest value by s */
+        if (codec.vtable->id == FEDCODEC_ID_threelc) { /* 3lc scales the largest value by s */
             fits[0] = fits[1] = fits[2] = (float)(16.0 / codec.param[0]) * 0.999f;
         }
         message m = encode(&codec, fits, 3), n = encode(&codec, past, 3);
@@ -580,5 +631,9 @@ int main(void) {
         cmocka_unit_test(the_order_of_folds_does_not_matter),
         cmocka_unit_test(fold_refuses_weights_and_values_that_could_overflow),
     };
-    return cmocka_run_group_tests_name("codec contract", tests, NULL, NULL);
+    int failed = 0;
+    for (size_t k = 0; (unit = fedcodec_unit_at(k)) != NULL; k++) {
+        failed += cmocka_run_group_tests_name(unit->name, tests, NULL, NULL);
+    }
+    return failed;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "fed/error.h"
+#include "fed/pool.h"
 
 /*
  * A codec is chosen by a spec string, the same in a config, a task, a report and on the command
@@ -41,6 +42,7 @@ typedef struct fedcodec {
     const fedcodec_vtable *vtable;
     double param[FEDCODEC_PARAMS]; /* in the order of vtable->params */
     uint8_t stage;                 /* second stage of an envelope's frames: 0 none, else its id */
+    const fed_pool *pool; /* encodes large tensors in parts, to the same bytes; NULL: it does not */
 } fedcodec;
 
 /** Scale of fedcodec_fold: acc += weight * rint(y * 2^30). */
@@ -49,6 +51,19 @@ typedef struct fedcodec {
 #define FEDCODEC_FOLD_LIMIT 16.0f
 /** And weights from this on: with every weight sum under 2^29 the accumulator can't overflow. */
 #define FEDCODEC_FOLD_WEIGHT (INT64_C(1) << 29)
+
+/** One tensor to encode: what fedcodec_encode was given, once it is known to be good. */
+typedef struct fedcodec_job {
+    const double *param; /* in range */
+    float *residual;     /* float32[n]; NULL for a codec without feedback */
+    const float *x;      /* float32[n]; NULL for nothing, with feedback only */
+    size_t n;
+    float max;    /* what scan found, finite; 0 without feedback */
+    void *work;   /* work_size bytes, aligned for any type, content arbitrary */
+    uint8_t *dst; /* bound bytes at least */
+    size_t cap;
+    const fed_pool *pool; /* NULL for none */
+} fedcodec_job;
 
 /**
  * What a codec's folder provides. Callers use the functions below, which check what is promised
@@ -64,16 +79,19 @@ struct fedcodec_vtable {
     /** Most bytes that encode can write for n values. */
     size_t (*bound)(const double *param, size_t n);
 
-    /** Bytes of work memory that encode needs; 0 for none. */
+    /** Bytes of work memory that encode needs. NULL: none. */
     size_t (*work_size)(const double *param, size_t n);
 
+    /** Before anything changes: not finite where residual + x is not (x may be NULL); else what
+     * encode wants to know of it. fedcodec_scan_sum or fedcodec_scan_added. */
+    float (*scan)(const float *residual, const float *x, size_t n);
+
     /**
-     * y = Q(residual); residual -= y; write y as bytes. residual is float32[n], finite. cap >=
-     * bound. work: work_size bytes, aligned for any type, content arbitrary. No allocation, no
-     * failure but FED_EINVAL.
+     * residual += x; y = Q(residual); residual -= y; write y as bytes. Without feedback just
+     * y = Q(x), and FED_ENONFINITE where x is not finite. No allocation; no other failure but
+     * FED_EINVAL, before anything has changed.
      */
-    fed_status (*encode)(const double *param, float *residual, size_t n, void *work, uint8_t *dst,
-                         size_t cap, size_t *len);
+    fed_status (*encode)(const fedcodec_job *job, size_t *len);
 
     /** FED_OK exactly when src[len] is a message that encode could have made from n values; else
      * FED_EFORMAT. Reads nothing past len. *max_abs = the largest magnitude that it decodes to. */
@@ -123,7 +141,8 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n);
  * in float32 arithmetic, so that residual_after == residual_before + x - decoded, operation by
  * operation; without vtable->feedback, residual_after == 0 and the rest is lost.
  *
- * residual  float32[n], zero at first; the caller keeps it from one call to the next
+ * residual  float32[n], zero at first; the caller keeps it from one call to the next. NULL will do
+ *           for a codec without vtable->feedback, and is faster
  * x         float32[n], or NULL for nothing
  * work      fedcodec_work_size bytes, aligned for any type; NULL if that is 0
  * cap       of dst, in bytes, like *len
@@ -131,7 +150,8 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n);
  * The caller owns everything; nothing is kept.
  *
  * Errors: FED_ENOSPC cap < bound; FED_ENONFINITE NaN or infinity in x, or in residual + x;
- * FED_EINVAL a parameter out of range. On an error nothing is changed.
+ * FED_EINVAL a parameter out of range. On an error nothing is changed; but a residual that was not
+ * finite before, which no encode leaves behind, is lost.
  */
 fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *x, size_t n,
                            void *work, uint8_t *dst, size_t cap, size_t *len) FED_CHECKED;

@@ -17,9 +17,9 @@ static void floats_lie_little_endian(void **state) {
 static void the_largest_magnitude_of_either_sign(void **state) {
     (void)state;
     const float x[] = {1.0f, -3.0f, 2.0f}, y[] = {1.5f, 3.0f, -0.25f};
-    assert_true(fedcodec_max_magnitude(x, 3) == 3.0f);
-    assert_true(fedcodec_max_magnitude_sum(x, y, 3) == 2.5f);
-    assert_true(fedcodec_max_magnitude(x, 0) == 0.0f);
+    assert_true(fedcodec_scan_sum(x, NULL, 3) == 3.0f);
+    assert_true(fedcodec_scan_sum(x, y, 3) == 2.5f);
+    assert_true(fedcodec_scan_sum(x, NULL, 0) == 0.0f);
 }
 
 static void nan_and_infinity_are_larger_than_all_else(void **state) {
@@ -29,11 +29,21 @@ static void nan_and_infinity_are_larger_than_all_else(void **state) {
         for (size_t i = 0; i < 4; i++) {
             float x[37] = {1.0f}, zero[37] = {0.0f};
             x[at] = bad[i];
-            assert_true(!isfinite(fedcodec_max_magnitude(x, 37)));
-            assert_true(!isfinite(fedcodec_max_magnitude_sum(x, zero, 37)));
-            assert_true(!isfinite(fedcodec_max_magnitude_sum(zero, x, 37)));
+            assert_true(!isfinite(fedcodec_scan_sum(x, NULL, 37)));
+            assert_true(!isfinite(fedcodec_scan_sum(x, zero, 37)));
+            assert_true(!isfinite(fedcodec_scan_sum(zero, x, 37)));
+            assert_true(!isfinite(fedcodec_scan_added(x, NULL, 37)));
+            assert_true(!isfinite(fedcodec_scan_added(zero, x, 37)));
         }
     }
+}
+
+static void a_sum_that_overflows_is_found(void **state) {
+    (void)state;
+    const float residual[] = {0.0f, FLT_MAX}, large[] = {0.0f, 0x1p103f}, less[] = {0.0f, 0x1p102f};
+    assert_true(!isfinite(fedcodec_scan_added(residual, large, 2)));
+    assert_true(isfinite(fedcodec_scan_added(residual, less, 2)));
+    assert_true(isfinite(residual[1] + 0x1.fffffep102f)); /* the largest that is not looked at */
 }
 
 static void fixed_point_rounds_ties_to_even(void **state) {
@@ -58,6 +68,7 @@ int main(void) {
         cmocka_unit_test(floats_lie_little_endian),
         cmocka_unit_test(the_largest_magnitude_of_either_sign),
         cmocka_unit_test(nan_and_infinity_are_larger_than_all_else),
+        cmocka_unit_test(a_sum_that_overflows_is_found),
         cmocka_unit_test(fixed_point_rounds_ties_to_even),
     };
     return cmocka_run_group_tests_name("floats", tests, NULL, NULL);

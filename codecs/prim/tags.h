@@ -1,6 +1,6 @@
 /* The tag plane of inceptionn: two bits a value, which say how many bits the value itself takes. */
-#ifndef FEDCODEC_INCEPTIONN_TAGS_H
-#define FEDCODEC_INCEPTIONN_TAGS_H
+#ifndef FEDCODEC_PRIM_TAGS_H
+#define FEDCODEC_PRIM_TAGS_H
 
 #include <stdbool.h>
 #include <stddef.h>

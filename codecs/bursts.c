@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "codecs/inceptionn/tags.h"
+#include "codecs/prim/tags.h"
 #include "codecs/registry.h"
 
 /* A burst's tags are two bytes of the tag plane; the last burst may need only one of them. */
@@ -21,7 +21,7 @@ size_t fedcodec_bursts_bound(size_t n) {
 static fed_status check(const uint8_t *src, size_t len, size_t n) {
     FED_REQUIRE(n <= UINT32_MAX, FED_EFORMAT);
     float max_abs;
-    return fedcodec_inceptionn.check(src, len, n, &max_abs);
+    return fedcodec_by_id(FEDCODEC_ID_inceptionn)->check(src, len, n, &max_abs);
 }
 
 fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_t *dst, size_t cap,

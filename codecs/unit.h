@@ -1,0 +1,63 @@
+/* Which vector instructions a file of codecs is compiled for, and what that makes of its names. */
+#ifndef FEDCODEC_UNIT_H
+#define FEDCODEC_UNIT_H
+
+/*
+ * The codecs' folders and prim/ are compiled once for each unit of vector instructions that
+ * CMakeLists.txt knows: the same sources with other options, and FEDCODEC_UNIT the unit's name.
+ * registry.c picks among them when the program runs. All names that these files share with others
+ * then end in the unit's name; without FEDCODEC_UNIT ("plain") they are as they are written.
+ *
+ * Most loops are left to the compiler. Where it finds nothing, a file has intrinsics of its own,
+ * under the macros below, which also hold if a user compiles for one machine (-march=native).
+ */
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) &&                      \
+    defined(__AVX512DQ__) && defined(__AVX512VBMI__) && defined(__AVX512VBMI2__)
+#define FEDCODEC_AVX512 1 /* and AVX2 */
+#endif
+#if defined(__AVX2__) && defined(__BMI__) && defined(__BMI2__) && defined(__LZCNT__)
+#define FEDCODEC_AVX2 1
+#endif
+#if defined(__aarch64__) && defined(__ARM_NEON) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define FEDCODEC_NEON 1
+#endif
+
+#define FEDCODEC_JOIN_(name, unit) name##_##unit
+#define FEDCODEC_JOIN(name, unit)  FEDCODEC_JOIN_(name, unit)
+
+#ifdef FEDCODEC_UNIT
+#define FEDCODEC_UNITED(name) FEDCODEC_JOIN(name, FEDCODEC_UNIT)
+
+#define fedcodec_this_unit                  FEDCODEC_UNITED(fedcodec_this_unit)
+#define fedcodec_golomb_b                   FEDCODEC_UNITED(fedcodec_golomb_b)
+#define fedcodec_golomb_bound               FEDCODEC_UNITED(fedcodec_golomb_bound)
+#define fedcodec_golomb_read                FEDCODEC_UNITED(fedcodec_golomb_read)
+#define fedcodec_pos_names                  FEDCODEC_UNITED(fedcodec_pos_names)
+#define fedcodec_positions_end              FEDCODEC_UNITED(fedcodec_positions_end)
+#define fedcodec_positions_most             FEDCODEC_UNITED(fedcodec_positions_most)
+#define fedcodec_positions_next             FEDCODEC_UNITED(fedcodec_positions_next)
+#define fedcodec_positions_put              FEDCODEC_UNITED(fedcodec_positions_put)
+#define fedcodec_positions_start            FEDCODEC_UNITED(fedcodec_positions_start)
+#define fedcodec_quartic_values             FEDCODEC_UNITED(fedcodec_quartic_values)
+#define fedcodec_range_end                  FEDCODEC_UNITED(fedcodec_range_end)
+#define fedcodec_range_put                  FEDCODEC_UNITED(fedcodec_range_put)
+#define fedcodec_range_read                 FEDCODEC_UNITED(fedcodec_range_read)
+#define fedcodec_range_start                FEDCODEC_UNITED(fedcodec_range_start)
+#define fedcodec_rans_detail                FEDCODEC_UNITED(fedcodec_rans_detail)
+#define fedcodec_rans_end                   FEDCODEC_UNITED(fedcodec_rans_end)
+#define fedcodec_rans_put                   FEDCODEC_UNITED(fedcodec_rans_put)
+#define fedcodec_rans_read                  FEDCODEC_UNITED(fedcodec_rans_read)
+#define fedcodec_rans_start                 FEDCODEC_UNITED(fedcodec_rans_start)
+#define fedcodec_scan_sum                   FEDCODEC_UNITED(fedcodec_scan_sum)
+#define fedcodec_scan_added                 FEDCODEC_UNITED(fedcodec_scan_added)
+#define fedcodec_select                     FEDCODEC_UNITED(fedcodec_select)
+#define fedcodec_select_magnitude           FEDCODEC_UNITED(fedcodec_select_magnitude)
+#define fedcodec_select_magnitude_work_size FEDCODEC_UNITED(fedcodec_select_magnitude_work_size)
+#define fedcodec_select_work_size           FEDCODEC_UNITED(fedcodec_select_work_size)
+#define fedcodec_zerorun_check              FEDCODEC_UNITED(fedcodec_zerorun_check)
+#define fedcodec_zerorun_pack               FEDCODEC_UNITED(fedcodec_zerorun_pack)
+#else
+#define FEDCODEC_UNITED(name) name
+#endif
+
+#endif
