@@ -1,5 +1,23 @@
-/* The calls of each lossless compressor. */
+/* The calls of each lossless compressor, and a table of them. */
 #include "peers.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+enum { PEERS_MAX = 3, ROUNDS = 5 };
+
+typedef struct peer {
+    const char *name;
+    size_t (*bound)(size_t len);
+    /* How many bytes were made of src[len]; 0 on failure. */
+    size_t (*pack)(const uint8_t *src, size_t len, uint8_t *dst, size_t cap);
+    /* Back again: dst[len]. */
+    bool (*unpack)(const uint8_t *src, size_t packed, uint8_t *dst, size_t len);
+} peer;
 
 #ifdef BENCH_HAS_ZSTD
 #include <zstd.h>
@@ -67,8 +85,61 @@ static const peer peers[] = {
     {.name = NULL},
 };
 
-const peer *peer_at(size_t k) {
-    return k + 1 < sizeof peers / sizeof peers[0] ? &peers[k] : NULL;
+const char *const peers_missing = ZSTD_MISSING LZ4_MISSING SNAPPY_MISSING;
+
+void peers_print_head(void) {
+    printf("\n| %-22s | %10s |", "input", "bytes");
+    for (const peer *p = peers; p->name != NULL; p++) {
+        printf(" %7s: smaller |   pack | unpack |", p->name);
+    }
+    printf("\n|---|---|");
+    for (const peer *p = peers; p->name != NULL; p++) {
+        printf("---|---|---|");
+    }
+    putchar('\n');
 }
 
-const char *const peers_missing = ZSTD_MISSING LZ4_MISSING SNAPPY_MISSING;
+typedef struct times {
+    bench_times copy, pack[PEERS_MAX], unpack[PEERS_MAX];
+    size_t packed[PEERS_MAX];
+} times;
+
+/* Memory for all of them, and for the copy of the floats. */
+static size_t room(size_t len, size_t floats) {
+    size_t most = floats > len ? floats : len;
+    for (const peer *p = peers; p->name != NULL; p++) {
+        most = p->bound(len) > most ? p->bound(len) : most;
+    }
+    return most;
+}
+
+static void measure_all(times *t, const uint8_t *src, size_t len, const float *x, size_t n) {
+    const size_t cap = room(len, n * sizeof *x);
+    uint8_t *dst = bench_alloc(cap), *back = bench_alloc(len);
+    for (size_t round = 0; round < ROUNDS; round++) {
+        BENCH_TIME(&t->copy, memcpy(dst, x, n * sizeof *x));
+        for (size_t k = 0; peers[k].name != NULL; k++) {
+            bool well = false;
+            BENCH_TIME(&t->pack[k], t->packed[k] = peers[k].pack(src, len, dst, cap));
+            BENCH_TIME(&t->unpack[k], well = peers[k].unpack(dst, t->packed[k], back, len));
+            well = well && memcmp(src, back, len) == 0;
+            bench_require(well ? FED_OK : FED_EFORMAT, peers[k].name);
+        }
+    }
+    free(dst);
+    free(back);
+}
+
+void peers_print_row(const char *input, const uint8_t *src, size_t len, const float *x, size_t n) {
+    times *t = bench_alloc(sizeof *t);
+    measure_all(t, src, len, x, n);
+    double copy_s = bench_median_s(&t->copy);
+    printf("| %-22s | %10zu |", input, len);
+    for (size_t k = 0; peers[k].name != NULL; k++) {
+        printf(" %16.3f | %6.2f | %6.2f |", (double)len / (double)t->packed[k],
+               copy_s / bench_median_s(&t->pack[k]), copy_s / bench_median_s(&t->unpack[k]));
+    }
+    putchar('\n');
+    fflush(stdout);
+    free(t);
+}

@@ -1,4 +1,4 @@
-/* The yardsticks' loops. Each pass does one thing, and nothing is done twice to be faster. */
+/* The yardsticks' loops: written to be read, not to be fast. */
 #include "plain_loops.h"
 
 #include <math.h>
@@ -64,7 +64,9 @@ static size_t shorten_runs(const uint8_t *byte, size_t len, uint8_t *dst) {
     return out;
 }
 
-size_t plain_3lc(double s, float *residual, const float *x, size_t n, void *scratch, uint8_t *dst) {
+/* Six passes, as the paper has its steps. */
+static size_t plain_3lc(double s, float *residual, const float *x, size_t n, void *scratch,
+                        uint8_t *dst) {
     size_t len = (n + DIGITS - 1) / DIGITS;
     int8_t *digit = scratch;
     uint8_t *byte = (uint8_t *)scratch + DIGITS * len;
@@ -200,7 +202,9 @@ static size_t send(const side *s, float *x, size_t n, unsigned b, uint8_t *dst) 
     return len + out.count / 8;
 }
 
-size_t plain_sbc(double p, float *residual, const float *x, size_t n, void *scratch, uint8_t *dst) {
+/* For each side a selection on a copy of all values. */
+static size_t plain_sbc(double p, float *residual, const float *x, size_t n, void *scratch,
+                        uint8_t *dst) {
     const double phi = 0.5 * (sqrt(5.0) + 1.0);
     double b = 1.0 + floor(log2(log(phi - 1.0) / log1p(-p)));
     double k = ceil(p * (double)n);
@@ -212,8 +216,9 @@ size_t plain_sbc(double p, float *residual, const float *x, size_t n, void *scra
 
 /* ---- twobit ---- */
 
-size_t plain_twobit(double t, float *residual, const float *x, size_t n, void *scratch,
-                    uint8_t *dst) {
+/* Value by value, as MXNet's kernel for CPUs. */
+static size_t plain_twobit(double t, float *residual, const float *x, size_t n, void *scratch,
+                           uint8_t *dst) {
     static const uint8_t plus[4] = {0xc0, 0x30, 0x0c, 0x03}, minus[4] = {0x80, 0x20, 0x08, 0x02};
     (void)scratch;
     const float threshold = (float)t;
@@ -234,4 +239,19 @@ size_t plain_twobit(double t, float *residual, const float *x, size_t n, void *s
         byte++;
     }
     return (size_t)(byte - dst);
+}
+
+static const plain_loop loops[] = {
+    {"3lc:s=1 dense", plain_3lc, 4.0}, {"3lc:s=1", plain_3lc, 4.0},
+    {"3lc:s=1.75", plain_3lc, 4.0},    {"sbc:p=0.01", plain_sbc, 15.0},
+    {"sbc:p=0.001", plain_sbc, 15.0},  {"twobit:t=0.002", plain_twobit, 3.0},
+};
+
+const plain_loop *plain_loop_find(const char *setting) {
+    for (size_t k = 0; k < sizeof loops / sizeof loops[0]; k++) {
+        if (strcmp(loops[k].setting, setting) == 0) {
+            return &loops[k];
+        }
+    }
+    return NULL;
 }

@@ -6,14 +6,22 @@
 #include <stdint.h>
 
 /**
- * What fedcodec_encode does with the codec of that name, to the byte, for n >= 1 finite values.
- * parameter is the codec's first one; scratch has 4 * n + 8 bytes; returns the message's length.
+ * What fedcodec_encode does, to the byte, for n >= 1 finite values. parameter is the codec's first
+ * one; returns the message's length.
  */
 typedef size_t plain_encode(double parameter, float *residual, const float *x, size_t n,
                             void *scratch, uint8_t *dst);
 
-plain_encode plain_3lc;    /* six passes, as the paper has its steps */
-plain_encode plain_sbc;    /* a selection on a copy of all values, for each side; pos=golomb */
-plain_encode plain_twobit; /* value by value, as MXNet's CPU kernel */
+/** Bytes of scratch memory. */
+#define PLAIN_SCRATCH(n) (4 * (n) + 8)
+
+typedef struct plain_loop {
+    const char *setting; /* "sbc:p=0.01" */
+    plain_encode *encode;
+    double goal; /* how many times as fast the codec is meant to be */
+} plain_loop;
+
+/** The one that does what the setting does, or NULL. */
+const plain_loop *plain_loop_find(const char *setting);
 
 #endif
