@@ -4,10 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    WARM_ROUNDS = 6, /* not measured */
-    LOOP_ROUNDS = 7  /* of plain loops, which are slow, at most */
-};
+/* Not measured. */
+static size_t warm_rounds(const bench *b) {
+    return b->rounds / 10 > 4 ? b->rounds / 10 : 4;
+}
+
+/* Of plain loops, which are slow. */
+static size_t loop_rounds(const bench *b) {
+    return b->rounds / 10 > 3 ? b->rounds / 10 : 3;
+}
 
 /* ---- Gradients and memory ---- */
 
@@ -102,7 +107,7 @@ typedef struct all_times {
 
 void measure_warm(bench *b, message *m) {
     memset(b->e, 0, b->n * sizeof *b->e);
-    for (size_t round = 0; round < WARM_ROUNDS; round++) {
+    for (size_t round = 0; round < warm_rounds(b); round++) {
         encode(m, b->e, bench_gradient(b, round));
     }
 }
@@ -135,8 +140,8 @@ result measure(bench *b, message *m, const plain_loop *loop) {
     result r = {.bytes = 0.0};
     measure_warm(b, m);
     for (size_t round = 0; round < b->rounds; round++) {
-        const float *g = bench_gradient(b, WARM_ROUNDS + round);
-        if (loop != NULL && round < LOOP_ROUNDS) {
+        const float *g = bench_gradient(b, warm_rounds(b) + round);
+        if (loop != NULL && round < loop_rounds(b)) {
             measure_with_loop(b, m, loop, g, dst, t);
         } else {
             measure_round(b, m, g, t);

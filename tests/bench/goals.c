@@ -48,3 +48,7 @@ goal goal_find(const char *setting, const char *unit, bench_op op, size_t n) {
     }
     return (goal){0.0, 0.0};
 }
+
+const char *goal_verdict(double part) {
+    return part >= 1.0 ? "met" : part >= 0.9 ? "near" : "missed";
+}

@@ -17,9 +17,6 @@ typedef enum bench_op {
 enum { GOAL_SIZES = 3 };
 extern const size_t goal_sizes[GOAL_SIZES];
 
-/** Goals are set with an allowance for noise: what reaches this part of one is near enough. */
-#define GOAL_NEAR 0.9
-
 /** A speed as a ratio to memcpy, or one to e[i] += g[i]: either will do. 0: not set. */
 typedef struct goal {
     double copy, add;
@@ -27,5 +24,9 @@ typedef struct goal {
 
 /** Of a setting's operation, with the code for that unit of the processor, on n values. */
 goal goal_find(const char *setting, const char *unit, bench_op op, size_t n);
+
+/** What to say of a result that is that part of a goal: "met"; "near", within the 10 % that goals
+ * allow for noise; "missed". */
+const char *goal_verdict(double part);
 
 #endif
