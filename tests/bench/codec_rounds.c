@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not measured. */
-static size_t warm_rounds(const bench *b) {
-    return b->rounds / 10 > 4 ? b->rounds / 10 : 4;
-}
+enum { WARM_ROUNDS = 8 }; /* not measured */
 
 /* Of plain loops, which are slow. */
 static size_t loop_rounds(const bench *b) {
@@ -107,7 +104,7 @@ typedef struct all_times {
 
 void measure_warm(bench *b, message *m) {
     memset(b->e, 0, b->n * sizeof *b->e);
-    for (size_t round = 0; round < warm_rounds(b); round++) {
+    for (size_t round = 0; round < WARM_ROUNDS; round++) {
         encode(m, b->e, bench_gradient(b, round));
     }
 }
@@ -140,7 +137,7 @@ result measure(bench *b, message *m, const plain_loop *loop) {
     result r = {.bytes = 0.0};
     measure_warm(b, m);
     for (size_t round = 0; round < b->rounds; round++) {
-        const float *g = bench_gradient(b, warm_rounds(b) + round);
+        const float *g = bench_gradient(b, WARM_ROUNDS + round);
         if (loop != NULL && round < loop_rounds(b)) {
             measure_with_loop(b, m, loop, g, dst, t);
         } else {
