@@ -89,6 +89,14 @@ static inline float fedcodec_sum(const float *residual, const float *x, size_t i
     return x != NULL ? residual[i] + x[i] : residual[i];
 }
 
+/** Ask for the memory, to write it, that a loop gets to which has just reached y: 4 KiB ahead, for
+ * as many values as it does next. */
+static inline void fedcodec_prefetch(const float *y, size_t n) {
+    for (size_t i = 0; i < n; i += 16) {
+        __builtin_prefetch((const void *)((uintptr_t)(y + i) + 4096), 1);
+    }
+}
+
 /** residual += x, unless x is NULL. */
 static inline void fedcodec_add(float *restrict residual, const float *restrict x, size_t n) {
     for (size_t i = 0; x != NULL && i < n; i++) {
