@@ -23,8 +23,7 @@ static size_t bfloat16_bound(const double *param, size_t n) {
 }
 
 static fed_status bfloat16_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
-    fedcodec_narrow_encode(job->residual, job->n, job->dst, to_bfloat16, from_bfloat16);
+    fedcodec_narrow_encode(job->residual, job->x, job->n, job->dst, to_bfloat16, from_bfloat16);
     *len = 2 * job->n;
     return FED_OK;
 }

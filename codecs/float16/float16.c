@@ -39,8 +39,7 @@ static size_t float16_bound(const double *param, size_t n) {
 }
 
 static fed_status float16_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
-    fedcodec_narrow_encode(job->residual, job->n, job->dst, to_half, from_half);
+    fedcodec_narrow_encode(job->residual, job->x, job->n, job->dst, to_half, from_half);
     *len = 2 * job->n;
     return FED_OK;
 }

@@ -27,24 +27,25 @@ static float find_scale(float max) {
 
 /* |v * inverse| is at most 127. Near 1.5 * 2^23 a float's last bit is worth one: adding it rounds,
  * to even. */
-static void quantise(float *restrict e, size_t n, float scale, float inverse,
-                     uint8_t *restrict dst) {
+static void quantise(float *restrict e, const float *restrict x, size_t n, float scale,
+                     float inverse, uint8_t *restrict dst) {
     const float shift = 0x1.8p23f;
     for (size_t i = 0; i < n; i++) {
-        float level = (e[i] * inverse + shift) - shift;
-        e[i] -= level * scale;
+        float v = fedcodec_sum(e, x, i), level = (v * inverse + shift) - shift;
+        e[i] = v - level * scale;
         dst[i] = (uint8_t)(int)level;
     }
 }
 
 static fed_status int8_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
     float max = job->max, scale = find_scale(max);
     fedcodec_store_f32(job->dst, scale);
     *len = HEAD;
     if (scale > 0.0f) {
-        quantise(job->residual, job->n, scale, LEVELS / max, job->dst + HEAD);
+        quantise(job->residual, job->x, job->n, scale, LEVELS / max, job->dst + HEAD);
         *len += job->n;
+    } else {
+        fedcodec_add(job->residual, job->x, job->n);
     }
     return FED_OK;
 }

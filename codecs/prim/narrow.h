@@ -23,11 +23,13 @@ static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #endif
 }
 
-static inline void fedcodec_narrow_encode(float *restrict residual, size_t n, uint8_t *restrict dst,
+static inline void fedcodec_narrow_encode(float *restrict residual, const float *restrict x,
+                                          size_t n, uint8_t *restrict dst,
                                           fedcodec_narrow_fn narrow, fedcodec_widen_fn widen) {
     for (size_t i = 0; i < n; i++) {
-        uint16_t v = narrow(residual[i]);
-        residual[i] -= widen(v);
+        float sum = fedcodec_sum(residual, x, i);
+        uint16_t v = narrow(sum);
+        residual[i] = sum - widen(v);
         fedcodec_store_u16(dst + 2 * i, v);
     }
 }

@@ -6,6 +6,7 @@
 #include "codecs/prim/floats.h"
 #include "codecs/prim/quartic.h"
 #include "codecs/registry.h"
+#include "codecs/stoch3/lots.h"
 #include "fed/hash.h"
 #include "fed/rng.h"
 
@@ -29,10 +30,8 @@ static size_t stoch3_bound(const double *param, size_t n) {
 
 /* Put the digits of n <= BLOCK values behind those that the bytes hold already. A lot is one of
  * 2^24 equally likely numbers. */
-static void push_digits(const float *restrict x, size_t n, float m, fed_rng *rng,
+static void push_digits(const float *restrict x, size_t n, float m, const uint32_t *restrict lot,
                         uint8_t *restrict bytes) {
-    uint32_t lot[BLOCK];
-    fed_rng_fill(rng, lot, n);
     for (size_t i = 0; i < n; i++) {
         float v = x[i];
         int sent = (float)(int)(lot[i] >> 8) < fabsf(v) / m * 0x1p24f;
@@ -41,7 +40,9 @@ static void push_digits(const float *restrict x, size_t n, float m, fed_rng *rng
 }
 
 /* In the order of the values, which is that of the random numbers. */
-static void quantise(const float *x, size_t n, float m, fed_rng *rng, uint8_t *bytes, size_t len) {
+static void quantise(const float *x, size_t n, float m, const fed_rng *rng, uint8_t *bytes,
+                     size_t len) {
+    uint32_t lot[BLOCK + LOTS_MORE];
     memset(bytes, 0, len);
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
         for (size_t start = 0; start < len; start += BLOCK) {
@@ -49,7 +50,8 @@ static void quantise(const float *x, size_t n, float m, fed_rng *rng, uint8_t *b
             size_t first = k * len + start; /* past n: padding */
             size_t left = first < n ? n - first : 0;
             size_t values = left < block ? left : block;
-            push_digits(x + (n - left), values, m, rng, bytes + start);
+            push_digits(x + (n - left), values, m, lots_draw(rng, n - left, values, lot),
+                        bytes + start);
             for (size_t i = start + values; i < start + block; i++) {
                 bytes[i] = (uint8_t)(3 * bytes[i] + 1);
             }
