@@ -40,10 +40,15 @@ static size_t frame_work_size(const fedcodec *codec, size_t n) {
     return work > packed ? work : packed;
 }
 
-/* For the group's residual and x, as a whole number of the largest type. */
-static size_t group_memory(size_t n) {
+/* Memory for n floats, behind which any type may lie. */
+static size_t float_memory(size_t n) {
     const size_t unit = _Alignof(max_align_t);
-    return (2 * n * sizeof(float) + unit - 1) / unit * unit;
+    return (n * sizeof(float) + unit - 1) / unit * unit;
+}
+
+/* The group's residual and x. */
+static size_t group_memory(size_t n) {
+    return float_memory(2 * n);
 }
 
 size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout,
@@ -56,21 +61,21 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
         size_t size = n < small ? 0 : frame_work_size(codec, n);
         most = size > most ? size : most;
     }
-    return most;
+    return float_memory(layout->count) + most;
 }
 
-/* Everything that fedcodec_encode could find wrong with any tensor, before the first is changed. */
+/* Everything that fedcodec_encode could find wrong with any tensor, before the first is changed.
+ * found: what the scan found in each. */
 static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
-                             const float *residual, const float *x, const void *work) {
+                             const float *residual, const float *x, float *found) {
     FED_REQUIRE(fedcodec_params_valid(codec), FED_EINVAL);
     FED_REQUIRE(codec->stage == 0 || fedcodec_stage_by_id(codec->stage) != NULL, FED_EINVAL);
-    FED_REQUIRE(work != NULL || fedcodec_envelope_work_size(codec, layout, small) == 0, FED_EINVAL);
+    FED_REQUIRE(found != NULL || layout->count == 0, FED_EINVAL);
     for (size_t k = 0; k < layout->count; k++) {
         const fed_tensor *t = &layout->tensors[k];
         FED_REQUIRE(t->size <= FEDCODEC_VALUES_MAX, FED_EINVAL);
-        float max;
         FED_TRY(fedcodec_scan(codec, residual + t->offset, x != NULL ? x + t->offset : NULL,
-                              t->size, &max));
+                              t->size, &found[k]));
     }
     FED_REQUIRE(fedcodec_group_size(layout, small) <= FEDCODEC_VALUES_MAX, FED_EINVAL);
     return FED_OK;
@@ -99,11 +104,12 @@ static uint8_t apply_stage(const fedcodec *codec, size_t n, uint8_t *packed, uin
 /* One frame. The data's length is known when it is there: it is written behind room for
  * the longest head, and moved up if the head is shorter. */
 static fed_status put_frame(const fedcodec *codec, float *residual, const float *x, size_t n,
-                            void *work, fed_writer *w) {
+                            float max, void *work, fed_writer *w) {
     size_t head = frame_head_bound(n, fedcodec_bound(codec, n));
     uint8_t *data = w->data + w->len + head;
     size_t len = 0;
-    FED_TRY(fedcodec_encode(codec, residual, x, n, work, data, w->cap - w->len - head, &len));
+    FED_TRY(fedcodec_encode_scanned(codec, residual, x, n, max, work, data, w->cap - w->len - head,
+                                    &len));
     uint8_t stage = apply_stage(codec, n, work, data, &len);
     fed_write_u8(w, (uint8_t)(codec->vtable->id | stage << FEDCODEC_STAGE_SHIFT));
     fed_write_varint(w, n);
@@ -115,21 +121,28 @@ static fed_status put_frame(const fedcodec *codec, float *residual, const float 
 
 /* The group, out of work memory: its values lie there, and behind them what encoding takes. */
 static fed_status put_group(const fedcodec *codec, const fed_layout *layout, uint32_t small,
-                            float *residual, const float *x, void *work, fed_writer *w) {
+                            float *residual, const float *x, const float *found, void *work,
+                            fed_writer *w) {
     size_t n = fedcodec_group_size(layout, small);
+    float max = 0.0f;
+    for (size_t k = 0; k < layout->count; k++) {
+        max = layout->tensors[k].size < small && found[k] > max ? found[k] : max;
+    }
     float *group = work, *group_x = x != NULL ? group + n : NULL;
     fedcodec_group_gather(layout, small, residual, sizeof *residual, group);
     if (x != NULL) {
         fedcodec_group_gather(layout, small, x, sizeof *x, group_x);
     }
-    FED_TRY(put_frame(codec, group, group_x, n, (uint8_t *)work + group_memory(n), w));
+    FED_TRY(put_frame(codec, group, group_x, n, max, (uint8_t *)work + group_memory(n), w));
     fedcodec_group_scatter(layout, small, group, sizeof *residual, residual);
     return FED_OK;
 }
 
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                     float *residual, const float *x, void *work, fed_writer *out) {
-    FED_TRY(can_encode(codec, layout, small, residual, x, work));
+    float *found = work;
+    FED_TRY(can_encode(codec, layout, small, residual, x, found));
+    work = (uint8_t *)work + float_memory(layout->count);
     size_t bound = fedcodec_envelope_bound(codec, layout, small);
     uint8_t *dst = fed_writer_reserve(out, bound);
     FED_REQUIRE(dst != NULL, out->status);
@@ -145,11 +158,11 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
         const fed_tensor *t = &layout->tensors[k];
         if (t->size >= small) {
             FED_TRY(put_frame(codec, residual + t->offset, x != NULL ? x + t->offset : NULL,
-                              t->size, work, &w));
+                              t->size, found[k], work, &w));
         }
     }
     if (small > 0) {
-        FED_TRY(put_group(codec, layout, small, residual, x, work, &w));
+        FED_TRY(put_group(codec, layout, small, residual, x, found, work, &w));
     }
     FED_TRY(w.status);
     fed_writer_advance(out, w.len);

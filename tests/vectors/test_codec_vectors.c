@@ -137,7 +137,7 @@ static void check_envelope(const vector *v) {
     fed_layout layout;
     fed_error err = {0};
     static float residual[WORDS], y[WORDS];
-    uint8_t message[WORDS];
+    static uint8_t message[WORDS];
     uint32_t small = v->small.word[0];
     assert_fed_ok_err(fedcodec_parse(v->spec, &codec, &err));
     take_message(v, message);
@@ -179,7 +179,7 @@ static size_t check_folder(const char *folder, void (*check)(const vector *v)) {
         }
         static vector v;
         char path[1024];
-        v.input.len = v.message.len = v.decoded.len = v.residual.len = 0;
+        v.small.len = v.tensors.len = v.input.len = v.message.len = v.decoded.len = v.residual.len = 0;
         snprintf(v.name, sizeof v.name, "%s", entry->d_name);
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         read_vector(path, &v);
