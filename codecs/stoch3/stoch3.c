@@ -151,13 +151,13 @@ static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 }
 
 static void stoch3_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    const float step = w * fedcodec_load_f32(src);
+    const float m = fedcodec_load_f32(src); /* w * m can overflow, and 0 times that is NaN */
     stretch s;
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
         for (size_t start = 0; start < len - HEAD; start += BLOCK) {
             load_stretch(src, len, n, k, start, &s);
             for (size_t i = 0; i < s.count; i++) {
-                y[s.first + i] += (float)s.value[i] * step;
+                y[s.first + i] += w * ((float)s.value[i] * m);
             }
         }
     }

@@ -112,12 +112,12 @@ static bool adds_nothing(const uint8_t *src, size_t len, size_t start) {
 }
 
 static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    const float step = w * fedcodec_load_f32(src);
+    const float t = fedcodec_load_f32(src); /* w * t can overflow, and 0 times that is NaN */
     int8_t multiple[BLOCK];
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = adds_nothing(src, len, start) ? 0 : unpack_block(src, n, start, multiple);
         for (size_t i = 0; i < count; i++) {
-            y[start + i] += (float)multiple[i] * step;
+            y[start + i] += w * ((float)multiple[i] * t);
         }
     }
 }
