@@ -3,26 +3,12 @@
 #include <math.h>
 
 #include "codecs/inceptionn/block.h"
+#include "codecs/prim/fetch.h"
 #include "codecs/registry.h"
 
 /* The bits of infinity, and how many of them stand before the mantissa's. */
 enum { INFINITE = 0x7f800000, MANTISSA = 23, BIAS = 127 };
 enum { E_MIN = 1, E_MAX = 15 };
-
-/* Memory is asked for farther ahead than processors do by themselves. In values. */
-enum { FETCH = 2048, LINE = 16 };
-
-static void fetch_to_read(const float *block) {
-    for (size_t k = 0; k < BLOCK; k += LINE) {
-        __builtin_prefetch(block + k + FETCH, 0);
-    }
-}
-
-static void fetch_to_write(const float *block) {
-    for (size_t k = 0; k < BLOCK; k += LINE) {
-        __builtin_prefetch(block + k + FETCH, 1);
-    }
-}
 
 static const fedcodec_param inceptionn_params[] = {
     {.key = "e",
@@ -60,7 +46,7 @@ static fed_status inceptionn_encode(const fedcodec_job *job, size_t *len) {
     uint8_t *out = job->dst + fedcodec_tags_len(job->n);
     largest max = {0};
     for (size_t i = 0; i < whole; i += BLOCK) {
-        fetch_to_read(job->x + i);
+        fedcodec_fetch_to_read(job->x + i, BLOCK);
         out = encode_block(job->x + i, c, job->dst + i / FEDCODEC_TAGS, out, &max);
     }
     if (whole < job->n) {
@@ -142,7 +128,7 @@ static void inceptionn_decode(const uint8_t *src, size_t len, float *y, size_t n
         uint8_t padded[BLOCK_TAGS];
         const uint8_t *tags = next_tags(&r, n - i, padded);
         if (n - i >= BLOCK) {
-            fetch_to_write(y + i);
+            fedcodec_fetch_to_write(y + i, BLOCK);
             r.at = decode_block(tags, r.at, y + i);
         } else {
             float rest[BLOCK];
@@ -170,7 +156,7 @@ static void inceptionn_axpy(const uint8_t *src, size_t len, float w, float *y, s
     float values[BLOCK];
     for (size_t i = 0; i < n; i += BLOCK) {
         size_t count = n - i < BLOCK ? n - i : BLOCK;
-        fetch_to_write(y + i);
+        fedcodec_fetch_to_write(y + i, BLOCK);
         if (next_values(&r, count, values)) {
             for (size_t k = 0; k < count; k++) {
                 y[i + k] += w * values[k];
