@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "codecs/prim/bitmap.h"
+#include "codecs/prim/dense.h"
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
@@ -81,14 +82,20 @@ static void put_signs(float *restrict e, const float *restrict x, size_t n, mean
     }
 }
 
+static void encode_piece(const fedcodec_job *piece, size_t k, void *with) {
+    (void)k;
+    for (size_t i = 0; i < piece->n; i += BLOCK) {
+        put_signs(piece->residual + i, piece->x != NULL ? piece->x + i : NULL,
+                  piece->n - i < BLOCK ? piece->n - i : BLOCK, *(const means *)with,
+                  piece->dst + i / 8);
+    }
+}
+
 static fed_status onebit_encode(const fedcodec_job *job, size_t *len) {
     means m = find_means(job->residual, job->x, job->n);
     fedcodec_store_f32(job->dst, m.up);
     fedcodec_store_f32(job->dst + 4, m.down);
-    for (size_t i = 0; i < job->n; i += BLOCK) {
-        put_signs(job->residual + i, job->x != NULL ? job->x + i : NULL,
-                  job->n - i < BLOCK ? job->n - i : BLOCK, m, job->dst + HEAD + i / 8);
-    }
+    fedcodec_dense_encode(job, HEAD, 1, encode_piece, &m);
     *len = HEAD + fedcodec_bitmap_len(job->n);
     return FED_OK;
 }

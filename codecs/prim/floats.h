@@ -17,7 +17,7 @@ _Static_assert(
     "float arithmetic must be in float: -mfpmath=sse on x87, -fexcess-precision=fast on s390");
 
 /** Bits of a magnitude: in this range, integers order as the floats that they stand for. */
-enum { FEDCODEC_MAGNITUDE = 0x7fffffff };
+enum { FEDCODEC_MAGNITUDE = 0x7fffffff, FEDCODEC_INFINITY = 0x7f800000 };
 
 static inline uint32_t fedcodec_bits(float v) {
     uint32_t bits;

@@ -2,6 +2,7 @@
  * Paper: CD-SGD, section 2 (MXNet's 2-bit quantization) */
 #include <math.h>
 
+#include "codecs/prim/dense.h"
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
@@ -43,13 +44,19 @@ static void quantise(float *restrict e, const float *restrict x, size_t n, float
     }
 }
 
-static fed_status twobit_encode(const fedcodec_job *job, size_t *len) {
-    float t = (float)job->param[0];
-    fedcodec_store_f32(job->dst, t);
-    for (size_t i = 0; i < job->n; i += BLOCK) {
-        quantise(job->residual + i, job->x != NULL ? job->x + i : NULL,
-                 job->n - i < BLOCK ? job->n - i : BLOCK, t, job->dst + HEAD + i / 4);
+static void encode_piece(const fedcodec_job *piece, size_t k, void *with) {
+    (void)k;
+    (void)with;
+    for (size_t i = 0; i < piece->n; i += BLOCK) {
+        quantise(piece->residual + i, piece->x != NULL ? piece->x + i : NULL,
+                 piece->n - i < BLOCK ? piece->n - i : BLOCK, (float)piece->param[0],
+                 piece->dst + i / 4);
     }
+}
+
+static fed_status twobit_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_store_f32(job->dst, (float)job->param[0]);
+    fedcodec_dense_encode(job, HEAD, 2, encode_piece, NULL);
     *len = HEAD + packed_len(job->n);
     return FED_OK;
 }
