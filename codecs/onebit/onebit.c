@@ -9,7 +9,7 @@
 #include "codecs/registry.h"
 
 /* A message: the mean of the values that are not negative, that of the others, then the signs. */
-enum { HEAD = 8, LANES = 16, BLOCK = 256 };
+enum { HEAD = 8, LANES = 16, BLOCK = FEDCODEC_DENSE_BLOCK };
 
 typedef struct means {
     float up, down; /* 0 where there are no such values */
@@ -67,9 +67,13 @@ static means find_means(const float *e, const float *x, size_t n) {
     return (means){.up = mean(up, n - negatives), .down = 0.0f - mean(down, negatives)};
 }
 
-/* The signs of n <= BLOCK values. */
-static void put_signs(float *restrict e, const float *restrict x, size_t n, means m,
-                      uint8_t *restrict dst) {
+static void put_signs(const fedcodec_job *block, size_t k, void *with) {
+    (void)k;
+    const means m = *(const means *)with;
+    float *restrict e = block->residual;
+    const float *restrict x = block->x;
+    uint8_t *restrict dst = block->dst;
+    const size_t n = block->n;
     uint8_t negative[BLOCK + 8];
     for (size_t i = 0; i < n; i++) {
         float v = fedcodec_sum(e, x, i);
@@ -82,20 +86,11 @@ static void put_signs(float *restrict e, const float *restrict x, size_t n, mean
     }
 }
 
-static void encode_piece(const fedcodec_job *piece, size_t k, void *with) {
-    (void)k;
-    for (size_t i = 0; i < piece->n; i += BLOCK) {
-        put_signs(piece->residual + i, piece->x != NULL ? piece->x + i : NULL,
-                  piece->n - i < BLOCK ? piece->n - i : BLOCK, *(const means *)with,
-                  piece->dst + i / 8);
-    }
-}
-
 static fed_status onebit_encode(const fedcodec_job *job, size_t *len) {
     means m = find_means(job->residual, job->x, job->n);
     fedcodec_store_f32(job->dst, m.up);
     fedcodec_store_f32(job->dst + 4, m.down);
-    fedcodec_dense_encode(job, HEAD, 1, encode_piece, &m);
+    fedcodec_dense_encode(job, HEAD, 1, put_signs, &m);
     *len = HEAD + fedcodec_bitmap_len(job->n);
     return FED_OK;
 }

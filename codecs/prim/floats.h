@@ -89,11 +89,11 @@ static inline float fedcodec_sum(const float *residual, const float *x, size_t i
     return x != NULL ? residual[i] + x[i] : residual[i];
 }
 
-/** Ask for the memory, to write it, that a loop gets to which has just reached y: 4 KiB ahead, for
- * as many values as it does next. */
-static inline void fedcodec_prefetch(const float *y, size_t n) {
+/** Ask for the memory, 4 KiB ahead, that a loop gets to which is at v now, for as many values as it
+ * does next. Worth it where a loop does more than to copy or add. */
+static inline void fedcodec_prefetch(const float *v, size_t n) {
     for (size_t i = 0; i < n; i += 16) {
-        __builtin_prefetch((const void *)((uintptr_t)(y + i) + 4096), 1);
+        __builtin_prefetch((const void *)((uintptr_t)v + 4096 + i * sizeof *v));
     }
 }
 
