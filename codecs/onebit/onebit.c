@@ -119,7 +119,7 @@ static fed_status onebit_check(const uint8_t *src, size_t len, size_t n, float *
 /* For the values from `start` on, a multiple of BLOCK: is it negative? Then the byte is not 0.
  * Returns how many they are: BLOCK, or those that are left. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
-                           uint8_t negative[restrict BLOCK]) {
+                           uint8_t *restrict negative) {
     size_t count = n - start < BLOCK ? n - start : BLOCK;
     for (size_t i = 0; i < fedcodec_bitmap_len(count); i++) {
         uint32_t signs = src[HEAD + start / 8 + i] * UINT32_C(0x01010101);
@@ -132,7 +132,7 @@ static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
 static void onebit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     (void)len;
     const means m = load_means(src);
-    uint8_t negative[BLOCK];
+    uint8_t negative[BLOCK + 8];
     for (size_t start = 0; start < n; start += BLOCK) {
         fedcodec_prefetch(y + start, BLOCK);
         size_t count = unpack_block(src, n, start, negative);
@@ -145,7 +145,7 @@ static void onebit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 static void onebit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     (void)len;
     const means m = load_means(src), step = {.up = w * m.up, .down = w * m.down};
-    uint8_t negative[BLOCK];
+    uint8_t negative[BLOCK + 8];
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = unpack_block(src, n, start, negative);
         for (size_t i = 0; i < count; i++) {
@@ -158,7 +158,7 @@ static void onebit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t 
     (void)len;
     const means m = load_means(src);
     const int64_t up = weight * fedcodec_fixed(m.up), down = weight * fedcodec_fixed(m.down);
-    uint8_t negative[BLOCK];
+    uint8_t negative[BLOCK + 8];
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = unpack_block(src, n, start, negative);
         for (size_t i = 0; i < count; i++) {
