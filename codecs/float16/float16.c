@@ -38,14 +38,14 @@ static size_t float16_bound(const double *param, size_t n) {
     return 2 * n;
 }
 
-static void encode_piece(const fedcodec_job *piece, size_t k, void *with) {
+static void encode_block(const fedcodec_job *block, size_t k, void *with) {
     (void)k;
     (void)with;
-    fedcodec_narrow_encode(piece, to_half, from_half);
+    fedcodec_narrow_encode(block, to_half, from_half);
 }
 
 static fed_status float16_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_dense_encode(job, 0, 16, encode_piece, NULL);
+    fedcodec_dense_encode(job, 0, 16, encode_block, NULL);
     *len = 2 * job->n;
     return FED_OK;
 }

@@ -8,7 +8,7 @@
 #include "codecs/registry.h"
 
 /* A message: the scale, then a byte for each value; nothing follows where the scale is 0. */
-enum { HEAD = 4, LEVELS = 127, UNUSED = 0x80 };
+enum { HEAD = 4, LEVELS = 127, BLOCK = FEDCODEC_DENSE_BLOCK, UNUSED = 0x80 };
 
 /* The largest scale whose multiples are all finite. */
 static const float SCALE_MAX = 0x1.020406p+121f;
@@ -32,14 +32,14 @@ typedef struct scales {
 
 /* |v * inverse| is at most 127. Near 1.5 * 2^23 a float's last bit is worth one: adding it rounds,
  * to even. */
-static void quantise(const fedcodec_job *piece, size_t k, void *with) {
+static void quantise(const fedcodec_job *block, size_t k, void *with) {
     (void)k;
     const float shift = 0x1.8p23f;
     const scales by = *(const scales *)with;
-    float *restrict e = piece->residual;
-    const float *restrict x = piece->x;
-    uint8_t *restrict dst = piece->dst;
-    for (size_t i = 0, n = piece->n; i < n; i++) {
+    float *restrict e = block->residual;
+    const float *restrict x = block->x;
+    uint8_t *restrict dst = block->dst;
+    for (size_t i = 0, n = block->n; i < n; i++) {
         float v = fedcodec_sum(e, x, i), level = (v * by.inverse + shift) - shift;
         e[i] = v - level * by.scale;
         dst[i] = (uint8_t)(int)level;
@@ -93,8 +93,12 @@ static void int8_decode(const uint8_t *src, size_t len, float *y, size_t n) {
         memset(y, 0, n * sizeof *y);
         return;
     }
-    for (size_t i = 0; i < n; i++) {
-        y[i] = value_of(src[HEAD + i], scale);
+    for (size_t start = 0; start < n; start += BLOCK) {
+        size_t end = n - start < BLOCK ? n : start + BLOCK;
+        fedcodec_prefetch(y + start, BLOCK);
+        for (size_t i = start; i < end; i++) {
+            y[i] = value_of(src[HEAD + i], scale);
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 #include "codecs/registry.h"
 
 /* A message: the mean of the values that are not negative, that of the others, then the signs. */
-enum { HEAD = 8, LANES = 16, BLOCK = 256 };
+enum { HEAD = 8, LANES = 16, BLOCK = FEDCODEC_DENSE_BLOCK };
 
 typedef struct means {
     float up, down; /* 0 where there are no such values */
@@ -67,9 +67,13 @@ static means find_means(const float *e, const float *x, size_t n) {
     return (means){.up = mean(up, n - negatives), .down = 0.0f - mean(down, negatives)};
 }
 
-/* The signs of n <= BLOCK values. */
-static void put_signs(float *restrict e, const float *restrict x, size_t n, means m,
-                      uint8_t *restrict dst) {
+static void put_signs(const fedcodec_job *block, size_t k, void *with) {
+    (void)k;
+    const means m = *(const means *)with;
+    float *restrict e = block->residual;
+    const float *restrict x = block->x;
+    uint8_t *restrict dst = block->dst;
+    const size_t n = block->n;
     uint8_t negative[BLOCK + 8];
     for (size_t i = 0; i < n; i++) {
         float v = fedcodec_sum(e, x, i);
@@ -82,20 +86,11 @@ static void put_signs(float *restrict e, const float *restrict x, size_t n, mean
     }
 }
 
-static void encode_piece(const fedcodec_job *piece, size_t k, void *with) {
-    (void)k;
-    for (size_t i = 0; i < piece->n; i += BLOCK) {
-        put_signs(piece->residual + i, piece->x != NULL ? piece->x + i : NULL,
-                  piece->n - i < BLOCK ? piece->n - i : BLOCK, *(const means *)with,
-                  piece->dst + i / 8);
-    }
-}
-
 static fed_status onebit_encode(const fedcodec_job *job, size_t *len) {
     means m = find_means(job->residual, job->x, job->n);
     fedcodec_store_f32(job->dst, m.up);
     fedcodec_store_f32(job->dst + 4, m.down);
-    fedcodec_dense_encode(job, HEAD, 1, encode_piece, &m);
+    fedcodec_dense_encode(job, HEAD, 1, put_signs, &m);
     *len = HEAD + fedcodec_bitmap_len(job->n);
     return FED_OK;
 }
@@ -124,7 +119,7 @@ static fed_status onebit_check(const uint8_t *src, size_t len, size_t n, float *
 /* For the values from `start` on, a multiple of BLOCK: is it negative? Then the byte is not 0.
  * Returns how many they are: BLOCK, or those that are left. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
-                           uint8_t negative[restrict BLOCK]) {
+                           uint8_t *restrict negative) {
     size_t count = n - start < BLOCK ? n - start : BLOCK;
     for (size_t i = 0; i < fedcodec_bitmap_len(count); i++) {
         uint32_t signs = src[HEAD + start / 8 + i] * UINT32_C(0x01010101);
@@ -137,7 +132,7 @@ static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
 static void onebit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     (void)len;
     const means m = load_means(src);
-    uint8_t negative[BLOCK];
+    uint8_t negative[BLOCK + 8];
     for (size_t start = 0; start < n; start += BLOCK) {
         fedcodec_prefetch(y + start, BLOCK);
         size_t count = unpack_block(src, n, start, negative);
@@ -150,7 +145,7 @@ static void onebit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 static void onebit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     (void)len;
     const means m = load_means(src), step = {.up = w * m.up, .down = w * m.down};
-    uint8_t negative[BLOCK];
+    uint8_t negative[BLOCK + 8];
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = unpack_block(src, n, start, negative);
         for (size_t i = 0; i < count; i++) {
@@ -163,7 +158,7 @@ static void onebit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t 
     (void)len;
     const means m = load_means(src);
     const int64_t up = weight * fedcodec_fixed(m.up), down = weight * fedcodec_fixed(m.down);
-    uint8_t negative[BLOCK];
+    uint8_t negative[BLOCK + 8];
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = unpack_block(src, n, start, negative);
         for (size_t i = 0; i < count; i++) {

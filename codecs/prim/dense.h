@@ -3,15 +3,16 @@
 #ifndef FEDCODEC_PRIM_DENSE_H
 #define FEDCODEC_PRIM_DENSE_H
 
+#include "codecs/prim/floats.h"
 #include "codecs/prim/parts.h"
 #include "fedcodec/codec.h"
 
-/** Parts begin at multiples of it: at whole bytes, and at whole blocks of what a codec does at
- * once. */
+/** Values done at once: they fill whole bytes, and what is kept of them on the way stays in the
+ * nearest cache. */
 enum { FEDCODEC_DENSE_BLOCK = 256 };
 
-/** Encode a piece: its residual, x, n and dst are those of part k. */
-typedef void (*fedcodec_dense_fn)(const fedcodec_job *piece, size_t k, void *with);
+/** Encode a block of part k: residual, x, n (up to FEDCODEC_DENSE_BLOCK) and dst are its own. */
+typedef void (*fedcodec_dense_fn)(const fedcodec_job *block, size_t k, void *with);
 
 typedef struct fedcodec_dense {
     const fedcodec_job *job; /* dst: of the first value */
@@ -22,14 +23,24 @@ typedef struct fedcodec_dense {
 } fedcodec_dense;
 
 static inline void fedcodec_dense_part(void *dense, size_t k) {
+    enum { BLOCK = FEDCODEC_DENSE_BLOCK };
     const fedcodec_dense *d = dense;
-    fedcodec_job piece = *d->job;
-    size_t first = fedcodec_part_start(piece.n, d->parts, k, FEDCODEC_DENSE_BLOCK);
-    piece.n = fedcodec_part_start(piece.n, d->parts, k + 1, FEDCODEC_DENSE_BLOCK) - first;
-    piece.residual = piece.residual != NULL ? piece.residual + first : NULL;
-    piece.x = piece.x != NULL ? piece.x + first : NULL;
-    piece.dst += first / 8 * d->bits;
-    d->encode(&piece, k, d->with);
+    const fedcodec_job *job = d->job;
+    size_t end = fedcodec_part_start(job->n, d->parts, k + 1, BLOCK);
+    for (size_t i = fedcodec_part_start(job->n, d->parts, k, BLOCK); i < end; i += BLOCK) {
+        fedcodec_job block = *job;
+        if (job->residual != NULL) {
+            block.residual += i;
+            fedcodec_prefetch(block.residual, BLOCK);
+        }
+        if (job->x != NULL) {
+            block.x += i;
+            fedcodec_prefetch(block.x, BLOCK);
+        }
+        block.n = end - i < BLOCK ? end - i : BLOCK;
+        block.dst += i / 8 * d->bits;
+        d->encode(&block, k, d->with);
+    }
 }
 
 /** Encode the values of a job behind `head` bytes. */

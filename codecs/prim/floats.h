@@ -31,28 +31,20 @@ static inline float fedcodec_float(uint32_t bits) {
     return v;
 }
 
-/* Little-endian, on every machine: in one piece where that is the same, since compilers don't
- * vectorise single bytes. */
+/* Little-endian, on every machine; in one piece, since compilers don't vectorise single bytes. */
+static inline uint32_t fedcodec_little_u32(uint32_t v) {
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v : __builtin_bswap32(v);
+}
+
 static inline uint32_t fedcodec_load_u32(const uint8_t *src) {
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     uint32_t v;
     memcpy(&v, src, sizeof v);
-    return v;
-#else
-    return (uint32_t)src[0] | (uint32_t)src[1] << 8 | (uint32_t)src[2] << 16 |
-           (uint32_t)src[3] << 24;
-#endif
+    return fedcodec_little_u32(v);
 }
 
 static inline void fedcodec_store_u32(uint8_t *dst, uint32_t v) {
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    v = fedcodec_little_u32(v);
     memcpy(dst, &v, sizeof v);
-#else
-    dst[0] = (uint8_t)v;
-    dst[1] = (uint8_t)(v >> 8);
-    dst[2] = (uint8_t)(v >> 16);
-    dst[3] = (uint8_t)(v >> 24);
-#endif
 }
 
 static inline float fedcodec_load_f32(const uint8_t *src) {
@@ -89,11 +81,11 @@ static inline float fedcodec_sum(const float *residual, const float *x, size_t i
     return x != NULL ? residual[i] + x[i] : residual[i];
 }
 
-/** Ask for the memory, to write it, that a loop gets to which has just reached y: 4 KiB ahead, for
- * as many values as it does next. */
-static inline void fedcodec_prefetch(const float *y, size_t n) {
+/** Ask for the memory, 4 KiB ahead, that a loop gets to which is at v now, for as many values as it
+ * does next. Worth it where a loop does more than to copy or add. */
+static inline void fedcodec_prefetch(const float *v, size_t n) {
     for (size_t i = 0; i < n; i += 16) {
-        __builtin_prefetch((const void *)((uintptr_t)(y + i) + 4096), 1);
+        __builtin_prefetch((const void *)((uintptr_t)v + 4096 + i * sizeof *v));
     }
 }
 

@@ -24,13 +24,13 @@ static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #endif
 }
 
-/** Of a piece, see dense.h. */
-static inline void fedcodec_narrow_encode(const fedcodec_job *piece, fedcodec_narrow_fn narrow,
+/** Of a block, see dense.h. */
+static inline void fedcodec_narrow_encode(const fedcodec_job *block, fedcodec_narrow_fn narrow,
                                           fedcodec_widen_fn widen) {
-    float *restrict residual = piece->residual;
-    const float *restrict x = piece->x;
-    uint8_t *restrict dst = piece->dst;
-    for (size_t i = 0, n = piece->n; i < n; i++) {
+    float *restrict residual = block->residual;
+    const float *restrict x = block->x;
+    uint8_t *restrict dst = block->dst;
+    for (size_t i = 0, n = block->n; i < n; i++) {
         float sum = fedcodec_sum(residual, x, i);
         uint16_t v = narrow(sum);
         residual[i] = sum - widen(v);
@@ -54,8 +54,13 @@ static inline fed_status fedcodec_narrow_check(const uint8_t *src, size_t len, s
 
 static inline void fedcodec_narrow_decode(const uint8_t *restrict src, float *restrict y, size_t n,
                                           fedcodec_widen_fn widen) {
-    for (size_t i = 0; i < n; i++) {
-        y[i] = widen(fedcodec_load_u16(src + 2 * i));
+    enum { BLOCK = FEDCODEC_DENSE_BLOCK };
+    for (size_t start = 0; start < n; start += BLOCK) {
+        size_t end = n - start < BLOCK ? n : start + BLOCK;
+        fedcodec_prefetch(y + start, BLOCK);
+        for (size_t i = start; i < end; i++) {
+            y[i] = widen(fedcodec_load_u16(src + 2 * i));
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 #include "codecs/registry.h"
 
 /* A message: t, then the codes, the first one in a byte's top two bits. */
-enum { HEAD = 4, BLOCK = 256, PLUS = 3, MINUS = 2 };
+enum { HEAD = 4, BLOCK = FEDCODEC_DENSE_BLOCK, PLUS = 3, MINUS = 2 };
 
 static const fedcodec_param twobit_params[] = {
     {.key = "t", .preset = 0.5, .low = 1e-6, .high = 16.0, .help = "threshold, and what is sent"},
@@ -28,9 +28,14 @@ static inline uint8_t pack(const uint8_t code[4]) {
     return (uint8_t)(fedcodec_load_u32(code) * UINT32_C(0x40100401) >> 24);
 }
 
-/* n <= BLOCK values. The codes come first, as bytes, so that both loops can be vectorised. */
-static void quantise(float *restrict e, const float *restrict x, size_t n, float t,
-                     uint8_t *restrict dst) {
+/* The codes come first, as bytes, so that both loops can be vectorised. */
+static void quantise(const fedcodec_job *block, size_t k, void *with) {
+    (void)k;
+    const float t = *(const float *)with;
+    float *restrict e = block->residual;
+    const float *restrict x = block->x;
+    uint8_t *restrict dst = block->dst;
+    const size_t n = block->n;
     uint8_t code[BLOCK + 4];
     for (size_t i = 0; i < n; i++) {
         float v = fedcodec_sum(e, x, i);
@@ -44,19 +49,10 @@ static void quantise(float *restrict e, const float *restrict x, size_t n, float
     }
 }
 
-static void encode_piece(const fedcodec_job *piece, size_t k, void *with) {
-    (void)k;
-    (void)with;
-    for (size_t i = 0; i < piece->n; i += BLOCK) {
-        quantise(piece->residual + i, piece->x != NULL ? piece->x + i : NULL,
-                 piece->n - i < BLOCK ? piece->n - i : BLOCK, (float)piece->param[0],
-                 piece->dst + i / 4);
-    }
-}
-
 static fed_status twobit_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_store_f32(job->dst, (float)job->param[0]);
-    fedcodec_dense_encode(job, HEAD, 2, encode_piece, NULL);
+    float t = (float)job->param[0];
+    fedcodec_store_f32(job->dst, t);
+    fedcodec_dense_encode(job, HEAD, 2, quantise, &t);
     *len = HEAD + packed_len(job->n);
     return FED_OK;
 }
