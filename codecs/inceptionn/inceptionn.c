@@ -4,6 +4,7 @@
 
 #include "codecs/inceptionn/block.h"
 #include "codecs/prim/fetch.h"
+#include "codecs/prim/parts.h"
 #include "codecs/registry.h"
 
 /* The bits of infinity, and how many of them stand before the mantissa's. */
@@ -39,21 +40,53 @@ static uint8_t *encode_rest(const float *x, size_t n, classes c, uint8_t *tags, 
     return out + len;
 }
 
+/* A tensor in parts of whole blocks. The payload of each is first where it would be if no value
+ * before took less than 4 bytes. */
+typedef struct encoding {
+    const fedcodec_job *job;
+    classes c;
+    size_t parts;
+    size_t len[FEDCODEC_PARTS_MAX]; /* of their payloads */
+    int32_t max[FEDCODEC_PARTS_MAX];
+} encoding;
+
+static uint8_t *room_of(const encoding *e, size_t part) {
+    size_t start = fedcodec_part_start(e->job->n, e->parts, part, BLOCK);
+    return e->job->dst + fedcodec_tags_len(e->job->n) + 4 * start;
+}
+
+static void encode_part(void *job, size_t k) {
+    encoding *e = job;
+    const size_t n = e->job->n, end = fedcodec_part_start(n, e->parts, k + 1, BLOCK);
+    const float *x = e->job->x;
+    uint8_t *tags = e->job->dst, *out = room_of(e, k);
+    largest max = {0};
+    size_t i = fedcodec_part_start(n, e->parts, k, BLOCK);
+    for (; end - i >= BLOCK; i += BLOCK) {
+        fedcodec_fetch_to_read(x + i, BLOCK);
+        out = encode_block(x + i, e->c, tags + i / FEDCODEC_TAGS, out, &max);
+    }
+    if (i < end) {
+        out = encode_rest(x + i, end - i, e->c, tags + i / FEDCODEC_TAGS, out, &max);
+    }
+    e->len[k] = (size_t)(out - room_of(e, k));
+    e->max[k] = largest_of(max);
+}
+
 static fed_status inceptionn_encode(const fedcodec_job *job, size_t *len) {
     const int32_t e = (int32_t)job->param[0];
-    const classes c = {(BIAS - e) * (1 << MANTISSA), (BIAS - e / 2) * (1 << MANTISSA)};
-    const size_t whole = job->n - job->n % BLOCK;
-    uint8_t *out = job->dst + fedcodec_tags_len(job->n);
-    largest max = {0};
-    for (size_t i = 0; i < whole; i += BLOCK) {
-        fedcodec_fetch_to_read(job->x + i, BLOCK);
-        out = encode_block(job->x + i, c, job->dst + i / FEDCODEC_TAGS, out, &max);
+    encoding parts = {.job = job,
+                      .c = {(BIAS - e) * (1 << MANTISSA), (BIAS - e / 2) * (1 << MANTISSA)},
+                      .parts = fedcodec_parts(job->pool, job->n)};
+    fedcodec_run_parts(job->pool, parts.parts, encode_part, &parts);
+    uint8_t *out = room_of(&parts, 0);
+    for (size_t k = 0; k < parts.parts; k++) {
+        FED_REQUIRE(parts.max[k] < INFINITE, FED_ENONFINITE);
+        if (k > 0) {
+            memmove(out, room_of(&parts, k), parts.len[k]);
+        }
+        out += parts.len[k];
     }
-    if (whole < job->n) {
-        out = encode_rest(job->x + whole, job->n - whole, c, job->dst + whole / FEDCODEC_TAGS, out,
-                          &max);
-    }
-    FED_REQUIRE(largest_of(max) < INFINITE, FED_ENONFINITE);
     *len = (size_t)(out - job->dst);
     return FED_OK;
 }

@@ -5,6 +5,7 @@
 #include "codecs/prim/bitmap.h"
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/narrow.h"
+#include "codecs/prim/parts.h"
 #include "codecs/registry.h"
 #include "codecs/trunc/shuffle.h"
 
@@ -204,19 +205,37 @@ static void encode_block(const layout *l, const float *x, size_t n, uint8_t *dst
     memcpy(dst, packed, packed_len(n, l->b));
 }
 
+/* A tensor in parts of whole blocks. */
+typedef struct encoding {
+    const fedcodec_job *job;
+    layout l;
+    size_t parts;
+    uint32_t max[FEDCODEC_PARTS_MAX];
+} encoding;
+
+static void encode_part(void *job, size_t part) {
+    encoding *e = job;
+    const size_t end = fedcodec_part_start(e->job->n, e->parts, part + 1, BLOCK);
+    uint32_t max = 0;
+    for (size_t i = fedcodec_part_start(e->job->n, e->parts, part, BLOCK); i < end; i += BLOCK) {
+        const float *x = e->job->x + i;
+        size_t count = end - i < BLOCK ? end - i : BLOCK;
+        fedcodec_fetch_to_read(x, BLOCK);
+        uint32_t m = fedcodec_bits(fedcodec_scan_sum(x, NULL, count));
+        max = m > max ? m : max;
+        encode_block(&e->l, x, count, e->job->dst + HEAD + i / 8 * (32 - e->l.b));
+    }
+    e->max[part] = max;
+}
+
 static fed_status trunc_encode(const fedcodec_job *job, size_t *len) {
     const unsigned b = (unsigned)job->param[0];
-    const layout l = layout_of(b);
-    uint32_t max = 0;
+    encoding e = {.job = job, .l = layout_of(b), .parts = fedcodec_parts(job->pool, job->n)};
     job->dst[0] = (uint8_t)b;
-    for (size_t i = 0; i < job->n; i += BLOCK) {
-        size_t count = job->n - i < BLOCK ? job->n - i : BLOCK;
-        fedcodec_fetch_to_read(job->x + i, BLOCK);
-        uint32_t m = fedcodec_bits(fedcodec_scan_sum(job->x + i, NULL, count));
-        max = m > max ? m : max;
-        encode_block(&l, job->x + i, count, job->dst + HEAD + i / 8 * (32 - b));
+    fedcodec_run_parts(job->pool, e.parts, encode_part, &e);
+    for (size_t k = 0; k < e.parts; k++) {
+        FED_REQUIRE(isfinite(fedcodec_float(e.max[k])), FED_ENONFINITE);
     }
-    FED_REQUIRE(isfinite(fedcodec_float(max)), FED_ENONFINITE);
     *len = HEAD + packed_len(job->n, b);
     return FED_OK;
 }

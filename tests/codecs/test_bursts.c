@@ -121,6 +121,34 @@ static void a_flipped_bit_is_refused_or_another_message(void **state) {
     }
 }
 
+/* Dense at first, then nothing: to memory of just the size that is needed, and back. */
+static void a_long_message_needs_no_more_than_its_size(void **state) {
+    (void)state;
+    enum { LONG = 5000 };
+    for (size_t dense = 0; dense <= LONG; dense += 625) {
+        static float x[LONG];
+        static uint8_t message[5 * LONG];
+        fedcodec codec;
+        size_t len = 0, packed_len = 0, back_len = 0;
+        for (size_t i = 0; i < LONG; i++) {
+            static const float kinds[] = {1.5f, 0.5f, 0x1p-6f, 0.0f, -2.0f};
+            x[i] = i < dense ? kinds[i % 5] : 0.0f;
+        }
+        assert_fed_ok(fedcodec_parse("inceptionn", &codec, NULL));
+        assert_fed_ok(fedcodec_encode(&codec, NULL, x, LONG, NULL, message, sizeof message, &len));
+        size_t size = len + LONG / 8 * 2 - LONG / 4;
+        uint8_t *packed = malloc(size), *back = malloc(len);
+        assert_true(packed != NULL && back != NULL);
+        assert_fed_ok(fedcodec_bursts_pack(message, len, LONG, packed, size, &packed_len));
+        assert_int_equal(packed_len, size);
+        assert_fed_ok(fedcodec_bursts_unpack(packed, size, LONG, back, len, &back_len));
+        assert_int_equal(back_len, len);
+        assert_memory_equal(back, message, len);
+        free(packed);
+        free(back);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_length_comes_back_to_the_byte),
@@ -129,6 +157,7 @@ int main(void) {
         cmocka_unit_test(what_is_no_message_is_not_packed),
         cmocka_unit_test(bursts_cut_anywhere_or_too_long_are_refused),
         cmocka_unit_test(a_flipped_bit_is_refused_or_another_message),
+        cmocka_unit_test(a_long_message_needs_no_more_than_its_size),
     };
     return cmocka_run_group_tests_name("bursts", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "codecs/registry.h"
 #include "fed/rng.h"
 #include "fedcodec/codec.h"
 #include "reference_codecs.h"
@@ -188,6 +189,117 @@ static void only_whole_exponents_from_1_to_15(void **state) {
     assert_fed_status(fedcodec_parse("inceptionn:e=2.5", &codec, NULL), FED_EINVAL);
 }
 
+/* On each unit of vector instructions: k = 0 on, until NULL. */
+static const fedcodec_vtable *on_unit(size_t k) {
+    const fedcodec_unit *unit = fedcodec_unit_at(k);
+    return unit == NULL ? NULL : unit->codecs[FEDCODEC_INDEX_inceptionn];
+}
+
+/* What each unit's check says of a message in memory of just its length; they must agree. */
+static bool accepted(const uint8_t *message, size_t len, size_t n, float *max_abs) {
+    uint8_t *copy = malloc(len + (len == 0));
+    assert_non_null(copy);
+    memcpy(copy, message, len);
+    bool first = on_unit(0)->check(copy, len, n, max_abs) == FED_OK;
+    for (size_t k = 1; on_unit(k) != NULL; k++) {
+        float max = -1.0f;
+        assert_int_equal(on_unit(k)->check(copy, len, n, &max) == FED_OK, first);
+        assert_true(!first || max == *max_abs);
+    }
+    free(copy);
+    return first;
+}
+
+enum { N = 150, N_TAGS = (N + 3) / 4 };
+
+/* N equal words, but for the one at i. */
+static bool accepted_with(uint8_t tag, const char *word, size_t i, const char *other) {
+    uint8_t message[N_TAGS + 4 * N];
+    size_t bytes = tag == 3 ? 4 : tag;
+    float max_abs;
+    memset(message, tag * 0x55, N_TAGS);
+    message[N_TAGS - 1] &= 0x0f; /* of two values */
+    for (size_t k = 0; k < N; k++) {
+        memcpy(message + N_TAGS + bytes * k, k == i ? other : word, bytes);
+    }
+    return accepted(message, N_TAGS + bytes * N, N, &max_abs);
+}
+
+static void one_word_in_the_wrong_class_is_found_anywhere(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        assert_true(accepted_with(1, "\x40", i, "\xc0"));
+        assert_false(accepted_with(1, "\x40", i, "\x00"));
+        assert_false(accepted_with(1, "\x40", i, "\x82"));
+        assert_true(accepted_with(1, "\x08", i, "\x01"));  /* e = 7 */
+        assert_false(accepted_with(1, "\x08", i, "\x20")); /* 1/4 is for e <= 3 */
+        assert_true(accepted_with(2, "\x00\x40", i, "\x00\x81"));
+        assert_false(accepted_with(2, "\x00\x40", i, "\xff\x80"));
+        assert_false(accepted_with(2, "\x00\x40", i, "\x00\x00"));
+        assert_true(accepted_with(3, "\x00\x00\x80\x3f", i, "\xff\xff\x7f\xff"));
+        assert_false(accepted_with(3, "\x00\x00\x80\x3f", i, "\xff\xff\x7f\x3f"));
+        assert_false(accepted_with(3, "\x00\x00\x80\x3f", i, "\x00\x00\x80\xff"));
+    }
+}
+
+static void the_largest_magnitude_is_found_anywhere(void **state) {
+    (void)state;
+    static const float largest[] = {0x1p-7f, 0x1.8p-6f, 0x1.04p-5f, 0x1.fffcp-1f, 1.0f, 0x1.8p90f};
+    for (size_t k = 0; k < 2 * sizeof largest / sizeof largest[0]; k++) {
+        for (size_t i = 0; i < N; i++) {
+            uint8_t message[5 * N];
+            float x[N], max_abs = -1.0f;
+            for (size_t j = 0; j < N; j++) {
+                x[j] = j % 3 ? 0x1p-8f : 0.0f;
+            }
+            x[i] = k % 2 ? -largest[k / 2] : largest[k / 2];
+            assert_true(accepted(message, encode(10, x, N, message), N, &max_abs));
+            assert_true(max_abs == largest[k / 2]);
+        }
+    }
+}
+
+static void tags_that_call_for_more_than_there_is_are_refused(void **state) {
+    (void)state;
+    enum { MANY = 1000, TAGS = MANY / 4 };
+    static uint8_t message[TAGS + 4 * MANY + 1];
+    float max_abs;
+    memset(message, 0xff, TAGS);
+    for (size_t i = 0; i < MANY; i++) {
+        memcpy(message + TAGS + 4 * i, "\x00\x00\x80\x3f", 4);
+    }
+    assert_true(accepted(message, TAGS + 4 * MANY, MANY, &max_abs));
+    assert_false(accepted(message, TAGS + 4 * MANY + 1, MANY, &max_abs));
+    for (size_t cut = 1; cut <= 4 * MANY; cut += cut < 700 ? 1 : 61) {
+        assert_false(accepted(message, TAGS + 4 * MANY - cut, MANY, &max_abs));
+    }
+}
+
+/* All values of one class, or one class before another: the payload ends long before the tags. */
+static void blocks_of_nothing_come_back(void **state) {
+    (void)state;
+    enum { MANY = 3000 };
+    static const float kinds[] = {0.0f, 0x1p-6f, -0.5f, 3.0f};
+    for (size_t k = 0; k < 16; k++) {
+        static float x[MANY], y[MANY];
+        static uint8_t dst[5 * MANY];
+        for (size_t i = 0; i < MANY; i++) {
+            x[i] = kinds[i < 1111 ? k % 4 : k / 4];
+        }
+        size_t len = encode(10, x, MANY, dst);
+        for (size_t u = 0; on_unit(u) != NULL; u++) {
+            uint8_t *copy = malloc(len);
+            assert_non_null(copy);
+            memcpy(copy, dst, len);
+            assert_fed_ok(fedcodec_decode(on_unit(u), copy, len, y, MANY));
+            assert_memory_equal(y, x, sizeof y);
+            assert_fed_ok(fedcodec_axpy(on_unit(u), copy, len, 2.0f, y, MANY));
+            assert_true(y[0] == 3.0f * x[0] && y[MANY - 1] == 3.0f * x[MANY - 1]);
+            free(copy);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_exponent_is_coded_as_in_the_paper),
@@ -201,6 +313,10 @@ int main(void) {
         cmocka_unit_test(values_that_no_one_e_explains_are_refused),
         cmocka_unit_test(tags_past_the_last_value_must_be_zero),
         cmocka_unit_test(only_whole_exponents_from_1_to_15),
+        cmocka_unit_test(one_word_in_the_wrong_class_is_found_anywhere),
+        cmocka_unit_test(the_largest_magnitude_is_found_anywhere),
+        cmocka_unit_test(tags_that_call_for_more_than_there_is_are_refused),
+        cmocka_unit_test(blocks_of_nothing_come_back),
     };
     return cmocka_run_group_tests_name("inceptionn", tests, NULL, NULL);
 }

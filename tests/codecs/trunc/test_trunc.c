@@ -5,6 +5,8 @@
 #include <math.h>
 
 #include "codec_case.h"
+#include "codecs/registry.h"
+#include "fed/rng.h"
 
 static void bytes_are_b_and_the_upper_bits(void **state) {
     (void)state;
@@ -56,6 +58,91 @@ static void each_b_cuts_towards_zero(void **state) {
     }
 }
 
+enum { N = 800, CAP = 1 + 4 * N };
+
+static void fill_random(float *x, size_t n, uint32_t stream) {
+    fed_rng rng;
+    fed_rng_init(&rng, 14, stream, (uint32_t)n);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = fed_rng_below(&rng, 255) << 23 | fed_rng_below(&rng, 1u << 23) |
+                        fed_rng_below(&rng, 2) << 31;
+        memcpy(&x[i], &bits, sizeof bits);
+    }
+}
+
+/* The format's words, bit by bit: the message, and the values that are left. */
+static size_t by_bits(const float *x, size_t n, unsigned b, uint8_t *message, float *left) {
+    size_t at = 8;
+    memset(message, 0, CAP);
+    message[0] = (uint8_t)b;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        for (unsigned k = 31; k >= b; k--, at++) {
+            message[at / 8] |= (uint8_t)((bits >> k & 1) << (7 - at % 8));
+        }
+        bits = bits >> b << b;
+        memcpy(&left[i], &bits, sizeof bits);
+    }
+    return (at + 7) / 8;
+}
+
+/* With memory of just the sizes that are needed. */
+static void assert_message_on_unit(const fedcodec *codec, const float *x, size_t n,
+                                   const uint8_t *message, size_t len, const float *left) {
+    float *values = malloc(n * sizeof *values), max_abs = -1.0f, largest = 0.0f;
+    uint8_t *dst = malloc(len);
+    size_t dst_len = 0;
+    assert_true(values != NULL && dst != NULL);
+    assert_fed_ok(fedcodec_encode(codec, NULL, x, n, NULL, dst, len, &dst_len));
+    assert_int_equal(dst_len, len);
+    assert_memory_equal(dst, message, len);
+    assert_fed_ok(fedcodec_decode(codec->vtable, dst, len, values, n));
+    assert_memory_equal(values, left, n * sizeof *left);
+    for (size_t i = 0; i < n; i++) {
+        largest = fmaxf(largest, fabsf(left[i]));
+    }
+    assert_fed_ok(codec->vtable->check(dst, len, n, &max_abs));
+    assert_true(max_abs == largest);
+    free(values);
+    free(dst);
+}
+
+static void each_b_is_packed_bit_by_bit_on_each_unit(void **state) {
+    (void)state;
+    static const size_t lengths[] = {1, 2, 7, 8, 9, 31, 255, 256, 257, 511, 512, 513, N};
+    for (unsigned b = 1; b < 32; b++) {
+        for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+            float x[N], left[N];
+            uint8_t message[CAP];
+            fill_random(x, lengths[k], b);
+            size_t len = by_bits(x, lengths[k], b, message, left);
+            for (size_t u = 0; fedcodec_unit_at(u) != NULL; u++) {
+                const fedcodec codec = {.vtable = fedcodec_unit_at(u)->codecs[FEDCODEC_INDEX_trunc],
+                                        .param = {b}};
+                assert_message_on_unit(&codec, x, lengths[k], message, len, left);
+            }
+        }
+    }
+}
+
+static void an_infinity_is_found_anywhere_with_each_b(void **state) {
+    (void)state;
+    for (unsigned b = 1; b < 32; b++) {
+        const fedcodec codec = {.vtable = fedcodec_by_id(14), .param = {b}};
+        for (size_t i = 0; i < N; i += 37) {
+            float x[N];
+            uint8_t dst[CAP];
+            size_t len = 12345;
+            fill_random(x, N, b);
+            x[i] = i % 2 ? INFINITY : -NAN;
+            assert_fed_status(fedcodec_encode(&codec, NULL, x, N, NULL, dst, sizeof dst, &len),
+                              FED_ENONFINITE);
+            assert_int_equal(len, 12345);
+        }
+    }
+}
+
 static void b_is_a_whole_number(void **state) {
     (void)state;
     fedcodec codec;
@@ -94,6 +181,8 @@ int main(void) {
         cmocka_unit_test(from_24_on_the_exponent_is_cut),
         cmocka_unit_test(what_is_cut_is_lost),
         cmocka_unit_test(each_b_cuts_towards_zero),
+        cmocka_unit_test(each_b_is_packed_bit_by_bit_on_each_unit),
+        cmocka_unit_test(an_infinity_is_found_anywhere_with_each_b),
         cmocka_unit_test(b_is_a_whole_number),
         cmocka_unit_test(malformed_messages_are_refused),
     };
