@@ -39,11 +39,11 @@ typedef struct ranges {
  *     const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s)
  */
 #if defined(FEDCODEC_AVX512)
-#include "codecs/inceptionn/avx512.h"
+#include "codecs/inceptionn/block_avx512.h"
 #elif defined(FEDCODEC_AVX2)
-#include "codecs/inceptionn/avx2.h"
+#include "codecs/inceptionn/block_avx2.h"
 #else
-#include "codecs/inceptionn/plain.h"
+#include "codecs/inceptionn/block_plain.h"
 #endif
 
 #endif

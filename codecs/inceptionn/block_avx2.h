@@ -1,10 +1,10 @@
 /* inceptionn's inner loops for AVX2: eight values at a time, bytes moved by a table of shuffles. */
-#ifndef FEDCODEC_INCEPTIONN_AVX2_H
-#define FEDCODEC_INCEPTIONN_AVX2_H
+#ifndef FEDCODEC_INCEPTIONN_BLOCK_AVX2_H
+#define FEDCODEC_INCEPTIONN_BLOCK_AVX2_H
 
 #include <immintrin.h>
 
-#include "codecs/inceptionn/rows.h"
+#include "codecs/inceptionn/block_rows.h"
 
 enum { LANES = 8, GROUP = 32 }; /* a vector; values whose tags are put together */
 
