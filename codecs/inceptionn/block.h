@@ -7,7 +7,7 @@
 
 enum { BLOCK = 64, BLOCK_TAGS = BLOCK / FEDCODEC_TAGS };
 
-/* The bits of 1.0, and of no number: larger than any magnitude's. */
+/* The bits of 1.0. */
 enum { ONE = 0x3f800000 };
 #define SIGN UINT32_C(0x80000000)
 
@@ -19,7 +19,7 @@ typedef struct classes {
 /*
  * What check asks about a message's words: the least and the largest magnitude of each class. Those
  * of 8 and 16 bits in units of 2^-15, those of 32 as the float's bits. least16 may lack its 8 low
- * bits. Where a class is empty, its largest is 0, and its least more than any.
+ * bits. Where a class is empty, its largest is 0, and its least as large as it can be.
  */
 typedef struct ranges {
     int16_t least8, most8, least16, most16;
@@ -39,11 +39,11 @@ typedef struct ranges {
  *     const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s)
  */
 #if defined(FEDCODEC_AVX512)
-#include "codecs/inceptionn/avx512.h"
+#include "codecs/inceptionn/block_avx512.h"
 #elif defined(FEDCODEC_AVX2)
-#include "codecs/inceptionn/avx2.h"
+#include "codecs/inceptionn/block_avx2.h"
 #else
-#include "codecs/inceptionn/plain.h"
+#include "codecs/inceptionn/block_plain.h"
 #endif
 
 #endif

@@ -1,6 +1,6 @@
 /* inceptionn's inner loops for AVX-512: sixteen values at a time, bytes moved by masks. */
-#ifndef FEDCODEC_INCEPTIONN_AVX512_H
-#define FEDCODEC_INCEPTIONN_AVX512_H
+#ifndef FEDCODEC_INCEPTIONN_BLOCK_AVX512_H
+#define FEDCODEC_INCEPTIONN_BLOCK_AVX512_H
 
 #include <immintrin.h>
 
@@ -59,20 +59,30 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
     return out;
 }
 
+/* Has one of 64 values the tag 3? */
+static inline bool any_large(__m128i tags) {
+    __m128i both = _mm_and_si128(tags, _mm_srli_epi16(tags, 1));
+    return !_mm_testz_si128(both, _mm_set1_epi8(0x55));
+}
+
 static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *src, float *y) {
+    const __m512i magnitude = _mm512_set1_epi32(FEDCODEC_MAGNITUDE);
+    const __m128i plane = _mm_loadu_si128((const __m128i *)tags);
+    const bool large_too = any_large(plane);
     uint64_t masks[GROUPS];
-    masks_of_tags(_mm_loadu_si128((const __m128i *)tags), PAIR_MASKS(8, 12, 15), masks);
+    masks_of_tags(plane, PAIR_MASKS(8, 12, 15), masks);
     for (size_t k = 0; k < GROUPS; k++) {
         __m512i word = _mm512_maskz_expand_epi8(masks[k], _mm512_loadu_si512(src));
         src += _mm_popcnt_u64(masks[k]);
-        __mmask16 small = (__mmask16)~_pext_u64(masks[k], EACH_WORD(1));
-        __m512 fixed =
-            _mm512_cvtepi32_ps(_mm512_and_si512(word, _mm512_set1_epi32(FEDCODEC_MAGNITUDE)));
-        __m512 value =
-            _mm512_mask_mul_ps(_mm512_castsi512_ps(word), small, fixed, _mm512_set1_ps(0x1p-31f));
-        _mm512_storeu_si512(y + k * LANES, /* value | word & SIGN */
-                            _mm512_ternarylogic_epi32(_mm512_castps_si512(value), word,
-                                                      _mm512_set1_epi32(INT32_MIN), 0xf8));
+        __m512 fixed = _mm512_cvtepi32_ps(_mm512_and_si512(word, magnitude));
+        __m512i value = _mm512_castps_si512(_mm512_mul_ps(fixed, _mm512_set1_ps(0x1p-31f)));
+        /* value, but the sign of word; magnitude ? value : word */
+        value = _mm512_ternarylogic_epi32(magnitude, value, word, 0xca);
+        if (large_too) {
+            __mmask16 large = (__mmask16)_pext_u64(masks[k], EACH_WORD(1));
+            value = _mm512_mask_mov_epi32(value, large, word);
+        }
+        _mm512_storeu_si512(y + k * LANES, value);
     }
     return src;
 }
@@ -88,12 +98,6 @@ typedef struct seen {
 static inline seen nothing_seen(void) {
     return (seen){_mm512_setzero_si512(), _mm512_set1_epi8(INT8_MAX), _mm512_set1_epi32(INT32_MAX),
                   _mm512_setzero_si512()};
-}
-
-/* Has one of 64 values the tag 3? */
-static inline bool any_large(__m128i tags) {
-    __m128i both = _mm_and_si128(tags, _mm_srli_epi16(tags, 1));
-    return !_mm_testz_si128(both, _mm_set1_epi8(0x55));
 }
 
 static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s) {

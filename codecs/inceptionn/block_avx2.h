@@ -1,10 +1,10 @@
 /* inceptionn's inner loops for AVX2: eight values at a time, bytes moved by a table of shuffles. */
-#ifndef FEDCODEC_INCEPTIONN_AVX2_H
-#define FEDCODEC_INCEPTIONN_AVX2_H
+#ifndef FEDCODEC_INCEPTIONN_BLOCK_AVX2_H
+#define FEDCODEC_INCEPTIONN_BLOCK_AVX2_H
 
 #include <immintrin.h>
 
-#include "codecs/inceptionn/rows.h"
+#include "codecs/inceptionn/block_rows.h"
 
 enum { LANES = 8, GROUP = 32 }; /* a vector; values whose tags are put together */
 
@@ -142,23 +142,21 @@ static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src
     return src;
 }
 
+/* The least is what is farthest from the most. */
+static inline int32_t least_of(__m256i values, int32_t most) {
+    return most - largest_of(_mm256_sub_epi32(_mm256_set1_epi32(most), values));
+}
+
 static inline ranges ranges_seen(const seen *s) {
     const __m256i half = _mm256_set1_epi32(0xffff), byte = _mm256_set1_epi32(0xff);
-    const __m256i most = _mm256_set1_epi32(INT32_MAX);
-    __m256i least8 = _mm256_and_si256(_mm256_srli_epi32(s->least, 8), byte);
-    __m256i least16 = _mm256_srli_epi32(s->least, 24);
-    /* The least is what is farthest from the most. */
-    return (ranges){
-        .least8 =
-            (int16_t)((INT8_MAX - largest_of(_mm256_sub_epi32(_mm256_set1_epi32(INT8_MAX), least8)))
-                      << 8),
-        .most8 = (int16_t)largest_of(_mm256_and_si256(s->most, half)),
-        .least16 = (int16_t)((INT8_MAX -
-                              largest_of(_mm256_sub_epi32(_mm256_set1_epi32(INT8_MAX), least16)))
-                             << 8),
-        .most16 = (int16_t)largest_of(_mm256_srli_epi32(s->most, 16)),
-        .least32 = INT32_MAX - largest_of(_mm256_sub_epi32(most, s->least32)),
-        .most32 = largest_of(s->most32)};
+    __m256i top8 = _mm256_and_si256(_mm256_srli_epi32(s->least, 8), byte);
+    __m256i top16 = _mm256_srli_epi32(s->least, 24);
+    return (ranges){.least8 = (int16_t)(least_of(top8, INT8_MAX) << 8),
+                    .most8 = (int16_t)largest_of(_mm256_and_si256(s->most, half)),
+                    .least16 = (int16_t)(least_of(top16, INT8_MAX) << 8),
+                    .most16 = (int16_t)largest_of(_mm256_srli_epi32(s->most, 16)),
+                    .least32 = least_of(s->least32, INT32_MAX),
+                    .most32 = largest_of(s->most32)};
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* inceptionn's payload from words and back: the bytes that a tag names are a word's upper ones. */
-#ifndef FEDCODEC_INCEPTIONN_BYTES_H
-#define FEDCODEC_INCEPTIONN_BYTES_H
+#ifndef FEDCODEC_INCEPTIONN_BLOCK_BYTES_H
+#define FEDCODEC_INCEPTIONN_BLOCK_BYTES_H
 
 #include "codecs/prim/tags.h"
 #include "codecs/unit.h"
@@ -9,7 +9,7 @@
 
 #include <arm_neon.h>
 
-#include "codecs/inceptionn/rows.h"
+#include "codecs/inceptionn/block_rows.h"
 
 /* Four words are one vector. */
 static inline void move_bytes(const uint8_t *from, const uint8_t row[16], uint8_t *to) {

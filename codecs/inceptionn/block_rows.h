@@ -1,6 +1,6 @@
 /* inceptionn's four words as one vector: where each byte of it comes from, for a byte of tags. */
-#ifndef FEDCODEC_INCEPTIONN_ROWS_H
-#define FEDCODEC_INCEPTIONN_ROWS_H
+#ifndef FEDCODEC_INCEPTIONN_BLOCK_ROWS_H
+#define FEDCODEC_INCEPTIONN_BLOCK_ROWS_H
 
 #include "codecs/prim/tags.h"
 
