@@ -4,9 +4,17 @@
 #include <math.h>
 
 #include "codecs/prim/floats.h"
+#include "codecs/prim/parts.h"
 #include "codecs/prim/quartic.h"
 #include "codecs/prim/zerorun.h"
 #include "codecs/registry.h"
+#if FEDCODEC_AVX512
+#include "codecs/threelc/quantise_avx512.h"
+#elif FEDCODEC_AVX2
+#include "codecs/threelc/quantise_avx2.h"
+#elif FEDCODEC_NEON
+#include "codecs/threelc/quantise_neon.h"
+#endif
 
 /* A message: m, then the zero-run encoded bytes; nothing follows where m is 0. */
 enum { HEAD = 4, BLOCK = 1024 };
@@ -23,6 +31,12 @@ static const fedcodec_param threelc_params[] = {
 static size_t threelc_bound(const double *param, size_t n) {
     (void)param;
     return HEAD + fedcodec_quartic_len(n);
+}
+
+/* The positions, of the front, whose bytes hold five values: the others have padding. */
+static size_t whole_positions(size_t n) {
+    size_t before = (FEDCODEC_QUARTIC_DIGITS - 1) * fedcodec_quartic_len(n);
+    return n > before ? n - before : 0;
 }
 
 /* The magnitude sent. Half of it must stay below the largest value, or nothing would ever be sent:
@@ -50,31 +64,85 @@ static void push_zeros(uint8_t *bytes, size_t n) {
     }
 }
 
-/* In blocks, so that their bytes stay in the cache for all five digits. */
-static void quantise(float *e, size_t n, float m, uint8_t *bytes, size_t len) {
-    memset(bytes, 0, len);
-    for (size_t start = 0; start < len; start += BLOCK) {
-        size_t block = len - start < BLOCK ? len - start : BLOCK;
-        for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-            size_t first = k * len + start; /* past n: padding */
-            size_t left = first < n ? n - first : 0;
-            size_t values = left < block ? left : block;
-            push_digits(e + (n - left), values, m, bytes + start);
-            push_zeros(bytes + start + values, block - values);
+/* The bytes from position `first` on. */
+static void quantise(const fedcodec_job *job, float m, size_t first, size_t count, uint8_t *bytes) {
+    const size_t packed = fedcodec_quartic_len(job->n);
+    memset(bytes, 0, count);
+    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+        size_t at = k * packed + first; /* past n: padding */
+        size_t left = at < job->n ? job->n - at : 0;
+        size_t values = left < count ? left : count;
+        if (values > 0) {
+            fedcodec_add(job->residual + at, job->x != NULL ? job->x + at : NULL, values);
+            push_digits(job->residual + at, values, m, bytes);
         }
+        push_zeros(bytes + values, count - values);
     }
 }
 
-static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
-    float m = magnitude(job->max, job->param[0]);
-    fedcodec_store_f32(job->dst, m);
-    *len = HEAD;
-    if (m > 0.0f) {
-        size_t packed = fedcodec_quartic_len(job->n);
-        quantise(job->residual, job->n, m, job->dst + HEAD, packed);
-        *len += fedcodec_zerorun_pack(job->dst + HEAD, packed, job->dst + HEAD);
+/* As many of these as vectors can do at once; returns their number. All hold five values. */
+static size_t quantise_groups(const fedcodec_job *job, float m, size_t first, size_t count,
+                              uint8_t *bytes) {
+    size_t done = 0;
+#ifdef QUANTISED
+    const size_t packed = fedcodec_quartic_len(job->n);
+    float *e = job->residual + first;
+    const float *x = job->x != NULL ? job->x + first : NULL;
+    for (; done + QUANTISED <= count; done += QUANTISED) {
+        quantise_group(e + done, x != NULL ? x + done : NULL, packed, m, bytes + done);
     }
+#else
+    (void)job, (void)m, (void)first, (void)count, (void)bytes;
+#endif
+    return done;
+}
+
+/* The part of the message that is about the positions `first` to `end`: in blocks, so that their
+ * bytes stay in the cache. */
+static void put_positions(const fedcodec_job *job, float m, size_t first, size_t end,
+                          fedcodec_zerorun *z) {
+    const size_t whole = whole_positions(job->n);
+    uint8_t bytes[BLOCK];
+    for (size_t count; first < end; first += count) {
+        count = end - first < BLOCK ? end - first : BLOCK;
+        size_t done = first + count <= whole ? quantise_groups(job, m, first, count, bytes) : 0;
+        quantise(job, m, first + done, count - done, bytes + done);
+        fedcodec_zerorun_push(z, bytes, count);
+    }
+}
+
+/* An encode in parts, each of which writes where it would if no run became shorter. */
+typedef struct encoding {
+    const fedcodec_job *job;
+    float m;
+    size_t packed, parts;
+    fedcodec_zerorun piece[FEDCODEC_PARTS_MAX];
+} encoding;
+
+static void put_part(void *job, size_t k) {
+    encoding *e = job;
+    size_t first = fedcodec_part_start(e->packed, e->parts, k, BLOCK);
+    size_t end = fedcodec_part_start(e->packed, e->parts, k + 1, BLOCK);
+    uint8_t *dst = e->job->dst + HEAD + first;
+    e->piece[k] = k == 0 ? fedcodec_zerorun_front(dst) : fedcodec_zerorun_piece(dst);
+    put_positions(e->job, e->m, first, end, &e->piece[k]);
+}
+
+static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
+    encoding e = {.job = job, .m = magnitude(job->max, job->param[0])};
+    fedcodec_store_f32(job->dst, e.m);
+    *len = HEAD;
+    if (!(e.m > 0.0f)) {
+        fedcodec_add(job->residual, job->x, job->n); /* zeros, but of which sign? */
+        return FED_OK;
+    }
+    e.packed = fedcodec_quartic_len(job->n);
+    e.parts = fedcodec_parts(job->pool, job->n);
+    fedcodec_run_parts(job->pool, e.parts, put_part, &e);
+    for (size_t k = 1; k < e.parts; k++) {
+        fedcodec_zerorun_join(&e.piece[0], &e.piece[k]);
+    }
+    *len = (size_t)(fedcodec_zerorun_end(&e.piece[0]) - job->dst);
     return FED_OK;
 }
 
