@@ -58,6 +58,8 @@
 #define fedcodec_zerorun_end                FEDCODEC_UNITED(fedcodec_zerorun_end)
 #define fedcodec_zerorun_join               FEDCODEC_UNITED(fedcodec_zerorun_join)
 #define fedcodec_zerorun_push               FEDCODEC_UNITED(fedcodec_zerorun_push)
+#define fedcodec_zerorun_sum                FEDCODEC_UNITED(fedcodec_zerorun_sum)
+#define fedcodec_zerorun_unpack             FEDCODEC_UNITED(fedcodec_zerorun_unpack)
 #else
 #define FEDCODEC_UNITED(name) name
 #endif

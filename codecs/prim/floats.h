@@ -60,8 +60,8 @@ static inline int64_t fedcodec_fixed(float v) {
 
 /** Have the cache load what lies `ahead` values further on, or before if it is negative. There need
  * not be anything. */
-static inline void fedcodec_fetch(const float *at, ptrdiff_t ahead) {
-    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead * sizeof *at));
+static inline void fedcodec_fetch(const void *at, ptrdiff_t ahead) {
+    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead * sizeof(float)));
 }
 
 /** For a codec's scan: the largest |residual[i] + x[i]|, 0 where n is 0; not finite if any of them

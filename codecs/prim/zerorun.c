@@ -11,7 +11,7 @@
 #include <arm_neon.h>
 #endif
 
-enum { ZERO = 121, GROUP = 64 };
+enum { ZERO = 121, GROUP = 64, BLOCK = 4096 };
 
 /* The bytes that stand for a run of 0 to 14; a run of 0 is none at all. */
 static uint8_t run_byte(size_t run) {
@@ -159,17 +159,85 @@ uint8_t *fedcodec_zerorun_end(fedcodec_zerorun *front) {
     return front->out;
 }
 
-fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacked) {
-    size_t made = 0;
-    bool others = false;
-    bool open = true; /* may a run come next? not behind one of less than the maximum */
-    for (size_t i = 0; i < len; i++) {
-        unsigned run = fedcodec_zerorun_len(src[i]);
-        FED_REQUIRE(open || run == 0, FED_EFORMAT);
-        open = run == 0 || run == FEDCODEC_ZERORUN_MAX;
-        others |= run == 0;
-        made += run > 0 ? run : 1;
+/* 16 bytes at a time, whatever the run: no branch depends on the data. */
+static uint8_t *unpack_byte(uint8_t byte, uint8_t *out) {
+    unsigned run = byte > 242, more = (byte - 242u) & (0u - run);
+    memset(out, (int)(byte ^ ((byte ^ (unsigned)ZERO) & (0u - run))), 16);
+    return out + 1 + more;
+}
+
+#if FEDCODEC_AVX512
+/* Eight bytes at a time, the place of each being the sum of the lengths before. */
+static uint8_t *unpack_eight(const uint8_t *src, uint8_t *out) {
+    uint64_t eight;
+    memcpy(&eight, src, sizeof eight);
+    const __m128i v = _mm_cvtsi64_si128((long long)eight);
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    uint64_t more = (uint64_t)_mm_cvtsi128_si64(_mm_subs_epu8(v, _mm_set1_epi8((char)242)));
+    uint64_t ends = (more + each) * each; /* no sum passes a byte: 8 * 14 */
+    if (ends >> 56 > 64) {
+        for (size_t i = 0; i < 8; i++) {
+            out = unpack_byte(src[i], out);
+        }
+        return out;
     }
-    FED_REQUIRE(made == unpacked && others, FED_EFORMAT);
+    __m512i at = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128((long long)(ends << 8)));
+    uint64_t starts = (uint64_t)_mm512_reduce_or_epi64(_mm512_sllv_epi64(_mm512_set1_epi64(1), at));
+    __m128i value =
+        _mm_mask_mov_epi8(v, _mm_cmpgt_epu8_mask(v, _mm_set1_epi8((char)242)), _mm_set1_epi8(ZERO));
+    _mm512_storeu_si512(out, _mm512_mask_expand_epi8(_mm512_set1_epi8(ZERO), starts,
+                                                     _mm512_castsi128_si512(value)));
+    return out + (ends >> 56);
+}
+#endif
+
+size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst) {
+    uint8_t *out = dst;
+    size_t i = 0;
+#if FEDCODEC_AVX512
+    for (; i + 8 <= len; i += 8) {
+        out = unpack_eight(src + i, out);
+    }
+#endif
+    for (; i < len; i++) {
+        out = unpack_byte(src[i], out);
+    }
+    return (size_t)(out - dst);
+}
+
+size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
+    size_t sum = len;
+    while (len > 0) { /* 16 bits hold the sum of a block */
+        size_t block = len < BLOCK ? len : BLOCK;
+        uint16_t more = 0;
+        for (size_t i = 0; i < block; i++) {
+            more = (uint16_t)(more + (src[i] > 242 ? src[i] - 242 : 0));
+        }
+        sum += more;
+        src += block;
+        len -= block;
+    }
+    return sum;
+}
+
+/* Is a run behind one that is not the longest? And is there anything but runs? src[-1] exists. */
+static bool runs_are_cut_right(const uint8_t *src, size_t len, bool *others) {
+    uint8_t bad = 0, other = 0;
+    for (size_t i = 0; i < len; i++) {
+        uint8_t byte = src[i], before = src[(ptrdiff_t)i - 1];
+        uint8_t run = (uint8_t)((byte == ZERO) | (byte > 242));
+        uint8_t after_short = (uint8_t)((before == ZERO) | ((before > 242) & (before < 255)));
+        bad |= run & after_short;
+        other |= run ^ 1;
+    }
+    *others |= other != 0;
+    return bad == 0;
+}
+
+fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacked) {
+    FED_REQUIRE(len > 0, FED_EFORMAT); /* nothing that is not 121 */
+    bool others = fedcodec_zerorun_len(src[0]) == 0;
+    FED_REQUIRE(runs_are_cut_right(src + 1, len - 1, &others) && others, FED_EFORMAT);
+    FED_REQUIRE(fedcodec_zerorun_sum(src, len) == unpacked, FED_EFORMAT);
     return FED_OK;
 }

@@ -12,7 +12,7 @@
  * Input bytes are 0 .. 242. A run of k bytes 121, 2 <= k <= 14, becomes the byte 241 + k; a longer
  * one is cut into runs of 14 from its front. So a message has one form only.
  */
-enum { FEDCODEC_ZERORUN_MAX = 14 };
+enum { FEDCODEC_ZERORUN_MAX = 14, FEDCODEC_ZERORUN_ROOM = 64 };
 
 /** How many bytes 121 a byte of the output stands for: 0 for any other byte. */
 static inline unsigned fedcodec_zerorun_len(uint8_t b) {
@@ -49,5 +49,12 @@ uint8_t *fedcodec_zerorun_end(fedcodec_zerorun *front);
 /** FED_OK when src[len] is what fedcodec_zerorun_pack makes of some `unpacked` bytes, of which at
  * least one is not 121. */
 fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacked) FED_CHECKED;
+
+/** How many bytes src[len] stands for. */
+size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len);
+
+/** Those bytes; returns their number. Behind them dst has FEDCODEC_ZERORUN_ROOM more, which become
+ * anything. */
+size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst);
 
 #endif

@@ -39,22 +39,12 @@ static void runs_take_the_papers_bytes(void **state) {
     assert_int_equal(pack_run(560, dst), 42);
 }
 
-static size_t unpack(const uint8_t *src, size_t len, uint8_t *dst) {
-    size_t made = 0;
-    for (size_t i = 0; i < len; i++) {
-        unsigned run = fedcodec_zerorun_len(src[i]);
-        memset(dst + made, run > 0 ? 121 : src[i], run > 0 ? run : 1);
-        made += run > 0 ? run : 1;
-    }
-    return made;
-}
-
 static void any_bytes_come_back(void **state) {
     (void)state;
     fed_rng rng;
     fed_rng_init(&rng, 5, 0, 0);
     for (int round = 0; round < 3000; round++) {
-        uint8_t src[700], packed[700], back[700];
+        uint8_t src[700], packed[700], back[700 + FEDCODEC_ZERORUN_ROOM];
         size_t len = fed_rng_below(&rng, 700);
         uint32_t rarity = 1 + fed_rng_below(&rng, 60);
         bool others = false;
@@ -64,7 +54,8 @@ static void any_bytes_come_back(void **state) {
         }
         size_t n = pack(src, len, packed);
         assert_true(n <= len);
-        assert_int_equal(unpack(packed, n, back), len);
+        assert_int_equal(fedcodec_zerorun_sum(packed, n), len);
+        assert_int_equal(fedcodec_zerorun_unpack(packed, n, back), len);
         assert_memory_equal(back, src, len);
         assert_fed_status(fedcodec_zerorun_check(packed, n, len), others ? FED_OK : FED_EFORMAT);
     }
@@ -163,6 +154,18 @@ static void a_wrong_length_is_refused(void **state) {
     assert_refused("\x05", 0);
 }
 
+static void a_long_message_is_summed_in_full(void **state) {
+    (void)state;
+    enum { LEN = 20000 };
+    uint8_t src[LEN];
+    memset(src, 255, sizeof src);
+    src[9000] = 0;
+    assert_int_equal(fedcodec_zerorun_sum(src, LEN), (LEN - 1) * 14 + 1);
+    assert_fed_ok(fedcodec_zerorun_check(src, LEN, (LEN - 1) * 14 + 1));
+    src[LEN - 2] = 254;
+    assert_fed_status(fedcodec_zerorun_check(src, LEN, (LEN - 1) * 14), FED_EFORMAT);
+}
+
 static void nothing_but_zeros_is_refused(void **state) {
     (void)state;
     assert_refused("\xff", 14);
@@ -177,6 +180,7 @@ int main(void) {
         cmocka_unit_test(joined_pieces_are_one_message),
         cmocka_unit_test(other_forms_of_a_run_are_refused),
         cmocka_unit_test(a_wrong_length_is_refused),
+        cmocka_unit_test(a_long_message_is_summed_in_full),
         cmocka_unit_test(nothing_but_zeros_is_refused),
     };
     return cmocka_run_group_tests_name("zero runs", tests, NULL, NULL);

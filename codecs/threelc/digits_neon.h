@@ -1,13 +1,13 @@
 /* 3LC's digits, 16 bytes of them at a time, with NEON. */
-#ifndef FEDCODEC_THREELC_QUANTISE_NEON_H
-#define FEDCODEC_THREELC_QUANTISE_NEON_H
+#ifndef FEDCODEC_THREELC_DIGITS_NEON_H
+#define FEDCODEC_THREELC_DIGITS_NEON_H
 
 #include <arm_neon.h>
 
 #include "codecs/prim/floats.h"
 #include "codecs/prim/quartic.h"
 
-#define QUANTISED 16
+#define GROUPED 16
 enum { AHEAD = 256 };
 
 /* 4 values to 4 digits, -1 to 1. */
