@@ -9,8 +9,8 @@ enum { BLOCK = 256, AHEAD = 2048 };
 
 /* The cache shall load what is read next. */
 static void fetch(const float *at) {
-    for (size_t i = 0; i < BLOCK; i += 16) {
-        fedcodec_fetch(at + i, -AHEAD);
+    for (ptrdiff_t i = 0; i < BLOCK; i += 16) {
+        fedcodec_fetch(at, i - AHEAD);
     }
 }
 

@@ -8,7 +8,7 @@
 #include "codecs/prim/quartic.h"
 
 #define GROUPED 32
-enum { AHEAD = 512 };
+enum { AHEAD = 256 };
 
 /* 8 values to 8 digits, -1 to 1. */
 static inline __m256i quantise_8(float *e, const float *x, __m256 m, __m256 half) {

@@ -8,7 +8,7 @@
 #include "codecs/prim/quartic.h"
 
 #define GROUPED 64
-enum { AHEAD = 512 };
+enum { AHEAD = 256 };
 
 /* Of 64 values: which are sent as 1, and which as -1. */
 typedef struct digits {

@@ -43,6 +43,14 @@ static size_t whole_positions(size_t n) {
     return n > before ? n - before : 0;
 }
 
+/* Of `count` positions from `first` on: where the k-th value of the first is, and how many of them
+ * have one; it is padding past n. */
+static size_t slice(size_t n, size_t k, size_t first, size_t count, size_t *at) {
+    size_t start = k * fedcodec_quartic_len(n) + first;
+    *at = start < n ? start : n;
+    return n - *at < count ? n - *at : count;
+}
+
 /* The magnitude sent. Half of it must stay below the largest value, or nothing would ever be sent:
  * among the denormals, rounding can lift it there. */
 static float magnitude(float max, double s) {
@@ -70,16 +78,11 @@ static void push_zeros(uint8_t *bytes, size_t n) {
 
 /* The bytes from position `first` on. */
 static void quantise(const fedcodec_job *job, float m, size_t first, size_t count, uint8_t *bytes) {
-    const size_t packed = fedcodec_quartic_len(job->n);
     memset(bytes, 0, count);
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-        size_t at = k * packed + first; /* past n: padding */
-        size_t left = at < job->n ? job->n - at : 0;
-        size_t values = left < count ? left : count;
-        if (values > 0) {
-            fedcodec_add(job->residual + at, job->x != NULL ? job->x + at : NULL, values);
-            push_digits(job->residual + at, values, m, bytes);
-        }
+        size_t at, values = slice(job->n, k, first, count, &at);
+        fedcodec_add(job->residual + at, job->x != NULL ? job->x + at : NULL, values);
+        push_digits(job->residual + at, values, m, bytes);
         push_zeros(bytes + values, count - values);
     }
 }
@@ -189,14 +192,6 @@ typedef struct target {
     int64_t *acc, wide_step; /* instead of y, unless NULL */
 } target;
 
-/* Of `count` positions from `first` on: where the k-th value of the first is, and how many of them
- * have one. */
-static size_t slice(size_t n, size_t k, size_t first, size_t count, size_t *at) {
-    *at = k * fedcodec_quartic_len(n) + first;
-    size_t left = *at < n ? n - *at : 0;
-    return left < count ? left : count;
-}
-
 static void set_digits(float *restrict y, const int8_t *restrict digit, size_t n, float step) {
     for (size_t i = 0; i < n; i++) {
         y[i] = (float)digit[i] * step;
@@ -291,36 +286,47 @@ static void apply_dense(const target *t, const uint8_t *src, size_t len, size_t 
     }
 }
 
+/* Mostly one of the five values is sent: which of them, no branch has to guess. */
 static void apply_byte(const target *t, uint8_t byte, size_t first) {
     const size_t packed = fedcodec_quartic_len(t->n);
     const int8_t *digit = fedcodec_quartic_values[byte];
-    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-        size_t at = k * packed + first;
-        if (digit[k] != 0 && t->acc != NULL) {
+    unsigned sent = 0;
+    for (unsigned k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+        sent |= (unsigned)(digit[k] != 0) << k;
+    }
+    for (; sent != 0; sent &= sent - 1) {
+        size_t k = (size_t)__builtin_ctz(sent), at = k * packed + first;
+        if (t->acc != NULL) {
             t->acc[at] += digit[k] * t->wide_step;
-        } else if (digit[k] != 0) {
-            t->y[at] += digit[k] > 0 ? t->step : -t->step;
+        } else {
+            t->y[at] += (float)digit[k] * t->step;
         }
     }
 }
 
+/* Does src[len] begin with eight of the longest runs? */
+static bool eight_runs(const uint8_t *src, size_t len) {
+    uint64_t eight = 0;
+    if (len >= sizeof eight) {
+        memcpy(&eight, src, sizeof eight);
+    }
+    return eight == UINT64_MAX;
+}
+
 /* Where most bytes are long runs: look at the others only. */
 static void apply_sparse(const target *t, const uint8_t *src, size_t len, size_t first) {
-    uint64_t eight;
-    for (size_t i = 0; i < len; i++) {
-        while (len - i >= sizeof eight && memcpy(&eight, src + i, sizeof eight) != NULL &&
-               eight == UINT64_MAX) {
-            first += sizeof eight * FEDCODEC_ZERORUN_MAX;
-            i += sizeof eight;
-        }
-        if (i == len) {
-            return;
+    for (size_t i = 0; i < len;) {
+        if (eight_runs(src + i, len - i)) {
+            first += 8 * FEDCODEC_ZERORUN_MAX;
+            i += 8;
+            continue;
         }
         unsigned run = fedcodec_zerorun_len(src[i]);
         if (run == 0) {
             apply_byte(t, src[i], first);
         }
         first += run > 0 ? run : 1;
+        i++;
     }
 }
 
