@@ -55,7 +55,11 @@
 #define fedcodec_select_magnitude_work_size FEDCODEC_UNITED(fedcodec_select_magnitude_work_size)
 #define fedcodec_select_work_size           FEDCODEC_UNITED(fedcodec_select_work_size)
 #define fedcodec_zerorun_check              FEDCODEC_UNITED(fedcodec_zerorun_check)
-#define fedcodec_zerorun_pack               FEDCODEC_UNITED(fedcodec_zerorun_pack)
+#define fedcodec_zerorun_end                FEDCODEC_UNITED(fedcodec_zerorun_end)
+#define fedcodec_zerorun_join               FEDCODEC_UNITED(fedcodec_zerorun_join)
+#define fedcodec_zerorun_push               FEDCODEC_UNITED(fedcodec_zerorun_push)
+#define fedcodec_zerorun_sum                FEDCODEC_UNITED(fedcodec_zerorun_sum)
+#define fedcodec_zerorun_unpack             FEDCODEC_UNITED(fedcodec_zerorun_unpack)
 #else
 #define FEDCODEC_UNITED(name) name
 #endif

@@ -5,33 +5,56 @@
  * bit of FLT_MAX is worth. */
 static const float HARMLESS = 0x1p103f;
 
+enum { BLOCK = 256, AHEAD = 2048 };
+
+/* The cache shall load what is read next. */
+static void fetch(const float *at) {
+    for (ptrdiff_t i = 0; i < BLOCK; i += 16) {
+        fedcodec_fetch(at, i - AHEAD);
+    }
+}
+
 /* Signed, so that the compiler finds a vector instruction for the maximum. */
 static int32_t magnitude(float v) {
     return (int32_t)(fedcodec_bits(v) & FEDCODEC_MAGNITUDE);
 }
 
-static float largest(const float *x, size_t n) {
+static int32_t largest(const float *x, size_t n) {
     int32_t max = 0;
     for (size_t i = 0; i < n; i++) {
         int32_t m = magnitude(x[i]);
         max = m > max ? m : max;
     }
-    return fedcodec_float((uint32_t)max);
+    return max;
 }
 
-float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
-    if (x == NULL) {
-        return largest(residual, n);
-    }
+static int32_t largest_sum(const float *residual, const float *x, size_t n) {
     int32_t max = 0;
     for (size_t i = 0; i < n; i++) {
         int32_t m = magnitude(residual[i] + x[i]);
+        max = m > max ? m : max;
+    }
+    return max;
+}
+
+/* From the end to the front: encode then begins with what this has left in the cache. */
+float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
+    int32_t max = 0;
+    for (size_t end = n; end > 0;) {
+        size_t count = end % BLOCK != 0 ? end % BLOCK : BLOCK;
+        end -= count;
+        fetch(residual + end);
+        if (x != NULL) {
+            fetch(x + end);
+        }
+        int32_t m = x != NULL ? largest_sum(residual + end, x + end, count)
+                              : largest(residual + end, count);
         max = m > max ? m : max;
     }
     return fedcodec_float((uint32_t)max);
 }
 
 float fedcodec_scan_added(const float *residual, const float *x, size_t n) {
-    float max = largest(x != NULL ? x : residual, n);
+    float max = fedcodec_scan_sum(x != NULL ? x : residual, NULL, n);
     return x == NULL || max < HARMLESS ? max : fedcodec_scan_sum(residual, x, n);
 }

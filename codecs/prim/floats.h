@@ -68,6 +68,12 @@ static inline int64_t fedcodec_fixed(float v) {
     return sum_bits - shift_bits;
 }
 
+/** Have the cache load what lies `ahead` values further on, or before if it is negative. There need
+ * not be anything. */
+static inline void fedcodec_fetch(const void *at, ptrdiff_t ahead) {
+    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead * sizeof(float)));
+}
+
 /** For a codec's scan: the largest |residual[i] + x[i]|, 0 where n is 0; not finite if any of them
  * is not. x may be NULL. */
 float fedcodec_scan_sum(const float *residual, const float *x, size_t n);

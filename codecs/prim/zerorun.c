@@ -5,7 +5,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { ZERO = 121, BLOCK = 256 };
+#if FEDCODEC_AVX2
+#include <immintrin.h>
+#elif FEDCODEC_NEON
+#include <arm_neon.h>
+#endif
+
+enum { ZERO = 121, GROUP = 64, BLOCK = 4096 };
 
 /* The bytes that stand for a run of 0 to 14; a run of 0 is none at all. */
 static uint8_t run_byte(size_t run) {
@@ -20,58 +26,218 @@ static uint8_t *put_run(uint8_t *out, size_t run) {
     return out + (run > 0);
 }
 
-/* Where the bytes other than ZERO are in src[len], len <= BLOCK: no branch depends on them, but for
- * skipping eight zeros at once. */
-static size_t find_others(const uint8_t *src, size_t len, uint8_t *where) {
-    static const uint8_t zeros[8] = {ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO};
-    size_t count = 0, i = 0;
-    for (; i + 8 <= len; i += 8) {
-        if (memcmp(src + i, zeros, 8) == 0) {
-            continue;
-        }
-        for (size_t j = i; j < i + 8; j++) {
-            where[count] = (uint8_t)j;
-            count += src[j] != ZERO;
-        }
+/* A byte other than 121 comes next: write the run before it, if it is known where that began. */
+static void flush(fedcodec_zerorun *z) {
+    if (z->written == NULL) {
+        z->lead = z->run;
+        z->out += z->run;
+        z->written = z->out;
+    } else {
+        z->out = put_run(z->out, z->run);
     }
-    for (; i < len; i++) {
-        where[count] = (uint8_t)i;
-        count += src[i] != ZERO;
-    }
-    return count;
+    z->run = 0;
 }
 
-size_t fedcodec_zerorun_pack(const uint8_t *src, size_t len, uint8_t *dst) {
-    uint8_t where[BLOCK + 1];
-    uint8_t *out = dst;
-    size_t next = 0; /* everything before it is written */
-    for (size_t start = 0; start < len; start += BLOCK) {
-        size_t count = find_others(src + start, len - start < BLOCK ? len - start : BLOCK, where);
-        for (size_t k = 0; k < count; k++) {
-            size_t at = start + where[k];
-            uint8_t byte = src[at]; /* read first: dst may be src, and `out` may be `at` */
-            out = put_run(out, at - next);
-            *out++ = byte;
-            next = at + 1;
+/* Which of 64 bytes are not ZERO: the first is the lowest bit. */
+#if FEDCODEC_AVX512
+static uint64_t others_of(const uint8_t *src) {
+    return _mm512_cmpneq_epi8_mask(_mm512_loadu_si512(src), _mm512_set1_epi8(ZERO));
+}
+#elif FEDCODEC_AVX2
+static uint64_t others_of(const uint8_t *src) {
+    const __m256i zero = _mm256_set1_epi8(ZERO);
+    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)src);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(src + 32));
+    uint32_t low_zeros = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, zero));
+    uint32_t high_zeros = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, zero));
+    return ~((uint64_t)high_zeros << 32 | low_zeros);
+}
+#elif FEDCODEC_NEON
+static uint64_t others_of(const uint8_t *src) {
+    const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(UINT64_C(0x8040201008040201)));
+    const uint8x16_t zero = vdupq_n_u8(ZERO);
+    uint8x16_t part[4];
+    for (size_t j = 0; j < 4; j++) {
+        part[j] = vbicq_u8(bit, vceqq_u8(vld1q_u8(src + 16 * j), zero));
+    }
+    uint8x16_t sum = vpaddq_u8(vpaddq_u8(part[0], part[1]), vpaddq_u8(part[2], part[3]));
+    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(sum, sum)), 0);
+}
+#else
+static uint64_t others_of(const uint8_t *src) {
+    static const uint8_t zeros[8] = {ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO};
+    uint64_t others = 0;
+    for (size_t i = 0; i < GROUP; i += 8) {
+        for (size_t j = i; memcmp(src + i, zeros, 8) != 0 && j < i + 8; j++) {
+            others |= (uint64_t)(src[j] != ZERO) << j;
         }
     }
-    if (next < len) {
-        out = put_run(out, len - next);
+    return others;
+}
+#endif
+
+/* One byte of `others` after the other. */
+static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others, size_t len) {
+    size_t next = 0; /* everything before it is written, or in z->run */
+    for (; others != 0; others &= others - 1) {
+        size_t at = (size_t)__builtin_ctzll(others);
+        z->run += at - next;
+        flush(z);
+        *z->out++ = src[at];
+        next = at + 1;
+    }
+    z->run += len - next;
+}
+
+#if FEDCODEC_AVX512
+/* Put_others without a branch that depends on the data, but for runs that no byte can say. */
+static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
+    static const uint8_t first[GROUP] = {
+        0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+        22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
+        44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+    const __m512i iota = _mm512_loadu_si512(first);
+    uint64_t inner = ~others & ~_blsmsk_u64(others) & (UINT64_MAX >> _lzcnt_u64(others));
+    uint64_t ends = inner & ~(inner >> 1);
+    __m512i start = _mm512_maskz_compress_epi8(inner & ~(inner << 1), iota);
+    __m512i more = _mm512_sub_epi8(_mm512_maskz_compress_epi8(ends, iota), start);
+    if (_mm512_cmpge_epu8_mask(more, _mm512_set1_epi8(FEDCODEC_ZERORUN_MAX)) != 0) {
+        put_others(z, src, others, GROUP);
+        return;
+    }
+    z->run += _tzcnt_u64(others);
+    flush(z);
+    z->run = _lzcnt_u64(others);
+    /* `more` is a run's length, less one. Its byte takes the place of the run's last. */
+    __m512i code = _mm512_add_epi8(more, _mm512_set1_epi8((char)242));
+    code = _mm512_mask_mov_epi8(code, _mm512_testn_epi8_mask(more, more), _mm512_set1_epi8(ZERO));
+    __m512i v = _mm512_mask_expand_epi8(_mm512_loadu_si512(src), ends, code);
+    uint64_t kept = others | ends;
+    unsigned made = (unsigned)_mm_popcnt_u64(kept);
+    v = _mm512_maskz_compress_epi8(kept, v);
+    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* behind may be the end */
+    z->out += made;
+}
+#else
+static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
+    put_others(z, src, others, GROUP);
+}
+#endif
+
+void fedcodec_zerorun_push(fedcodec_zerorun *z, const uint8_t *src, size_t len) {
+    for (; len >= GROUP; len -= GROUP, src += GROUP) {
+        uint64_t others = others_of(src);
+        if (others == 0) {
+            z->run += GROUP;
+        } else {
+            put_group(z, src, others);
+        }
+    }
+    uint64_t others = 0;
+    for (size_t i = 0; i < len; i++) {
+        others |= (uint64_t)(src[i] != ZERO) << i;
+    }
+    put_others(z, src, others, len);
+}
+
+void fedcodec_zerorun_join(fedcodec_zerorun *front, const fedcodec_zerorun *piece) {
+    if (piece->written == NULL) {
+        front->run += piece->run;
+        return;
+    }
+    front->run += piece->lead;
+    size_t len = (size_t)(piece->out - piece->written);
+    memmove(fedcodec_zerorun_end(front), piece->written, len);
+    front->out += len;
+    front->run = piece->run;
+}
+
+uint8_t *fedcodec_zerorun_end(fedcodec_zerorun *front) {
+    if (front->run > 0) { /* else put_run would write a byte, which may be a piece's first */
+        flush(front);
+    }
+    return front->out;
+}
+
+/* 16 bytes at a time, whatever the run: no branch depends on the data. */
+static uint8_t *unpack_byte(uint8_t byte, uint8_t *out) {
+    unsigned run = byte > 242, more = (byte - 242u) & (0u - run);
+    memset(out, (int)(byte ^ ((byte ^ (unsigned)ZERO) & (0u - run))), 16);
+    return out + 1 + more;
+}
+
+#if FEDCODEC_AVX512
+/* Eight bytes at a time, the place of each being the sum of the lengths before. */
+static uint8_t *unpack_eight(const uint8_t *src, uint8_t *out) {
+    uint64_t eight;
+    memcpy(&eight, src, sizeof eight);
+    const __m128i v = _mm_cvtsi64_si128((long long)eight);
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    uint64_t more = (uint64_t)_mm_cvtsi128_si64(_mm_subs_epu8(v, _mm_set1_epi8((char)242)));
+    uint64_t ends = (more + each) * each; /* no sum passes a byte: 8 * 14 */
+    if (ends >> 56 > 64) {
+        for (size_t i = 0; i < 8; i++) {
+            out = unpack_byte(src[i], out);
+        }
+        return out;
+    }
+    __m512i at = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128((long long)(ends << 8)));
+    uint64_t starts = (uint64_t)_mm512_reduce_or_epi64(_mm512_sllv_epi64(_mm512_set1_epi64(1), at));
+    __m128i value =
+        _mm_mask_mov_epi8(v, _mm_cmpgt_epu8_mask(v, _mm_set1_epi8((char)242)), _mm_set1_epi8(ZERO));
+    _mm512_storeu_si512(out, _mm512_mask_expand_epi8(_mm512_set1_epi8(ZERO), starts,
+                                                     _mm512_castsi128_si512(value)));
+    return out + (ends >> 56);
+}
+#endif
+
+size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst) {
+    uint8_t *out = dst;
+    size_t i = 0;
+#if FEDCODEC_AVX512
+    for (; i + 8 <= len; i += 8) {
+        out = unpack_eight(src + i, out);
+    }
+#endif
+    for (; i < len; i++) {
+        out = unpack_byte(src[i], out);
     }
     return (size_t)(out - dst);
 }
 
-fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacked) {
-    size_t made = 0;
-    bool others = false;
-    bool open = true; /* may a run come next? not behind one of less than the maximum */
-    for (size_t i = 0; i < len; i++) {
-        unsigned run = fedcodec_zerorun_len(src[i]);
-        FED_REQUIRE(open || run == 0, FED_EFORMAT);
-        open = run == 0 || run == FEDCODEC_ZERORUN_MAX;
-        others |= run == 0;
-        made += run > 0 ? run : 1;
+size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
+    size_t sum = len;
+    while (len > 0) { /* 16 bits hold the sum of a block */
+        size_t block = len < BLOCK ? len : BLOCK;
+        uint16_t more = 0;
+        for (size_t i = 0; i < block; i++) {
+            more = (uint16_t)(more + (src[i] > 242 ? src[i] - 242 : 0));
+        }
+        sum += more;
+        src += block;
+        len -= block;
     }
-    FED_REQUIRE(made == unpacked && others, FED_EFORMAT);
+    return sum;
+}
+
+/* Is a run behind one that is not the longest? And is there anything but runs? src[-1] exists. */
+static bool runs_are_cut_right(const uint8_t *src, size_t len, bool *others) {
+    uint8_t bad = 0, other = 0;
+    for (size_t i = 0; i < len; i++) {
+        uint8_t byte = src[i], before = src[(ptrdiff_t)i - 1];
+        uint8_t run = (uint8_t)((byte == ZERO) | (byte > 242));
+        uint8_t after_short = (uint8_t)((before == ZERO) | ((before > 242) & (before < 255)));
+        bad |= run & after_short;
+        other |= run ^ 1;
+    }
+    *others |= other != 0;
+    return bad == 0;
+}
+
+fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacked) {
+    FED_REQUIRE(len > 0, FED_EFORMAT); /* nothing that is not 121 */
+    bool others = fedcodec_zerorun_len(src[0]) == 0;
+    FED_REQUIRE(runs_are_cut_right(src + 1, len - 1, &others) && others, FED_EFORMAT);
+    FED_REQUIRE(fedcodec_zerorun_sum(src, len) == unpacked, FED_EFORMAT);
     return FED_OK;
 }

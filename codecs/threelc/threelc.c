@@ -4,12 +4,24 @@
 #include <math.h>
 
 #include "codecs/prim/floats.h"
+#include "codecs/prim/parts.h"
 #include "codecs/prim/quartic.h"
 #include "codecs/prim/zerorun.h"
 #include "codecs/registry.h"
+#if FEDCODEC_AVX512
+#include "codecs/threelc/digits_avx512.h"
+#elif FEDCODEC_AVX2
+#include "codecs/threelc/digits_avx2.h"
+#elif FEDCODEC_NEON
+#include "codecs/threelc/digits_neon.h"
+#endif
 
 /* A message: m, then the zero-run encoded bytes; nothing follows where m is 0. */
 enum { HEAD = 4, BLOCK = 1024 };
+
+/* Bytes of a message to decode at once, how many positions a byte may then stand for on average for
+ * them to be unpacked, and a multiple of all vectors' lengths. */
+enum { CHUNK = 256, DENSE = 8, ALIGN = 64, ROOM = DENSE * CHUNK + ALIGN };
 
 static const fedcodec_param threelc_params[] = {
     {.key = "s",
@@ -23,6 +35,20 @@ static const fedcodec_param threelc_params[] = {
 static size_t threelc_bound(const double *param, size_t n) {
     (void)param;
     return HEAD + fedcodec_quartic_len(n);
+}
+
+/* The positions, of the front, whose bytes hold five values: the others have padding. */
+static size_t whole_positions(size_t n) {
+    size_t before = (FEDCODEC_QUARTIC_DIGITS - 1) * fedcodec_quartic_len(n);
+    return n > before ? n - before : 0;
+}
+
+/* Of `count` positions from `first` on: where the k-th value of the first is, and how many of them
+ * have one; it is padding past n. */
+static size_t slice(size_t n, size_t k, size_t first, size_t count, size_t *at) {
+    size_t start = k * fedcodec_quartic_len(n) + first;
+    *at = start < n ? start : n;
+    return n - *at < count ? n - *at : count;
 }
 
 /* The magnitude sent. Half of it must stay below the largest value, or nothing would ever be sent:
@@ -50,31 +76,80 @@ static void push_zeros(uint8_t *bytes, size_t n) {
     }
 }
 
-/* In blocks, so that their bytes stay in the cache for all five digits. */
-static void quantise(float *e, size_t n, float m, uint8_t *bytes, size_t len) {
-    memset(bytes, 0, len);
-    for (size_t start = 0; start < len; start += BLOCK) {
-        size_t block = len - start < BLOCK ? len - start : BLOCK;
-        for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-            size_t first = k * len + start; /* past n: padding */
-            size_t left = first < n ? n - first : 0;
-            size_t values = left < block ? left : block;
-            push_digits(e + (n - left), values, m, bytes + start);
-            push_zeros(bytes + start + values, block - values);
-        }
+/* The bytes from position `first` on. */
+static void quantise(const fedcodec_job *job, float m, size_t first, size_t count, uint8_t *bytes) {
+    memset(bytes, 0, count);
+    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+        size_t at, values = slice(job->n, k, first, count, &at);
+        fedcodec_add(job->residual + at, job->x != NULL ? job->x + at : NULL, values);
+        push_digits(job->residual + at, values, m, bytes);
+        push_zeros(bytes + values, count - values);
     }
 }
 
-static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
-    float m = magnitude(job->max, job->param[0]);
-    fedcodec_store_f32(job->dst, m);
-    *len = HEAD;
-    if (m > 0.0f) {
-        size_t packed = fedcodec_quartic_len(job->n);
-        quantise(job->residual, job->n, m, job->dst + HEAD, packed);
-        *len += fedcodec_zerorun_pack(job->dst + HEAD, packed, job->dst + HEAD);
+/* As many of these as vectors can do at once; returns their number. All hold five values. */
+static size_t quantise_groups(const fedcodec_job *job, float m, size_t first, size_t count,
+                              uint8_t *bytes) {
+    size_t done = 0;
+#ifdef GROUPED
+    const size_t packed = fedcodec_quartic_len(job->n);
+    float *e = job->residual + first;
+    const float *x = job->x != NULL ? job->x + first : NULL;
+    for (; done + GROUPED <= count; done += GROUPED) {
+        quantise_group(e + done, x != NULL ? x + done : NULL, packed, m, bytes + done);
     }
+#else
+    (void)job, (void)m, (void)first, (void)count, (void)bytes;
+#endif
+    return done;
+}
+
+/* The part of the message that is about the positions `first` to `end`: in blocks, so that their
+ * bytes stay in the cache. */
+static void put_positions(const fedcodec_job *job, float m, size_t first, size_t end,
+                          fedcodec_zerorun *z) {
+    const size_t whole = whole_positions(job->n);
+    uint8_t bytes[BLOCK];
+    for (size_t count; first < end; first += count) {
+        count = end - first < BLOCK ? end - first : BLOCK;
+        size_t done = first + count <= whole ? quantise_groups(job, m, first, count, bytes) : 0;
+        quantise(job, m, first + done, count - done, bytes + done);
+        fedcodec_zerorun_push(z, bytes, count);
+    }
+}
+
+/* An encode in parts, each of which writes where it would if no run became shorter. */
+typedef struct encoding {
+    const fedcodec_job *job;
+    float m;
+    size_t packed, parts;
+    fedcodec_zerorun piece[FEDCODEC_PARTS_MAX];
+} encoding;
+
+static void put_part(void *job, size_t k) {
+    encoding *e = job;
+    size_t first = fedcodec_part_start(e->packed, e->parts, k, BLOCK);
+    size_t end = fedcodec_part_start(e->packed, e->parts, k + 1, BLOCK);
+    uint8_t *dst = e->job->dst + HEAD + first;
+    e->piece[k] = k == 0 ? fedcodec_zerorun_front(dst) : fedcodec_zerorun_piece(dst);
+    put_positions(e->job, e->m, first, end, &e->piece[k]);
+}
+
+static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
+    encoding e = {.job = job, .m = magnitude(job->max, job->param[0])};
+    fedcodec_store_f32(job->dst, e.m);
+    *len = HEAD;
+    if (!(e.m > 0.0f)) {
+        fedcodec_add(job->residual, job->x, job->n); /* zeros, but of which sign? */
+        return FED_OK;
+    }
+    e.packed = fedcodec_quartic_len(job->n);
+    e.parts = fedcodec_parts(job->pool, job->n);
+    fedcodec_run_parts(job->pool, e.parts, put_part, &e);
+    for (size_t k = 1; k < e.parts; k++) {
+        fedcodec_zerorun_join(&e.piece[0], &e.piece[k]);
+    }
+    *len = (size_t)(fedcodec_zerorun_end(&e.piece[0]) - job->dst);
     return FED_OK;
 }
 
@@ -109,51 +184,197 @@ static fed_status threelc_check(const uint8_t *src, size_t len, size_t n, float 
     return FED_OK;
 }
 
-static void threelc_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    const float step = w * fedcodec_load_f32(src);
-    const size_t packed = fedcodec_quartic_len(n);
-    size_t at = 0;
-    for (size_t i = HEAD; i < len; i++) {
-        unsigned run = fedcodec_zerorun_len(src[i]);
-        if (run > 0) {
-            at += run;
-            continue;
+/* What the values of a message are added to. */
+typedef struct target {
+    size_t n;
+    float *y, step;
+    bool fresh;              /* y is not set yet */
+    int64_t *acc, wide_step; /* instead of y, unless NULL */
+} target;
+
+static void set_digits(float *restrict y, const int8_t *restrict digit, size_t n, float step) {
+    for (size_t i = 0; i < n; i++) {
+        y[i] = (float)digit[i] * step;
+    }
+}
+
+/* With masks, as compilers make branches of conditions here. -0 is the one number that changes
+ * nothing when it is added, not even the sign of a zero. */
+static void add_digits(float *restrict y, const int8_t *restrict digit, size_t n, float step) {
+    const uint32_t bits = fedcodec_bits(step);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t d = (uint32_t)digit[i];
+        y[i] += fedcodec_float((bits & (0u - (d & 1))) ^ ((d - 1) & 0x80000000u));
+    }
+}
+
+static void fold_digits(int64_t *restrict acc, const int8_t *restrict digit, size_t n,
+                        int64_t step) {
+    for (size_t i = 0; i < n; i++) {
+        int64_t d = digit[i], negative = d < 0 ? -1 : 0;
+        acc[i] += ((step ^ negative) - negative) & -(d & 1);
+    }
+}
+
+/* Take the first digit off each byte: they are fractions of 256, rounded so that all five of their
+ * digits come out right. */
+static void pull_digits(uint8_t *restrict fraction, int8_t *restrict digit, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint8_t f = fraction[i];
+        digit[i] = (int8_t)((f > 85) + (f > 170) - 1);
+        fraction[i] = (uint8_t)(3 * f);
+    }
+}
+
+/* The bytes from position `first` on; they are lost. */
+static void apply_bytes(const target *t, uint8_t *bytes, size_t count, size_t first) {
+    int8_t digit[ROOM];
+    for (size_t i = 0; i < count; i++) {
+        uint16_t scaled = (uint16_t)(256u * bytes[i] + FEDCODEC_QUARTIC_BYTES - 1);
+        bytes[i] = (uint8_t)(scaled / FEDCODEC_QUARTIC_BYTES);
+    }
+    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+        size_t at, values = slice(t->n, k, first, count, &at);
+        pull_digits(bytes, digit, count);
+        if (t->acc != NULL) {
+            fold_digits(t->acc + at, digit, values, t->wide_step);
+        } else if (t->fresh) {
+            set_digits(t->y + at, digit, values, t->step);
+        } else {
+            add_digits(t->y + at, digit, values, t->step);
         }
-        const int8_t *value = fedcodec_quartic_values[src[i]];
+    }
+}
+
+#if FEDCODEC_AVX2
+/* As many of them as vectors can do at once; returns their number. All hold five values. */
+static size_t apply_groups(const target *t, const uint8_t *bytes, size_t count, size_t first) {
+    const size_t packed = fedcodec_quartic_len(t->n);
+    size_t done = 0;
+    for (; done + GROUPED <= count; done += GROUPED) {
+        digits d[FEDCODEC_QUARTIC_DIGITS];
+        split_group(bytes + done, d);
         for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-            if (value[k] != 0) {
-                y[k * packed + at] += value[k] > 0 ? step : -step;
+            size_t at = k * packed + first + done;
+            if (t->acc != NULL) {
+                fold_group(t->acc + at, &d[k], t->wide_step);
+            } else if (t->fresh) {
+                set_group(t->y + at, &d[k], t->step);
+            } else {
+                add_group(t->y + at, &d[k], t->step);
             }
         }
-        at++;
     }
+    return done;
+}
+#endif
+
+/* Where most bytes are not runs: unpack them, and handle all values. */
+static void apply_dense(const target *t, const uint8_t *src, size_t len, size_t first) {
+    uint8_t bytes[ROOM + FEDCODEC_ZERORUN_ROOM];
+    size_t done = 0, count = fedcodec_zerorun_unpack(src, len, bytes);
+    size_t more = (ALIGN - count % ALIGN) % ALIGN; /* zeros, so that vectors are whole */
+    if (first + count + more <= whole_positions(t->n)) {
+        memset(bytes + count, FEDCODEC_QUARTIC_ZERO, more);
+        count += more;
+#if FEDCODEC_AVX2
+        done = apply_groups(t, bytes, count, first);
+#endif
+    }
+    if (done < count) {
+        apply_bytes(t, bytes + done, count - done, first + done);
+    }
+}
+
+/* Mostly one of the five values is sent: which of them, no branch has to guess. */
+static void apply_byte(const target *t, uint8_t byte, size_t first) {
+    const size_t packed = fedcodec_quartic_len(t->n);
+    const int8_t *digit = fedcodec_quartic_values[byte];
+    unsigned sent = 0;
+    for (unsigned k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+        sent |= (unsigned)(digit[k] != 0) << k;
+    }
+    for (; sent != 0; sent &= sent - 1) {
+        size_t k = (size_t)__builtin_ctz(sent), at = k * packed + first;
+        if (t->acc != NULL) {
+            t->acc[at] += digit[k] * t->wide_step;
+        } else {
+            t->y[at] += (float)digit[k] * t->step;
+        }
+    }
+}
+
+/* Does src[len] begin with eight of the longest runs? */
+static bool eight_runs(const uint8_t *src, size_t len) {
+    uint64_t eight = 0;
+    if (len >= sizeof eight) {
+        memcpy(&eight, src, sizeof eight);
+    }
+    return eight == UINT64_MAX;
+}
+
+/* Where most bytes are long runs: look at the others only. */
+static void apply_sparse(const target *t, const uint8_t *src, size_t len, size_t first) {
+    for (size_t i = 0; i < len;) {
+        if (eight_runs(src + i, len - i)) {
+            first += 8 * FEDCODEC_ZERORUN_MAX;
+            i += 8;
+            continue;
+        }
+        unsigned run = fedcodec_zerorun_len(src[i]);
+        if (run == 0) {
+            apply_byte(t, src[i], first);
+        }
+        first += run > 0 ? run : 1;
+        i++;
+    }
+}
+
+static void clear(const target *t, size_t first, size_t count) {
+    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+        size_t at, values = slice(t->n, k, first, count, &at);
+        if (values > 0) {
+            memset(t->y + at, 0, values * sizeof *t->y);
+        }
+    }
+}
+
+static void apply(const target *t, const uint8_t *src, size_t len) {
+    size_t first = 0;
+    for (size_t i = HEAD, count; i < len; i += count) {
+        count = len - i < CHUNK ? len - i : CHUNK;
+        size_t positions = fedcodec_zerorun_sum(src + i, count);
+        if (positions <= DENSE * count) {
+            apply_dense(t, src + i, count, first);
+        } else {
+            if (t->fresh) {
+                clear(t, first, positions);
+            }
+            if (positions < FEDCODEC_ZERORUN_MAX * count) {
+                apply_sparse(t, src + i, count, first);
+            }
+        }
+        first += positions;
+    }
+}
+
+static void threelc_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
+    target t = {.n = n, .y = y, .step = w * fedcodec_load_f32(src)};
+    apply(&t, src, len);
 }
 
 static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        y[i] = 0.0f;
+    target t = {.n = n, .y = y, .step = fedcodec_load_f32(src), .fresh = true};
+    if (len == HEAD) {
+        clear(&t, 0, fedcodec_quartic_len(n));
     }
-    threelc_axpy(src, len, 1.0f, y, n);
+    apply(&t, src, len);
 }
 
 static void threelc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    const int64_t step = weight * fedcodec_fixed(fedcodec_load_f32(src));
-    const size_t packed = fedcodec_quartic_len(n);
-    size_t at = 0;
-    for (size_t i = HEAD; i < len; i++) {
-        unsigned run = fedcodec_zerorun_len(src[i]);
-        if (run > 0) {
-            at += run;
-            continue;
-        }
-        const int8_t *value = fedcodec_quartic_values[src[i]];
-        for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-            if (value[k] != 0) {
-                acc[k * packed + at] += value[k] * step;
-            }
-        }
-        at++;
-    }
+    int64_t step = weight * fedcodec_fixed(fedcodec_load_f32(src));
+    target t = {.n = n, .acc = acc, .wide_step = step};
+    apply(&t, src, len);
 }
 
 const fedcodec_vtable FEDCODEC_VTABLE(threelc) = {

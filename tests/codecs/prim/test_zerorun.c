@@ -6,13 +6,19 @@
 #include "codecs/prim/zerorun.h"
 #include "fed/rng.h"
 
+static size_t pack(const uint8_t *src, size_t len, uint8_t *dst) {
+    fedcodec_zerorun z = fedcodec_zerorun_front(dst);
+    fedcodec_zerorun_push(&z, src, len);
+    return (size_t)(fedcodec_zerorun_end(&z) - dst);
+}
+
 /* src of `zeros` bytes 121 between two others. */
 static size_t pack_run(size_t zeros, uint8_t *dst) {
     uint8_t src[600];
     memset(src, 121, sizeof src);
     src[0] = 5;
     src[zeros + 1] = 6;
-    return fedcodec_zerorun_pack(src, zeros + 2, dst);
+    return pack(src, zeros + 2, dst);
 }
 
 static void runs_take_the_papers_bytes(void **state) {
@@ -33,22 +39,12 @@ static void runs_take_the_papers_bytes(void **state) {
     assert_int_equal(pack_run(560, dst), 42);
 }
 
-static size_t unpack(const uint8_t *src, size_t len, uint8_t *dst) {
-    size_t made = 0;
-    for (size_t i = 0; i < len; i++) {
-        unsigned run = fedcodec_zerorun_len(src[i]);
-        memset(dst + made, run > 0 ? 121 : src[i], run > 0 ? run : 1);
-        made += run > 0 ? run : 1;
-    }
-    return made;
-}
-
-static void any_bytes_come_back_and_in_place_works_too(void **state) {
+static void any_bytes_come_back(void **state) {
     (void)state;
     fed_rng rng;
     fed_rng_init(&rng, 5, 0, 0);
     for (int round = 0; round < 3000; round++) {
-        uint8_t src[700], packed[700], back[700];
+        uint8_t src[700], packed[700], back[700 + FEDCODEC_ZERORUN_ROOM];
         size_t len = fed_rng_below(&rng, 700);
         uint32_t rarity = 1 + fed_rng_below(&rng, 60);
         bool others = false;
@@ -56,13 +52,84 @@ static void any_bytes_come_back_and_in_place_works_too(void **state) {
             src[i] = fed_rng_below(&rng, rarity) == 0 ? (uint8_t)fed_rng_below(&rng, 243) : 121;
             others |= src[i] != 121;
         }
-        size_t n = fedcodec_zerorun_pack(src, len, packed);
+        size_t n = pack(src, len, packed);
         assert_true(n <= len);
-        assert_int_equal(unpack(packed, n, back), len);
+        assert_int_equal(fedcodec_zerorun_sum(packed, n), len);
+        assert_int_equal(fedcodec_zerorun_unpack(packed, n, back), len);
         assert_memory_equal(back, src, len);
         assert_fed_status(fedcodec_zerorun_check(packed, n, len), others ? FED_OK : FED_EFORMAT);
-        assert_int_equal(fedcodec_zerorun_pack(src, len, src), n);
-        assert_memory_equal(src, packed, n);
+    }
+}
+
+/* Bytes with runs about as long as `rarity`, but for stretches of zeros alone. */
+static void fill(uint8_t *src, size_t len, uint32_t rarity, fed_rng *rng) {
+    size_t from = fed_rng_below(rng, 800), to = from + fed_rng_below(rng, 400);
+    for (size_t i = 0; i < len; i++) {
+        bool other = fed_rng_below(rng, rarity) == 0 && !(i >= from && i < to);
+        src[i] = other ? (uint8_t)fed_rng_below(rng, 243) : 121;
+    }
+}
+
+/* Byte by byte, as the format says it. */
+static size_t pack_slowly(const uint8_t *src, size_t len, uint8_t *dst) {
+    size_t made = 0, run = 0;
+    for (size_t i = 0; i <= len; i++) {
+        if (i < len && src[i] == 121) {
+            run++;
+            continue;
+        }
+        for (; run > 0; run -= run < 14 ? run : 14) {
+            dst[made++] = (uint8_t)(run == 1 ? 121 : run < 14 ? 241 + run : 255);
+        }
+        if (i < len) {
+            dst[made++] = src[i];
+        }
+    }
+    return made;
+}
+
+static void pushed_in_any_steps_the_bytes_are_the_same(void **state) {
+    (void)state;
+    fed_rng rng;
+    fed_rng_init(&rng, 6, 0, 0);
+    for (uint32_t round = 0; round < 3000; round++) {
+        uint8_t src[1000], packed[1000], expected[1000];
+        fill(src, sizeof src, 1 + round % 90, &rng);
+        size_t n = pack_slowly(src, sizeof src, expected);
+        memset(packed + n, 0xa5, sizeof packed - n);
+        fedcodec_zerorun z = fedcodec_zerorun_front(packed);
+        for (size_t at = 0, step; at < sizeof src; at += step) {
+            step = 1 + fed_rng_below(&rng, 1 + round % 300);
+            step = step < sizeof src - at ? step : sizeof src - at;
+            fedcodec_zerorun_push(&z, src + at, step);
+        }
+        assert_int_equal(fedcodec_zerorun_end(&z) - packed, n);
+        assert_memory_equal(packed, expected, n);
+    }
+}
+
+static void joined_pieces_are_one_message(void **state) {
+    (void)state;
+    fed_rng rng;
+    fed_rng_init(&rng, 7, 0, 0);
+    for (uint32_t round = 0; round < 3000; round++) {
+        uint8_t src[1000], packed[1000], expected[1000];
+        fill(src, sizeof src, 1 + round % 90, &rng);
+        size_t n = pack_slowly(src, sizeof src, expected);
+        fedcodec_zerorun front = fedcodec_zerorun_front(packed), piece[8];
+        size_t cut[9] = {0, 1, 2, 100, 164, 165, 500, 900, sizeof src};
+        cut[3] = 2 + fed_rng_below(&rng, 99);
+        cut[6] = 165 + fed_rng_below(&rng, 600);
+        for (size_t k = 0; k < 8; k++) {
+            piece[k] = fedcodec_zerorun_piece(packed + cut[k]);
+            fedcodec_zerorun *z = k == 0 ? &front : &piece[k];
+            fedcodec_zerorun_push(z, src + cut[k], cut[k + 1] - cut[k]);
+        }
+        for (size_t k = 1; k < 8; k++) {
+            fedcodec_zerorun_join(&front, &piece[k]);
+        }
+        assert_int_equal(fedcodec_zerorun_end(&front) - packed, n);
+        assert_memory_equal(packed, expected, n);
     }
 }
 
@@ -87,6 +154,18 @@ static void a_wrong_length_is_refused(void **state) {
     assert_refused("\x05", 0);
 }
 
+static void a_long_message_is_summed_in_full(void **state) {
+    (void)state;
+    enum { LEN = 20000 };
+    uint8_t src[LEN];
+    memset(src, 255, sizeof src);
+    src[9000] = 0;
+    assert_int_equal(fedcodec_zerorun_sum(src, LEN), (LEN - 1) * 14 + 1);
+    assert_fed_ok(fedcodec_zerorun_check(src, LEN, (LEN - 1) * 14 + 1));
+    src[LEN - 2] = 254;
+    assert_fed_status(fedcodec_zerorun_check(src, LEN, (LEN - 1) * 14), FED_EFORMAT);
+}
+
 static void nothing_but_zeros_is_refused(void **state) {
     (void)state;
     assert_refused("\xff", 14);
@@ -96,9 +175,12 @@ static void nothing_but_zeros_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_take_the_papers_bytes),
-        cmocka_unit_test(any_bytes_come_back_and_in_place_works_too),
+        cmocka_unit_test(any_bytes_come_back),
+        cmocka_unit_test(pushed_in_any_steps_the_bytes_are_the_same),
+        cmocka_unit_test(joined_pieces_are_one_message),
         cmocka_unit_test(other_forms_of_a_run_are_refused),
         cmocka_unit_test(a_wrong_length_is_refused),
+        cmocka_unit_test(a_long_message_is_summed_in_full),
         cmocka_unit_test(nothing_but_zeros_is_refused),
     };
     return cmocka_run_group_tests_name("zero runs", tests, NULL, NULL);

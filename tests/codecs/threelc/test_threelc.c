@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "codecs/registry.h"
 #include "fed/rng.h"
 #include "fedcodec/codec.h"
 
@@ -76,6 +77,60 @@ static void the_largest_value_is_sent_whatever_s_and_scale(void **state) {
     }
 }
 
+/* Stretches with many values that are sent, and with few or none, that begin anywhere. */
+static void fill_stretches(float *x, size_t n, fed_rng *rng) {
+    for (size_t i = 0, end; i < n; i = end) {
+        uint32_t rarity = 1u << fed_rng_below(rng, 14);
+        end = i + 1 + fed_rng_below(rng, 4000);
+        end = end < n ? end : n;
+        for (size_t j = i; j < end; j++) {
+            float sign = fed_rng_below(rng, 2) ? 1.0f : -1.0f;
+            x[j] = sign * (fed_rng_below(rng, rarity) == 0 ? 1.0f : 0.25f);
+        }
+    }
+}
+
+/* With lengths of every remainder by five, and borders anywhere. */
+static void each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say(void **state) {
+    (void)state;
+    enum { MOST = 60000 };
+    static float x[MOST], e[MOST], y[MOST];
+    static int64_t acc[MOST];
+    static uint8_t dst[MOST], first[MOST];
+    fed_rng rng;
+    fed_rng_init(&rng, 8, 0, 0);
+    for (size_t round = 0; round < 60; round++) {
+        size_t n = round % 2 ? MOST - round : 300 + 77 * round, len = 0, first_len = 0;
+        fill_stretches(x, n, &rng);
+        x[fed_rng_below(&rng, (uint32_t)n)] = 1.0f;
+        const fedcodec_unit *unit;
+        for (size_t u = 0; (unit = fedcodec_unit_at(u)) != NULL; u++) {
+            const fedcodec codec = {.vtable = unit->codecs[FEDCODEC_INDEX_threelc], .param = {1.0}};
+            memset(e, 0, sizeof e);
+            assert_fed_ok(fedcodec_encode(&codec, e, x, n, NULL, dst, sizeof dst, &len));
+            assert_true(u == 0 || (len == first_len && memcmp(dst, first, len) == 0));
+            memcpy(first, dst, first_len = len);
+            for (size_t i = 0; i < n; i++) {
+                y[i] = -0.0f;
+                acc[i] = 5;
+            }
+            assert_fed_ok(fedcodec_axpy(codec.vtable, dst, len, -3.0f, y, n));
+            assert_fed_ok(fedcodec_fold(codec.vtable, dst, len, 2, acc, n));
+            for (size_t i = 0; i < n; i++) {
+                float sent = truncf(x[i]);
+                assert_true(e[i] == x[i] - sent && y[i] == -3.0f * sent);
+                assert_true(sent != 0.0f || signbit(y[i]));
+                assert_true(acc[i] == 5 + (int64_t)sent * (INT64_C(2) << FEDCODEC_FOLD_BITS));
+            }
+            memset(y, 0xff, sizeof y);
+            assert_fed_ok(fedcodec_decode(codec.vtable, dst, len, y, n));
+            for (size_t i = 0; i < n; i++) {
+                assert_true(y[i] == truncf(x[i]) && (y[i] != 0.0f || !signbit(y[i])));
+            }
+        }
+    }
+}
+
 /* With s = 1 an accepted message holds all that its values say: they encode to it again. */
 static void an_accepted_message_is_the_one_of_its_values(void **state) {
     (void)state;
@@ -138,6 +193,7 @@ int main(void) {
         cmocka_unit_test(an_all_zero_tensor_is_four_bytes),
         cmocka_unit_test(just_half_is_not_sent),
         cmocka_unit_test(the_largest_value_is_sent_whatever_s_and_scale),
+        cmocka_unit_test(each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say),
         cmocka_unit_test(an_accepted_message_is_the_one_of_its_values),
         cmocka_unit_test(a_magnitude_that_no_tensor_has_is_refused),
         cmocka_unit_test(zeros_and_magnitude_go_together),
