@@ -15,19 +15,17 @@ static const fedcodec_param dgc_params[] = {
 };
 
 static size_t dgc_bound(const double *param, size_t n) {
-    size_t k = fedcodec_positions_most(param[0], n);
+    size_t k = fedcodec_select_most(param[0], n);
     return fed_varint_size(k) + 1 + 4 * k + fedcodec_positions_bound(param[0], n, k);
 }
 
 static size_t dgc_work_size(const double *param, size_t n) {
-    return fedcodec_select_magnitude_work_size(n, fedcodec_positions_most(param[0], n));
+    return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
 }
 
 static fed_status dgc_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
     fedcodec_chosen chosen;
-    fedcodec_select_magnitude(job->residual, job->n, fedcodec_positions_most(job->param[0], job->n),
-                              job->work, &chosen);
+    FED_TRY(fedcodec_select_magnitude(job, fedcodec_select_most(job->param[0], job->n), &chosen));
     fed_writer w;
     fed_writer_fixed(&w, job->dst, job->cap);
     fed_write_varint(&w, chosen.count);

@@ -1,18 +1,11 @@
 /* Which code positions are written in, and reading them back from any. */
 #include "codecs/prim/positions.h"
 
-#include <math.h>
-
 /* The three high bits of `how`. */
 enum { CODE_GOLOMB, CODE_RANS, CODE_RANGE, CODE_SHIFT = 5, PARAMETER = (1 << CODE_SHIFT) - 1 };
 
 const char *const fedcodec_pos_names[FEDCODEC_POS_COUNT + 1] = {"golomb", "rice", "rans",
                                                                 "range",  "auto", NULL};
-
-size_t fedcodec_positions_most(double p, size_t n) {
-    double k = ceil(p * (double)n);
-    return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
-}
 
 /* ---- Writing ---- */
 

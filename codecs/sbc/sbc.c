@@ -16,21 +16,12 @@ static const fedcodec_param sbc_params[] = {
 };
 
 static size_t sbc_bound(const double *param, size_t n) {
-    size_t k = fedcodec_positions_most(param[0], n);
+    size_t k = fedcodec_select_most(param[0], n);
     return fed_varint_size(k) + 5 + fedcodec_positions_bound(param[0], n, k);
 }
 
 static size_t sbc_work_size(const double *param, size_t n) {
-    return fedcodec_select_work_size(n, fedcodec_positions_most(param[0], n));
-}
-
-/* Of the chosen values; 0 where there are none. */
-static double mean(const float *x, fedcodec_chosen chosen) {
-    double sum = 0.0;
-    for (size_t i = 0; i < chosen.count; i++) {
-        sum += (double)x[chosen.index[i]];
-    }
-    return chosen.count > 0 ? sum / (double)chosen.count : 0.0;
+    return fedcodec_select_work_size(n, fedcodec_select_most(param[0], n));
 }
 
 /* Rounding in a long sum could lift a mean past the largest float. */
@@ -39,14 +30,13 @@ static float to_float(double v) {
 }
 
 static fed_status sbc_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
     fedcodec_chosen positive, negative;
-    fedcodec_select(job->residual, job->n, fedcodec_positions_most(job->param[0], job->n),
-                    job->work, &positive, &negative);
-    double up = mean(job->residual, positive), down = mean(job->residual, negative);
-    bool rises = up >= -down;
+    FED_TRY(
+        fedcodec_select(job, fedcodec_select_most(job->param[0], job->n), &positive, &negative));
+    double up = fedcodec_mean_magnitude(positive), down = fedcodec_mean_magnitude(negative);
+    bool rises = up >= down;
     fedcodec_chosen chosen = rises ? positive : negative;
-    float mu = to_float(rises ? up : down);
+    float mu = to_float(rises ? up : -down);
 
     fed_writer w;
     fed_writer_fixed(&w, job->dst, job->cap);

@@ -21,21 +21,17 @@ static size_t signs_len(uint64_t k) {
 }
 
 static size_t stc_bound(const double *param, size_t n) {
-    size_t k = fedcodec_positions_most(param[0], n);
+    size_t k = fedcodec_select_most(param[0], n);
     return fed_varint_size(k) + 5 + signs_len(k) + fedcodec_positions_bound(param[0], n, k);
 }
 
 static size_t stc_work_size(const double *param, size_t n) {
-    return fedcodec_select_magnitude_work_size(n, fedcodec_positions_most(param[0], n));
+    return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
 }
 
-static float mean_magnitude(const float *x, fedcodec_chosen chosen) {
-    double sum = 0.0;
-    for (size_t i = 0; i < chosen.count; i++) {
-        sum += fabs((double)x[chosen.index[i]]);
-    }
-    double mean = sum / (double)chosen.count;
-    return mean > (double)FLT_MAX ? FLT_MAX : (float)mean; /* a long sum's rounding can lift it */
+/* Rounding in a long sum could lift a mean past the largest float. */
+static float to_float(double mean) {
+    return mean > (double)FLT_MAX ? FLT_MAX : (float)mean;
 }
 
 /* Signs, a bit each: 1 where the value is negative. What they say is subtracted. */
@@ -54,16 +50,14 @@ static fed_status put_signs(float *residual, fedcodec_chosen chosen, float mu, f
 }
 
 static fed_status stc_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
     fedcodec_chosen chosen;
-    fedcodec_select_magnitude(job->residual, job->n, fedcodec_positions_most(job->param[0], job->n),
-                              job->work, &chosen);
+    FED_TRY(fedcodec_select_magnitude(job, fedcodec_select_most(job->param[0], job->n), &chosen));
     fed_writer w;
     fed_writer_fixed(&w, job->dst, job->cap);
     fed_write_varint(&w, chosen.count);
     if (chosen.count > 0) {
         uint8_t *how = w.data + w.len;
-        float mu = mean_magnitude(job->residual, chosen);
+        float mu = to_float(fedcodec_mean_magnitude(chosen));
         size_t size = 0;
         fed_write_u8(&w, 0); /* its place */
         fed_write_f32(&w, mu);

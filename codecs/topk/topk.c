@@ -12,25 +12,17 @@ static const fedcodec_param topk_params[] = {
     {.key = NULL},
 };
 
-/* How many are sent at most: p * n, rounded up. */
-static size_t most_sent(double p, size_t n) {
-    double k = ceil(p * (double)n);
-    return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
-}
-
 static size_t topk_bound(const double *param, size_t n) {
-    return fedcodec_bitmap_len(n) + 4 * most_sent(param[0], n);
+    return fedcodec_bitmap_len(n) + 4 * fedcodec_select_most(param[0], n);
 }
 
 static size_t topk_work_size(const double *param, size_t n) {
-    return fedcodec_select_magnitude_work_size(n, most_sent(param[0], n));
+    return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
 }
 
 static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
     fedcodec_chosen chosen;
-    fedcodec_select_magnitude(job->residual, job->n, most_sent(job->param[0], job->n), job->work,
-                              &chosen);
+    FED_TRY(fedcodec_select_magnitude(job, fedcodec_select_most(job->param[0], job->n), &chosen));
     size_t map = fedcodec_bitmap_len(job->n);
     memset(job->dst, 0, map);
     for (size_t i = 0; i < chosen.count; i++) {
