@@ -32,6 +32,7 @@
 #define fedcodec_golomb_b                   FEDCODEC_UNITED(fedcodec_golomb_b)
 #define fedcodec_golomb_bound               FEDCODEC_UNITED(fedcodec_golomb_bound)
 #define fedcodec_golomb_read                FEDCODEC_UNITED(fedcodec_golomb_read)
+#define fedcodec_golomb_write               FEDCODEC_UNITED(fedcodec_golomb_write)
 #define fedcodec_pos_names                  FEDCODEC_UNITED(fedcodec_pos_names)
 #define fedcodec_mean_magnitude             FEDCODEC_UNITED(fedcodec_mean_magnitude)
 #define fedcodec_positions_end              FEDCODEC_UNITED(fedcodec_positions_end)

@@ -9,18 +9,6 @@ const char *const fedcodec_pos_names[FEDCODEC_POS_COUNT + 1] = {"golomb", "rice"
 
 /* ---- Writing ---- */
 
-static fed_status put_golomb(fedcodec_chosen chosen, unsigned b, uint8_t *dst, size_t cap,
-                             size_t *len) {
-    fed_bit_writer bits;
-    fed_bit_writer_init(&bits, dst, cap);
-    uint32_t next = 0;
-    for (size_t i = 0; i < chosen.count; i++) {
-        fedcodec_golomb_put(&bits, chosen.index[i] - next, b);
-        next = chosen.index[i] + 1;
-    }
-    return fed_bit_writer_finish(&bits, len);
-}
-
 static uint64_t golomb_bits(fedcodec_chosen chosen, unsigned b) {
     uint64_t bits = (uint64_t)chosen.count * (b + 1);
     uint32_t next = 0;
@@ -91,7 +79,7 @@ fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen ch
         }
     }
     *how = (uint8_t)b;
-    return put_golomb(chosen, b, dst, cap, len);
+    return fedcodec_golomb_write(chosen.index, chosen.count, b, dst, cap, len);
 }
 
 /* ---- Reading ---- */

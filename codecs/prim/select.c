@@ -16,11 +16,15 @@
 enum {
     SMALL = 4096, /* values of a tensor whose candidates are all of them */
     LARGE = 1 << 20,
-    SAMPLE_MAX = 8192,
+    SAMPLE_LOG2 = 11, /* values in the sample of a tensor between those */
+    SAMPLE_LOG2_MAX = 13,
+    SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
     LINE = 16,    /* values added and compared at once; room behind a list that is being written */
     AHEAD = 1024, /* values that memory is asked for in advance */
     BINS_LOG2 = 9,
     BINS = 1 << BINS_LOG2,
+    CHUNK = 256, /* values whose keys are looked at together */
+    WAYS = 4, /* sets of bins, filled in turn: a bin that was just counted in must be waited for */
     KEY_MAX = 0x7fffffff
 };
 
@@ -78,8 +82,12 @@ size_t fedcodec_select_most(double p, size_t n) {
     return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
 }
 
+static unsigned sample_log2(size_t n) {
+    return n < LARGE ? SAMPLE_LOG2 : SAMPLE_LOG2_MAX;
+}
+
 static size_t sample_size(size_t n) {
-    return n <= SMALL ? 0 : n < LARGE ? SAMPLE_MAX / 4 : SAMPLE_MAX;
+    return n <= SMALL ? 0 : (size_t)1 << sample_log2(n);
 }
 
 /* How far chance leads from an expected number: seldom further than four standard deviations. */
@@ -158,22 +166,31 @@ static size_t narrow(const float *value, size_t count, side of, range r, float *
 /* Narrow the range to the bin that the *rank-th greatest of its keys falls into. *rank becomes its
  * rank in there. How many keys are in there; 0: there are fewer than *rank. */
 static size_t find_bin(const float *value, size_t count, side of, range *r, size_t *rank) {
-    uint32_t bins[BINS + 1] = {0}; /* the last for keys outside */
-    const uint32_t span = r->high - r->low;
-    const unsigned bits = 32 - (unsigned)__builtin_clz(span | 1);
+    uint32_t bins[WAYS][BINS] = {0};
+    float key[CHUNK + LINE];
+    const unsigned bits = 32 - (unsigned)__builtin_clz((r->high - r->low) | 1);
     const unsigned shift = bits > BINS_LOG2 ? bits - BINS_LOG2 : 0;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t at = key_of(value[i], of) - r->low;
-        bins[at <= span ? at >> shift : BINS]++;
+    for (size_t i = 0; i < count; i += CHUNK) {
+        size_t chunk = count - i < CHUNK ? count - i : CHUNK, above;
+        size_t inside = narrow(value + i, chunk, of, *r, key, &above);
+        for (size_t j = 0; j < inside; j++) {
+            bins[j % WAYS][(fedcodec_bits(key[j]) - r->low) >> shift]++;
+        }
     }
     size_t left = *rank;
-    for (uint32_t bin = BINS; bin-- > 0; left -= bins[bin]) {
-        if (left <= bins[bin]) {
+    for (uint32_t bin = BINS; bin-- > 0;) {
+        size_t in_bin = 0;
+        for (size_t way = 0; way < WAYS; way++) {
+            in_bin += bins[way][bin];
+        }
+        if (left <= in_bin) {
             uint32_t last = ((bin + 1) << shift) - 1;
             *rank = left;
-            *r = (range){r->low + (bin << shift), last < span ? r->low + last : r->high};
-            return bins[bin];
+            r->high = last < r->high - r->low ? r->low + last : r->high;
+            r->low += bin << shift;
+            return in_bin;
         }
+        left -= in_bin;
     }
     return 0;
 }
@@ -235,12 +252,14 @@ static size_t take(values v, side of, cut c, uint32_t *index, float *value) {
  * scattered, since a fixed stride could always meet the same column of a matrix. */
 static size_t draw_sample(const fedcodec_job *job, float *sample) {
     const size_t size = sample_size(job->n);
+    const unsigned shift = sample_log2(job->n);
+    size_t first = 0;
     for (size_t i = 0; i < size; i++) {
-        size_t first = (size_t)((uint64_t)i * job->n / size);
-        size_t next = (size_t)((uint64_t)(i + 1) * job->n / size);
+        size_t next = (size_t)((uint64_t)(i + 1) * job->n >> shift);
         uint32_t scatter = (uint32_t)i * UINT32_C(2654435769) >> 8; /* 24 bits */
         size_t at = first + (size_t)((uint64_t)scatter * (next - first) >> 24);
         sample[i] = job->residual[at] + (job->x != NULL ? job->x[at] : 0.0f);
+        first = next;
     }
     return size;
 }
