@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "codecs/prim/floats.h"
+#include "codecs/prim/parts.h"
 #include "codecs/registry.h"
 
 bool fedcodec_params_valid(const fedcodec *codec) {
@@ -26,13 +27,40 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n) {
     return vtable->work_size != NULL ? vtable->work_size(codec->param, n) : 0;
 }
 
+/* A tensor being scanned, and what was found in each part. */
+typedef struct scan {
+    const fedcodec_vtable *vtable;
+    const float *residual, *x;
+    size_t n, parts;
+    float found[FEDCODEC_PARTS_MAX];
+} scan;
+
+static void scan_part(void *job, size_t k) {
+    scan *s = job;
+    size_t first = fedcodec_part_start(s->n, s->parts, k, 1);
+    size_t count = fedcodec_part_start(s->n, s->parts, k + 1, 1) - first;
+    s->found[k] = s->vtable->scan(s->residual + first, s->x != NULL ? s->x + first : NULL, count);
+}
+
+/* As bits, since NaN must count as the largest. */
+static float scan_all(const fedcodec *codec, const float *residual, const float *x, size_t n) {
+    scan s = {codec->vtable, residual, x, n, fedcodec_parts(codec->pool, n), {0.0f}};
+    fedcodec_run_parts(codec->pool, s.parts, scan_part, &s);
+    uint32_t max = 0;
+    for (size_t k = 0; k < s.parts; k++) {
+        uint32_t found = fedcodec_bits(s.found[k]);
+        max = found > max ? found : max;
+    }
+    return fedcodec_float(max);
+}
+
 fed_status fedcodec_scan(const fedcodec *codec, const float *residual, const float *x, size_t n,
                          float *max) {
     const bool lost = !codec->vtable->feedback;
     FED_REQUIRE(n == 0 || residual != NULL || (lost && x != NULL), FED_EINVAL);
     float found = 0.0f;
     if (residual != NULL) { /* without one, nothing is changed: encode finds out by itself */
-        found = codec->vtable->scan(residual, x, n);
+        found = scan_all(codec, residual, x, n);
         FED_REQUIRE(isfinite(found), FED_ENONFINITE); /* NaN or infinity in x makes the sum one */
     }
     *max = found;

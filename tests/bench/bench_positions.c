@@ -1,9 +1,11 @@
 /*
  * Bits per position of each code for positions, beside the entropy H(p)/p of positions that are
- * taken at random: on such ones, with speeds, and on the updates of LeNet5-Caffe as it learns MNIST
- * with sbc and its error feedback, where the values sent are anything but random.
+ * taken at random: on such ones, with speeds, and on the updates of a net as it learns MNIST with
+ * sbc and its error feedback, where the values sent are anything but random.
  *
- *     FED_MNIST_DIR=... bench_positions [ROUNDS]
+ *     FED_MNIST_DIR=... bench_positions [ROUNDS [MODEL]]
+ *
+ * MODEL is a name or a text as in fed/arch.h; lenet5-caffe if not given.
  */
 #include <math.h>
 #include <stdio.h>
@@ -218,14 +220,14 @@ static void bench_rule(const fed_arch *arch, fedtrain_job job, const char *rule,
     }
 }
 
-static void bench_lenet(const char *directory, size_t rounds) {
+static void bench_net(const char *model, const char *directory, size_t rounds) {
     fed_arch arch;
     fed_error err = {.status = FED_OK};
     fedtrain_dataset set;
     fedtrain_shard all;
     fedtrain_job job = {.set = &set, .shard = &all, .batch = BATCH, .seed = 1};
     require(fedtrain_dataset_load_mnist(directory, "train", &set, &err), err.text);
-    require(fed_arch_parse("lenet5-caffe", &arch, &err), "model");
+    require(fed_arch_parse(model, &arch, &err), err.text);
     require(fedtrain_net_new(&arch, BATCH, FEDTRAIN_FAST, &job.net), "net");
     require(fedtrain_shard_take(&set, FEDTRAIN_SPLIT_IID, 1, 0, 1, &all, &err), "shard");
     printf("\n%-14s %-7s %8s  %7s ", "tensor", "phase", "sent", "H(p)/p");
@@ -247,7 +249,7 @@ int main(int argc, char **argv) {
     const char *directory = getenv("FED_MNIST_DIR");
     size_t rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 90;
     if (rounds < PHASES) {
-        fprintf(stderr, "usage: bench_positions [ROUNDS, at least %d]\n", PHASES);
+        fprintf(stderr, "usage: bench_positions [ROUNDS, at least %d [MODEL]]\n", PHASES);
         return 2;
     }
     uint32_t *index = make(4 * (size_t)N);
@@ -262,6 +264,6 @@ int main(int argc, char **argv) {
         puts("FED_MNIST_DIR is not set: no net is trained");
         return 0;
     }
-    bench_lenet(directory, rounds);
+    bench_net(argc > 2 ? argv[2] : "lenet5-caffe", directory, rounds);
     return 0;
 }

@@ -1,6 +1,8 @@
 /* The public calls on one tensor, beyond what the codec contract covers. */
 #include "fed_test.h"
 
+#include "fed/rng.h"
+#include "fed/threads.h"
 #include "fedcodec/codec.h"
 
 static void a_codec_that_needs_work_memory_says_so(void **state) {
@@ -37,10 +39,44 @@ static void work_memory_is_a_fraction_of_a_large_tensor(void **state) {
     }
 }
 
+/* What the contract test tries with a pool that only pretends to. */
+static void threads_make_the_same_message(void **state) {
+    (void)state;
+    enum { N = 300001 };
+    static float x[N], residual[2][N];
+    fed_threads *threads = NULL;
+    assert_fed_ok(fed_threads_open(4, &threads, NULL));
+    fed_rng rng;
+    fed_rng_init(&rng, 5, 0, 0);
+    for (size_t i = 0; i < N; i++) {
+        x[i] = fed_rng_float(&rng) - 0.5f;
+    }
+    fedcodec codec;
+    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
+        assert_fed_ok(fedcodec_parse(fedcodec_at(k)->name, &codec, NULL));
+        size_t cap = fedcodec_bound(&codec, N), len[2];
+        uint8_t *dst[2] = {malloc(cap), malloc(cap)};
+        void *work = malloc(fedcodec_work_size(&codec, N) + 1);
+        memset(residual, 0, sizeof residual);
+        for (size_t i = 0; i < 2; i++) {
+            codec.pool = i == 0 ? NULL : fed_threads_pool(threads);
+            assert_fed_ok(fedcodec_encode(&codec, residual[i], x, N, work, dst[i], cap, &len[i]));
+        }
+        assert_int_equal(len[1], len[0]);
+        assert_memory_equal(dst[1], dst[0], len[0]);
+        assert_memory_equal(residual[1], residual[0], sizeof residual[0]);
+        free(dst[0]);
+        free(dst[1]);
+        free(work);
+    }
+    fed_threads_close(threads);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_codec_that_needs_work_memory_says_so),
         cmocka_unit_test(more_values_than_a_message_can_hold_are_refused),
+        cmocka_unit_test(threads_make_the_same_message),
         cmocka_unit_test(work_memory_is_a_fraction_of_a_large_tensor),
     };
     return cmocka_run_group_tests_name("codec calls", tests, NULL, NULL);

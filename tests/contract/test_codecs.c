@@ -253,6 +253,43 @@ static void a_large_tensor_is_coded_as_the_reference_does(void **state) {
     }
 }
 
+/* A pool of so many, which does the parts one by one, the last one first. */
+static void run_backwards(const fed_pool *self, size_t parts, void (*part)(void *job, size_t k),
+                          void *job) {
+    (void)self;
+    while (parts > 0) {
+        part(job, --parts);
+    }
+}
+
+static void parts_of_a_tensor_make_the_same_message(void **state) {
+    (void)state;
+    static const size_t lengths[] = {40, 32768, 65521, 100003, 200000};
+    fedcodec codec;
+    for (size_t k = 0; nth_codec(k, &codec); k++) {
+        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+            fill kind = (fill)((k + i) % FILL_COUNT);
+            const fed_pool pool = {.width = 2 + (k + i) % 6, .run = run_backwards};
+            float *x = make_values(kind, lengths[i]);
+            fedcodec parted = codec;
+            parted.pool = &pool;
+            char what[120], spec[FEDCODEC_SPEC];
+            fedcodec_format(&codec, spec);
+            snprintf(what, sizeof what, "%s, %s, %zu values, %s, pool of %zu", unit->name, spec,
+                     lengths[i], fill_names[kind], pool.width);
+            message whole = encode(&codec, x, lengths[i]), m = encode(&parted, x, lengths[i]);
+            if (m.len != whole.len || memcmp(m.data, whole.data, m.len) != 0 ||
+                memcmp(m.residual, whole.residual, m.n * sizeof *x) != 0) {
+                fail_msg("%s: not what one thread makes", what);
+            }
+            assert_same_with_x(&m, x, what);
+            drop(&m);
+            drop(&whole);
+            free(x);
+        }
+    }
+}
+
 static void visit_conservation(const message *m, const float *x) {
     float *y = make_values(FILL_LAPLACE, m->n);
     assert_fed_ok(fedcodec_decode(m->codec.vtable, m->data, m->len, y, m->n));
@@ -354,6 +391,38 @@ static void nan_and_infinity_are_refused_and_nothing_changes(void **state) {
                               FED_EINVAL);
         }
         assert_int_equal(len, 12345);
+        free(residual);
+        free(x);
+        free(before);
+        free(dst);
+        free(work);
+    }
+}
+
+static void nan_in_any_part_is_found(void **state) {
+    (void)state;
+    enum { N = 70000 };
+    const fed_pool pool = {.width = 4, .run = run_backwards};
+    fedcodec codec;
+    for (size_t k = 0; nth_codec(k, &codec); k++) {
+        codec.pool = &pool;
+        float *residual = make_values(FILL_LAPLACE, N), *x = make_values(FILL_TIED, N);
+        float *before = copy_values(residual, N);
+        size_t cap = fedcodec_bound(&codec, N), len;
+        uint8_t *dst = malloc(cap);
+        void *work = malloc(fedcodec_work_size(&codec, N) + 1);
+        for (size_t at = 0; at < N; at += 17471) {
+            float good = x[at];
+            x[at] = NAN;
+            assert_fed_status(fedcodec_encode(&codec, residual, x, N, work, dst, cap, &len),
+                              FED_ENONFINITE);
+            assert_memory_equal(residual, before, N * sizeof *before);
+            if (!codec.vtable->feedback) {
+                assert_fed_status(fedcodec_encode(&codec, NULL, x, N, work, dst, cap, &len),
+                                  FED_ENONFINITE);
+            }
+            x[at] = good;
+        }
         free(residual);
         free(x);
         free(before);
@@ -615,10 +684,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_residual_and_values_are_the_references),
         cmocka_unit_test(a_large_tensor_is_coded_as_the_reference_does),
+        cmocka_unit_test(parts_of_a_tensor_make_the_same_message),
         cmocka_unit_test(residual_is_what_was_not_sent),
         cmocka_unit_test(x_is_added_to_the_residual_first),
         cmocka_unit_test(feedback_sends_everything_in_the_end),
         cmocka_unit_test(nan_and_infinity_are_refused_and_nothing_changes),
+        cmocka_unit_test(nan_in_any_part_is_found),
         cmocka_unit_test(too_small_a_buffer_is_refused_and_nothing_changes),
         cmocka_unit_test(parameters_out_of_range_are_refused),
         cmocka_unit_test(a_message_cut_anywhere_is_refused),

@@ -42,7 +42,8 @@ typedef struct fedcodec {
     const fedcodec_vtable *vtable;
     double param[FEDCODEC_PARAMS]; /* in the order of vtable->params */
     uint8_t stage;                 /* second stage of an envelope's frames: 0 none, else its id */
-    const fed_pool *pool; /* encodes large tensors in parts, to the same bytes; NULL: it does not */
+    const fed_pool *pool; /* NULL, or what encodes large tensors in parts, to the same bytes: set it
+                           * after fedcodec_parse, for instance to fed_threads_pool's */
 } fedcodec;
 
 /** Scale of fedcodec_fold: acc += weight * rint(y * 2^30). */

@@ -1,0 +1,23 @@
+/* Threads of this process as a pool. */
+#ifndef FED_THREADS_H
+#define FED_THREADS_H
+
+#include "fed/error.h"
+#include "fed/pool.h"
+
+typedef struct fed_threads fed_threads;
+
+/**
+ * Start threads so that `width` parts run at once, the caller's own thread being one of them; 0: as
+ * many as the machine has processors. Errors: FED_ENOMEM; FED_EINVAL, width past 1024; FED_EBUSY,
+ * the system gives no more threads.
+ */
+fed_status fed_threads_open(size_t width, fed_threads **threads, fed_error *err) FED_CHECKED;
+
+/** The pool: valid until close, and for one run at a time. */
+const fed_pool *fed_threads_pool(const fed_threads *threads);
+
+/** End them. NULL is allowed. */
+void fed_threads_close(fed_threads *threads);
+
+#endif

@@ -1,0 +1,79 @@
+/* A pool of threads does each part once, and is done when it says so. */
+#include "fed_test.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "fed/threads.h"
+
+enum { PARTS = 300 };
+
+static void count_part(void *job, size_t k) {
+    atomic_int *count = job;
+    atomic_fetch_add(&count[k], 1);
+}
+
+static void each_part_is_done_once(void **state) {
+    (void)state;
+    for (size_t width = 1; width <= 9; width += 4) {
+        fed_threads *threads = NULL;
+        assert_fed_ok(fed_threads_open(width, &threads, NULL));
+        const fed_pool *pool = fed_threads_pool(threads);
+        assert_int_equal(pool->width, width);
+        for (size_t parts = 0; parts < PARTS; parts += 37) {
+            atomic_int count[PARTS] = {0};
+            pool->run(pool, parts, count_part, count);
+            for (size_t k = 0; k < PARTS; k++) {
+                assert_int_equal(atomic_load(&count[k]), k < parts);
+            }
+        }
+        fed_threads_close(threads);
+    }
+}
+
+/* Part 0 ends only when part 1 has begun: with one thread for both it would wait in vain. */
+static void meet(void *job, size_t k) {
+    atomic_int *begun = job;
+    atomic_fetch_add(begun, 1);
+    for (int tries = 0; k == 0 && atomic_load(begun) < 2 && tries < 10000; tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+static void parts_run_at_the_same_time(void **state) {
+    (void)state;
+    fed_threads *threads = NULL;
+    assert_fed_ok(fed_threads_open(2, &threads, NULL));
+    atomic_int begun = 0;
+    fed_threads_pool(threads)->run(fed_threads_pool(threads), 2, meet, &begun);
+    assert_int_equal(atomic_load(&begun), 2);
+    fed_threads_close(threads);
+}
+
+static void none_given_means_the_machines_processors(void **state) {
+    (void)state;
+    fed_threads *threads = NULL;
+    assert_fed_ok(fed_threads_open(0, &threads, NULL));
+    assert_true(fed_threads_pool(threads)->width >= 1);
+    fed_threads_close(threads);
+    fed_threads_close(NULL);
+}
+
+static void too_many_are_refused(void **state) {
+    (void)state;
+    fed_threads *threads = NULL;
+    fed_error err = {.text = ""};
+    assert_fed_status(fed_threads_open(5000, &threads, &err), FED_EINVAL);
+    assert_string_equal(err.text, "5000 threads; at most 1024");
+    assert_null(threads);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_part_is_done_once),
+        cmocka_unit_test(parts_run_at_the_same_time),
+        cmocka_unit_test(none_given_means_the_machines_processors),
+        cmocka_unit_test(too_many_are_refused),
+    };
+    return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
+}
