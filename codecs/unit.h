@@ -29,6 +29,7 @@
 #define FEDCODEC_UNITED(name) FEDCODEC_JOIN(name, FEDCODEC_UNIT)
 
 #define fedcodec_this_unit                  FEDCODEC_UNITED(fedcodec_this_unit)
+#define fedcodec_check_values               FEDCODEC_UNITED(fedcodec_check_values)
 #define fedcodec_golomb_b                   FEDCODEC_UNITED(fedcodec_golomb_b)
 #define fedcodec_golomb_bound               FEDCODEC_UNITED(fedcodec_golomb_bound)
 #define fedcodec_golomb_read                FEDCODEC_UNITED(fedcodec_golomb_read)
@@ -56,6 +57,12 @@
 #define fedcodec_select_magnitude_work_size FEDCODEC_UNITED(fedcodec_select_magnitude_work_size)
 #define fedcodec_select_most                FEDCODEC_UNITED(fedcodec_select_most)
 #define fedcodec_select_work_size           FEDCODEC_UNITED(fedcodec_select_work_size)
+#define fedcodec_sparse_axpy                FEDCODEC_UNITED(fedcodec_sparse_axpy)
+#define fedcodec_sparse_bound               FEDCODEC_UNITED(fedcodec_sparse_bound)
+#define fedcodec_sparse_check               FEDCODEC_UNITED(fedcodec_sparse_check)
+#define fedcodec_sparse_decode              FEDCODEC_UNITED(fedcodec_sparse_decode)
+#define fedcodec_sparse_fold                FEDCODEC_UNITED(fedcodec_sparse_fold)
+#define fedcodec_sparse_put                 FEDCODEC_UNITED(fedcodec_sparse_put)
 #define fedcodec_zerorun_check              FEDCODEC_UNITED(fedcodec_zerorun_check)
 #define fedcodec_zerorun_pack               FEDCODEC_UNITED(fedcodec_zerorun_pack)
 #else

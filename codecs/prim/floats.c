@@ -35,3 +35,16 @@ float fedcodec_scan_added(const float *residual, const float *x, size_t n) {
     float max = largest(x != NULL ? x : residual, n);
     return x == NULL || max < HARMLESS ? max : fedcodec_scan_sum(residual, x, n);
 }
+
+fed_status fedcodec_check_values(const uint8_t *src, size_t count, float *max_abs) {
+    const int32_t infinity = 0x7f800000;
+    int32_t max = 0, min = infinity;
+    for (size_t i = 0; i < count; i++) {
+        int32_t m = magnitude(fedcodec_load_f32(src + 4 * i));
+        max = m > max ? m : max;
+        min = m < min ? m : min;
+    }
+    FED_REQUIRE(min > 0 && max < infinity, FED_EFORMAT);
+    *max_abs = fedcodec_float((uint32_t)max);
+    return FED_OK;
+}

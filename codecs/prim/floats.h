@@ -31,18 +31,24 @@ static inline float fedcodec_float(uint32_t bits) {
     return v;
 }
 
-/** Little-endian binary32, on every machine. */
+/** Binary32 bits in little-endian order, whatever the machine's is. */
+static inline uint32_t fedcodec_little_endian(uint32_t bits) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return __builtin_bswap32(bits);
+#else
+    return bits;
+#endif
+}
+
 static inline float fedcodec_load_f32(const uint8_t *src) {
-    return fedcodec_float((uint32_t)src[0] | (uint32_t)src[1] << 8 | (uint32_t)src[2] << 16 |
-                          (uint32_t)src[3] << 24);
+    uint32_t bits;
+    memcpy(&bits, src, sizeof bits);
+    return fedcodec_float(fedcodec_little_endian(bits));
 }
 
 static inline void fedcodec_store_f32(uint8_t *dst, float v) {
-    uint32_t bits = fedcodec_bits(v);
-    dst[0] = (uint8_t)bits;
-    dst[1] = (uint8_t)(bits >> 8);
-    dst[2] = (uint8_t)(bits >> 16);
-    dst[3] = (uint8_t)(bits >> 24);
+    uint32_t bits = fedcodec_little_endian(fedcodec_bits(v));
+    memcpy(dst, &bits, sizeof bits);
 }
 
 /**
@@ -65,6 +71,14 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
 /** For a codec that need not know the largest: finite where residual + x is, given that the
  * residual is. Mostly looks at x only, half of what is to be read. */
 float fedcodec_scan_added(const float *residual, const float *x, size_t n);
+
+/** FED_EFORMAT if some of the values that src holds is 0 or not finite. Else the largest magnitude;
+ * 0 where there are none. */
+fed_status fedcodec_check_values(const uint8_t *src, size_t count, float *max_abs) FED_CHECKED;
+
+/** Before array[index[i]] is used, ask for one that will be soon. */
+#define fedcodec_prefetch_next(array, index, i, count)                                             \
+    __builtin_prefetch(&(array)[(index)[(i) + 24 < (count) ? (i) + 24 : (i)]], 1)
 
 /** residual += x, unless x is NULL. */
 static inline void fedcodec_add(float *restrict residual, const float *restrict x, size_t n) {
