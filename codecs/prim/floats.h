@@ -72,6 +72,13 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
  * residual is. Mostly looks at x only, half of what is to be read. */
 float fedcodec_scan_added(const float *residual, const float *x, size_t n);
 
+static inline void fedcodec_store_values(uint8_t *restrict dst, const float *restrict v,
+                                         size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        fedcodec_store_f32(dst + 4 * i, v[i]);
+    }
+}
+
 /** FED_EFORMAT if some of the values that src holds is 0 or not finite. Else the largest magnitude;
  * 0 where there are none. */
 fed_status fedcodec_check_values(const uint8_t *src, size_t count, float *max_abs) FED_CHECKED;

@@ -20,35 +20,33 @@ static void store_big_endian(uint8_t *dst, uint64_t v) {
     }
 }
 
-/* One gap, if its code is short and the writer is not near the end of its room: whole bytes leave
- * it at once, without asking whether there are any. */
-static inline bool put_short(fed_bit_writer *w, uint64_t gap, unsigned b) {
-    uint64_t size = (gap >> b) + 1 + b;
-    if (size > 32 || w->cap - w->len < 8) {
-        return false;
-    }
-    uint64_t ones = (UINT64_C(1) << (gap >> b)) - 1, low = gap & ((UINT64_C(1) << b) - 1);
-    w->acc = w->acc << size | ones << b << 1 | low;
-    w->pending += (unsigned)size;
-    store_big_endian(w->dst + w->len, w->acc << (64 - w->pending));
-    w->len += w->pending / 8;
-    w->pending %= 8;
-    return true;
-}
-
 fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigned b, uint8_t *dst,
                                  size_t cap, size_t *len) {
     fed_bit_writer w;
     fed_bit_writer_init(&w, dst, cap);
+    uint64_t acc = w.acc; /* what changes with each position, in registers */
+    unsigned pending = w.pending;
+    size_t at = w.len;
     uint32_t next = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!put_short(&w, position[i] - next, b)) {
-            fed_bit_writer slow = w; /* so that w can stay in registers */
-            fedcodec_golomb_put(&slow, position[i] - next, b);
-            w = slow;
-        }
+        const uint32_t gap = position[i] - next, ones = gap >> b;
+        const uint64_t size = (uint64_t)ones + 1 + b;
         next = position[i] + 1;
+        if (size > 32 || cap - at < 8) { /* rare: a long code, or the end of the room */
+            w.acc = acc, w.pending = pending, w.len = at;
+            fedcodec_golomb_put(&w, gap, b);
+            acc = w.acc, pending = w.pending, at = w.len, cap = w.cap;
+            continue;
+        }
+        /* Whole bytes leave at once, without asking whether there are any. */
+        const uint64_t code = (((UINT64_C(1) << ones) - 1) << 1 << b) | (gap - (ones << b));
+        acc = acc << size | code;
+        pending += (unsigned)size;
+        store_big_endian(dst + at, acc << (64 - pending));
+        at += pending / 8;
+        pending %= 8;
     }
+    w.acc = acc, w.pending = pending, w.len = at;
     return fed_bit_writer_finish(&w, len);
 }
 

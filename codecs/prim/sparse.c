@@ -42,9 +42,7 @@ static void put_signs(fedcodec_chosen chosen, uint8_t *dst) {
 
 static void put_values(fedcodec_sparse kind, fedcodec_chosen chosen, float mu, uint8_t *dst) {
     if (kind == FEDCODEC_SPARSE_VALUES) {
-        for (size_t i = 0; i < chosen.count; i++) {
-            fedcodec_store_f32(dst + 4 * i, chosen.value[i]);
-        }
+        fedcodec_store_values(dst, chosen.value, chosen.count);
         return;
     }
     fedcodec_store_f32(dst, mu);

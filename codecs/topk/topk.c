@@ -29,9 +29,7 @@ static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
     FED_TRY(fedcodec_select_magnitude(job, fedcodec_select_most(job->param[0], job->n), &chosen));
     size_t map = fedcodec_bitmap_len(job->n);
     fedcodec_bitmap_put(chosen.index, chosen.count, job->dst, map);
-    for (size_t i = 0; i < chosen.count; i++) {
-        fedcodec_store_f32(job->dst + map + 4 * i, chosen.value[i]);
-    }
+    fedcodec_store_values(job->dst + map, chosen.value, chosen.count);
     for (size_t i = 0; i < chosen.count; i++) {
         fedcodec_prefetch_next(job->residual, chosen.index, i, chosen.count);
         job->residual[chosen.index[i]] = 0.0f;
