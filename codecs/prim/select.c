@@ -12,6 +12,7 @@
 
 #include "codecs/prim/floats.h"
 #include "codecs/prim/lanes.h"
+#include "codecs/prim/parts.h"
 
 enum {
     SMALL = 4096, /* values of a tensor whose candidates are all of them */
@@ -323,26 +324,73 @@ static inline size_t collect_line(float *e, const float *x, size_t n, uint32_t f
     return count;
 }
 
-/* Add x and list all candidates; false if there is no room for them. */
-static bool collect(const fedcodec_job *job, thresholds t, const scratch *s, size_t *found) {
+/* Add x from `first` to `end` and list the candidates. How many they are; more than there is room
+ * for: there was none for some, and the list is of no use. */
+static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresholds t,
+                      uint32_t *index, float *value, size_t room) {
     float *e = job->residual;
     const float *x = job->x;
-    size_t i = 0, count = 0;
-    for (; i + LINE <= job->n && count <= s->room; i += LINE) {
+    size_t i = first, count = 0;
+    for (; i + LINE <= end && count <= room; i += LINE) {
         __builtin_prefetch(e + i + AHEAD, 1);
         if (x != NULL) {
             __builtin_prefetch(x + i + AHEAD);
         }
-        count += collect_line(e + i, x != NULL ? x + i : NULL, LINE, (uint32_t)i, t,
-                              s->index + count, s->value + count);
+        count += collect_line(e + i, x != NULL ? x + i : NULL, LINE, (uint32_t)i, t, index + count,
+                              value + count);
     }
-    if (count > s->room) {
-        fedcodec_add(e + i, x != NULL ? x + i : NULL, job->n - i);
-        return false;
+    if (count > room) {
+        fedcodec_add(e + i, x != NULL ? x + i : NULL, end - i);
+        return count;
     }
-    *found = count + collect_line(e + i, x != NULL ? x + i : NULL, job->n - i, (uint32_t)i, t,
-                                  s->index + count, s->value + count);
-    return *found <= s->room;
+    return count + collect_line(e + i, x != NULL ? x + i : NULL, end - i, (uint32_t)i, t,
+                                index + count, value + count);
+}
+
+/* The pass over the tensor in parts, each with its piece of the room. */
+typedef struct pass {
+    const fedcodec_job *job;
+    const scratch *s;
+    thresholds t;
+    size_t parts, piece; /* piece: LINE more than there is room for */
+    size_t found[FEDCODEC_PARTS_MAX];
+} pass;
+
+static void collect_part(void *arg, size_t k) {
+    pass *p = arg;
+    const size_t n = p->job->n, at = k * p->piece;
+    p->found[k] = collect(p->job, fedcodec_part_start(n, p->parts, k, LINE),
+                          fedcodec_part_start(n, p->parts, k + 1, LINE), p->t, p->s->index + at,
+                          p->s->value + at, p->piece - LINE);
+}
+
+/* The pass in that many parts; false if there was no room for a part's candidates. */
+static bool collect_parts(const fedcodec_job *job, size_t parts, thresholds t, const scratch *s,
+                          size_t *found) {
+    pass p = {job, s, t, parts, (s->room + LINE) / parts, {0}};
+    size_t count = 0;
+    fedcodec_run_parts(job->pool, parts, collect_part, &p);
+    for (size_t k = 0; k < parts; k++) {
+        if (p.found[k] > p.piece - LINE) {
+            return false;
+        }
+        memmove(s->index + count, s->index + k * p.piece, p.found[k] * sizeof *s->index);
+        memmove(s->value + count, s->value + k * p.piece, p.found[k] * sizeof *s->value);
+        count += p.found[k];
+    }
+    *found = count;
+    return true;
+}
+
+/* Add x and list all candidates; false if there is no room for them. */
+static bool collect_all(const fedcodec_job *job, thresholds t, const scratch *s, size_t *found) {
+    const size_t parts = fedcodec_parts(job->pool, job->n);
+    if (collect_parts(job, parts, t, s, found)) {
+        return true;
+    }
+    fedcodec_job added = *job; /* one part may just have larger values than the others */
+    added.x = NULL;
+    return parts > 1 && collect_parts(&added, 1, t, s, found);
 }
 
 /* ---- The choice ---- */
@@ -387,7 +435,7 @@ fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *p
     size_t size = draw_sample(job, s.value);
     range up = guess(s.value, size, POSITIVE, job->n, k, s.key);
     range down = guess(s.value, size, NEGATIVE, job->n, k, s.key);
-    bool fits = collect(job, (thresholds){up.low, down.low}, &s, &candidates.count);
+    bool fits = collect_all(job, (thresholds){up.low, down.low}, &s, &candidates.count);
     *positive = choose(job, &s, candidates, POSITIVE, up, fits && up.low == ALL.low, k,
                        s.positive_index, s.positive_value);
     *negative = choose(job, &s, candidates, NEGATIVE, down, fits && down.low == ALL.low, k, s.index,
@@ -399,7 +447,7 @@ fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k, fedcodec
     const scratch s = lay_out(job, k, 1);
     values candidates = {s.value, s.index, 0};
     range likely = guess(s.value, draw_sample(job, s.value), EITHER, job->n, k, s.key);
-    bool fits = collect(job, (thresholds){likely.low, likely.low}, &s, &candidates.count);
+    bool fits = collect_all(job, (thresholds){likely.low, likely.low}, &s, &candidates.count);
     *chosen = choose(job, &s, candidates, EITHER, likely, fits && likely.low == ALL.low, k, s.index,
                      s.value);
     return finite(*chosen) ? FED_OK : FED_ENONFINITE;
