@@ -10,14 +10,14 @@ static int32_t magnitude(float v) {
     return (int32_t)(fedcodec_bits(v) & FEDCODEC_MAGNITUDE);
 }
 
-enum { BLOCK = 256, LINE = 16, AHEAD = 2048 }; /* values */
+enum { BLOCK = 256, LINE = 16, AHEAD = 8192 }; /* values; bytes that memory is asked for ahead */
 
 static float largest(const float *x, size_t n) {
     int32_t max = 0;
     for (size_t i = 0; i < n; i += BLOCK) {
         const size_t end = n - i < BLOCK ? n : i + BLOCK;
         for (size_t line = i; line < end; line += LINE) {
-            __builtin_prefetch(x + line + AHEAD);
+            fedcodec_prefetch(x + line, AHEAD);
         }
         for (size_t k = i; k < end; k++) {
             int32_t m = magnitude(x[k]);

@@ -83,9 +83,16 @@ static inline void fedcodec_store_values(uint8_t *restrict dst, const float *res
  * 0 where there are none. */
 fed_status fedcodec_check_values(const uint8_t *src, size_t count, float *max_abs) FED_CHECKED;
 
-/** Before array[index[i]] is used, ask for one that will be soon. */
-#define fedcodec_prefetch_next(array, index, i, count)                                             \
-    __builtin_prefetch(&(array)[(index)[(i) + 24 < (count) ? (i) + 24 : (i)]], 1)
+/** Ask for the memory that many bytes behind p, which may be past the end of what p points to. */
+static inline void fedcodec_prefetch(const void *p, size_t bytes) {
+    __builtin_prefetch((const void *)((uintptr_t)p + bytes));
+}
+
+/** Of `count` positions that are worked on one by one: the one to ask for while at the i-th. */
+static inline uint32_t fedcodec_soon(const uint32_t *index, size_t i, size_t count) {
+    enum { AHEAD = 24 };
+    return index[i + AHEAD < count ? i + AHEAD : i];
+}
 
 /** residual += x, unless x is NULL. */
 static inline void fedcodec_add(float *restrict residual, const float *restrict x, size_t n) {

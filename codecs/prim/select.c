@@ -20,8 +20,9 @@ enum {
     SAMPLE_LOG2 = 11, /* values in the sample of a tensor between those */
     SAMPLE_LOG2_MAX = 13,
     SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
-    LINE = 16,    /* values added and compared at once; room behind a list that is being written */
-    AHEAD = 1024, /* values that memory is asked for in advance */
+    LINE = 64, /* values added and compared at once; room behind a list that is being written */
+    CACHE_LINE = 16, /* values */
+    AHEAD = 4096,    /* bytes that memory is asked for in advance */
     BINS_LOG2 = 9,
     BINS = 1 << BINS_LOG2,
     CHUNK = 256, /* values whose keys are looked at together */
@@ -292,10 +293,10 @@ static uint32_t reaches(float v, thresholds t) {
 }
 
 /* Add x[n] to e[n], n <= LINE, and list the candidates. e[0] is the value at `first`. */
+#ifdef FEDCODEC_LANES
 static inline size_t collect_line(float *e, const float *x, size_t n, uint32_t first, thresholds t,
                                   uint32_t *index, float *value) {
     size_t i = 0, count = 0;
-#ifdef FEDCODEC_LANES
     const fedcodec_lanes flip = fedcodec_lanes_all(NEGATIVE.flip);
     const fedcodec_lanes positive = fedcodec_lanes_all(t.positive - 1),
                          negative = fedcodec_lanes_all(t.negative - 1);
@@ -310,19 +311,41 @@ static inline size_t collect_line(float *e, const float *x, size_t n, uint32_t f
         (void)fedcodec_lanes_put(index + count, hit, fedcodec_lanes_from(first + (uint32_t)i));
         count += fedcodec_lanes_put(value + count, hit, v);
     }
-#endif
-    fedcodec_add(e + i, x != NULL ? x + i : NULL, n - i);
-    uint32_t some = 0;
-    for (size_t j = i; j < n; j++) {
-        some |= reaches(e[j], t);
-    }
-    for (; some != 0 && i < n; i++) {
+    for (; i < n; i++) {
+        e[i] = x != NULL ? e[i] + x[i] : e[i];
         index[count] = first + (uint32_t)i;
         value[count] = e[i];
         count += reaches(e[i], t);
     }
     return count;
 }
+#else
+/* The comparisons come first, as bytes, eight of which can be dismissed at once. */
+static size_t collect_line(float *restrict e, const float *restrict x, size_t n, uint32_t first,
+                           thresholds t, uint32_t *index, float *value) {
+    uint8_t hit[LINE], group[LINE / 8];
+    size_t groups = 0, count = 0;
+    fedcodec_add(e, x, n);
+    for (size_t i = 0; i < n; i++) {
+        hit[i] = (uint8_t)reaches(e[i], t);
+    }
+    memset(hit + n, 0, (8 - n % 8) % 8);
+    for (size_t i = 0; i < n; i += 8) {
+        uint64_t eight;
+        memcpy(&eight, hit + i, sizeof eight);
+        group[groups] = (uint8_t)i;
+        groups += eight != 0;
+    }
+    for (size_t g = 0; g < groups; g++) {
+        for (size_t i = group[g]; i < (size_t)group[g] + 8 && i < n; i++) {
+            index[count] = first + (uint32_t)i;
+            value[count] = e[i];
+            count += hit[i];
+        }
+    }
+    return count;
+}
+#endif
 
 /* Add x from `first` to `end` and list the candidates. How many they are; more than there is room
  * for: there was none for some, and the list is of no use. */
@@ -332,9 +355,9 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
     const float *x = job->x;
     size_t i = first, count = 0;
     for (; i + LINE <= end && count <= room; i += LINE) {
-        __builtin_prefetch(e + i + AHEAD, 1);
-        if (x != NULL) {
-            __builtin_prefetch(x + i + AHEAD);
+        for (size_t j = i; j < i + LINE; j += CACHE_LINE) {
+            fedcodec_prefetch(e + j, AHEAD);
+            fedcodec_prefetch(x != NULL ? x + j : e + j, AHEAD);
         }
         count += collect_line(e + i, x != NULL ? x + i : NULL, LINE, (uint32_t)i, t, index + count,
                               value + count);
