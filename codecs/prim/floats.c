@@ -1,6 +1,8 @@
 /* Largest magnitudes, found on the bits: a float comparison would overlook NaN. */
 #include "codecs/prim/floats.h"
 
+#include "codecs/prim/fetch.h"
+
 /* Whatever finite float is added to less than this, the sum is finite: it is half of what the last
  * bit of FLT_MAX is worth. */
 static const float HARMLESS = 0x1p103f;
@@ -10,15 +12,13 @@ static int32_t magnitude(float v) {
     return (int32_t)(fedcodec_bits(v) & FEDCODEC_MAGNITUDE);
 }
 
-enum { BLOCK = 256, LINE = 16, AHEAD = 8192 }; /* values; bytes that memory is asked for ahead */
+enum { BLOCK = 256 };
 
 static float largest(const float *x, size_t n) {
     int32_t max = 0;
     for (size_t i = 0; i < n; i += BLOCK) {
         const size_t end = n - i < BLOCK ? n : i + BLOCK;
-        for (size_t line = i; line < end; line += LINE) {
-            fedcodec_prefetch(x + line, AHEAD);
-        }
+        fedcodec_fetch_to_read(x + i, end - i);
         for (size_t k = i; k < end; k++) {
             int32_t m = magnitude(x[k]);
             max = m > max ? m : max;

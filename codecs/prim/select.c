@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/lanes.h"
 #include "codecs/prim/parts.h"
@@ -21,8 +22,6 @@ enum {
     SAMPLE_LOG2_MAX = 13,
     SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
     LINE = 64, /* values added and compared at once; room behind a list that is being written */
-    CACHE_LINE = 16, /* values */
-    AHEAD = 4096,    /* bytes that memory is asked for in advance */
     BINS_LOG2 = 9,
     BINS = 1 << BINS_LOG2,
     CHUNK = 256, /* values whose keys are looked at together */
@@ -355,9 +354,9 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
     const float *x = job->x;
     size_t i = first, count = 0;
     for (; i + LINE <= end && count <= room; i += LINE) {
-        for (size_t j = i; j < i + LINE; j += CACHE_LINE) {
-            fedcodec_prefetch(e + j, AHEAD);
-            fedcodec_prefetch(x != NULL ? x + j : e + j, AHEAD);
+        fedcodec_fetch_to_write(e + i, LINE);
+        if (x != NULL) {
+            fedcodec_fetch_to_read(x + i, LINE);
         }
         count += collect_line(e + i, x != NULL ? x + i : NULL, LINE, (uint32_t)i, t, index + count,
                               value + count);

@@ -59,7 +59,7 @@ static void subtract_sent(fedcodec_sparse kind, fedcodec_chosen chosen, float mu
         } else if (kind == FEDCODEC_SPARSE_SIGNS) {
             sent = copysignf(mu, value);
         }
-        fedcodec_prefetch(&residual[fedcodec_soon(chosen.index, i, chosen.count)], 0);
+        __builtin_prefetch(&residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);
         residual[chosen.index[i]] = value - sent;
     }
 }
@@ -184,7 +184,7 @@ void fedcodec_sparse_axpy(fedcodec_sparse kind, const uint8_t *src, size_t len, 
     const uint32_t *index = m.positions.index;
     for (size_t got; (got = next_block(kind, &m, value)) > 0;) {
         for (size_t i = 0; i < got; i++) {
-            fedcodec_prefetch(&y[fedcodec_soon(index, i, got)], 0);
+            __builtin_prefetch(&y[fedcodec_soon(index, i, got)], 1);
             y[index[i]] += w * value[i];
         }
     }
@@ -204,7 +204,7 @@ void fedcodec_sparse_fold(fedcodec_sparse kind, const uint8_t *src, size_t len, 
     const uint32_t *index = m.positions.index;
     for (size_t got; (got = next_block(kind, &m, value)) > 0;) {
         for (size_t i = 0; i < got; i++) {
-            fedcodec_prefetch(&acc[fedcodec_soon(index, i, got)], 0);
+            __builtin_prefetch(&acc[fedcodec_soon(index, i, got)], 1);
             acc[index[i]] += weight * fedcodec_fixed(value[i]);
         }
     }

@@ -31,7 +31,7 @@ static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
     fedcodec_bitmap_put(chosen.index, chosen.count, job->dst, map);
     fedcodec_store_values(job->dst + map, chosen.value, chosen.count);
     for (size_t i = 0; i < chosen.count; i++) {
-        fedcodec_prefetch(&job->residual[fedcodec_soon(chosen.index, i, chosen.count)], 0);
+        __builtin_prefetch(&job->residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);
         job->residual[chosen.index[i]] = 0.0f;
     }
     *len = map + 4 * chosen.count;

@@ -37,6 +37,8 @@ THIRD_PARTY = {
     "jansson.h": ["fedserver/"],
     "zstd.h": ["codecs/stages/zstd/"],
     "cmocka.h": [],
+    "lz4.h": [],
+    "snappy-c.h": [],
     "malloc.h": ["deploy/sim/"],  # glibc's: mallopt
 }
 USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
