@@ -55,7 +55,6 @@
 #define fedcodec_select                     FEDCODEC_UNITED(fedcodec_select)
 #define fedcodec_select_magnitude           FEDCODEC_UNITED(fedcodec_select_magnitude)
 #define fedcodec_select_magnitude_work_size FEDCODEC_UNITED(fedcodec_select_magnitude_work_size)
-#define fedcodec_select_most                FEDCODEC_UNITED(fedcodec_select_most)
 #define fedcodec_select_work_size           FEDCODEC_UNITED(fedcodec_select_work_size)
 #define fedcodec_sparse_axpy                FEDCODEC_UNITED(fedcodec_sparse_axpy)
 #define fedcodec_sparse_bound               FEDCODEC_UNITED(fedcodec_sparse_bound)

@@ -78,11 +78,6 @@ typedef struct scratch {
     float *positive_value;
 } scratch;
 
-size_t fedcodec_select_most(double p, size_t n) {
-    double k = ceil(p * (double)n);
-    return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
-}
-
 static unsigned sample_log2(size_t n) {
     return n < LARGE ? SAMPLE_LOG2 : SAMPLE_LOG2_MAX;
 }

@@ -2,6 +2,7 @@
 #ifndef FEDCODEC_PRIM_SELECT_H
 #define FEDCODEC_PRIM_SELECT_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,7 +17,10 @@ typedef struct fedcodec_chosen {
 } fedcodec_chosen;
 
 /** How many of n values a codec with that p sends at most: p * n, rounded up, at least one. */
-size_t fedcodec_select_most(double p, size_t n);
+static inline size_t fedcodec_select_most(double p, size_t n) {
+    double k = ceil(p * (double)n);
+    return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
+}
 
 /** Bytes of work memory for fedcodec_select: of n values up to k of each sign. 1 <= k <= n, or
  * both 0. */
