@@ -63,7 +63,7 @@ static void encode_part(void *job, size_t k) {
     largest max = {0};
     size_t i = fedcodec_part_start(n, e->parts, k, BLOCK);
     for (; end - i >= BLOCK; i += BLOCK) {
-        fedcodec_fetch_to_read(x + i, BLOCK);
+        fedcodec_fetch_block(x + i, BLOCK);
         out = encode_block(x + i, e->c, tags + i / FEDCODEC_TAGS, out, &max);
     }
     if (i < end) {
@@ -161,7 +161,7 @@ static void inceptionn_decode(const uint8_t *src, size_t len, float *y, size_t n
         uint8_t padded[BLOCK_TAGS];
         const uint8_t *tags = next_tags(&r, n - i, padded);
         if (n - i >= BLOCK) {
-            fedcodec_fetch_to_write(y + i, BLOCK);
+            fedcodec_fetch_block(y + i, BLOCK);
             r.at = decode_block(tags, r.at, y + i);
         } else {
             float rest[BLOCK];
@@ -189,7 +189,7 @@ static void inceptionn_axpy(const uint8_t *src, size_t len, float w, float *y, s
     float values[BLOCK];
     for (size_t i = 0; i < n; i += BLOCK) {
         size_t count = n - i < BLOCK ? n - i : BLOCK;
-        fedcodec_fetch_to_write(y + i, BLOCK);
+        fedcodec_fetch_block(y + i, BLOCK);
         if (next_values(&r, count, values)) {
             for (size_t k = 0; k < count; k++) {
                 y[i + k] += w * values[k];

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "codecs/prim/dense.h"
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
@@ -95,7 +96,7 @@ static void int8_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t end = n - start < BLOCK ? n : start + BLOCK;
-        fedcodec_prefetch(y + start, BLOCK);
+        fedcodec_fetch_block(y + start, BLOCK);
         for (size_t i = start; i < end; i++) {
             y[i] = value_of(src[HEAD + i], scale);
         }

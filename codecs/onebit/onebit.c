@@ -5,6 +5,7 @@
 
 #include "codecs/prim/bitmap.h"
 #include "codecs/prim/dense.h"
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
@@ -134,7 +135,7 @@ static void onebit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     const means m = load_means(src);
     uint8_t negative[BLOCK + 8];
     for (size_t start = 0; start < n; start += BLOCK) {
-        fedcodec_prefetch(y + start, BLOCK);
+        fedcodec_fetch_block(y + start, BLOCK);
         size_t count = unpack_block(src, n, start, negative);
         for (size_t i = 0; i < count; i++) {
             y[start + i] = negative[i] != 0 ? m.down : m.up;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /** Bytes that n bits fill. */
 static inline size_t fedcodec_bitmap_len(size_t n) {
@@ -50,28 +51,37 @@ static inline size_t fedcodec_bitmap_count(const uint8_t *map, size_t len) {
     return count;
 }
 
-/** The ones of a bitmap, from the first on. */
-typedef struct fedcodec_bitmap_reader {
-    const uint8_t *map;
-    size_t len;    /* bytes */
-    size_t at;     /* byte that the word begins with */
-    uint64_t word; /* without the ones that were read */
-} fedcodec_bitmap_reader;
-
-static inline void fedcodec_bitmap_start(fedcodec_bitmap_reader *r, const uint8_t *map,
-                                         size_t len) {
-    *r = (fedcodec_bitmap_reader){map, len, 0, fedcodec_bitmap_word(map, len, 0)};
+/** The bits from the last to the first: so that value i, the first in a byte, is bit i. */
+static inline uint64_t fedcodec_bitmap_reversed(uint64_t word) {
+    word = (word & UINT64_C(0x5555555555555555)) << 1 | (word >> 1 & UINT64_C(0x5555555555555555));
+    word = (word & UINT64_C(0x3333333333333333)) << 2 | (word >> 2 & UINT64_C(0x3333333333333333));
+    word = (word & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4 | (word >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f));
+    return __builtin_bswap64(word);
 }
 
-/** Where the next one is. Only while there is one left. */
-static inline size_t fedcodec_bitmap_next(fedcodec_bitmap_reader *r) {
-    while (r->word == 0) {
-        r->at += 8;
-        r->word = fedcodec_bitmap_word(r->map, r->len, r->at);
+/** A bitmap of len bytes with ones at those positions, ascending. Up to three bytes behind it are
+ * written over. */
+static inline void fedcodec_bitmap_put(const uint32_t *position, size_t count, uint8_t *map,
+                                       size_t len) {
+    uint32_t word = 0, last = 0;
+    memset(map, 0, len);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = position[i] / 32;
+        word = (at == last ? word : 0) | UINT32_C(0x80000000) >> position[i] % 32;
+        last = at;
+        uint8_t *dst = map + 4 * (size_t)at;
+        dst[0] = (uint8_t)(word >> 24); /* one store, to a compiler */
+        dst[1] = (uint8_t)(word >> 16);
+        dst[2] = (uint8_t)(word >> 8);
+        dst[3] = (uint8_t)word;
     }
-    size_t bit = (size_t)__builtin_clzll(r->word);
-    r->word ^= UINT64_C(1) << 63 >> bit;
-    return 8 * r->at + bit;
+}
+
+/** Take the first one from a word: which bit it is, from 0 on. */
+static inline unsigned fedcodec_bitmap_take(uint64_t *word) {
+    unsigned bit = (unsigned)__builtin_clzll(*word);
+    *word ^= UINT64_C(1) << 63 >> bit;
+    return bit;
 }
 
 #endif

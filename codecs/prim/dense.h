@@ -3,6 +3,7 @@
 #ifndef FEDCODEC_PRIM_DENSE_H
 #define FEDCODEC_PRIM_DENSE_H
 
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/parts.h"
 #include "fedcodec/codec.h"
@@ -31,11 +32,11 @@ static inline void fedcodec_dense_part(void *dense, size_t k) {
         fedcodec_job block = *job;
         if (job->residual != NULL) {
             block.residual += i;
-            fedcodec_prefetch(block.residual, BLOCK);
+            fedcodec_fetch_block(block.residual, BLOCK);
         }
         if (job->x != NULL) {
             block.x += i;
-            fedcodec_prefetch(block.x, BLOCK);
+            fedcodec_fetch_block(block.x, BLOCK);
         }
         block.n = end - i < BLOCK ? end - i : BLOCK;
         block.dst += i / 8 * d->bits;

@@ -1,22 +1,24 @@
-/* Memory asked for farther ahead than processors do by themselves: 8 KiB. */
+/* Memory asked for farther ahead than processors do by themselves. Worth it where a loop does more
+ * than to copy or add. */
 #ifndef FEDCODEC_PRIM_FETCH_H
 #define FEDCODEC_PRIM_FETCH_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-/* In values: how far, and how many of them a line of cache holds on most machines. */
+/* In values: how far, 8 KiB, and how many of them a line of cache holds on most machines. */
 enum { FEDCODEC_FETCH = 2048, FEDCODEC_FETCH_LINE = 16 };
 
-/** For the n values at `block`, as far ahead of them; past the end of memory it does nothing. */
-static inline void fedcodec_fetch_to_read(const float *block, size_t n) {
-    for (size_t k = 0; k < n; k += FEDCODEC_FETCH_LINE) {
-        __builtin_prefetch(block + k + FEDCODEC_FETCH, 0);
-    }
+/** Ask for what lies `ahead` values further on, or before if it is negative. There need not be
+ * anything. */
+static inline void fedcodec_fetch(const void *at, ptrdiff_t ahead) {
+    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead * sizeof(float)));
 }
 
-static inline void fedcodec_fetch_to_write(const float *block, size_t n) {
+/** For a loop that gets to the n values at `block`: as many, that far ahead. */
+static inline void fedcodec_fetch_block(const float *block, size_t n) {
     for (size_t k = 0; k < n; k += FEDCODEC_FETCH_LINE) {
-        __builtin_prefetch(block + k + FEDCODEC_FETCH, 1);
+        fedcodec_fetch(block + k, FEDCODEC_FETCH);
     }
 }
 

@@ -1,16 +1,18 @@
 /* Largest magnitudes, found on the bits: a float comparison would overlook NaN. */
 #include "codecs/prim/floats.h"
 
+#include "codecs/prim/fetch.h"
+
 /* Whatever finite float is added to less than this, the sum is finite: it is half of what the last
  * bit of FLT_MAX is worth. */
 static const float HARMLESS = 0x1p103f;
 
-enum { BLOCK = 256, AHEAD = 2048 };
+enum { BLOCK = 256 };
 
-/* The cache shall load what is read next. */
+/* The cache shall load what is read next, on the way to the front. */
 static void fetch(const float *at) {
-    for (ptrdiff_t i = 0; i < BLOCK; i += 16) {
-        fedcodec_fetch(at, i - AHEAD);
+    for (ptrdiff_t i = 0; i < BLOCK; i += FEDCODEC_FETCH_LINE) {
+        fedcodec_fetch(at, i - FEDCODEC_FETCH);
     }
 }
 
@@ -57,4 +59,17 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
 float fedcodec_scan_added(const float *residual, const float *x, size_t n) {
     float max = fedcodec_scan_sum(x != NULL ? x : residual, NULL, n);
     return x == NULL || max < HARMLESS ? max : fedcodec_scan_sum(residual, x, n);
+}
+
+fed_status fedcodec_check_values(const uint8_t *src, size_t count, float *max_abs) {
+    const int32_t infinity = 0x7f800000;
+    int32_t max = 0, min = infinity;
+    for (size_t i = 0; i < count; i++) {
+        int32_t m = magnitude(fedcodec_load_f32(src + 4 * i));
+        max = m > max ? m : max;
+        min = m < min ? m : min;
+    }
+    FED_REQUIRE(min > 0 && max < infinity, FED_EFORMAT);
+    *max_abs = fedcodec_float((uint32_t)max);
+    return FED_OK;
 }

@@ -68,12 +68,6 @@ static inline int64_t fedcodec_fixed(float v) {
     return sum_bits - shift_bits;
 }
 
-/** Have the cache load what lies `ahead` values further on, or before if it is negative. There need
- * not be anything. */
-static inline void fedcodec_fetch(const void *at, ptrdiff_t ahead) {
-    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead * sizeof(float)));
-}
-
 /** For a codec's scan: the largest |residual[i] + x[i]|, 0 where n is 0; not finite if any of them
  * is not. x may be NULL. */
 float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
@@ -82,17 +76,26 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
  * residual is. Mostly looks at x only, half of what is to be read. */
 float fedcodec_scan_added(const float *residual, const float *x, size_t n);
 
+static inline void fedcodec_store_values(uint8_t *restrict dst, const float *restrict v,
+                                         size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        fedcodec_store_f32(dst + 4 * i, v[i]);
+    }
+}
+
+/** FED_EFORMAT if some of the values that src holds is 0 or not finite. Else the largest magnitude;
+ * 0 where there are none. */
+fed_status fedcodec_check_values(const uint8_t *src, size_t count, float *max_abs) FED_CHECKED;
+
+/** Of `count` positions that are worked on one by one: the one to ask for while at the i-th. */
+static inline uint32_t fedcodec_soon(const uint32_t *index, size_t i, size_t count) {
+    enum { AHEAD = 24 };
+    return index[i + AHEAD < count ? i + AHEAD : i];
+}
+
 /** residual[i] + x[i], with x NULL for nothing: a question that compilers ask before a loop. */
 static inline float fedcodec_sum(const float *residual, const float *x, size_t i) {
     return x != NULL ? residual[i] + x[i] : residual[i];
-}
-
-/** Ask for the memory, 4 KiB ahead, that a loop gets to which is at v now, for as many values as it
- * does next. Worth it where a loop does more than to copy or add. */
-static inline void fedcodec_prefetch(const float *v, size_t n) {
-    for (size_t i = 0; i < n; i += 16) {
-        __builtin_prefetch((const void *)((uintptr_t)v + 4096 + i * sizeof *v));
-    }
 }
 
 /** residual += x, unless x is NULL. */

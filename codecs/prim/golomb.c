@@ -14,47 +14,88 @@ size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b) {
     return (size_t)((bits + 7) / 8);
 }
 
-enum { WINDOW_BITS = 57 }; /* of a window that are the stream's, at least */
-
-/* Two positions from one look at the stream, as most of them can be: the second one then waits for
- * no load. False, and nothing is read: this is not such a place. */
-static inline bool read_two(fedcodec_golomb_reader *r, uint32_t *position) {
-    if ((r->bits.pos >> 3) + 8 > r->bits.len) {
-        return false;
+static void store_big_endian(uint8_t *dst, uint64_t v) {
+    for (unsigned i = 0; i < 8; i++) { /* one store, to a compiler */
+        dst[i] = (uint8_t)(v >> (56 - 8 * i));
     }
-    uint64_t window = fed_bit_window(&r->bits) << (r->bits.pos & 7); /* zeros are shifted in */
-    unsigned ones = (unsigned)__builtin_clzll(~window | 1), first = ones + 1 + r->b;
-    if (first >= WINDOW_BITS) {
-        return false;
-    }
-    uint64_t at = r->next + ((uint64_t)ones << r->b) + (window << ones << 1 >> 1 >> (63 - r->b));
-    window <<= first;
-    ones = (unsigned)__builtin_clzll(~window);
-    unsigned both = first + ones + 1 + r->b;
-    if (both > WINDOW_BITS) {
-        return false;
-    }
-    position[0] = (uint32_t)at;
-    at += 1 + ((uint64_t)ones << r->b) + (window << ones << 1 >> 1 >> (63 - r->b));
-    if (at >= r->n) {
-        return false;
-    }
-    position[1] = (uint32_t)at;
-    r->next = at + 1;
-    r->bits.pos += both;
-    return true;
 }
 
-bool fedcodec_golomb_read(fedcodec_golomb_reader *reader, uint32_t *position, size_t want) {
-    fedcodec_golomb_reader r = *reader; /* in registers */
+fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigned b, uint8_t *dst,
+                                 size_t cap, size_t *len) {
+    fed_bit_writer w;
+    fed_bit_writer_init(&w, dst, cap);
+    uint64_t acc = w.acc; /* what changes with each position, in registers */
+    unsigned pending = w.pending;
+    size_t at = w.len;
+    uint32_t next = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t gap = position[i] - next, ones = gap >> b;
+        const uint64_t size = (uint64_t)ones + 1 + b;
+        next = position[i] + 1;
+        if (size > 32 || cap - at < 8) { /* rare: a long code, or the end of the room */
+            w.acc = acc, w.pending = pending, w.len = at;
+            fedcodec_golomb_put(&w, gap, b);
+            acc = w.acc, pending = w.pending, at = w.len, cap = w.cap;
+            continue;
+        }
+        /* Whole bytes leave at once, without asking whether there are any. */
+        const uint64_t code = (((UINT64_C(1) << ones) - 1) << 1 << b) | (gap - (ones << b));
+        acc = acc << size | code;
+        pending += (unsigned)size;
+        store_big_endian(dst + at, acc << (64 - pending));
+        at += pending / 8;
+        pending %= 8;
+    }
+    w.acc = acc, w.pending = pending, w.len = at;
+    return fed_bit_writer_finish(&w, len);
+}
+
+enum { WINDOW_BITS = 57 }; /* of a window that are the stream's, at least */
+
+/* Positions by one look at the stream for as many of them as are probably in it: all but the first
+ * then wait for no load. How many were read, at most want; it ends early where not even one is. */
+static size_t read_windows(fedcodec_golomb_reader *reader, uint32_t *position, size_t want) {
+    fed_bit_reader bits = reader->bits; /* in registers, all of them */
+    const uint64_t n = reader->n;
+    const unsigned b = reader->b;
+    const size_t probably = WINDOW_BITS / (b + 2);
+    uint64_t next = reader->next;
+    size_t got = 0;
+    while (got < want && (bits.pos >> 3) + 8 <= bits.len) {
+        const size_t tries = want - got < probably ? want - got : probably;
+        uint64_t zeros = ~(fed_bit_window(&bits) << (bits.pos & 7)); /* leading ones are counted */
+        uint64_t at = next, last = next;
+        unsigned size = 0, used = 0;
+        size_t whole = 0;
+        for (size_t i = 0; i < tries; i++) { /* those past the window are not what they seem */
+            unsigned ones = (unsigned)__builtin_clzll(zeros | 1);
+            at += ((uint64_t)ones << b) + (~(zeros << ones << 1) >> 1 >> (63 - b));
+            position[got + i] = (uint32_t)at++;
+            size += ones + 1 + b;
+            zeros <<= (ones + 1 + b) & 63;
+            whole += size <= WINDOW_BITS;
+            last = size <= WINDOW_BITS ? at : last;
+            used = size <= WINDOW_BITS ? size : used;
+        }
+        if (whole == 0 || last > n) {
+            break;
+        }
+        next = last;
+        bits.pos += used;
+        got += whole;
+    }
+    reader->bits.pos = bits.pos;
+    reader->next = next;
+    return got;
+}
+
+bool fedcodec_golomb_read(fedcodec_golomb_reader *r, uint32_t *position, size_t want) {
     size_t i = 0;
     while (i < want) {
-        if (want - i >= 2 && read_two(&r, position + i)) {
-            i += 2;
-        } else {
-            position[i++] = (uint32_t)fedcodec_golomb_next(&r);
+        i += read_windows(r, position + i, want - i);
+        if (i < want) {
+            position[i++] = (uint32_t)fedcodec_golomb_next(r);
         }
     }
-    *reader = r;
-    return r.bits.status == FED_OK;
+    return r->bits.status == FED_OK;
 }

@@ -31,6 +31,10 @@ static inline void fedcodec_golomb_put(fed_bit_writer *w, uint64_t gap, unsigned
     }
 }
 
+/** Write `count` ascending positions. FED_ENOSPC: they take more than cap bytes. */
+fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigned b, uint8_t *dst,
+                                 size_t cap, size_t *len) FED_CHECKED;
+
 /** Positions being read back. */
 typedef struct fedcodec_golomb_reader {
     fed_bit_reader bits;

@@ -3,6 +3,7 @@
 #define FEDCODEC_PRIM_NARROW_H
 
 #include "codecs/prim/dense.h"
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 
 /* Conversions of one value: to the nearest two-byte float (finite), and back. The loops below are
@@ -57,7 +58,7 @@ static inline void fedcodec_narrow_decode(const uint8_t *restrict src, float *re
     enum { BLOCK = FEDCODEC_DENSE_BLOCK };
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t end = n - start < BLOCK ? n : start + BLOCK;
-        fedcodec_prefetch(y + start, BLOCK);
+        fedcodec_fetch_block(y + start, BLOCK);
         for (size_t i = start; i < end; i++) {
             y[i] = widen(fedcodec_load_u16(src + 2 * i));
         }

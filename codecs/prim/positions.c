@@ -1,32 +1,13 @@
 /* Which code positions are written in, and reading them back from any. */
 #include "codecs/prim/positions.h"
 
-#include <math.h>
-
 /* The three high bits of `how`. */
 enum { CODE_GOLOMB, CODE_RANS, CODE_RANGE, CODE_SHIFT = 5, PARAMETER = (1 << CODE_SHIFT) - 1 };
 
 const char *const fedcodec_pos_names[FEDCODEC_POS_COUNT + 1] = {"golomb", "rice", "rans",
                                                                 "range",  "auto", NULL};
 
-size_t fedcodec_positions_most(double p, size_t n) {
-    double k = ceil(p * (double)n);
-    return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
-}
-
 /* ---- Writing ---- */
-
-static fed_status put_golomb(fedcodec_chosen chosen, unsigned b, uint8_t *dst, size_t cap,
-                             size_t *len) {
-    fed_bit_writer bits;
-    fed_bit_writer_init(&bits, dst, cap);
-    uint32_t next = 0;
-    for (size_t i = 0; i < chosen.count; i++) {
-        fedcodec_golomb_put(&bits, chosen.index[i] - next, b);
-        next = chosen.index[i] + 1;
-    }
-    return fed_bit_writer_finish(&bits, len);
-}
 
 static uint64_t golomb_bits(fedcodec_chosen chosen, unsigned b) {
     uint64_t bits = (uint64_t)chosen.count * (b + 1);
@@ -98,7 +79,7 @@ fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen ch
         }
     }
     *how = (uint8_t)b;
-    return put_golomb(chosen, b, dst, cap, len);
+    return fedcodec_golomb_write(chosen.index, chosen.count, b, dst, cap, len);
 }
 
 /* ---- Reading ---- */

@@ -28,9 +28,6 @@ extern const char *const fedcodec_pos_names[FEDCODEC_POS_COUNT + 1];
         .help = "how positions are coded", .names = fedcodec_pos_names                             \
     }
 
-/** How many of n values a codec with that p sends at most: p * n, rounded up, at least one. */
-size_t fedcodec_positions_most(double p, size_t n);
-
 /** Most bytes of k positions below n, in any code. */
 static inline size_t fedcodec_positions_bound(double p, size_t n, size_t k) {
     return fedcodec_golomb_bound(n, k, fedcodec_golomb_b(p));

@@ -1,22 +1,31 @@
 /*
  * Exact selection in about one pass.
  *
- * A sample of the tensor gives a threshold that the k-th value surely exceeds; one pass collects
- * the few values beyond it, the candidates; a radix search among them finds the k-th exactly. Where
- * the sample misled (adversarial data, many equal values) the radix search runs over the whole
- * tensor: slower, the same result. So the sample decides the time, never the choice.
+ * A sample of the tensor gives a magnitude that the k-th value surely exceeds; one pass adds x and
+ * collects the few values beyond it, the candidates; among them the k-th is found exactly. Where
+ * the sample misled (adversarial data, many equal values) it is sought in the whole tensor: slower,
+ * the same result. So the sample decides the time, never the choice.
  */
 #include "codecs/prim/select.h"
 
 #include <math.h>
-#include <stdbool.h>
 
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
+#include "codecs/prim/lanes.h"
+#include "codecs/prim/parts.h"
 
 enum {
-    SAMPLE = 8192, /* values; a smaller tensor's candidates are all of its values */
-    BLOCK = 256,   /* values that are compared at once */
-    BINS = 4096,   /* of the radix search */
+    SMALL = 4096, /* values of a tensor whose candidates are all of them */
+    LARGE = 1 << 20,
+    SAMPLE_LOG2 = 11, /* values in the sample of a tensor between those */
+    SAMPLE_LOG2_MAX = 13,
+    SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
+    LINE = 64, /* values added and compared at once; room behind a list that is being written */
+    BINS_LOG2 = 9,
+    BINS = 1 << BINS_LOG2,
+    CHUNK = 256, /* values whose keys are looked at together */
+    WAYS = 4, /* sets of bins, filled in turn: a bin that was just counted in must be waited for */
     KEY_MAX = 0x7fffffff
 };
 
@@ -32,12 +41,25 @@ static uint32_t key_of(float v, side of) {
     return (fedcodec_bits(v) ^ of.flip) & of.mask;
 }
 
+/* Keys, both ends among them. */
+typedef struct range {
+    uint32_t low, high;
+} range;
+
+static const range ALL = {1, KEY_MAX}; /* but zeros */
+
+static bool holds(range r, uint32_t key) {
+    return key - r.low <= r.high - r.low;
+}
+
 /* Which values of one side are chosen: every one with a greater magnitude, and the first `ties` of
- * those with just this one. 0 and 0: all but zeros. */
+ * those with just this one. */
 typedef struct cut {
     uint32_t magnitude; /* bits */
     size_t ties;
 } cut;
+
+static const cut EVERYTHING = {1, SIZE_MAX}; /* but zeros */
 
 /* Values, and where they come from: index[i], or i itself where index is NULL. */
 typedef struct values {
@@ -46,33 +68,48 @@ typedef struct values {
     size_t count;
 } values;
 
-/* How the work memory is laid out. */
+/* How the work memory is laid out: lists with LINE more than there is room for. */
 typedef struct scratch {
-    uint32_t *positive, *negative; /* k each: the result, of one side in the first of them */
-    uint32_t *bins;
-    float *value; /* room + BLOCK: first the sample, then the candidates */
-    uint32_t *index;
     size_t room;
+    uint32_t *index; /* candidates */
+    float *value;
+    float *key; /* of those among which the k-th must be, as floats; the sample at first */
+    uint32_t *positive_index; /* the result of the first side, if there are two */
+    float *positive_value;
 } scratch;
 
-/* From the top of the sample, the rank whose value will do as the threshold: four standard
- * deviations below where the k-th should be. */
-static size_t sample_rank(size_t n, size_t k) {
-    double expected = (double)k * SAMPLE / (double)n;
-    return (size_t)(expected + 4.0 * sqrt(expected)) + 4;
+static unsigned sample_log2(size_t n) {
+    return n < LARGE ? SAMPLE_LOG2 : SAMPLE_LOG2_MAX;
 }
 
-/* Candidates that there is room for: twice what is expected of the sides, one or two, together. */
+static size_t sample_size(size_t n) {
+    return n <= SMALL ? 0 : (size_t)1 << sample_log2(n);
+}
+
+/* How far chance leads from an expected number: seldom further than four standard deviations. */
+static double deviation(double expected) {
+    return 4.0 * sqrt(expected) + 4.0;
+}
+
+/* What is expected, in the sample, of the k values of a side. */
+static double expected_in_sample(size_t n, size_t k) {
+    return (double)k * (double)sample_size(n) / (double)n;
+}
+
+/* Candidates that there is room for, of one side or two together. */
 static size_t candidate_room(size_t n, size_t k, size_t sides) {
-    if (n <= SAMPLE) {
+    if (n <= SMALL) {
         return n;
     }
-    double room = 2.0 * (double)sides * (double)n * (double)sample_rank(n, k) / SAMPLE + SAMPLE;
+    double in_sample = expected_in_sample(n, k);
+    in_sample += deviation(in_sample);
+    in_sample += deviation(in_sample);
+    double room = (double)sides * (double)n / (double)sample_size(n) * in_sample + SAMPLE_MAX;
     return room < (double)n ? (size_t)room : n;
 }
 
 static size_t work_size(size_t n, size_t k, size_t sides) {
-    return 4 * (sides * k + BINS + 2 * (candidate_room(n, k, sides) + BLOCK));
+    return 4 * (3 * (candidate_room(n, k, sides) + LINE) + (sides - 1) * 2 * (k + LINE));
 }
 
 size_t fedcodec_select_work_size(size_t n, size_t k) {
@@ -83,101 +120,208 @@ size_t fedcodec_select_magnitude_work_size(size_t n, size_t k) {
     return work_size(n, k, 1);
 }
 
-static scratch lay_out(void *work, size_t n, size_t k, size_t sides) {
-    scratch s = {.room = candidate_room(n, k, sides)};
-    s.positive = work;
-    s.negative = s.positive + k;
-    s.bins = s.positive + sides * k;
-    s.index = s.bins + BINS;
-    s.value = (float *)(void *)(s.index + s.room + BLOCK);
+static scratch lay_out(const fedcodec_job *job, size_t k, size_t sides) {
+    scratch s = {.room = candidate_room(job->n, k, sides), .index = job->work};
+    s.value = (float *)(void *)(s.index + s.room + LINE);
+    s.key = s.value + s.room + LINE;
+    if (sides == 2) {
+        s.positive_value = s.key + s.room + LINE;
+        s.positive_index = (uint32_t *)(void *)(s.positive_value + k + LINE);
+    }
     return s;
 }
 
-/*
- * One step of the radix search: among the keys that begin with `prefix` (all but their low
- * shift + width bits), find the next `width` bits of the *rank-th greatest one. *rank becomes its
- * rank among the keys that have these bits as well. False: there are fewer keys.
- */
-static bool radix_step(values v, side of, uint32_t *prefix, unsigned shift, unsigned width,
-                       size_t *rank, uint32_t *bins) {
-    const uint32_t mask = (UINT32_C(1) << width) - 1;
-    const uint32_t wanted = *prefix; /* 0 at first, and then there are no bits above to compare */
-    memset(bins, 0, ((size_t)mask + 1) * sizeof *bins);
-    for (size_t i = 0; i < v.count; i++) {
-        uint32_t key = key_of(v.value[i], of);
-        bins[key >> shift & mask] += (uint64_t)key >> (shift + width) == wanted;
+/* ---- Among a list ---- */
+
+/* The keys within a range, as floats: how many they are. *above = how many keys are greater. dst
+ * may be where the values are. */
+static size_t narrow(const float *value, size_t count, side of, range r, float *dst,
+                     size_t *above) {
+    size_t i = 0, got = 0, greater = 0;
+#ifdef FEDCODEC_LANES
+    const fedcodec_lanes flip = fedcodec_lanes_all(of.flip), mask = fedcodec_lanes_all(of.mask);
+    const fedcodec_lanes low = fedcodec_lanes_all(r.low - 1), high = fedcodec_lanes_all(r.high);
+    for (; i + FEDCODEC_LANES <= count; i += FEDCODEC_LANES) {
+        fedcodec_lanes key = fedcodec_lanes_xor(fedcodec_lanes_load(value + i), flip);
+        key = fedcodec_lanes_and(key, mask);
+        uint32_t over = fedcodec_lanes_above(key, high);
+        got += fedcodec_lanes_put(dst + got, fedcodec_lanes_above(key, low) & ~over, key);
+        greater += (size_t)__builtin_popcount(over);
+    }
+#endif
+    for (; i < count; i++) {
+        uint32_t key = key_of(value[i], of);
+        dst[got] = fedcodec_float(key);
+        got += holds(r, key);
+        greater += key > r.high && key <= KEY_MAX;
+    }
+    *above = greater;
+    return got;
+}
+
+/* Narrow the range to the bin that the *rank-th greatest of its keys falls into. *rank becomes its
+ * rank in there. How many keys are in there; 0: there are fewer than *rank. */
+static size_t find_bin(const float *value, size_t count, side of, range *r, size_t *rank) {
+    uint32_t bins[WAYS][BINS] = {0};
+    float key[CHUNK + LINE];
+    const unsigned bits = 32 - (unsigned)__builtin_clz((r->high - r->low) | 1);
+    const unsigned shift = bits > BINS_LOG2 ? bits - BINS_LOG2 : 0;
+    for (size_t i = 0; i < count; i += CHUNK) {
+        size_t chunk = count - i < CHUNK ? count - i : CHUNK, above;
+        size_t inside = narrow(value + i, chunk, of, *r, key, &above);
+        for (size_t j = 0; j < inside; j++) {
+            bins[j % WAYS][(fedcodec_bits(key[j]) - r->low) >> shift]++;
+        }
     }
     size_t left = *rank;
-    uint32_t top = KEY_MAX >> shift & mask; /* keys above KEY_MAX do not compete */
-    for (uint32_t bin = top + 1; bin-- > 0;) {
-        if (left <= bins[bin]) {
-            *rank = left;
-            *prefix = wanted << width | bin;
-            return true;
+    for (uint32_t bin = BINS; bin-- > 0;) {
+        size_t in_bin = 0;
+        for (size_t way = 0; way < WAYS; way++) {
+            in_bin += bins[way][bin];
         }
-        left -= bins[bin];
+        if (left <= in_bin) {
+            uint32_t last = ((bin + 1) << shift) - 1;
+            *rank = left;
+            r->high = last < r->high - r->low ? r->low + last : r->high;
+            r->low += bin << shift;
+            return in_bin;
+        }
+        left -= in_bin;
     }
-    return false;
+    return 0;
 }
 
-static cut find_cut(values v, side of, size_t k, uint32_t *bins) {
-    const cut everything = {0, 0};
-    uint32_t key = 0;
-    size_t rank = k;
-    if (!radix_step(v, of, &key, 20, 12, &rank, bins) ||
-        !radix_step(v, of, &key, 10, 10, &rank, bins) ||
-        !radix_step(v, of, &key, 0, 10, &rank, bins) || key == 0) {
-        return everything;
+/* The cut for the rank-th greatest of the keys within a range, rank > 0. False: there are fewer.
+ * few[room]: for what is left of them after a step; may be where the values are. */
+static bool find_cut(const float *value, size_t count, side of, range r, size_t rank, float *few,
+                     size_t room, cut *c) {
+    while (r.low < r.high) {
+        size_t in_bin = find_bin(value, count, of, &r, &rank), above;
+        if (in_bin == 0) {
+            return false;
+        }
+        if (in_bin <= room) {
+            count = narrow(value, count, of, r, few, &above);
+            value = few;
+            of = POSITIVE; /* of magnitudes */
+        }
     }
-    return (cut){.magnitude = key, .ties = rank};
+    *c = (cut){r.low, rank};
+    return true;
 }
 
-/* Positions of the values that the cut chooses, at most k. */
-static size_t take(values v, side of, cut c, size_t k, uint32_t *out) {
-    size_t count = 0, ties = c.ties;
-    for (size_t i = 0; i < v.count && count < k; i++) {
+/* Positions and values of those that the cut chooses. dst may be where the values are. */
+static size_t take(values v, side of, cut c, uint32_t *index, float *value) {
+    size_t i = 0, count = 0, ties = c.ties;
+#ifdef FEDCODEC_LANES
+    const fedcodec_lanes flip = fedcodec_lanes_all(of.flip), mask = fedcodec_lanes_all(of.mask);
+    const fedcodec_lanes least = fedcodec_lanes_all(c.magnitude),
+                         below = fedcodec_lanes_all(c.magnitude - 1);
+    for (; i + FEDCODEC_LANES <= v.count; i += FEDCODEC_LANES) {
+        fedcodec_lanes bits = fedcodec_lanes_load(v.value + i);
+        fedcodec_lanes key = fedcodec_lanes_and(fedcodec_lanes_xor(bits, flip), mask);
+        uint32_t chosen = fedcodec_lanes_above(key, least);
+        uint32_t equal = fedcodec_lanes_above(key, below) & ~chosen;
+        for (; equal != 0 && ties > 0; ties--, equal &= equal - 1) {
+            chosen |= equal & -equal;
+        }
+        fedcodec_lanes where =
+            v.index != NULL ? fedcodec_lanes_load(v.index + i) : fedcodec_lanes_from((uint32_t)i);
+        (void)fedcodec_lanes_put(index + count, chosen, where);
+        count += fedcodec_lanes_put(value + count, chosen, bits);
+    }
+#endif
+    for (; i < v.count; i++) {
         uint32_t key = key_of(v.value[i], of);
         bool tie = key == c.magnitude && ties > 0;
-        out[count] = v.index != NULL ? v.index[i] : (uint32_t)i;
+        index[count] = v.index != NULL ? v.index[i] : (uint32_t)i;
+        value[count] = v.value[i];
         count += (key > c.magnitude && key <= KEY_MAX) | tie;
         ties -= tie;
     }
     return count;
 }
 
-/* Values from all over the tensor, one of each of SAMPLE equal stretches; which one is scattered,
- * since a fixed stride could always meet the same column of a matrix. None of a small tensor. */
-static void draw_sample(const float *x, size_t n, float *sample) {
-    if (n <= SAMPLE) {
-        return;
-    }
-    for (size_t i = 0; i < SAMPLE; i++) {
-        size_t first = (size_t)((uint64_t)i * n / SAMPLE);
-        size_t next = (size_t)((uint64_t)(i + 1) * n / SAMPLE);
+/* ---- Candidates ---- */
+
+/* Values from all over the tensor, one of each of that many equal stretches; which one is
+ * scattered, since a fixed stride could always meet the same column of a matrix. */
+static size_t draw_sample(const fedcodec_job *job, float *sample) {
+    const size_t size = sample_size(job->n);
+    const unsigned shift = sample_log2(job->n);
+    size_t first = 0;
+    for (size_t i = 0; i < size; i++) {
+        size_t next = (size_t)((uint64_t)(i + 1) * job->n >> shift);
         uint32_t scatter = (uint32_t)i * UINT32_C(2654435769) >> 8; /* 24 bits */
-        sample[i] = x[first + (size_t)((uint64_t)scatter * (next - first) >> 24)];
+        size_t at = first + (size_t)((uint64_t)scatter * (next - first) >> 24);
+        sample[i] = job->residual[at] + (job->x != NULL ? job->x[at] : 0.0f);
+        first = next;
     }
+    return size;
 }
 
-/* The threshold for the candidates of a side, at least the least positive float: zeros are never
- * chosen. The sample lies in s->value. */
-static float find_threshold(side of, size_t n, size_t k, const scratch *s) {
-    cut c = {0, 0};
-    if (n > SAMPLE) {
-        c = find_cut((values){s->value, NULL, SAMPLE}, of, sample_rank(n, k), s->bins);
+/* The keys among which a side's k-th greatest surely is; of its candidates none is below. */
+static range guess(const float *sample, size_t size, side of, size_t n, size_t k, float *few) {
+    range likely = ALL;
+    cut c;
+    double rank = expected_in_sample(n, k), margin = deviation(rank);
+    if (size > 0 && find_cut(sample, size, of, ALL, (size_t)(rank + margin), few, size, &c)) {
+        likely.low = c.magnitude;
     }
-    return fedcodec_float(c.magnitude > 0 ? c.magnitude : 1);
+    if (rank - margin >= 1.0 &&
+        find_cut(sample, size, of, ALL, (size_t)(rank - margin), few, size, &c)) {
+        likely.high = c.magnitude;
+    }
+    return likely;
 }
 
-/* Positions within x[n], n <= BLOCK, of the values beyond the thresholds. `base` is added to them.
- * The comparisons come first, as bytes, eight of which can be dismissed at once. */
-static size_t collect_block(const float *x, size_t n, float positive, float negative, uint32_t base,
-                            uint32_t *index) {
-    uint8_t hit[BLOCK];
-    uint8_t group[BLOCK / 8];
+/* What a value's key must reach to be a candidate, if it is positive and if it is negative. */
+typedef struct thresholds {
+    uint32_t positive, negative;
+} thresholds;
+
+static uint32_t reaches(float v, thresholds t) {
+    uint32_t bits = fedcodec_bits(v), flipped = bits ^ NEGATIVE.flip;
+    return (uint32_t)((int32_t)bits >= (int32_t)t.positive) |
+           (uint32_t)((int32_t)flipped >= (int32_t)t.negative);
+}
+
+/* Add x[n] to e[n], n <= LINE, and list the candidates. e[0] is the value at `first`. */
+#ifdef FEDCODEC_LANES
+static inline size_t collect_line(float *e, const float *x, size_t n, uint32_t first, thresholds t,
+                                  uint32_t *index, float *value) {
+    size_t i = 0, count = 0;
+    const fedcodec_lanes flip = fedcodec_lanes_all(NEGATIVE.flip);
+    const fedcodec_lanes positive = fedcodec_lanes_all(t.positive - 1),
+                         negative = fedcodec_lanes_all(t.negative - 1);
+    for (; i + FEDCODEC_LANES <= n; i += FEDCODEC_LANES) {
+        fedcodec_lanes v = fedcodec_lanes_load(e + i);
+        if (x != NULL) {
+            v = fedcodec_lanes_add_floats(v, fedcodec_lanes_load(x + i));
+            fedcodec_lanes_store(e + i, v);
+        }
+        uint32_t hit = fedcodec_lanes_above(v, positive) |
+                       fedcodec_lanes_above(fedcodec_lanes_xor(v, flip), negative);
+        (void)fedcodec_lanes_put(index + count, hit, fedcodec_lanes_from(first + (uint32_t)i));
+        count += fedcodec_lanes_put(value + count, hit, v);
+    }
+    for (; i < n; i++) {
+        e[i] = x != NULL ? e[i] + x[i] : e[i];
+        index[count] = first + (uint32_t)i;
+        value[count] = e[i];
+        count += reaches(e[i], t);
+    }
+    return count;
+}
+#else
+/* The comparisons come first, as bytes, eight of which can be dismissed at once. */
+static size_t collect_line(float *restrict e, const float *restrict x, size_t n, uint32_t first,
+                           thresholds t, uint32_t *index, float *value) {
+    uint8_t hit[LINE], group[LINE / 8];
     size_t groups = 0, count = 0;
+    fedcodec_add(e, x, n);
     for (size_t i = 0; i < n; i++) {
-        hit[i] = (x[i] >= positive) | (x[i] <= negative);
+        hit[i] = (uint8_t)reaches(e[i], t);
     }
     memset(hit + n, 0, (8 - n % 8) % 8);
     for (size_t i = 0; i < n; i += 8) {
@@ -187,62 +331,166 @@ static size_t collect_block(const float *x, size_t n, float positive, float nega
         groups += eight != 0;
     }
     for (size_t g = 0; g < groups; g++) {
-        for (size_t i = group[g]; i < (size_t)group[g] + 8; i++) {
-            index[count] = base + (uint32_t)i;
+        for (size_t i = group[g]; i < (size_t)group[g] + 8 && i < n; i++) {
+            index[count] = first + (uint32_t)i;
+            value[count] = e[i];
             count += hit[i];
         }
     }
     return count;
 }
+#endif
 
-/* All candidates; false if there is no room for them. */
-static bool collect(const float *x, size_t n, float positive, float negative, const scratch *s,
-                    size_t *count) {
-    size_t found = 0;
-    for (size_t i = 0; i < n; i += BLOCK) {
-        size_t block = n - i < BLOCK ? n - i : BLOCK;
-        if (found > s->room) {
+/* Add x from `first` to `end` and list the candidates. How many they are; more than there is room
+ * for: there was none for some, and the list is of no use. */
+static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresholds t,
+                      uint32_t *index, float *value, size_t room) {
+    float *e = job->residual;
+    const float *x = job->x;
+    size_t i = first, count = 0;
+    for (; i + LINE <= end && count <= room; i += LINE) {
+        fedcodec_fetch_block(e + i, LINE);
+        if (x != NULL) {
+            fedcodec_fetch_block(x + i, LINE);
+        }
+        count += collect_line(e + i, x != NULL ? x + i : NULL, LINE, (uint32_t)i, t, index + count,
+                              value + count);
+    }
+    if (count > room) {
+        fedcodec_add(e + i, x != NULL ? x + i : NULL, end - i);
+        return count;
+    }
+    return count + collect_line(e + i, x != NULL ? x + i : NULL, end - i, (uint32_t)i, t,
+                                index + count, value + count);
+}
+
+/* The pass over the tensor in parts, each with its piece of the room. */
+typedef struct pass {
+    const fedcodec_job *job;
+    const scratch *s;
+    thresholds t;
+    size_t parts, piece; /* piece: LINE more than there is room for */
+    size_t found[FEDCODEC_PARTS_MAX];
+} pass;
+
+static void collect_part(void *arg, size_t k) {
+    pass *p = arg;
+    const size_t n = p->job->n, at = k * p->piece;
+    p->found[k] = collect(p->job, fedcodec_part_start(n, p->parts, k, LINE),
+                          fedcodec_part_start(n, p->parts, k + 1, LINE), p->t, p->s->index + at,
+                          p->s->value + at, p->piece - LINE);
+}
+
+/* The pass in that many parts; false if there was no room for a part's candidates. */
+static bool collect_parts(const fedcodec_job *job, size_t parts, thresholds t, const scratch *s,
+                          size_t *found) {
+    pass p = {job, s, t, parts, (s->room + LINE) / parts, {0}};
+    size_t count = 0;
+    fedcodec_run_parts(job->pool, parts, collect_part, &p);
+    for (size_t k = 0; k < parts; k++) {
+        if (p.found[k] > p.piece - LINE) {
             return false;
         }
-        found += collect_block(x + i, block, positive, negative, (uint32_t)i, s->index + found);
+        memmove(s->index + count, s->index + k * p.piece, p.found[k] * sizeof *s->index);
+        memmove(s->value + count, s->value + k * p.piece, p.found[k] * sizeof *s->value);
+        count += p.found[k];
     }
-    for (size_t i = 0; i < found; i++) {
-        s->value[i] = x[s->index[i]];
-    }
-    *count = found;
+    *found = count;
     return true;
 }
 
-/* The k of one side, from the candidates if these can hold them all, else from the whole tensor. */
-static fedcodec_chosen choose(values candidates, values all, side of, bool complete, size_t k,
-                              uint32_t *bins, uint32_t *out) {
-    cut c = find_cut(candidates, of, k, bins);
-    if (c.magnitude == 0 && !complete) { /* fewer than k of them */
-        candidates = all;
-        c = find_cut(all, of, k, bins);
+/* Add x and list all candidates; false if there is no room for them. */
+static bool collect_all(const fedcodec_job *job, thresholds t, const scratch *s, size_t *found) {
+    const size_t parts = fedcodec_parts(job->pool, job->n);
+    if (collect_parts(job, parts, t, s, found)) {
+        return true;
     }
-    return (fedcodec_chosen){.index = out, .count = take(candidates, of, c, k, out)};
+    fedcodec_job added = *job; /* one part may just have larger values than the others */
+    added.x = NULL;
+    return parts > 1 && collect_parts(&added, 1, t, s, found);
 }
 
-void fedcodec_select(const float *x, size_t n, size_t k, void *work, fedcodec_chosen *positive,
-                     fedcodec_chosen *negative) {
-    const float least = fedcodec_float(1);
-    scratch s = lay_out(work, n, k, 2);
-    values all = {x, NULL, n}, candidates = {s.value, s.index, 0};
-    draw_sample(x, n, s.value);
-    float up = find_threshold(POSITIVE, n, k, &s), down = find_threshold(NEGATIVE, n, k, &s);
-    bool fits = collect(x, n, up, -down, &s, &candidates.count);
-    *positive = choose(candidates, all, POSITIVE, fits && up == least, k, s.bins, s.positive);
-    *negative = choose(candidates, all, NEGATIVE, fits && down == least, k, s.bins, s.negative);
+/* ---- The choice ---- */
+
+/* The k of one side, from the candidates if these can hold them all, else from the whole tensor.
+ * complete: the candidates are all that compete. */
+static fedcodec_chosen choose(const fedcodec_job *job, const scratch *s, values candidates, side of,
+                              range likely, bool complete, size_t k, uint32_t *index,
+                              float *value) {
+    cut c = EVERYTHING;
+    size_t above, among = narrow(candidates.value, candidates.count, of, likely, s->key, &above);
+    if (above < k && k <= above + among) {
+        (void)find_cut(s->key, among, POSITIVE, likely, k - above, s->key, s->room, &c);
+    } else if (!complete || k <= above) {
+        candidates = (values){job->residual, NULL, job->n};
+        (void)find_cut(job->residual, job->n, of, ALL, k, s->key, s->room, &c);
+    }
+    size_t count = take(candidates, of, c, index, value);
+    return (fedcodec_chosen){index, value, count};
 }
 
-void fedcodec_select_magnitude(const float *x, size_t n, size_t k, void *work,
-                               fedcodec_chosen *chosen) {
-    scratch s = lay_out(work, n, k, 1);
-    values all = {x, NULL, n}, candidates = {s.value, s.index, 0};
-    draw_sample(x, n, s.value);
-    float least = find_threshold(EITHER, n, k, &s);
-    bool fits = collect(x, n, least, -least, &s, &candidates.count);
-    bool complete = fits && least == fedcodec_float(1);
-    *chosen = choose(candidates, all, EITHER, complete, k, s.bins, s.positive);
+/* Of the magnitudes' bits. */
+static range extremes(fedcodec_chosen chosen) {
+    range r = {KEY_MAX, 0};
+    for (size_t i = 0; i < chosen.count; i++) {
+        uint32_t key = key_of(chosen.value[i], EITHER);
+        r.low = key < r.low ? key : r.low;
+        r.high = key > r.high ? key : r.high;
+    }
+    return r;
+}
+
+/* Not finite values have the greatest keys, so one is chosen if there is any. */
+static bool finite(fedcodec_chosen chosen) {
+    return isfinite(fedcodec_float(extremes(chosen).high));
+}
+
+fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *positive,
+                           fedcodec_chosen *negative) {
+    const scratch s = lay_out(job, k, 2);
+    values candidates = {s.value, s.index, 0};
+    size_t size = draw_sample(job, s.value);
+    range up = guess(s.value, size, POSITIVE, job->n, k, s.key);
+    range down = guess(s.value, size, NEGATIVE, job->n, k, s.key);
+    bool fits = collect_all(job, (thresholds){up.low, down.low}, &s, &candidates.count);
+    *positive = choose(job, &s, candidates, POSITIVE, up, fits && up.low == ALL.low, k,
+                       s.positive_index, s.positive_value);
+    *negative = choose(job, &s, candidates, NEGATIVE, down, fits && down.low == ALL.low, k, s.index,
+                       s.value);
+    return finite(*positive) && finite(*negative) ? FED_OK : FED_ENONFINITE;
+}
+
+fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k, fedcodec_chosen *chosen) {
+    const scratch s = lay_out(job, k, 1);
+    values candidates = {s.value, s.index, 0};
+    range likely = guess(s.value, draw_sample(job, s.value), EITHER, job->n, k, s.key);
+    bool fits = collect_all(job, (thresholds){likely.low, likely.low}, &s, &candidates.count);
+    *chosen = choose(job, &s, candidates, EITHER, likely, fits && likely.low == ALL.low, k, s.index,
+                     s.value);
+    return finite(*chosen) ? FED_OK : FED_ENONFINITE;
+}
+
+double fedcodec_mean_magnitude(fedcodec_chosen chosen) {
+    enum { LANES = 8, EXPONENT = 23 };
+    const range r = extremes(chosen);
+    const float *v = chosen.value;
+    double lane[LANES] = {0.0}, sum = 0.0;
+    size_t i = 0;
+    /* A double has 29 bits more than a float. If these suffice for the range of the magnitudes and
+     * for how many they are, no addition rounds, and any order is as good. */
+    if ((double)chosen.count <=
+        ldexp(1.0, 29 - (int)(r.high >> EXPONENT) + (int)(r.low >> EXPONENT))) {
+        for (; i + LANES <= chosen.count; i += LANES) {
+            for (size_t j = 0; j < LANES; j++) {
+                lane[j] += fabs((double)v[i + j]);
+            }
+        }
+        for (size_t j = 0; j < LANES; j++) {
+            sum += lane[j];
+        }
+    }
+    for (; i < chosen.count; i++) {
+        sum += fabs((double)v[i]);
+    }
+    return chosen.count > 0 ? sum / (double)chosen.count : 0.0;
 }

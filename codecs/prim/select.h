@@ -2,34 +2,48 @@
 #ifndef FEDCODEC_PRIM_SELECT_H
 #define FEDCODEC_PRIM_SELECT_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "codecs/unit.h"
-/** Positions of values, ascending. */
+#include "fedcodec/codec.h"
+
+/** Values that were chosen, in the order of their positions. */
 typedef struct fedcodec_chosen {
-    const uint32_t *index; /* in the work memory */
+    const uint32_t *index; /* ascending; like the values in the work memory */
+    const float *value;
     size_t count;
 } fedcodec_chosen;
 
-/** Bytes of work memory for either selection. 1 <= k <= n, or both 0. */
+/** How many of n values a codec with that p sends at most: p * n, rounded up, at least one. */
+static inline size_t fedcodec_select_most(double p, size_t n) {
+    double k = ceil(p * (double)n);
+    return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
+}
+
+/** Bytes of work memory for fedcodec_select: of n values up to k of each sign. 1 <= k <= n, or
+ * both 0. */
 size_t fedcodec_select_work_size(size_t n, size_t k);
 
 /**
- * Choose the k largest of the positive values and the k most negative of the negative ones; all of
- * them where there are fewer than k. Of equal values the one of lower index comes first. x must be
- * finite, n < 2^32. work: fedcodec_select_work_size bytes, aligned for uint32_t; the result lies in
- * it.
+ * job->residual += job->x; then choose of its values the k largest of the positive ones and the k
+ * most negative of the negative ones; all of them where there are fewer than k. Of equal values the
+ * one of lower index comes first. The result lies in job->work. FED_ENONFINITE: some value is not
+ * finite.
  */
-void fedcodec_select(const float *x, size_t n, size_t k, void *work, fedcodec_chosen *positive,
-                     fedcodec_chosen *negative);
+fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *positive,
+                           fedcodec_chosen *negative) FED_CHECKED;
 
-/** Likewise for fedcodec_select_magnitude: about half of it. */
+/** Likewise for fedcodec_select_magnitude. */
 size_t fedcodec_select_magnitude_work_size(size_t n, size_t k);
 
-/** Choose the k values of largest magnitude, zeros never: all others where these are fewer than k.
- * Else like fedcodec_select: ties, limits. */
-void fedcodec_select_magnitude(const float *x, size_t n, size_t k, void *work,
-                               fedcodec_chosen *chosen);
+/** Like fedcodec_select, but choose the k values of largest magnitude, zeros never: all others
+ * where these are fewer than k. */
+fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k,
+                                     fedcodec_chosen *chosen) FED_CHECKED;
+
+/** The mean of the magnitudes, added in the order of their positions; 0 of none. */
+double fedcodec_mean_magnitude(fedcodec_chosen chosen);
 
 #endif

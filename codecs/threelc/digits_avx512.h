@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/quartic.h"
 

@@ -1,43 +1,38 @@
 /* topk: a bitmap of the values of largest magnitude, and these values. Format:
  * docs/codec-formats.md#topk   Paper: 3LC, section 5 ("5% sparsification") */
-#include <math.h>
+#include <string.h>
 
 #include "codecs/prim/bitmap.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"
 #include "codecs/registry.h"
 
+#if FEDCODEC_AVX512
+#include <immintrin.h>
+#endif
+
 static const fedcodec_param topk_params[] = {
     {.key = "p", .preset = 0.05, .low = 1e-6, .high = 1.0, .help = "fraction of values sent"},
     {.key = NULL},
 };
 
-/* How many are sent at most: p * n, rounded up. */
-static size_t most_sent(double p, size_t n) {
-    double k = ceil(p * (double)n);
-    return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
-}
-
 static size_t topk_bound(const double *param, size_t n) {
-    return fedcodec_bitmap_len(n) + 4 * most_sent(param[0], n);
+    return fedcodec_bitmap_len(n) + 4 * fedcodec_select_most(param[0], n);
 }
 
 static size_t topk_work_size(const double *param, size_t n) {
-    return fedcodec_select_magnitude_work_size(n, most_sent(param[0], n));
+    return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
 }
 
 static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
     fedcodec_chosen chosen;
-    fedcodec_select_magnitude(job->residual, job->n, most_sent(job->param[0], job->n), job->work,
-                              &chosen);
+    FED_TRY(fedcodec_select_magnitude(job, fedcodec_select_most(job->param[0], job->n), &chosen));
     size_t map = fedcodec_bitmap_len(job->n);
-    memset(job->dst, 0, map);
+    fedcodec_bitmap_put(chosen.index, chosen.count, job->dst, map);
+    fedcodec_store_values(job->dst + map, chosen.value, chosen.count);
     for (size_t i = 0; i < chosen.count; i++) {
-        uint32_t at = chosen.index[i];
-        job->dst[at / 8] |= (uint8_t)(0x80 >> at % 8);
-        fedcodec_store_f32(job->dst + map + 4 * i, job->residual[at]);
-        job->residual[at] = 0.0f;
+        __builtin_prefetch(&job->residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);
+        job->residual[chosen.index[i]] = 0.0f;
     }
     *len = map + 4 * chosen.count;
     return FED_OK;
@@ -48,22 +43,41 @@ static fed_status topk_check(const uint8_t *src, size_t len, size_t n, float *ma
     FED_REQUIRE(len >= map && fedcodec_bitmap_padded(src, n), FED_EFORMAT);
     FED_REQUIRE((len - map) % 4 == 0, FED_EFORMAT);
     FED_REQUIRE((len - map) / 4 == fedcodec_bitmap_count(src, map), FED_EFORMAT);
-    float max = 0.0f;
-    for (size_t at = map; at < len; at += 4) {
-        float m = fabsf(fedcodec_load_f32(src + at));
-        FED_REQUIRE(isfinite(m) && m > 0.0f, FED_EFORMAT);
-        max = m > max ? m : max;
-    }
-    *max_abs = max;
-    return FED_OK;
+    return fedcodec_check_values(src + map, (len - map) / 4, max_abs);
 }
 
+/* y[i] += w * value for each one of a word of the map. How many they are. */
+#if FEDCODEC_AVX512
+static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) {
+    uint64_t lanes = fedcodec_bitmap_reversed(word);
+    size_t count = 0;
+    for (; lanes != 0; lanes >>= 16, y += 16) {
+        __mmask16 ones = (__mmask16)lanes;
+        size_t some = (size_t)__builtin_popcount(ones);
+        __m512 v = _mm512_maskz_loadu_ps((__mmask16)((1u << some) - 1), values + 4 * count);
+        v = _mm512_mul_ps(_mm512_set1_ps(w), _mm512_maskz_expand_ps(ones, v));
+        v = _mm512_add_ps(_mm512_maskz_loadu_ps(ones, y), v);
+        _mm512_mask_storeu_ps(y, ones, v);
+        count += some;
+    }
+    return count;
+}
+#else
+static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) {
+    size_t count = 0;
+    for (; word != 0; count++) {
+        y[fedcodec_bitmap_take(&word)] += w * fedcodec_load_f32(values + 4 * count);
+    }
+    return count;
+}
+#endif
+
 static void topk_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    size_t map = fedcodec_bitmap_len(n);
-    fedcodec_bitmap_reader r;
-    fedcodec_bitmap_start(&r, src, map);
-    for (size_t at = map; at < len; at += 4) {
-        y[fedcodec_bitmap_next(&r)] += w * fedcodec_load_f32(src + at);
+    const size_t map = fedcodec_bitmap_len(n);
+    const uint8_t *values = src + map;
+    (void)len;
+    for (size_t at = 0; at < map; at += 8) {
+        values += 4 * add_word(fedcodec_bitmap_word(src, map, at), values, w, y + 8 * at);
     }
 }
 
@@ -73,11 +87,14 @@ static void topk_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 }
 
 static void topk_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    size_t map = fedcodec_bitmap_len(n);
-    fedcodec_bitmap_reader r;
-    fedcodec_bitmap_start(&r, src, map);
-    for (size_t at = map; at < len; at += 4) {
-        acc[fedcodec_bitmap_next(&r)] += weight * fedcodec_fixed(fedcodec_load_f32(src + at));
+    const size_t map = fedcodec_bitmap_len(n);
+    const uint8_t *values = src + map;
+    (void)len;
+    for (size_t at = 0; at < map; at += 8) {
+        for (uint64_t word = fedcodec_bitmap_word(src, map, at); word != 0; values += 4) {
+            int64_t *to = &acc[8 * at + fedcodec_bitmap_take(&word)];
+            *to += weight * fedcodec_fixed(fedcodec_load_f32(values));
+        }
     }
 }
 

@@ -220,7 +220,7 @@ static void encode_part(void *job, size_t part) {
     for (size_t i = fedcodec_part_start(e->job->n, e->parts, part, BLOCK); i < end; i += BLOCK) {
         const float *x = e->job->x + i;
         size_t count = end - i < BLOCK ? end - i : BLOCK;
-        fedcodec_fetch_to_read(x, BLOCK);
+        fedcodec_fetch_block(x, BLOCK);
         uint32_t m = fedcodec_bits(fedcodec_scan_sum(x, NULL, count));
         max = m > max ? m : max;
         encode_block(&e->l, x, count, e->job->dst + HEAD + i / 8 * (32 - e->l.b));
@@ -277,7 +277,7 @@ static void trunc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     const layout l = layout_of(src[0]);
     for (size_t i = 0; i < n; i += BLOCK) {
         size_t count = n - i < BLOCK ? n - i : BLOCK;
-        fedcodec_fetch_to_write(y + i, BLOCK);
+        fedcodec_fetch_block(y + i, BLOCK);
         float value[BLOCK];
         decode_block(&l, src, i, n, count < BLOCK ? value : y + i);
         if (count < BLOCK) {
@@ -293,7 +293,7 @@ static void trunc_axpy(const uint8_t *src, size_t len, float w, float *y, size_t
         float value[BLOCK];
         size_t count = n - i < BLOCK ? n - i : BLOCK;
         decode_block(&l, src, i, n, value);
-        fedcodec_fetch_to_write(y + i, BLOCK);
+        fedcodec_fetch_block(y + i, BLOCK);
         for (size_t k = 0; k < count; k++) {
             y[i + k] += w * value[k];
         }

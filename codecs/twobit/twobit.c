@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "codecs/prim/dense.h"
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
@@ -95,7 +96,7 @@ static void twobit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     const float t = fedcodec_load_f32(src);
     int8_t multiple[BLOCK];
     for (size_t start = 0; start < n; start += BLOCK) {
-        fedcodec_prefetch(y + start, BLOCK);
+        fedcodec_fetch_block(y + start, BLOCK);
         size_t count = unpack_block(src, n, start, multiple);
         for (size_t i = 0; i < count; i++) {
             y[start + i] = (float)multiple[i] * t;

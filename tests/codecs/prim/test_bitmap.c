@@ -25,14 +25,32 @@ static void ones_are_found_where_they_are(void **state) {
                 map[i / 8] |= (uint8_t)(0x80 >> i % 8);
             }
             assert_int_equal(fedcodec_bitmap_count(map, len), ones);
-            fedcodec_bitmap_reader r;
-            fedcodec_bitmap_start(&r, map, len);
-            for (size_t i = 0; i < ones; i++) {
-                assert_int_equal(fedcodec_bitmap_next(&r), stride / 2 + i * stride);
+            size_t next = stride / 2;
+            for (size_t at = 0; at < len; at += 8) {
+                uint64_t word = fedcodec_bitmap_word(map, len, at);
+                uint64_t reversed = fedcodec_bitmap_reversed(word);
+                for (; word != 0; next += stride, reversed &= reversed - 1) {
+                    assert_int_equal(8 * at + (size_t)__builtin_ctzll(reversed), next);
+                    assert_int_equal(8 * at + fedcodec_bitmap_take(&word), next);
+                }
+                assert_true(reversed == 0);
             }
+            assert_int_equal(next, stride / 2 + ones * stride);
             free(map);
         }
     }
+}
+
+static void a_map_of_positions(void **state) {
+    (void)state;
+    const uint32_t position[] = {0, 1, 31, 32, 70};
+    uint8_t map[9 + 3];
+    memset(map, 0xa5, sizeof map);
+    fedcodec_bitmap_put(position, 5, map, 9);
+    assert_memory_equal(map, ((const uint8_t[]){0xc0, 0, 0, 1, 0x80, 0, 0, 0, 2}), 9);
+    memset(map, 0xa5, sizeof map);
+    fedcodec_bitmap_put(position, 0, map, 9);
+    assert_memory_equal(map, ((const uint8_t[]){0, 0, 0, 0, 0, 0, 0, 0, 0, 0xa5}), 10);
 }
 
 static void padding_is_zeros(void **state) {
@@ -48,6 +66,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_flag_is_the_top_bit),
         cmocka_unit_test(ones_are_found_where_they_are),
+        cmocka_unit_test(a_map_of_positions),
         cmocka_unit_test(padding_is_zeros),
     };
     return cmocka_run_group_tests_name("bitmap", tests, NULL, NULL);

@@ -16,7 +16,7 @@ typedef struct sample {
 } sample;
 
 static fedcodec_chosen chosen(const sample *s) {
-    return (fedcodec_chosen){s->index, s->k};
+    return (fedcodec_chosen){s->index, NULL, s->k};
 }
 
 /* One of each code's own messages, without a choice. */
@@ -348,7 +348,7 @@ static void fill_any(sample *s, uint32_t seed, double *p) {
     } else {
         fill_regular(s, n, 1 + fed_rng_below(&rng, 300));
     }
-    size_t most = fedcodec_positions_most(*p, n);
+    size_t most = fedcodec_select_most(*p, n);
     s->k = s->k < most ? s->k : most;
     if (s->k == 0) {
         s->index[s->k++] = fed_rng_below(&rng, (uint32_t)n);

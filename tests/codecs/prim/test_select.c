@@ -5,7 +5,45 @@
 #include <math.h>
 
 #include "codecs/prim/select.h"
+#include "codecs/registry.h"
 #include "fed/rng.h"
+
+/* The functions of one unit of vector instructions. */
+typedef struct functions {
+    const char *unit;
+    fed_status (*select)(const fedcodec_job *job, size_t k, fedcodec_chosen *positive,
+                         fedcodec_chosen *negative);
+    fed_status (*select_magnitude)(const fedcodec_job *job, size_t k, fedcodec_chosen *chosen);
+    double (*mean_magnitude)(fedcodec_chosen chosen);
+} functions;
+
+#define FUNCTIONS(unit)                                                                            \
+    {                                                                                              \
+#unit, fedcodec_select_##unit, fedcodec_select_magnitude_##unit,                           \
+            fedcodec_mean_magnitude_##unit                                                         \
+    }
+
+#if defined(__x86_64__)
+#define DECLARE(unit)                                                                              \
+    fed_status fedcodec_select_##unit(const fedcodec_job *job, size_t k,                           \
+                                      fedcodec_chosen *positive, fedcodec_chosen *negative);       \
+    fed_status fedcodec_select_magnitude_##unit(const fedcodec_job *job, size_t k,                 \
+                                                fedcodec_chosen *chosen);                          \
+    double fedcodec_mean_magnitude_##unit(fedcodec_chosen chosen)
+DECLARE(avx2);
+DECLARE(avx512);
+#endif
+
+static const functions all_functions[] = {
+    {"plain", fedcodec_select, fedcodec_select_magnitude, fedcodec_mean_magnitude},
+#if defined(__x86_64__)
+    FUNCTIONS(avx2),
+    FUNCTIONS(avx512),
+#endif
+};
+
+/* Those that are tried. */
+static const functions *use;
 
 typedef struct place {
     float value; /* with the side's sign taken off, or both signs */
@@ -24,6 +62,8 @@ static int by_index(const void *a, const void *b) {
     const place *left = a, *right = b;
     return left->index < right->index ? -1 : 1;
 }
+
+enum { LARGE = 50021 }; /* values; three parts */
 
 /* A sort's choice: of one sign, or (sign 0) by magnitude. */
 static void assert_side(const float *x, size_t n, size_t k, float sign, fedcodec_chosen chosen) {
@@ -45,24 +85,70 @@ static void assert_side(const float *x, size_t n, size_t k, float sign, fedcodec
     free(places);
 }
 
-static void assert_selects(const float *x, size_t n, size_t k) {
-    fedcodec_chosen positive, negative, either;
-    void *work = malloc(fedcodec_select_work_size(n, k) + 1); /* so that overruns are seen */
-    assert_non_null(work);
-    fedcodec_select(x, n, k, work, &positive, &negative);
-    assert_side(x, n, k, 1.0f, positive);
-    assert_side(x, n, k, -1.0f, negative);
-    fedcodec_select_magnitude(x, n, k, work, &either);
-    assert_side(x, n, k, 0.0f, either);
-    free(work);
-    work = malloc(fedcodec_select_magnitude_work_size(n, k) + 1);
-    assert_non_null(work);
-    fedcodec_select_magnitude(x, n, k, work, &either);
-    assert_side(x, n, k, 0.0f, either);
-    free(work);
+static void assert_same_values(const float *x, fedcodec_chosen chosen) {
+    for (size_t i = 0; i < chosen.count; i++) {
+        assert_memory_equal(&chosen.value[i], &x[chosen.index[i]], sizeof *x);
+    }
 }
 
-enum { LARGE = 50021 };
+/* Memory of just that size, so that overruns are seen; one byte where it is 0. */
+static void *exactly(size_t size) {
+    void *memory = malloc(size + (size == 0));
+    assert_non_null(memory);
+    return memory;
+}
+
+/* Parts one after another, the last one first. */
+static void run_backwards(const fed_pool *self, size_t parts, void (*part)(void *job, size_t k),
+                          void *job) {
+    (void)self;
+    while (parts-- > 0) {
+        part(job, parts);
+    }
+}
+
+static const fed_pool backwards = {3, run_backwards};
+
+/* x as a residual alone, or halved, as what is added to the other half: the sum is x again. */
+static void assert_selects_sum(const float *x, size_t n, size_t k, bool halved,
+                               const fed_pool *pool) {
+    fedcodec_chosen positive, negative, either;
+    float *residual = exactly(n * sizeof *x), *added = exactly(n * sizeof *x);
+    fedcodec_job job = {.residual = residual, .x = halved ? added : NULL, .n = n, .pool = pool};
+    for (int signs = 1; signs <= 2; signs++) {
+        for (size_t i = 0; i < n; i++) {
+            added[i] = 0.5f * x[i];
+            residual[i] = halved ? x[i] - added[i] : x[i];
+        }
+        job.work = exactly(signs == 2 ? fedcodec_select_work_size(n, k)
+                                      : fedcodec_select_magnitude_work_size(n, k));
+        if (signs == 2) {
+            assert_fed_ok(use->select(&job, k, &positive, &negative));
+            assert_side(x, n, k, 1.0f, positive);
+            assert_side(x, n, k, -1.0f, negative);
+            assert_same_values(residual, positive);
+            assert_same_values(residual, negative);
+        } else {
+            assert_fed_ok(use->select_magnitude(&job, k, &either));
+            assert_side(x, n, k, 0.0f, either);
+            assert_same_values(residual, either);
+        }
+        for (size_t i = 0; i < n; i++) {
+            assert_true(residual[i] == x[i]);
+        }
+        free(job.work);
+    }
+    free(residual);
+    free(added);
+}
+
+static void assert_selects(const float *x, size_t n, size_t k) {
+    assert_selects_sum(x, n, k, false, NULL);
+    assert_selects_sum(x, n, k, true, NULL);
+    if (n == LARGE) {
+        assert_selects_sum(x, n, k, true, &backwards);
+    }
+}
 
 static float *random_values(size_t n, uint32_t stream) {
     fed_rng rng;
@@ -129,9 +215,9 @@ static void values_hidden_from_the_sample(void **state) {
 static void a_sample_of_the_largest_values_only(void **state) {
     (void)state;
     float *x = random_values(LARGE, 4);
-    for (size_t i = 0; i < 8192; i++) {
-        size_t first = (size_t)((uint64_t)i * LARGE / 8192);
-        size_t next = (size_t)((uint64_t)(i + 1) * LARGE / 8192);
+    for (size_t i = 0; i < 2048; i++) {
+        size_t first = (size_t)((uint64_t)i * LARGE / 2048);
+        size_t next = (size_t)((uint64_t)(i + 1) * LARGE / 2048);
         uint32_t scatter = (uint32_t)i * UINT32_C(2654435769) >> 8;
         size_t at = first + (size_t)((uint64_t)scatter * (next - first) >> 24);
         x[at] = i % 2 ? 1.0f + x[at] : -1.0f - x[at];
@@ -182,9 +268,88 @@ static void extremes_of_the_float_range(void **state) {
     free(x);
 }
 
-int main(void) {
+/* Tensors near the length from which on there is a sample, and those that end within a vector. */
+static void lengths_around_the_first_sample(void **state) {
+    (void)state;
+    float *x = random_values(LARGE, 8);
+    for (size_t n = 4079; n <= 4114; n++) {
+        assert_selects(x, n, 1);
+        assert_selects(x, n, 41);
+        assert_selects(x, n, n / 3);
+    }
+    free(x);
+}
+
+static void sorted_and_constant_values(void **state) {
+    (void)state;
+    static const size_t ks[] = {1, 500, 5000, LARGE / 2};
+    float *x = exactly(LARGE * sizeof *x);
+    for (int order = -1; order <= 1; order++) {
+        for (size_t i = 0; i < LARGE; i++) {
+            x[i] = 1.0f + (float)order * (float)i / LARGE;
+        }
+        for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
+            assert_selects(x, LARGE, ks[i]);
+        }
+    }
+    free(x);
+}
+
+/* A step of the search halves such a range again and again. */
+static void a_value_in_each_power_of_two(void **state) {
+    (void)state;
+    float *x = exactly(LARGE * sizeof *x);
+    for (size_t i = 0; i < LARGE; i++) {
+        x[i] = ldexpf(i % 2 ? 1.0f : -1.0f, (int)(i % 268) - 140);
+    }
+    assert_selects(x, LARGE, 1);
+    assert_selects(x, LARGE, 500);
+    assert_selects(x, LARGE, 20000);
+    free(x);
+}
+
+static void a_residual_that_is_not_finite_is_refused(void **state) {
+    (void)state;
+    const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    const size_t lengths[] = {3, 1000, LARGE};
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t j = 0; j < sizeof bad / sizeof bad[0]; j++) {
+            size_t n = lengths[i];
+            float *x = random_values(n, 9);
+            x[n / 2] = bad[j];
+            fedcodec_chosen positive, negative;
+            fedcodec_job job = {.residual = x, .n = n};
+            job.work = exactly(fedcodec_select_work_size(n, 2));
+            assert_fed_status(use->select(&job, 2, &positive, &negative), FED_ENONFINITE);
+            assert_fed_status(use->select_magnitude(&job, 2, &positive), FED_ENONFINITE);
+            free(job.work);
+            free(x);
+        }
+    }
+}
+
+/* Also where a double rounds each sum, and the order counts. */
+static void the_mean_is_that_of_the_sum_in_order(void **state) {
+    (void)state;
+    for (int spread = 0; spread <= 40; spread += 4) {
+        for (size_t n = 0; n <= 3000; n = 3 * n + 1) {
+            float *x = random_values(n, 10);
+            double sum = 0.0;
+            for (size_t i = 0; i < n; i++) {
+                x[i] = ldexpf(x[i] + copysignf(0.1f, x[i]), i % 3 == 0 ? spread : 0);
+                sum += fabs((double)x[i]);
+            }
+            double mean = use->mean_magnitude((fedcodec_chosen){NULL, x, n});
+            assert_true(mean == (n > 0 ? sum / (double)n : 0.0));
+            free(x);
+        }
+    }
+}
+
+static int run(const functions *of) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_length_and_each_k_of_small_tensors),
+        cmocka_unit_test(lengths_around_the_first_sample),
         cmocka_unit_test(random_values_of_a_large_tensor),
         cmocka_unit_test(many_equal_values_do_not_fit_the_candidates),
         cmocka_unit_test(values_hidden_from_the_sample),
@@ -192,6 +357,23 @@ int main(void) {
         cmocka_unit_test(one_sign_only),
         cmocka_unit_test(zeros_of_either_sign_are_never_chosen),
         cmocka_unit_test(extremes_of_the_float_range),
+        cmocka_unit_test(sorted_and_constant_values),
+        cmocka_unit_test(a_value_in_each_power_of_two),
+        cmocka_unit_test(a_residual_that_is_not_finite_is_refused),
+        cmocka_unit_test(the_mean_is_that_of_the_sum_in_order),
     };
-    return cmocka_run_group_tests_name("select", tests, NULL, NULL);
+    use = of;
+    return cmocka_run_group_tests_name(of->unit, tests, NULL, NULL);
+}
+
+int main(void) {
+    int failed = 0;
+    for (size_t k = 0; fedcodec_unit_at(k) != NULL; k++) {
+        for (size_t i = 0; i < sizeof all_functions / sizeof all_functions[0]; i++) {
+            if (strcmp(all_functions[i].unit, fedcodec_unit_at(k)->name) == 0) {
+                failed += run(&all_functions[i]);
+            }
+        }
+    }
+    return failed;
 }

@@ -1,0 +1,211 @@
+/* Messages of positions and values, written and read back. */
+#include "codecs/prim/sparse.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "codecs/prim/bitmap.h"
+#include "codecs/prim/floats.h"
+#include "fed/bytes.h"
+
+enum { BLOCK = FEDCODEC_POSITIONS_BLOCK };
+
+/* Bytes of what is said of k values, k > 0. */
+static size_t values_len(fedcodec_sparse kind, size_t k) {
+    return kind == FEDCODEC_SPARSE_VALUES  ? 4 * k
+           : kind == FEDCODEC_SPARSE_SIGNS ? 4 + fedcodec_bitmap_len(k)
+                                           : 4;
+}
+
+size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n) {
+    size_t k = fedcodec_select_most(param[0], n);
+    return fed_varint_size(k) + 1 + values_len(kind, k) + fedcodec_positions_bound(param[0], n, k);
+}
+
+/* ---- Writing ---- */
+
+/* Rounding in a long sum could lift a mean past the largest float. */
+static float to_float(double mean) {
+    return (float)fmax(fmin(mean, (double)FLT_MAX), -(double)FLT_MAX);
+}
+
+/* Signs, 1 where a value is negative; ones fill the last byte. */
+static void put_signs(fedcodec_chosen chosen, uint8_t *dst) {
+    for (size_t i = 0; i < chosen.count; i += 8) {
+        uint8_t negative[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+        for (size_t k = 0; k < 8 && i + k < chosen.count; k++) {
+            negative[k] = chosen.value[i + k] < 0.0f;
+        }
+        dst[i / 8] = fedcodec_bitmap_byte(negative);
+    }
+}
+
+static void put_values(fedcodec_sparse kind, fedcodec_chosen chosen, float mu, uint8_t *dst) {
+    if (kind == FEDCODEC_SPARSE_VALUES) {
+        fedcodec_store_values(dst, chosen.value, chosen.count);
+        return;
+    }
+    fedcodec_store_f32(dst, mu);
+    if (kind == FEDCODEC_SPARSE_SIGNS) {
+        put_signs(chosen, dst + 4);
+    }
+}
+
+static void subtract_sent(fedcodec_sparse kind, fedcodec_chosen chosen, float mu, float *residual) {
+    for (size_t i = 0; i < chosen.count; i++) {
+        float value = chosen.value[i], sent = mu;
+        if (kind == FEDCODEC_SPARSE_VALUES) {
+            sent = value;
+        } else if (kind == FEDCODEC_SPARSE_SIGNS) {
+            sent = copysignf(mu, value);
+        }
+        __builtin_prefetch(&residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);
+        residual[chosen.index[i]] = value - sent;
+    }
+}
+
+fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job,
+                               fedcodec_chosen chosen, double mean, size_t *len) {
+    fed_writer w;
+    fed_writer_fixed(&w, job->dst, job->cap);
+    fed_write_varint(&w, chosen.count);
+    if (chosen.count > 0) {
+        const float mu = to_float(mean);
+        const size_t said = 1 + values_len(kind, chosen.count);
+        FED_TRY(w.status);
+        FED_REQUIRE(job->cap - w.len >= said, FED_ENOSPC);
+        uint8_t *how = w.data + w.len;
+        put_values(kind, chosen, mu, how + 1);
+        fed_writer_advance(&w, said);
+        size_t size = 0;
+        FED_TRY(fedcodec_positions_put((fedcodec_pos)job->param[1], job->param[0], chosen, job->n,
+                                       w.data + w.len, job->cap - w.len, &size, how));
+        fed_writer_advance(&w, size);
+        subtract_sent(kind, chosen, mu, job->residual);
+    }
+    *len = w.len;
+    return w.status;
+}
+
+/* ---- Reading ---- */
+
+/* A message, read up to its positions. */
+typedef struct message {
+    uint64_t count;
+    float mu;              /* not of values each as it is */
+    const uint8_t *values; /* signs or values, from the next one on */
+    fedcodec_positions positions;
+} message;
+
+static fed_status open_message(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n,
+                               message *m) {
+    fed_reader r;
+    fed_reader_init(&r, src, len);
+    m->count = fed_read_varint(&r);
+    uint8_t how = m->count > 0 ? fed_read_u8(&r) : 0;
+    FED_REQUIRE(r.status == FED_OK && m->count <= n, FED_EFORMAT);
+    const uint8_t *values =
+        fed_read_bytes(&r, m->count > 0 ? values_len(kind, (size_t)m->count) : 0);
+    FED_TRY(r.status);
+    m->mu = 0.0f;
+    m->values = values;
+    if (m->count > 0 && kind != FEDCODEC_SPARSE_VALUES) {
+        m->mu = fedcodec_load_f32(values);
+        m->values += 4;
+    }
+    return fedcodec_positions_start(&m->positions, how, src + r.pos, len - r.pos, m->count, n);
+}
+
+/* What is said of the values, if there are some. */
+static fed_status check_values(fedcodec_sparse kind, const message *m, float *max_abs) {
+    if (kind == FEDCODEC_SPARSE_VALUES) {
+        return fedcodec_check_values(m->values, (size_t)m->count, max_abs);
+    }
+    *max_abs = fabsf(m->mu);
+    FED_REQUIRE(isfinite(m->mu) && m->mu != 0.0f, FED_EFORMAT);
+    if (kind == FEDCODEC_SPARSE_SIGNS) {
+        unsigned padding = 0xff >> ((m->count - 1) % 8 + 1);
+        FED_REQUIRE(m->mu > 0.0f, FED_EFORMAT);
+        FED_REQUIRE((m->values[(m->count - 1) / 8] & padding) == padding, FED_EFORMAT);
+    }
+    return FED_OK;
+}
+
+fed_status fedcodec_sparse_check(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n,
+                                 float *max_abs) {
+    message m;
+    float max = 0.0f;
+    FED_TRY(open_message(kind, src, len, n, &m));
+    if (m.count > 0) {
+        FED_TRY(check_values(kind, &m, &max));
+    }
+    while (fedcodec_positions_next(&m.positions) > 0) {
+    }
+    FED_TRY(fedcodec_positions_end(&m.positions));
+    *max_abs = max;
+    return FED_OK;
+}
+
+/* A message that fedcodec_sparse_check has let pass. */
+static void reopen(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n, message *m) {
+    fed_status status = open_message(kind, src, len, n, m);
+    assert(status == FED_OK);
+    (void)status;
+}
+
+/* The next block of values; their positions are in m->positions.index. How many there are. */
+static size_t next_block(fedcodec_sparse kind, message *m, float value[BLOCK]) {
+    const size_t got = fedcodec_positions_next(&m->positions);
+    if (kind == FEDCODEC_SPARSE_VALUES) {
+        for (size_t i = 0; i < got; i++) {
+            value[i] = fedcodec_load_f32(m->values + 4 * i);
+        }
+        m->values += 4 * got;
+    } else if (kind == FEDCODEC_SPARSE_SIGNS) {
+        for (size_t i = 0; i < got; i += 8) { /* a block is whole bytes of them */
+            uint32_t signs = *m->values++;
+            for (size_t k = 0; k < 8; k++) {
+                value[i + k] = fedcodec_float(fedcodec_bits(m->mu) | (signs << k & 0x80) << 24);
+            }
+        }
+    } else {
+        for (size_t i = 0; i < got; i++) {
+            value[i] = m->mu;
+        }
+    }
+    return got;
+}
+
+void fedcodec_sparse_axpy(fedcodec_sparse kind, const uint8_t *src, size_t len, float w, float *y,
+                          size_t n) {
+    message m;
+    float value[BLOCK];
+    reopen(kind, src, len, n, &m);
+    const uint32_t *index = m.positions.index;
+    for (size_t got; (got = next_block(kind, &m, value)) > 0;) {
+        for (size_t i = 0; i < got; i++) {
+            __builtin_prefetch(&y[fedcodec_soon(index, i, got)], 1);
+            y[index[i]] += w * value[i];
+        }
+    }
+}
+
+void fedcodec_sparse_decode(fedcodec_sparse kind, const uint8_t *src, size_t len, float *y,
+                            size_t n) {
+    memset(y, 0, n * sizeof *y);
+    fedcodec_sparse_axpy(kind, src, len, 1.0f, y, n);
+}
+
+void fedcodec_sparse_fold(fedcodec_sparse kind, const uint8_t *src, size_t len, int64_t weight,
+                          int64_t *acc, size_t n) {
+    message m;
+    float value[BLOCK];
+    reopen(kind, src, len, n, &m);
+    const uint32_t *index = m.positions.index;
+    for (size_t got; (got = next_block(kind, &m, value)) > 0;) {
+        for (size_t i = 0; i < got; i++) {
+            __builtin_prefetch(&acc[fedcodec_soon(index, i, got)], 1);
+            acc[index[i]] += weight * fedcodec_fixed(value[i]);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+/* What sbc, stc and dgc share: messages of some positions, and of what is at each of them.
+ * Format: docs/codec-formats.md#positions */
+#ifndef FEDCODEC_PRIM_SPARSE_H
+#define FEDCODEC_PRIM_SPARSE_H
+
+#include "codecs/prim/positions.h"
+
+/** What a message says of the values. */
+typedef enum fedcodec_sparse {
+    FEDCODEC_SPARSE_MEAN,  /* one value for all */
+    FEDCODEC_SPARSE_SIGNS, /* one magnitude, and a sign for each */
+    FEDCODEC_SPARSE_VALUES /* each as it is */
+} fedcodec_sparse;
+
+/* A codec's parameters are these two; the functions below find them so in a job. */
+#define FEDCODEC_SPARSE_PARAMS(fraction)                                                           \
+    {.key = "p",                                                                                   \
+     .preset = (fraction),                                                                         \
+     .low = 1e-6,                                                                                  \
+     .high = 0.5,                                                                                  \
+     .help = "fraction of values sent"},                                                           \
+        FEDCODEC_POS_PARAM, {                                                                      \
+        .key = NULL                                                                                \
+    }
+
+size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n);
+
+/** Write what was chosen and take it from the residual. mean: that of the values, or of their
+ * magnitudes; not looked at where each is sent as it is. */
+fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job,
+                               fedcodec_chosen chosen, double mean, size_t *len) FED_CHECKED;
+
+/* A vtable's functions. */
+fed_status fedcodec_sparse_check(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n,
+                                 float *max_abs) FED_CHECKED;
+void fedcodec_sparse_decode(fedcodec_sparse kind, const uint8_t *src, size_t len, float *y,
+                            size_t n);
+void fedcodec_sparse_axpy(fedcodec_sparse kind, const uint8_t *src, size_t len, float w, float *y,
+                          size_t n);
+void fedcodec_sparse_fold(fedcodec_sparse kind, const uint8_t *src, size_t len, int64_t weight,
+                          int64_t *acc, size_t n);
+
+#endif
