@@ -40,6 +40,7 @@
 #define fedcodec_positions_next             FEDCODEC_UNITED(fedcodec_positions_next)
 #define fedcodec_positions_put              FEDCODEC_UNITED(fedcodec_positions_put)
 #define fedcodec_positions_start            FEDCODEC_UNITED(fedcodec_positions_start)
+#define fedcodec_quartic_valid              FEDCODEC_UNITED(fedcodec_quartic_valid)
 #define fedcodec_quartic_values             FEDCODEC_UNITED(fedcodec_quartic_values)
 #define fedcodec_range_end                  FEDCODEC_UNITED(fedcodec_range_end)
 #define fedcodec_range_put                  FEDCODEC_UNITED(fedcodec_range_put)

@@ -9,3 +9,20 @@
 #define B243(b) B81(b) B81((b) + 81) B81((b) + 162)
 
 const int8_t fedcodec_quartic_values[FEDCODEC_QUARTIC_BYTES][FEDCODEC_QUARTIC_DIGITS] = {B243(0)};
+
+bool fedcodec_quartic_valid(const uint8_t *src, size_t len, size_t n) {
+    uint8_t beyond = 0, sent = 0;
+    for (size_t i = 0; i < len; i++) {
+        beyond |= src[i] >= FEDCODEC_QUARTIC_BYTES;
+        sent |= src[i] != FEDCODEC_QUARTIC_ZERO;
+    }
+    if (beyond != 0 || sent == 0) {
+        return false;
+    }
+    for (size_t at = n; at < FEDCODEC_QUARTIC_DIGITS * len; at++) {
+        if (fedcodec_quartic_values[src[at % len]][at / len] != 0) {
+            return false;
+        }
+    }
+    return true;
+}

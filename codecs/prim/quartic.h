@@ -2,6 +2,7 @@
 #ifndef FEDCODEC_PRIM_QUARTIC_H
 #define FEDCODEC_PRIM_QUARTIC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,5 +22,9 @@ static inline size_t fedcodec_quartic_len(size_t n) {
 
 /** The five values, -1, 0 or 1, of each byte. */
 extern const int8_t fedcodec_quartic_values[FEDCODEC_QUARTIC_BYTES][FEDCODEC_QUARTIC_DIGITS];
+
+/** Can src[len] be the bytes of n values, of which at least one is not 0? Digits past the n-th must
+ * be zeros. */
+bool fedcodec_quartic_valid(const uint8_t *src, size_t len, size_t n);
 
 #endif

@@ -95,32 +95,13 @@ static fed_status stoch3_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* Bytes of digits, of which at least one is not a zero (the largest value is always sent), but all
- * past the n-th are. */
-static bool digits_valid(const uint8_t *src, size_t len, size_t n) {
-    uint8_t beyond = 0, sent = 0;
-    for (size_t i = 0; i < len; i++) {
-        beyond |= src[i] >= FEDCODEC_QUARTIC_BYTES;
-        sent |= src[i] != FEDCODEC_QUARTIC_ZERO;
-    }
-    if (beyond != 0 || sent == 0) {
-        return false;
-    }
-    for (size_t at = n; at < FEDCODEC_QUARTIC_DIGITS * len; at++) {
-        if (fedcodec_quartic_values[src[at % len]][at / len] != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static fed_status stoch3_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
     FED_REQUIRE(len >= HEAD, FED_EFORMAT);
     float m = fedcodec_load_f32(src);
     FED_REQUIRE(isfinite(m) && !signbit(m), FED_EFORMAT);
     size_t packed = m > 0.0f ? fedcodec_quartic_len(n) : 0;
     FED_REQUIRE(len - HEAD == packed, FED_EFORMAT);
-    FED_REQUIRE(m == 0.0f || digits_valid(src + HEAD, packed, n), FED_EFORMAT);
+    FED_REQUIRE(m == 0.0f || fedcodec_quartic_valid(src + HEAD, packed, n), FED_EFORMAT);
     *max_abs = m;
     return FED_OK;
 }

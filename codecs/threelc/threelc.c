@@ -23,12 +23,20 @@ enum { HEAD = 4, BLOCK = 1024 };
  * them to be unpacked, and a multiple of all vectors' lengths. */
 enum { CHUNK = 256, DENSE = 8, ALIGN = 64, ROOM = DENSE * CHUNK + ALIGN };
 
+static const char *const switches[] = {"0", "1", NULL};
+
 static const fedcodec_param threelc_params[] = {
     {.key = "s",
      .preset = 1.0,
      .low = 1.0,
      .high = 1.999,
      .help = "sparsity: the magnitude sent, as a multiple of the largest"},
+    {.key = "zre",
+     .preset = 1,
+     .low = 0,
+     .high = 1,
+     .help = "0: runs of zeros are not shortened",
+     .names = switches},
     {.key = NULL},
 };
 
@@ -105,16 +113,19 @@ static size_t quantise_groups(const fedcodec_job *job, float m, size_t first, si
 }
 
 /* The part of the message that is about the positions `first` to `end`: in blocks, so that their
- * bytes stay in the cache. */
+ * bytes stay in the cache. z NULL: as they are, without shortening runs. */
 static void put_positions(const fedcodec_job *job, float m, size_t first, size_t end,
                           fedcodec_zerorun *z) {
     const size_t whole = whole_positions(job->n);
-    uint8_t bytes[BLOCK];
+    uint8_t block[BLOCK];
     for (size_t count; first < end; first += count) {
+        uint8_t *bytes = z != NULL ? block : job->dst + HEAD + first;
         count = end - first < BLOCK ? end - first : BLOCK;
         size_t done = first + count <= whole ? quantise_groups(job, m, first, count, bytes) : 0;
         quantise(job, m, first + done, count - done, bytes + done);
-        fedcodec_zerorun_push(z, bytes, count);
+        if (z != NULL) {
+            fedcodec_zerorun_push(z, bytes, count);
+        }
     }
 }
 
@@ -122,6 +133,7 @@ static void put_positions(const fedcodec_job *job, float m, size_t first, size_t
 typedef struct encoding {
     const fedcodec_job *job;
     float m;
+    bool shorten;
     size_t packed, parts;
     fedcodec_zerorun piece[FEDCODEC_PARTS_MAX];
 } encoding;
@@ -132,7 +144,7 @@ static void put_part(void *job, size_t k) {
     size_t end = fedcodec_part_start(e->packed, e->parts, k + 1, BLOCK);
     uint8_t *dst = e->job->dst + HEAD + first;
     e->piece[k] = k == 0 ? fedcodec_zerorun_front(dst) : fedcodec_zerorun_piece(dst);
-    put_positions(e->job, e->m, first, end, &e->piece[k]);
+    put_positions(e->job, e->m, first, end, e->shorten ? &e->piece[k] : NULL);
 }
 
 static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
@@ -143,9 +155,14 @@ static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
         fedcodec_add(job->residual, job->x, job->n); /* zeros, but of which sign? */
         return FED_OK;
     }
+    e.shorten = job->param[1] != 0.0;
     e.packed = fedcodec_quartic_len(job->n);
     e.parts = fedcodec_parts(job->pool, job->n);
     fedcodec_run_parts(job->pool, e.parts, put_part, &e);
+    if (!e.shorten) {
+        *len = HEAD + e.packed;
+        return FED_OK;
+    }
     for (size_t k = 1; k < e.parts; k++) {
         fedcodec_zerorun_join(&e.piece[0], &e.piece[k]);
     }
@@ -174,11 +191,15 @@ static fed_status threelc_check(const uint8_t *src, size_t len, size_t n, float 
     FED_REQUIRE(len >= HEAD, FED_EFORMAT);
     float m = fedcodec_load_f32(src);
     FED_REQUIRE(isfinite(m) && !signbit(m), FED_EFORMAT);
-    if (m > 0.0f) {
-        FED_TRY(fedcodec_zerorun_check(src + HEAD, len - HEAD, fedcodec_quartic_len(n)));
-        FED_REQUIRE(padding_is_zero(src + HEAD, len - HEAD, n), FED_EFORMAT);
+    const size_t packed = m > 0.0f ? fedcodec_quartic_len(n) : 0;
+    src += HEAD;
+    len -= HEAD;
+    if (len ==
+        packed) { /* as many bytes as positions: no run is shortened (zre=0), or there is none */
+        FED_REQUIRE(m == 0.0f || fedcodec_quartic_valid(src, len, n), FED_EFORMAT);
     } else {
-        FED_REQUIRE(len == HEAD, FED_EFORMAT);
+        FED_TRY(fedcodec_zerorun_check(src, len, packed));
+        FED_REQUIRE(padding_is_zero(src, len, n), FED_EFORMAT);
     }
     *max_abs = m;
     return FED_OK;

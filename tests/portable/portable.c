@@ -107,7 +107,8 @@ static void add_words(list *l, const char *word, const char *where) {
 
 static bool read_vector(const char *path, vector *v) {
     static char line[LINE];
-    v->small.len = v->tensors.len = v->input.len = v->message.len = v->decoded.len = v->residual.len = 0;
+    v->small.len = v->tensors.len = v->input.len = v->message.len = v->decoded.len =
+        v->residual.len = 0;
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         return false;

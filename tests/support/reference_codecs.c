@@ -99,8 +99,8 @@ static void put_zero_run(bytes *out, size_t run) {
     }
 }
 
-static void threelc_encode(double s, float *residual, size_t n, bytes *out) {
-    float m = threelc_magnitude(residual, n, s);
+static void threelc_encode(const double *param, float *residual, size_t n, bytes *out) {
+    float m = threelc_magnitude(residual, n, param[0]);
     put_f32(out, m);
     if (m == 0.0f) {
         return;
@@ -117,7 +117,7 @@ static void threelc_encode(double s, float *residual, size_t n, bytes *out) {
             }
             byte = 3 * byte + (unsigned)(value + 1);
         }
-        if (byte == 121) {
+        if (byte == 121 && param[1] != 0.0) {
             run++;
             continue;
         }
@@ -390,7 +390,7 @@ uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, 
     if (strcmp(codec->vtable->name, "float32") == 0) {
         identity_encode(residual, n, &out);
     } else if (strcmp(codec->vtable->name, "3lc") == 0) {
-        threelc_encode(codec->param[0], residual, n, &out);
+        threelc_encode(codec->param, residual, n, &out);
     } else if (strcmp(codec->vtable->name, "sbc") == 0) {
         sbc_encode(codec->param, residual, n, &out);
     } else if (strcmp(codec->vtable->name, "inceptionn") == 0) {

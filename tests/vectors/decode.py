@@ -126,7 +126,10 @@ def decode_3lc(message, n):
     if m == 0:
         reader.end()
         return [0] * n
-    return unpack_digits(m, unpack_runs(reader.rest(), (n + 4) // 5), n)
+    packed, digit_bytes = reader.rest(), (n + 4) // 5
+    if len(packed) != digit_bytes:
+        packed = unpack_runs(packed, digit_bytes)
+    return unpack_digits(m, packed, n)
 
 
 def golomb_gaps(reader, count, b):

@@ -131,7 +131,8 @@ static void each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say(
     }
 }
 
-/* With s = 1 an accepted message holds all that its values say: they encode to it again. */
+/* With s = 1 an accepted message holds all that its values say: they encode to it again, with or
+ * without shortened runs. */
 static void an_accepted_message_is_the_one_of_its_values(void **state) {
     (void)state;
     fed_rng rng;
@@ -146,8 +147,9 @@ static void an_accepted_message_is_the_one_of_its_values(void **state) {
                                                       : 119 + fed_rng_below(&rng, 4));
         }
         if (decode(src, len, y, n) == FED_OK) {
+            const char *spec = len - 4 == (n + 4) / 5 ? "3lc:s=1,zre=0" : "3lc:s=1";
             accepted++;
-            assert_int_equal(encode("3lc:s=1", y, n, again, sizeof again), len);
+            assert_int_equal(encode(spec, y, n, again, sizeof again), len);
             assert_memory_equal(again, src, len);
         }
     }
