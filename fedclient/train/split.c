@@ -102,7 +102,7 @@ static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
 
 /* Where piece p of `pieces` begins among n samples: pieces differ by one sample at most. */
 static size_t piece_start(size_t n, size_t pieces, size_t p) {
-    return n / pieces * p + n % pieces * p / pieces;
+    return n / pieces * p + (size_t)((uint64_t)(n % pieces) * p / pieces);
 }
 
 /* Give each client k of the pieces that the samples, sorted by label, are cut into. */
