@@ -8,7 +8,7 @@
 #include "codecs/registry.h"
 
 /* A burst's tags are two bytes of the tag plane; the last burst may need only one of them. */
-enum { BURST = 8, TAGS = BURST / FEDCODEC_TAGS };
+enum { BURST = 8, TAGS = BURST / FEDCODEC_TAGS, BURST_BYTES = 4 * BURST };
 
 static size_t bursts(size_t n) {
     return n / BURST + (n % BURST > 0);
@@ -24,21 +24,37 @@ static fed_status check(const uint8_t *src, size_t len, size_t n) {
     return fedcodec_by_id(FEDCODEC_ID_inceptionn)->check(src, len, n, &max_abs);
 }
 
+/* Copy a burst's values; or all that it can have, which is faster, where there is room. */
+static void copy_payload(uint8_t *dst, const uint8_t *src, size_t bytes, bool room) {
+    if (room) {
+        memcpy(dst, src, BURST_BYTES);
+    } else {
+        memcpy(dst, src, bytes);
+    }
+}
+
+/* Bytes of a burst's values. */
+static size_t payload_of(const uint8_t *tags) {
+    return (size_t)fedcodec_tags_bytes[tags[0]] + fedcodec_tags_bytes[tags[1]];
+}
+
 fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_t *dst, size_t cap,
                                 size_t *dst_len) {
     FED_TRY(check(src, len, n));
-    const uint8_t *tags = src, *payload = src + fedcodec_tags_len(n);
     size_t packed = TAGS * bursts(n) + len - fedcodec_tags_len(n);
     FED_REQUIRE(cap >= packed, FED_ENOSPC);
+    const uint8_t *end = dst + packed;
+    fedcodec_tags_reader r;
+    fedcodec_tags_start(&r, src, len, n);
     for (size_t i = 0; i < n; i += BURST) {
-        size_t values = n - i < BURST ? n - i : BURST;
-        size_t bytes = (size_t)fedcodec_tags_payload(tags, values);
-        dst[0] = tags[0];
-        dst[1] = values > FEDCODEC_TAGS ? tags[1] : 0;
-        memcpy(dst + TAGS, payload, bytes);
-        tags += TAGS;
-        payload += bytes;
-        dst += TAGS + bytes;
+        dst[0] = *r.tags++;
+        dst[1] = n - i > FEDCODEC_TAGS ? *r.tags++ : 0;
+        size_t bytes = payload_of(dst);
+        fedcodec_tags_ahead(&r);
+        dst += TAGS;
+        copy_payload(dst, r.at, bytes, (size_t)(end - dst) >= BURST_BYTES);
+        dst += bytes;
+        r.at += bytes;
     }
     *dst_len = packed;
     return FED_OK;
@@ -55,12 +71,15 @@ fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint
         FED_REQUIRE((size_t)(end - src) >= TAGS, FED_EFORMAT);
         size_t values = n - i < BURST ? n - i : BURST;
         /* Both tag bytes of it: padding that is not 0 makes it longer, and is refused below. */
-        size_t bytes = (size_t)fedcodec_tags_payload(src, BURST);
-        FED_REQUIRE((size_t)(end - src) - TAGS >= bytes, FED_EFORMAT);
-        FED_REQUIRE((size_t)(payload_end - payload) >= bytes, FED_EFORMAT);
+        size_t bytes = payload_of(src), left = (size_t)(end - src) - TAGS;
+        size_t room = (size_t)(payload_end - payload);
+        FED_REQUIRE(left >= bytes && room >= bytes, FED_EFORMAT);
         FED_REQUIRE(values > FEDCODEC_TAGS || src[1] == 0, FED_EFORMAT);
-        memcpy(tags, src, fedcodec_tags_len(values));
-        memcpy(payload, src + TAGS, bytes);
+        tags[0] = src[0];
+        if (values > FEDCODEC_TAGS) {
+            tags[1] = src[1];
+        }
+        copy_payload(payload, src + TAGS, bytes, left >= BURST_BYTES && room >= BURST_BYTES);
         tags += TAGS;
         payload += bytes;
         src += TAGS + bytes;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Build the codec library for another machine, and run its portable test there, emulated: golden messages both ways, and
-# every codec against its reference.
+# Build the codec library for another machine, and run its portable test there, emulated: golden messages and envelopes
+# both ways, and every codec against its reference.
 #
 #   deploy/cross.sh ARCH...          aarch64, armhf (32 bits), s390x (big-endian); all three if none is named
 #   deploy/cross.sh --check ARCH...  only say whether compilers and emulators are here (exit status)
@@ -50,7 +50,7 @@ cross() {
         -DXXHASH_INCLUDE_DIR="$PWD/build/cross/include" >/dev/null
     cmake --build "build/cross/$1" -- --quiet
     printf '%s, ' "$1"
-    "$emulator" "build/cross/$1/tests/codecs.portable" tests/vectors/codecs | tail -n 20
+    "$emulator" "build/cross/$1/tests/codecs.portable" tests/vectors | tail -n 20
 }
 
 mode=cross

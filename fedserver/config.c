@@ -50,7 +50,7 @@ static const key_rule rules[KEYS] = {
     [SEED] = {"seed", INTEGER, 0, 9.3e18, "1", "an integer from 0"},
     [CODEC_UP] = {"codec_up", STRING, 1, 63, "sbc:p=0.01", "a codec, such as sbc:p=0.01"},
     [CODEC_DOWN] = {"codec_down", STRING, 1, 63, "3lc:s=1", "a codec, such as 3lc:s=1"},
-    [SMALL_TENSOR] = {"small_tensor", INTEGER, 0, 4294967295.0, "256",
+    [SMALL_TENSOR] = {"small_tensor", INTEGER, 0, 4294967295.0, "1024",
                       "an integer from 0 to 4294967295"},
     [LOCAL_STEPS] = {"local_steps", INTEGER, 1, 1e6, "10", "an integer from 1 to 1000000"},
     [BATCH] = {"batch", INTEGER, 1, 65536, "8", "an integer from 1 to 65536"},

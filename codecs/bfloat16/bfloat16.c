@@ -22,9 +22,14 @@ static size_t bfloat16_bound(const double *param, size_t n) {
     return 2 * n;
 }
 
+static void encode_piece(const fedcodec_job *piece, size_t k, void *with) {
+    (void)k;
+    (void)with;
+    fedcodec_narrow_encode(piece, to_bfloat16, from_bfloat16);
+}
+
 static fed_status bfloat16_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
-    fedcodec_narrow_encode(job->residual, job->n, job->dst, to_bfloat16, from_bfloat16);
+    fedcodec_dense_encode(job, 0, 16, encode_piece, NULL);
     *len = 2 * job->n;
     return FED_OK;
 }

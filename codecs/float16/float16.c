@@ -38,9 +38,14 @@ static size_t float16_bound(const double *param, size_t n) {
     return 2 * n;
 }
 
+static void encode_piece(const fedcodec_job *piece, size_t k, void *with) {
+    (void)k;
+    (void)with;
+    fedcodec_narrow_encode(piece, to_half, from_half);
+}
+
 static fed_status float16_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
-    fedcodec_narrow_encode(job->residual, job->n, job->dst, to_half, from_half);
+    fedcodec_dense_encode(job, 0, 16, encode_piece, NULL);
     *len = 2 * job->n;
     return FED_OK;
 }

@@ -1,6 +1,7 @@
 /* float32: the values themselves. Format: docs/codec-formats.md#float32 */
 #include <math.h>
 
+#include "codecs/prim/dense.h"
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
@@ -11,10 +12,24 @@ static size_t identity_bound(const double *param, size_t n) {
     return 4 * n;
 }
 
+/* The values as bytes; max[k] = the largest magnitude's bits. */
+static void copy(const fedcodec_job *piece, size_t k, void *max_of_parts) {
+    const float *restrict x = piece->x;
+    uint8_t *restrict dst = piece->dst;
+    int32_t max = 0; /* signed: every vector unit has a maximum of these */
+    for (size_t i = 0, n = piece->n; i < n; i++) {
+        int32_t m = (int32_t)(fedcodec_bits(x[i]) & FEDCODEC_MAGNITUDE);
+        max = m > max ? m : max;
+        fedcodec_store_f32(dst + 4 * i, x[i]);
+    }
+    ((int32_t *)max_of_parts)[k] = max;
+}
+
 static fed_status identity_encode(const fedcodec_job *job, size_t *len) {
-    FED_REQUIRE(isfinite(fedcodec_scan_sum(job->x, NULL, job->n)), FED_ENONFINITE);
-    for (size_t i = 0; i < job->n; i++) {
-        fedcodec_store_f32(job->dst + 4 * i, job->x[i]);
+    int32_t max[FEDCODEC_PARTS_MAX] = {0};
+    fedcodec_dense_encode(job, 0, 32, copy, max);
+    for (size_t k = 0; k < FEDCODEC_PARTS_MAX; k++) {
+        FED_REQUIRE(max[k] < FEDCODEC_INFINITY, FED_ENONFINITE);
     }
     *len = 4 * job->n;
     return FED_OK;

@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "codecs/prim/dense.h"
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
@@ -25,26 +26,36 @@ static float find_scale(float max) {
     return scale < FLT_MIN ? 0.0f : scale < SCALE_MAX ? scale : SCALE_MAX;
 }
 
+typedef struct scales {
+    float scale, inverse;
+} scales;
+
 /* |v * inverse| is at most 127. Near 1.5 * 2^23 a float's last bit is worth one: adding it rounds,
  * to even. */
-static void quantise(float *restrict e, size_t n, float scale, float inverse,
-                     uint8_t *restrict dst) {
+static void quantise(const fedcodec_job *piece, size_t k, void *with) {
+    (void)k;
     const float shift = 0x1.8p23f;
-    for (size_t i = 0; i < n; i++) {
-        float level = (e[i] * inverse + shift) - shift;
-        e[i] -= level * scale;
+    const scales by = *(const scales *)with;
+    float *restrict e = piece->residual;
+    const float *restrict x = piece->x;
+    uint8_t *restrict dst = piece->dst;
+    for (size_t i = 0, n = piece->n; i < n; i++) {
+        float v = fedcodec_sum(e, x, i), level = (v * by.inverse + shift) - shift;
+        e[i] = v - level * by.scale;
         dst[i] = (uint8_t)(int)level;
     }
 }
 
 static fed_status int8_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
     float max = job->max, scale = find_scale(max);
     fedcodec_store_f32(job->dst, scale);
     *len = HEAD;
     if (scale > 0.0f) {
-        quantise(job->residual, job->n, scale, LEVELS / max, job->dst + HEAD);
+        scales by = {scale, LEVELS / max};
+        fedcodec_dense_encode(job, HEAD, 8, quantise, &by);
         *len += job->n;
+    } else {
+        fedcodec_add(job->residual, job->x, job->n);
     }
     return FED_OK;
 }

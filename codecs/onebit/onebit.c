@@ -4,11 +4,12 @@
 #include <math.h>
 
 #include "codecs/prim/bitmap.h"
+#include "codecs/prim/dense.h"
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
 /* A message: the mean of the values that are not negative, that of the others, then the signs. */
-enum { HEAD = 8, LANES = 16, BLOCK = 512 };
+enum { HEAD = 8, LANES = 16, BLOCK = 256 };
 
 typedef struct means {
     float up, down; /* 0 where there are no such values */
@@ -33,25 +34,30 @@ typedef struct lanes {
     uint32_t negative[LANES];
 } lanes;
 
-/* With masks, since compilers make branches of floating point under "?:". */
-static inline void add_lanes(lanes *restrict sum, const float x[LANES]) {
-    for (size_t k = 0; k < LANES; k++) {
-        uint32_t bits = fedcodec_bits(x[k]), sign = 0u - (bits >> 31);
-        sum->up[k] += (double)fedcodec_float(bits & ~sign);
-        sum->down[k] += (double)fedcodec_float(bits & sign & FEDCODEC_MAGNITUDE);
-        sum->negative[k] += x[k] < 0.0f;
+/* `whole` values, a multiple of LANES. With masks, since compilers make branches of floating point
+ * under "?:". */
+static void add_lanes(lanes *restrict sum, const float *restrict e, const float *restrict x,
+                      size_t whole) {
+    for (size_t i = 0; i < whole; i += LANES) {
+        for (size_t k = 0; k < LANES; k++) {
+            float v = fedcodec_sum(e, x, i + k);
+            uint32_t bits = fedcodec_bits(v), sign = 0u - (bits >> 31);
+            sum->up[k] += (double)fedcodec_float(bits & ~sign);
+            sum->down[k] += (double)fedcodec_float(bits & sign & FEDCODEC_MAGNITUDE);
+            sum->negative[k] += v < 0.0f;
+        }
     }
 }
 
-static means find_means(const float *x, size_t n) {
+static means find_means(const float *e, const float *x, size_t n) {
     lanes sum = {.up = {0.0}};
     float rest[LANES] = {0.0f};
     size_t whole = n - n % LANES, negatives = 0;
-    for (size_t i = 0; i < whole; i += LANES) {
-        add_lanes(&sum, x + i);
+    add_lanes(&sum, e, x, whole);
+    for (size_t i = whole; i < n; i++) {
+        rest[i - whole] = fedcodec_sum(e, x, i);
     }
-    memcpy(rest, x + whole, (n - whole) * sizeof *x);
-    add_lanes(&sum, rest);
+    add_lanes(&sum, rest, NULL, LANES);
     double up = 0.0, down = 0.0;
     for (size_t k = 0; k < LANES; k++) {
         up += sum.up[k];
@@ -62,10 +68,11 @@ static means find_means(const float *x, size_t n) {
 }
 
 /* The signs of n <= BLOCK values. */
-static void put_signs(float *restrict e, size_t n, means m, uint8_t *restrict dst) {
+static void put_signs(float *restrict e, const float *restrict x, size_t n, means m,
+                      uint8_t *restrict dst) {
     uint8_t negative[BLOCK + 8];
     for (size_t i = 0; i < n; i++) {
-        float v = e[i];
+        float v = fedcodec_sum(e, x, i);
         negative[i] = v < 0.0f;
         e[i] = v - (v < 0.0f ? m.down : m.up);
     }
@@ -75,15 +82,20 @@ static void put_signs(float *restrict e, size_t n, means m, uint8_t *restrict ds
     }
 }
 
+static void encode_piece(const fedcodec_job *piece, size_t k, void *with) {
+    (void)k;
+    for (size_t i = 0; i < piece->n; i += BLOCK) {
+        put_signs(piece->residual + i, piece->x != NULL ? piece->x + i : NULL,
+                  piece->n - i < BLOCK ? piece->n - i : BLOCK, *(const means *)with,
+                  piece->dst + i / 8);
+    }
+}
+
 static fed_status onebit_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
-    means m = find_means(job->residual, job->n);
+    means m = find_means(job->residual, job->x, job->n);
     fedcodec_store_f32(job->dst, m.up);
     fedcodec_store_f32(job->dst + 4, m.down);
-    for (size_t i = 0; i < job->n; i += BLOCK) {
-        put_signs(job->residual + i, job->n - i < BLOCK ? job->n - i : BLOCK, m,
-                  job->dst + HEAD + i / 8);
-    }
+    fedcodec_dense_encode(job, HEAD, 1, encode_piece, &m);
     *len = HEAD + fedcodec_bitmap_len(job->n);
     return FED_OK;
 }
@@ -109,56 +121,54 @@ static fed_status onebit_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* What each four signs stand for. */
-typedef struct fours {
-    float value[16][4];
-} fours;
-
-static fours make_fours(means m) {
-    fours f;
-    for (unsigned signs = 0; signs < 16; signs++) {
-        for (unsigned k = 0; k < 4; k++) {
-            f.value[signs][k] = signs >> (3 - k) & 1 ? m.down : m.up;
-        }
+/* For the values from `start` on, a multiple of BLOCK: is it negative? Then the byte is not 0.
+ * Returns how many they are: BLOCK, or those that are left. */
+static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
+                           uint8_t negative[restrict BLOCK]) {
+    size_t count = n - start < BLOCK ? n - start : BLOCK;
+    for (size_t i = 0; i < fedcodec_bitmap_len(count); i++) {
+        uint32_t signs = src[HEAD + start / 8 + i] * UINT32_C(0x01010101);
+        fedcodec_store_u32(negative + 8 * i, signs & UINT32_C(0x10204080));
+        fedcodec_store_u32(negative + 8 * i + 4, signs & UINT32_C(0x01020408));
     }
-    return f;
-}
-
-static inline unsigned four_signs(const uint8_t *src, size_t i) {
-    return src[HEAD + i / 8] >> (4 - i % 8) & 15; /* i is a multiple of 4 */
+    return count;
 }
 
 static void onebit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     (void)len;
-    const fours f = make_fours(load_means(src));
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        memcpy(y + i, f.value[four_signs(src, i)], 4 * sizeof *y);
-    }
-    if (i < n) {
-        memcpy(y + i, f.value[four_signs(src, i)], (n - i) * sizeof *y);
+    const means m = load_means(src);
+    uint8_t negative[BLOCK];
+    for (size_t start = 0; start < n; start += BLOCK) {
+        fedcodec_prefetch(y + start, BLOCK);
+        size_t count = unpack_block(src, n, start, negative);
+        for (size_t i = 0; i < count; i++) {
+            y[start + i] = negative[i] != 0 ? m.down : m.up;
+        }
     }
 }
 
 static void onebit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     (void)len;
-    means m = load_means(src);
-    const fours step = make_fours((means){.up = w * m.up, .down = w * m.down});
-    for (size_t i = 0; i < n; i += 4) {
-        const float *four = step.value[four_signs(src, i)];
-        size_t count = n - i < 4 ? n - i : 4;
-        for (size_t k = 0; k < count; k++) {
-            y[i + k] += four[k];
+    const means m = load_means(src), step = {.up = w * m.up, .down = w * m.down};
+    uint8_t negative[BLOCK];
+    for (size_t start = 0; start < n; start += BLOCK) {
+        size_t count = unpack_block(src, n, start, negative);
+        for (size_t i = 0; i < count; i++) {
+            y[start + i] += negative[i] != 0 ? step.down : step.up;
         }
     }
 }
 
 static void onebit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
     (void)len;
-    means m = load_means(src);
-    const int64_t step[2] = {weight * fedcodec_fixed(m.up), weight * fedcodec_fixed(m.down)};
-    for (size_t i = 0; i < n; i++) {
-        acc[i] += step[src[HEAD + i / 8] >> (7 - i % 8) & 1];
+    const means m = load_means(src);
+    const int64_t up = weight * fedcodec_fixed(m.up), down = weight * fedcodec_fixed(m.down);
+    uint8_t negative[BLOCK];
+    for (size_t start = 0; start < n; start += BLOCK) {
+        size_t count = unpack_block(src, n, start, negative);
+        for (size_t i = 0; i < count; i++) {
+            acc[start + i] += up ^ ((up ^ down) & -(int64_t)(negative[i] != 0));
+        }
     }
 }
 

@@ -17,7 +17,7 @@ _Static_assert(
     "float arithmetic must be in float: -mfpmath=sse on x87, -fexcess-precision=fast on s390");
 
 /** Bits of a magnitude: in this range, integers order as the floats that they stand for. */
-enum { FEDCODEC_MAGNITUDE = 0x7fffffff };
+enum { FEDCODEC_MAGNITUDE = 0x7fffffff, FEDCODEC_INFINITY = 0x7f800000 };
 
 static inline uint32_t fedcodec_bits(float v) {
     uint32_t bits;
@@ -31,18 +31,36 @@ static inline float fedcodec_float(uint32_t bits) {
     return v;
 }
 
-/** Little-endian binary32, on every machine. */
+/* Little-endian, on every machine: in one piece where that is the same, since compilers don't
+ * vectorise single bytes. */
+static inline uint32_t fedcodec_load_u32(const uint8_t *src) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint32_t v;
+    memcpy(&v, src, sizeof v);
+    return v;
+#else
+    return (uint32_t)src[0] | (uint32_t)src[1] << 8 | (uint32_t)src[2] << 16 |
+           (uint32_t)src[3] << 24;
+#endif
+}
+
+static inline void fedcodec_store_u32(uint8_t *dst, uint32_t v) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(dst, &v, sizeof v);
+#else
+    dst[0] = (uint8_t)v;
+    dst[1] = (uint8_t)(v >> 8);
+    dst[2] = (uint8_t)(v >> 16);
+    dst[3] = (uint8_t)(v >> 24);
+#endif
+}
+
 static inline float fedcodec_load_f32(const uint8_t *src) {
-    return fedcodec_float((uint32_t)src[0] | (uint32_t)src[1] << 8 | (uint32_t)src[2] << 16 |
-                          (uint32_t)src[3] << 24);
+    return fedcodec_float(fedcodec_load_u32(src));
 }
 
 static inline void fedcodec_store_f32(uint8_t *dst, float v) {
-    uint32_t bits = fedcodec_bits(v);
-    dst[0] = (uint8_t)bits;
-    dst[1] = (uint8_t)(bits >> 8);
-    dst[2] = (uint8_t)(bits >> 16);
-    dst[3] = (uint8_t)(bits >> 24);
+    fedcodec_store_u32(dst, fedcodec_bits(v));
 }
 
 /**
@@ -65,6 +83,19 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
 /** For a codec that need not know the largest: finite where residual + x is, given that the
  * residual is. Mostly looks at x only, half of what is to be read. */
 float fedcodec_scan_added(const float *residual, const float *x, size_t n);
+
+/** residual[i] + x[i], with x NULL for nothing: a question that compilers ask before a loop. */
+static inline float fedcodec_sum(const float *residual, const float *x, size_t i) {
+    return x != NULL ? residual[i] + x[i] : residual[i];
+}
+
+/** Ask for the memory, to write it, that a loop gets to which has just reached y: 4 KiB ahead, for
+ * as many values as it does next. */
+static inline void fedcodec_prefetch(const float *y, size_t n) {
+    for (size_t i = 0; i < n; i += 16) {
+        __builtin_prefetch((const void *)((uintptr_t)(y + i) + 4096), 1);
+    }
+}
 
 /** residual += x, unless x is NULL. */
 static inline void fedcodec_add(float *restrict residual, const float *restrict x, size_t n) {

@@ -2,6 +2,7 @@
 #ifndef FEDCODEC_PRIM_NARROW_H
 #define FEDCODEC_PRIM_NARROW_H
 
+#include "codecs/prim/dense.h"
 #include "codecs/prim/floats.h"
 
 /* Conversions of one value: to the nearest two-byte float (finite), and back. The loops below are
@@ -23,11 +24,16 @@ static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #endif
 }
 
-static inline void fedcodec_narrow_encode(float *restrict residual, size_t n, uint8_t *restrict dst,
-                                          fedcodec_narrow_fn narrow, fedcodec_widen_fn widen) {
-    for (size_t i = 0; i < n; i++) {
-        uint16_t v = narrow(residual[i]);
-        residual[i] -= widen(v);
+/** Of a piece, see dense.h. */
+static inline void fedcodec_narrow_encode(const fedcodec_job *piece, fedcodec_narrow_fn narrow,
+                                          fedcodec_widen_fn widen) {
+    float *restrict residual = piece->residual;
+    const float *restrict x = piece->x;
+    uint8_t *restrict dst = piece->dst;
+    for (size_t i = 0, n = piece->n; i < n; i++) {
+        float sum = fedcodec_sum(residual, x, i);
+        uint16_t v = narrow(sum);
+        residual[i] = sum - widen(v);
         fedcodec_store_u16(dst + 2 * i, v);
     }
 }

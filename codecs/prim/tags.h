@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /** Tags in a byte, the first in its lowest bits. */
 enum { FEDCODEC_TAGS = 4 };
@@ -13,27 +14,62 @@ static inline size_t fedcodec_tags_len(size_t n) {
     return n / FEDCODEC_TAGS + (n % FEDCODEC_TAGS > 0);
 }
 
-/** Bytes of a value with that tag: 0, 1, 2, 4. */
-static inline unsigned fedcodec_tag_bytes(unsigned tag) {
-    return 1u << tag >> 1;
-}
+/* Bytes of the k-th value of a byte of tags, 0, 1, 2, 4; and of the first k values. */
+#define FEDCODEC_TAG_BYTES(byte, k) (1 << ((byte) >> 2 * (k)&3) >> 1)
+#define FEDCODEC_TAGS_BYTES_0(byte) 0
+#define FEDCODEC_TAGS_BYTES_1(byte) FEDCODEC_TAG_BYTES(byte, 0)
+#define FEDCODEC_TAGS_BYTES_2(byte) (FEDCODEC_TAGS_BYTES_1(byte) + FEDCODEC_TAG_BYTES(byte, 1))
+#define FEDCODEC_TAGS_BYTES_3(byte) (FEDCODEC_TAGS_BYTES_2(byte) + FEDCODEC_TAG_BYTES(byte, 2))
+#define FEDCODEC_TAGS_BYTES_4(byte) (FEDCODEC_TAGS_BYTES_3(byte) + FEDCODEC_TAG_BYTES(byte, 3))
+
+/* A table's rows for the bytes 0 to 255. */
+#define FEDCODEC_TAGS_ROWS_4(row, b) row(b), row((b) + 1), row((b) + 2), row((b) + 3)
+#define FEDCODEC_TAGS_ROWS_16(row, b)                                                              \
+    FEDCODEC_TAGS_ROWS_4(row, b), FEDCODEC_TAGS_ROWS_4(row, (b) + 4),                              \
+        FEDCODEC_TAGS_ROWS_4(row, (b) + 8), FEDCODEC_TAGS_ROWS_4(row, (b) + 12)
+#define FEDCODEC_TAGS_ROWS_64(row, b)                                                              \
+    FEDCODEC_TAGS_ROWS_16(row, b), FEDCODEC_TAGS_ROWS_16(row, (b) + 16),                           \
+        FEDCODEC_TAGS_ROWS_16(row, (b) + 32), FEDCODEC_TAGS_ROWS_16(row, (b) + 48)
+#define FEDCODEC_TAGS_ROWS(row)                                                                    \
+    FEDCODEC_TAGS_ROWS_64(row, 0), FEDCODEC_TAGS_ROWS_64(row, 64),                                 \
+        FEDCODEC_TAGS_ROWS_64(row, 128), FEDCODEC_TAGS_ROWS_64(row, 192)
+
+/** Bytes of the four values of a byte of tags. */
+static const uint8_t fedcodec_tags_bytes[256] = {FEDCODEC_TAGS_ROWS(FEDCODEC_TAGS_BYTES_4)};
 
 /** Are the tags past the n-th, which only fill the last byte, all 0? */
 static inline bool fedcodec_tags_padded(const uint8_t *tags, size_t n) {
     return n % FEDCODEC_TAGS == 0 || tags[n / FEDCODEC_TAGS] >> 2 * (n % FEDCODEC_TAGS) == 0;
 }
 
-/** Bytes of all n values, padding being 0. Adds in parallel: a tag of bits h, l takes
- * l + 2h + (l & h) bytes. */
-static inline uint64_t fedcodec_tags_payload(const uint8_t *tags, size_t n) {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < fedcodec_tags_len(n); i++) {
-        unsigned low = tags[i] & 0x55u, high = tags[i] >> 1 & 0x55u;
-        unsigned a = low + high, b = high + (low & high);
-        unsigned pairs = (a & 0x33u) + (a >> 2 & 0x33u) + (b & 0x33u) + (b >> 2 & 0x33u);
-        sum += (pairs & 15u) + (pairs >> 4);
+/** A message's two parts, being read. */
+enum { FEDCODEC_TAGS_AHEAD = 320 };
+typedef struct fedcodec_tags_reader {
+    const uint8_t *tags;
+    const uint8_t *at, *end; /* of the payload */
+    bool at_the_end;         /* which is in `rest` */
+    uint8_t rest[2 * FEDCODEC_TAGS_AHEAD];
+} fedcodec_tags_reader;
+
+static inline void fedcodec_tags_start(fedcodec_tags_reader *r, const uint8_t *src, size_t len,
+                                       size_t n) {
+    r->tags = src;
+    r->at = src + fedcodec_tags_len(n);
+    r->end = src + len;
+    r->at_the_end = false;
+}
+
+/** Make FEDCODEC_TAGS_AHEAD bytes readable from r->at on, whatever is left: once it comes to that,
+ * the payload's last bytes go on in a copy with zeros behind them. Only while at <= end. */
+static inline void fedcodec_tags_ahead(fedcodec_tags_reader *r) {
+    size_t left = (size_t)(r->end - r->at);
+    if (left < FEDCODEC_TAGS_AHEAD && !r->at_the_end) {
+        memcpy(r->rest, r->at, left);
+        memset(r->rest + left, 0, sizeof r->rest - left);
+        r->at = r->rest;
+        r->end = r->rest + left;
+        r->at_the_end = true;
     }
-    return sum;
 }
 
 #endif

@@ -4,8 +4,10 @@
 #include <math.h>
 
 #include "codecs/prim/floats.h"
+#include "codecs/prim/parts.h"
 #include "codecs/prim/quartic.h"
 #include "codecs/registry.h"
+#include "codecs/stoch3/lots.h"
 #include "fed/hash.h"
 #include "fed/rng.h"
 
@@ -29,10 +31,8 @@ static size_t stoch3_bound(const double *param, size_t n) {
 
 /* Put the digits of n <= BLOCK values behind those that the bytes hold already. A lot is one of
  * 2^24 equally likely numbers. */
-static void push_digits(const float *restrict x, size_t n, float m, fed_rng *rng,
+static void push_digits(const float *restrict x, size_t n, float m, const uint32_t *restrict lot,
                         uint8_t *restrict bytes) {
-    uint32_t lot[BLOCK];
-    fed_rng_fill(rng, lot, n);
     for (size_t i = 0; i < n; i++) {
         float v = x[i];
         int sent = (float)(int)(lot[i] >> 8) < fabsf(v) / m * 0x1p24f;
@@ -40,19 +40,39 @@ static void push_digits(const float *restrict x, size_t n, float m, fed_rng *rng
     }
 }
 
-/* In the order of the values, which is that of the random numbers. */
-static void quantise(const float *x, size_t n, float m, fed_rng *rng, uint8_t *bytes, size_t len) {
-    memset(bytes, 0, len);
+/* What a part needs: all that makes the bytes of digits. */
+typedef struct packing {
+    const float *x;
+    size_t n;
+    float m;
+    fed_rng rng; /* at the start of its stream */
+    uint8_t *bytes;
+    size_t len, parts;
+} packing;
+
+/* The k-th digits of the bytes start to start + block - 1, of which the last ones may be padding.
+ */
+static void push_block(const packing *p, size_t k, size_t start, size_t block) {
+    uint32_t lot[BLOCK + LOTS_MORE];
+    size_t first = k * p->len + start;
+    size_t left = first < p->n ? p->n - first : 0;
+    size_t values = left < block ? left : block;
+    push_digits(p->x + (p->n - left), values, p->m, lots_draw(&p->rng, p->n - left, values, lot),
+                p->bytes + start);
+    for (size_t i = start + values; i < start + block; i++) {
+        p->bytes[i] = (uint8_t)(3 * p->bytes[i] + 1);
+    }
+}
+
+/* Some of the bytes: digit after digit, as the values lie in memory. */
+static void pack_part(void *job, size_t part) {
+    const packing *p = job;
+    size_t begin = fedcodec_part_start(p->len, p->parts, part, BLOCK);
+    size_t end = fedcodec_part_start(p->len, p->parts, part + 1, BLOCK);
+    memset(p->bytes + begin, 0, end - begin);
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-        for (size_t start = 0; start < len; start += BLOCK) {
-            size_t block = len - start < BLOCK ? len - start : BLOCK;
-            size_t first = k * len + start; /* past n: padding */
-            size_t left = first < n ? n - first : 0;
-            size_t values = left < block ? left : block;
-            push_digits(x + (n - left), values, m, rng, bytes + start);
-            for (size_t i = start + values; i < start + block; i++) {
-                bytes[i] = (uint8_t)(3 * bytes[i] + 1);
-            }
+        for (size_t start = begin; start < end; start += BLOCK) {
+            push_block(p, k, start, end - start < BLOCK ? end - start : BLOCK);
         }
     }
 }
@@ -65,11 +85,12 @@ static fed_status stoch3_encode(const fedcodec_job *job, size_t *len) {
     if (m > 0.0f) {
         /* The values name the stream: each tensor and round gets its own, a repetition the same. */
         uint64_t digest = fed_digest(job->x, job->n);
-        fed_rng rng;
-        fed_rng_init(&rng, (uint64_t)job->param[0], (uint32_t)digest, (uint32_t)(digest >> 32));
-        size_t packed = fedcodec_quartic_len(job->n);
-        quantise(job->x, job->n, m, &rng, job->dst + HEAD, packed);
-        *len += packed;
+        packing p = {.x = job->x, .n = job->n, .m = m, .bytes = job->dst + HEAD};
+        fed_rng_init(&p.rng, (uint64_t)job->param[0], (uint32_t)digest, (uint32_t)(digest >> 32));
+        p.len = fedcodec_quartic_len(job->n);
+        p.parts = fedcodec_parts(job->pool, job->n);
+        fedcodec_run_parts(job->pool, p.parts, pack_part, &p);
+        *len += p.len;
     }
     return FED_OK;
 }
@@ -149,13 +170,13 @@ static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 }
 
 static void stoch3_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    const float step = w * fedcodec_load_f32(src);
+    const float m = fedcodec_load_f32(src); /* w * m can overflow, and 0 times that is NaN */
     stretch s;
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
         for (size_t start = 0; start < len - HEAD; start += BLOCK) {
             load_stretch(src, len, n, k, start, &s);
             for (size_t i = 0; i < s.count; i++) {
-                y[s.first + i] += (float)s.value[i] * step;
+                y[s.first + i] += w * ((float)s.value[i] * m);
             }
         }
     }

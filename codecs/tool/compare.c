@@ -25,6 +25,7 @@ typedef struct row {
 typedef struct table {
     row rows[CODECS_MAX];
     size_t count;
+    uint32_t small; /* as fedcodec_envelope_encode takes it */
 } table;
 
 /* Which codecs */
@@ -82,6 +83,7 @@ static fed_status add_listed(table *t, const char *list, fed_error *err) {
 /* Memory for one codec at a time. */
 typedef struct bench {
     const fed_model *model;
+    uint32_t small;
     float *residual, *decoded;
     uint8_t *message;
     size_t cap, len;
@@ -95,13 +97,15 @@ static void bench_free(bench *b) {
     free(b->work);
 }
 
-static bool bench_make(bench *b, const fed_model *model, const fedcodec *codec) {
+static bool bench_make(bench *b, const fed_model *model, const fedcodec *codec, uint32_t small) {
     size_t values = model->layout.size * sizeof *model->values;
-    *b = (bench){.model = model, .cap = fedcodec_envelope_bound(codec, &model->layout, 0)};
+    *b = (bench){.model = model,
+                 .small = small,
+                 .cap = fedcodec_envelope_bound(codec, &model->layout, small)};
     b->residual = malloc(values + 1);
     b->decoded = malloc(values + 1);
     b->message = malloc(b->cap);
-    b->work = malloc(fedcodec_envelope_work_size(codec, &model->layout, 0) + 1);
+    b->work = malloc(fedcodec_envelope_work_size(codec, &model->layout, small) + 1);
     return b->residual != NULL && b->decoded != NULL && b->message != NULL && b->work != NULL;
 }
 
@@ -112,7 +116,8 @@ static fed_status encode_once(bench *b, const fedcodec *codec, int64_t *us) {
     fed_writer w;
     fed_writer_fixed(&w, b->message, b->cap);
     int64_t start = fed_clock_thread_cpu_us();
-    FED_TRY(fedcodec_envelope_encode(codec, layout, 0, b->residual, b->model->values, b->work, &w));
+    FED_TRY(fedcodec_envelope_encode(codec, layout, b->small, b->residual, b->model->values,
+                                     b->work, &w));
     *us += fed_clock_thread_cpu_us() - start;
     b->len = w.len;
     return FED_OK;
@@ -183,7 +188,7 @@ static fed_status measure_all(const fed_model *model, table *t, fed_error *err) 
         row *r = &t->rows[k];
         bench b;
         show_progress(k, t->count, r->spec);
-        if (bench_make(&b, model, &r->codec)) {
+        if (bench_make(&b, model, &r->codec, t->small)) {
             status = measure(&b, r, err);
         } else {
             status = fed_fail(err, FED_ENOMEM, "no memory to try %s", r->spec);
@@ -204,6 +209,14 @@ static double bits_per_value(const row *r, size_t n) {
     return 8.0 * (double)r->bytes / (double)n;
 }
 
+static size_t count_small(const fed_layout *layout, uint32_t small) {
+    size_t count = 0;
+    for (size_t k = 0; k < layout->count; k++) {
+        count += layout->tensors[k].size < small ? 1 : 0;
+    }
+    return count;
+}
+
 static void print_text(const table *t, const fed_layout *layout) {
     int width = 5;
     for (size_t k = 0; k < t->count; k++) {
@@ -212,6 +225,7 @@ static void print_text(const table *t, const fed_layout *layout) {
     }
     printf("tensors: %zu, values: %zu, as float32: %zu bytes; one message of each codec\n",
            layout->count, layout->size, layout->size * sizeof(float));
+    printf("tensors under %u values, grouped: %zu\n", t->small, count_small(layout, t->small));
     printf("%-*s %12s %9s %10s %9s %11s %11s\n", width, "codec", "bytes", "smaller", "bits/value",
            "L2 error", "encode MB/s", "decode MB/s");
     for (size_t k = 0; k < t->count; k++) {
@@ -232,7 +246,8 @@ static void print_csv(const table *t, const fed_layout *layout) {
 }
 
 static void print_json(const table *t, const fed_layout *layout) {
-    printf("{\"tensors\": %zu, \"values\": %zu, \"codecs\": [", layout->count, layout->size);
+    printf("{\"tensors\": %zu, \"values\": %zu, \"small\": %u, \"grouped\": %zu, \"codecs\": [",
+           layout->count, layout->size, t->small, count_small(layout, t->small));
     for (size_t k = 0; k < t->count; k++) {
         const row *r = &t->rows[k];
         printf("%s\n  {\"codec\": \"%s\", \"bytes\": %zu, \"ratio\": %.6g, "
@@ -274,7 +289,8 @@ static int compare(const char *path, table *t, print_table *print) {
 }
 
 int tool_compare(int argc, char **argv) {
-    tool_option options[] = {{"--codecs", NULL}, {"--format", "text"}, {NULL, NULL}};
+    tool_option options[] = {
+        {"--codecs", NULL}, {"--format", "text"}, {"--small", TOOL_SMALL}, {NULL, NULL}};
     const char *path = NULL;
     int result = tool_read_args(argc, argv, options, &path, 1);
     if (result != EXIT_SUCCESS) {
@@ -285,6 +301,10 @@ int tool_compare(int argc, char **argv) {
         return tool_fail_usage("--format is text, csv or json, not", options[1].value);
     }
     table t = {.count = 0};
+    result = tool_read_small(options[2].value, &t.small);
+    if (result != EXIT_SUCCESS) {
+        return result;
+    }
     fed_error err = {.status = FED_OK};
     const char *list = options[0].value;
     if ((list != NULL ? add_listed(&t, list, &err) : add_all(&t, &err)) != FED_OK) {

@@ -11,28 +11,32 @@
 #include "fedcodec/envelope.h"
 
 static const char usage[] =
-    "usage: fedcodec encode --codec SPEC IN OUT    float32 values to an envelope\n"
-    "       fedcodec decode [--like FILE] IN OUT   an envelope to values, tensor after tensor\n"
+    "usage: fedcodec encode --codec SPEC [--small N] IN OUT\n"
+    "                                              float32 values to an envelope\n"
+    "       fedcodec decode [--like FILE] IN OUT   an envelope to values, frame after frame\n"
     "       fedcodec info FILE                     what an envelope holds\n"
-    "       fedcodec compare FILE [--codecs SPEC,SPEC...] [--format text|csv|json]\n"
+    "       fedcodec compare FILE [--codecs SPEC,SPEC...] [--small N] [--format text|csv|json]\n"
     "                                              size, loss and speed of codecs on your tensors\n"
     "       fedcodec list                          the codecs and their parameters\n"
     "       fedcodec --help | --version\n"
     "\n"
     "SPEC is a codec's name with its parameters, such as float32, 3lc:s=1.75 or sbc:p=0.01; with\n"
     "+runs or +zstd behind it, its message is packed once more where that makes it shorter.\n"
-    "Files of values are safetensors (float32) where their name ends in .safetensors: each tensor\n"
-    "is one of the envelope. All others are raw, little-endian, and one tensor. decode writes raw\n"
-    "values; with --like, a safetensors file with that one's names and shapes.\n"
+    "Files of values are safetensors (float32) where their name ends in .safetensors; all others\n"
+    "are raw, little-endian, and one tensor. Each tensor is a frame of the envelope; but those of\n"
+    "fewer than N values (" TOOL_SMALL
+    "; 0: none) are one frame together, the last. decode writes\n"
+    "raw values; with --like, a safetensors file with that one's names and shapes.\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
 /* encode */
 
-static fed_status encode_values(const fedcodec *codec, const fed_model *model, fed_writer *out) {
-    void *work = malloc(fedcodec_envelope_work_size(codec, &model->layout, 0) + 1);
+static fed_status encode_values(const fedcodec *codec, const fed_model *model, uint32_t small,
+                                fed_writer *out) {
+    void *work = malloc(fedcodec_envelope_work_size(codec, &model->layout, small) + 1);
     FED_REQUIRE(work != NULL, FED_ENOMEM);
     fed_status status =
-        fedcodec_envelope_encode(codec, &model->layout, 0, model->values, NULL, work, out);
+        fedcodec_envelope_encode(codec, &model->layout, small, model->values, NULL, work, out);
     free(work);
     return status;
 }
@@ -45,7 +49,7 @@ static void print_size(uint64_t n, size_t len) {
     }
 }
 
-static int encode(const char *spec, const char *in, const char *out) {
+static int encode(const char *spec, uint32_t small, const char *in, const char *out) {
     fed_error err = {.status = FED_OK};
     fedcodec codec;
     fed_model model;
@@ -59,7 +63,7 @@ static int encode(const char *spec, const char *in, const char *out) {
     int result = EXIT_FAILURE;
     fed_writer message;
     fed_writer_growing(&message);
-    fed_status status = encode_values(&codec, &model, &message);
+    fed_status status = encode_values(&codec, &model, small, &message);
     if (status != FED_OK) {
         fed_fail(&err, status, "can't be encoded: %s", fed_status_text(status));
         result = tool_fail_file(in, &err);
@@ -81,30 +85,30 @@ static int encode(const char *spec, const char *in, const char *out) {
 /* decode, info */
 
 /* A frame as it was sent, and the codec's message in it, which is checked. */
-typedef struct tensor {
-    uint64_t number; /* from 1 */
+typedef struct part {
+    uint32_t small; /* the envelope's */
     fedcodec_frame sent, plain;
     uint8_t *unpacked; /* of a second stage */
-} tensor;
+} part;
 
-static fed_status next_tensor(fedcodec_envelope *envelope, tensor *t, fed_error *err) {
-    FED_TRY(fedcodec_envelope_next(envelope, &t->sent, err));
-    t->number = envelope->next;
-    t->unpacked = malloc(t->sent.plain_len + 1);
-    if (t->unpacked == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for %zu bytes", t->sent.plain_len);
+static fed_status next_part(fedcodec_envelope *envelope, part *p, fed_error *err) {
+    FED_TRY(fedcodec_envelope_next(envelope, &p->sent, err));
+    p->small = envelope->small;
+    p->unpacked = malloc(p->sent.plain_len + 1);
+    if (p->unpacked == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for %zu bytes", p->sent.plain_len);
     }
-    fed_status status = fedcodec_frame_unpack(&t->sent, t->unpacked, &t->plain);
+    fed_status status = fedcodec_frame_unpack(&p->sent, p->unpacked, &p->plain);
     float max_abs;
     if (status == FED_OK) {
-        status = t->plain.codec->check(t->plain.data, t->plain.len, (size_t)t->plain.n, &max_abs);
+        status = p->plain.codec->check(p->plain.data, p->plain.len, (size_t)p->plain.n, &max_abs);
     }
     if (status != FED_OK) {
-        free(t->unpacked);
+        free(p->unpacked);
         return fed_fail(err, status,
-                        "tensor %llu: its %zu bytes are not a valid %s message of %llu values",
-                        (unsigned long long)t->number, t->sent.len, t->sent.codec->name,
-                        (unsigned long long)t->sent.n);
+                        "frame %llu: its %zu bytes are not a valid %s message of %llu values",
+                        (unsigned long long)p->sent.number, p->sent.len, p->sent.codec->name,
+                        (unsigned long long)p->sent.n);
     }
     return FED_OK;
 }
@@ -129,10 +133,10 @@ static fed_status put_values(const fedcodec_frame *frame, fed_writer *out, fed_e
     return status == FED_OK ? FED_OK : fed_fail(err, status, "no memory for %zu values", n);
 }
 
-/* What is done with an envelope's tensors. */
-typedef fed_status visit_tensor(void *user, const tensor *t, fed_error *err);
+/* What is done with an envelope's frames. */
+typedef fed_status visit_part(void *user, const part *p, fed_error *err);
 
-static int on_each_tensor(const char *path, visit_tensor *visit, void *user) {
+static int on_each_part(const char *path, visit_part *visit, void *user) {
     fed_error err = {.status = FED_OK};
     uint8_t *data = NULL;
     size_t len = 0;
@@ -140,27 +144,27 @@ static int on_each_tensor(const char *path, visit_tensor *visit, void *user) {
         return tool_fail(&err);
     }
     fedcodec_envelope envelope;
-    tensor t;
+    part p;
     fed_status status = fedcodec_envelope_open(&envelope, data, len, &err);
     while (status == FED_OK) {
-        status = next_tensor(&envelope, &t, &err);
+        status = next_part(&envelope, &p, &err);
         if (status == FED_OK) {
-            status = visit(user, &t, &err);
-            free(t.unpacked);
+            status = visit(user, &p, &err);
+            free(p.unpacked);
         }
     }
     free(data);
     return status == FED_ENOTFOUND ? EXIT_SUCCESS : tool_fail_file(path, &err); /* none is left */
 }
 
-static fed_status visit_decode(void *user, const tensor *t, fed_error *err) {
-    return put_values(&t->plain, user, err);
+static fed_status visit_decode(void *user, const part *p, fed_error *err) {
+    return put_values(&p->plain, user, err);
 }
 
 static int decode(const char *in, const char *out) {
     fed_writer values;
     fed_writer_growing(&values);
-    int result = on_each_tensor(in, visit_decode, &values);
+    int result = on_each_part(in, visit_decode, &values);
     fed_error err = {.status = FED_OK};
     if (result == EXIT_SUCCESS &&
         fed_file_replace(out, values.data, values.len, TOOL_FILE_MODE, &err) != FED_OK) {
@@ -198,18 +202,22 @@ static int decode_like(const char *like, const char *in, const char *out) {
     return result;
 }
 
-static fed_status visit_info(void *user, const tensor *t, fed_error *err) {
+static fed_status visit_info(void *user, const part *p, fed_error *err) {
     (void)user;
     (void)err;
-    printf("tensor %llu: %s%s%s, ", (unsigned long long)t->number, t->sent.codec->name,
-           t->sent.stage != 0 ? "+" : "", fedcodec_stage_name(t->sent.stage));
-    print_size(t->sent.n, t->sent.len);
+    printf("frame %llu", (unsigned long long)p->sent.number);
+    if (p->sent.group) {
+        printf(", all tensors under %u values", p->small);
+    }
+    printf(": %s%s%s, ", p->sent.codec->name, p->sent.stage != 0 ? "+" : "",
+           fedcodec_stage_name(p->sent.stage));
+    print_size(p->sent.n, p->sent.len);
     putchar('\n');
     return FED_OK;
 }
 
 static int info(const char *path) {
-    int result = on_each_tensor(path, visit_info, NULL);
+    int result = on_each_part(path, visit_info, NULL);
     return result == EXIT_SUCCESS ? tool_finish_output() : result;
 }
 
@@ -242,13 +250,17 @@ static int list(void) {
 /* the commands */
 
 static int run_encode(int argc, char **argv) {
-    tool_option options[] = {{"--codec", NULL}, {NULL, NULL}};
+    tool_option options[] = {{"--codec", NULL}, {"--small", TOOL_SMALL}, {NULL, NULL}};
     const char *file[2];
+    uint32_t small = 0;
     int result = tool_read_args(argc, argv, options, file, 2);
     if (result == EXIT_SUCCESS && options[0].value == NULL) {
         return tool_fail_usage("encode needs --codec SPEC", "");
     }
-    return result == EXIT_SUCCESS ? encode(options[0].value, file[0], file[1]) : result;
+    if (result == EXIT_SUCCESS) {
+        result = tool_read_small(options[1].value, &small);
+    }
+    return result == EXIT_SUCCESS ? encode(options[0].value, small, file[0], file[1]) : result;
 }
 
 static int run_decode(int argc, char **argv) {

@@ -66,6 +66,16 @@ int tool_read_args(int argc, char **argv, tool_option *options, const char **fil
     return found == count ? EXIT_SUCCESS : tool_fail_usage(what, "");
 }
 
+int tool_read_small(const char *text, uint32_t *small) {
+    char *end = NULL;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || value > UINT32_MAX) {
+        return tool_fail_usage("--small is a whole number from 0 to 4294967295, not", text);
+    }
+    *small = (uint32_t)value;
+    return EXIT_SUCCESS;
+}
+
 int tool_is_safetensors(const char *path) {
     static const char ending[] = ".safetensors";
     size_t len = strlen(path), end = sizeof ending - 1;

@@ -6,6 +6,9 @@
 
 enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = 0644 };
 
+/** Tensors of fewer values are grouped, unless --small says otherwise; as in a task. */
+#define TOOL_SMALL "1024"
+
 /* Each says what went wrong on standard error and returns the exit status. */
 int tool_fail(const fed_error *err);
 int tool_fail_file(const char *path, const fed_error *err);
@@ -23,6 +26,9 @@ typedef struct tool_option {
 /** The words behind the command, argv[1]: options anywhere, and just `count` files. Returns an exit
  * status; anything but success was explained to the user. */
 int tool_read_args(int argc, char **argv, tool_option *options, const char **files, int count);
+
+/** The value of --small; returns as tool_read_args. */
+int tool_read_small(const char *text, uint32_t *small);
 
 /** A file of float32 values: safetensors where its name ends in .safetensors, else raw
  * little-endian values, which become one tensor. Owner: the caller, fed_model_free. */

@@ -3,11 +3,13 @@
 #include <math.h>
 
 #include "codecs/prim/bitmap.h"
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/narrow.h"
 #include "codecs/registry.h"
+#include "codecs/trunc/shuffle.h"
 
-/* A message: b, then 32 - b bits for each value. */
-enum { HEAD = 1, BITS_MAX = 31, BLOCK = 1024 };
+/* A message: b, then 32 - b bits for each value. A block of values is whole bytes. */
+enum { HEAD = 1, BITS_MAX = 31, BLOCK = 256 };
 
 static const fedcodec_param trunc_params[] = {
     {.key = "b", .preset = 16, .low = 1, .high = BITS_MAX, .help = "bits dropped", .whole = true},
@@ -27,87 +29,209 @@ static size_t trunc_bound(const double *param, size_t n) {
     return HEAD + packed_len(n, (unsigned)param[0]);
 }
 
-/* Any width, through one word. */
-static void pack_bits(const float *x, size_t n, unsigned b, uint8_t *dst) {
-    uint64_t word = 0; /* its lowest bits are pending; above them are some that were stored */
-    unsigned pending = 0;
-    for (size_t i = 0; i < n; i++) {
-        word = word << (32 - b) | fedcodec_bits(x[i]) >> b;
-        pending += 32 - b;
-        if (pending >= 32) {
-            pending -= 32;
-            uint32_t full = (uint32_t)(word >> pending);
-            dst[0] = (uint8_t)(full >> 24);
-            dst[1] = (uint8_t)(full >> 16);
-            dst[2] = (uint8_t)(full >> 8);
-            dst[3] = (uint8_t)full;
-            dst += 4;
-        }
-    }
-    for (word <<= 32 - pending; pending > 0; pending -= pending < 8 ? pending : 8) {
-        *dst++ = (uint8_t)(word >> 24);
-        word <<= 8;
+/* The first bits of eight bytes are the most significant. */
+
+static void store_u64(uint8_t *dst, uint64_t v) {
+    for (int k = 0; k < 8; k++) {
+        dst[k] = (uint8_t)(v >> (56 - 8 * k));
     }
 }
 
-static void unpack_bits(const uint8_t *src, size_t n, unsigned b, float *x) {
-    const uint32_t kept = UINT32_MAX << b;
-    size_t len = packed_len(n, b);
+static uint64_t load_u64(const uint8_t *src) {
+    return fedcodec_bitmap_word(src, 8, 0);
+}
+
+/* Any width: values are joined to units of up to 57 bits by loops that compilers make vectors of;
+ * the units' bits are then put together one after the other. 7 bits more still fit into 64. */
+
+static unsigned values_of_unit(unsigned width) {
+    return width <= 7 ? 8 : width <= 14 ? 4 : width <= 28 ? 2 : 1;
+}
+
+static void join(const uint64_t *restrict halves, size_t n, unsigned width,
+                 uint64_t *restrict joined) {
     for (size_t i = 0; i < n; i++) {
-        uint64_t at = packed_bits(i, b);
-        uint64_t word = fedcodec_bitmap_word(src, len, (size_t)(at / 8)) << at % 8;
-        x[i] = fedcodec_float((uint32_t)(word >> 32) & kept);
+        joined[i] = halves[2 * i] << width | halves[2 * i + 1];
     }
 }
 
-/* Two widths of whole bytes are loops that compilers make vectors of. */
-static void pack(const float *restrict x, size_t n, unsigned b, uint8_t *restrict dst) {
+static void split(const uint64_t *restrict joined, size_t n, unsigned width,
+                  uint64_t *restrict halves) {
+    const uint64_t mask = (UINT64_C(1) << width) - 1;
+    for (size_t i = 0; i < n; i++) {
+        halves[2 * i] = joined[i] >> width;
+        halves[2 * i + 1] = joined[i] & mask;
+    }
+}
+
+static void put_units(const uint64_t *unit, size_t n, unsigned width, uint8_t *dst) {
+    uint64_t carry = 0; /* the bits of a byte that is not full yet, at the top */
+    unsigned full = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word = carry | unit[i] << (64 - width) >> full;
+        store_u64(dst, word);
+        full += width;
+        dst += full / 8;
+        carry = word << (full & ~7u);
+        full &= 7;
+    }
+}
+
+static void get_units(const uint8_t *src, size_t n, unsigned width, uint64_t *unit) {
+    unsigned read = 0;
+    for (size_t i = 0; i < n; i++) {
+        unit[i] = load_u64(src) << read >> (64 - width);
+        read += width;
+        src += read / 8;
+        read &= 7;
+    }
+}
+
+static void pack_bits(const float *x, unsigned b, uint8_t *dst) {
+    uint64_t one[BLOCK], other[BLOCK / 2], *unit = one, *joined = other;
+    unsigned width = 32 - b;
+    size_t n = BLOCK;
+    for (size_t i = 0; i < n; i++) {
+        unit[i] = fedcodec_bits(x[i]) >> b;
+    }
+    for (unsigned left = values_of_unit(width); left > 1; left /= 2) {
+        n /= 2;
+        join(unit, n, width, joined);
+        width *= 2;
+        uint64_t *last = unit;
+        unit = joined;
+        joined = last;
+    }
+    put_units(unit, n, width, dst);
+}
+
+static void unpack_bits(const uint8_t *src, unsigned b, float *restrict x) {
+    uint64_t one[BLOCK], other[BLOCK], *unit = one, *halves = other;
+    const unsigned values = values_of_unit(32 - b);
+    size_t n = BLOCK / values;
+    get_units(src, n, values * (32 - b), unit);
+    for (unsigned left = values; left > 1; left /= 2) {
+        split(unit, n, left / 2 * (32 - b), halves);
+        n *= 2;
+        uint64_t *last = unit;
+        unit = halves;
+        halves = last;
+    }
+    for (size_t i = 0; i < BLOCK; i++) {
+        x[i] = fedcodec_float((uint32_t)unit[i] << b);
+    }
+}
+
+/* What a loop over a message must know. */
+typedef struct layout {
+    unsigned b;
+#if defined(FEDCODEC_SHUFFLE)
+    shuffle moves;
+#endif
+} layout;
+
+static layout layout_of(unsigned b) {
+    layout l = {.b = b};
+#if defined(FEDCODEC_SHUFFLE)
+    l.moves = shuffle_of(32 - b);
+#endif
+    return l;
+}
+
+/* Two widths of whole bytes are simpler loops. */
+static void pack(const layout *l, const float *restrict x, uint8_t *restrict dst) {
+    const unsigned b = l->b;
     if (b == 16) {
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < BLOCK; i++) {
             uint32_t bits = fedcodec_bits(x[i]);
             fedcodec_store_u16(dst + 2 * i, (uint16_t)(bits >> 24 | (bits >> 8 & 0xff00)));
         }
-    } else if (b == 24) {
-        for (size_t i = 0; i < n; i++) {
+        return;
+    }
+    if (b == 24) {
+        for (size_t i = 0; i < BLOCK; i++) {
             dst[i] = (uint8_t)(fedcodec_bits(x[i]) >> 24);
         }
-    } else {
-        pack_bits(x, n, b, dst);
+        return;
     }
+#if defined(FEDCODEC_SHUFFLE)
+    if (shuffles_pack(32 - b)) {
+        for (size_t i = 0; i < BLOCK; i += 8, dst += 32 - b) {
+            pack_eight(x + i, &l->moves, b, dst);
+        }
+        return;
+    }
+#endif
+    pack_bits(x, b, dst);
 }
 
-static void unpack(const uint8_t *restrict src, size_t n, unsigned b, float *restrict x) {
+static void unpack(const layout *l, const uint8_t *restrict src, float *restrict x) {
+    const unsigned b = l->b;
+#if defined(FEDCODEC_SHUFFLE)
+    if (shuffles_unpack(32 - b)) {
+        for (size_t i = 0; i < BLOCK; i += 8, src += 32 - b) {
+            unpack_eight(src, &l->moves, b, x + i);
+        }
+        return;
+    }
+#endif
     if (b == 16) {
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < BLOCK; i++) {
             x[i] = fedcodec_float((uint32_t)src[2 * i] << 24 | (uint32_t)src[2 * i + 1] << 16);
         }
     } else if (b == 24) {
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < BLOCK; i++) {
             x[i] = fedcodec_float((uint32_t)src[i] << 24);
         }
     } else {
-        unpack_bits(src, n, b, x);
+        unpack_bits(src, b, x);
     }
 }
 
+/* A block's bytes, and so many that one that is not full may be worked on as if it were, and that
+ * some bytes past it be stored and loaded. */
+enum { BLOCK_BYTES = BLOCK * 4 + 16 };
+
+static void encode_block(const layout *l, const float *x, size_t n, uint8_t *dst) {
+    float padded[BLOCK];
+    uint8_t packed[BLOCK_BYTES];
+    if (n < BLOCK) {
+        memcpy(padded, x, n * sizeof *x);
+        memset(padded + n, 0, (BLOCK - n) * sizeof *x);
+        x = padded;
+    }
+    pack(l, x, packed);
+    memcpy(dst, packed, packed_len(n, l->b));
+}
+
 static fed_status trunc_encode(const fedcodec_job *job, size_t *len) {
-    FED_REQUIRE(isfinite(fedcodec_scan_sum(job->x, NULL, job->n)), FED_ENONFINITE);
     const unsigned b = (unsigned)job->param[0];
+    const layout l = layout_of(b);
+    uint32_t max = 0;
     job->dst[0] = (uint8_t)b;
-    pack(job->x, job->n, b, job->dst + HEAD);
+    for (size_t i = 0; i < job->n; i += BLOCK) {
+        size_t count = job->n - i < BLOCK ? job->n - i : BLOCK;
+        fedcodec_fetch_to_read(job->x + i, BLOCK);
+        uint32_t m = fedcodec_bits(fedcodec_scan_sum(job->x + i, NULL, count));
+        max = m > max ? m : max;
+        encode_block(&l, job->x + i, count, job->dst + HEAD + i / 8 * (32 - b));
+    }
+    FED_REQUIRE(isfinite(fedcodec_float(max)), FED_ENONFINITE);
     *len = HEAD + packed_len(job->n, b);
     return FED_OK;
 }
 
-/* Values of a message, a block at a time: a block's bits are whole bytes. */
-typedef struct block {
-    float value[BLOCK];
-    size_t count;
-} block;
-
-static void load_block(const uint8_t *src, size_t first, size_t n, block *to) {
-    to->count = n - first < BLOCK ? n - first : BLOCK;
-    unpack(src + HEAD + first / 8 * (32u - src[0]), to->count, src[0], to->value);
+/* The values of a block that begins with that one, of n in all. `to` holds a whole block. */
+static void decode_block(const layout *l, const uint8_t *src, size_t first, size_t n, float *to) {
+    src += HEAD + first / 8 * (32 - l->b);
+    uint8_t packed[BLOCK_BYTES];
+    if (n - first < 2 * BLOCK) { /* or else a few of the next one's bytes are read too */
+        size_t len = packed_len(n - first < BLOCK ? n - first : BLOCK, l->b);
+        memcpy(packed, src, len);
+        memset(packed + len, 0, sizeof packed - len);
+        src = packed;
+    }
+    unpack(l, src, to);
 }
 
 static fed_status trunc_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
@@ -115,11 +239,13 @@ static fed_status trunc_check(const uint8_t *src, size_t len, size_t n, float *m
     FED_REQUIRE(len - HEAD == packed_len(n, src[0]), FED_EFORMAT);
     unsigned padding = (unsigned)(8 * (len - HEAD) - packed_bits(n, src[0]));
     FED_REQUIRE((src[len - 1] & ((1u << padding) - 1)) == 0, FED_EFORMAT);
+    const layout l = layout_of(src[0]);
     uint32_t max = 0;
-    block x;
     for (size_t i = 0; i < n; i += BLOCK) {
-        load_block(src, i, n, &x);
-        uint32_t m = fedcodec_bits(fedcodec_scan_sum(x.value, NULL, x.count));
+        float value[BLOCK];
+        size_t count = n - i < BLOCK ? n - i : BLOCK;
+        decode_block(&l, src, i, n, value);
+        uint32_t m = fedcodec_bits(fedcodec_scan_sum(value, NULL, count));
         max = m > max ? m : max;
     }
     FED_REQUIRE(isfinite(fedcodec_float(max)), FED_EFORMAT);
@@ -129,27 +255,41 @@ static fed_status trunc_check(const uint8_t *src, size_t len, size_t n, float *m
 
 static void trunc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     (void)len;
-    unpack(src + HEAD, n, src[0], y);
+    const layout l = layout_of(src[0]);
+    for (size_t i = 0; i < n; i += BLOCK) {
+        size_t count = n - i < BLOCK ? n - i : BLOCK;
+        fedcodec_fetch_to_write(y + i, BLOCK);
+        float value[BLOCK];
+        decode_block(&l, src, i, n, count < BLOCK ? value : y + i);
+        if (count < BLOCK) {
+            memcpy(y + i, value, count * sizeof *y);
+        }
+    }
 }
 
 static void trunc_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     (void)len;
-    block x;
+    const layout l = layout_of(src[0]);
     for (size_t i = 0; i < n; i += BLOCK) {
-        load_block(src, i, n, &x);
-        for (size_t k = 0; k < x.count; k++) {
-            y[i + k] += w * x.value[k];
+        float value[BLOCK];
+        size_t count = n - i < BLOCK ? n - i : BLOCK;
+        decode_block(&l, src, i, n, value);
+        fedcodec_fetch_to_write(y + i, BLOCK);
+        for (size_t k = 0; k < count; k++) {
+            y[i + k] += w * value[k];
         }
     }
 }
 
 static void trunc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
     (void)len;
-    block x;
+    const layout l = layout_of(src[0]);
     for (size_t i = 0; i < n; i += BLOCK) {
-        load_block(src, i, n, &x);
-        for (size_t k = 0; k < x.count; k++) {
-            acc[i + k] += weight * fedcodec_fixed(x.value[k]);
+        float value[BLOCK];
+        size_t count = n - i < BLOCK ? n - i : BLOCK;
+        decode_block(&l, src, i, n, value);
+        for (size_t k = 0; k < count; k++) {
+            acc[i + k] += weight * fedcodec_fixed(value[k]);
         }
     }
 }

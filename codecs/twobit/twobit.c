@@ -2,11 +2,12 @@
  * Paper: CD-SGD, section 2 (MXNet's 2-bit quantization) */
 #include <math.h>
 
+#include "codecs/prim/dense.h"
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
 /* A message: t, then the codes, the first one in a byte's top two bits. */
-enum { HEAD = 4, BLOCK = 1024, PLUS = 3, MINUS = 2 };
+enum { HEAD = 4, BLOCK = 256, PLUS = 3, MINUS = 2 };
 
 static const fedcodec_param twobit_params[] = {
     {.key = "t", .preset = 0.5, .low = 1e-6, .high = 16.0, .help = "threshold, and what is sent"},
@@ -22,16 +23,17 @@ static size_t twobit_bound(const double *param, size_t n) {
     return HEAD + packed_len(n);
 }
 
-/* A byte from four codes. */
+/* A byte from four codes: one product moves them to bits 30, 28, 26 and 24. */
 static inline uint8_t pack(const uint8_t code[4]) {
-    return (uint8_t)(code[0] << 6 | code[1] << 4 | code[2] << 2 | code[3]);
+    return (uint8_t)(fedcodec_load_u32(code) * UINT32_C(0x40100401) >> 24);
 }
 
 /* n <= BLOCK values. The codes come first, as bytes, so that both loops can be vectorised. */
-static void quantise(float *restrict e, size_t n, float t, uint8_t *restrict dst) {
+static void quantise(float *restrict e, const float *restrict x, size_t n, float t,
+                     uint8_t *restrict dst) {
     uint8_t code[BLOCK + 4];
     for (size_t i = 0; i < n; i++) {
-        float v = e[i];
+        float v = fedcodec_sum(e, x, i);
         int plus = v >= t, minus = v <= -t;
         e[i] = v - (float)(plus - minus) * t;
         code[i] = (uint8_t)(PLUS * plus | MINUS * minus);
@@ -42,14 +44,19 @@ static void quantise(float *restrict e, size_t n, float t, uint8_t *restrict dst
     }
 }
 
-static fed_status twobit_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_add(job->residual, job->x, job->n);
-    float t = (float)job->param[0];
-    fedcodec_store_f32(job->dst, t);
-    for (size_t i = 0; i < job->n; i += BLOCK) {
-        quantise(job->residual + i, job->n - i < BLOCK ? job->n - i : BLOCK, t,
-                 job->dst + HEAD + i / 4);
+static void encode_piece(const fedcodec_job *piece, size_t k, void *with) {
+    (void)k;
+    (void)with;
+    for (size_t i = 0; i < piece->n; i += BLOCK) {
+        quantise(piece->residual + i, piece->x != NULL ? piece->x + i : NULL,
+                 piece->n - i < BLOCK ? piece->n - i : BLOCK, (float)piece->param[0],
+                 piece->dst + i / 4);
     }
+}
+
+static fed_status twobit_encode(const fedcodec_job *job, size_t *len) {
+    fedcodec_store_f32(job->dst, (float)job->param[0]);
+    fedcodec_dense_encode(job, HEAD, 2, encode_piece, NULL);
     *len = HEAD + packed_len(job->n);
     return FED_OK;
 }
@@ -69,48 +76,66 @@ static fed_status twobit_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* The k-th value of a byte, as a multiple of t: 11 is 1, 10 is -1. */
-static inline int multiple(uint8_t byte, unsigned k) {
-    int code = byte >> (6 - 2 * k) & 3;
-    return (code >> 1) * (2 * (code & 1) - 1);
+/* Four codes of a byte as bytes, then as the multiples of t that they are: 11 is 1, 10 is -1. */
+static inline uint32_t unpack(uint8_t byte) {
+    uint32_t codes = byte * UINT32_C(0x01004010) | byte >> 6; /* no two of these meet */
+    uint32_t plus = codes & UINT32_C(0x01010101), sent = codes >> 1 & UINT32_C(0x01010101);
+    return plus | (sent ^ plus) * 255;
+}
+
+/* The values from `start` on, a multiple of BLOCK, as multiples of t. Returns how many: BLOCK, or
+ * those that are left. */
+static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
+                           int8_t multiple[restrict BLOCK]) {
+    size_t count = n - start < BLOCK ? n - start : BLOCK;
+    for (size_t i = 0; i < packed_len(count); i++) {
+        fedcodec_store_u32((uint8_t *)multiple + 4 * i, unpack(src[HEAD + start / 4 + i]));
+    }
+    return count;
 }
 
 static void twobit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     (void)len;
     const float t = fedcodec_load_f32(src);
-    const uint8_t *byte = src + HEAD;
-    for (size_t i = 0; i < n / 4; i++) {
-        for (unsigned k = 0; k < 4; k++) {
-            y[4 * i + k] = (float)multiple(byte[i], k) * t;
+    int8_t multiple[BLOCK];
+    for (size_t start = 0; start < n; start += BLOCK) {
+        fedcodec_prefetch(y + start, BLOCK);
+        size_t count = unpack_block(src, n, start, multiple);
+        for (size_t i = 0; i < count; i++) {
+            y[start + i] = (float)multiple[i] * t;
         }
-    }
-    for (size_t i = n - n % 4; i < n; i++) {
-        y[i] = (float)multiple(byte[i / 4], i % 4) * t;
     }
 }
 
+/* Are all codes from `start` on, at most BLOCK, zeros? Mostly they are, and what they would be
+ * added to need not be looked at. */
+static bool adds_nothing(const uint8_t *src, size_t len, size_t start) {
+    size_t at = HEAD + start / 4, end = len - at < BLOCK / 4 ? len : at + BLOCK / 4;
+    uint8_t any = 0;
+    for (; at < end; at++) {
+        any |= src[at];
+    }
+    return any == 0;
+}
+
 static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    (void)n; /* the padding is zeros */
-    const float step = w * fedcodec_load_f32(src);
-    for (size_t i = 0; i < len - HEAD; i++) {
-        uint8_t byte = src[HEAD + i];
-        for (unsigned k = 0; k < 4 && byte != 0; k++) {
-            if (multiple(byte, k) != 0) {
-                y[4 * i + k] += (float)multiple(byte, k) * step;
-            }
+    const float t = fedcodec_load_f32(src); /* w * t can overflow, and 0 times that is NaN */
+    int8_t multiple[BLOCK];
+    for (size_t start = 0; start < n; start += BLOCK) {
+        size_t count = adds_nothing(src, len, start) ? 0 : unpack_block(src, n, start, multiple);
+        for (size_t i = 0; i < count; i++) {
+            y[start + i] += w * ((float)multiple[i] * t);
         }
     }
 }
 
 static void twobit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    (void)n;
     const int64_t step = weight * fedcodec_fixed(fedcodec_load_f32(src));
-    for (size_t i = 0; i < len - HEAD; i++) {
-        uint8_t byte = src[HEAD + i];
-        for (unsigned k = 0; k < 4 && byte != 0; k++) {
-            if (multiple(byte, k) != 0) {
-                acc[4 * i + k] += multiple(byte, k) * step;
-            }
+    int8_t multiple[BLOCK];
+    for (size_t start = 0; start < n; start += BLOCK) {
+        size_t count = adds_nothing(src, len, start) ? 0 : unpack_block(src, n, start, multiple);
+        for (size_t i = 0; i < count; i++) {
+            acc[start + i] += multiple[i] * step;
         }
     }
 }

@@ -1,164 +1,284 @@
 /*
- * Speed and size of every codec, as ratios to memcpy and to e[i] += g[i] on the same values in the
- * same run: absolute times of a shared machine say little. A ratio of 0.5 is half its speed.
+ * Speed and size of every codec, as ratios to memcpy and to e[i] += g[i] on as many values in the
+ * same run: absolute times of a shared machine say little. A ratio of 0.5 is half its speed. Beside
+ * them goals, plain loops and general lossless compressors. What is printed is Markdown.
  *
- *     bench_codecs [VALUES [ROUNDS [SPEC...]]]
+ *     bench_codecs                                     the three sizes that goals are set for
+ *     bench_codecs VALUES [ROUNDS [SETTING...]]        one size; all settings, or just these
+ *     bench_codecs --tensors FILE [SETTING...]         your own gradients, tensor by tensor
  *
- * Without specs: every codec there is with its defaults, and the settings below.
+ * A setting is a codec's spec, or one with " dense" behind it: gradients of a bell curve, of which
+ * 3lc sends more. FILE is safetensors or raw float32; --tensors given again adds another gradient
+ * of the same shape, and they come in turn. --unit NAME, first of all, is for the library's code
+ * for one unit of the processor: plain, avx2, avx512. Several tensors, or a second stage, make an
+ * envelope, which the fastest unit reads: there the others are left out.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "fed/rng.h"
-#include "fedcodec/codec.h"
+#include "codec_rounds.h"
+#include "codecs/registry.h"
+#include "peers.h"
 
-enum { ROUNDS_MAX = 1000 };
+/* What is measured by default, and every codec that is not among it with its presets. */
+static const char *const settings[] = {
+    "3lc:s=1 dense", "3lc:s=1",    "3lc:s=1.75",          "3lc:s=1.75+runs", "3lc:s=1+zstd",
+    "sbc:p=0.1",     "sbc:p=0.01", "sbc:p=0.01,pos=auto", "sbc:p=0.001",     "topk:p=0.05",
+    "topk:p=0.25",   "trunc:b=16", "trunc:b=22",          "trunc:b=24",      "twobit:t=0.002"};
 
-static const char *const settings[] = {"3lc:s=1.75",  "sbc:p=0.1",  "sbc:p=0.001",
-                                       "topk:p=0.25", "trunc:b=22", "trunc:b=24"};
+static const char dense[] = " dense";
 
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+enum { FEW = 1000000, MANY = 20000000 }; /* values */
 
-static int ascending(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
+/* ---- The table ---- */
 
-typedef struct samples {
-    double s[ROUNDS_MAX];
-    size_t count;
-} samples;
-
-static double median(samples *t) {
-    qsort(t->s, t->count, sizeof *t->s, ascending);
-    return t->s[t->count / 2];
-}
-
-#define TIME(t, work)                                                                              \
-    do {                                                                                           \
-        double start_ = now_s();                                                                   \
-        work;                                                                                      \
-        (t).s[(t).count++] = now_s() - start_;                                                     \
-    } while (0)
-
-static void *make(size_t bytes) {
-    void *memory = calloc(1, bytes + 1);
-    if (memory == NULL) {
-        fputs("bench_codecs: out of memory\n", stderr);
-        exit(EXIT_FAILURE);
+/* "0.70/0.62 met" */
+static void print_goal(goal want, double copy, double add) {
+    char text[40] = "", second[16] = "";
+    double part = want.copy > 0.0 ? copy / want.copy : 0.0;
+    if (want.add > 0.0) {
+        part = fmax(part, add / want.add);
+        snprintf(second, sizeof second, "/%.2f", want.add);
     }
-    return memory;
-}
-
-static void require(fed_status status) {
-    if (status != FED_OK) {
-        fprintf(stderr, "bench_codecs: %s\n", fed_status_name(status));
-        exit(EXIT_FAILURE);
+    if (part > 0.0) {
+        snprintf(text, sizeof text, "%.2f%s %s", want.copy, second, goal_verdict(part));
     }
+    printf(" %-16s |", text);
 }
 
-/* Gradients are nearer to Laplace than to Gauss. */
-static void fill_laplace(float *x, size_t n) {
-    fed_rng rng;
-    fed_rng_init(&rng, 1, 2, 3);
-    for (size_t i = 0; i < n; i++) {
-        float u = fed_rng_float(&rng) - 0.5f;
-        x[i] = copysignf(1e-3f * logf(1.0f - 2.0f * fabsf(u) + 1e-7f), u);
+static void print_loop(const plain_loop *loop, double ratio) {
+    char text[40] = "";
+    if (loop != NULL) {
+        snprintf(text, sizeof text, "%.1f (%.0f %s)", ratio, loop->goal,
+                 goal_verdict(ratio / loop->goal));
+    }
+    printf(" %-16s |", text);
+}
+
+static void print_legend(void) {
+    puts("# Codecs\n\n"
+         "Speeds are ratios to memcpy of as many float32 values in the same rounds, medians; e+=g "
+         "is\n"
+         "the ratio to e[i] += g[i]. Encoding is with error feedback, decoders check first, axpy "
+         "is\n"
+         "decode and add, fold the same in fixed point.\n\n"
+         "A goal is a ratio to memcpy, behind a slash one to e[i] += g[i]: either will do. "
+         "\"near\" is\n"
+         "within the 10 % that goals allow for noise. Plain loops: how many times as fast encode "
+         "is,\n"
+         "and the goal for that.");
+    if (peers_missing[0] != '\0') {
+        printf("\nLossless compressors are missing, deploy/setup.sh --bench installs them:%s\n",
+               peers_missing);
     }
 }
 
-static void add(float *e, const float *g, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        e[i] += g[i];
+static void print_head(void) {
+    printf(
+        "\n| %-19s | %-6s | bit/value | encode |  e+=g | %-16s | %-16s | decode |  e+=g | %-16s |"
+        "   axpy |  e+=g | %-16s |   fold |\n",
+        "setting", "unit", "goal", "plain loops", "goal", "goal");
+    puts("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+}
+
+static void print_row(const char *setting, const char *unit, size_t n, const plain_loop *loop,
+                      const result *r) {
+    printf("| %-19s | %-6s | %9.4f |", setting, unit, 8.0 * r->bytes / (double)n);
+    for (bench_op op = BENCH_ENCODE; op < BENCH_FOLD; op++) {
+        double copy = r->copy_s / r->op_s[op], add = r->add_s / r->op_s[op];
+        printf(" %6.2f | %5.2f |", copy, add);
+        print_goal(goal_find(setting, unit, op, n), copy, add);
+        if (op == BENCH_ENCODE) {
+            print_loop(loop, r->loop_s / r->op_s[op]);
+        }
     }
+    printf(" %6.2f |\n", r->copy_s / r->op_s[BENCH_FOLD]);
+    fflush(stdout);
 }
 
-/* A different gradient each round costs nothing: begin at another place. */
-typedef struct data {
-    float *g, *e, *y;
-    int64_t *acc;
-    size_t n, rounds;
-} data;
-
-static const float *gradient(const data *d, size_t round) {
-    return d->g + round * 977 % d->n;
+/* Of the setting's spec, which ends where " dense" begins. */
+static fed_status parse(const char *setting, fedcodec *codec, fed_error *err) {
+    char spec[FEDCODEC_SPEC];
+    size_t len = strcspn(setting, " ");
+    snprintf(spec, sizeof spec, "%.*s", (int)(len < sizeof spec ? len : sizeof spec - 1), setting);
+    return fedcodec_parse(spec, codec, err);
 }
 
-static void bench(const char *spec, const data *d) {
+static bool is_dense(const char *setting) {
+    return strcmp(setting + strcspn(setting, " "), dense) == 0;
+}
+
+/* ---- What is measured ---- */
+
+/* To bound the time: the fastest unit always, plain only on few values, and on many values others
+ * only where there is a goal. */
+static bool wants_unit(const bench *b, const char *setting, const fedcodec_unit *unit) {
+    if (b->unit != NULL) {
+        return strcmp(b->unit, unit->name) == 0;
+    }
+    if (b->n > MANY && unit != fedcodec_unit_at(0)) {
+        return goal_find(setting, unit->name, BENCH_ENCODE, b->n).copy > 0.0;
+    }
+    return unit == fedcodec_unit_at(0) || b->n <= FEW || strcmp(unit->name, "plain") != 0;
+}
+
+static void bench_unit(bench *b, const char *setting, const fedcodec *codec, const char *unit) {
+    const plain_loop *loop = b->files ? NULL : plain_loop_find(setting);
+    message m;
+    message_start(&m, codec, &b->gradients.layout);
+    result r = measure(b, &m, loop);
+    print_row(setting, unit, b->n, loop, &r);
+    message_end(&m);
+}
+
+static void bench_setting(bench *b, const char *setting) {
     fedcodec codec;
-    require(fedcodec_parse(spec, &codec, NULL));
-    size_t cap = fedcodec_bound(&codec, d->n), len = 0;
-    uint8_t *dst = make(cap);
-    void *work = make(fedcodec_work_size(&codec, d->n));
-    samples copy = {.count = 0}, axpy = copy, encode = copy, decode = copy, apply = copy,
-            fold = copy;
-    double bytes = 0.0;
-    memset(d->e, 0, d->n * sizeof *d->e);
-    for (size_t round = 0; round < d->rounds; round++) {
-        const float *g = gradient(d, round);
-        TIME(copy, memcpy(d->y, g, d->n * sizeof *g));
-        TIME(axpy, add(d->y, g, d->n));
-        TIME(encode, require(fedcodec_encode(&codec, d->e, g, d->n, work, dst, cap, &len)));
-        TIME(decode, require(fedcodec_decode(codec.vtable, dst, len, d->y, d->n)));
-        TIME(apply, require(fedcodec_axpy(codec.vtable, dst, len, 0.5f, d->y, d->n)));
-        TIME(fold, require(fedcodec_fold(codec.vtable, dst, len, 8, d->acc, d->n)));
-        bytes += (double)len / (double)d->rounds;
+    fed_error err;
+    if (parse(setting, &codec, &err) != FED_OK) {
+        printf("| %-19s | left out: %s |\n", setting, err.text);
+        return;
     }
-    double c = median(&copy), a = median(&axpy), e = median(&encode);
-    printf("%-13s %8.3f %7.2f %7.2f   %8.3f %7.2f   %8.3f %7.2f   %8.3f   %9.1f %9.4f\n", spec,
-           1e3 * e, c / e, a / e, 1e3 * median(&decode), c / median(&decode), 1e3 * median(&apply),
-           c / median(&apply), 1e3 * median(&fold), bytes, 8.0 * bytes / (double)d->n);
-    free(dst);
-    free(work);
-}
-
-static void bench_all(const data *d) {
-    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
-        const char *name = fedcodec_at(k)->name;
-        bench(name, d);
-        for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-            size_t len = strlen(name);
-            if (strncmp(settings[i], name, len) == 0 && settings[i][len] == ':') {
-                bench(settings[i], d);
-            }
+    bench_draw(b, is_dense(setting));
+    size_t index = 0;
+    while (fedcodec_at(index) != codec.vtable) {
+        index++;
+    }
+    const fedcodec_unit *unit;
+    for (size_t k = 0; (unit = fedcodec_unit_at(k)) != NULL; k++) {
+        /* an envelope is read by the fastest unit, whichever wrote it */
+        if (wants_unit(b, setting, unit) &&
+            (k == 0 || message_is_alone(&codec, &b->gradients.layout))) {
+            codec.vtable = unit->codecs[index];
+            bench_unit(b, setting, &codec, unit->name);
         }
     }
 }
 
+static bool is_among_settings(const char *name) {
+    size_t len = strlen(name);
+    for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++) {
+        if (strncmp(settings[k], name, len) == 0 && settings[k][len] == ':') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void bench_all(bench *b) {
+    for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++) {
+        if (!b->files || !is_dense(settings[k])) {
+            bench_setting(b, settings[k]);
+        }
+    }
+    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
+        if (!is_among_settings(fedcodec_at(k)->name)) {
+            bench_setting(b, fedcodec_at(k)->name);
+        }
+    }
+}
+
+/* On the floats, and on what 3lc makes of them, with and without its own encoding of runs. */
+static void bench_peers(bench *b) {
+    static const char *const inputs[] = {"3lc:s=1,zre=0", "3lc:s=1", "3lc:s=1.75,zre=0",
+                                         "3lc:s=1.75"};
+    bench_draw(b, false);
+    const float *x = bench_gradient(b, 0);
+    peers_print_head();
+    peers_print_row("the gradient", (const uint8_t *)x, b->n * sizeof *x, x, b->n);
+    for (size_t k = 0; k < sizeof inputs / sizeof inputs[0]; k++) {
+        fedcodec codec;
+        message m;
+        if (parse(inputs[k], &codec, NULL) == FED_OK) {
+            message_start(&m, &codec, &b->gradients.layout);
+            measure_warm(b, &m);
+            peers_print_row(inputs[k], m.dst, m.len, x, b->n);
+            message_end(&m);
+        }
+    }
+}
+
+/* rounds 0: as many as such a size takes in a few minutes. chosen ends with NULL; if it is empty,
+ * all there is. */
+static void bench_size(bench *b, size_t n, size_t rounds, char **chosen) {
+    const size_t preset = n <= FEW ? 61 : n <= MANY ? 15 : 5;
+    bench_start(b, n, rounds > 0 ? rounds : preset);
+    printf("\n## %zu values, %zu rounds\n", n, b->rounds);
+    print_head();
+    for (char **setting = chosen; *setting != NULL; setting++) {
+        bench_setting(b, *setting);
+    }
+    if (*chosen == NULL) {
+        bench_all(b);
+    }
+    double copy_s = bench_median_s(&b->copy), add_s = bench_median_s(&b->add);
+    printf("\nmemcpy took %.3f ms (%.1f GB/s), e[i] += g[i] %.3f ms.\n", 1e3 * copy_s,
+           4e-9 * (double)n / copy_s, 1e3 * add_s);
+    if (*chosen == NULL) {
+        bench_peers(b);
+    }
+    bench_end(b);
+}
+
+/* ---- The command line ---- */
+
+static int usage(void) {
+    fprintf(stderr,
+            "usage: bench_codecs [--unit NAME] [VALUES [ROUNDS, up to %d [SETTING...]]]\n"
+            "       bench_codecs [--unit NAME] --tensors FILE [--tensors FILE]... [SETTING...]\n",
+            BENCH_ROUNDS_MAX);
+    return 2;
+}
+
+static bool has_unit(const char *name) {
+    const fedcodec_unit *unit;
+    for (size_t k = 0; (unit = fedcodec_unit_at(k)) != NULL; k++) {
+        if (strcmp(unit->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int bench_files(const char *unit, const char *const *paths, size_t count, char **chosen) {
+    bench b = {.unit = unit, .files = true};
+    gradients_read(&b.gradients, paths, count);
+    print_legend();
+    bench_size(&b, b.gradients.layout.size, 0, chosen);
+    return EXIT_SUCCESS;
+}
+
+/* argv: VALUES, ROUNDS, SETTING... */
+static int bench_drawn(const char *unit, int argc, char **argv) {
+    size_t n = argc > 0 ? strtoul(argv[0], NULL, 10) : 0;
+    size_t rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+    if ((argc > 0 && (n == 0 || n > UINT32_MAX)) ||
+        (argc > 1 && (rounds == 0 || rounds > BENCH_ROUNDS_MAX))) {
+        return usage();
+    }
+    print_legend();
+    for (size_t k = 0; k < (argc > 0 ? 1 : GOAL_SIZES); k++) {
+        bench b = {.unit = unit};
+        bench_size(&b, argc > 0 ? n : goal_sizes[k], rounds, argv + (argc > 2 ? 2 : argc));
+    }
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv) {
-    data d = {.n = argc > 1 ? strtoul(argv[1], NULL, 10) : 431080,
-              .rounds = argc > 2 ? strtoul(argv[2], NULL, 10) : 100};
-    if (d.n == 0 || d.n > UINT32_MAX || d.rounds == 0 || d.rounds > ROUNDS_MAX) {
-        fprintf(stderr, "usage: bench_codecs [VALUES [ROUNDS up to %d [SPEC...]]]\n", ROUNDS_MAX);
-        return 2;
+    const char *unit = NULL, *paths[GRADIENTS_MAX];
+    size_t count = 0;
+    int at = 1;
+    for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
+        if (strcmp(argv[at], "--unit") == 0 && has_unit(argv[at + 1])) {
+            unit = argv[at + 1];
+        } else if (strcmp(argv[at], "--tensors") == 0 && count < GRADIENTS_MAX) {
+            paths[count++] = argv[at + 1];
+        } else {
+            return usage();
+        }
     }
-    d.g = make(2 * d.n * sizeof *d.g);
-    d.e = make(d.n * sizeof *d.e);
-    d.y = make(d.n * sizeof *d.y);
-    d.acc = make(d.n * sizeof *d.acc);
-    fill_laplace(d.g, 2 * d.n);
-    printf("%zu values, medians of %zu rounds with error feedback; decoders check first\n", d.n,
-           d.rounds);
-    printf("%-13s %8s %7s %7s   %8s %7s   %8s %7s   %8s   %9s %9s\n", "codec", "encode", "/memcpy",
-           "/e+=g", "decode", "/memcpy", "axpy", "/memcpy", "fold", "bytes", "bit/value");
-    printf("%-13s %8s %7s %7s   %8s %7s   %8s %7s   %8s\n", "", "ms", "", "", "ms", "", "ms", "",
-           "ms");
-    for (int k = 3; k < argc; k++) {
-        bench(argv[k], &d);
-    }
-    if (argc <= 3) {
-        bench_all(&d);
-    }
-    free(d.g);
-    free(d.e);
-    free(d.y);
-    free(d.acc);
-    return 0;
+    return count > 0 ? bench_files(unit, paths, count, argv + at)
+                     : bench_drawn(unit, argc - at, argv + at);
 }

@@ -5,39 +5,23 @@
  *
  *     FED_MNIST_DIR=... bench_positions [ROUNDS [MODEL]]
  *
- * MODEL is a name or a text as in fed/arch.h; lenet5-caffe if not given.
+ * MODEL is a name or a text as in fed/arch.h; lenet5-caffe if not given. bench_positions_avx2 and
+ * bench_positions_avx512 are the same with the library's code for those units of the processor.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench.h"
 #include "codecs/prim/positions.h"
+#include "codecs/registry.h"
 #include "fed/arch.h"
 #include "fed/rng.h"
 #include "fedtrain/train.h"
+#include "goals.h"
 
 enum { PHASES = 3, BATCH = 32, LEAST_VALUES = 1024 };
-
-static void require(fed_status status, const char *what) {
-    if (status != FED_OK) {
-        fprintf(stderr, "bench_positions: %s: %s\n", what, fed_status_name(status));
-        exit(EXIT_FAILURE);
-    }
-}
-
-static void *make(size_t bytes) {
-    void *memory = calloc(1, bytes + 1);
-    require(memory != NULL ? FED_OK : FED_ENOMEM, "memory");
-    return memory;
-}
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static double entropy(double p) {
     return (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
@@ -55,23 +39,24 @@ static void write_as(fedcodec_pos pos, double p, fedcodec_chosen chosen, size_t 
     if (pos == FEDCODEC_POS_RANS) {
         unsigned detail = fedcodec_rans_detail(chosen.count);
         w->how = (uint8_t)(1u << 5 | detail);
-        require(fedcodec_rans_put(chosen.index, chosen.count, detail, w->dst, w->cap, &w->len),
-                "rans");
+        bench_require(
+            fedcodec_rans_put(chosen.index, chosen.count, detail, w->dst, w->cap, &w->len), "rans");
     } else if (pos == FEDCODEC_POS_RANGE) {
         w->how = 2u << 5;
-        require(fedcodec_range_put(chosen.index, chosen.count, n, w->dst, w->cap, &w->len),
-                "range");
+        bench_require(fedcodec_range_put(chosen.index, chosen.count, n, w->dst, w->cap, &w->len),
+                      "range");
     } else {
-        require(fedcodec_positions_put(pos, p, chosen, n, w->dst, w->cap, &w->len, &w->how), "put");
+        bench_require(fedcodec_positions_put(pos, p, chosen, n, w->dst, w->cap, &w->len, &w->how),
+                      "put");
     }
 }
 
 static void read_back(const written *w, size_t count, size_t n) {
     fedcodec_positions r;
-    require(fedcodec_positions_start(&r, w->how, w->dst, w->len, count, n), "start");
+    bench_require(fedcodec_positions_start(&r, w->how, w->dst, w->len, count, n), "start");
     while (fedcodec_positions_next(&r) > 0) {
     }
-    require(fedcodec_positions_end(&r), "end");
+    bench_require(fedcodec_positions_end(&r), "end");
 }
 
 /* ---- Random positions ---- */
@@ -95,17 +80,49 @@ static void bench_random(double p, uint32_t *index, size_t n, written *w) {
     for (fedcodec_pos pos = 0; pos < FEDCODEC_POS_COUNT; pos++) {
         double put = 1e9, get = 1e9;
         for (int round = 0; round < 5; round++) {
-            double start = now_s();
+            double start = bench_now_s();
             write_as(pos, p, chosen, n, w);
-            double middle = now_s();
+            double middle = bench_now_s();
             read_back(w, chosen.count, n);
             put = fmin(put, middle - start);
-            get = fmin(get, now_s() - middle);
+            get = fmin(get, bench_now_s() - middle);
         }
         printf("  %s %.4f (%.0f/%.0f M/s)", fedcodec_pos_names[pos], 8.0 * (double)w->len / count,
                1e-6 * count / put, 1e-6 * count / get);
     }
     putchar('\n');
+}
+
+/* ---- Golomb's code at p = 0.01, beside memcpy of all the values that the positions are of ---- */
+
+static void print_goal(const char *what, double reached, double want) {
+    printf(" | %s %.1f (%g %s)", what, reached, want, goal_verdict(reached / want));
+}
+
+static void bench_golomb(size_t n) {
+    enum { ROUNDS = 15 };
+    const double p = 0.01;
+    float *x = bench_alloc(n * sizeof *x), *y = bench_alloc(n * sizeof *y);
+    uint32_t *index = bench_alloc(n / 50 * sizeof *index);
+    written w = {.dst = bench_alloc(n / 50), .cap = n / 50};
+    bench_times copy = {.count = 0}, put = copy, get = copy;
+    fedcodec_chosen chosen = {index, draw(p, index, n)};
+    for (int round = 0; round < ROUNDS; round++) {
+        BENCH_TIME(&copy, memcpy(y, x, n * sizeof *x));
+        BENCH_TIME(&put, write_as(FEDCODEC_POS_GOLOMB, p, chosen, n, &w));
+        BENCH_TIME(&get, read_back(&w, chosen.count, n));
+    }
+    double copy_s = bench_median_s(&copy), put_s = bench_median_s(&put),
+           get_s = bench_median_s(&get), count = (double)chosen.count;
+    printf("%zu values", n);
+    print_goal("M/s written", 1e-6 * count / put_s, 350.0);
+    print_goal("M/s read", 1e-6 * count / get_s, 250.0);
+    print_goal("read / memcpy", copy_s / get_s, 6.0);
+    printf(" | written / memcpy %.1f\n", copy_s / put_s);
+    void *const owned[] = {x, y, index, w.dst};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        free(owned[i]);
+    }
 }
 
 /* ---- A net that learns ---- */
@@ -168,27 +185,30 @@ static void bench_training(const fed_arch *arch, fedtrain_job job, double p, siz
     const fed_layout *layout = &arch->layout;
     const size_t n = layout->size;
     fedcodec codec = {.vtable = fedcodec_by_id(3), .param = {p, FEDCODEC_POS_GOLOMB}};
-    float *model = make(n * 4), *local = make(n * 4), *residual = make(n * 4), *y = make(n * 4);
-    float *state = make(fedtrain_optimizer_state_size(&job.optimizer, n) * 4);
-    uint32_t *index = make(n * 4);
-    void *work = make(fedcodec_work_size(&codec, n));
-    tally(*tallies)[PHASES] = make(layout->count * sizeof *tallies);
-    written message = {.dst = make(8 * n), .cap = 8 * n}, w = {.dst = make(8 * n), .cap = 8 * n};
+    float *model = bench_alloc(n * 4), *local = bench_alloc(n * 4), *residual = bench_alloc(n * 4),
+          *y = bench_alloc(n * 4);
+    float *state = bench_alloc(fedtrain_optimizer_state_size(&job.optimizer, n) * 4);
+    uint32_t *index = bench_alloc(n * 4);
+    void *work = bench_alloc(fedcodec_work_size(&codec, n));
+    tally(*tallies)[PHASES] = bench_alloc(layout->count * sizeof *tallies);
+    written message = {.dst = bench_alloc(8 * n), .cap = 8 * n},
+            w = {.dst = bench_alloc(8 * n), .cap = 8 * n};
     fed_arch_init_values(arch, 1, model);
     float loss = 0.0f;
     for (size_t round = 0; round < rounds; round++) {
         memcpy(local, model, n * sizeof *model);
         job.round = (uint32_t)round;
-        require(fedtrain_run(&job, local, state, &loss, NULL), "training");
+        bench_require(fedtrain_run(&job, local, state, &loss, NULL), "training");
         for (size_t i = 0; i < n; i++) {
             local[i] -= model[i];
         }
         for (size_t k = 0; k < layout->count; k++) {
             const size_t at = layout->tensors[k].offset, size = layout->tensors[k].size;
-            require(fedcodec_encode(&codec, residual + at, local + at, size, work, message.dst,
-                                    message.cap, &message.len),
-                    "encode");
-            require(fedcodec_decode(codec.vtable, message.dst, message.len, y, size), "decode");
+            bench_require(fedcodec_encode(&codec, residual + at, local + at, size, work,
+                                          message.dst, message.cap, &message.len),
+                          "encode");
+            bench_require(fedcodec_decode(codec.vtable, message.dst, message.len, y, size),
+                          "decode");
             for (size_t i = 0; i < size; i++) {
                 model[at + i] += y[i];
             }
@@ -211,7 +231,7 @@ static void bench_training(const fed_arch *arch, fedtrain_job job, double p, siz
 static void bench_rule(const fed_arch *arch, fedtrain_job job, const char *rule, float rate,
                        size_t rounds) {
     static const double ps[] = {0.001, 0.01};
-    require(fedtrain_optimizer_parse(rule, rate, &job.optimizer, NULL), rule);
+    bench_require(fedtrain_optimizer_parse(rule, rate, &job.optimizer, NULL), rule);
     for (job.steps = 1; job.steps <= 10; job.steps += 9) {
         for (size_t i = 0; i < sizeof ps / sizeof ps[0]; i++) {
             printf("\n%s, ", rule);
@@ -226,10 +246,10 @@ static void bench_net(const char *model, const char *directory, size_t rounds) {
     fedtrain_dataset set;
     fedtrain_shard all;
     fedtrain_job job = {.set = &set, .shard = &all, .batch = BATCH, .seed = 1};
-    require(fedtrain_dataset_load_mnist(directory, "train", &set, &err), err.text);
-    require(fed_arch_parse(model, &arch, &err), err.text);
-    require(fedtrain_net_new(&arch, BATCH, FEDTRAIN_FAST, &job.net), "net");
-    require(fedtrain_shard_take(&set, FEDTRAIN_SPLIT_IID, 1, 0, 1, &all, &err), "shard");
+    bench_require(fedtrain_dataset_load_mnist(directory, "train", &set, &err), err.text);
+    bench_require(fed_arch_parse(model, &arch, &err), err.text);
+    bench_require(fedtrain_net_new(&arch, BATCH, FEDTRAIN_FAST, &job.net), "net");
+    bench_require(fedtrain_shard_take(&set, FEDTRAIN_SPLIT_IID, 1, 0, 1, &all, &err), "shard");
     printf("\n%-14s %-7s %8s  %7s ", "tensor", "phase", "sent", "H(p)/p");
     for (fedcodec_pos pos = 0; pos < FEDCODEC_POS_COUNT; pos++) {
         printf(" %7s", fedcodec_pos_names[pos]);
@@ -252,14 +272,21 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: bench_positions [ROUNDS, at least %d [MODEL]]\n", PHASES);
         return 2;
     }
-    uint32_t *index = make(4 * (size_t)N);
-    written w = {.dst = make(N), .cap = N};
+    uint32_t *index = bench_alloc(4 * (size_t)N);
+    written w = {.dst = bench_alloc(N), .cap = N};
     printf("bits per position of %d random ones, and M positions/s written/read\n", N);
     for (size_t i = 0; i < sizeof ps / sizeof ps[0]; i++) {
         bench_random(ps[i], index, N, &w);
     }
     free(index);
     free(w.dst);
+    printf(
+        "\nGolomb's code of 1 %% of the values by unit %s, and its goals; near: within the 10 %%\n"
+        "that these allow for noise\n",
+        fedcodec_this_unit.name);
+    for (size_t i = 0; i < GOAL_SIZES; i++) {
+        bench_golomb(goal_sizes[i]);
+    }
     if (directory == NULL) {
         puts("FED_MNIST_DIR is not set: no net is trained");
         return 0;

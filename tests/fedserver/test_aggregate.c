@@ -35,7 +35,10 @@ static fed_status add(fixture *f, const float x[SIZE], uint32_t samples, float l
     fed_writer_growing(&body);
     fed_update_write(&body, &(fed_update){.samples = samples, .loss = loss});
     assert_fed_ok_err(fedcodec_parse("float32", &codec, &err));
-    assert_fed_ok(fedcodec_envelope_encode(&codec, &f->layout, 0, residual, x, NULL, &body));
+    void *work = malloc(fedcodec_envelope_work_size(&codec, &f->layout, 0));
+    assert_non_null(work);
+    assert_fed_ok(fedcodec_envelope_encode(&codec, &f->layout, 0, residual, x, work, &body));
+    free(work);
     fedserver_update update;
     fed_status status = fedserver_update_read(body.data, body.len, &update);
     if (status == FED_OK) {

@@ -38,6 +38,8 @@ THIRD_PARTY = {
     "zstd.h": ["codecs/stages/zstd/"],
     "zlib.h": ["fedclient/train/data/gunzip.c"],
     "cmocka.h": [],
+    "lz4.h": [],
+    "snappy-c.h": [],
     "malloc.h": ["deploy/sim/"],  # glibc's: mallopt
 }
 USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")

@@ -2,10 +2,10 @@
  * Does the codec library do the same on this machine as on every other? A plain program without a
  * test framework, so that deploy/cross.sh can run it on big-endian and on 32-bit ones:
  *
- *     portable tests/vectors/codecs
+ *     portable tests/vectors
  *
- * decodes and encodes the golden messages, then tries each codec of codecs.def against its
- * reference, on tensors whose values the machines must agree on too.
+ * decodes and encodes the golden messages and envelopes, then tries each codec of codecs.def
+ * against its reference, on tensors whose values the machines must agree on too.
  */
 #include <dirent.h>
 #include <float.h>
@@ -17,10 +17,10 @@
 
 #include "fed/hash.h"
 #include "fed/rng.h"
-#include "fedcodec/codec.h"
+#include "fedcodec/envelope.h"
 #include "reference_codecs.h"
 
-enum { WORDS = 4096, LINE = 65536, FAILURES_SHOWN = 20 };
+enum { WORDS = 1 << 20, LINE = 65536, FAILURES_SHOWN = 20 };
 
 static size_t checks, failures;
 
@@ -81,11 +81,14 @@ typedef struct list {
 
 typedef struct vector {
     char spec[FEDCODEC_SPEC];
+    list small, tensors; /* of an envelope */
     list input, message, decoded, residual;
 } vector;
 
 static list *find_list(vector *v, const char *word) {
-    return strcmp(word, "input") == 0      ? &v->input
+    return strcmp(word, "small") == 0      ? &v->small
+           : strcmp(word, "tensors") == 0  ? &v->tensors
+           : strcmp(word, "input") == 0    ? &v->input
            : strcmp(word, "message") == 0  ? &v->message
            : strcmp(word, "decoded") == 0  ? &v->decoded
            : strcmp(word, "residual") == 0 ? &v->residual
@@ -104,7 +107,7 @@ static void add_words(list *l, const char *word, const char *where) {
 
 static bool read_vector(const char *path, vector *v) {
     static char line[LINE];
-    memset(v, 0, sizeof *v);
+    v->small.len = v->tensors.len = v->input.len = v->message.len = v->decoded.len = v->residual.len = 0;
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         return false;
@@ -128,9 +131,33 @@ static bool read_vector(const char *path, vector *v) {
 }
 
 static float *to_floats(const list *l) {
-    float *x = make(sizeof l->word);
-    memcpy(x, l->word, sizeof l->word); /* words are bits, in the machine's own order */
+    float *x = make(l->len * sizeof *l->word);
+    memcpy(x, l->word, l->len * sizeof *l->word); /* words are bits, in the machine's own order */
     return x;
+}
+
+/* As encode and fedcodec_decode, for tensors of these sizes. */
+
+static encoded encode_envelope(const fedcodec *codec, const fed_layout *layout, uint32_t small,
+                               const float *x) {
+    size_t cap = fedcodec_envelope_bound(codec, layout, small);
+    encoded e = {.data = make(cap), .residual = copy_floats(x, layout->size)};
+    void *work = make(fedcodec_envelope_work_size(codec, layout, small));
+    fed_writer w;
+    fed_writer_fixed(&w, e.data, cap);
+    e.status = fedcodec_envelope_encode(codec, layout, small, e.residual, NULL, work, &w);
+    e.len = w.len;
+    free(work);
+    return e;
+}
+
+static void make_layout(const list *tensors, fed_layout *layout, const char *where) {
+    fed_layout_init(layout);
+    for (size_t k = 0; k < tensors->len; k++) {
+        char name[32];
+        snprintf(name, sizeof name, "tensor%zu", k);
+        check(fed_layout_add(layout, name, 1, &tensors->word[k]) == FED_OK, where, "a bad size");
+    }
 }
 
 static void check_vector(const vector *v, const char *where) {
@@ -147,13 +174,21 @@ static void check_vector(const vector *v, const char *where) {
     }
     float *input = to_floats(&v->input), *y = to_floats(&v->input);
     float *decoded = to_floats(&v->decoded), *residual = to_floats(&v->residual);
-    check(fedcodec_decode(codec.vtable, message, len, y, n) == FED_OK, where, "refused");
+    fed_layout layout;
+    make_layout(&v->tensors, &layout, where);
+    bool whole = v->tensors.len > 0; /* an envelope */
+    check(!whole || layout.size == n, where, "sizes that are not the input's");
+    fed_status status = whole ? fedcodec_envelope_decode(message, len, &layout, y, &err)
+                              : fedcodec_decode(codec.vtable, message, len, y, n);
+    check(status == FED_OK, where, "refused");
     check(same_floats(y, decoded, n), where, "decodes to other values");
-    encoded e = encode(&codec, input, n);
+    encoded e = whole ? encode_envelope(&codec, &layout, v->small.word[0], input)
+                      : encode(&codec, input, n);
     check(e.status == FED_OK && e.len == len && memcmp(e.data, message, len) == 0, where,
           "encodes to other bytes");
     check(same_floats(e.residual, residual, n), where, "leaves another residual");
     drop(&e);
+    fed_layout_free(&layout);
     free(message);
     free(input);
     free(y);
@@ -161,9 +196,11 @@ static void check_vector(const vector *v, const char *where) {
     free(residual);
 }
 
-static void check_vectors(const char *folder) {
+static void check_vectors(const char *root, const char *name) {
     static vector v;
     size_t count = 0;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/%s", root, name);
     DIR *dir = opendir(folder);
     struct dirent *entry;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
@@ -178,7 +215,7 @@ static void check_vectors(const char *folder) {
         closedir(dir);
     }
     check(count > 0, folder, "no vectors here");
-    printf("%zu vectors\n", count);
+    printf("%zu vectors of %s\n", count, name);
 }
 
 /* Every codec against its reference. */
@@ -333,12 +370,13 @@ static void check_common(void) {
 
 int main(int argc, char **argv) {
     if (argc != 2) {
-        fputs("usage: portable FOLDER    of golden messages\n", stderr);
+        fputs("usage: portable FOLDER    with codecs and envelopes, golden ones, in it\n", stderr);
         return 2;
     }
     const uint16_t one = 1;
     check_common();
-    check_vectors(argv[1]);
+    check_vectors(argv[1], "codecs");
+    check_vectors(argv[1], "envelopes");
     check_codecs();
     printf("portable: %s-endian, %zu-bit: %zu checks, %zu failures\n",
            *(const uint8_t *)&one == 1 ? "little" : "big", 8 * sizeof(void *), checks, failures);

@@ -82,8 +82,11 @@ static void write_snapshot(const fed_fake *fake, fed_writer *answer) {
     memcpy(copy, fake->model, n * sizeof *copy);
     fed_writer_growing(&envelope);
     assert_fed_ok_err(fedcodec_parse("float32", &whole, &err));
+    void *work = malloc(fedcodec_envelope_work_size(&whole, &fake->arch.layout, 0));
+    assert_non_null(work);
     assert_fed_ok(
-        fedcodec_envelope_encode(&whole, &fake->arch.layout, 0, copy, NULL, NULL, &envelope));
+        fedcodec_envelope_encode(&whole, &fake->arch.layout, 0, copy, NULL, work, &envelope));
+    free(work);
     const fed_part part = {.kind = FED_PART_SNAPSHOT,
                            .from = fake->version,
                            .to = fake->version,

@@ -1,14 +1,20 @@
-"""Decode every golden message with a second implementation, written from docs/codec-formats.md and sharing no code with
-the library: what the document says is then enough to write a decoder, and it is what the library does.
+"""Decode every golden message with a second implementation, written from docs/codec-formats.md and
+sharing no code with the library: what the document says is then enough to write a decoder, and it
+is what the library does.
 
-    decode.py ROOT      exit status 1 on a difference, or where a codec of the document has no decoder here
+    decode.py ROOT      exit status 1 on a difference, or where a codec of the document has no
+                        decoder here
 
-A new codec takes one function, (message, n) to the bits of n values, and one line in DECODERS. A vector whose codec has
+A new codec takes one function, (message, n) to the bits of n values, and one line in DECODERS; a
+second stage one of (packed, plain_len) to the message, and one in STAGES. A vector whose codec has
 no section in the document is counted as not covered.
 """
+import itertools
 import os
 import re
+import shutil
 import struct
+import subprocess
 import sys
 
 INFINITY, SIGN = 0x7F800000, 0x80000000  # of a binary32 number's bits
@@ -148,7 +154,8 @@ def rans_slots(reader, detail):
     used, total = sum(weight > 0 for weight in weights), sum(weights)
     starts = [sum(weight > 0 for weight in weights[:s]) + sum(weights[:s]) * (4096 - used) // total
               for s in range(len(weights) + 1)]
-    return [(s, starts[s], starts[s + 1] - starts[s]) for s in range(len(weights)) for _ in range(starts[s], starts[s + 1])]
+    sizes = [end - start for start, end in zip(starts, starts[1:])]
+    return [(s, starts[s], size) for s, size in enumerate(sizes) for _ in range(size)]
 
 
 def rans_gaps(reader, count, detail):
@@ -197,7 +204,8 @@ class RangeDecoder:
             v = (self.low + unit - 1) // unit * unit
             if v + unit - 1 <= self.high:
                 break
-        require(self.data[self.at:] == v.to_bytes(5, "big")[1:1 + c] and self.at <= len(self.data), "a bad end")
+        require(self.at <= len(self.data), "too few bytes")
+        require(self.data[self.at:] == v.to_bytes(5, "big")[1:1 + c], "a bad end")
 
 
 class Model:
@@ -215,7 +223,9 @@ class Model:
     @staticmethod
     def moved(estimate, bit, t):
         step = 131072 // (2 * t + 3)
-        return estimate + ((65535 - estimate) * step >> 16) if bit else estimate - (estimate * step >> 16)
+        if bit:
+            return estimate + ((65535 - estimate) * step >> 16)
+        return estimate - (estimate * step >> 16)
 
 
 def range_gaps(reader, count, n):
@@ -333,7 +343,8 @@ def decode_int8(message, n):
     if scale == 0:
         reader.end()
         return [0] * n
-    require(float.fromhex("0x1p-126") <= float_of(scale) <= float.fromhex("0x1.020406p+121"), "a bad scale")
+    least, most = float.fromhex("0x1p-126"), float.fromhex("0x1.020406p+121")
+    require(least <= float_of(scale) <= most, "a bad scale")
     levels = struct.unpack(f"{n}b", reader.bytes(n))
     reader.end()
     require(n > 0 and max(map(abs, levels)) == 127, "levels whose largest is not 127")
@@ -367,7 +378,8 @@ def decode_topk(message, n):
     reader.end_of_bits(0)
     values = [reader.f32() if bit else 0 for bit in sent]
     reader.end()
-    require(all(is_finite(value) and (value & ~SIGN) > 0 for value, bit in zip(values, sent) if bit), "a bad value")
+    carried = [value for value, bit in zip(values, sent) if bit]
+    require(all(is_finite(value) and value & ~SIGN for value in carried), "a bad value")
     return values
 
 
@@ -443,11 +455,96 @@ DECODERS = {
 }
 
 
+def unpack_stage_runs(packed, plain_len):
+    reader, plain, after_run = Reader(packed), bytearray(), False
+    while reader.at < len(packed):
+        byte, count = reader.u8(), 1
+        if byte == 255:
+            require(not after_run, "a run that could have been longer")
+            count += reader.varint()
+        require(count <= plain_len - len(plain), "more bytes than plain_len")
+        plain += bytes([byte]) * count
+        after_run = byte == 255
+    require(len(plain) == plain_len, "fewer bytes than plain_len")
+    return bytes(plain)
+
+
+def check_zstd_frame(packed, plain_len):
+    """One frame and nothing else, with plain_len in its head, by RFC 8878."""
+    reader = Reader(packed)
+    require(reader.bytes(4) == b"\x28\xb5\x2f\xfd", "no Zstandard frame")
+    head = reader.u8()
+    size_flag, is_single, has_checksum = head >> 6, head >> 5 & 1, head & 4
+    require(head & 3 == 0, "a dictionary")
+    require(size_flag > 0 or is_single, "no content size")
+    reader.bytes(1 - is_single)
+    content_size = int.from_bytes(reader.bytes(1 << size_flag), "little")
+    require(content_size + (256 if size_flag == 1 else 0) == plain_len, "another content size")
+    is_last = False
+    while not is_last:
+        block = int.from_bytes(reader.bytes(3), "little")
+        is_last, kind, size = block & 1, block >> 1 & 3, block >> 3
+        reader.bytes(1 if kind == 1 else size)
+    reader.bytes(4 if has_checksum else 0)
+    reader.end()
+
+
+def unpack_stage_zstd(packed, plain_len):
+    check_zstd_frame(packed, plain_len)
+    done = subprocess.run(["zstd", "-dcq"], input=packed, capture_output=True, check=False)
+    require(done.returncode == 0 and len(done.stdout) == plain_len, "a bad Zstandard frame")
+    return done.stdout
+
+
+# Name to id and function; None: its program is not installed.
+STAGES = {
+    "runs": (1, unpack_stage_runs),
+    "zstd": (2, unpack_stage_zstd if shutil.which("zstd") else None),
+}
+
+
+def decode_frame(reader, n, codec, stage):
+    """The values of a frame that should have n of them, from this codec (its id) and, if from any,
+    this stage (its name)."""
+    head = reader.u8()
+    require(head % 64 == codec, "another codec")
+    require(reader.varint() == n, "another number of values")
+    data = reader.bytes(reader.varint())
+    if head >= 64:
+        stage_id, unpack = STAGES.get(stage, (0, None))
+        require(head // 64 == stage_id, "another stage")
+        packed = Reader(data)
+        plain_len = packed.varint()
+        require(len(data) < plain_len <= 5 * n + 64, "a bad plain_len")
+        data = unpack(packed.rest(), plain_len)
+    return DECODERS[codec](data, n)
+
+
+def decode_envelope(message, sizes, task_small, codec, stage):
+    """The values of tensors of these sizes, one behind the other."""
+    reader = Reader(message)
+    require(reader.bytes(3) == b"\xfe\xdc\x02", "no envelope of version 2")
+    small, frames = reader.varint(), reader.varint()
+    group = sum(size for size in sizes if size < task_small)
+    require(small == (task_small if group > 0 else 0), "another small")
+    own_frames = sum(size >= small for size in sizes)
+    require(frames == own_frames + (small > 0), "another number of frames")
+    own = [decode_frame(reader, size, codec, stage) if size >= small else None for size in sizes]
+    grouped = iter(decode_frame(reader, group, codec, stage) if small > 0 else [])
+    reader.end()
+    return [value for size, values in zip(sizes, own)
+            for value in (values if values is not None else itertools.islice(grouped, size))]
+
+
 def documented_codecs(root):
     """Name to id, from the sections that begin with "Codec id"."""
     with open(os.path.join(root, "docs/codec-formats.md"), encoding="utf-8") as file:
         sections = re.findall(r"^## (\S+)\n+Codec id (\d+)\.", file.read(), re.MULTILINE)
     return {name: int(codec_id) for name, codec_id in sections}
+
+
+WORDS = ("spec", "small", "tensors", "input", "message", "decoded", "residual", "stage", "plain",
+         "packed")
 
 
 def read_vector(path):
@@ -456,7 +553,7 @@ def read_vector(path):
     with open(path, encoding="ascii") as file:
         words = [word for line in file if not line.startswith("#") for word in line.split()]
     for word in words:
-        if word in ("spec", "input", "message", "decoded", "residual"):
+        if word in WORDS:
             current = fields.setdefault(word, [])
         else:
             count, _, repeated = word.rpartition("*")
@@ -464,13 +561,15 @@ def read_vector(path):
     return fields
 
 
-def check_vector(path, decode):
-    """What is wrong with a vector, or None."""
-    vector = read_vector(path)
-    message = bytes(int(word, 16) for word in vector["message"])
-    wanted = [int(word, 16) for word in vector["decoded"]]
+def numbers(vector, word):
+    return [int(digits, 16) for digits in vector[word]]
+
+
+def check_values(vector, decode):
+    """What is wrong with a vector that decode(message, n) reads, or None."""
+    wanted = numbers(vector, "decoded")
     try:
-        decoded = decode(message, len(wanted))
+        decoded = decode(bytes(numbers(vector, "message")), len(wanted))
     except Refused as refused:
         return f"refused: {refused}"
     for i, (is_bits, should) in enumerate(zip(decoded, wanted)):
@@ -481,27 +580,65 @@ def check_vector(path, decode):
     return None
 
 
+def check_packed(vector, unpack):
+    """What is wrong with a vector of a second stage, or None."""
+    plain = bytes(numbers(vector, "plain"))
+    try:
+        unpacked = unpack(bytes(numbers(vector, "packed")), len(plain))
+    except Refused as refused:
+        return f"refused: {refused}"
+    return None if unpacked == plain else "it unpacks to something else"
+
+
+class Report:
+    """What came of the vectors."""
+
+    def __init__(self):
+        self.checked, self.skipped, self.failures = 0, {}, []
+
+    def add(self, name, problem):
+        self.checked += 1
+        self.failures += [f"{name}: {problem}"] if problem else []
+
+    def skip(self, why):
+        self.skipped[why] = self.skipped.get(why, 0) + 1
+
+
+def check_vector(name, vector, ids, report):
+    codec, _, stage = vector.get("spec", [""])[0].partition("+")
+    stage = vector.get("stage", [stage])[0]
+    codec = codec.split(":")[0]
+    if stage and stage not in STAGES:
+        report.add(name, f"stage {stage}: write its decoder into STAGES")
+    elif stage and STAGES[stage][1] is None:
+        report.skip(f"stage {stage}, whose program is not installed")
+    elif "plain" in vector:
+        report.add(name, check_packed(vector, STAGES[stage][1]))
+    elif codec not in ids:
+        report.skip(f"codec {codec}, which docs/codec-formats.md does not have")
+    elif ids[codec] not in DECODERS:
+        report.add(name, f"codec {codec} is documented: write its decoder into DECODERS")
+    elif "tensors" in vector:
+        sizes, small = numbers(vector, "tensors"), numbers(vector, "small")[0]
+        report.add(name, check_values(
+            vector, lambda message, _: decode_envelope(message, sizes, small, ids[codec], stage)))
+    else:
+        report.add(name, check_values(vector, DECODERS[ids[codec]]))
+
+
 def main(root):
-    folder = os.path.join(root, "tests/vectors/codecs")
-    ids = documented_codecs(root)
-    checked, not_covered, failures = 0, {}, []
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
-        codec = read_vector(path)["spec"][0].split(":")[0]
-        if codec not in ids:
-            not_covered[codec] = not_covered.get(codec, 0) + 1
-        elif ids[codec] not in DECODERS:
-            failures.append(f"{name}: codec {codec} (id {ids[codec]}) is documented: write its decoder into DECODERS")
-        else:
-            checked += 1
-            problem = check_vector(path, DECODERS[ids[codec]])
-            failures += [f"{name}: {problem}"] if problem else []
-    for failure in failures:
+    report, ids = Report(), documented_codecs(root)
+    for kind in ("codecs", "envelopes", "stages"):
+        folder = os.path.join(root, "tests/vectors", kind)
+        for name in sorted(os.listdir(folder)):
+            check_vector(f"{kind}/{name}", read_vector(os.path.join(folder, name)), ids, report)
+    for failure in report.failures:
         print(failure)
-    for codec, count in not_covered.items():
-        print(f"not covered: {count} of codec {codec}, which docs/codec-formats.md does not have")
-    print(f"{checked} vectors decoded from the document alone, {len(failures)} failures")
-    return 1 if failures or checked == 0 else 0
+    for why, count in report.skipped.items():
+        print(f"not covered: {count} of {why}")
+    failed = len(report.failures)
+    print(f"{report.checked} vectors decoded from the document alone, {failed} failures")
+    return 1 if failed > 0 or report.checked == 0 else 0
 
 
 if __name__ == "__main__":

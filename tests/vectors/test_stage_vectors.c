@@ -1,6 +1,7 @@
 /*
- * Golden bytes of the second stages that have one form: vectors/stages/NAME.txt. They were made by
- * an independent implementation of docs/codec-formats.md and are never changed, only added to.
+ * Golden bytes of the second stages: vectors/stages/NAME.txt. They were made by an independent
+ * implementation of docs/codec-formats.md, or by a zstd program, and are never changed, only added
+ * to.
  *
  * A file has comments (#) and the words stage, plain and packed, followed by the stage's name or by
  * bytes as two hexadecimal digits, with "COUNT*" before them for a repetition.
@@ -48,7 +49,7 @@ static const fedcodec_stage *stage_named(const char *name) {
             return fedcodec_stage_at(k);
         }
     }
-    fail_msg("no stage \"%s\"", name);
+    assert_string_equal(name, "zstd"); /* which a build may lack */
     return NULL;
 }
 
@@ -86,9 +87,12 @@ static void read_vector(const char *path, vector *v) {
 
 static void check_vector(const vector *v) {
     static uint8_t dst[BYTES];
-    assert_non_null(v->stage);
+    if (v->stage == NULL) {
+        return;
+    }
     size_t len = v->stage->pack(v->plain.byte, v->plain.len, dst, sizeof dst);
-    if (len != v->packed.len || memcmp(dst, v->packed.byte, len) != 0) {
+    bool is_same = len == v->packed.len && memcmp(dst, v->packed.byte, len) == 0;
+    if (!is_same && strcmp(v->stage->name, "zstd") != 0) { /* its bytes are the library's matter */
         fail_msg("%s: it is now packed in another way", v->name);
     }
     assert_fed_ok(v->stage->unpack(v->packed.byte, v->packed.len, dst, v->plain.len));
@@ -115,7 +119,7 @@ static void old_bytes_unpack_and_pack_as_they_always_did(void **state) {
         count++;
     }
     closedir(dir);
-    assert_true(count >= 6); /* none may be lost */
+    assert_true(count >= 9); /* none may be lost */
 }
 
 int main(void) {

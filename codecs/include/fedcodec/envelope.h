@@ -2,19 +2,24 @@
 #ifndef FEDCODEC_ENVELOPE_H
 #define FEDCODEC_ENVELOPE_H
 
+#include <stdbool.h>
+
 #include "fed/bytes.h"
 #include "fed/model.h"
 #include "fedcodec/codec.h"
 
 /*
- * A head (magic, version), then per tensor its codec's id, its number of values, its length and its
- * bytes, so a message says by itself what it is (`fedcodec info`). Layout:
- * docs/codec-formats.md#envelope. Tensors of fewer than `small` values travel as float32, exactly.
- * With a second stage each message is packed once more, if that makes it shorter.
+ * A head, then frames: each tensor's message with its codec's id, its number of values and its
+ * length, so an envelope says by itself what it is (`fedcodec info`). Tensors of fewer than `small`
+ * values would cost more in heads than in values: they are laid one behind the other, in the
+ * layout's order, and travel as one tensor, the group, in the last frame. Small 0: each tensor has
+ * a frame of its own. With a second stage each message is packed once more, if that makes it
+ * shorter. Bytes: docs/codec-formats.md#envelope.
  *
- * Memory: messages without a second stage are read where they lie. Those with one must be unpacked
- * first: check, decode, axpy and fold allocate for that, at most fedcodec_frame_plain_max of each
- * tensor, and free it before they return. FED_ENOMEM changes nothing either.
+ * Memory: encoding takes what it is given. Messages without a second stage are read where they lie;
+ * those with one must be unpacked first: check, decode, axpy and fold allocate for that, at most
+ * fedcodec_frame_plain_max of each frame. Decode, axpy and fold also allocate the group's values,
+ * 4 bytes each, 8 to fold. All is freed before they return. FED_ENOMEM changes nothing either.
  */
 
 /** Most bytes that fedcodec_envelope_encode can write, and the work memory that it needs. */
@@ -22,7 +27,7 @@ size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, 
 size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 
 /**
- * Compress a model-sized buffer: fedcodec_encode tensor by tensor.
+ * Compress a model-sized buffer: fedcodec_encode tensor by tensor, the group as one.
  * residual, x   float32[layout->size]; x may be NULL. Appends to out. Errors as fedcodec_encode; on
  * one, residual is untouched and nothing is appended.
  */
@@ -30,8 +35,10 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
                                     float *residual, const float *x, void *work,
                                     fed_writer *out) FED_CHECKED;
 
-/** One tensor of an envelope, as it lies in the message. */
+/** One tensor of an envelope, or the group, as it lies in the message. */
 typedef struct fedcodec_frame {
+    uint64_t number; /* from 1 */
+    bool group;      /* the values are those of all small tensors */
     const fedcodec_vtable *codec;
     uint8_t stage;       /* 0, or the second stage that packed the data */
     uint64_t n;          /* values */
@@ -43,6 +50,7 @@ typedef struct fedcodec_frame {
 /** A message being read, frame by frame. */
 typedef struct fedcodec_envelope {
     fed_reader reader;
+    uint32_t small;  /* the last frame is the group of the tensors under it; 0: there is none */
     uint64_t frames; /* in all */
     uint64_t next;   /* how many have been taken */
 } fedcodec_envelope;
@@ -68,10 +76,11 @@ fed_status fedcodec_frame_unpack(const fedcodec_frame *frame, uint8_t *dst,
                                  fedcodec_frame *plain) FED_CHECKED;
 
 /**
- * Check a whole message against a layout, and against the codec it should have come from: tensor by
- * tensor the right codec (float32 under `small`), the right number of values, a valid message.
- * codec NULL: any codec will do, with any stage; else with its stage or with none. *max_abs (may be
- * NULL) = the largest magnitude in it. *err says which tensor and what is wrong.
+ * Check a whole message against a layout, and against the codec and `small` that it should have
+ * been made with: just the frames that this takes, of the right codec with its stage or none, with
+ * the right numbers of values, each a valid message. codec NULL: any codec, stage and small will
+ * do. *max_abs (may be NULL) = the largest magnitude in it. *err says which tensor and what is
+ * wrong.
  */
 fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout *layout,
                                    const fedcodec *codec, uint32_t small, float *max_abs,

@@ -19,7 +19,7 @@ typedef struct fed_task {
     uint64_t id;           /* never 0 */
     char model[512];       /* fed/arch.h's canonical text */
     char codec_up[64];     /* spec of the updates: "sbc:p=0.01" */
-    uint32_t small_tensor; /* tensors with fewer values travel as float32 */
+    uint32_t small_tensor; /* tensors with fewer values travel as one group */
     uint32_t local_steps;  /* optimizer steps a round; at least 1 */
     uint32_t batch;        /* samples a step; at least 1 */
     char optimizer[16];    /* "sgd", "momentum", "adam" */

@@ -102,9 +102,9 @@ static void decode_gives_what_the_codec_sent(void **state) {
 
 static void info_tells_what_an_envelope_holds(void **state) {
     fixture *f = *state;
-    assert_int_equal(run(f, "encode --codec 3lc x.f32 x.fed"), 0);
+    assert_int_equal(run(f, "encode --codec 3lc --small 0 x.f32 x.fed"), 0);
     assert_int_equal(run(f, "info x.fed"), 0);
-    assert_says(f, "tensor 1: 3lc, 1000 values, ");
+    assert_says(f, "frame 1: 3lc, 1000 values, ");
 }
 
 static void a_second_stage_is_named_and_undone(void **state) {
@@ -121,7 +121,7 @@ static void a_second_stage_is_named_and_undone(void **state) {
     assert_int_equal(run(f, "encode --codec 3lc+runs s.f32 s.fed"), 0);
     assert_says(f, "3lc:s=1+runs: 20000 values, ");
     assert_int_equal(run(f, "info s.fed"), 0);
-    assert_says(f, "tensor 1: 3lc+runs, 20000 values, ");
+    assert_says(f, "frame 1: 3lc+runs, 20000 values, ");
     assert_int_equal(run(f, "decode s.fed staged.f32"), 0);
     uint8_t *plain = read_file(f, "plain.f32", &plain_len);
     uint8_t *staged = read_file(f, "staged.f32", &staged_len);
@@ -165,14 +165,29 @@ static void write_model(const fixture *f, const char *name) {
     fed_layout_free(&layout);
 }
 
-static void each_tensor_of_a_safetensors_file_is_one_of_the_envelope(void **state) {
+static void each_tensor_of_a_safetensors_file_is_a_frame_of_the_envelope(void **state) {
     fixture *f = *state;
     write_model(f, "m.safetensors");
-    assert_int_equal(run(f, "encode --codec 3lc m.safetensors m.fed"), 0);
+    assert_int_equal(run(f, "encode --codec 3lc --small 0 m.safetensors m.fed"), 0);
     assert_says(f, "630 values");
     assert_int_equal(run(f, "info m.fed"), 0);
-    assert_says(f, "tensor 1: 3lc, 600 values");
-    assert_says(f, "tensor 2: 3lc, 30 values");
+    assert_says(f, "frame 1: 3lc, 600 values");
+    assert_says(f, "frame 2: 3lc, 30 values");
+}
+
+static void small_tensors_are_one_frame(void **state) {
+    fixture *f = *state;
+    write_model(f, "m.safetensors");
+    assert_int_equal(run(f, "encode --codec 3lc --small 600 m.safetensors m.fed"), 0);
+    assert_int_equal(run(f, "info m.fed"), 0);
+    assert_says(f, "frame 1: 3lc, 600 values");
+    assert_says(f, "frame 2, all tensors under 600 values: 3lc, 30 values");
+    assert_int_equal(run(f, "encode --codec 3lc m.safetensors m.fed"), 0);
+    assert_int_equal(run(f, "info m.fed"), 0);
+    assert_says(f, "frame 1, all tensors under 1024 values: 3lc, 630 values");
+    assert_int_equal(run(f, "encode --codec 3lc --small few m.safetensors m.fed"), 2);
+    assert_says(f, "--small is a whole number from 0 to 4294967295, not few");
+    assert_int_equal(run(f, "compare m.safetensors --small 4294967296"), 2);
 }
 
 static void decode_like_a_file_gives_its_names_and_shapes(void **state) {
@@ -194,7 +209,7 @@ static void decode_like_another_model_is_refused(void **state) {
     write_model(f, "m.safetensors");
     assert_int_equal(run(f, "encode --codec float32 x.f32 x.fed"), 0);
     assert_int_equal(run(f, "decode --like m.safetensors x.fed y.safetensors"), 1);
-    assert_says(f, "x.fed: the message has 1 tensors, the model 2");
+    assert_says(f, "x.fed: the group of small tensors: the message has 1000 values, the model 630");
     assert_int_equal(run(f, "decode --like x.f32 x.fed y.safetensors"), 1);
 }
 
@@ -203,6 +218,7 @@ static void compare_has_a_row_for_every_codec(void **state) {
     write_model(f, "m.safetensors");
     assert_int_equal(run(f, "compare m.safetensors"), 0);
     assert_says(f, "tensors: 2, values: 630, as float32: 2520 bytes");
+    assert_says(f, "tensors under 1024 values, grouped: 2\n");
     char list[sizeof f->out], codec[32];
     assert_int_equal(run(f, "list"), 0);
     memcpy(list, f->out, sizeof list);
@@ -216,18 +232,20 @@ static void compare_has_a_row_for_every_codec(void **state) {
     assert_says(f, "\n\"3lc:s=1.75\",");
 }
 
-/* 4 bytes of head, a frame of 5, 4000 of values. */
+/* 6 bytes of head, a frame of 5, 4000 of values. */
 static void compare_says_how_large_and_how_exact(void **state) {
     fixture *f = *state;
     assert_int_equal(run(f, "compare x.f32 --codecs float32 --format csv"), 0);
     assert_says(f, "codec,bytes,ratio,bits_per_value,relative_l2_error,encode_mb_s,decode_mb_s\n");
-    assert_says(f, "\n\"float32\",4009,0.997755,32.072,0,");
+    assert_says(f, "\n\"float32\",4011,0.997258,32.088,0,");
 }
 
 static void compare_takes_any_list_of_specs(void **state) {
     fixture *f = *state;
     assert_int_equal(run(f, "compare x.f32 --codecs sbc:p=0.1,3lc,sbc:p=0.25 --format json"), 0);
-    assert_says(f, "{\"tensors\": 1, \"values\": 1000, \"codecs\": [\n  {\"codec\": \"sbc:p=0.1\"");
+    assert_says(f,
+                "{\"tensors\": 1, \"values\": 1000, \"small\": 1024, \"grouped\": 1, \"codecs\": "
+                "[\n  {\"codec\": \"sbc:p=0.1\"");
     assert_says(f, "},\n  {\"codec\": \"3lc:s=1\"");
     assert_says(f, "},\n  {\"codec\": \"sbc:p=0.25\"");
     assert_says(f, "}\n]}\n");
@@ -289,12 +307,12 @@ static void bad_files_are_status_1_and_a_sentence(void **state) {
 static void a_malformed_message_is_refused_with_its_reason(void **state) {
     fixture *f = *state;
     size_t len;
-    assert_int_equal(run(f, "encode --codec 3lc x.f32 x.fed"), 0);
+    assert_int_equal(run(f, "encode --codec 3lc --small 0 x.f32 x.fed"), 0);
     uint8_t *data = read_file(f, "x.fed", &len);
     write_file(f, "cut.fed", data, len - 1);
     assert_int_equal(run(f, "decode cut.fed y"), 1);
-    assert_says(f, "cut.fed: tensor 1: its head is malformed, or its data cut off");
-    data[12] = 0xff; /* of the magnitude, which becomes NaN */
+    assert_says(f, "cut.fed: frame 1: its head is malformed, or its data cut off");
+    data[13] = 0xff; /* of the magnitude, which becomes NaN */
     write_file(f, "bad.fed", data, len);
     assert_int_equal(run(f, "info bad.fed"), 1);
     assert_says(f, "are not a valid 3lc message of 1000 values");
@@ -310,7 +328,8 @@ int main(void) {
         cmocka_unit_test(a_second_stage_is_named_and_undone),
         cmocka_unit_test(an_empty_file_is_an_empty_tensor),
         cmocka_unit_test(list_names_codecs_and_parameters),
-        cmocka_unit_test(each_tensor_of_a_safetensors_file_is_one_of_the_envelope),
+        cmocka_unit_test(each_tensor_of_a_safetensors_file_is_a_frame_of_the_envelope),
+        cmocka_unit_test(small_tensors_are_one_frame),
         cmocka_unit_test(decode_like_a_file_gives_its_names_and_shapes),
         cmocka_unit_test(decode_like_another_model_is_refused),
         cmocka_unit_test(compare_has_a_row_for_every_codec),

@@ -1,0 +1,42 @@
+/* Inside the library: what writing and reading an envelope share. */
+#ifndef FEDCODEC_ENVELOPE_PARTS_H
+#define FEDCODEC_ENVELOPE_PARTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/model.h"
+
+/* The first bytes. */
+enum {
+    FEDCODEC_MAGIC_0 = 0xfe,
+    FEDCODEC_MAGIC_1 = 0xdc,
+    FEDCODEC_VERSION = 2,
+    FEDCODEC_MAGIC_SIZE = 3
+};
+
+/* A frame's first byte: the codec's id, and above it the stage's. */
+enum { FEDCODEC_STAGE_SHIFT = 6, FEDCODEC_ID_MASK = (1 << FEDCODEC_STAGE_SHIFT) - 1 };
+
+/*
+ * The group: all tensors under `small` values, one behind the other in the layout's order, as if
+ * they were one tensor. If they have no value there is no group, and `small` is taken for 0.
+ */
+
+/** Values of the group. */
+size_t fedcodec_group_size(const fed_layout *layout, uint32_t small);
+
+/** `small` if that makes a group, else 0: what an envelope says. */
+uint32_t fedcodec_group_small(const fed_layout *layout, uint32_t small);
+
+/** Frames of an envelope that says `small`. */
+size_t fedcodec_group_frames(const fed_layout *layout, uint32_t small);
+
+/** Copy the group's values out of a buffer of the whole layout, and back into it. width: bytes of
+ * one value. */
+void fedcodec_group_gather(const fed_layout *layout, uint32_t small, const void *all, size_t width,
+                           void *group);
+void fedcodec_group_scatter(const fed_layout *layout, uint32_t small, const void *group,
+                            size_t width, void *all);
+
+#endif

@@ -1,0 +1,164 @@
+/* inceptionn's inner loops for AVX2: eight values at a time, bytes moved by a table of shuffles. */
+#ifndef FEDCODEC_INCEPTIONN_AVX2_H
+#define FEDCODEC_INCEPTIONN_AVX2_H
+
+#include <immintrin.h>
+
+#include "codecs/inceptionn/rows.h"
+
+enum { LANES = 8, GROUP = 32 }; /* a vector; values whose tags are put together */
+
+typedef __m256i largest;
+
+/* The largest of eight. */
+static inline int32_t largest_of(__m256i max) {
+    int32_t m[LANES], most = 0;
+    _mm256_storeu_si256((__m256i *)m, max);
+    for (size_t k = 0; k < LANES; k++) {
+        most = m[k] > most ? m[k] : most;
+    }
+    return most;
+}
+
+/* Words of eight values, and their tags, negative. */
+static inline __m256i classify(const float *x, classes c, __m256i *tag, largest *max) {
+    __m256i bits = _mm256_loadu_si256((const __m256i *)x);
+    __m256i m = _mm256_and_si256(bits, _mm256_set1_epi32(FEDCODEC_MAGNITUDE));
+    __m256i sent = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(c.low - 1));
+    __m256i middling = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(c.middle - 1));
+    __m256i large = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(ONE - 1));
+    *max = _mm256_max_epi32(*max, m);
+    *tag = _mm256_add_epi32(_mm256_add_epi32(sent, middling), large);
+    /* Only values that need it are multiplied: denormals would be slow. */
+    __m256 inside = _mm256_castsi256_ps(_mm256_andnot_si256(large, _mm256_and_si256(m, sent)));
+    __m256i fixed = _mm256_cvttps_epi32(_mm256_mul_ps(inside, _mm256_set1_ps(0x1p31f)));
+    __m256i kept = _mm256_or_si256(large, _mm256_set1_epi32(INT32_MIN));
+    return _mm256_or_si256(_mm256_and_si256(bits, kept), fixed);
+}
+
+static inline uint8_t *put_words(__m128i words, uint8_t tags, uint8_t *out) {
+    __m128i row = _mm_loadu_si128((const __m128i *)put_rows[tags]);
+    _mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(words, row));
+    return out + fedcodec_tags_bytes[tags];
+}
+
+static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, uint8_t *out,
+                                    largest *max) {
+    for (size_t i = 0; i < BLOCK; i += GROUP) {
+        __m256i word[4], tag[4];
+        for (size_t k = 0; k < 4; k++) {
+            word[k] = classify(x + i + k * LANES, c, &tag[k], max);
+        }
+        /* Each dword becomes a byte of four tags, which stand at the digits 1, 4, 16, 64. */
+        __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(tag[0], tag[1]),
+                                           _mm256_packs_epi32(tag[2], tag[3]));
+        __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi16(0x0401), bytes);
+        __m256i fours = _mm256_madd_epi16(pairs, _mm256_set1_epi32((int)0xfff0ffff));
+        uint32_t lower[LANES]; /* then the upper halves' */
+        _mm256_storeu_si256((__m256i *)lower, fours);
+        for (size_t k = 0; k < 4; k++) {
+            uint8_t first = (uint8_t)lower[k], second = (uint8_t)lower[k + 4];
+            *tags++ = first;
+            *tags++ = second;
+            out = put_words(_mm256_castsi256_si128(word[k]), first, out);
+            out = put_words(_mm256_extracti128_si256(word[k], 1), second, out);
+        }
+    }
+    return out;
+}
+
+/* Where the bytes of eight words come from. */
+static inline __m256i rows_of(const uint8_t rows[256][16], const uint8_t *tags) {
+    return _mm256_inserti128_si256(
+        _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)rows[tags[0]])),
+        _mm_loadu_si128((const __m128i *)rows[tags[1]]), 1);
+}
+
+static inline __m256i get_words(__m256i rows, const uint8_t *tags, const uint8_t **src) {
+    __m128i first = _mm_loadu_si128((const __m128i *)*src);
+    *src += fedcodec_tags_bytes[tags[0]];
+    __m128i second = _mm_loadu_si128((const __m128i *)*src);
+    *src += fedcodec_tags_bytes[tags[1]];
+    return _mm256_shuffle_epi8(_mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1),
+                               rows);
+}
+
+static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *src, float *y) {
+    const __m256i magnitude = _mm256_set1_epi32(FEDCODEC_MAGNITUDE);
+    for (size_t i = 0; i < BLOCK; i += LANES, tags += 2) {
+        __m256i rows = rows_of(get_rows, tags), word = get_words(rows, tags, &src);
+        __m256i m = _mm256_and_si256(word, magnitude);
+        __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(m), _mm256_set1_ps(0x1p-31f));
+        value = _mm256_or_ps(value, _mm256_castsi256_ps(_mm256_andnot_si256(magnitude, word)));
+        /* A lowest byte that comes from nowhere: not of 32 bits. */
+        __m256 small = _mm256_castsi256_ps(_mm256_slli_epi32(rows, 24));
+        _mm256_storeu_ps(y + i, _mm256_blendv_ps(_mm256_castsi256_ps(word), value, small));
+    }
+    return src;
+}
+
+/* Words of the two short classes are laid out for check so that each has a half of its own: 8 bits
+ * are byte 1, 16 bits are bytes 2 and 3. */
+#define GET_APART(b, i, j)                                                                         \
+    (FEDCODEC_TAG_BYTES(b, i) == 1 ? ((j) == 1 ? FEDCODEC_TAGS_BYTES_##i(b) : NOWHERE)             \
+                                   : GET(b, i, j))
+#define GET_APART_ROW(b) SIXTEEN(GET_APART, b)
+static const uint8_t get_apart_rows[256][16] = {FEDCODEC_TAGS_ROWS(GET_APART_ROW)};
+
+typedef struct seen {
+    __m256i most;  /* of such halves, of 16 bits */
+    __m256i least; /* bytes: in byte 1 the 8 bits, in byte 3 the upper ones of 16 */
+    __m256i least32, most32;
+} seen;
+
+static inline seen nothing_seen(void) {
+    return (seen){_mm256_setzero_si256(), _mm256_set1_epi8(INT8_MAX), _mm256_set1_epi32(INT32_MAX),
+                  _mm256_setzero_si256()};
+}
+
+/* Has one of 64 values the tag 3? */
+static inline bool any_large(__m128i tags) {
+    __m128i both = _mm_and_si128(tags, _mm_srli_epi16(tags, 1));
+    return !_mm_testz_si128(both, _mm_set1_epi8(0x55));
+}
+
+static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s) {
+    const bool large_too = any_large(_mm_loadu_si128((const __m128i *)tags));
+    for (size_t i = 0; i < BLOCK; i += LANES, tags += 2) {
+        __m256i rows = rows_of(get_apart_rows, tags), word = get_words(rows, tags, &src);
+        __m256i none = _mm256_and_si256(rows, _mm256_set1_epi8((char)NOWHERE));
+        if (large_too) {
+            __m256i large = _mm256_cmpgt_epi32(_mm256_slli_epi32(rows, 24), _mm256_set1_epi32(-1));
+            __m256i m = _mm256_and_si256(word, _mm256_set1_epi32(FEDCODEC_MAGNITUDE));
+            s->most32 = _mm256_max_epi32(s->most32, _mm256_and_si256(m, large));
+            s->least32 = _mm256_min_epi32(s->least32, _mm256_blendv_epi8(s->least32, m, large));
+            word = _mm256_andnot_si256(large, word);
+            none = _mm256_or_si256(none, large);
+        }
+        __m256i m = _mm256_and_si256(word, _mm256_set1_epi16(INT16_MAX));
+        s->most = _mm256_max_epu16(s->most, m);
+        s->least = _mm256_min_epu8(s->least, _mm256_or_si256(m, none));
+    }
+    return src;
+}
+
+static inline ranges ranges_seen(const seen *s) {
+    const __m256i half = _mm256_set1_epi32(0xffff), byte = _mm256_set1_epi32(0xff);
+    const __m256i most = _mm256_set1_epi32(INT32_MAX);
+    __m256i least8 = _mm256_and_si256(_mm256_srli_epi32(s->least, 8), byte);
+    __m256i least16 = _mm256_srli_epi32(s->least, 24);
+    /* The least is what is farthest from the most. */
+    return (ranges){
+        .least8 =
+            (int16_t)((INT8_MAX - largest_of(_mm256_sub_epi32(_mm256_set1_epi32(INT8_MAX), least8)))
+                      << 8),
+        .most8 = (int16_t)largest_of(_mm256_and_si256(s->most, half)),
+        .least16 = (int16_t)((INT8_MAX -
+                              largest_of(_mm256_sub_epi32(_mm256_set1_epi32(INT8_MAX), least16)))
+                             << 8),
+        .most16 = (int16_t)largest_of(_mm256_srli_epi32(s->most, 16)),
+        .least32 = INT32_MAX - largest_of(_mm256_sub_epi32(most, s->least32)),
+        .most32 = largest_of(s->most32)};
+}
+
+#endif

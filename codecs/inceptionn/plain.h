@@ -1,0 +1,125 @@
+/* inceptionn's inner loops for all other units: loops for the compiler, a shuffle for the bytes. */
+#ifndef FEDCODEC_INCEPTIONN_PLAIN_H
+#define FEDCODEC_INCEPTIONN_PLAIN_H
+
+#include "codecs/inceptionn/bytes.h"
+
+typedef int32_t largest;
+
+static inline int32_t largest_of(largest max) {
+    return max;
+}
+
+/* Choices by masks: a branch would be taken at random, and keep the loop from being vectorised. */
+
+static inline uint32_t when(bool holds) {
+    return 0u - (uint32_t)holds;
+}
+
+static inline uint32_t pick(uint32_t mask, uint32_t yes, uint32_t no) {
+    return (yes & mask) | (no & ~mask);
+}
+
+static inline int16_t smaller16(int16_t a, int16_t b) {
+    return a < b ? a : b;
+}
+
+static inline int16_t larger16(int16_t a, int16_t b) {
+    return a > b ? a : b;
+}
+
+/* Only values that need it are multiplied: denormals would be slow. */
+static inline int32_t classify(const float *restrict x, classes c, uint32_t *restrict word,
+                               uint8_t *restrict tag) {
+    int32_t max = 0;
+    for (size_t i = 0; i < BLOCK; i++) {
+        uint32_t bits = fedcodec_bits(x[i]);
+        int32_t m = (int32_t)(bits & FEDCODEC_MAGNITUDE);
+        uint32_t sent = when(m >= c.low), middling = when(m >= c.middle), large = when(m >= ONE);
+        float inside = fedcodec_float((uint32_t)m & sent & ~large);
+        word[i] = (bits & (SIGN | large)) | (uint32_t)(int32_t)(inside * 0x1p31f);
+        tag[i] = (uint8_t)(0u - (sent + middling + large));
+        max = m > max ? m : max;
+    }
+    return max;
+}
+
+static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, uint8_t *out,
+                                    largest *max) {
+    uint32_t word[BLOCK];
+    uint8_t tag[BLOCK];
+    int32_t m = classify(x, c, word, tag);
+    *max = m > *max ? m : *max;
+    for (size_t k = 0; k < BLOCK_TAGS; k++) { /* moves the upper three down, past the first */
+        uint32_t four = fedcodec_bits(fedcodec_load_f32(tag + FEDCODEC_TAGS * k));
+        tags[k] = (uint8_t)(four | four >> 6 | four >> 12 | four >> 18);
+    }
+    return put_words(word, tags, out);
+}
+
+static inline const uint8_t *words_and_tags(const uint8_t *tags, const uint8_t *src, uint32_t *word,
+                                            uint8_t *tag) {
+    for (size_t k = 0; k < BLOCK_TAGS; k++) {
+        uint32_t b = tags[k], four = (b | b << 6 | b << 12 | b << 18) & 0x03030303;
+        fedcodec_store_f32(tag + FEDCODEC_TAGS * k, fedcodec_float(four));
+    }
+    return get_words(tags, src, word);
+}
+
+static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *src,
+                                          float *restrict y) {
+    uint32_t word[BLOCK];
+    uint8_t tag[BLOCK];
+    src = words_and_tags(tags, src, word, tag);
+    for (size_t i = 0; i < BLOCK; i++) {
+        float value = (float)(int32_t)(word[i] & FEDCODEC_MAGNITUDE) * 0x1p-31f;
+        y[i] = fedcodec_float(
+            pick(when(tag[i] == 3), word[i], fedcodec_bits(value) | (word[i] & SIGN)));
+    }
+    return src;
+}
+
+typedef ranges seen;
+
+static inline seen nothing_seen(void) {
+    return (seen){INT16_MAX, 0, INT16_MAX, 0, INT32_MAX, 0};
+}
+
+static inline ranges ranges_seen(const seen *s) {
+    return *s;
+}
+
+static inline void see_large(const uint32_t *word, const uint8_t *tag, seen *s) {
+    for (size_t i = 0; i < BLOCK; i++) {
+        int32_t m = (int32_t)(word[i] & FEDCODEC_MAGNITUDE);
+        if (tag[i] == 3) {
+            s->least32 = m < s->least32 ? m : s->least32;
+            s->most32 = m > s->most32 ? m : s->most32;
+        }
+    }
+}
+
+static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s) {
+    uint32_t word[BLOCK];
+    uint8_t tag[BLOCK], any_large = 0;
+    src = words_and_tags(tags, src, word, tag);
+    seen r = *s;
+    for (size_t i = 0; i < BLOCK; i++) { /* in 16 bits, of which a vector holds more */
+        int16_t m = (int16_t)(word[i] >> 16 & INT16_MAX);
+        int16_t in8 = (int16_t) - (tag[i] == 1), in16 = (int16_t) - (tag[i] == 2);
+        r.least8 = smaller16(r.least8, (int16_t)(m | (~in8 & INT16_MAX)));
+        r.most8 = larger16(r.most8, (int16_t)(m & in8));
+        r.least16 = smaller16(r.least16, (int16_t)(m | (~in16 & INT16_MAX)));
+        r.most16 = larger16(r.most16, (int16_t)(m & in16));
+    }
+    for (size_t k = 0; k < BLOCK_TAGS; k++) {
+        any_large |= tags[k] & tags[k] >> 1 & 0x55;
+    }
+    *s = r;
+    if (any_large != 0) {
+        see_large(word, tag, s);
+    }
+    return src;
+}
+
+#endif

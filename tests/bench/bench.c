@@ -1,0 +1,44 @@
+/* What the benchmarks share. */
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double bench_now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return left < right ? -1 : left > right;
+}
+
+double bench_median_s(bench_times *times) {
+    qsort(times->s, times->count, sizeof *times->s, ascending);
+    return times->count > 0 ? times->s[times->count / 2] : 0.0;
+}
+
+void *bench_alloc(size_t bytes) {
+    enum { LINE = 64 };
+    size_t size = (bytes / LINE + 1) * LINE;
+    void *memory = aligned_alloc(LINE, size);
+    bench_require(memory != NULL ? FED_OK : FED_ENOMEM, "memory");
+    return memset(memory, 0, size);
+}
+
+void bench_require(fed_status status, const char *what) {
+    if (status != FED_OK) {
+        fprintf(stderr, "%s: %s\n", what, fed_status_name(status));
+        exit(EXIT_FAILURE);
+    }
+}
+
+void bench_add(float *e, const float *g, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        e[i] += g[i];
+    }
+}

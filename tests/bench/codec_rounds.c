@@ -1,0 +1,159 @@
+/* The rounds: what is timed, and in which order. */
+#include "codec_rounds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARM_ROUNDS = 8 }; /* not measured */
+
+/* Of plain loops, which are slow. */
+static size_t loop_rounds(const bench *b) {
+    return b->rounds / 10 > 3 ? b->rounds / 10 : 3;
+}
+
+/* ---- Gradients and memory ---- */
+
+void bench_start(bench *b, size_t n, size_t rounds) {
+    b->n = n;
+    b->rounds = rounds;
+    b->e = bench_alloc(n * sizeof *b->e);
+    b->before = bench_alloc(n * sizeof *b->before);
+    b->y = bench_alloc(PLAIN_SCRATCH(n));
+    b->acc = bench_alloc(n * sizeof *b->acc);
+}
+
+void bench_end(bench *b) {
+    gradients_free(&b->gradients);
+    free(b->e);
+    free(b->before);
+    free(b->y);
+    free(b->acc);
+}
+
+void bench_draw(bench *b, bool dense) {
+    if (!b->files && (b->gradients.drawn == NULL || b->dense != dense)) {
+        gradients_free(&b->gradients);
+        gradients_draw(&b->gradients, b->n, dense);
+        b->dense = dense;
+    }
+}
+
+const float *bench_gradient(const bench *b, size_t round) {
+    return b->gradients.g[round % b->gradients.count];
+}
+
+/* ---- One message ---- */
+
+bool message_is_alone(const fedcodec *codec, const fed_layout *layout) {
+    return layout->count == 1 && codec->stage == 0;
+}
+
+void message_start(message *m, const fedcodec *codec, const fed_layout *layout) {
+    *m = (message){.codec = *codec, .layout = layout};
+    m->alone = message_is_alone(codec, layout);
+    m->cap =
+        m->alone ? fedcodec_bound(codec, layout->size) : fedcodec_envelope_bound(codec, layout, 0);
+    m->work = bench_alloc(m->alone ? fedcodec_work_size(codec, layout->size)
+                                   : fedcodec_envelope_work_size(codec, layout, 0));
+    m->dst = bench_alloc(m->cap);
+}
+
+void message_end(message *m) {
+    free(m->dst);
+    free(m->work);
+}
+
+static void encode(message *m, float *e, const float *g) {
+    if (m->alone) {
+        bench_require(fedcodec_encode(&m->codec, m->codec.vtable->feedback ? e : NULL, g,
+                                      m->layout->size, m->work, m->dst, m->cap, &m->len),
+                      "encode");
+        return;
+    }
+    fed_writer w;
+    fed_writer_fixed(&w, m->dst, m->cap);
+    bench_require(fedcodec_envelope_encode(&m->codec, m->layout, 0, e, g, m->work, &w), "encode");
+    m->len = w.len;
+}
+
+static void decode(const message *m, float *y) {
+    bench_require(m->alone ? fedcodec_decode(m->codec.vtable, m->dst, m->len, y, m->layout->size)
+                           : fedcodec_envelope_decode(m->dst, m->len, m->layout, y, NULL),
+                  "decode");
+}
+
+static void axpy(const message *m, float *y) {
+    const float w = 0.5f;
+    bench_require(m->alone ? fedcodec_axpy(m->codec.vtable, m->dst, m->len, w, y, m->layout->size)
+                           : fedcodec_envelope_axpy(m->dst, m->len, m->layout, w, y, NULL),
+                  "axpy");
+}
+
+static void fold(const message *m, int64_t *acc) {
+    const int64_t w = 8;
+    bench_require(m->alone ? fedcodec_fold(m->codec.vtable, m->dst, m->len, w, acc, m->layout->size)
+                           : fedcodec_envelope_fold(m->dst, m->len, m->layout, w, acc, NULL),
+                  "fold");
+}
+
+/* ---- The rounds ---- */
+
+typedef struct all_times {
+    bench_times copy, add, loop, op[BENCH_OPS];
+} all_times;
+
+void measure_warm(bench *b, message *m) {
+    memset(b->e, 0, b->n * sizeof *b->e);
+    for (size_t round = 0; round < WARM_ROUNDS; round++) {
+        encode(m, b->e, bench_gradient(b, round));
+    }
+}
+
+static void measure_round(bench *b, message *m, const float *g, all_times *t) {
+    BENCH_TIME(&t->copy, memcpy(b->y, g, b->n * sizeof *g));
+    BENCH_TIME(&t->add, bench_add(b->y, g, b->n));
+    BENCH_TIME(&t->op[BENCH_ENCODE], encode(m, b->e, g));
+    BENCH_TIME(&t->op[BENCH_DECODE], decode(m, b->y));
+    BENCH_TIME(&t->op[BENCH_AXPY], axpy(m, b->y));
+    BENCH_TIME(&t->op[BENCH_FOLD], fold(m, b->acc));
+}
+
+/* The loop starts from the same residual as the codec, so it has to make the same message. It goes
+ * before all else, so that the codec does not find its values in a cache. */
+static void measure_with_loop(bench *b, message *m, const plain_loop *loop, const float *g,
+                              uint8_t *dst, all_times *t) {
+    size_t len = 0;
+    memcpy(b->before, b->e, b->n * sizeof *b->e);
+    BENCH_TIME(&t->loop, len = loop->encode(m->codec.param[0], b->before, g, b->n, b->y, dst));
+    measure_round(b, m, g, t);
+    bool same = len == m->len && memcmp(dst, m->dst, len) == 0 &&
+                memcmp(b->before, b->e, b->n * sizeof *b->e) == 0;
+    bench_require(same ? FED_OK : FED_EFORMAT, "the plain loop's message or residual differs");
+}
+
+result measure(bench *b, message *m, const plain_loop *loop) {
+    all_times *t = bench_alloc(sizeof *t);
+    uint8_t *dst = bench_alloc(loop != NULL ? m->cap : 0);
+    result r = {.bytes = 0.0};
+    measure_warm(b, m);
+    for (size_t round = 0; round < b->rounds; round++) {
+        const float *g = bench_gradient(b, WARM_ROUNDS + round);
+        if (loop != NULL && round < loop_rounds(b)) {
+            measure_with_loop(b, m, loop, g, dst, t);
+        } else {
+            measure_round(b, m, g, t);
+        }
+        r.bytes += (double)m->len / (double)b->rounds;
+    }
+    r.copy_s = bench_median_s(&t->copy);
+    r.add_s = bench_median_s(&t->add);
+    b->copy.s[b->copy.count++] = r.copy_s;
+    b->add.s[b->add.count++] = r.add_s;
+    r.loop_s = bench_median_s(&t->loop);
+    for (size_t k = 0; k < BENCH_OPS; k++) {
+        r.op_s[k] = bench_median_s(&t->op[k]);
+    }
+    free(dst);
+    free(t);
+    return r;
+}

@@ -1,0 +1,31 @@
+/* Gradients to measure with: drawn at random, or read from the user's own files. */
+#ifndef GRADIENTS_H
+#define GRADIENTS_H
+
+#include <stdbool.h>
+
+#include "fed/model.h"
+
+enum { GRADIENTS_MAX = 64 };
+
+/** Gradients of one model, one for each round. */
+typedef struct gradients {
+    fed_layout layout;
+    const float *g[GRADIENTS_MAX]; /* float32[layout.size] each */
+    size_t count;
+    float *drawn; /* what they lie in, if not read from files */
+} gradients;
+
+/**
+ * One tensor of n values near 1e-3. Like real gradients they are nearer to Laplace than to Gauss,
+ * where few values tower above all others; dense: from Gauss, where more are near the largest.
+ * Each gradient begins at another place of the same numbers, which for a codec is as good as new.
+ */
+void gradients_draw(gradients *g, size_t n, bool dense);
+
+/** Read files of one shape, safetensors or raw float32, at most GRADIENTS_MAX. */
+void gradients_read(gradients *g, const char *const *paths, size_t count);
+
+void gradients_free(gradients *g);
+
+#endif

@@ -1,0 +1,27 @@
+/* Yardsticks: some codecs as one would first write them, loop after loop in plain C. */
+#ifndef PLAIN_LOOPS_H
+#define PLAIN_LOOPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * What fedcodec_encode does, to the byte, for n >= 1 finite values. parameter is the codec's first
+ * one; returns the message's length.
+ */
+typedef size_t plain_encode(double parameter, float *residual, const float *x, size_t n,
+                            void *scratch, uint8_t *dst);
+
+/** Bytes of scratch memory. */
+#define PLAIN_SCRATCH(n) (4 * (n) + 8)
+
+typedef struct plain_loop {
+    const char *setting; /* "sbc:p=0.01" */
+    plain_encode *encode;
+    double goal; /* how many times as fast the codec is meant to be */
+} plain_loop;
+
+/** The one that does what the setting does, or NULL. */
+const plain_loop *plain_loop_find(const char *setting);
+
+#endif

@@ -1,0 +1,32 @@
+/* A model with small tensors, what is to be sent of it, and its envelope. */
+#ifndef ENVELOPE_CASE_H
+#define ENVELOPE_CASE_H
+
+#include "fedcodec/envelope.h"
+
+/** Tensors dense1.weight, dense1.bias and scale, of 600, 7 and 1 values; the last two are small. */
+enum { ENVELOPE_SIZE = 2 * 300 + 7 + 1, ENVELOPE_SMALL = 100 };
+
+typedef struct envelope_case {
+    fed_layout layout;
+    fedcodec codec;
+    float residual[ENVELOPE_SIZE], x[ENVELOPE_SIZE];
+    float sum[ENVELOPE_SIZE]; /* residual + x, before anything was sent */
+    void *work;
+    fed_writer out;
+} envelope_case;
+
+/** Values in both buffers, nothing sent yet. End with envelope_case_close. */
+void envelope_case_open(envelope_case *f, const char *spec);
+void envelope_case_close(envelope_case *f);
+
+/** Let dense1.bias begin the buffers, so that the large tensor lies between the small ones. */
+void envelope_case_move_apart(envelope_case *f);
+
+/** Append the envelope to out. */
+void envelope_case_encode(envelope_case *f);
+
+/** x[ENVELOPE_SIZE] = the stream-th series of values, from -0.5 to 0.5. */
+void envelope_case_fill(float *x, uint32_t stream);
+
+#endif
