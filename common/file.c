@@ -1,4 +1,4 @@
-/* Whole files: read one, replace one atomically. */
+/* Whole files: read or map one, replace one atomically. */
 #include "fed/file.h"
 
 #include <errno.h>
@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +28,11 @@ static fed_status fail_errno(fed_error *err, const char *verb, const char *path)
     return fed_fail(err, status, "can't %s %s: %s", verb, path, words);
 }
 
+static fed_status fail_too_large(fed_error *err, const char *path, size_t limit) {
+    return fed_fail(err, FED_ERANGE, "%s is larger than the %zu bytes that are allowed", path,
+                    limit);
+}
+
 /* Append up to limit + 1 bytes of fd, so that the caller sees whether there are more than limit. */
 static fed_status read_all(int fd, const char *path, size_t limit, fed_writer *w, fed_error *err) {
     while (w->len <= limit) {
@@ -45,8 +51,7 @@ static fed_status read_all(int fd, const char *path, size_t limit, fed_writer *w
         }
         fed_writer_advance(w, got > 0 ? (size_t)got : 0);
     }
-    return fed_fail(err, FED_ERANGE, "%s is larger than the %zu bytes that are allowed", path,
-                    limit);
+    return fail_too_large(err, path, limit);
 }
 
 fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t *len,
@@ -75,6 +80,46 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
     *data = bytes.data;
     *len = bytes.len - 1;
     return FED_OK;
+}
+
+/* What a plain file is mapped as; a file of 0 bytes can't be mapped, and needs not be. */
+static fed_status map_open(int fd, const char *path, size_t limit, const uint8_t **data,
+                           size_t *len, fed_error *err) {
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        return fail_errno(err, "read", path);
+    }
+    if (!S_ISREG(info.st_mode)) {
+        return fed_fail(err, FED_EIO, "can't read %s: it is not a plain file", path);
+    }
+    if ((uint64_t)info.st_size > limit) {
+        return fail_too_large(err, path, limit);
+    }
+    size_t size = (size_t)info.st_size;
+    void *at = size == 0 ? NULL : mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        return fail_errno(err, "map", path);
+    }
+    *data = size == 0 ? (const uint8_t *)"" : at;
+    *len = size;
+    return FED_OK;
+}
+
+fed_status fed_file_map(const char *path, size_t limit, const uint8_t **data, size_t *len,
+                        fed_error *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not keep us waiting */
+    if (fd < 0) {
+        return fail_errno(err, "open", path);
+    }
+    fed_status status = map_open(fd, path, limit, data, len, err);
+    close(fd);
+    return status;
+}
+
+void fed_file_unmap(const uint8_t *data, size_t len) {
+    if (len > 0) {
+        (void)munmap((void *)(uintptr_t)data, len);
+    }
 }
 
 static fed_status write_all(int fd, const char *path, const uint8_t *data, size_t len,

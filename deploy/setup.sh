@@ -11,6 +11,7 @@ packages=(
     gcc libc6-dev cmake ninja-build pkg-config                     # build
     libmicrohttpd-dev libgnutls28-dev libsqlite3-dev libjansson-dev # coordinator
     libcurl4-openssl-dev                                           # client
+    zlib1g-dev                                                     # trainer
     libmbedtls-dev libxxhash-dev libzstd-dev                       # both
     clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
     openssl curl ca-certificates python3 xz-utils                  # scripts

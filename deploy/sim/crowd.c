@@ -341,8 +341,8 @@ static fed_status open_client(sim_crowd *crowd, uint32_t k, fed_error *err) {
         take_up(client);
         return FED_OK;
     }
-    return fedtrain_shard_take(&crowd->train, crowd->options->split, crowd->options->clients, k,
-                               crowd->options->seed, &client->shard, err);
+    client->shard = fedtrain_partition_shard(&crowd->partition, k);
+    return FED_OK;
 }
 
 fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
@@ -352,6 +352,8 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
     pthread_cond_init(&crowd->changed, NULL);
     FED_TRY(fedtrain_dataset_load_mnist(options->data, "train", &crowd->train, err));
     FED_TRY(fedtrain_dataset_load_mnist(options->data, "t10k", &crowd->test, err));
+    FED_TRY(fedtrain_dataset_split(&crowd->train, options->split, options->clients, options->seed,
+                                   &crowd->partition, err));
     FED_TRY(open_places(crowd));
     crowd->client = calloc(options->clients + 1U, sizeof *crowd->client);
     crowd->waiting = calloc(options->clients + 1U, sizeof(sim_client *));
@@ -414,7 +416,6 @@ void sim_crowd_join(sim_crowd *crowd) {
 void sim_crowd_close(sim_crowd *crowd) {
     for (size_t k = 0; k < crowd->client_count; k++) {
         fedclient_platform_memory_close(&crowd->client[k].platform);
-        fedtrain_shard_free(&crowd->client[k].shard);
         free(crowd->client[k].optimizer);
         pthread_cond_destroy(&crowd->client[k].turn);
     }
@@ -425,6 +426,7 @@ void sim_crowd_close(sim_crowd *crowd) {
     free(crowd->client);
     free(crowd->waiting);
     free(crowd->all_places);
+    fedtrain_partition_free(&crowd->partition);
     fedtrain_dataset_free(&crowd->train);
     fedtrain_dataset_free(&crowd->test);
     pthread_cond_destroy(&crowd->changed);

@@ -13,8 +13,8 @@
 #include "fed/rng.h"
 #include "fedclient/fedclient.h"
 #include "fedserver/fedserver.h"
-#include "fedtrain/dataset.h"
 #include "fedtrain/net.h"
+#include "fedtrain/split.h"
 
 /** What the command line asks for. */
 typedef struct sim_options {
@@ -89,8 +89,8 @@ typedef struct sim_client {
     fedclient_platform platform;
     fedclient_transport transport; /* the line's */
     sim_line line;
-    fedtrain_shard shard;
-    float *optimizer; /* its state, between rounds */
+    fedtrain_shard shard; /* a view of the crowd's partition */
+    float *optimizer;     /* its state, between rounds */
     size_t optimizer_size;
     sim_place *place;            /* held during a turn */
     pthread_cond_t turn;         /* this one's place is there */
@@ -107,7 +107,8 @@ typedef struct sim_crowd {
     const sim_coordinator *coordinator;
     char server[64]; /* the front's URL */
     fedtrain_dataset train, test;
-    sim_client *client; /* [options->clients + 1]; the last one evaluates */
+    fedtrain_partition partition; /* of the training data: who holds what */
+    sim_client *client;           /* [options->clients + 1]; the last one evaluates */
     size_t client_count;
     atomic_int stop;
 

@@ -1,164 +1,215 @@
-/* Reads IDX files, refusing whatever is not exactly one, and copies samples out as floats. */
+/* Samples in memory: where each lies, and how it becomes floats. */
 #include "fedtrain/dataset.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fed/file.h"
+#include "fedclient/train/data/input.h"
 
-enum { IMAGES_MAGIC = 0x00000803, LABELS_MAGIC = 0x00000801, IMAGES_HEAD = 16, LABELS_HEAD = 8 };
-
-static const size_t FILE_LIMIT_BYTES = (size_t)1 << 31;
-
-static uint32_t read_be32(const uint8_t *p) {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+void fedtrain_bytes_release(fedtrain_bytes *bytes) {
+    if (bytes->owner == FEDTRAIN_MAPPED) {
+        fed_file_unmap(bytes->data, bytes->len);
+    } else if (bytes->owner == FEDTRAIN_HEAP) {
+        free((void *)(uintptr_t)bytes->data);
+    }
+    *bytes = (fedtrain_bytes){0};
 }
 
-static fed_status check_head(const char *path, const uint8_t *data, size_t len, uint32_t magic,
-                             size_t head, fed_error *err) {
-    if (len < head) {
-        return fed_fail(err, FED_EFORMAT,
-                        "%s: the file ends at byte offset %zu, inside its head of %zu bytes: fetch "
-                        "it again",
-                        path, len, head);
-    }
-    if (read_be32(data) != magic) {
-        return fed_fail(err, FED_EFORMAT,
-                        "%s: byte offset 0: magic number 0x%08" PRIx32 ", wanted 0x%08" PRIx32
-                        " (an unpacked IDX file of %s)",
-                        path, read_be32(data), magic, magic == IMAGES_MAGIC ? "images" : "labels");
-    }
-    if (read_be32(data + 4) == 0) {
-        return fed_fail(err, FED_EFORMAT, "%s: byte offset 4: a count of 0 samples", path);
+fed_status fedtrain_dataset_add_labels(fedtrain_dataset *set, const uint8_t *labels, size_t count,
+                                       size_t stride) {
+    FED_REQUIRE(count <= UINT32_MAX - set->count, FED_ERANGE);
+    uint8_t *more = realloc(set->label, set->count + count);
+    FED_REQUIRE(more != NULL, FED_ENOMEM);
+    set->label = more;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t label = labels[i * stride];
+        more[set->count + i] = label;
+        set->classes = label >= set->classes ? label + 1U : set->classes;
     }
     return FED_OK;
 }
 
-/* The body must be count samples of `size` bytes: neither less nor more. */
-static fed_status check_body(const char *path, size_t len, size_t head, uint32_t count, size_t size,
-                             fed_error *err) {
-    size_t body = len - head;
-    if (body / size < count) {
-        return fed_fail(err, FED_EFORMAT,
-                        "%s: the file ends at byte offset %zu, in sample %zu of the %" PRIu32
-                        " that its head promises: fetch it again",
-                        path, len, body / size, count);
-    }
-    if (body != (size_t)count * size) {
-        return fed_fail(err, FED_EFORMAT,
-                        "%s: byte offset %zu: %zu bytes more than the %" PRIu32
-                        " samples that its head promises",
-                        path, head + (size_t)count * size, body - (size_t)count * size, count);
-    }
+void fedtrain_dataset_add_block(fedtrain_dataset *set, fedtrain_bytes *bytes, size_t offset,
+                                size_t count, size_t stride) {
+    set->block[set->block_count++] = (fedtrain_block){
+        .bytes = *bytes, .first = bytes->data + offset, .count = count, .stride = stride};
+    set->count += count;
+    *bytes = (fedtrain_bytes){0};
+}
+
+static size_t plane_size(const fedtrain_dataset *set) {
+    return (size_t)set->shape.h * set->shape.w;
+}
+
+fed_status fedtrain_dataset_wrap(const uint8_t *pixel, const uint8_t *label, size_t count,
+                                 fed_shape shape, fedtrain_dataset *set) {
+    fedtrain_dataset wrapped = {.shape = shape};
+    size_t size = plane_size(&wrapped) * shape.c;
+    FED_REQUIRE(count > 0 && size > 0, FED_EINVAL);
+    FED_TRY(fedtrain_dataset_add_labels(&wrapped, label, count, 1));
+    fedtrain_bytes bytes = {.owner = FEDTRAIN_BORROWED, .data = pixel, .len = count * size};
+    fedtrain_dataset_add_block(&wrapped, &bytes, 0, count, size);
+    *set = wrapped;
     return FED_OK;
-}
-
-/* Drop the head, so that what stays can be freed as it is. */
-static uint8_t *strip_head(uint8_t *data, size_t len, size_t head) {
-    memmove(data, data + head, len - head);
-    return data;
-}
-
-static fed_status load_images(const char *path, fedtrain_dataset *set, fed_error *err) {
-    uint8_t *data;
-    size_t len;
-    FED_TRY(fed_file_read(path, FILE_LIMIT_BYTES, &data, &len, err));
-    fed_status status = check_head(path, data, len, IMAGES_MAGIC, IMAGES_HEAD, err);
-    if (status != FED_OK) {
-        goto done;
-    }
-    uint32_t count = read_be32(data + 4), rows = read_be32(data + 8), cols = read_be32(data + 12);
-    if (rows == 0 || cols == 0 || rows > UINT16_MAX || cols > UINT16_MAX) {
-        status = fed_fail(err, FED_EFORMAT,
-                          "%s: byte offset 8: images of %" PRIu32 " x %" PRIu32
-                          " pixels, wanted 1 to 65535 each way",
-                          path, rows, cols);
-        goto done;
-    }
-    size_t size = (size_t)rows * cols;
-    status = check_body(path, len, IMAGES_HEAD, count, size, err);
-    if (status == FED_OK) {
-        set->count = count;
-        set->sample_size = size;
-        set->pixel = strip_head(data, len, IMAGES_HEAD);
-        return FED_OK;
-    }
-done:
-    free(data);
-    return status;
-}
-
-static fed_status load_labels(const char *path, const char *images, fedtrain_dataset *set,
-                              fed_error *err) {
-    uint8_t *data;
-    size_t len;
-    FED_TRY(fed_file_read(path, FILE_LIMIT_BYTES, &data, &len, err));
-    fed_status status = check_head(path, data, len, LABELS_MAGIC, LABELS_HEAD, err);
-    if (status == FED_OK) {
-        status = check_body(path, len, LABELS_HEAD, read_be32(data + 4), 1, err);
-    }
-    if (status == FED_OK && read_be32(data + 4) != set->count) {
-        status = fed_fail(err, FED_EFORMAT,
-                          "%s: byte offset 4: %" PRIu32 " labels, but %s holds %zu images: these "
-                          "are not a pair",
-                          path, read_be32(data + 4), images, set->count);
-    }
-    if (status != FED_OK) {
-        free(data);
-        return status;
-    }
-    set->label = strip_head(data, len, LABELS_HEAD);
-    for (size_t i = 0; i < set->count; i++) {
-        if (set->label[i] >= set->classes) {
-            set->classes = set->label[i] + 1U;
-        }
-    }
-    return FED_OK;
-}
-
-fed_status fedtrain_dataset_load_idx(const char *images, const char *labels, fedtrain_dataset *set,
-                                     fed_error *err) {
-    fedtrain_dataset loaded = {0};
-    FED_TRY(load_images(images, &loaded, err));
-    fed_status status = load_labels(labels, images, &loaded, err);
-    if (status != FED_OK) {
-        fedtrain_dataset_free(&loaded);
-        return status;
-    }
-    *set = loaded;
-    return FED_OK;
-}
-
-fed_status fedtrain_dataset_load_mnist(const char *directory, const char *part,
-                                       fedtrain_dataset *set, fed_error *err) {
-    if (strcmp(part, "train") != 0 && strcmp(part, "t10k") != 0) {
-        return fed_fail(err, FED_EINVAL, "MNIST has no part \"%s\": write train or t10k", part);
-    }
-    char images[1024], labels[1024];
-    int n = snprintf(images, sizeof images, "%s/%s-images-idx3-ubyte", directory, part);
-    snprintf(labels, sizeof labels, "%s/%s-labels-idx1-ubyte", directory, part);
-    if (n < 0 || (size_t)n >= sizeof images) {
-        return fed_fail(err, FED_EINVAL, "the name of MNIST's directory is too long: %.100s...",
-                        directory);
-    }
-    return fedtrain_dataset_load_idx(images, labels, set, err);
 }
 
 void fedtrain_dataset_free(fedtrain_dataset *set) {
-    free(set->pixel);
+    for (size_t i = 0; i < set->block_count; i++) {
+        fedtrain_bytes_release(&set->block[i].bytes);
+    }
     free(set->label);
+    free(set->scale);
+    free(set->shift);
     *set = (fedtrain_dataset){0};
+}
+
+static const uint8_t *sample_at(const fedtrain_dataset *set, size_t i) {
+    const fedtrain_block *block = set->block;
+    while (i >= block->count) {
+        i -= block->count;
+        block++;
+    }
+    return block->first + i * block->stride;
+}
+
+/* n values of one channel, from value `at` of a sample on, as they are before normalisation. */
+static void read_values(const fedtrain_dataset *set, const uint8_t *sample, size_t at, size_t n,
+                        float *x) {
+    if (set->is_float) {
+        memcpy(x, sample + at * sizeof *x, n * sizeof *x);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)sample[at + i] / 255.0F;
+    }
+}
+
+/* x float32[c, h, w], in place */
+static void normalise(const fedtrain_dataset *set, float *x) {
+    size_t plane = plane_size(set);
+    for (size_t c = 0; set->scale != NULL && c < set->shape.c; c++) {
+        for (size_t i = 0; i < plane; i++) {
+            x[c * plane + i] = x[c * plane + i] * set->scale[c] + set->shift[c];
+        }
+    }
 }
 
 void fedtrain_dataset_gather(const fedtrain_dataset *set, const uint32_t *index, size_t n, float *x,
                              uint8_t *label) {
+    size_t size = plane_size(set) * set->shape.c;
     for (size_t b = 0; b < n; b++) {
-        const uint8_t *pixel = set->pixel + index[b] * set->sample_size;
-        for (size_t i = 0; i < set->sample_size; i++) {
-            x[b * set->sample_size + i] = (float)pixel[i] / 255.0F;
-        }
+        read_values(set, sample_at(set, index[b]), 0, size, x + b * size);
+        normalise(set, x + b * size);
         label[b] = set->label[index[b]];
     }
+}
+
+/* Where a picture is cut: output row y shows row y + dy, if there is one. */
+typedef struct cut {
+    ptrdiff_t dy, dx;
+    bool flip;
+} cut;
+
+static cut draw_cut(const fedtrain_augment *augment, fed_rng *rng) {
+    cut drawn = {0};
+    if (augment->padding > 0) {
+        uint32_t places = 2 * augment->padding + 1;
+        drawn.dy = (ptrdiff_t)fed_rng_below(rng, places) - (ptrdiff_t)augment->padding;
+        drawn.dx = (ptrdiff_t)fed_rng_below(rng, places) - (ptrdiff_t)augment->padding;
+    }
+    drawn.flip = augment->flip && fed_rng_below(rng, 2) == 1;
+    return drawn;
+}
+
+/* One row of a plane: what the cut leaves of it, between black. */
+static void read_row(const fedtrain_dataset *set, const uint8_t *sample, size_t row_start, cut how,
+                     float *x) {
+    size_t w = set->shape.w;
+    size_t left = how.dx < 0 ? (size_t)-how.dx : 0, skip = how.dx > 0 ? (size_t)how.dx : 0;
+    memset(x, 0, w * sizeof *x);
+    if (left + skip < w) {
+        read_values(set, sample, row_start + skip, w - left - skip, x + left);
+    }
+    for (size_t i = 0; how.flip && i < w / 2; i++) {
+        float swap = x[i];
+        x[i] = x[w - 1 - i];
+        x[w - 1 - i] = swap;
+    }
+}
+
+static void read_cut(const fedtrain_dataset *set, const uint8_t *sample, cut how, float *x) {
+    size_t h = set->shape.h, w = set->shape.w;
+    for (size_t row = 0; row < set->shape.c * h; row++) {
+        ptrdiff_t y = (ptrdiff_t)(row % h) + how.dy;
+        if (y >= 0 && y < (ptrdiff_t)h) {
+            read_row(set, sample, (row / h * h + (size_t)y) * w, how, x + row * w);
+        } else {
+            memset(x + row * w, 0, w * sizeof *x);
+        }
+    }
+}
+
+void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtrain_augment *augment,
+                                       fed_rng *rng, const uint32_t *index, size_t n, float *x,
+                                       uint8_t *label) {
+    size_t size = plane_size(set) * set->shape.c;
+    for (size_t b = 0; b < n; b++) {
+        read_cut(set, sample_at(set, index[b]), draw_cut(augment, rng), x + b * size);
+        normalise(set, x + b * size);
+        label[b] = set->label[index[b]];
+    }
+}
+
+static void measure_channel(const fedtrain_dataset *set, size_t c, float *mean, float *deviation) {
+    size_t plane = plane_size(set);
+    double sum = 0, squares = 0, n = (double)set->count * (double)plane;
+    /* Around the first value, so that a column of large numbers loses nothing. */
+    float x, origin;
+    read_values(set, sample_at(set, 0), c * plane, 1, &origin);
+    for (size_t i = 0; i < set->count; i++) {
+        const uint8_t *sample = sample_at(set, i);
+        for (size_t p = 0; p < plane; p++) {
+            read_values(set, sample, c * plane + p, 1, &x);
+            double v = (double)x - (double)origin;
+            sum += v;
+            squares += v * v;
+        }
+    }
+    double variance = squares / n - sum / n * (sum / n);
+    *mean = (float)((double)origin + sum / n);
+    *deviation = variance > 0 && (float)sqrt(variance) > 0 ? (float)sqrt(variance) : 1.0F;
+}
+
+void fedtrain_dataset_measure(const fedtrain_dataset *set, float *mean, float *deviation) {
+    for (size_t c = 0; c < set->shape.c; c++) {
+        measure_channel(set, c, &mean[c], &deviation[c]);
+    }
+}
+
+fed_status fedtrain_dataset_normalise(fedtrain_dataset *set, const float *mean,
+                                      const float *deviation) {
+    size_t channels = set->shape.c;
+    FED_REQUIRE(channels > 0, FED_EINVAL);
+    for (size_t c = 0; c < channels; c++) {
+        FED_REQUIRE(isfinite(mean[c]) && deviation[c] > 0 && isfinite(1.0F / deviation[c]) &&
+                        isfinite(mean[c] / deviation[c]),
+                    FED_EINVAL);
+    }
+    float *scale = malloc(channels * sizeof *scale), *shift = malloc(channels * sizeof *shift);
+    if (scale == NULL || shift == NULL) {
+        free(scale);
+        free(shift);
+        return FED_ENOMEM;
+    }
+    for (size_t c = 0; c < channels; c++) {
+        scale[c] = 1.0F / deviation[c];
+        shift[c] = -mean[c] / deviation[c];
+    }
+    free(set->scale);
+    free(set->shift);
+    set->scale = scale;
+    set->shift = shift;
+    return FED_OK;
 }

@@ -1,116 +1,294 @@
-/* Splits a dataset among clients: evenly shuffled, or two classes a client. */
+/* Splits samples among clients: by chance, a few classes each, by Dirichlet's rule, or by group. */
+#include "fedclient/train/items.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fed/rng.h"
-#include "fedtrain/dataset.h"
-
 /* Streams of the seed that nothing else uses. */
 static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */
 
-fed_status fedtrain_split_parse(const char *name, fedtrain_split *split, fed_error *err) {
-    if (strcmp(name, "iid") == 0) {
+static const double ALPHA_MIN = 1e-3, ALPHA_MAX = 1e3;
+
+/* The number behind a key, such as "classes:k=2"; false if the text begins otherwise, or goes on.
+ */
+static bool parse_value(const char *spec, const char *key, double *value) {
+    size_t len = strlen(key);
+    char *end = NULL;
+    if (strncmp(spec, key, len) != 0 || spec[len] == '\0') {
+        return false;
+    }
+    *value = strtod(spec + len, &end);
+    return *end == '\0';
+}
+
+fed_status fedtrain_split_parse(const char *spec, fedtrain_split *split, fed_error *err) {
+    double value;
+    if (strcmp(spec, "iid") == 0) {
         *split = FEDTRAIN_SPLIT_IID;
-    } else if (strcmp(name, "two-class") == 0) {
+    } else if (strcmp(spec, "two-class") == 0) {
         *split = FEDTRAIN_SPLIT_TWO_CLASS;
+    } else if (strcmp(spec, "group") == 0) {
+        *split = (fedtrain_split){.kind = FEDTRAIN_BY_GROUP};
+    } else if (parse_value(spec, "classes:k=", &value)) {
+        if (!(value >= 1 && value <= FEDTRAIN_CLASSES) || value != (double)(uint32_t)value) {
+            return fed_fail(err, FED_EINVAL, "\"%.80s\": k is a whole number from 1 to %d", spec,
+                            FEDTRAIN_CLASSES);
+        }
+        *split = (fedtrain_split){.kind = FEDTRAIN_BY_CLASSES, .k = (uint32_t)value};
+    } else if (parse_value(spec, "dirichlet:alpha=", &value)) {
+        if (!(value >= ALPHA_MIN && value <= ALPHA_MAX)) {
+            return fed_fail(err, FED_EINVAL, "\"%.80s\": alpha is a number from %g to %g", spec,
+                            ALPHA_MIN, ALPHA_MAX);
+        }
+        *split = (fedtrain_split){.kind = FEDTRAIN_BY_DIRICHLET, .alpha = value};
     } else {
-        return fed_fail(err, FED_EINVAL, "unknown split \"%s\": write iid or two-class", name);
+        return fed_fail(err, FED_EINVAL,
+                        "unknown split \"%.80s\": write iid, classes:k=2 (or two-class), "
+                        "dirichlet:alpha=0.5 or group",
+                        spec);
     }
     return FED_OK;
 }
 
-static void fill_identity(uint32_t *index, size_t n) {
+static fed_status fill_identity(uint32_t **index, size_t n) {
+    uint32_t *filled = malloc((n > 0 ? n : 1) * sizeof *filled);
+    FED_REQUIRE(filled != NULL, FED_ENOMEM);
     for (size_t i = 0; i < n; i++) {
-        index[i] = (uint32_t)i;
+        filled[i] = (uint32_t)i;
+    }
+    *index = filled;
+    return FED_OK;
+}
+
+void fedtrain_share_evenly(const fedtrain_partition *partition, size_t count) {
+    partition->start[0] = 0;
+    for (uint32_t k = 0; k < partition->clients; k++) {
+        partition->start[k + 1] =
+            partition->start[k] + count / partition->clients + (k < count % partition->clients);
+    }
+}
+
+void fedtrain_sort_by_label(const fedtrain_items *items, uint32_t *order, size_t *start) {
+    memset(start, 0, (items->classes + 1) * sizeof *start);
+    for (size_t i = 0; i < items->count; i++) {
+        start[items->label[i] + 1]++;
+    }
+    for (size_t c = 0; c < items->classes; c++) {
+        start[c + 1] += start[c];
+    }
+    size_t next[FEDTRAIN_CLASSES];
+    memcpy(next, start, items->classes * sizeof *next);
+    for (size_t i = 0; i < items->count; i++) {
+        order[next[items->label[i]]++] = (uint32_t)i;
     }
 }
 
 /* A shuffled deck, dealt one card at a time: client k gets cards k, k + clients, ... */
-static fed_status take_iid(const fedtrain_dataset *set, uint32_t clients, uint32_t k, fed_rng *rng,
-                           fedtrain_shard *shard) {
-    uint32_t *deck = malloc(set->count * sizeof *deck);
-    size_t count = (set->count - k + clients - 1) / clients;
-    uint32_t *hand = malloc(count * sizeof *hand);
-    if (deck == NULL || hand == NULL) {
-        free(deck);
-        free(hand);
-        return FED_ENOMEM;
-    }
-    fill_identity(deck, set->count);
-    fed_rng_shuffle(rng, deck, set->count);
-    for (size_t i = 0; i < count; i++) {
-        hand[i] = deck[k + i * clients];
+static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
+                                  const fedtrain_partition *partition) {
+    uint32_t *deck, *hand = partition->index;
+    FED_TRY(fill_identity(&deck, items->count));
+    fed_rng_shuffle(rng, deck, items->count);
+    fedtrain_share_evenly(partition, items->count);
+    for (uint32_t k = 0; k < partition->clients; k++) {
+        for (size_t i = k; i < items->count; i += partition->clients) {
+            *hand++ = deck[i];
+        }
     }
     free(deck);
-    *shard = (fedtrain_shard){.index = hand, .count = count};
     return FED_OK;
 }
 
 /* Where piece p of `pieces` begins among n samples: pieces differ by one sample at most. */
 static size_t piece_start(size_t n, size_t pieces, size_t p) {
-    return n / pieces * p + n % pieces * p / pieces;
+    return n / pieces * p + (size_t)((uint64_t)(n % pieces) * p / pieces);
 }
 
-/* Append samples first .. last - 1 of the order by label (ties in file order). */
-static void append_by_label(const fedtrain_dataset *set, size_t first, size_t last,
-                            fedtrain_shard *shard) {
-    size_t start[257] = {0}; /* of each label in that order */
-    for (size_t i = 0; i < set->count; i++) {
-        start[set->label[i] + 1]++;
-    }
-    for (size_t l = 0; l < 256; l++) {
-        start[l + 1] += start[l];
-    }
-    for (size_t i = 0; i < set->count; i++) {
-        size_t place = start[set->label[i]]++;
-        if (place >= first && place < last) {
-            shard->index[shard->count + place - first] = (uint32_t)i;
+/* Give each client k of the pieces that the samples, sorted by label, are cut into. */
+static void deal_pieces(const uint32_t *sorted, size_t count, const uint32_t *piece, uint32_t k,
+                        const fedtrain_partition *partition) {
+    size_t pieces = (size_t)k * partition->clients, at = 0;
+    for (size_t i = 0; i < pieces; i++) {
+        size_t from = piece_start(count, pieces, piece[i]);
+        size_t n = piece_start(count, pieces, (size_t)piece[i] + 1) - from;
+        memcpy(partition->index + at, sorted + from, n * sizeof *sorted);
+        if (i % k == 0) {
+            partition->start[i / k] = at;
         }
+        at += n;
     }
-    shard->count += last - first;
+    partition->start[partition->clients] = at;
 }
 
-static fed_status take_two_class(const fedtrain_dataset *set, uint32_t clients, uint32_t k,
-                                 fed_rng *rng, fedtrain_shard *shard) {
-    size_t pieces = 2 * (size_t)clients;
-    fedtrain_shard taken = {.index = malloc(2 * (set->count / pieces + 1) * sizeof *taken.index)};
-    uint32_t *order = malloc(pieces * sizeof *order);
-    if (taken.index == NULL || order == NULL) {
-        free(taken.index);
-        free(order);
-        return FED_ENOMEM;
+static fed_status split_by_classes(const fedtrain_items *items, uint32_t k, fed_rng *rng,
+                                   const fedtrain_partition *partition) {
+    uint32_t *sorted = malloc(items->count * sizeof *sorted), *piece = NULL;
+    size_t start[FEDTRAIN_CLASSES + 1], pieces = (size_t)k * partition->clients;
+    fed_status status = sorted != NULL ? fill_identity(&piece, pieces) : FED_ENOMEM;
+    if (status == FED_OK) {
+        fedtrain_sort_by_label(items, sorted, start);
+        fed_rng_shuffle(rng, piece, pieces);
+        deal_pieces(sorted, items->count, piece, k, partition);
     }
-    fill_identity(order, pieces);
-    fed_rng_shuffle(rng, order, pieces);
-    for (size_t i = 2 * (size_t)k; i < 2 * (size_t)k + 2; i++) {
-        append_by_label(set, piece_start(set->count, pieces, order[i]),
-                        piece_start(set->count, pieces, (size_t)order[i] + 1), &taken);
+    free(sorted);
+    free(piece);
+    return status;
+}
+
+/* Deal out the groups as a deck, then let each item follow its group. */
+static fed_status split_by_group(const fedtrain_items *items, fed_rng *rng,
+                                 const fedtrain_partition *partition) {
+    uint32_t clients = partition->clients, *deck;
+    FED_TRY(fill_identity(&deck, items->groups));
+    uint32_t *owner = malloc(items->groups * sizeof *owner);
+    size_t *next = calloc(clients, sizeof *next);
+    fed_status status = FED_ENOMEM;
+    if (owner == NULL || next == NULL) {
+        goto done;
     }
-    free(order);
-    *shard = taken;
+    fed_rng_shuffle(rng, deck, items->groups);
+    for (uint32_t i = 0; i < items->groups; i++) {
+        owner[deck[i]] = i % clients;
+    }
+    for (size_t i = 0; i < items->count; i++) {
+        next[owner[items->group[i]]]++;
+    }
+    partition->start[0] = 0;
+    for (uint32_t k = 0; k < clients; k++) {
+        partition->start[k + 1] = partition->start[k] + next[k];
+        next[k] = partition->start[k];
+    }
+    for (size_t i = 0; i < items->count; i++) {
+        partition->index[next[owner[items->group[i]]]++] = (uint32_t)i;
+    }
+    status = FED_OK;
+done:
+    free(deck);
+    free(owner);
+    free(next);
+    return status;
+}
+
+/* What is dealt out must suffice for all. */
+static fed_status check_split(const fedtrain_items *items, fedtrain_split split, uint32_t clients,
+                              fed_error *err) {
+    bool by_label = split.kind == FEDTRAIN_BY_CLASSES || split.kind == FEDTRAIN_BY_DIRICHLET;
+    bool by_group = split.kind == FEDTRAIN_BY_GROUP;
+    if (clients == 0) {
+        return fed_fail(err, FED_EINVAL, "no clients to split the data among: 1 at least");
+    }
+    if ((by_label && items->label == NULL) || (by_group && items->group == NULL)) {
+        return fed_fail(err, FED_EINVAL,
+                        by_label ? "a text has no classes to split it by: use iid or group"
+                                 : "this data names no groups, as the speakers of a play are: use "
+                                   "another split");
+    }
+    if (split.kind == FEDTRAIN_BY_CLASSES && (split.k == 0 || split.k > items->classes)) {
+        return fed_fail(err, FED_EINVAL, "classes:k=%" PRIu32 ": the data has %" PRIu32 " classes",
+                        split.k, items->classes);
+    }
+    size_t dealt = by_group ? items->groups : items->count;
+    size_t each = split.kind == FEDTRAIN_BY_CLASSES ? split.k : 1;
+    if (clients > dealt / each) {
+        return fed_fail(err, FED_EINVAL,
+                        "%" PRIu32 " clients can't share %zu %s: each needs %zu at least", clients,
+                        dealt, by_group ? "groups" : "samples", each);
+    }
     return FED_OK;
+}
+
+static fed_status fill_partition(const fedtrain_items *items, fedtrain_split split, fed_rng *rng,
+                                 const fedtrain_partition *partition) {
+    switch (split.kind) {
+    case FEDTRAIN_BY_CLASSES:
+        return split_by_classes(items, split.k, rng, partition);
+    case FEDTRAIN_BY_DIRICHLET:
+        return fedtrain_split_dirichlet(items, split.alpha, rng, partition);
+    case FEDTRAIN_BY_GROUP:
+        return split_by_group(items, rng, partition);
+    case FEDTRAIN_BY_CHANCE:
+        break;
+    }
+    return split_by_chance(items, rng, partition);
+}
+
+static fed_status make_partition(const fedtrain_items *items, fedtrain_split split,
+                                 uint32_t clients, uint64_t seed, fedtrain_partition *partition,
+                                 fed_error *err) {
+    FED_TRY(check_split(items, split, clients, err));
+    fedtrain_partition made = {.clients = clients,
+                               .index = malloc(items->count * sizeof *made.index),
+                               .start = malloc(((size_t)clients + 1) * sizeof *made.start)};
+    fed_rng rng;
+    fed_rng_init(&rng, seed, SPLIT_STREAM, (uint32_t)split.kind);
+    fed_status status = FED_ENOMEM;
+    if (made.index != NULL && made.start != NULL) {
+        status = fill_partition(items, split, &rng, &made);
+    }
+    if (status != FED_OK) {
+        fedtrain_partition_free(&made);
+        return fed_fail(err, status, "no memory for a split of %zu samples", items->count);
+    }
+    *partition = made;
+    return FED_OK;
+}
+
+fed_status fedtrain_dataset_split(const fedtrain_dataset *set, fedtrain_split split,
+                                  uint32_t clients, uint64_t seed, fedtrain_partition *partition,
+                                  fed_error *err) {
+    const fedtrain_items items = {
+        .count = set->count, .label = set->label, .classes = set->classes};
+    return make_partition(&items, split, clients, seed, partition, err);
+}
+
+static int compare_index(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+fed_status fedtrain_text_split(const fedtrain_text *text, fedtrain_split split, uint32_t clients,
+                               uint64_t seed, fedtrain_partition *partition, fed_error *err) {
+    const fedtrain_items items = {
+        .count = text->units, .group = text->group, .groups = text->groups};
+    FED_TRY(make_partition(&items, split, clients, seed, partition, err));
+    for (uint32_t k = 0; k < clients; k++) {
+        fedtrain_shard shard = fedtrain_partition_shard(partition, k);
+        qsort(shard.index, shard.count, sizeof *shard.index, compare_index);
+    }
+    return FED_OK;
+}
+
+fedtrain_shard fedtrain_partition_shard(const fedtrain_partition *partition, uint32_t k) {
+    size_t start = partition->start[k];
+    return (fedtrain_shard){.index = partition->index + start,
+                            .count = partition->start[k + 1] - start};
+}
+
+void fedtrain_partition_free(fedtrain_partition *partition) {
+    free(partition->index);
+    free(partition->start);
+    *partition = (fedtrain_partition){0};
 }
 
 fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split, uint32_t clients,
                                uint32_t k, uint64_t seed, fedtrain_shard *shard, fed_error *err) {
-    if (clients == 0 || k >= clients) {
+    if (k >= clients) {
         return fed_fail(err, FED_EINVAL, "no client %" PRIu32 " among %" PRIu32 ": count from 0", k,
                         clients);
     }
-    if (clients > set->count / 2) {
-        return fed_fail(err, FED_EINVAL,
-                        "%" PRIu32 " clients can't share %zu samples: each needs two at least",
-                        clients, set->count);
+    fedtrain_partition all;
+    FED_TRY(fedtrain_dataset_split(set, split, clients, seed, &all, err));
+    fedtrain_shard view = fedtrain_partition_shard(&all, k);
+    fedtrain_shard own = {.index = malloc(view.count * sizeof *own.index), .count = view.count};
+    if (own.index != NULL) {
+        memcpy(own.index, view.index, view.count * sizeof *own.index);
     }
-    fed_rng rng;
-    fed_rng_init(&rng, seed, SPLIT_STREAM, (uint32_t)split);
-    fed_status status = split == FEDTRAIN_SPLIT_TWO_CLASS
-                            ? take_two_class(set, clients, k, &rng, shard)
-                            : take_iid(set, clients, k, &rng, shard);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "no memory for a split of %zu samples", set->count);
+    fedtrain_partition_free(&all);
+    if (own.index == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a share of %zu samples", own.count);
     }
+    *shard = own;
     return FED_OK;
 }
 

@@ -4,14 +4,16 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "fed/rng.h"
 #include "fedclient/train/net_impl.h"
 
-/* Keeps the order of samples apart from other uses of the task's seed, such as the first weights.
- */
-static const uint64_t ORDER_SEED = 0x6f72646572; /* "order" */
+/* Keep the order of samples, and how they are varied, apart from other uses of the task's seed,
+ * such as the first weights. */
+static const uint64_t ORDER_SEED = 0x6f72646572;       /* "order" */
+static const uint64_t AUGMENT_SEED = 0x6175676d656e74; /* "augment" */
 
 /* Where a client is in its endless walk: pass after pass through the shard, each shuffled anew. */
 typedef struct walk {
@@ -54,6 +56,17 @@ static void walk_next(walk *w, uint32_t *index, size_t n) {
     }
 }
 
+static bool is_flat(fed_shape shape) {
+    return shape.h == 1 && shape.w == 1;
+}
+
+/* A model that takes a vector takes pictures of as many values too. */
+static bool shapes_fit(fed_shape sample, fed_shape input) {
+    bool same = sample.c == input.c && sample.h == input.h && sample.w == input.w;
+    return same || ((is_flat(sample) || is_flat(input)) &&
+                    fedtrain_shape_size(sample) == fedtrain_shape_size(input));
+}
+
 static fed_status check_set(const fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
                             fed_error *err) {
     const fed_arch *arch = net->arch;
@@ -61,10 +74,12 @@ static fed_status check_set(const fedtrain_net *net, size_t batch, const fedtrai
         return fed_fail(err, FED_EINVAL, "a batch of %zu: this net was made for 1 to %zu", batch,
                         net->max_batch);
     }
-    if (set->sample_size != fedtrain_shape_size(arch->input)) {
+    if (!shapes_fit(set->shape, arch->input)) {
         return fed_fail(err, FED_EINVAL,
-                        "the samples have %zu values, but the model takes %zu: \"%s\"",
-                        set->sample_size, fedtrain_shape_size(arch->input), arch->text);
+                        "the samples are %" PRIu32 "x%" PRIu32 "x%" PRIu32
+                        ", %zu values, but the model takes %zu: \"%s\"",
+                        set->shape.c, set->shape.h, set->shape.w, fedtrain_shape_size(set->shape),
+                        fedtrain_shape_size(arch->input), arch->text);
     }
     if (set->classes > arch->classes) {
         return fed_fail(err, FED_EINVAL,
@@ -75,6 +90,10 @@ static fed_status check_set(const fedtrain_net *net, size_t batch, const fedtrai
     return FED_OK;
 }
 
+static bool is_augmented(const fedtrain_job *job) {
+    return job->augment.padding > 0 || job->augment.flip;
+}
+
 static fed_status check_job(const fedtrain_job *job, fed_error *err) {
     FED_TRY(check_set(job->net, job->batch, job->set, err));
     if (job->steps == 0) {
@@ -83,14 +102,36 @@ static fed_status check_job(const fedtrain_job *job, fed_error *err) {
     if (job->shard->count == 0) {
         return fed_fail(err, FED_EINVAL, "client %" PRIu32 " holds no samples", job->client);
     }
+    if (is_augmented(job) && job->set->is_float) {
+        return fed_fail(err, FED_EINVAL, "a table's rows can't be cropped or flipped as pictures");
+    }
+    if (job->augment.padding >= job->set->shape.h || job->augment.padding >= job->set->shape.w) {
+        return fed_fail(err, FED_EINVAL,
+                        "padding of %" PRIu32 " pixels: it must be less than the pictures' sides",
+                        job->augment.padding);
+    }
     return FED_OK;
 }
 
-static fed_status train_step(const fedtrain_job *job, walk *w, float *params, float *state,
-                             float *loss) {
+/* Every step has a stream of its own, so that rounds need not remember where they ended. */
+static void gather_batch(const fedtrain_job *job, size_t step) {
+    fedtrain_net *net = job->net;
+    if (!is_augmented(job)) {
+        fedtrain_dataset_gather(job->set, net->index, job->batch, net->x, net->label);
+        return;
+    }
+    fed_rng rng;
+    uint32_t stream = (uint32_t)(job->round * job->steps + step);
+    fed_rng_init(&rng, job->seed ^ AUGMENT_SEED, job->client, stream);
+    fedtrain_dataset_gather_augmented(job->set, &job->augment, &rng, net->index, job->batch, net->x,
+                                      net->label);
+}
+
+static fed_status train_step(const fedtrain_job *job, walk *w, size_t step, float *params,
+                             float *state, float *loss) {
     fedtrain_net *net = job->net;
     walk_next(w, net->index, job->batch);
-    fedtrain_dataset_gather(job->set, net->index, job->batch, net->x, net->label);
+    gather_batch(job, step);
     return fedtrain_net_step(net, &job->optimizer, params, state, net->x, net->label, job->batch,
                              loss);
 }
@@ -106,7 +147,7 @@ fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, fl
     double sum = 0;
     for (size_t step = 0; step < job->steps && status == FED_OK; step++) {
         float step_loss = 0;
-        status = train_step(job, &w, params, state, &step_loss);
+        status = train_step(job, &w, step, params, state, &step_loss);
         sum += step_loss;
         if (status != FED_OK) {
             fed_fail(err, status,

@@ -184,6 +184,38 @@ static void test_a_large_file_round_trips(void **state) {
     free(data);
 }
 
+static void test_a_mapped_file_is_the_file(void **state) {
+    (void)state;
+    fed_error err = {0};
+    const uint8_t *data = NULL;
+    size_t len = 7;
+    put("f", "seven b");
+    assert_fed_ok_err(fed_file_map(in_dir("f"), 7, &data, &len, &err));
+    assert_int_equal(len, 7);
+    assert_memory_equal(data, "seven b", 7);
+    fed_file_unmap(data, len);
+    put("f", "");
+    assert_fed_ok_err(fed_file_map(in_dir("f"), 7, &data, &len, &err));
+    assert_int_equal(len, 0);
+    assert_non_null(data);
+    fed_file_unmap(data, len);
+}
+
+static void test_what_cannot_be_mapped_is_named(void **state) {
+    (void)state;
+    fed_error err = {0};
+    const uint8_t *data = NULL;
+    size_t len = 0;
+    put("f", "seven b");
+    assert_fed_status(fed_file_map(in_dir("f"), 6, &data, &len, &err), FED_ERANGE);
+    check_says(&err, "6 bytes");
+    assert_fed_status(fed_file_map(in_dir("none"), 6, &data, &len, &err), FED_ENOTFOUND);
+    check_says(&err, "none");
+    assert_fed_status(fed_file_map(in_dir(""), 6, &data, &len, &err), FED_EIO);
+    check_says(&err, "not a plain file");
+    assert_null(data);
+}
+
 static void test_directories_are_made_with_their_parents(void **state) {
     (void)state;
     fed_error err = {0};
@@ -212,6 +244,8 @@ int main(void) {
         TEST(test_reading_stops_at_the_limit),
         TEST(test_a_missing_file_is_not_found),
         TEST(test_a_large_file_round_trips),
+        TEST(test_a_mapped_file_is_the_file),
+        TEST(test_what_cannot_be_mapped_is_named),
         TEST(test_directories_are_made_with_their_parents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

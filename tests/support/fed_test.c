@@ -34,3 +34,12 @@ void fed_test_rmdir(const char *directory) {
     closedir(dir);
     rmdir(directory);
 }
+
+void fed_test_put(const char *directory, const char *name, const void *data, size_t len) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, len, file), len);
+    assert_int_equal(fclose(file), 0);
+}

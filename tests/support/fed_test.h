@@ -41,4 +41,15 @@
 void fed_test_tmpdir(char *dst, size_t cap);
 void fed_test_rmdir(const char *directory);
 
+/** Write a file. */
+void fed_test_put(const char *directory, const char *name, const void *data, size_t len);
+
+/** The error's sentence must hold these words. */
+#define assert_fed_says(err, words)                                                                \
+    do {                                                                                           \
+        if (strstr((err).text, words) == NULL) {                                                   \
+            fail_msg("wanted \"%s\" in: %s", words, (err).text);                                   \
+        }                                                                                          \
+    } while (0)
+
 #endif

@@ -1,4 +1,4 @@
-/* Files: read one whole, replace one atomically. */
+/* Files: read or map one whole, replace one atomically. */
 #ifndef FED_FILE_H
 #define FED_FILE_H
 
@@ -12,6 +12,17 @@
  * more than limit, FED_EIO, FED_ENOMEM. */
 fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t *len,
                          fed_error *err) FED_CHECKED;
+
+/**
+ * Map a plain file of at most `limit` bytes, read-only: pages are read when they are touched, and
+ * all processes that map it share them. *data is never NULL, also where *len is 0. The file must
+ * not shrink while it is mapped: touching what is gone ends the program (SIGBUS); to replace it,
+ * write another one and rename. Errors: as fed_file_read's; FED_EIO also for what is not a plain
+ * file. Owner: fed_file_unmap.
+ */
+fed_status fed_file_map(const char *path, size_t limit, const uint8_t **data, size_t *len,
+                        fed_error *err) FED_CHECKED;
+void fed_file_unmap(const uint8_t *data, size_t len);
 
 /**
  * Replace a file: after success the new bytes are on disk and survive power loss; after failure, or

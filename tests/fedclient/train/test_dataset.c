@@ -1,185 +1,209 @@
-/* The IDX reader: what it accepts, and that each lie in a file is named with its place. */
+/* Samples as floats: scaled, normalised, cropped, flipped; and what a set is measured to be. */
 #include "fed_test.h"
+
+#include <math.h>
 
 #include "fedtrain/dataset.h"
 
-static char directory[512], images[600], labels[600];
+enum { COUNT = 3, C = 2, H = 4, W = 5, PLANE = H * W, SIZE = C * PLANE };
 
-/* Two pictures of 2 x 3 pixels, and their labels. */
-static const uint8_t good_images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2,   0,  0,
-                                      0, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 255, 10, 11};
-static const uint8_t good_labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 4, 9};
-
-static void put(const char *path, const uint8_t *data, size_t len) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, len, file), len);
-    assert_int_equal(fclose(file), 0);
-}
+static uint8_t pixel[COUNT * SIZE];
+static const uint8_t label[COUNT] = {4, 0, 9};
+static const uint32_t every[COUNT] = {0, 1, 2};
+static fedtrain_dataset set;
 
 static int setup(void **state) {
     (void)state;
-    fed_test_tmpdir(directory, sizeof directory);
-    snprintf(images, sizeof images, "%s/train-images-idx3-ubyte", directory);
-    snprintf(labels, sizeof labels, "%s/train-labels-idx1-ubyte", directory);
-    put(images, good_images, sizeof good_images);
-    put(labels, good_labels, sizeof good_labels);
+    for (size_t i = 0; i < sizeof pixel; i++) {
+        pixel[i] = (uint8_t)(1 + i * 37 % 255); /* never 0: that is the padding */
+    }
+    assert_fed_ok(fedtrain_dataset_wrap(pixel, label, COUNT, (fed_shape){C, H, W}, &set));
     return 0;
 }
 
 static int teardown(void **state) {
     (void)state;
-    fed_test_rmdir(directory);
+    fedtrain_dataset_free(&set);
     return 0;
 }
 
-/* Loading must fail, with these words in the sentence. */
-static void assert_refused(fed_status wanted, const char *file, const char *words) {
-    fedtrain_dataset set = {0};
-    fed_error err = {0};
-    assert_fed_status(fedtrain_dataset_load_idx(images, labels, &set, &err), wanted);
-    if (strstr(err.text, file) == NULL || strstr(err.text, words) == NULL) {
-        fail_msg("wanted \"%s\" and \"%s\" in: %s", file, words, err.text);
-    }
-    assert_null(set.pixel);
-    assert_null(set.label);
-}
-
-static void test_a_pair_is_read_as_it_is_in_the_files(void **state) {
+static void test_a_wrapped_set_borrows_its_pixels(void **state) {
     (void)state;
-    fedtrain_dataset set;
-    fed_error err = {0};
-    assert_fed_ok_err(fedtrain_dataset_load_idx(images, labels, &set, &err));
-    assert_int_equal(set.count, 2);
-    assert_int_equal(set.sample_size, 6);
+    assert_int_equal(set.count, COUNT);
     assert_int_equal(set.classes, 10);
-    assert_memory_equal(set.pixel, good_images + 16, 12);
-    assert_memory_equal(set.label, good_labels + 8, 2);
-    fedtrain_dataset_free(&set);
-    assert_null(set.pixel);
-}
-
-static void test_mnist_is_found_under_its_usual_names(void **state) {
-    (void)state;
-    fedtrain_dataset set;
-    fed_error err = {0};
-    assert_fed_ok_err(fedtrain_dataset_load_mnist(directory, "train", &set, &err));
-    fedtrain_dataset_free(&set);
-    assert_fed_status(fedtrain_dataset_load_mnist(directory, "t10k", &set, &err), FED_ENOTFOUND);
-    assert_non_null(strstr(err.text, "t10k-images-idx3-ubyte"));
-    assert_fed_status(fedtrain_dataset_load_mnist(directory, "test", &set, &err), FED_EINVAL);
-    assert_non_null(strstr(err.text, "\"test\""));
+    assert_ptr_equal(set.block[0].first, pixel);
+    assert_memory_equal(set.label, label, COUNT);
+    fedtrain_dataset none;
+    assert_fed_status(fedtrain_dataset_wrap(pixel, label, 0, (fed_shape){C, H, W}, &none),
+                      FED_EINVAL);
+    assert_fed_status(fedtrain_dataset_wrap(pixel, label, 1, (fed_shape){C, 0, W}, &none),
+                      FED_EINVAL);
 }
 
 static void test_gather_scales_pixels_to_one(void **state) {
     (void)state;
-    fedtrain_dataset set;
-    fed_error err = {0};
-    assert_fed_ok_err(fedtrain_dataset_load_idx(images, labels, &set, &err));
-    const uint32_t index[] = {1, 0, 1};
-    float x[18];
-    uint8_t label[3];
-    fedtrain_dataset_gather(&set, index, 3, x, label);
-    for (size_t i = 0; i < 6; i++) {
-        assert_true(x[i] == (float)set.pixel[6 + i] / 255.0F);
-        assert_true(x[6 + i] == (float)set.pixel[i] / 255.0F);
-        assert_true(x[12 + i] == x[i]);
-    }
-    assert_true(x[3] == 1.0F);
+    const uint32_t index[] = {2, 0, 2};
     const uint8_t wanted[] = {9, 4, 9};
-    assert_memory_equal(label, wanted, 3);
-    fedtrain_dataset_free(&set);
-}
-
-static void test_every_truncation_is_refused(void **state) {
-    (void)state;
-    for (size_t len = 0; len < sizeof good_images; len++) {
-        char offset[64];
-        snprintf(offset, sizeof offset, "ends at byte offset %zu", len);
-        put(images, good_images, len);
-        assert_refused(FED_EFORMAT, images, offset);
-    }
-    put(images, good_images, sizeof good_images);
-    for (size_t len = 0; len < sizeof good_labels; len++) {
-        put(labels, good_labels, len);
-        assert_refused(FED_EFORMAT, labels, "ends at byte offset");
+    float x[3 * SIZE];
+    uint8_t got[3];
+    fedtrain_dataset_gather(&set, index, 3, x, got);
+    assert_memory_equal(got, wanted, 3);
+    for (size_t i = 0; i < SIZE; i++) {
+        assert_true(x[i] == (float)pixel[2 * SIZE + i] / 255.0F);
+        assert_true(x[SIZE + i] == (float)pixel[i] / 255.0F);
+        assert_true(x[2 * SIZE + i] == x[i]);
     }
 }
 
-/* Overwrite one byte of a file's head. */
-static void damage(const char *path, const uint8_t *good, size_t len, size_t at, uint8_t value) {
-    uint8_t bytes[64];
-    memcpy(bytes, good, len);
-    bytes[at] = value;
-    put(path, bytes, len);
-}
-
-static void test_a_wrong_magic_is_refused(void **state) {
+static void test_a_normalised_set_has_mean_0_and_deviation_1(void **state) {
     (void)state;
-    damage(images, good_images, sizeof good_images, 3, 1);
-    assert_refused(FED_EFORMAT, images, "byte offset 0: magic number 0x00000801");
-    put(images, good_images, sizeof good_images);
-    damage(labels, good_labels, sizeof good_labels, 2, 9);
-    assert_refused(FED_EFORMAT, labels, "byte offset 0: magic number 0x00000901");
+    float mean[C], deviation[C], x[COUNT * SIZE];
+    uint8_t got[COUNT];
+    fedtrain_dataset_measure(&set, mean, deviation);
+    assert_fed_ok(fedtrain_dataset_normalise(&set, mean, deviation));
+    fedtrain_dataset_gather(&set, every, COUNT, x, got);
+    for (size_t c = 0; c < C; c++) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < COUNT * PLANE; i++) {
+            double v = x[i / PLANE * SIZE + c * PLANE + i % PLANE];
+            sum += v;
+            squares += v * v;
+        }
+        assert_true(fabs(sum / (COUNT * PLANE)) < 1e-5);
+        assert_true(fabs(squares / (COUNT * PLANE) - 1) < 1e-5);
+    }
+    /* Measuring is about the files, whatever was done since. */
+    float again[C], deviation_again[C];
+    fedtrain_dataset_measure(&set, again, deviation_again);
+    assert_memory_equal(again, mean, sizeof mean);
+    assert_memory_equal(deviation_again, deviation, sizeof deviation);
 }
 
-static void test_files_in_each_others_place_are_refused(void **state) {
+static void test_a_constant_channel_is_left_finite(void **state) {
     (void)state;
-    put(images, good_labels, sizeof good_labels);
-    assert_refused(FED_EFORMAT, images, "byte offset");
+    float mean[C], deviation[C];
+    memset(pixel, 51, sizeof pixel);
+    fedtrain_dataset_measure(&set, mean, deviation);
+    assert_true(mean[0] == 51.0F / 255.0F);
+    assert_true(deviation[1] == 1.0F);
 }
 
-static void test_counts_that_lie_are_refused(void **state) {
+static void test_impossible_normalisations_are_refused(void **state) {
     (void)state;
-    damage(images, good_images, sizeof good_images, 7, 3);
-    assert_refused(FED_EFORMAT, images, "in sample 2 of the 3");
-    damage(images, good_images, sizeof good_images, 4, 255);
-    assert_refused(FED_EFORMAT, images, "in sample 2 of the 4278190082");
-    damage(images, good_images, sizeof good_images, 7, 1);
-    assert_refused(FED_EFORMAT, images, "byte offset 22: 6 bytes more");
-    damage(images, good_images, sizeof good_images, 7, 0);
-    assert_refused(FED_EFORMAT, images, "byte offset 4: a count of 0");
+    const float mean[C] = {0, 0}, zero[C] = {1, 0}, negative[C] = {-1, 1}, nan[C] = {1, NAN};
+    const float infinite[C] = {INFINITY, 0}, one[C] = {1, 1}, tiny[C] = {1, 1e-42F};
+    assert_fed_status(fedtrain_dataset_normalise(&set, mean, zero), FED_EINVAL);
+    assert_fed_status(fedtrain_dataset_normalise(&set, mean, negative), FED_EINVAL);
+    assert_fed_status(fedtrain_dataset_normalise(&set, mean, nan), FED_EINVAL);
+    assert_fed_status(fedtrain_dataset_normalise(&set, mean, tiny), FED_EINVAL);
+    assert_fed_status(fedtrain_dataset_normalise(&set, infinite, one), FED_EINVAL);
+    assert_null(set.scale);
 }
 
-static void test_impossible_picture_sizes_are_refused(void **state) {
+/* What one value of a picture, cut at (dy, dx) and perhaps flipped, must be. */
+static float expected(const uint8_t *sample, size_t i, int dy, int dx, bool flip) {
+    int c = (int)(i / PLANE), y = (int)(i % PLANE / W) + dy, x = (int)(i % W);
+    x = (flip ? W - 1 - x : x) + dx;
+    bool inside = y >= 0 && y < H && x >= 0 && x < W;
+    return inside ? (float)sample[c * PLANE + y * W + x] / 255.0F : 0;
+}
+
+/* The picture must be one of those that the augmentation may make; which, is counted. */
+static void classify(const float *x, int padding, bool flip, unsigned *seen) {
+    unsigned kind = 0;
+    for (int dy = -padding; dy <= padding; dy++) {
+        for (int dx = -padding; dx <= padding; dx++) {
+            for (int f = 0; f <= (int)flip; f++, kind++) {
+                size_t same = 0;
+                while (same < SIZE && x[same] == expected(pixel, same, dy, dx, f == 1)) {
+                    same++;
+                }
+                if (same == SIZE) {
+                    seen[kind]++;
+                    return;
+                }
+            }
+        }
+    }
+    fail_msg("a picture that no cut and flip makes");
+}
+
+static void check_kinds(uint32_t padding, bool flip, size_t kinds) {
+    unsigned seen[64] = {0};
+    float x[SIZE];
+    uint8_t got;
+    fed_rng rng;
+    fed_rng_init(&rng, 1, 2, 3);
+    for (size_t i = 0; i < 40 * kinds; i++) {
+        fedtrain_dataset_gather_augmented(&set, &(fedtrain_augment){padding, flip}, &rng, every, 1,
+                                          x, &got);
+        assert_int_equal(got, label[0]);
+        classify(x, (int)padding, flip, seen);
+    }
+    for (size_t i = 0; i < kinds; i++) {
+        assert_true(seen[i] > 10 && seen[i] < 90);
+    }
+}
+
+static void test_every_cut_and_flip_is_about_as_likely(void **state) {
     (void)state;
-    damage(images, good_images, sizeof good_images, 11, 0);
-    assert_refused(FED_EFORMAT, images, "byte offset 8: images of 0 x 3");
-    damage(images, good_images, sizeof good_images, 12, 255);
-    assert_refused(FED_EFORMAT, images, "byte offset 8");
-    damage(images, good_images, sizeof good_images, 15, 200);
-    assert_refused(FED_EFORMAT, images, "in sample 0 of the 2");
+    check_kinds(1, false, 9);
+    check_kinds(0, true, 2);
+    check_kinds(1, true, 18);
+    check_kinds(2, true, 50);
 }
 
-static void test_counts_that_differ_are_refused(void **state) {
+static void test_padding_is_black_before_normalisation(void **state) {
     (void)state;
-    const uint8_t three[] = {0, 0, 8, 1, 0, 0, 0, 3, 4, 9, 1};
-    put(labels, three, sizeof three);
-    assert_refused(FED_EFORMAT, labels, "byte offset 4: 3 labels");
+    const float mean[C] = {0.5F, 0.25F}, deviation[C] = {0.5F, 0.125F};
+    float x[SIZE];
+    uint8_t got;
+    fed_rng rng;
+    fed_rng_init(&rng, 1, 2, 3);
+    memset(pixel, 255, sizeof pixel);
+    assert_fed_ok(fedtrain_dataset_normalise(&set, mean, deviation));
+    size_t black = 0;
+    for (int i = 0; i < 50; i++) {
+        fedtrain_dataset_gather_augmented(&set, &(fedtrain_augment){.padding = 3}, &rng, every, 1,
+                                          x, &got);
+        for (size_t p = 0; p < SIZE; p++) {
+            float white = p < PLANE ? 1 : 6, dark = p < PLANE ? -1 : -2;
+            assert_true(x[p] == white || x[p] == dark);
+            black += x[p] == dark;
+        }
+    }
+    assert_true(black > 0);
 }
 
-static void test_a_missing_file_is_named(void **state) {
+static void test_the_seed_alone_decides_how_pictures_vary(void **state) {
     (void)state;
-    assert_int_equal(remove(labels), 0);
-    assert_refused(FED_ENOTFOUND, labels, "");
-    assert_int_equal(remove(images), 0);
-    assert_refused(FED_ENOTFOUND, images, "");
+    float a[COUNT * SIZE], b[COUNT * SIZE];
+    uint8_t got[COUNT];
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        fed_rng rng, same;
+        fed_rng_init(&rng, seed, 0, 0);
+        same = rng;
+        const fedtrain_augment how = {.padding = 2, .flip = true};
+        fedtrain_dataset_gather_augmented(&set, &how, &rng, every, COUNT, a, got);
+        fedtrain_dataset_gather_augmented(&set, &how, &same, every, COUNT, b, got);
+        assert_memory_equal(a, b, sizeof a);
+        fedtrain_dataset_gather_augmented(&set, &how, &rng, every, COUNT, b, got);
+        assert_memory_not_equal(a, b, sizeof a);
+    }
 }
 
-#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define WITH_SET(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_DIRECTORY(test_a_pair_is_read_as_it_is_in_the_files),
-        IN_DIRECTORY(test_mnist_is_found_under_its_usual_names),
-        IN_DIRECTORY(test_gather_scales_pixels_to_one),
-        IN_DIRECTORY(test_every_truncation_is_refused),
-        IN_DIRECTORY(test_a_wrong_magic_is_refused),
-        IN_DIRECTORY(test_files_in_each_others_place_are_refused),
-        IN_DIRECTORY(test_counts_that_lie_are_refused),
-        IN_DIRECTORY(test_impossible_picture_sizes_are_refused),
-        IN_DIRECTORY(test_counts_that_differ_are_refused),
-        IN_DIRECTORY(test_a_missing_file_is_named),
+        WITH_SET(test_a_wrapped_set_borrows_its_pixels),
+        WITH_SET(test_gather_scales_pixels_to_one),
+        WITH_SET(test_a_normalised_set_has_mean_0_and_deviation_1),
+        WITH_SET(test_a_constant_channel_is_left_finite),
+        WITH_SET(test_impossible_normalisations_are_refused),
+        WITH_SET(test_every_cut_and_flip_is_about_as_likely),
+        WITH_SET(test_padding_is_black_before_normalisation),
+        WITH_SET(test_the_seed_alone_decides_how_pictures_vary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

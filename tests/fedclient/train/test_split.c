@@ -2,12 +2,16 @@
  */
 #include "fed_test.h"
 
-#include "fedtrain/dataset.h"
+#include "fed/hash.h"
+#include "fedclient/train/items.h"
 
 enum { SAMPLES = 1003, CLASSES = 10 };
 
 static uint8_t label[SAMPLES];
 static fedtrain_dataset set = {.count = SAMPLES, .classes = CLASSES, .label = label};
+
+static const fedtrain_split by_mix = {.kind = FEDTRAIN_BY_DIRICHLET, .alpha = 0.3};
+static const fedtrain_split by_group = {.kind = FEDTRAIN_BY_GROUP};
 
 static int setup(void **state) {
     (void)state;
@@ -24,32 +28,50 @@ static fedtrain_shard take(fedtrain_split split, uint32_t clients, uint32_t k, u
     return shard;
 }
 
-/* Each sample has one owner, and no client much more than another. */
-static void check_partition(fedtrain_split split, uint32_t clients) {
+static fedtrain_partition divide(fedtrain_split split, uint32_t clients, uint64_t seed) {
+    fedtrain_partition all;
+    fed_error err = {0};
+    assert_fed_ok_err(fedtrain_dataset_split(&set, split, clients, seed, &all, &err));
+    return all;
+}
+
+/* Each sample has one owner, and no client more than `spread` more than another. */
+static void check_partition(fedtrain_split split, uint32_t clients, size_t spread) {
     uint8_t owned[SAMPLES] = {0};
     size_t least = SAMPLES, most = 0;
+    fedtrain_partition all = divide(split, clients, 5);
+    assert_int_equal(all.start[0], 0);
+    assert_int_equal(all.start[clients], SAMPLES);
     for (uint32_t k = 0; k < clients; k++) {
-        fedtrain_shard shard = take(split, clients, k, 5);
+        fedtrain_shard shard = fedtrain_partition_shard(&all, k);
         for (size_t i = 0; i < shard.count; i++) {
             assert_true(shard.index[i] < SAMPLES);
             owned[shard.index[i]]++;
         }
         least = shard.count < least ? shard.count : least;
         most = shard.count > most ? shard.count : most;
-        fedtrain_shard_free(&shard);
     }
     for (size_t i = 0; i < SAMPLES; i++) {
         assert_int_equal(owned[i], 1);
     }
-    assert_true(most - least <= (split == FEDTRAIN_SPLIT_IID ? 1 : 2));
+    assert_true(most - least <= spread);
+    fedtrain_partition_free(&all);
 }
 
 static void test_each_sample_goes_to_exactly_one_client(void **state) {
     (void)state;
     static const uint32_t clients[] = {1, 2, 7, 100, 501};
+    static const double alphas[] = {1e-3, 0.1, 1, 1e3};
     for (size_t i = 0; i < 5; i++) {
-        check_partition(FEDTRAIN_SPLIT_IID, clients[i]);
-        check_partition(FEDTRAIN_SPLIT_TWO_CLASS, clients[i]);
+        check_partition(FEDTRAIN_SPLIT_IID, clients[i], 1);
+        check_partition(FEDTRAIN_SPLIT_TWO_CLASS, clients[i], 2);
+        for (size_t a = 0; a < 4; a++) {
+            check_partition((fedtrain_split){.kind = FEDTRAIN_BY_DIRICHLET, .alpha = alphas[a]},
+                            clients[i], 1);
+        }
+    }
+    for (uint32_t k = 1; k <= CLASSES; k++) {
+        check_partition((fedtrain_split){.kind = FEDTRAIN_BY_CLASSES, .k = k}, 100, k);
     }
 }
 
@@ -84,47 +106,213 @@ static void test_iid_clients_see_many_classes(void **state) {
     }
 }
 
-static void test_the_seed_alone_decides(void **state) {
+/* Mean over clients of the sum of the squared shares of the classes: 1 is one class a client, 1 /
+ * 10 is all alike. */
+static double concentration(const uint8_t *labels, const fedtrain_partition *all) {
+    double sum = 0;
+    for (uint32_t k = 0; k < all->clients; k++) {
+        fedtrain_shard shard = fedtrain_partition_shard(all, k);
+        double of_class[CLASSES] = {0};
+        for (size_t i = 0; i < shard.count; i++) {
+            of_class[labels[shard.index[i]]] += 1.0 / (double)shard.count;
+        }
+        for (size_t c = 0; c < CLASSES; c++) {
+            sum += of_class[c] * of_class[c];
+        }
+    }
+    return sum / all->clients;
+}
+
+/* Of Dirichlet's distribution that mean is (alpha + 1) / (10 alpha + 1). It is less here where
+ * classes run out, and a little more because shares are whole samples. */
+static void test_alpha_says_how_unequal_the_mixes_are(void **state) {
     (void)state;
-    for (int split = FEDTRAIN_SPLIT_IID; split <= FEDTRAIN_SPLIT_TWO_CLASS; split++) {
-        fedtrain_shard a = take((fedtrain_split)split, 9, 4, 77);
-        fedtrain_shard b = take((fedtrain_split)split, 9, 4, 77);
-        fedtrain_shard c = take((fedtrain_split)split, 9, 4, 78);
-        assert_int_equal(a.count, b.count);
-        assert_memory_equal(a.index, b.index, a.count * sizeof *a.index);
-        assert_true(a.count != c.count || memcmp(a.index, c.index, a.count * sizeof *a.index) != 0);
-        fedtrain_shard_free(&a);
-        fedtrain_shard_free(&b);
-        fedtrain_shard_free(&c);
+    static const double alphas[] = {0.01, 0.1, 0.5, 2, 100};
+    static uint8_t labels[20000];
+    for (size_t i = 0; i < sizeof labels; i++) {
+        labels[i] = (uint8_t)(i % CLASSES);
+    }
+    const fedtrain_dataset many = {.count = sizeof labels, .classes = CLASSES, .label = labels};
+    for (size_t i = 0; i < 5; i++) {
+        const fedtrain_split split = {.kind = FEDTRAIN_BY_DIRICHLET, .alpha = alphas[i]};
+        double wanted = (alphas[i] + 1) / (10 * alphas[i] + 1);
+        fedtrain_partition all;
+        fed_error err = {0};
+        assert_fed_ok_err(fedtrain_dataset_split(&many, split, 200, 3, &all, &err));
+        double got = concentration(labels, &all);
+        assert_true(got > 0.8 * wanted && got < 1.15 * wanted);
+        fedtrain_partition_free(&all);
     }
 }
 
-static void assert_refused(uint32_t clients, uint32_t k) {
-    fedtrain_shard shard;
+/* 12 groups, of 1, 2, ... 12 samples in turns. */
+static void make_groups(uint32_t *group, size_t n) {
+    for (size_t i = 0, at = 0; at < n; i++) {
+        for (size_t j = 0; j <= i % 12 && at < n; j++) {
+            group[at++] = (uint32_t)(i % 12);
+        }
+    }
+}
+
+static void test_a_group_stays_together(void **state) {
+    (void)state;
+    uint32_t group[400];
+    make_groups(group, 400);
+    size_t unit[401] = {0};
+    const fedtrain_text text = {.units = 400, .unit = unit, .group = group, .groups = 12};
+    for (uint32_t clients = 1; clients <= 12; clients++) {
+        fedtrain_partition all;
+        fed_error err = {0};
+        uint32_t owner[12], met[12] = {0}, total = 0;
+        assert_fed_ok_err(fedtrain_text_split(&text, by_group, clients, 1, &all, &err));
+        for (uint32_t k = 0; k < clients; k++) {
+            fedtrain_shard shard = fedtrain_partition_shard(&all, k);
+            uint32_t groups = 0;
+            for (size_t i = 0; i < shard.count; i++) {
+                uint32_t g = group[shard.index[i]];
+                groups += met[g] == 0;
+                assert_true(met[g]++ == 0 || owner[g] == k);
+                owner[g] = k;
+                assert_true(i == 0 || shard.index[i] > shard.index[i - 1]);
+            }
+            assert_true(groups == 12 / clients || groups == 12 / clients + 1);
+            total += (uint32_t)shard.count;
+        }
+        assert_int_equal(total, 400);
+        fedtrain_partition_free(&all);
+    }
+}
+
+static void test_a_text_dealt_by_chance_stays_in_order(void **state) {
+    (void)state;
+    size_t unit[401] = {0};
+    const fedtrain_text text = {.units = 400, .unit = unit};
+    fedtrain_partition all;
     fed_error err = {0};
-    assert_fed_status(
-        fedtrain_shard_take(&set, FEDTRAIN_SPLIT_TWO_CLASS, clients, k, 1, &shard, &err),
-        FED_EINVAL);
-    assert_true(err.text[0] != '\0');
+    assert_fed_ok_err(fedtrain_text_split(&text, FEDTRAIN_SPLIT_IID, 3, 1, &all, &err));
+    for (uint32_t k = 0; k < 3; k++) {
+        fedtrain_shard shard = fedtrain_partition_shard(&all, k);
+        for (size_t i = 1; i < shard.count; i++) {
+            assert_true(shard.index[i] > shard.index[i - 1]);
+        }
+    }
+    fedtrain_partition_free(&all);
+    assert_fed_status(fedtrain_text_split(&text, by_mix, 3, 1, &all, &err), FED_EINVAL);
+    assert_fed_says(err, "a text has no classes");
+    assert_fed_status(fedtrain_text_split(&text, by_group, 3, 1, &all, &err), FED_EINVAL);
+    assert_fed_says(err, "names no groups");
+}
+
+static void test_the_seed_alone_decides(void **state) {
+    (void)state;
+    const fedtrain_split splits[] = {FEDTRAIN_SPLIT_IID, FEDTRAIN_SPLIT_TWO_CLASS, by_mix};
+    for (size_t s = 0; s < 3; s++) {
+        fedtrain_partition a = divide(splits[s], 9, 77), b = divide(splits[s], 9, 77);
+        fedtrain_partition c = divide(splits[s], 9, 78);
+        assert_memory_equal(a.start, b.start, 10 * sizeof *a.start);
+        assert_memory_equal(a.index, b.index, SAMPLES * sizeof *a.index);
+        assert_memory_not_equal(a.index, c.index, SAMPLES * sizeof *a.index);
+        fedtrain_partition_free(&a);
+        fedtrain_partition_free(&b);
+        fedtrain_partition_free(&c);
+    }
+}
+
+static void test_one_shard_is_a_piece_of_the_partition(void **state) {
+    (void)state;
+    fedtrain_partition all = divide(by_mix, 9, 7);
+    for (uint32_t k = 0; k < 9; k++) {
+        fedtrain_shard view = fedtrain_partition_shard(&all, k), own = take(by_mix, 9, k, 7);
+        assert_int_equal(own.count, view.count);
+        assert_memory_equal(own.index, view.index, view.count * sizeof *own.index);
+        fedtrain_shard_free(&own);
+    }
+    fedtrain_partition_free(&all);
+}
+
+/* Devices cut the same data each for itself, so these must never change, nor differ between
+ * machines. */
+static void test_known_answers(void **state) {
+    (void)state;
+    const struct {
+        fedtrain_split split;
+        uint64_t digest;
+    } known[] = {{FEDTRAIN_SPLIT_IID, 0x90160c06fc669e97},
+                 {FEDTRAIN_SPLIT_TWO_CLASS, 0xfc5ffa2ec3f26b7b},
+                 {{.kind = FEDTRAIN_BY_CLASSES, .k = 3}, 0x817e1fb5dc8804e9},
+                 {{.kind = FEDTRAIN_BY_DIRICHLET, .alpha = 0.1}, 0x357f326fcd71ec24},
+                 {{.kind = FEDTRAIN_BY_DIRICHLET, .alpha = 10}, 0xbf7d92c6c01f580a}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        fedtrain_partition all = divide(known[i].split, 7, 5);
+        uint8_t bytes[4 * SAMPLES];
+        for (size_t j = 0; j < SAMPLES; j++) {
+            for (size_t b = 0; b < 4; b++) {
+                bytes[4 * j + b] = (uint8_t)(all.index[j] >> 8 * b);
+            }
+        }
+        assert_int_equal(fed_digest_bytes(bytes, sizeof bytes), known[i].digest);
+        fedtrain_partition_free(&all);
+    }
+}
+
+static void assert_refused(fedtrain_split split, uint32_t clients, const char *words) {
+    fedtrain_partition all;
+    fed_error err = {0};
+    assert_fed_status(fedtrain_dataset_split(&set, split, clients, 1, &all, &err), FED_EINVAL);
+    assert_fed_says(err, words);
 }
 
 static void test_impossible_shares_are_refused(void **state) {
     (void)state;
-    assert_refused(0, 0);
-    assert_refused(5, 5);
-    assert_refused(SAMPLES / 2 + 1, 0);
+    fedtrain_shard shard;
+    fed_error err = {0};
+    assert_refused(FEDTRAIN_SPLIT_IID, 0, "no clients");
+    assert_refused(FEDTRAIN_SPLIT_IID, SAMPLES + 1, "1004 clients can't share 1003 samples");
+    assert_refused(by_mix, SAMPLES + 1, "each needs 1 at least");
+    assert_refused(FEDTRAIN_SPLIT_TWO_CLASS, SAMPLES / 2 + 1, "each needs 2 at least");
+    assert_refused((fedtrain_split){.kind = FEDTRAIN_BY_CLASSES, .k = 11}, 2, "has 10 classes");
+    assert_refused(by_group, 2, "names no groups");
+    assert_fed_status(fedtrain_shard_take(&set, FEDTRAIN_SPLIT_IID, 5, 5, 1, &shard, &err),
+                      FED_EINVAL);
+    assert_fed_says(err, "no client 5 among 5");
 }
 
-static void test_names_are_known_and_others_refused(void **state) {
-    (void)state;
+static void check_spec(const char *spec, int kind, uint32_t k, double alpha) {
     fedtrain_split split;
     fed_error err = {0};
-    assert_fed_ok(fedtrain_split_parse("iid", &split, &err));
-    assert_int_equal(split, FEDTRAIN_SPLIT_IID);
-    assert_fed_ok(fedtrain_split_parse("two-class", &split, &err));
-    assert_int_equal(split, FEDTRAIN_SPLIT_TWO_CLASS);
-    assert_fed_status(fedtrain_split_parse("IID", &split, &err), FED_EINVAL);
-    assert_non_null(strstr(err.text, "two-class"));
+    assert_fed_ok_err(fedtrain_split_parse(spec, &split, &err));
+    assert_int_equal(split.kind, kind);
+    assert_int_equal(split.k, k);
+    assert_true(split.alpha == alpha);
+}
+
+static void test_specs_are_understood_and_others_refused(void **state) {
+    (void)state;
+    check_spec("iid", FEDTRAIN_BY_CHANCE, 0, 0);
+    check_spec("two-class", FEDTRAIN_BY_CLASSES, 2, 0);
+    check_spec("classes:k=5", FEDTRAIN_BY_CLASSES, 5, 0);
+    check_spec("dirichlet:alpha=0.25", FEDTRAIN_BY_DIRICHLET, 0, 0.25);
+    check_spec("group", FEDTRAIN_BY_GROUP, 0, 0);
+    static const struct {
+        const char *spec, *words;
+    } wrong[] = {{"IID", "unknown split \"IID\": write iid, classes:k=2"},
+                 {"", "unknown split"},
+                 {"iid ", "unknown split"},
+                 {"classes", "unknown split"},
+                 {"classes:k=", "unknown split"},
+                 {"classes:k=2x", "unknown split"},
+                 {"classes:k=0", "k is a whole number from 1 to 256"},
+                 {"classes:k=2.5", "k is a whole number"},
+                 {"classes:k=257", "k is a whole number"},
+                 {"dirichlet:alpha=0", "alpha is a number from 0.001 to 1000"},
+                 {"dirichlet:alpha=nan", "alpha is a number"},
+                 {"dirichlet:alpha=1e4", "alpha is a number"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        fedtrain_split split;
+        fed_error err = {0};
+        assert_fed_status(fedtrain_split_parse(wrong[i].spec, &split, &err), FED_EINVAL);
+        assert_fed_says(err, wrong[i].words);
+    }
 }
 
 int main(void) {
@@ -132,9 +320,14 @@ int main(void) {
         cmocka_unit_test(test_each_sample_goes_to_exactly_one_client),
         cmocka_unit_test(test_two_class_clients_see_few_classes),
         cmocka_unit_test(test_iid_clients_see_many_classes),
+        cmocka_unit_test(test_alpha_says_how_unequal_the_mixes_are),
+        cmocka_unit_test(test_a_group_stays_together),
+        cmocka_unit_test(test_a_text_dealt_by_chance_stays_in_order),
         cmocka_unit_test(test_the_seed_alone_decides),
+        cmocka_unit_test(test_one_shard_is_a_piece_of_the_partition),
+        cmocka_unit_test(test_known_answers),
         cmocka_unit_test(test_impossible_shares_are_refused),
-        cmocka_unit_test(test_names_are_known_and_others_refused),
+        cmocka_unit_test(test_specs_are_understood_and_others_refused),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -15,6 +15,7 @@ enum { SAMPLES = 60, CLASSES = 3, SIDE = 8, PIXELS = SIDE * SIDE };
 /* Made-up pictures: each class is bright in a third of its rows. */
 typedef struct world {
     fed_arch arch;
+    uint8_t pixel[SAMPLES * PIXELS], label[SAMPLES];
     fedtrain_dataset set;
     fedtrain_shard shard;
     fedtrain_net *net;
@@ -22,22 +23,18 @@ typedef struct world {
     fedtrain_job job;
 } world;
 
-static void make_pictures(fedtrain_dataset *set) {
-    set->pixel = malloc((size_t)SAMPLES * PIXELS);
-    set->label = malloc(SAMPLES);
-    assert_true(set->pixel != NULL && set->label != NULL);
+static void make_pictures(world *w) {
     fed_rng rng;
     fed_rng_init(&rng, 9, 9, 9);
     for (size_t i = 0; i < SAMPLES; i++) {
-        set->label[i] = (uint8_t)(i % CLASSES);
+        w->label[i] = (uint8_t)(i % CLASSES);
         for (size_t p = 0; p < PIXELS; p++) {
-            bool bright = p / SIDE % CLASSES == set->label[i];
-            set->pixel[i * PIXELS + p] = (uint8_t)(fed_rng_below(&rng, 100) + (bright ? 120 : 0));
+            bool bright = p / SIDE % CLASSES == w->label[i];
+            w->pixel[i * PIXELS + p] = (uint8_t)(fed_rng_below(&rng, 100) + (bright ? 120 : 0));
         }
     }
-    set->count = SAMPLES;
-    set->sample_size = PIXELS;
-    set->classes = CLASSES;
+    assert_fed_ok(
+        fedtrain_dataset_wrap(w->pixel, w->label, SAMPLES, (fed_shape){1, SIDE, SIDE}, &w->set));
 }
 
 static int setup(void **state) {
@@ -46,7 +43,7 @@ static int setup(void **state) {
     assert_non_null(w);
     assert_fed_ok_err(fed_arch_parse(
         "input 1x8x8 | conv 6 3x3 | maxpool 2 | dense 19 | relu | dense 3", &w->arch, &err));
-    make_pictures(&w->set);
+    make_pictures(w);
     assert_fed_ok_err(fedtrain_shard_take(&w->set, FEDTRAIN_SPLIT_IID, 2, 0, 1, &w->shard, &err));
     assert_fed_ok(fedtrain_net_new(&w->arch, 16, FEDTRAIN_FAST, &w->net));
     size_t n = w->arch.layout.size;
@@ -149,15 +146,13 @@ static void test_a_pass_visits_every_sample_once(void **state) {
     w->job.optimizer = (fedtrain_optimizer){FEDTRAIN_SGD, 1e-30F};
     assert_int_equal(w->shard.count, 30);
     float loss = run(w);
-    fedtrain_dataset own = w->set;
-    own.count = w->shard.count;
-    own.pixel = malloc(own.count * PIXELS);
-    own.label = malloc(own.count);
-    assert_true(own.pixel != NULL && own.label != NULL);
-    for (size_t i = 0; i < own.count; i++) {
-        memcpy(own.pixel + i * PIXELS, w->set.pixel + w->shard.index[i] * PIXELS, PIXELS);
-        own.label[i] = w->set.label[w->shard.index[i]];
+    uint8_t pixel[30 * PIXELS], label[30];
+    for (size_t i = 0; i < 30; i++) {
+        memcpy(pixel + i * PIXELS, w->pixel + w->shard.index[i] * PIXELS, PIXELS);
+        label[i] = w->label[w->shard.index[i]];
     }
+    fedtrain_dataset own;
+    assert_fed_ok(fedtrain_dataset_wrap(pixel, label, 30, (fed_shape){1, SIDE, SIDE}, &own));
     fedtrain_score score;
     fed_error err = {0};
     assert_fed_ok_err(fedtrain_evaluate(w->net, 16, &own, w->params, &score, &err));
@@ -193,6 +188,30 @@ static void test_a_step_is_a_gradient_and_an_optimizer_step(void **state) {
     free(params);
     free(moments);
     free(grad);
+}
+
+/* Rounds of 7 steps vary the pictures as one of 21 does; another seed varies them otherwise. */
+static void test_variations_follow_the_seed_across_rounds(void **state) {
+    world *w = *state;
+    size_t bytes = w->arch.layout.size * sizeof(float);
+    w->job.round = 0;
+    run(w);
+    float *plain = copy_params(w);
+    w->job.augment = (fedtrain_augment){.padding = 2, .flip = true};
+    fresh(w);
+    run(w);
+    assert_memory_not_equal(w->params, plain, bytes);
+    for (w->job.round = 1; w->job.round < 3; w->job.round++) {
+        run(w);
+    }
+    float *varied = copy_params(w);
+    fresh(w);
+    w->job.round = 0;
+    w->job.steps = 21;
+    run(w);
+    assert_memory_equal(w->params, varied, bytes);
+    free(plain);
+    free(varied);
 }
 
 static void test_training_learns_on_both_backends(void **state) {
@@ -278,9 +297,18 @@ static void test_jobs_that_do_not_fit_are_refused(void **state) {
     w->set.classes = 4;
     assert_refused(w, FED_EINVAL, "labels up to 3");
     w->set.classes = 3;
-    w->set.sample_size = 63;
-    assert_refused(w, FED_EINVAL, "63 values");
-    w->set.sample_size = PIXELS;
+    w->set.shape = (fed_shape){1, 7, 9};
+    assert_refused(w, FED_EINVAL, "1x7x9, 63 values");
+    w->set.shape = (fed_shape){1, 4, 16};
+    assert_refused(w, FED_EINVAL, "1x4x16, 64 values");
+    w->set.shape = (fed_shape){PIXELS, 1, 1};
+    w->job.augment.flip = true;
+    w->set.is_float = true;
+    assert_refused(w, FED_EINVAL, "a table's rows");
+    w->set.is_float = false;
+    w->set.shape = (fed_shape){1, SIDE, SIDE};
+    w->job.augment = (fedtrain_augment){.padding = SIDE};
+    assert_refused(w, FED_EINVAL, "padding of 8");
 }
 
 #define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -292,6 +320,7 @@ int main(void) {
         IN_WORLD(test_a_round_goes_on_where_the_one_before_ended),
         IN_WORLD(test_a_pass_visits_every_sample_once),
         IN_WORLD(test_a_step_is_a_gradient_and_an_optimizer_step),
+        IN_WORLD(test_variations_follow_the_seed_across_rounds),
         IN_WORLD(test_training_learns_on_both_backends),
         IN_WORLD(test_a_batch_larger_than_the_shard_wraps_around),
         IN_WORLD(test_evaluation_counts_and_averages),

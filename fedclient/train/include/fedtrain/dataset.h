@@ -1,61 +1,121 @@
-/* Labelled samples: the IDX reader, and how they are split among clients. */
+/* Labelled samples: where they come from, and how they are handed to a net. */
 #ifndef FEDTRAIN_DATASET_H
 #define FEDTRAIN_DATASET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/arch.h"
 #include "fed/error.h"
+#include "fed/rng.h"
 
-/** Samples in memory, read-only once loaded: many clients share one. */
+/** Bytes, and how they are given back. */
+typedef struct fedtrain_bytes {
+    enum { FEDTRAIN_BORROWED = 0, FEDTRAIN_HEAP, FEDTRAIN_MAPPED } owner;
+    const uint8_t *data;
+    size_t len;
+} fedtrain_bytes;
+
+/** Samples that lie one after another in one file: sample i begins at first + i * stride. */
+typedef struct fedtrain_block {
+    fedtrain_bytes bytes;
+    const uint8_t *first;
+    size_t count, stride;
+} fedtrain_block;
+
+enum { FEDTRAIN_BLOCKS = 8, FEDTRAIN_CLASSES = 256 };
+
+/**
+ * Samples of one shape, read-only once opened: any number of threads and clients share a set.
+ * Pictures stay in their mapped files as bytes; a table's rows are floats in memory.
+ */
 typedef struct fedtrain_dataset {
     size_t count;
-    size_t sample_size; /* values a sample: height * width */
-    uint32_t classes;   /* 1 + the largest label */
-    uint8_t *pixel;     /* uint8[count, height, width], as in the file */
-    uint8_t *label;     /* uint8[count] */
+    fed_shape shape;  /* of a sample; a row of n features is {n, 1, 1} */
+    uint32_t classes; /* 1 + the largest label; 256 at most */
+    uint8_t *label;   /* uint8[count] */
+
+    bool is_float; /* samples are float32[c, h, w], else uint8[c, h, w] */
+    size_t block_count;
+    fedtrain_block block[FEDTRAIN_BLOCKS];
+    float *scale, *shift; /* float32[c] each: x = value * scale + shift; NULL: not normalised */
 } fedtrain_dataset;
 
 /**
- * Read an IDX pair: images (magic 0x00000803) and labels (0x00000801), big-endian heads, as on the
- * MNIST page. Errors name the file and the byte offset: FED_ENOTFOUND, FED_EIO, FED_EFORMAT (wrong
- * magic, sizes that lie, different counts). Owner: fedtrain_dataset_free.
+ * Open a part, "train" or "test", of the data of a name in a directory:
+ *
+ *   mnist, fashion-mnist   an IDX pair under its usual names, such as train-images-idx3-ubyte
+ *   cifar10                data_batch_1.bin to data_batch_5.bin; test_batch.bin
+ *   cifar100               train.bin; test.bin; the labels are the fine ones, of 100 classes
+ *   csv, csv:label=COLUMN  train.csv; test.csv: a line a sample, numbers separated by commas.
+ * COLUMN is "first", "last" (if nothing is said), or a name from the header; it holds the classes,
+ * as whole numbers from 0 to 255. The first line is a header if a field of it is not a number.
+ * Fields may stand in double quotes; blank lines are skipped.
+ *
+ * Where a file is missing, the same name with .gz is tried; a file that begins as gzip does is
+ * unpacked into memory. Others are mapped, so they must not shrink while the set is open.
+ * Errors name the file, and the byte offset in it (of a packed one: in what it unpacks to) or line
+ * and column: FED_EINVAL an unknown name or part; FED_ENOTFOUND, FED_EIO, FED_ENOMEM; FED_EFORMAT
+ * sizes that lie, truncated files, labels out of range; FED_ERANGE more than 2 GiB; FED_EVERSION a
+ * packed file, where this was built without zlib. Owner: fedtrain_dataset_free.
  */
+fed_status fedtrain_dataset_open(const char *name, const char *directory, const char *part,
+                                 fedtrain_dataset *set, fed_error *err) FED_CHECKED;
+
+/** The k-th name that fedtrain_dataset_open knows; NULL past the last. */
+const char *fedtrain_dataset_name(size_t k);
+
+/** An IDX pair of any name: images (magic 0x00000803) and labels (0x00000801), big-endian heads, as
+ * on the MNIST page. Errors, owner: as above. */
 fed_status fedtrain_dataset_load_idx(const char *images, const char *labels, fedtrain_dataset *set,
                                      fed_error *err) FED_CHECKED;
 
-/** MNIST's files in a directory: "train" or "t10k", under their usual names. */
+/** fedtrain_dataset_open of "mnist"; the part may also be called "t10k". */
 fed_status fedtrain_dataset_load_mnist(const char *directory, const char *part,
                                        fedtrain_dataset *set, fed_error *err) FED_CHECKED;
+
+/** A device's own pictures: pixel uint8[count, c, h, w] stays the caller's and must outlive the
+ * set; label uint8[count] is copied. FED_EINVAL no samples or an empty shape; FED_ENOMEM. */
+fed_status fedtrain_dataset_wrap(const uint8_t *pixel, const uint8_t *label, size_t count,
+                                 fed_shape shape, fedtrain_dataset *set) FED_CHECKED;
+
+/** Safe on a zeroed set. */
 void fedtrain_dataset_free(fedtrain_dataset *set);
 
-/** Copy samples out as floats: x[b, :] = pixel[index[b], :] / 255, label[b].  x float32[n,
- * sample_size], label uint8[n] */
+/**
+ * Mean and standard deviation of each channel (for a table: of each column), over all samples, of
+ * the values that gather would give of the set as it was opened; a constant channel's deviation is
+ * given as 1.  mean, deviation float32[c]
+ */
+void fedtrain_dataset_measure(const fedtrain_dataset *set, float *mean, float *deviation);
+
+/**
+ * From now on gather gives (value - mean) / deviation. Off until this is called. All clients and
+ * the test set must use the same numbers, for instance what fedtrain_dataset_measure says of the
+ * training set. Not while others read the set. mean, deviation float32[c], copied.
+ * Errors FED_EINVAL not finite, or a deviation that is not positive; FED_ENOMEM
+ */
+fed_status fedtrain_dataset_normalise(fedtrain_dataset *set, const float *mean,
+                                      const float *deviation) FED_CHECKED;
+
+/** Copy samples out as floats: x[b] = pixels / 255, or a table's row; normalised, if the set is.
+ * index uint32[n], each < count   x float32[n, c, h, w]   label uint8[n] */
 void fedtrain_dataset_gather(const fedtrain_dataset *set, const uint32_t *index, size_t n, float *x,
                              uint8_t *label);
 
-/** Which samples one client holds. */
-typedef struct fedtrain_shard {
-    uint32_t *index; /* uint32[count], into the dataset */
-    size_t count;
-} fedtrain_shard;
+/** How pictures are varied in training. Zeroed: not at all. */
+typedef struct fedtrain_augment {
+    uint32_t
+        padding; /* surround with this many black pixels, cut the picture's size out anywhere */
+    bool flip;   /* mirror left and right, one time in two */
+} fedtrain_augment;
 
-typedef enum fedtrain_split { FEDTRAIN_SPLIT_IID = 0, FEDTRAIN_SPLIT_TWO_CLASS = 1 } fedtrain_split;
-
-/** "iid" or "two-class". */
-fed_status fedtrain_split_parse(const char *name, fedtrain_split *split,
-                                fed_error *err) FED_CHECKED;
-
-/**
- * Client k's part of the dataset; over k = 0 .. clients - 1 the parts are disjoint and cover every
- * sample, and the same seed gives the same parts. i.i.d.: a shuffled deck dealt out. Two-class:
- * sorted by label, cut into 2 * clients equal pieces, two random pieces a client (McMahan et al.
- * 2017, section 3), so most clients see two digits. Errors: FED_EINVAL clients 0, k >= clients, or
- * more clients than half the samples; FED_ENOMEM. Owner: fedtrain_shard_free.
- */
-fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split, uint32_t clients,
-                               uint32_t k, uint64_t seed, fedtrain_shard *shard,
-                               fed_error *err) FED_CHECKED;
-void fedtrain_shard_free(fedtrain_shard *shard);
+/** Gather, each picture varied by what rng says: two numbers a picture for the cut, one for the
+ * flip. padding < h and < w, pixels and not a table. Padding is black before normalisation, as in
+ * PyTorch's usual order of transforms. */
+void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtrain_augment *augment,
+                                       fed_rng *rng, const uint32_t *index, size_t n, float *x,
+                                       uint8_t *label);
 
 #endif

@@ -2,9 +2,9 @@
 #ifndef FEDTRAIN_TRAIN_H
 #define FEDTRAIN_TRAIN_H
 
-#include "fedtrain/dataset.h"
 #include "fedtrain/net.h"
 #include "fedtrain/optimizer.h"
+#include "fedtrain/split.h"
 
 /** A client's local work for one round. */
 typedef struct fedtrain_job {
@@ -15,6 +15,7 @@ typedef struct fedtrain_job {
     size_t steps, batch;
     uint64_t seed; /* with client and round, names the order of the samples */
     uint32_t client, round;
+    fedtrain_augment augment; /* zeroed: samples as they are */
 } fedtrain_job;
 
 /**
@@ -24,8 +25,9 @@ typedef struct fedtrain_job {
  *
  * params float32[layout.size], in and out    state fedtrain_optimizer_state_size floats, in and out
  * loss   mean over the steps                 Errors FED_EINVAL an empty shard, no steps, a batch
- * over max_batch, samples or labels that do not fit the net; FED_ENONFINITE a step's loss (the
- * sentence says which step; params and state are as that step found them); FED_ENOMEM
+ * over max_batch, samples or labels that do not fit the net, augmentation of a table;
+ * FED_ENONFINITE a step's loss (the sentence says which step; params and state are as that step
+ * found them); FED_ENOMEM
  */
 fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,
                         fed_error *err) FED_CHECKED;

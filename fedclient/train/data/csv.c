@@ -1,0 +1,237 @@
+/* Reads a table: a line a sample, numbers separated by commas, one column of them the class. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/bytes.h"
+#include "fedclient/train/data/input.h"
+
+enum { FIELD_BYTES = 256, COLUMNS = 65536 };
+
+/* Where the reader is, and the table as far as it has been read. */
+typedef struct table {
+    const fedtrain_input *file;
+    const uint8_t *next, *end; /* of the file */
+    const uint8_t *at, *stop;  /* of the line; at is NULL behind its last field */
+    size_t line, column;       /* of the field, for a person: from 1 */
+    char field[FIELD_BYTES];   /* without blanks and quotes around it, terminated */
+    size_t columns;            /* in each line */
+    size_t label;              /* column, from 1 */
+    fed_writer values, labels; /* float32[rows, columns - 1], uint8[rows] */
+    fed_error *err;
+} table;
+
+static bool is_blank(uint8_t byte) {
+    return byte == ' ' || byte == '\t' || byte == '\r';
+}
+
+/* Fail at the field that is being read. */
+static fed_status fail_field(table *t, const char *what) {
+    return fed_fail(t->err, FED_EFORMAT, "%s: line %zu, column %zu: \"%.40s\": %s", t->file->path,
+                    t->line, t->column, t->field, what);
+}
+
+/* Go to the next line that is not blank; false at the end of the file. */
+static bool next_line(table *t) {
+    while (t->next < t->end) {
+        const uint8_t *end = memchr(t->next, '\n', (size_t)(t->end - t->next));
+        t->at = t->next;
+        t->stop = end != NULL ? end : t->end;
+        t->next = end != NULL ? end + 1 : t->end;
+        t->line++;
+        t->column = 0;
+        while (t->at < t->stop && is_blank(*t->at)) {
+            t->at++;
+        }
+        while (t->at < t->stop && is_blank(t->stop[-1])) {
+            t->stop--;
+        }
+        if (t->at < t->stop) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Take the quoted field at t->at, "" in it being one quote; *len of its bytes. */
+static fed_status read_quoted(table *t, size_t *len) {
+    t->at++;
+    for (;; t->at++) {
+        if (t->at == t->stop) {
+            return fail_field(t, "the quotes are not closed in this line");
+        }
+        if (*t->at == '"' && (++t->at == t->stop || *t->at != '"')) {
+            break;
+        }
+        if (*len + 1 < FIELD_BYTES) {
+            t->field[(*len)++] = (char)*t->at;
+        }
+    }
+    while (t->at < t->stop && is_blank(*t->at)) {
+        t->at++;
+    }
+    if (t->at < t->stop && *t->at != ',') {
+        return fail_field(t, "something stands behind the closing quotes: write a comma");
+    }
+    return FED_OK;
+}
+
+static void read_plain(table *t, size_t *len) {
+    for (; t->at < t->stop && *t->at != ','; t->at++) {
+        if (*len + 1 < FIELD_BYTES) {
+            t->field[(*len)++] = (char)*t->at;
+        }
+    }
+    while (*len > 0 && is_blank((uint8_t)t->field[*len - 1])) {
+        (*len)--;
+    }
+}
+
+/* Read the line's next field into t->field; t->at is NULL if it was the last one. */
+static fed_status next_field(table *t) {
+    size_t len = 0;
+    memset(t->field, 0, sizeof t->field);
+    t->column++;
+    while (t->at < t->stop && is_blank(*t->at)) {
+        t->at++;
+    }
+    if (t->at < t->stop && *t->at == '"') {
+        FED_TRY(read_quoted(t, &len));
+    } else {
+        read_plain(t, &len);
+    }
+    t->field[len] = '\0';
+    if (len + 1 == FIELD_BYTES) {
+        return fail_field(t, "this field is too long");
+    }
+    if (strlen(t->field) != len) {
+        return fail_field(t, "a byte of value 0: this is no text");
+    }
+    if (t->column > COLUMNS) {
+        return fail_field(t, "more than 65536 columns");
+    }
+    t->at = t->at < t->stop ? t->at + 1 : NULL;
+    return FED_OK;
+}
+
+static bool parse_number(const char *text, double *value) {
+    char *end = NULL;
+    if (strpbrk(text, "xXnN") != NULL) { /* hexadecimal, nan, inf: nobody's measurements */
+        return false;
+    }
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && fabs(*value) <= FLT_MAX;
+}
+
+/* Look at the first line: how many columns, is it a header, and which column is the label? */
+static fed_status read_first_line(table *t, const char *label) {
+    const uint8_t *start = t->next;
+    bool header = false;
+    if (!next_line(t)) {
+        return fed_fail(t->err, FED_EFORMAT, "%s: the file holds no line with numbers",
+                        t->file->path);
+    }
+    size_t named = 0;
+    while (t->at != NULL) {
+        double number;
+        FED_TRY(next_field(t));
+        header = header || !parse_number(t->field, &number);
+        named = named == 0 && strcmp(t->field, label) == 0 ? t->column : named;
+    }
+    t->columns = t->column;
+    if (t->columns < 2) {
+        return fail_field(t, "one column only: a sample needs a label and a feature at least, with "
+                             "a comma between them");
+    }
+    if (strcmp(label, "first") == 0 || strcmp(label, "last") == 0) {
+        named = strcmp(label, "first") == 0 ? 1 : t->columns;
+    } else if (!header || named == 0) {
+        return fed_fail(t->err, FED_EFORMAT, "%s: line %zu: %s \"%.40s\": write first, last or %s",
+                        t->file->path, t->line,
+                        header ? "the header has no column" : "there is no header that could name",
+                        label, header ? "a name that is there" : "add one");
+    }
+    t->label = named;
+    if (!header) { /* read it again, as a sample */
+        t->next = start;
+        t->line = 0;
+    }
+    return FED_OK;
+}
+
+static fed_status add_field(table *t) {
+    double number;
+    if (!parse_number(t->field, &number)) {
+        return fail_field(t, t->field[0] == '\0' ? "this field is empty: write a number"
+                                                 : "not a number that a float can hold");
+    }
+    if (t->column == t->label) {
+        if (!(number >= 0 && number < FEDTRAIN_CLASSES) || number != floor(number)) {
+            return fail_field(t, "the label must be a whole number from 0 to 255");
+        }
+        fed_write_u8(&t->labels, (uint8_t)number);
+        return t->labels.status;
+    }
+    float value = (float)number;
+    fed_write_bytes(&t->values, &value, sizeof value);
+    return t->values.status;
+}
+
+static fed_status read_row(table *t) {
+    while (t->at != NULL) {
+        FED_TRY(next_field(t));
+        if (t->column > t->columns) {
+            break;
+        }
+        FED_TRY(add_field(t));
+    }
+    if (t->column != t->columns) {
+        return fed_fail(t->err, FED_EFORMAT,
+                        "%s: line %zu has %s than the %zu columns of the first", t->file->path,
+                        t->line, t->column > t->columns ? "more" : "fewer", t->columns);
+    }
+    return FED_OK;
+}
+
+static fed_status read_table(table *t, const char *label) {
+    static const uint8_t mark[] = {0xef, 0xbb, 0xbf}; /* some programs begin UTF-8 with it */
+    if (t->file->bytes.len >= sizeof mark && memcmp(t->next, mark, sizeof mark) == 0) {
+        t->next += sizeof mark;
+    }
+    FED_TRY(read_first_line(t, label));
+    while (next_line(t)) {
+        FED_TRY(read_row(t));
+    }
+    if (t->labels.len == 0) {
+        return fed_fail(t->err, FED_EFORMAT, "%s: line %zu: nothing follows the header",
+                        t->file->path, t->line);
+    }
+    return FED_OK;
+}
+
+fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label, fedtrain_dataset *set,
+                              fed_error *err) {
+    const uint8_t *data = file->bytes.data;
+    table t = {.file = file, .next = data, .end = data + file->bytes.len, .err = err};
+    fed_writer_growing(&t.values);
+    fed_writer_growing(&t.labels);
+    fed_status status = read_table(&t, label);
+    if (status == FED_OK) {
+        status = fedtrain_dataset_add_labels(set, t.labels.data, t.labels.len, 1);
+    }
+    if (status == FED_OK) {
+        size_t features = t.columns - 1;
+        fedtrain_bytes rows = {.owner = FEDTRAIN_HEAP, .data = t.values.data, .len = t.values.len};
+        set->shape = (fed_shape){(uint32_t)features, 1, 1};
+        set->is_float = true;
+        fedtrain_dataset_add_block(set, &rows, 0, t.labels.len, features * sizeof(float));
+        fed_writer_growing(&t.values); /* the set has its memory now */
+    }
+    if (status == FED_ENOMEM) {
+        status = fed_fail(err, status, "no memory for the table of %s", file->path);
+    }
+    fed_writer_free(&t.values);
+    fed_writer_free(&t.labels);
+    return status;
+}

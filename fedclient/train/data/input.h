@@ -1,0 +1,63 @@
+/* A data file's bytes, and the parsers that make samples of them. */
+#ifndef FEDTRAIN_INPUT_H
+#define FEDTRAIN_INPUT_H
+
+#include "fedtrain/dataset.h"
+#include "fedtrain/text.h"
+
+enum { FEDTRAIN_PATH = 1024 };
+
+typedef struct fedtrain_input {
+    char path[FEDTRAIN_PATH]; /* what was read: for the sentences of errors */
+    fedtrain_bytes bytes;
+} fedtrain_input;
+
+/** Map DIRECTORY/name, or the same with .gz; unpack it where it begins as gzip does. No more than
+ * `limit` bytes, packed or not. Owner: fedtrain_bytes_release, or the set that took the bytes. */
+fed_status fedtrain_input_open(const char *directory, const char *name, size_t limit,
+                               fedtrain_input *input, fed_error *err) FED_CHECKED;
+
+/** Give bytes back as their owner says, and forget them. */
+void fedtrain_bytes_release(fedtrain_bytes *bytes);
+
+/** Unpack gzip data, of one member or several. path is for the sentences of errors. */
+fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packed_len, size_t limit,
+                           fedtrain_bytes *bytes, fed_error *err) FED_CHECKED;
+
+/*
+ * Parsers. The bytes they are given are untrusted. `set` is zeroed, or for CIFAR what earlier files
+ * made of it; on failure the caller frees it. An input whose bytes the set keeps is left empty.
+ */
+fed_status fedtrain_idx_parse(fedtrain_input *images, const fedtrain_input *labels,
+                              fedtrain_dataset *set, fed_error *err) FED_CHECKED;
+
+/** Append a file of records: label_bytes labels, of which the last one counts and is under
+ * `classes`; then 3 x 32 x 32 pixels. */
+fed_status fedtrain_cifar_parse(fedtrain_input *file, size_t label_bytes, unsigned classes,
+                                fedtrain_dataset *set, fed_error *err) FED_CHECKED;
+
+/** label: "first", "last", or a column's name. */
+fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label, fedtrain_dataset *set,
+                              fed_error *err) FED_CHECKED;
+
+typedef struct fedtrain_text_kind {
+    bool characters;    /* else words */
+    size_t vocabulary;  /* the most words to keep */
+    unsigned from, end; /* in tenths of the bytes: units that begin in there */
+} fedtrain_text_kind;
+
+fed_status fedtrain_text_parse(const fedtrain_input *file, const fedtrain_text_kind *kind,
+                               const fedtrain_vocabulary *words, fedtrain_text *text,
+                               fed_error *err) FED_CHECKED;
+
+/* For the parsers: make room for samples. */
+
+/** Append labels[count], stride apart; those of a set are freed with it. */
+fed_status fedtrain_dataset_add_labels(fedtrain_dataset *set, const uint8_t *labels, size_t count,
+                                       size_t stride) FED_CHECKED;
+
+/** Append a block of samples; their labels come first. */
+void fedtrain_dataset_add_block(fedtrain_dataset *set, fedtrain_bytes *bytes, size_t offset,
+                                size_t count, size_t stride);
+
+#endif

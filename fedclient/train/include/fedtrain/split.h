@@ -1,0 +1,89 @@
+/* Who holds which samples: a step of its own, between opening the data and training. */
+#ifndef FEDTRAIN_SPLIT_H
+#define FEDTRAIN_SPLIT_H
+
+#include "fedtrain/dataset.h"
+#include "fedtrain/text.h"
+
+/*
+ * A split is written as a spec string:
+ *
+ *   iid                   a shuffled deck, dealt out: shares differ by one sample at most.
+ *   classes:k=2           k classes a client: the samples sorted by label are cut into k * clients
+ *                         equal pieces, and each client gets k random ones (McMahan et al. 2017,
+ *                         section 3). A piece may straddle a border, so a few clients see more than
+ *                         k classes. "two-class" is another name for k = 2. k is 1 to the number of
+ *                         classes; shares differ by k samples at most.
+ *   dirichlet:alpha=0.5   each client draws a mix of classes from a symmetric Dirichlet
+ *                         distribution, with alpha for each class (Hsu et al. 2019, whose alpha is
+ *                         that times the number of classes), and shares are equal as in iid. The
+ *                         clients take turns: whose turn it is draws a class from its mix, and
+ *                         takes a random sample of it; classes that ran out are left out of the
+ *                         mix. Small alpha: few classes a client; large alpha: iid. 0.001 to 1000.
+ *   group                 whole groups, such as the speakers of a play: shuffled and dealt out, so
+ *                         clients get equally many groups (but one), of very different sizes. With
+ *                         as many clients as groups, each client is one speaker.
+ *
+ * Parts are disjoint and cover every sample. The same data, split, clients and seed give the same
+ * parts on every machine: random numbers are integers of fed_rng, and no function of libm is used
+ * that could round differently elsewhere.
+ */
+
+typedef struct fedtrain_split {
+    enum {
+        FEDTRAIN_BY_CHANCE = 0,
+        FEDTRAIN_BY_CLASSES = 1,
+        FEDTRAIN_BY_DIRICHLET = 2,
+        FEDTRAIN_BY_GROUP = 3
+    } kind;
+    uint32_t k;   /* BY_CLASSES */
+    double alpha; /* BY_DIRICHLET */
+} fedtrain_split;
+
+#define FEDTRAIN_SPLIT_IID       ((fedtrain_split){.kind = FEDTRAIN_BY_CHANCE})
+#define FEDTRAIN_SPLIT_TWO_CLASS ((fedtrain_split){.kind = FEDTRAIN_BY_CLASSES, .k = 2})
+
+/** Understand a spec. FED_EINVAL, with a sentence that says what is wrong, and what may be written.
+ */
+fed_status fedtrain_split_parse(const char *spec, fedtrain_split *split,
+                                fed_error *err) FED_CHECKED;
+
+/** Which samples one client holds. */
+typedef struct fedtrain_shard {
+    uint32_t *index; /* uint32[count], into the dataset, or a text's units */
+    size_t count;
+} fedtrain_shard;
+
+/** Everybody's shards: client k holds index[start[k]] to index[start[k + 1] - 1]. */
+typedef struct fedtrain_partition {
+    uint32_t clients;
+    uint32_t *index; /* uint32[number of samples] */
+    size_t *start;   /* size_t[clients + 1] */
+} fedtrain_partition;
+
+/**
+ * Split a dataset among clients. Errors: FED_EINVAL no clients, more clients than samples, pieces
+ * or groups, k over the number of classes, or groups where the data has none; FED_ENOMEM. Owner:
+ * fedtrain_partition_free.
+ */
+fed_status fedtrain_dataset_split(const fedtrain_dataset *set, fedtrain_split split,
+                                  uint32_t clients, uint64_t seed, fedtrain_partition *partition,
+                                  fed_error *err) FED_CHECKED;
+
+/** Split a text's units. Text has no classes: iid or group. Each shard is in the text's order. */
+fed_status fedtrain_text_split(const fedtrain_text *text, fedtrain_split split, uint32_t clients,
+                               uint64_t seed, fedtrain_partition *partition,
+                               fed_error *err) FED_CHECKED;
+
+/** Client k's part, a view that lives as long as the partition. */
+fedtrain_shard fedtrain_partition_shard(const fedtrain_partition *partition, uint32_t k);
+void fedtrain_partition_free(fedtrain_partition *partition);
+
+/** Client k's part alone, for a device that is one of many. FED_EINVAL also k >= clients. Owner:
+ * fedtrain_shard_free. */
+fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split, uint32_t clients,
+                               uint32_t k, uint64_t seed, fedtrain_shard *shard,
+                               fed_error *err) FED_CHECKED;
+void fedtrain_shard_free(fedtrain_shard *shard);
+
+#endif

@@ -1,0 +1,26 @@
+/* What is being split, whatever it is: samples of a dataset, or units of a text. */
+#ifndef FEDTRAIN_ITEMS_H
+#define FEDTRAIN_ITEMS_H
+
+#include "fedtrain/split.h"
+
+typedef struct fedtrain_items {
+    size_t count;
+    const uint8_t *label; /* uint8[count], each < classes; NULL: none */
+    uint32_t classes;
+    const uint32_t *group; /* uint32[count], each < groups; NULL: none */
+    uint32_t groups;
+} fedtrain_items;
+
+/** Fill in start for shares that differ by one at most, the first clients' being the larger. */
+void fedtrain_share_evenly(const fedtrain_partition *partition, size_t count);
+
+/** order[count] = all items, sorted by label, in the order given among equals; start[classes + 1] =
+ * where each class begins. */
+void fedtrain_sort_by_label(const fedtrain_items *items, uint32_t *order, size_t *start);
+
+/** Fill in the partition by Dirichlet's rule. */
+fed_status fedtrain_split_dirichlet(const fedtrain_items *items, double alpha, fed_rng *rng,
+                                    const fedtrain_partition *partition) FED_CHECKED;
+
+#endif

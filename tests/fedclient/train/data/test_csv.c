@@ -1,0 +1,162 @@
+/* Tables: what is taken as one, and that each mistake is named with its line and column. */
+#include "fed_test.h"
+
+#include "fedclient/train/data/input.h"
+
+static fedtrain_input input_of(const char *text, size_t len) {
+    return (fedtrain_input){.path = "t.csv",
+                            .bytes = {FEDTRAIN_BORROWED, (const uint8_t *)text, len}};
+}
+
+static fedtrain_dataset parse(const char *text, const char *label) {
+    fedtrain_dataset set = {0};
+    fed_error err = {0};
+    fedtrain_input in = input_of(text, strlen(text));
+    assert_fed_ok_err(fedtrain_csv_parse(&in, label, &set, &err));
+    return set;
+}
+
+static void assert_refused_bytes(const char *text, size_t len, const char *label,
+                                 const char *words) {
+    fedtrain_dataset set = {0};
+    fed_error err = {0};
+    fedtrain_input in = input_of(text, len);
+    assert_fed_status(fedtrain_csv_parse(&in, label, &set, &err), FED_EFORMAT);
+    assert_fed_says(err, "t.csv: ");
+    assert_fed_says(err, words);
+    assert_int_equal(set.block_count, 0);
+    fedtrain_dataset_free(&set);
+}
+
+static void assert_refused(const char *text, const char *label, const char *words) {
+    assert_refused_bytes(text, strlen(text), label, words);
+}
+
+/* Two samples, (0.5, -2) of class 3 and (1e-3, 40) of class 7. */
+static void check_two(const char *text, const char *label) {
+    fedtrain_dataset set = parse(text, label);
+    const uint32_t index[] = {1, 0};
+    const float wanted[] = {1e-3F, 40, 0.5F, -2};
+    float x[4];
+    uint8_t got[2];
+    assert_int_equal(set.count, 2);
+    assert_int_equal(set.shape.c, 2);
+    assert_int_equal(set.shape.h, 1);
+    assert_int_equal(set.shape.w, 1);
+    assert_int_equal(set.classes, 8);
+    fedtrain_dataset_gather(&set, index, 2, x, got);
+    assert_memory_equal(x, wanted, sizeof x);
+    assert_int_equal(got[0], 7);
+    assert_int_equal(got[1], 3);
+    fedtrain_dataset_free(&set);
+}
+
+static void test_the_label_is_first_last_or_named(void **state) {
+    (void)state;
+    check_two("0.5,-2,3\n1e-3,40,7\n", "last");
+    check_two("3,0.5,-2\n7,.001,4e1\n", "first");
+    check_two("a,kind,b\n0.5,3,-2\n1e-3,7,40\n", "kind");
+    check_two("kind,a,b\n3,0.5,-2\n7,1e-3,40\n", "first");
+    check_two("1,kind,3\n0.5,3,-2\n1e-3,7,40\n", "kind");
+}
+
+static void test_line_ends_blanks_and_quotes_do_not_matter(void **state) {
+    (void)state;
+    check_two("0.5,-2,3\n1e-3,40,7", "last");
+    check_two("0.5,-2,3\r\n1e-3,40,7\r\n\r\n", "last");
+    check_two("\n\n 0.5 ,\t-2 , 3 \n\n1e-3,40,7 \n\n", "last");
+    check_two("\"0.5\",\"-2\" ,3\n\"1e-3\",40,7.0\n", "last");
+    check_two("\"a, or \"\"a\"\"\",b,kind\n0.5,-2,3\n1e-3,40,7\n", "kind");
+    check_two("a,\"kind \"\"of\"\" it\",b\n0.5,3,-2\n1e-3,7,40\n", "kind \"of\" it");
+    check_two("\xef\xbb\xbfkind,a,b\n3,0.5,-2\n7,1e-3,40\n", "kind");
+}
+
+static void test_a_table_can_be_normalised_by_column(void **state) {
+    (void)state;
+    fedtrain_dataset set = parse("1,1000002,0\n3,1000004,1\n", "last");
+    float mean[2], deviation[2], x[2];
+    uint8_t label;
+    const uint32_t second = 1;
+    fedtrain_dataset_measure(&set, mean, deviation);
+    assert_true(mean[0] == 2 && mean[1] == 1000003);
+    assert_true(deviation[0] == 1 && deviation[1] == 1);
+    assert_fed_ok(fedtrain_dataset_normalise(&set, mean, deviation));
+    fedtrain_dataset_gather(&set, &second, 1, x, &label);
+    assert_true(x[0] == 1 && x[1] == 1);
+    fedtrain_dataset_free(&set);
+}
+
+static void test_what_is_no_number_is_named_with_line_and_column(void **state) {
+    (void)state;
+    assert_refused("1,2,3\n4,5x,6\n", "last", "line 2, column 2: \"5x\": not a number");
+    assert_refused("a,b,c\n\n4,,6\n", "last", "line 3, column 2: \"\": this field is empty");
+    assert_refused("1,2,3\nnan,5,6\n", "last", "line 2, column 1: \"nan\"");
+    assert_refused("1,2,3\n1,inf,6\n", "last", "line 2, column 2: \"inf\"");
+    assert_refused("1,2,3\n1,1e39,6\n", "last", "column 2: \"1e39\": not a number that a float");
+    assert_refused("1,2,3\n1,0x10,6\n", "last", "column 2: \"0x10\"");
+}
+
+static void test_labels_that_are_no_classes_are_refused(void **state) {
+    (void)state;
+    assert_refused("1,2\n1,256\n", "last", "line 2, column 2: \"256\": the label must be");
+    assert_refused("1,2\n-1,5\n", "first", "line 2, column 1: \"-1\": the label must be");
+    assert_refused("1,2\n1,0.5\n", "last", "from 0 to 255");
+}
+
+static void test_lines_of_other_lengths_are_refused(void **state) {
+    (void)state;
+    assert_refused("1,2,3\n4,5\n", "last", "line 2 has fewer than the 3 columns");
+    assert_refused("1,2,3\n4,5,6,7\n", "last", "line 2 has more than the 3 columns");
+    assert_refused("1,2,3\n4,5,6,\n", "last", "line 2 has more than the 3 columns");
+    assert_refused("1\n2\n", "last", "line 1, column 1: \"1\": one column only");
+}
+
+static void test_labels_that_no_column_has_are_refused(void **state) {
+    (void)state;
+    assert_refused("a,b\n1,2\n", "kind", "the header has no column \"kind\"");
+    assert_refused("1,2\n1,2\n", "kind", "there is no header");
+    assert_refused("1,2\n1,2\n", "2", "there is no header");
+}
+
+static void test_quotes_must_be_closed(void **state) {
+    (void)state;
+    assert_refused("1,2\n\"1,2\n", "last", "line 2, column 1: \"1,2\": the quotes are not closed");
+    assert_refused("1,2\n\"1\"5,2\n", "last", "line 2, column 1: \"1\": something stands behind");
+}
+
+static void test_files_that_are_no_tables_are_refused(void **state) {
+    (void)state;
+    static char longest[1000];
+    memset(longest, '1', sizeof longest - 1);
+    assert_refused("", "last", "no line with numbers");
+    assert_refused("\n \n\r\n", "last", "no line with numbers");
+    assert_refused("a,b\n", "last", "nothing follows the header");
+    assert_refused(longest, "last", "line 1, column 1: \"1111111111");
+    assert_refused_bytes("1,2\n1,2\0x\n", 10, "last", "a byte of value 0");
+}
+
+static void test_too_many_columns_are_refused(void **state) {
+    (void)state;
+    size_t len = 2 * 65537;
+    char *text = malloc(len);
+    assert_non_null(text);
+    memset(text, ',', len);
+    assert_refused_bytes(text, len, "last", "more than 65536 columns");
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_label_is_first_last_or_named),
+        cmocka_unit_test(test_line_ends_blanks_and_quotes_do_not_matter),
+        cmocka_unit_test(test_a_table_can_be_normalised_by_column),
+        cmocka_unit_test(test_what_is_no_number_is_named_with_line_and_column),
+        cmocka_unit_test(test_labels_that_are_no_classes_are_refused),
+        cmocka_unit_test(test_lines_of_other_lengths_are_refused),
+        cmocka_unit_test(test_labels_that_no_column_has_are_refused),
+        cmocka_unit_test(test_quotes_must_be_closed),
+        cmocka_unit_test(test_files_that_are_no_tables_are_refused),
+        cmocka_unit_test(test_too_many_columns_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
