@@ -35,6 +35,9 @@ fi
 stage "build with gcc, optimised"
 build release ON
 
+stage "benchmarks: do they build?"
+cmake --build build/release -j "$jobs" --target bench -- --quiet
+
 stage "quick lint"
 run release -L lint -E '^lint\.tidy$'
 
@@ -59,7 +62,7 @@ stage "tests with threads under ThreadSanitizer"
 if setarch -R true 2>/dev/null; then
     prefix=(setarch -R)
 fi
-run tsan -R '^(fedclient|fedserver|deploy|e2e)\.'
+run tsan -R '^(fedclient|fedserver|deploy|e2e)\.|^common\.test_threads$|^codecs\.test_codec$'
 prefix=(env)
 
 stage "codecs on other machines"

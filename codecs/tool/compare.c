@@ -301,7 +301,7 @@ int tool_compare(int argc, char **argv) {
         return tool_fail_usage("--format is text, csv or json, not", options[1].value);
     }
     table t = {.count = 0};
-    result = tool_read_small(options[2].value, &t.small);
+    result = tool_read_number(&options[2], &t.small);
     if (result != EXIT_SUCCESS) {
         return result;
     }

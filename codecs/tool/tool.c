@@ -66,13 +66,16 @@ int tool_read_args(int argc, char **argv, tool_option *options, const char **fil
     return found == count ? EXIT_SUCCESS : tool_fail_usage(what, "");
 }
 
-int tool_read_small(const char *text, uint32_t *small) {
+int tool_read_number(const tool_option *option, uint32_t *number) {
+    const char *text = option->value;
     char *end = NULL;
     unsigned long long value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || value > UINT32_MAX) {
-        return tool_fail_usage("--small is a whole number from 0 to 4294967295, not", text);
+        char what[80];
+        snprintf(what, sizeof what, "%s is a whole number from 0 to 4294967295, not", option->name);
+        return tool_fail_usage(what, text);
     }
-    *small = (uint32_t)value;
+    *number = (uint32_t)value;
     return EXIT_SUCCESS;
 }
 

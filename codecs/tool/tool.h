@@ -27,8 +27,8 @@ typedef struct tool_option {
  * status; anything but success was explained to the user. */
 int tool_read_args(int argc, char **argv, tool_option *options, const char **files, int count);
 
-/** The value of --small; returns as tool_read_args. */
-int tool_read_small(const char *text, uint32_t *small);
+/** The value of an option that is a number; returns as tool_read_args. */
+int tool_read_number(const tool_option *option, uint32_t *number);
 
 /** A file of float32 values: safetensors where its name ends in .safetensors, else raw
  * little-endian values, which become one tensor. Owner: the caller, fed_model_free. */

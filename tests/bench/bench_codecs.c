@@ -21,6 +21,7 @@
 
 #include "codec_rounds.h"
 #include "codecs/registry.h"
+#include "fed/threads.h"
 #include "peers.h"
 
 /* What is measured by default, and every codec that is not among it with its presets. */
@@ -152,6 +153,7 @@ static void bench_setting(bench *b, const char *setting) {
         if (wants_unit(b, setting, unit) &&
             (k == 0 || message_is_alone(&codec, &b->gradients.layout))) {
             codec.vtable = unit->codecs[index];
+            codec.pool = b->pool;
             bench_unit(b, setting, &codec, unit->name);
         }
     }
@@ -226,8 +228,9 @@ static void bench_size(bench *b, size_t n, size_t rounds, char **chosen) {
 
 static int usage(void) {
     fprintf(stderr,
-            "usage: bench_codecs [--unit NAME] [VALUES [ROUNDS, up to %d [SETTING...]]]\n"
-            "       bench_codecs [--unit NAME] --tensors FILE [--tensors FILE]... [SETTING...]\n",
+            "usage: bench_codecs [OPTIONS] [VALUES [ROUNDS, up to %d [SETTING...]]]\n"
+            "       bench_codecs [OPTIONS] --tensors FILE [--tensors FILE]... [SETTING...]\n"
+            "OPTIONS: --unit NAME, --threads N to encode with\n",
             BENCH_ROUNDS_MAX);
     return 2;
 }
@@ -242,8 +245,8 @@ static bool has_unit(const char *name) {
     return false;
 }
 
-static int bench_files(const char *unit, const char *const *paths, size_t count, char **chosen) {
-    bench b = {.unit = unit, .files = true};
+static int bench_files(bench b, const char *const *paths, size_t count, char **chosen) {
+    b.files = true;
     gradients_read(&b.gradients, paths, count);
     print_legend();
     bench_size(&b, b.gradients.layout.size, 0, chosen);
@@ -251,7 +254,7 @@ static int bench_files(const char *unit, const char *const *paths, size_t count,
 }
 
 /* argv: VALUES, ROUNDS, SETTING... */
-static int bench_drawn(const char *unit, int argc, char **argv) {
+static int bench_drawn(bench b, int argc, char **argv) {
     size_t n = argc > 0 ? strtoul(argv[0], NULL, 10) : 0;
     size_t rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     if ((argc > 0 && (n == 0 || n > UINT32_MAX)) ||
@@ -260,25 +263,33 @@ static int bench_drawn(const char *unit, int argc, char **argv) {
     }
     print_legend();
     for (size_t k = 0; k < (argc > 0 ? 1 : GOAL_SIZES); k++) {
-        bench b = {.unit = unit};
-        bench_size(&b, argc > 0 ? n : goal_sizes[k], rounds, argv + (argc > 2 ? 2 : argc));
+        bench one = b;
+        bench_size(&one, argc > 0 ? n : goal_sizes[k], rounds, argv + (argc > 2 ? 2 : argc));
     }
     return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv) {
-    const char *unit = NULL, *paths[GRADIENTS_MAX];
+    bench b = {.unit = NULL};
+    const char *paths[GRADIENTS_MAX];
+    fed_threads *threads = NULL;
     size_t count = 0;
     int at = 1;
     for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
         if (strcmp(argv[at], "--unit") == 0 && has_unit(argv[at + 1])) {
-            unit = argv[at + 1];
+            b.unit = argv[at + 1];
+        } else if (strcmp(argv[at], "--threads") == 0 && threads == NULL) {
+            bench_require(fed_threads_open(strtoul(argv[at + 1], NULL, 10), &threads, NULL),
+                          "threads");
+            b.pool = fed_threads_pool(threads);
         } else if (strcmp(argv[at], "--tensors") == 0 && count < GRADIENTS_MAX) {
             paths[count++] = argv[at + 1];
         } else {
             return usage();
         }
     }
-    return count > 0 ? bench_files(unit, paths, count, argv + at)
-                     : bench_drawn(unit, argc - at, argv + at);
+    int status =
+        count > 0 ? bench_files(b, paths, count, argv + at) : bench_drawn(b, argc - at, argv + at);
+    fed_threads_close(threads);
+    return status;
 }

@@ -74,7 +74,7 @@ static size_t draw(double p, uint32_t *index, size_t n) {
 }
 
 static void bench_random(double p, uint32_t *index, size_t n, written *w) {
-    fedcodec_chosen chosen = {index, draw(p, index, n)};
+    fedcodec_chosen chosen = {.index = index, .count = draw(p, index, n)};
     double count = (double)chosen.count;
     printf("p=%-6g H(p)/p %7.4f ", p, entropy(p));
     for (fedcodec_pos pos = 0; pos < FEDCODEC_POS_COUNT; pos++) {
@@ -106,7 +106,7 @@ static void bench_golomb(size_t n) {
     uint32_t *index = bench_alloc(n / 50 * sizeof *index);
     written w = {.dst = bench_alloc(n / 50), .cap = n / 50};
     bench_times copy = {.count = 0}, put = copy, get = copy;
-    fedcodec_chosen chosen = {index, draw(p, index, n)};
+    fedcodec_chosen chosen = {.index = index, .count = draw(p, index, n)};
     for (int round = 0; round < ROUNDS; round++) {
         BENCH_TIME(&copy, memcpy(y, x, n * sizeof *x));
         BENCH_TIME(&put, write_as(FEDCODEC_POS_GOLOMB, p, chosen, n, &w));
@@ -134,7 +134,7 @@ typedef struct tally {
 
 static void count_tensor(double p, const float *y, size_t n, uint32_t *index, written *w,
                          tally *t) {
-    fedcodec_chosen chosen = {index, 0};
+    fedcodec_chosen chosen = {.index = index};
     for (size_t i = 0; i < n; i++) {
         index[chosen.count] = (uint32_t)i;
         chosen.count += y[i] != 0.0f;

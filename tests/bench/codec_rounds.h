@@ -10,7 +10,8 @@
 
 /** Gradients of one size, memory for all that is made of them, and the yardsticks' times. */
 typedef struct bench {
-    const char *unit; /* the only one to be measured, or NULL */
+    const char *unit;     /* the only one to be measured, or NULL */
+    const fed_pool *pool; /* encodes, or NULL */
     gradients gradients;
     bool files, dense; /* the gradients' kind */
     size_t n, rounds;

@@ -100,6 +100,31 @@ static void decode_gives_what_the_codec_sent(void **state) {
     free(data);
 }
 
+static void threads_write_the_same_file(void **state) {
+    fixture *f = *state;
+    enum { LEN = 4 * 100000 };
+    uint8_t *values = malloc(LEN);
+    size_t alone_len, together_len;
+    assert_non_null(values);
+    for (size_t i = 0; i < LEN; i++) {
+        values[i] = (uint8_t)(i % 4 == 3 ? 0x3c + i % 3 : i * i / 7);
+    }
+    write_file(f, "t.f32", values, LEN);
+    free(values);
+    assert_int_equal(run(f, "encode --codec 3lc t.f32 alone.fed"), 0);
+    assert_int_equal(run(f, "encode --codec 3lc --threads 3 t.f32 together.fed"), 0);
+    uint8_t *alone = read_file(f, "alone.fed", &alone_len);
+    uint8_t *together = read_file(f, "together.fed", &together_len);
+    assert_int_equal(together_len, alone_len);
+    assert_memory_equal(together, alone, alone_len);
+    free(alone);
+    free(together);
+    assert_int_equal(run(f, "encode --codec 3lc --threads many t.f32 t.fed"), 2);
+    assert_says(f, "--threads is a whole number from 0 to 4294967295, not many");
+    assert_int_equal(run(f, "encode --codec 3lc --threads 5000 t.f32 t.fed"), 2);
+    assert_says(f, "5000 threads; at most 1024");
+}
+
 static void info_tells_what_an_envelope_holds(void **state) {
     fixture *f = *state;
     assert_int_equal(run(f, "encode --codec 3lc --small 0 x.f32 x.fed"), 0);
@@ -324,6 +349,7 @@ int main(void) {
         cmocka_unit_test(float32_comes_back_byte_by_byte),
         cmocka_unit_test(encode_prints_one_summary_line),
         cmocka_unit_test(decode_gives_what_the_codec_sent),
+        cmocka_unit_test(threads_write_the_same_file),
         cmocka_unit_test(info_tells_what_an_envelope_holds),
         cmocka_unit_test(a_second_stage_is_named_and_undone),
         cmocka_unit_test(an_empty_file_is_an_empty_tensor),
