@@ -1,19 +1,14 @@
 /* Which codecs there are, and which unit of vector instructions they run on. */
 #include "codecs/registry.h"
 
+#include "fed/cpu.h"
+
 #ifdef FEDCODEC_HAS_X86_UNITS
 extern const fedcodec_unit fedcodec_this_unit_avx2, fedcodec_this_unit_avx512;
 
-/* Each list is what the unit's sources are compiled with, in CMakeLists.txt. */
-static bool runs_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-}
-
+/* As the unit's sources are compiled, in CMakeLists.txt. */
 static bool runs_avx512(void) {
-    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vbmi") &&
+    return fed_cpu_runs_v4() && __builtin_cpu_supports("avx512vbmi") &&
            __builtin_cpu_supports("avx512vbmi2");
 }
 #endif
@@ -23,7 +18,7 @@ const fedcodec_unit *fedcodec_unit_at(size_t k) {
     if (runs_avx512() && k-- == 0) {
         return &fedcodec_this_unit_avx512;
     }
-    if (runs_avx2() && k-- == 0) {
+    if (fed_cpu_runs_v3() && k-- == 0) {
         return &fedcodec_this_unit_avx2;
     }
 #endif

@@ -1,0 +1,24 @@
+/* Which vector instructions this machine can run, as compilers group them. */
+#ifndef FED_CPU_H
+#define FED_CPU_H
+
+#include <stdbool.h>
+
+#if defined(__x86_64__)
+
+/** What -march=x86-64-v3 may use: AVX2 and what came with it. */
+static inline bool fed_cpu_runs_v3(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+
+/** What -march=x86-64-v4 may use: the first AVX-512 of servers. */
+static inline bool fed_cpu_runs_v4(void) {
+    return fed_cpu_runs_v3() && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
+}
+
+#endif
+
+#endif
