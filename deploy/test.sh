@@ -69,8 +69,8 @@ stage "codecs on other machines"
 if [ "${FED_CROSS:-0}" = 1 ]; then
     deploy/setup.sh --cross
 fi
-if deploy/cross.sh --check aarch64 s390x; then
-    deploy/cross.sh aarch64 s390x
+if deploy/cross.sh --check aarch64 armhf s390x; then
+    deploy/cross.sh aarch64 armhf s390x
 else
     echo "skipped: cross compilers or qemu are not installed; FED_CROSS=1 installs them"
 fi

@@ -12,16 +12,22 @@
 /* The one whose codecs are tried. */
 static const fedcodec_unit *unit;
 
+/* The same codec as another unit has it. */
+static fedcodec on_unit(const fedcodec *codec, const fedcodec_unit *other) {
+    fedcodec same = *codec;
+    for (size_t k = 0; k < FEDCODEC_COUNT; k++) {
+        if (other->codecs[k]->id == codec->vtable->id) {
+            same.vtable = other->codecs[k];
+        }
+    }
+    return same;
+}
+
 /* Understand a spec string, as a codec of that unit. */
 static fedcodec parse(const char *spec) {
     fedcodec codec;
     assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
-    for (size_t k = 0; k < FEDCODEC_COUNT; k++) {
-        if (unit->codecs[k]->id == codec.vtable->id) {
-            codec.vtable = unit->codecs[k];
-        }
-    }
-    return codec;
+    return on_unit(&codec, unit);
 }
 
 /* Tensors to try, by name so that a failure says which. */
@@ -197,60 +203,75 @@ static void assert_same_with_x(const message *m, const float *x, const char *wha
     drop(&added);
 }
 
-static void assert_same_as_reference(const fedcodec *codec, fill kind, size_t n) {
-    char what[160], spec[FEDCODEC_SPEC];
-    fedcodec_format(codec, spec);
-    snprintf(what, sizeof what, "%s, %s, %zu values, %s", unit->name, spec, n, fill_names[kind]);
-    float *x = make_values(kind, n);
+/* What the reference makes of some values. */
+typedef struct wanted {
+    uint8_t *data;
+    size_t len;
+    float *residual, *decoded;
+} wanted;
+
+static void assert_same_on_unit(const fedcodec *codec, const float *x, size_t n,
+                                const wanted *reference, const char *what) {
     message m = encode(codec, x, n);
     assert_same_with_x(&m, x, what);
-    float *residual = copy_values(x, n), *y = make_values(FILL_LAPLACE, n);
-    float *expected = copy_values(x, n);
-    size_t len;
-    uint8_t *data = fed_reference_encode(codec, residual, n, &len);
-    if (len != m.len || memcmp(data, m.data, len) != 0) {
-        fail_msg("%s: %zu bytes differ from the reference's %zu", what, m.len, len);
+    if (reference->len != m.len || memcmp(reference->data, m.data, m.len) != 0) {
+        fail_msg("%s: %zu bytes differ from the reference's %zu", what, m.len, reference->len);
     }
-    if (memcmp(residual, m.residual, n * sizeof *residual) != 0) {
+    if (memcmp(reference->residual, m.residual, n * sizeof *x) != 0) {
         fail_msg("%s: the residual differs", what);
     }
+    float *y = copy_values(m.residual, n); /* anything */
     assert_fed_ok(fedcodec_decode(codec->vtable, m.data, m.len, y, n));
-    fed_reference_decode(codec->vtable, data, len, expected, n);
-    if (memcmp(y, expected, n * sizeof *y) != 0) {
+    if (memcmp(y, reference->decoded, n * sizeof *y) != 0) {
         fail_msg("%s: the decoded values differ", what);
     }
-    free(data);
-    free(residual);
-    free(expected);
     free(y);
-    free(x);
     drop(&m);
+}
+
+static void assert_same_as_reference(const fedcodec *codec, fill kind, const float *x, size_t n) {
+    char what[160], spec[FEDCODEC_SPEC];
+    fedcodec_format(codec, spec);
+    wanted reference = {.residual = copy_values(x, n), .decoded = copy_values(x, n)};
+    reference.data = fed_reference_encode(codec, reference.residual, n, &reference.len);
+    fed_reference_decode(codec->vtable, reference.data, reference.len, reference.decoded, n);
+    const fedcodec_unit *each;
+    for (size_t k = 0; (each = fedcodec_unit_at(k)) != NULL; k++) {
+        fedcodec own = on_unit(codec, each);
+        snprintf(what, sizeof what, "%s, %s, %zu values, %s", each->name, spec, n,
+                 fill_names[kind]);
+        assert_same_on_unit(&own, x, n, &reference, what);
+    }
+    free(reference.data);
+    free(reference.residual);
+    free(reference.decoded);
+}
+
+static void assert_all_same_as_reference(size_t n) {
+    for (fill kind = 0; kind < FILL_COUNT; kind++) {
+        float *x = make_values(kind, n);
+        fedcodec codec;
+        for (size_t k = 0; nth_codec(k, &codec); k++) {
+            assert_same_as_reference(&codec, kind, x, n);
+        }
+        free(x);
+    }
 }
 
 static void bytes_residual_and_values_are_the_references(void **state) {
     (void)state;
     static const size_t lengths[] = {127, 128, 255, 256, 257, 1000, 5119, 5120, 5121, 8192, 8193};
-    fedcodec codec;
-    for (size_t k = 0; nth_codec(k, &codec); k++) {
-        for (fill kind = 0; kind < FILL_COUNT; kind++) {
-            for (size_t n = 0; n <= 70; n++) {
-                assert_same_as_reference(&codec, kind, n);
-            }
-            for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-                assert_same_as_reference(&codec, kind, lengths[i]);
-            }
-        }
+    for (size_t n = 0; n <= 70; n++) {
+        assert_all_same_as_reference(n);
+    }
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        assert_all_same_as_reference(lengths[i]);
     }
 }
 
 static void a_large_tensor_is_coded_as_the_reference_does(void **state) {
     (void)state;
-    fedcodec codec;
-    for (size_t k = 0; nth_codec(k, &codec); k++) {
-        for (fill kind = 0; kind < FILL_COUNT; kind++) {
-            assert_same_as_reference(&codec, kind, 100003);
-        }
-    }
+    assert_all_same_as_reference(70003);
 }
 
 /* A pool of so many, which does the parts one by one, the last one first. */
@@ -681,9 +702,11 @@ static void fold_refuses_weights_and_values_that_could_overflow(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest of_all_units[] = {
         cmocka_unit_test(bytes_residual_and_values_are_the_references),
         cmocka_unit_test(a_large_tensor_is_coded_as_the_reference_does),
+    };
+    const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_of_a_tensor_make_the_same_message),
         cmocka_unit_test(residual_is_what_was_not_sent),
         cmocka_unit_test(x_is_added_to_the_residual_first),
@@ -702,7 +725,8 @@ int main(void) {
         cmocka_unit_test(the_order_of_folds_does_not_matter),
         cmocka_unit_test(fold_refuses_weights_and_values_that_could_overflow),
     };
-    int failed = 0;
+    unit = fedcodec_unit_at(0);
+    int failed = cmocka_run_group_tests_name("all units", of_all_units, NULL, NULL);
     for (size_t k = 0; (unit = fedcodec_unit_at(k)) != NULL; k++) {
         failed += cmocka_run_group_tests_name(unit->name, tests, NULL, NULL);
     }
