@@ -16,7 +16,7 @@ enum {
 /* ---- Probabilities ---- */
 
 static fedcodec_range_bit expect(uint64_t ones, uint64_t all) {
-    uint16_t p = all == 0 ? HALF : (uint16_t)((ones << 16) / all - (ones == all));
+    uint16_t p = (uint16_t)(all == 0 ? HALF : (ones << 16) / all - (ones == all));
     return (fedcodec_range_bit){p, p, PRIOR};
 }
 
