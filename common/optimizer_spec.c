@@ -132,7 +132,7 @@ fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimi
     }
     char parts[FED_OPTIMIZER_SPEC]; /* each ends with a NUL instead of its '+' */
     memcpy(parts, spec, strlen(spec) + 1);
-    fed_optimizer parsed = {FED_SGD};
+    fed_optimizer parsed = {.rule = FED_SGD};
     unsigned named = 0;
     char *plus = fed_spec_plus(parts);
     if (plus != NULL) {
