@@ -10,6 +10,7 @@
 #include "fed/arch.h"
 #include "fed/checkpoint.h"
 #include "fed/file.h"
+#include "fed/optimizer_spec.h"
 #include "fedcodec/codec.h"
 
 typedef enum key_id {
@@ -54,7 +55,8 @@ static const key_rule rules[KEYS] = {
                       "an integer from 0 to 4294967295"},
     [LOCAL_STEPS] = {"local_steps", INTEGER, 1, 1e6, "10", "an integer from 1 to 1000000"},
     [BATCH] = {"batch", INTEGER, 1, 65536, "8", "an integer from 1 to 65536"},
-    [OPTIMIZER] = {"optimizer", STRING, 1, 15, "sgd", "sgd, momentum or adam"},
+    [OPTIMIZER] = {"optimizer", STRING, 1, FED_OPTIMIZER_SPEC - 1, "sgd",
+                   "an optimizer, such as adam or momentum:m=0.9+clip:norm=1"},
     [LEARNING_RATE] = {"learning_rate", NUMBER, 1e-30, 1e30, "0.01", "a number above 0"},
     [ROUNDS] = {"rounds", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
     [COHORT] = {"cohort", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
@@ -195,15 +197,17 @@ static fed_status take_model(const source *s, char *dst, size_t cap, fed_error *
     return FED_OK;
 }
 
-static fed_status take_optimizer(const source *s, char *dst, size_t cap, fed_error *err) {
-    static const char *const known[] = {"sgd", "momentum", "adam"};
-    for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
-        if (strcmp(s->string[OPTIMIZER], known[k]) == 0) {
-            snprintf(dst, cap, "%s", known[k]);
-            return FED_OK;
-        }
+/* As it is written, so that older devices understand a plain name; and the rate it means. */
+static fed_status take_optimizer(const source *s, fed_task *task, fed_error *err) {
+    fed_optimizer optimizer;
+    fed_error why = {0};
+    if (fed_optimizer_parse(s->string[OPTIMIZER], (float)s->number[LEARNING_RATE], &optimizer,
+                            &why) != FED_OK) {
+        return refuse_value(s, OPTIMIZER, &why, err);
     }
-    return refuse(s, OPTIMIZER, "something else", err);
+    snprintf(task->optimizer, sizeof task->optimizer, "%s", s->string[OPTIMIZER]);
+    task->learning_rate = (float)optimizer.learning_rate;
+    return FED_OK;
 }
 
 /* minimum <= goal <= cohort */
@@ -250,13 +254,12 @@ static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     task->wire.small_tensor = (uint32_t)s->integer[SMALL_TENSOR];
     task->wire.local_steps = (uint32_t)s->integer[LOCAL_STEPS];
     task->wire.batch = (uint32_t)s->integer[BATCH];
-    task->wire.learning_rate = (float)s->number[LEARNING_RATE];
     task->wire.seed = (uint64_t)s->integer[SEED];
     take_initial(s, config->initial, sizeof config->initial);
     FED_TRY(take_model(s, task->wire.model, sizeof task->wire.model, err));
     FED_TRY(take_codec(s, CODEC_UP, task->wire.codec_up, err));
     FED_TRY(take_codec(s, CODEC_DOWN, task->codec_down, err));
-    FED_TRY(take_optimizer(s, task->wire.optimizer, sizeof task->wire.optimizer, err));
+    FED_TRY(take_optimizer(s, &task->wire, err));
     return take_rules(s, &task->rules, err);
 }
 

@@ -31,7 +31,7 @@ static fed_status fit_place(sim_place *place, const fedclient_round *round, fed_
     return status == FED_OK ? FED_OK : fed_fail(err, status, "can't make a net");
 }
 
-static fed_status fit_optimizer(sim_client *client, const fedtrain_optimizer *optimizer, size_t n) {
+static fed_status fit_optimizer(sim_client *client, const fed_optimizer *optimizer, size_t n) {
     size_t size = fedtrain_optimizer_state_size(optimizer, n);
     if (size == client->optimizer_size) {
         return FED_OK;
@@ -57,7 +57,7 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
                         .seed = task->seed,
                         .client = client->k,
                         .round = round->round};
-    FED_TRY(fedtrain_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
+    FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
     FED_TRY(fit_optimizer(client, &job.optimizer, round->arch->layout.size));
     int64_t before = fed_clock_thread_cpu_us();
     FED_TRY(fedtrain_run(&job, round->values, client->optimizer, &round->loss, err));

@@ -62,7 +62,7 @@ typedef struct workshop {
     fed_arch arch;
     fedtrain_net *net;
     fedtrain_shard shard;
-    fedtrain_optimizer optimizer;
+    fed_optimizer optimizer;
     float *memory; /* the optimizer's state: head_floats, then its values */
     size_t memory_count;
 } workshop;
@@ -125,7 +125,7 @@ static fed_status equip_training(workshop *w, const fed_task *task, fed_error *e
     const settings *s = w->settings;
     FED_TRY(
         fedtrain_shard_take(&w->set, s->split, s->shards, s->shard, task->seed, &w->shard, err));
-    FED_TRY(fedtrain_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err));
+    FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err));
     w->memory_count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.layout.size);
     w->memory = calloc(w->memory_count + 1, sizeof *w->memory);
     FED_REQUIRE(w->memory != NULL, FED_ENOMEM);

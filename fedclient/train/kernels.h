@@ -2,6 +2,7 @@
 #ifndef FEDTRAIN_KERNELS_H
 #define FEDTRAIN_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,13 +14,20 @@
  */
 enum { FEDTRAIN_SLACK = 16 };
 
-/** One Adam step's numbers: w -= rate * m / (sqrt(v) * scale + epsilon). */
-typedef struct fedtrain_adam {
+/**
+ * One optimizer step's numbers. The gradient first: g += mu (w - w0), is held to limit, times
+ * scale, plus decay w. Then the rule, Adam's w = keep w - rate m / (sqrt(v) scale2 + epsilon).
+ */
+typedef struct fedtrain_step {
+    float mu, limit, scale, decay;
+    bool shaped; /* false: limit, scale and decay leave g as it is */
+    bool nesterov;
+    float rate; /* of learning; Adam: / (1 - beta1^t) */
     float beta1, beta2;
-    float rate;  /* learning rate / (1 - beta1^t) */
-    float scale; /* 1 / sqrt(1 - beta2^t) */
+    float scale2; /* 1 / sqrt(1 - beta2^t) */
     float epsilon;
-} fedtrain_adam;
+    float keep; /* 1 - learning rate * AdamW's decay */
+} fedtrain_step;
 
 /** A dense layer over a batch; or, backward, some `rows` of its outputs, w, dy and dw then pointing
  * to the first. */
@@ -61,10 +69,15 @@ typedef struct fedtrain_kernels {
     const char *isa;
     size_t lanes; /* floats in a vector */
 
-    /* Optimizer steps.   w, m, v, g float32[n] */
-    void (*sgd)(float *w, const float *g, size_t n, float rate);
-    void (*momentum)(float *w, float *v, const float *g, size_t n, float rate, float keep);
-    void (*adam)(float *w, float *m, float *v, const float *g, size_t n, const fedtrain_adam *a);
+    /* Optimizer steps; and the gradient's norm, as clipping by norm meets it.   w, m, v, g
+     * float32[n]; w0 float32[n], where the proximal term pulls to; NULL: it doesn't */
+    void (*sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s);
+    void (*momentum)(float *w, float *v, const float *w0, const float *g, size_t n,
+                     const fedtrain_step *s);
+    void (*adam)(float *w, float *m, float *v, const float *w0, const float *g, size_t n,
+                 const fedtrain_step *s);
+    double (*norm)(const float *w, const float *w0, const float *g, size_t n,
+                   const fedtrain_step *s);
 
     /* x <- max(x, 0); and dy <- 0 where its output y is.   x, y, dy float32[n] */
     void (*relu)(float *x, size_t n);

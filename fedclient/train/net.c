@@ -2,6 +2,7 @@
 #include "fedtrain/net.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "fedclient/train/denormal.h"
@@ -133,7 +134,7 @@ fed_status fedtrain_net_gradient(fedtrain_net *net, const float *params, const f
     return status;
 }
 
-fed_status fedtrain_net_step(fedtrain_net *net, const fedtrain_optimizer *optimizer, float *params,
+fed_status fedtrain_net_step(fedtrain_net *net, const fed_optimizer *optimizer, float *params,
                              float *state, const float *x, const uint8_t *label, size_t batch,
                              float *loss) {
     FED_TRY(check_batch(net, label, batch));
@@ -141,11 +142,14 @@ fed_status fedtrain_net_step(fedtrain_net *net, const fedtrain_optimizer *optimi
     uint64_t saved = fedtrain_denormal_flush();
     fed_status status = loss_forward(net, params, x, label, batch, loss);
     if (status == FED_OK) {
+        fedtrain_optimizer_see_loss(optimizer, state, n, *loss);
         fedtrain_update update = fedtrain_update_begin(optimizer, state, n);
-        if (net->backend->train != NULL) {
+        bool at_once = optimizer->clip_norm > 0; /* by what only the whole gradient tells */
+        if (net->backend->train != NULL && !at_once) {
             net->backend->train(net->work, params, net->score_grad, batch, &update, net->grad);
         } else {
             net->backend->backward(net->work, params, net->score_grad, batch, net->grad);
+            fedtrain_update_clip(&update, optimizer, params, net->grad, n);
             fedtrain_update_apply(&update, params, 0, net->grad, n);
         }
     }

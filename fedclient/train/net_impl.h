@@ -26,10 +26,11 @@ struct fedtrain_net {
 double fedtrain_cross_entropy(const float *score, size_t classes, uint8_t label, float *p);
 
 /**
- * One optimizer step: what fedtrain_net_gradient and fedtrain_optimizer_step do, with less traffic.
+ * One optimizer step: what fedtrain_net_gradient, fedtrain_optimizer_see_loss and
+ * fedtrain_optimizer_step do, to the same bits, with less traffic.
  * Errors as the former; params and state are then untouched.
  */
-fed_status fedtrain_net_step(fedtrain_net *net, const fedtrain_optimizer *optimizer, float *params,
+fed_status fedtrain_net_step(fedtrain_net *net, const fed_optimizer *optimizer, float *params,
                              float *state, const float *x, const uint8_t *label, size_t batch,
                              float *loss) FED_CHECKED;
 

@@ -1,92 +1,179 @@
-/* Optimizers: their names, what they remember, and one step. */
+/* Optimizers: what they remember, schedules, and one step. */
 #include "fedtrain/optimizer.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "fedclient/train/denormal.h"
 #include "fedclient/train/update.h"
 
-static const char *const names[] = {
-    [FEDTRAIN_SGD] = "sgd", [FEDTRAIN_MOMENTUM] = "momentum", [FEDTRAIN_ADAM] = "adam"};
+static const double PI = 3.14159265358979323846;
 
-enum { RULES = sizeof names / sizeof names[0] };
+/* The state's parts, one behind the other: where each begins. */
+typedef struct plan {
+    size_t steps, stall, start, size;
+} plan;
 
-static const float MOMENTUM = 0.9F;
-static const double BETA1 = 0.9, BETA2 = 0.999, EPSILON = 1e-8;
+/* What "stall" remembers. */
+enum { SUM, COUNT, BEST, WAITED, CUTS, STALL_FLOATS };
 
-fed_status fedtrain_optimizer_parse(const char *name, float learning_rate,
-                                    fedtrain_optimizer *optimizer, fed_error *err) {
-    if (!(learning_rate > 0) || !isfinite(learning_rate)) {
-        return fed_fail(err, FED_EINVAL, "learning rate %g: it must be a number over 0",
-                        (double)learning_rate);
-    }
-    for (size_t k = 0; k < RULES; k++) {
-        if (strcmp(name, names[k]) == 0) {
-            *optimizer = (fedtrain_optimizer){(fedtrain_rule)k, learning_rate};
-            return FED_OK;
-        }
-    }
-    return fed_fail(err, FED_EINVAL, "unknown optimizer \"%s\": write sgd, momentum or adam", name);
+static bool is_adam(const fed_optimizer *o) {
+    return o->rule == FED_ADAM || o->rule == FED_ADAMW;
 }
 
-size_t fedtrain_optimizer_state_size(const fedtrain_optimizer *optimizer, size_t n) {
-    switch (optimizer->rule) {
-    case FEDTRAIN_SGD:
-        return 0;
-    case FEDTRAIN_MOMENTUM:
-        return n;
-    case FEDTRAIN_ADAM:
-        return 2 * n + 1;
+static bool counts_steps(const fed_optimizer *o) {
+    return is_adam(o) || o->warmup_steps > 0 || o->step_every > 0 || o->cosine_steps > 0;
+}
+
+static plan plan_of(const fed_optimizer *o, size_t n) {
+    plan p;
+    p.steps = is_adam(o) ? 2 * n : o->rule == FED_MOMENTUM ? n : 0;
+    p.stall = p.steps + (counts_steps(o) ? 1 : 0);
+    p.start = p.stall + (o->stall_window > 0 ? STALL_FLOATS : 0);
+    p.size = p.start + (o->prox_mu > 0 ? n : 0);
+    return p;
+}
+
+size_t fedtrain_optimizer_state_size(const fed_optimizer *optimizer, size_t n) {
+    return plan_of(optimizer, n).size;
+}
+
+void fedtrain_optimizer_begin_round(const fed_optimizer *optimizer, float *state,
+                                    const float *params, size_t n) {
+    if (optimizer->prox_mu > 0) {
+        memcpy(state + plan_of(optimizer, n).start, params, n * sizeof *params);
     }
-    return 0;
+}
+
+/* A window is over. WAITED is 0 before the first one, then 1 and the windows without a gain. */
+static void stall_judge(const fed_optimizer *o, float *stall, float mean) {
+    if (stall[WAITED] <= 0 || (double)mean < (double)stall[BEST] * (1 - o->stall_gain)) {
+        stall[BEST] = mean;
+        stall[WAITED] = 1;
+        return;
+    }
+    stall[WAITED] += 1;
+    if (stall[WAITED] > (float)o->stall_patience) {
+        stall[CUTS] += 1;
+        stall[WAITED] = 1;
+    }
+}
+
+void fedtrain_optimizer_see_loss(const fed_optimizer *optimizer, float *state, size_t n,
+                                 float loss) {
+    if (optimizer->stall_window <= 0) {
+        return;
+    }
+    float *stall = state + plan_of(optimizer, n).stall;
+    stall[SUM] += loss;
+    stall[COUNT] += 1;
+    if (stall[COUNT] >= (float)optimizer->stall_window) {
+        stall_judge(optimizer, stall, stall[SUM] / stall[COUNT]);
+        stall[SUM] = stall[COUNT] = 0;
+    }
+}
+
+double fedtrain_optimizer_rate(const fed_optimizer *optimizer, const float *state, size_t n) {
+    const fed_optimizer *o = optimizer;
+    const plan p = plan_of(o, n);
+    double taken = counts_steps(o) ? (double)state[p.steps] : 0, rate = o->learning_rate;
+    if (taken + 1 < o->warmup_steps) {
+        rate *= (taken + 1) / o->warmup_steps;
+    }
+    double t = fmax(0, taken - o->warmup_steps);
+    if (o->step_every > 0) {
+        rate *= pow(o->step_factor, floor(t / o->step_every));
+    }
+    if (o->cosine_steps > 0) {
+        double way = fmin(1, t / o->cosine_steps);
+        rate *= o->cosine_low + (1 - o->cosine_low) * 0.5 * (1 + cos(PI * way));
+    }
+    if (o->stall_window > 0) {
+        rate *= pow(o->stall_factor, (double)state[p.stall + CUTS]);
+    }
+    return rate;
 }
 
 /* 1 - beta^t without the cancellation that a float power would suffer. */
 static double bias_correction(double beta, double t) {
-    return -expm1(t * log(beta));
+    return beta > 0 ? -expm1(t * log(beta)) : 1;
 }
 
-fedtrain_update fedtrain_update_begin(const fedtrain_optimizer *optimizer, float *state, size_t n) {
-    fedtrain_update u = {.rule = optimizer->rule,
-                         .kernels = fedtrain_kernels_best(),
-                         .rate = optimizer->learning_rate,
-                         .first = state,
-                         .second = state};
-    if (u.rule == FEDTRAIN_ADAM) {
-        float *steps = state + 2 * n; /* sticks at 2^24: both corrections are 1 by then */
-        *steps += 1.0F;
-        u.second = state + n;
-        u.adam = (fedtrain_adam){
-            .beta1 = (float)BETA1,
-            .beta2 = (float)BETA2,
-            .rate = (float)((double)u.rate / bias_correction(BETA1, *steps)),
-            .scale = (float)(1.0 / sqrt(bias_correction(BETA2, *steps))),
-            .epsilon = (float)EPSILON,
-        };
+static void begin_adam(const fed_optimizer *o, double rate, double t, fedtrain_step *s) {
+    s->beta1 = (float)o->beta1;
+    s->beta2 = (float)o->beta2;
+    s->rate = (float)(rate / bias_correction(o->beta1, t));
+    s->scale2 = (float)(1.0 / sqrt(bias_correction(o->beta2, t)));
+    s->epsilon = (float)o->epsilon;
+    s->keep = o->rule == FED_ADAMW ? (float)(1.0 - rate * o->decay) : 1.0F;
+}
+
+fedtrain_update fedtrain_update_begin(const fed_optimizer *optimizer, float *state, size_t n) {
+    const fed_optimizer *o = optimizer;
+    const plan p = plan_of(o, n);
+    double rate = fedtrain_optimizer_rate(o, state, n);
+    if (counts_steps(o)) {
+        state[p.steps] += 1.0F; /* sticks at 2^24 */
+    }
+    fedtrain_update u = {.rule = o->rule, .kernels = fedtrain_kernels_best(), .first = state};
+    u.second = is_adam(o) ? state + n : NULL;
+    u.start = o->prox_mu > 0 ? state + p.start : NULL;
+    u.step = (fedtrain_step){.mu = (float)o->prox_mu,
+                             .limit = o->clip_value > 0 ? (float)o->clip_value : INFINITY,
+                             .scale = 1.0F,
+                             .decay = o->rule == FED_ADAMW ? 0.0F : (float)o->decay,
+                             .nesterov = o->nesterov > 0,
+                             .rate = (float)rate,
+                             .beta1 = (float)o->momentum};
+    u.step.shaped = o->clip_value > 0 || o->clip_norm > 0 || u.step.decay > 0;
+    if (is_adam(o)) {
+        begin_adam(o, rate, (double)state[p.steps], &u.step);
     }
     return u;
 }
 
+void fedtrain_update_clip(fedtrain_update *u, const fed_optimizer *optimizer, const float *params,
+                          const float *grad, size_t n) {
+    if (optimizer->clip_norm > 0) {
+        double norm = u->kernels->norm(params, u->start, grad, n, &u->step);
+        u->step.scale = norm > optimizer->clip_norm ? (float)(optimizer->clip_norm / norm) : 1.0F;
+    }
+}
+
 void fedtrain_update_apply(const fedtrain_update *u, float *params, size_t offset,
                            const float *grad, size_t n) {
+    float *w = params + offset;
+    const float *w0 = u->start != NULL ? u->start + offset : NULL;
     switch (u->rule) {
-    case FEDTRAIN_SGD:
-        u->kernels->sgd(params + offset, grad, n, u->rate);
+    case FED_SGD:
+        u->kernels->sgd(w, w0, grad, n, &u->step);
         break;
-    case FEDTRAIN_MOMENTUM:
-        u->kernels->momentum(params + offset, u->first + offset, grad, n, u->rate, MOMENTUM);
+    case FED_MOMENTUM:
+        u->kernels->momentum(w, u->first + offset, w0, grad, n, &u->step);
         break;
-    case FEDTRAIN_ADAM:
-        u->kernels->adam(params + offset, u->first + offset, u->second + offset, grad, n, &u->adam);
+    case FED_ADAM:
+    case FED_ADAMW:
+        u->kernels->adam(w, u->first + offset, u->second + offset, w0, grad, n, &u->step);
         break;
     }
 }
 
-void fedtrain_optimizer_step(const fedtrain_optimizer *optimizer, float *state, float *params,
+void fedtrain_optimizer_step(const fed_optimizer *optimizer, float *state, float *params,
                              const float *grad, size_t n) {
     uint64_t saved = fedtrain_denormal_flush();
     fedtrain_update u = fedtrain_update_begin(optimizer, state, n);
+    fedtrain_update_clip(&u, optimizer, params, grad, n);
     fedtrain_update_apply(&u, params, 0, grad, n);
     fedtrain_denormal_restore(saved);
+}
+
+void fedtrain_optimizer_mask(const fed_optimizer *optimizer, float *state, const float *sent,
+                             size_t n) {
+    if (optimizer->rule == FED_SGD) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        state[i] = sent[i] != 0 ? 0 : state[i];
+    }
 }

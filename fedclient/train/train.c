@@ -143,6 +143,7 @@ fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, fl
     if (walk_start(&w, job) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "no memory to shuffle %zu samples", job->shard->count);
     }
+    fedtrain_optimizer_begin_round(&job->optimizer, state, params, job->net->arch->layout.size);
     fed_status status = FED_OK;
     double sum = 0;
     for (size_t step = 0; step < job->steps && status == FED_OK; step++) {
@@ -156,7 +157,7 @@ fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, fl
                      job->client, job->round, step + 1, job->steps,
                      status == FED_ENONFINITE ? "the loss is not a finite number"
                                               : fed_status_text(status),
-                     (double)job->optimizer.learning_rate);
+                     job->optimizer.learning_rate);
         }
     }
     free(w.order);

@@ -7,18 +7,23 @@
 
 /** One step under way. */
 typedef struct fedtrain_update {
-    fedtrain_rule rule;
+    fed_rule rule;
     const fedtrain_kernels *kernels;
-    float rate;
     float *first, *second; /* moments: float32[n], by the rule */
-    fedtrain_adam adam;
+    const float *start;    /* float32[n], where the proximal term pulls to; NULL: there is none */
+    fedtrain_step step;
 } fedtrain_update;
 
 /** Start a step of all n parameters: counts it in the state. */
-fedtrain_update fedtrain_update_begin(const fedtrain_optimizer *optimizer, float *state, size_t n);
+fedtrain_update fedtrain_update_begin(const fed_optimizer *optimizer, float *state, size_t n);
+
+/** For a step that clips by norm, with the whole gradient and before anything is updated; else does
+ * nothing.   params, grad float32[n] */
+void fedtrain_update_clip(fedtrain_update *u, const fed_optimizer *optimizer, const float *params,
+                          const float *grad, size_t n);
 
 /** Update parameters offset .. offset + n - 1, each once a step.   params: of the whole model;
- * grad float32[n]: of these. In parts or at once, the values agree to rounding. */
+ * grad float32[n]: of these. In parts or at once, the values are the same. */
 void fedtrain_update_apply(const fedtrain_update *u, float *params, size_t offset,
                            const float *grad, size_t n);
 

@@ -231,7 +231,7 @@ static void bench_training(const fed_arch *arch, fedtrain_job job, double p, siz
 static void bench_rule(const fed_arch *arch, fedtrain_job job, const char *rule, float rate,
                        size_t rounds) {
     static const double ps[] = {0.001, 0.01};
-    bench_require(fedtrain_optimizer_parse(rule, rate, &job.optimizer, NULL), rule);
+    bench_require(fed_optimizer_parse(rule, rate, &job.optimizer, NULL), rule);
     for (job.steps = 1; job.steps <= 10; job.steps += 9) {
         for (size_t i = 0; i < sizeof ps / sizeof ps[0]; i++) {
             printf("\n%s, ", rule);

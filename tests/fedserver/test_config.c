@@ -63,6 +63,22 @@ static void every_key_is_taken(void **state) {
     assert_int_equal(task->rules.deadline_ms, 250);
 }
 
+/* An optimizer's text goes to the devices as it is; its rate is the one that counts. */
+static void an_optimizer_is_a_spec(void **state) {
+    (void)state;
+    static const char spec[] = "momentum:lr=0.5,m=0.8+cosine:steps=100+clip:norm=1";
+    char text[256];
+    snprintf(text, sizeof text,
+             "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1, \"learning_rate\": 0.25,"
+             " \"optimizer\": \"%s\"}",
+             spec);
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(parse(text, &config, &err));
+    assert_string_equal(config.task.wire.optimizer, spec);
+    assert_true(config.task.wire.learning_rate == 0.5f);
+}
+
 static void mistakes_are_named_with_file_line_and_key(void **state) {
     (void)state;
     static const struct {
@@ -91,6 +107,8 @@ static void mistakes_are_named_with_file_line_and_key(void **state) {
          {":2: key \"codec_down\":"}},
         {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"lion\"}",
          {":2: key \"optimizer\"", "momentum"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd:m=1\"}",
+         {":2: key \"optimizer\"", "\"m\"", "lr, decay"}},
         {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"goal\": 11}",
          {":2: key \"goal\" is 11", "cohort", "10"}},
         {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"minimum\": 11}",
@@ -181,6 +199,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_out_has_its_default),
         cmocka_unit_test(every_key_is_taken),
+        cmocka_unit_test(an_optimizer_is_a_spec),
         cmocka_unit_test(mistakes_are_named_with_file_line_and_key),
         cmocka_unit_test(the_initial_model_lies_beside_the_task_file_and_must_fit),
         cmocka_unit_test(the_seed_decides_the_random_weights),

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "fed/error.h"
+#include "fed/params.h"
 #include "fed/pool.h"
 
 /*
@@ -24,16 +25,7 @@
 enum { FEDCODEC_PARAMS = 4, FEDCODEC_SPEC = 64 };
 
 /** One parameter of a codec. */
-typedef struct fedcodec_param {
-    const char *key;
-    double preset;    /* when the spec does not name it */
-    double low, high; /* both allowed */
-    const char *help; /* "fraction of values sent" */
-    bool whole;       /* whole numbers only */
-    /* NULL for a number; else the words that the spec takes, ending with NULL: the value is a
-     * word's place in them, preset, low and high are too. */
-    const char *const *names;
-} fedcodec_param;
+typedef fed_param fedcodec_param;
 
 typedef struct fedcodec_vtable fedcodec_vtable;
 

@@ -22,8 +22,8 @@ typedef struct fed_task {
     uint32_t small_tensor; /* tensors with fewer values travel as one group */
     uint32_t local_steps;  /* optimizer steps a round; at least 1 */
     uint32_t batch;        /* samples a step; at least 1 */
-    char optimizer[16];    /* "sgd", "momentum", "adam" */
-    float learning_rate;   /* finite, above 0 */
+    char optimizer[128];   /* spec: "adam", "momentum:m=0.8+clip:norm=1" (fed/optimizer_spec.h) */
+    float learning_rate;   /* finite, above 0; for a spec that does not name lr */
     uint64_t seed;
 } fed_task;
 

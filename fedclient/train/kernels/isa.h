@@ -5,9 +5,13 @@
 #include "fedclient/train/kernels.h"
 #include "fedclient/train/kernels/vector.h"
 
-void KERNEL(sgd)(float *w, const float *g, size_t n, float rate);
-void KERNEL(momentum)(float *w, float *v, const float *g, size_t n, float rate, float keep);
-void KERNEL(adam)(float *w, float *m, float *v, const float *g, size_t n, const fedtrain_adam *a);
+void KERNEL(sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s);
+void KERNEL(momentum)(float *w, float *v, const float *w0, const float *g, size_t n,
+                      const fedtrain_step *s);
+void KERNEL(adam)(float *w, float *m, float *v, const float *w0, const float *g, size_t n,
+                  const fedtrain_step *s);
+double KERNEL(norm)(const float *w, const float *w0, const float *g, size_t n,
+                    const fedtrain_step *s);
 void KERNEL(relu)(float *x, size_t n);
 void KERNEL(relu_grad)(const float *y, float *dy, size_t n);
 void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,

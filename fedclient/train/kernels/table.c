@@ -12,6 +12,7 @@ const fedtrain_kernels KERNEL(kernels) = {
     .sgd = KERNEL(sgd),
     .momentum = KERNEL(momentum),
     .adam = KERNEL(adam),
+    .norm = KERNEL(norm),
     .relu = KERNEL(relu),
     .relu_grad = KERNEL(relu_grad),
     .dense = KERNEL(dense),

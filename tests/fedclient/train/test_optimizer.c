@@ -1,19 +1,22 @@
-/* Optimizers against their formulas in double precision. */
+/* Optimizers against their formulas in double precision, with every kind of vectors, at once and in
+ * slices. */
 #include "fed_test.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "fed/rng.h"
-#include "fedtrain/optimizer.h"
+#include "fedclient/train/denormal.h"
+#include "fedclient/train/update.h"
 
-enum { N = 77, STEPS = 200 }; /* N: off every vector width */
+enum { N = 77, STEPS = 200, STATE = 3 * N + 6 }; /* N: off every vector width */
 
-static float params[N], grad[N], state[2 * N + 1];
+static float params[N], grad[N], state[STATE];
 
-static fedtrain_optimizer parse(const char *name, float rate) {
-    fedtrain_optimizer optimizer;
+static fed_optimizer parse(const char *spec) {
+    fed_optimizer optimizer;
     fed_error err = {0};
-    assert_fed_ok_err(fedtrain_optimizer_parse(name, rate, &optimizer, &err));
+    assert_fed_ok_err(fed_optimizer_parse(spec, 0.01F, &optimizer, &err));
     memset(state, 0, sizeof state);
     for (size_t i = 0; i < N; i++) {
         params[i] = 1.0F - 0.02F * (float)i;
@@ -28,74 +31,198 @@ static float gradient(size_t step, size_t i) {
     return i % 11 == 0 ? 0.0F : (fed_rng_float(&rng) - 0.4F) * powf(10.0F, (float)(i % 7) - 4.0F);
 }
 
-static void step(const fedtrain_optimizer *optimizer, size_t t) {
+static void make_gradient(size_t t) {
     for (size_t i = 0; i < N; i++) {
         grad[i] = gradient(t, i);
     }
-    fedtrain_optimizer_step(optimizer, state, params, grad, N);
 }
 
-static void test_sgd_goes_down_the_gradient(void **unused) {
-    (void)unused;
-    fedtrain_optimizer sgd = parse("sgd", 0.1F);
-    assert_int_equal(fedtrain_optimizer_state_size(&sgd, N), 0);
-    float before[N];
-    memcpy(before, params, sizeof before);
-    step(&sgd, 0);
+/* What a spec means, by its definition: the rules in double precision, nothing clever. */
+typedef struct plain {
+    const fed_optimizer *o;
+    double w[N], w0[N], m[N], v[N], rate;
+    size_t t;
+} plain;
+
+static plain plain_start(const fed_optimizer *o) {
+    plain p = {.o = o, .rate = o->learning_rate};
     for (size_t i = 0; i < N; i++) {
-        assert_true(fabs(params[i] - ((double)before[i] - 0.1 * grad[i])) < 1e-6);
+        p.w[i] = p.w0[i] = (double)params[i];
     }
+    return p;
 }
 
-static void test_momentum_follows_its_formula(void **unused) {
-    (void)unused;
-    fedtrain_optimizer momentum = parse("momentum", 0.01F);
-    assert_int_equal(fedtrain_optimizer_state_size(&momentum, N), N);
-    double w[N], v[N] = {0};
+static void plain_gradient(const plain *p, double *g) {
+    double squares = 0;
     for (size_t i = 0; i < N; i++) {
-        w[i] = params[i];
-    }
-    for (size_t t = 0; t < STEPS; t++) {
-        step(&momentum, t);
-        for (size_t i = 0; i < N; i++) {
-            v[i] = 0.9 * v[i] + grad[i];
-            w[i] -= (double)0.01F * v[i];
+        g[i] = (double)grad[i] + p->o->prox_mu * (p->w[i] - p->w0[i]);
+        if (p->o->clip_value > 0) {
+            g[i] = fmax(-p->o->clip_value, fmin(p->o->clip_value, g[i]));
         }
+        squares += g[i] * g[i];
     }
     for (size_t i = 0; i < N; i++) {
-        assert_true(fabs(params[i] - w[i]) < 1e-5 * (1 + fabs(w[i])));
-    }
-}
-
-/* Kingma and Ba, algorithm 1, as it stands there. */
-static void test_adam_follows_its_formula(void **unused) {
-    (void)unused;
-    fedtrain_optimizer adam = parse("adam", 1e-3F);
-    assert_int_equal(fedtrain_optimizer_state_size(&adam, N), 2 * N + 1);
-    double w[N], m[N] = {0}, v[N] = {0};
-    for (size_t i = 0; i < N; i++) {
-        w[i] = params[i];
-    }
-    for (size_t t = 1; t <= STEPS; t++) {
-        step(&adam, t);
-        for (size_t i = 0; i < N; i++) {
-            m[i] = 0.9 * m[i] + 0.1 * grad[i];
-            v[i] = 0.999 * v[i] + 0.001 * grad[i] * grad[i];
-            double m_hat = m[i] / (1 - pow(0.9, (double)t));
-            double v_hat = v[i] / (1 - pow(0.999, (double)t));
-            w[i] -= 1e-3 * m_hat / (sqrt(v_hat) + 1e-8);
+        if (p->o->clip_norm > 0 && sqrt(squares) > p->o->clip_norm) {
+            g[i] *= p->o->clip_norm / sqrt(squares);
         }
-    }
-    for (size_t i = 0; i < N; i++) {
-        if (fabs(params[i] - w[i]) > 2e-5) {
-            fail_msg("parameter %zu is %g, by the formula %g", i, (double)params[i], w[i]);
+        if (p->o->rule != FED_ADAMW) {
+            g[i] += p->o->decay * p->w[i];
         }
     }
 }
+
+static void plain_step(plain *p) {
+    const fed_optimizer *o = p->o;
+    double g[N], t = (double)++p->t;
+    plain_gradient(p, g);
+    for (size_t i = 0; i < N; i++) {
+        double *w = &p->w[i], *m = &p->m[i], *v = &p->v[i];
+        switch (o->rule) {
+        case FED_SGD:
+            *w -= p->rate * g[i];
+            break;
+        case FED_MOMENTUM:
+            *m = o->momentum * *m + g[i];
+            *w -= p->rate * (o->nesterov > 0 ? g[i] + o->momentum * *m : *m);
+            break;
+        case FED_ADAMW:
+            *w -= p->rate * o->decay * *w; /* fall through */
+        case FED_ADAM:
+            *m = o->beta1 * *m + (1 - o->beta1) * g[i];
+            *v = o->beta2 * *v + (1 - o->beta2) * g[i] * g[i];
+            *w -= p->rate * (*m / (1 - pow(o->beta1, t))) /
+                  (sqrt(*v / (1 - pow(o->beta2, t))) + o->epsilon);
+            break;
+        }
+    }
+}
+
+static void assert_near(const plain *p, const char *spec) {
+    for (size_t i = 0; i < N; i++) {
+        if (!(fabs((double)params[i] - p->w[i]) < 2e-5 * (1 + fabs(p->w[i])))) {
+            fail_msg("%s: after %zu steps parameter %zu is %g, by the formula %g", spec, p->t, i,
+                     (double)params[i], p->w[i]);
+        }
+    }
+}
+
+/* One step with one kind of vectors, `slice` parameters at a time, the last ones first. */
+static void sliced_step(const fed_optimizer *o, const fedtrain_kernels *kernels, size_t slice) {
+    uint64_t saved = fedtrain_denormal_flush();
+    fedtrain_update u = fedtrain_update_begin(o, state, N);
+    u.kernels = kernels;
+    fedtrain_update_clip(&u, o, params, grad, N);
+    for (size_t end = N; end > 0; end -= end < slice ? end : slice) {
+        size_t at = end < slice ? 0 : end - slice;
+        fedtrain_update_apply(&u, params, at, grad + at, end - at);
+    }
+    fedtrain_denormal_restore(saved);
+}
+
+static const char *const specs[] = {
+    "sgd:lr=0.1",
+    "sgd:lr=0.1,decay=0.01",
+    "momentum",
+    "momentum:m=0.5,nesterov=1",
+    "momentum:m=0.8,nesterov=1,decay=0.01",
+    "momentum:decay=0.1",
+    "adam:lr=1e-3",
+    "adam:lr=1e-3,b1=0.8,b2=0.95,eps=1e-4,decay=0.01",
+    "adam:lr=1e-3,b1=0",
+    "adamw:lr=1e-3",
+    "adamw:lr=1e-3,decay=0.3",
+    "sgd:lr=0.1+clip:value=0.5",
+    "sgd:lr=0.1+clip:norm=1",
+    "momentum:decay=0.01+clip:value=20,norm=3",
+    "sgd:lr=0.1+prox:mu=0.5",
+    "momentum+prox:mu=2+clip:value=1",
+    "adamw:lr=1e-3+clip:norm=0.5+prox:mu=0.1",
+};
+
+enum { SPECS = sizeof specs / sizeof specs[0] };
+
+static void test_every_rule_follows_its_formula(void **unused) {
+    (void)unused;
+    for (size_t k = 0; k < SPECS; k++) {
+        fed_optimizer o = parse(specs[k]);
+        plain p = plain_start(&o);
+        fedtrain_optimizer_begin_round(&o, state, params, N);
+        for (size_t t = 0; t < STEPS; t++) {
+            make_gradient(t);
+            fedtrain_optimizer_step(&o, state, params, grad, N);
+            plain_step(&p);
+        }
+        assert_near(&p, specs[k]);
+    }
+}
+
+static void test_vectors_and_slices_change_no_bit(void **unused) {
+    (void)unused;
+    static const size_t slices[] = {1, 3, 16, 19, N};
+    const fedtrain_kernels *kernels;
+    for (size_t k = 0; k < SPECS; k++) {
+        fed_optimizer o = parse(specs[k]);
+        float wanted[N], wanted_state[STATE];
+        fedtrain_optimizer_begin_round(&o, state, params, N);
+        for (size_t t = 0; t < 20; t++) {
+            make_gradient(t);
+            fedtrain_optimizer_step(&o, state, params, grad, N);
+        }
+        memcpy(wanted, params, sizeof wanted);
+        memcpy(wanted_state, state, sizeof state);
+        for (size_t v = 0; (kernels = fedtrain_kernels_get(v)) != NULL; v++) {
+            for (size_t s = 0; s < sizeof slices / sizeof slices[0]; s++) {
+                parse(specs[k]);
+                fedtrain_optimizer_begin_round(&o, state, params, N);
+                for (size_t t = 0; t < 20; t++) {
+                    make_gradient(t);
+                    sliced_step(&o, kernels, slices[s]);
+                }
+                assert_memory_equal(params, wanted, sizeof wanted);
+                assert_memory_equal(state, wanted_state, sizeof state);
+            }
+        }
+    }
+}
+
+static void test_nothing_behind_the_state_is_touched(void **unused) {
+    (void)unused;
+    for (size_t k = 0; k < SPECS; k++) {
+        fed_optimizer o = parse(specs[k]);
+        size_t size = fedtrain_optimizer_state_size(&o, N);
+        assert_true(size < STATE);
+        state[size] = 7;
+        fedtrain_optimizer_begin_round(&o, state, params, N);
+        fedtrain_optimizer_see_loss(&o, state, N, 1);
+        make_gradient(k);
+        fedtrain_optimizer_step(&o, state, params, grad, N);
+        assert_true(state[size] == 7);
+    }
+}
+
+static void test_the_state_is_as_large_as_the_header_says(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *spec;
+        size_t size;
+    } sizes[] = {{"sgd", 0},
+                 {"momentum", N},
+                 {"adam", 2 * N + 1},
+                 {"adamw", 2 * N + 1},
+                 {"sgd+cosine:steps=9", 1},
+                 {"momentum+stall", N + 5},
+                 {"adam+warmup:steps=2+step:every=3+stall+prox:mu=1", 3 * N + 6}};
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        fed_optimizer o = parse(sizes[k].spec);
+        assert_int_equal(fedtrain_optimizer_state_size(&o, N), sizes[k].size);
+    }
+}
+
+/* --- Adam --- */
 
 static void test_adams_first_step_has_the_learning_rates_size(void **unused) {
     (void)unused;
-    fedtrain_optimizer adam = parse("adam", 0.5F);
+    fed_optimizer adam = parse("adam:lr=0.5");
     params[0] = params[1] = 0;
     grad[0] = 3e-4F;
     grad[1] = -700;
@@ -108,7 +235,7 @@ static void test_adams_first_step_has_the_learning_rates_size(void **unused) {
 static void test_adam_divides_well_at_every_size(void **unused) {
     (void)unused;
     for (int exponent = -17; exponent <= 18; exponent++) {
-        fedtrain_optimizer adam = parse("adam", 1);
+        fed_optimizer adam = parse("adam:lr=1");
         double m = 0.7 * pow(10, exponent), v = m * m;
         state[2 * N] = 1e6F; /* corrections of 1 */
         for (size_t i = 0; i < N; i++) {
@@ -128,7 +255,7 @@ static void test_adam_divides_well_at_every_size(void **unused) {
 /* After very many steps the corrections are 1 and nothing overflows or starts anew. */
 static void test_adam_grows_old_gracefully(void **unused) {
     (void)unused;
-    fedtrain_optimizer adam = parse("adam", 1e-3F);
+    fed_optimizer adam = parse("adam:lr=1e-3");
     state[2 * N] = 16777216.0F; /* 2^24 */
     for (size_t i = 0; i < N; i++) {
         params[i] = 0;
@@ -143,27 +270,194 @@ static void test_adam_grows_old_gracefully(void **unused) {
     assert_true(state[2 * N] == 16777216.0F);
 }
 
-static void test_bad_names_and_rates_are_refused(void **unused) {
+/* --- Schedules --- */
+
+/* With a rate of 1 and a gradient of 1, each step goes as far as the schedule says. */
+static void assert_schedule(const char *spec, double (*factor)(size_t taken)) {
+    fed_optimizer o = parse(spec);
+    for (size_t taken = 0; taken < 60; taken++) {
+        assert_true(fabs(fedtrain_optimizer_rate(&o, state, N) - factor(taken)) < 1e-12);
+        params[5] = 0;
+        grad[5] = 1;
+        fedtrain_optimizer_step(&o, state, params, grad, N);
+        assert_true(fabs((double)params[5] + factor(taken)) < 1e-6);
+    }
+}
+
+static double warmup(size_t taken) {
+    return taken < 10 ? ((double)taken + 1) / 10 : 1;
+}
+
+static double steps(size_t taken) {
+    return taken < 20 ? 1 : taken < 40 ? 0.5 : 0.25;
+}
+
+static double cosine(size_t taken) {
+    return taken >= 32 ? 0.1 : 0.1 + 0.9 * (1 + cos(acos(-1) * (double)taken / 32)) / 2;
+}
+
+static double all_three(size_t taken) {
+    return taken < 10 ? warmup(taken) : steps(taken - 10) * cosine(taken - 10);
+}
+
+static void test_schedules_move_the_rate(void **unused) {
     (void)unused;
-    fedtrain_optimizer optimizer;
-    fed_error err = {0};
-    assert_fed_status(fedtrain_optimizer_parse("adamw", 0.1F, &optimizer, &err), FED_EINVAL);
-    assert_non_null(strstr(err.text, "sgd, momentum or adam"));
-    assert_fed_status(fedtrain_optimizer_parse("sgd", 0, &optimizer, &err), FED_EINVAL);
-    assert_fed_status(fedtrain_optimizer_parse("sgd", -1, &optimizer, &err), FED_EINVAL);
-    assert_fed_status(fedtrain_optimizer_parse("sgd", NAN, &optimizer, &err), FED_EINVAL);
-    assert_fed_status(fedtrain_optimizer_parse("sgd", INFINITY, &optimizer, &err), FED_EINVAL);
+    assert_schedule("sgd:lr=1+warmup:steps=10", warmup);
+    assert_schedule("sgd:lr=1+step:every=20,factor=0.5", steps);
+    assert_schedule("sgd:lr=1+cosine:steps=32,low=0.1", cosine);
+    assert_schedule("sgd:lr=1+cosine:steps=32,low=0.1+step:every=20,factor=0.5+warmup:steps=10",
+                    all_three);
+}
+
+static void see_window(const fed_optimizer *o, float mean) {
+    fedtrain_optimizer_see_loss(o, state, N, mean - 0.5F);
+    fedtrain_optimizer_see_loss(o, state, N, mean + 0.5F);
+}
+
+static double rate(const fed_optimizer *o) {
+    return fedtrain_optimizer_rate(o, state, N);
+}
+
+static void test_a_stalled_loss_lowers_the_rate(void **unused) {
+    (void)unused;
+    fed_optimizer o = parse("sgd:lr=1+stall:window=2,patience=2,factor=0.5,gain=0.1");
+    see_window(&o, 10);
+    see_window(&o, 9.5F); /* less than a tenth better */
+    assert_true(rate(&o) == 1);
+    see_window(&o, 8);
+    see_window(&o, 7.5F);
+    assert_true(rate(&o) == 1); /* one window's wait since the best */
+    see_window(&o, 8);
+    assert_true(rate(&o) == 0.5);
+    see_window(&o, 8);
+    assert_true(rate(&o) == 0.5);
+    see_window(&o, 7.3F); /* the best is still 8's 7.2 away */
+    assert_true(rate(&o) == 0.25);
+    see_window(&o, 7);
+    see_window(&o, 7);
+    assert_true(rate(&o) == 0.25);
+}
+
+static void test_a_loss_that_falls_keeps_the_rate(void **unused) {
+    (void)unused;
+    fed_optimizer o = parse("adam:lr=1+stall:window=1,patience=1");
+    for (int t = 0; t < 900; t++) {
+        fedtrain_optimizer_see_loss(&o, state, N, 100 * powf(0.99F, (float)t));
+    }
+    assert_true(rate(&o) == 1);
+}
+
+static void test_a_state_saved_in_the_middle_goes_on(void **unused) {
+    (void)unused;
+    static const char spec[] = "adamw+warmup:steps=9+step:every=7+cosine:steps=90"
+                               "+stall:window=4,patience=1+prox:mu=1+clip:norm=1";
+    fed_optimizer o = parse(spec);
+    float wanted[N];
+    for (int restart = 0; restart < 2; restart++) {
+        parse(spec);
+        fedtrain_optimizer_begin_round(&o, state, params, N);
+        for (size_t t = 0; t < 50; t++) {
+            if (restart == 1 && t == 30) { /* another process: what was saved is all it has */
+                float saved[STATE];
+                size_t bytes = fedtrain_optimizer_state_size(&o, N) * sizeof(float);
+                memcpy(saved, state, bytes);
+                memset(state, 0xFF, sizeof state);
+                memcpy(state, saved, bytes);
+                memset(&o, 0, sizeof o);
+                fed_error err = {0};
+                assert_fed_ok_err(fed_optimizer_parse(spec, 0.01F, &o, &err));
+            }
+            make_gradient(t);
+            fedtrain_optimizer_see_loss(&o, state, N, 1 + (float)(t % 5));
+            fedtrain_optimizer_step(&o, state, params, grad, N);
+        }
+        if (restart == 0) {
+            assert_true(rate(&o) < 0.01 * pow(0.1, 6)); /* all schedules had their say */
+            memcpy(wanted, params, sizeof wanted);
+        }
+    }
+    assert_memory_equal(params, wanted, sizeof wanted);
+}
+
+/* --- For federated use --- */
+
+static void test_masking_clears_the_momentum_of_what_was_sent(void **unused) {
+    (void)unused;
+    static const char *const rules[] = {"momentum", "adam", "adamw", "sgd"};
+    for (size_t k = 0; k < 4; k++) {
+        fed_optimizer o = parse(rules[k]);
+        float sent[N] = {0}, before[STATE];
+        make_gradient(1);
+        fedtrain_optimizer_step(&o, state, params, grad, N);
+        memcpy(before, state, sizeof state);
+        sent[1] = 0.5F;
+        sent[N - 1] = -1e-30F;
+        fedtrain_optimizer_mask(&o, state, sent, N);
+        if (o.rule != FED_SGD) {
+            assert_true(before[1] != 0 && before[N - 1] != 0);
+            before[1] = before[N - 1] = 0;
+        }
+        assert_memory_equal(state, before, sizeof state);
+    }
+}
+
+static void test_the_proximal_term_pulls_to_where_the_round_began(void **unused) {
+    (void)unused;
+    fed_optimizer o = parse("sgd:lr=0.5+prox:mu=1");
+    float from[N];
+    memcpy(from, params, sizeof from);
+    memset(grad, 0, sizeof grad);
+    fedtrain_optimizer_begin_round(&o, state, params, N);
+    params[3] += 8;
+    fedtrain_optimizer_step(&o, state, params, grad, N);
+    assert_true(fabsf(params[3] - from[3] - 4) < 1e-6F);
+    fedtrain_optimizer_begin_round(&o, state, params, N);
+    fedtrain_optimizer_step(&o, state, params, grad, N);
+    assert_true(fabsf(params[3] - from[3] - 4) < 1e-6F);
+}
+
+static void test_a_gradient_within_the_norm_is_left_alone(void **unused) {
+    (void)unused;
+    fed_optimizer clipped = parse("sgd:lr=1+clip:norm=5"), sgd = parse("sgd:lr=1");
+    float wanted[N];
+    memset(grad, 0, sizeof grad);
+    grad[0] = 3;
+    grad[N - 1] = 4;
+    fedtrain_optimizer_step(&sgd, state, params, grad, N);
+    memcpy(wanted, params, sizeof wanted);
+    parse("sgd");
+    fedtrain_optimizer_step(&clipped, state, params, grad, N);
+    assert_memory_equal(params, wanted, sizeof wanted);
+}
+
+static void test_a_gradient_that_is_not_a_number_shows(void **unused) {
+    (void)unused;
+    for (size_t k = 0; k < SPECS; k++) {
+        fed_optimizer o = parse(specs[k]);
+        make_gradient(1);
+        grad[40] = NAN;
+        fedtrain_optimizer_step(&o, state, params, grad, N);
+        assert_true(isnan(params[40]));
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sgd_goes_down_the_gradient),
-        cmocka_unit_test(test_momentum_follows_its_formula),
-        cmocka_unit_test(test_adam_follows_its_formula),
+        cmocka_unit_test(test_every_rule_follows_its_formula),
+        cmocka_unit_test(test_vectors_and_slices_change_no_bit),
+        cmocka_unit_test(test_nothing_behind_the_state_is_touched),
+        cmocka_unit_test(test_the_state_is_as_large_as_the_header_says),
         cmocka_unit_test(test_adams_first_step_has_the_learning_rates_size),
         cmocka_unit_test(test_adam_divides_well_at_every_size),
         cmocka_unit_test(test_adam_grows_old_gracefully),
-        cmocka_unit_test(test_bad_names_and_rates_are_refused),
+        cmocka_unit_test(test_schedules_move_the_rate),
+        cmocka_unit_test(test_a_stalled_loss_lowers_the_rate),
+        cmocka_unit_test(test_a_loss_that_falls_keeps_the_rate),
+        cmocka_unit_test(test_a_state_saved_in_the_middle_goes_on),
+        cmocka_unit_test(test_masking_clears_the_momentum_of_what_was_sent),
+        cmocka_unit_test(test_the_proximal_term_pulls_to_where_the_round_began),
+        cmocka_unit_test(test_a_gradient_within_the_norm_is_left_alone),
+        cmocka_unit_test(test_a_gradient_that_is_not_a_number_shows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

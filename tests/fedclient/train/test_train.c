@@ -37,6 +37,13 @@ static void make_pictures(world *w) {
         fedtrain_dataset_wrap(w->pixel, w->label, SAMPLES, (fed_shape){1, SIDE, SIDE}, &w->set));
 }
 
+static fed_optimizer optimizer(const char *spec) {
+    fed_optimizer parsed;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_optimizer_parse(spec, 0.01F, &parsed, &err));
+    return parsed;
+}
+
 static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     fed_error err = {0};
@@ -52,7 +59,7 @@ static int setup(void **state) {
     assert_true(w->params != NULL && w->state != NULL);
     fed_arch_init_values(&w->arch, 1, w->params);
     w->job = (fedtrain_job){.net = w->net,
-                            .optimizer = {FEDTRAIN_ADAM, 3e-3F},
+                            .optimizer = optimizer("adam:lr=3e-3"),
                             .set = &w->set,
                             .shard = &w->shard,
                             .steps = 7,
@@ -143,7 +150,7 @@ static void test_a_pass_visits_every_sample_once(void **state) {
     world *w = *state;
     w->job.steps = 15;
     w->job.round = 0;
-    w->job.optimizer = (fedtrain_optimizer){FEDTRAIN_SGD, 1e-30F};
+    w->job.optimizer = optimizer("sgd:lr=1e-22");
     assert_int_equal(w->shard.count, 30);
     float loss = run(w);
     uint8_t pixel[30 * PIXELS], label[30];
@@ -160,34 +167,69 @@ static void test_a_pass_visits_every_sample_once(void **state) {
     fedtrain_dataset_free(&own);
 }
 
-/* The step that fedtrain_run takes updates tensors one by one; the public calls do it at once. */
-static void test_a_step_is_a_gradient_and_an_optimizer_step(void **state) {
-    world *w = *state;
+/* The step that fedtrain_run takes updates tensors one by one where the rule allows; the public
+ * calls do it at once, to the same bits. */
+static void assert_step_is_the_sum_of_its_parts(world *w, const char *spec) {
     size_t n = w->arch.layout.size;
-    float *params = copy_params(w), *moments = calloc(2 * n + 1, sizeof(float));
+    const fed_optimizer rule = optimizer(spec);
+    size_t size = fedtrain_optimizer_state_size(&rule, n);
+    float *params = copy_params(w), *moments = calloc(size + 1, sizeof(float));
+    float *fused = calloc(size + 1, sizeof(float));
     float *grad = malloc(n * sizeof(float)), x[5 * PIXELS], loss, loss_at_once;
     uint8_t label[5];
     const uint32_t index[] = {3, 1, 4, 10, 50};
-    assert_true(moments != NULL && grad != NULL);
+    assert_true(moments != NULL && fused != NULL && grad != NULL);
     fedtrain_dataset_gather(&w->set, index, 5, x, label);
-    for (int rule = FEDTRAIN_SGD; rule <= FEDTRAIN_ADAM; rule++) {
-        fedtrain_optimizer optimizer = {(fedtrain_rule)rule, 0.01F};
-        for (int t = 0; t < 3; t++) {
-            assert_fed_ok(fedtrain_net_gradient(w->net, params, x, label, 5, grad, &loss_at_once));
-            fedtrain_optimizer_step(&optimizer, moments, params, grad, n);
-            assert_fed_ok(
-                fedtrain_net_step(w->net, &optimizer, w->params, w->state, x, label, 5, &loss));
-            assert_true(fabsf(loss - loss_at_once) < 1e-6F);
-        }
-        for (size_t i = 0; i < n; i++) {
-            assert_true(fabsf(w->params[i] - params[i]) < 1e-6F);
-        }
-        memset(moments, 0, (2 * n + 1) * sizeof *moments);
-        memset(w->state, 0, (2 * n + 1) * sizeof *w->state);
+    fedtrain_optimizer_begin_round(&rule, moments, params, n);
+    fedtrain_optimizer_begin_round(&rule, fused, w->params, n);
+    for (int t = 0; t < 4; t++) {
+        assert_fed_ok(fedtrain_net_gradient(w->net, params, x, label, 5, grad, &loss_at_once));
+        fedtrain_optimizer_see_loss(&rule, moments, n, loss_at_once);
+        fedtrain_optimizer_step(&rule, moments, params, grad, n);
+        assert_fed_ok(fedtrain_net_step(w->net, &rule, w->params, fused, x, label, 5, &loss));
+        assert_true(loss == loss_at_once);
     }
+    assert_memory_equal(w->params, params, n * sizeof *params);
+    assert_memory_equal(fused, moments, size * sizeof *fused);
     free(params);
     free(moments);
+    free(fused);
     free(grad);
+}
+
+static void test_a_step_is_a_gradient_and_an_optimizer_step(void **state) {
+    static const char *const specs[] = {"sgd",
+                                        "momentum:nesterov=1,decay=1e-3",
+                                        "adam",
+                                        "adamw+clip:value=0.01+cosine:steps=9",
+                                        "momentum+clip:norm=0.1+prox:mu=1",
+                                        "adam+prox:mu=1+stall:window=1,patience=1,gain=1"};
+    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
+        assert_step_is_the_sum_of_its_parts(*state, specs[k]);
+    }
+}
+
+/* So strong a pull that rounds end where they began, each at its own place. */
+static void test_the_proximal_term_holds_on_to_each_rounds_start(void **state) {
+    world *w = *state;
+    size_t n = w->arch.layout.size;
+    w->job.optimizer = optimizer("sgd:lr=1e-6+prox:mu=1e6");
+    float *memory = calloc(n, sizeof *memory);
+    float *start = copy_params(w);
+    assert_non_null(memory);
+    for (int round = 0; round < 2; round++) {
+        float loss;
+        fed_error err = {0};
+        for (size_t i = 0; i < n; i++) {
+            w->params[i] = start[i] += (float)round;
+        }
+        assert_fed_ok_err(fedtrain_run(&w->job, w->params, memory, &loss, &err));
+        for (size_t i = 0; i < n; i++) {
+            assert_true(fabsf(w->params[i] - start[i]) < 1e-3F);
+        }
+    }
+    free(memory);
+    free(start);
 }
 
 /* Rounds of 7 steps vary the pictures as one of 21 does; another seed varies them otherwise. */
@@ -266,7 +308,7 @@ static void assert_refused(world *w, fed_status wanted, const char *words) {
 
 static void test_a_diverging_run_names_the_step(void **state) {
     world *w = *state;
-    w->job.optimizer = (fedtrain_optimizer){FEDTRAIN_SGD, 1e30F};
+    w->job.optimizer = optimizer("sgd:lr=1e22");
     assert_refused(w, FED_ENONFINITE, "client 3, round 1, step ");
 }
 
@@ -320,6 +362,7 @@ int main(void) {
         IN_WORLD(test_a_round_goes_on_where_the_one_before_ended),
         IN_WORLD(test_a_pass_visits_every_sample_once),
         IN_WORLD(test_a_step_is_a_gradient_and_an_optimizer_step),
+        IN_WORLD(test_the_proximal_term_holds_on_to_each_rounds_start),
         IN_WORLD(test_variations_follow_the_seed_across_rounds),
         IN_WORLD(test_training_learns_on_both_backends),
         IN_WORLD(test_a_batch_larger_than_the_shard_wraps_around),

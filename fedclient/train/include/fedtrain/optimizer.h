@@ -1,40 +1,49 @@
-/* Optimizers: SGD, momentum, Adam, over flat buffers. */
+/* Optimizers at work, over flat buffers: what they remember, and one step. */
 #ifndef FEDTRAIN_OPTIMIZER_H
 #define FEDTRAIN_OPTIMIZER_H
 
 #include <stddef.h>
 
-#include "fed/error.h"
-
-typedef enum fedtrain_rule {
-    FEDTRAIN_SGD = 0,
-    FEDTRAIN_MOMENTUM = 1,
-    FEDTRAIN_ADAM = 2
-} fedtrain_rule;
-
-/** A rule and its settings. Momentum: v = 0.9 v + g; w -= lr v. Adam: beta 0.9, 0.999, epsilon
- * 1e-8, with bias correction (Kingma and Ba, 2015, algorithm 1). */
-typedef struct fedtrain_optimizer {
-    fedtrain_rule rule;
-    float learning_rate;
-} fedtrain_optimizer;
-
-/** "sgd", "momentum", "adam". FED_EINVAL an unknown name (the sentence lists them) or a rate not
- * over 0. */
-fed_status fedtrain_optimizer_parse(const char *name, float learning_rate,
-                                    fedtrain_optimizer *optimizer, fed_error *err) FED_CHECKED;
+#include "fed/optimizer_spec.h"
 
 /**
- * What the rule remembers between steps, for n parameters: float32 values, all 0 at first, flat, so
- * that saving it is writing it. SGD 0; momentum n; Adam 2 n + 1: first moments, second moments, and
- * the steps taken. From the count both bias corrections follow exactly; it stays at 2^24, where
- * they have long been 1.
+ * What an optimizer remembers between steps, for n parameters: float32 values, all 0 at first,
+ * flat, so that saving it is writing it.
+ *
+ *   moments   none for sgd; momentum n; adam and adamw 2 n, first and second ones
+ *   steps     1, the steps taken: for adam, adamw, warmup, step and cosine. It stays at 2^24, where
+ *             bias corrections have long been 1 and schedules have ended.
+ *   stall     5: the window's losses and their number, the best mean, windows since, cuts so far
+ *   prox      n, the round's first weights
  */
-size_t fedtrain_optimizer_state_size(const fedtrain_optimizer *optimizer, size_t n);
+size_t fedtrain_optimizer_state_size(const fed_optimizer *optimizer, size_t n);
 
-/** One step: params and state change in place.   state float32[state_size], params, grad float32[n]
+/** The round begins with params: the proximal term pulls to them. Else does nothing. */
+void fedtrain_optimizer_begin_round(const fed_optimizer *optimizer, float *state,
+                                    const float *params, size_t n);
+
+/** The loss of the batch that the next step is for, finite: "stall" watches it. Else does nothing.
  */
-void fedtrain_optimizer_step(const fedtrain_optimizer *optimizer, float *state, float *params,
+void fedtrain_optimizer_see_loss(const fed_optimizer *optimizer, float *state, size_t n,
+                                 float loss);
+
+/** The learning rate of the next step, by the schedule. */
+double fedtrain_optimizer_rate(const fed_optimizer *optimizer, const float *state, size_t n);
+
+/** One step: params and state change in place; the same bits as from fedtrain_run, which updates in
+ * parts, and with any vectors.   state float32[state_size], params, grad float32[n] */
+void fedtrain_optimizer_step(const fed_optimizer *optimizer, float *state, float *params,
                              const float *grad, size_t n);
+
+/**
+ * Momentum masking, for updates of which a codec sent a part: where a value was sent, the momentum
+ * (Adam's first moment) becomes 0, so that it does not push on in a direction that is stale.
+ *
+ * sent   float32[n], the update as the receiver decodes it: 0 is what was not sent
+ * Paper  Lin et al. 2018 (DGC), section 3.2, "momentum factor masking"; the residual, which DGC
+ *        masks with it, is the codec's
+ */
+void fedtrain_optimizer_mask(const fed_optimizer *optimizer, float *state, const float *sent,
+                             size_t n);
 
 #endif

@@ -9,7 +9,7 @@
 /** A client's local work for one round. */
 typedef struct fedtrain_job {
     fedtrain_net *net; /* max_batch >= batch */
-    fedtrain_optimizer optimizer;
+    fed_optimizer optimizer;
     const fedtrain_dataset *set;
     const fedtrain_shard *shard;
     size_t steps, batch;

@@ -1,0 +1,74 @@
+/* What an optimizer is: its spec string and the numbers that it stands for. fedtrain runs it. */
+#ifndef FED_OPTIMIZER_SPEC_H
+#define FED_OPTIMIZER_SPEC_H
+
+#include "fed/error.h"
+
+/*
+ * An optimizer is chosen by a spec string, the same in a config, a task and on the command line:
+ *
+ *     adam     momentum:lr=0.01,nesterov=1,decay=5e-4 adamw:lr=1e-3+warmup:steps=100+clip:norm=1
+ *
+ * A rule, then any of the parts behind '+', each once and in any order; each with ':' and
+ * comma-separated key=value pairs, of which what is left out has its default.
+ *
+ *   sgd       lr, decay=0
+ *             w -= lr g
+ *   momentum  lr, m=0.9, nesterov=0, decay=0     Sutskever et al. 2013, section 2; v unscaled by lr
+ *             v = m v + g;  w -= lr v;  with nesterov=1  w -= lr (g + m v)
+ *   adam      lr, b1=0.9, b2=0.999, eps=1e-8, decay=0     Kingma and Ba 2015, algorithm 1
+ *             p = b1 p + (1 - b1) g;  q = b2 q + (1 - b2) g^2;
+ *             w -= lr (p / (1 - b1^t)) / (sqrt(q / (1 - b2^t)) + eps)
+ *   adamw     lr, b1=0.9, b2=0.999, eps=1e-8, decay=0.01     Loshchilov and Hutter 2019, algorithm
+ * 2 w *= 1 - lr decay, then as adam. The schedule moves the decay too, as in PyTorch.
+ *
+ * decay adds decay * w to g, but for adamw.
+ *
+ *   +warmup:steps=100             lr grows in equal steps to its full size; the other schedules
+ *                                 begin after it     Goyal et al. 2017, section 2.2
+ *   +step:every=1000,factor=0.1   lr is multiplied by factor after so many steps
+ *   +cosine:steps=1000,low=0      lr falls to low * lr in half a cosine, and stays there
+ *                                 Loshchilov and Hutter 2017, equation 5, without restarts
+ *   +stall:window=100,patience=5,factor=0.1,gain=1e-4
+ *                                 lr is multiplied by factor when `patience` windows in a row have
+ *                                 a mean loss that is not below (1 - gain) of the best, as
+ *                                 in PyTorch's ReduceLROnPlateau; a window is so many steps
+ *   +clip:value=0.5,norm=1        each value of g is held to at most value; then g is scaled to the
+ *                                 norm, if that of the whole model is above: either, or both
+ *                                 Pascanu et al. 2013, algorithm 1
+ *   +prox:mu=0.01                 mu (w - w0) is added to g, w0 being the round's first weights
+ *                                 Li et al. 2020 (FedProx), equation 2
+ *
+ * A gradient goes through prox, clip and decay, in that order, then to the rule. Steps are the
+ * client's own, counted from its first round on.
+ */
+
+/** Longest spec, with its terminator. */
+enum { FED_OPTIMIZER_SPEC = 128 };
+
+typedef enum fed_rule { FED_SGD = 0, FED_MOMENTUM = 1, FED_ADAM = 2, FED_ADAMW = 3 } fed_rule;
+
+/** A rule with its parts, as above. Plain data, copy it freely. */
+typedef struct fed_optimizer {
+    fed_rule rule;
+    double learning_rate; /* a float's value */
+    double momentum, nesterov;
+    double beta1, beta2, epsilon;
+    double decay;
+    /* What is left out of the spec is 0 from here on. */
+    double warmup_steps;
+    double step_every, step_factor;
+    double cosine_steps, cosine_low;
+    double stall_window, stall_patience, stall_factor, stall_gain;
+    double clip_value, clip_norm;
+    double prox_mu;
+} fed_optimizer;
+
+/**
+ * Understand a spec.   learning_rate: used where the spec does not name lr
+ * Errors FED_EINVAL, with a sentence that names the word that is wrong and what would be right
+ */
+fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimizer *optimizer,
+                               fed_error *err) FED_CHECKED;
+
+#endif

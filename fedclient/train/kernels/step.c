@@ -1,0 +1,111 @@
+/*
+ * Optimizer steps: plain loops, which both compilers turn into vectors by themselves. Compiled
+ * without fused multiply-add, so that each value is rounded alike in a vector and in a loop's tail:
+ * the same bits in one call or in slices, and on every machine.
+ */
+#include <math.h>
+#include <stdbool.h>
+
+#include "fedclient/train/kernels/isa.h"
+
+/* What becomes of gradients before their rule: known when compiled, so that none pays for more. */
+typedef enum shape { PLAIN, SHAPED, PROXIMAL } shape;
+
+KERNEL_INLINE shape shape_of(const fedtrain_step *s, const float *w0) {
+    return w0 != NULL ? PROXIMAL : s->shaped ? SHAPED : PLAIN;
+}
+
+/* Pulled to w0, held to the limit. A NaN stays one. */
+KERNEL_INLINE float clipped(const fedtrain_step *s, shape kind, float w, const float *w0, size_t i,
+                            float g) {
+    g = kind == PROXIMAL ? g + s->mu * (w - w0[i]) : g;
+    g = g > s->limit ? s->limit : g;
+    return g < -s->limit ? -s->limit : g;
+}
+
+KERNEL_INLINE float shaped(const fedtrain_step *s, shape kind, float w, const float *w0, size_t i,
+                           float g) {
+    return kind == PLAIN ? g : clipped(s, kind, w, w0, i, g) * s->scale + s->decay * w;
+}
+
+/* The body once for each kind. */
+#define FOR_SHAPE(s, w0, body, ...)                                                                \
+    switch (shape_of(s, w0)) {                                                                     \
+    case PLAIN:                                                                                    \
+        body(__VA_ARGS__, PLAIN);                                                                  \
+        break;                                                                                     \
+    case SHAPED:                                                                                   \
+        body(__VA_ARGS__, SHAPED);                                                                 \
+        break;                                                                                     \
+    case PROXIMAL:                                                                                 \
+        body(__VA_ARGS__, PROXIMAL);                                                               \
+        break;                                                                                     \
+    }
+
+KERNEL_INLINE void sgd(float *restrict w, const float *restrict w0, const float *restrict g,
+                       size_t n, fedtrain_step s, shape kind) {
+    for (size_t i = 0; i < n; i++) {
+        w[i] -= s.rate * shaped(&s, kind, w[i], w0, i, g[i]);
+    }
+}
+
+void KERNEL(sgd)(float *w, const float *w0, const float *g, size_t n,
+                 const fedtrain_step *s){FOR_SHAPE(s, w0, sgd, w, w0, g, n, *s)}
+
+KERNEL_INLINE void momentum(float *restrict w, float *restrict v, const float *restrict w0,
+                            const float *restrict g, size_t n, fedtrain_step s, shape kind) {
+    for (size_t i = 0; i < n; i++) {
+        float slope = shaped(&s, kind, w[i], w0, i, g[i]);
+        v[i] = s.beta1 * v[i] + slope;
+        w[i] -= s.rate * (s.nesterov ? slope + s.beta1 * v[i] : v[i]);
+    }
+}
+
+void KERNEL(momentum)(float *w, float *v, const float *w0, const float *g, size_t n,
+                      const fedtrain_step *s){FOR_SHAPE(s, w0, momentum, w, v, w0, g, n, *s)}
+
+KERNEL_INLINE
+    void adam(float *restrict w, float *restrict m, float *restrict v, const float *restrict w0,
+              const float *restrict g, size_t n, fedtrain_step s, shape kind) {
+    const float fresh1 = 1.0F - s.beta1, fresh2 = 1.0F - s.beta2;
+    for (size_t i = 0; i < n; i++) {
+        float slope = shaped(&s, kind, w[i], w0, i, g[i]);
+        m[i] = s.beta1 * m[i] + fresh1 * slope;
+        v[i] = s.beta2 * v[i] + fresh2 * (slope * slope);
+        w[i] = s.keep * w[i] - s.rate * m[i] / (sqrtf(v[i]) * s.scale2 + s.epsilon);
+    }
+}
+
+void KERNEL(adam)(float *w, float *m, float *v, const float *w0, const float *g, size_t n,
+                  const fedtrain_step *s) {
+    FOR_SHAPE(s, w0, adam, w, m, v, w0, g, n, *s)
+}
+
+enum { SUMS = 16 };
+
+/* As many sums on every machine, so that all round alike. */
+KERNEL_INLINE void squares(const float *restrict w, const float *restrict w0,
+                           const float *restrict g, size_t n, fedtrain_step s, double *restrict sum,
+                           shape kind) {
+    size_t whole = n - n % SUMS;
+    for (size_t i = 0; i < whole; i += SUMS) {
+        for (size_t k = 0; k < SUMS; k++) {
+            double slope = (double)clipped(&s, kind, w[i + k], w0, i + k, g[i + k]);
+            sum[k] += slope * slope;
+        }
+    }
+    for (size_t i = whole; i < n; i++) {
+        double slope = (double)clipped(&s, kind, w[i], w0, i, g[i]);
+        sum[i - whole] += slope * slope;
+    }
+}
+
+double KERNEL(norm)(const float *w, const float *w0, const float *g, size_t n,
+                    const fedtrain_step *s) {
+    double part[SUMS] = {0}, sum = 0;
+    FOR_SHAPE(s, w0, squares, w, w0, g, n, *s, part)
+    for (size_t k = 0; k < SUMS; k++) {
+        sum += part[k];
+    }
+    return sqrt(sum);
+}
