@@ -1,4 +1,5 @@
 /* float32: the values themselves. Format: docs/codec-formats.md#float32 */
+#include <assert.h>
 #include <math.h>
 
 #include "codecs/prim/dense.h"
@@ -15,6 +16,7 @@ static size_t identity_bound(const double *param, size_t n) {
 /* The values as bytes; largest[k] is that magnitude's bits. */
 static void copy(const fedcodec_job *block, size_t k, void *with) {
     int32_t *largest = with;
+    assert(block->x != NULL);
     const float *restrict x = block->x;
     uint8_t *restrict dst = block->dst;
     int32_t max = largest[k]; /* signed: every vector unit has a maximum of these */

@@ -1,5 +1,6 @@
 /* int8: each value as one of 255 multiples of a scale. Format: docs/codec-formats.md#int8
  * Paper: 3LC, section 5 ("8-bit int") */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 
@@ -37,6 +38,7 @@ static void quantise(const fedcodec_job *block, size_t k, void *with) {
     (void)k;
     const float shift = 0x1.8p23f;
     const scales by = *(const scales *)with;
+    assert(block->residual != NULL);
     float *restrict e = block->residual;
     const float *restrict x = block->x;
     uint8_t *restrict dst = block->dst;

@@ -1,5 +1,6 @@
 /* onebit: a sign for each value, and the mean of each sign's values. Format:
  * docs/codec-formats.md#onebit   Paper: 3LC, section 5 ("MQE 1-bit int"), after 1-bit SGD */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 
@@ -71,11 +72,12 @@ static means find_means(const float *e, const float *x, size_t n) {
 static void put_signs(const fedcodec_job *block, size_t k, void *with) {
     (void)k;
     const means m = *(const means *)with;
+    assert(block->residual != NULL);
     float *restrict e = block->residual;
     const float *restrict x = block->x;
     uint8_t *restrict dst = block->dst;
     const size_t n = block->n;
-    uint8_t negative[BLOCK + 8];
+    uint8_t negative[BLOCK + 8] = {0};
     for (size_t i = 0; i < n; i++) {
         float v = fedcodec_sum(e, x, i);
         negative[i] = v < 0.0f;
@@ -133,7 +135,7 @@ static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
 static void onebit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     (void)len;
     const means m = load_means(src);
-    uint8_t negative[BLOCK + 8];
+    uint8_t negative[BLOCK + 8] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {
         fedcodec_fetch_block(y + start, BLOCK);
         size_t count = unpack_block(src, n, start, negative);
@@ -146,7 +148,7 @@ static void onebit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 static void onebit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     (void)len;
     const means m = load_means(src), step = {.up = w * m.up, .down = w * m.down};
-    uint8_t negative[BLOCK + 8];
+    uint8_t negative[BLOCK + 8] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = unpack_block(src, n, start, negative);
         for (size_t i = 0; i < count; i++) {
@@ -159,7 +161,7 @@ static void onebit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t 
     (void)len;
     const means m = load_means(src);
     const int64_t up = weight * fedcodec_fixed(m.up), down = weight * fedcodec_fixed(m.down);
-    uint8_t negative[BLOCK + 8];
+    uint8_t negative[BLOCK + 8] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = unpack_block(src, n, start, negative);
         for (size_t i = 0; i < count; i++) {

@@ -59,7 +59,7 @@ static inline fedcodec_lanes fedcodec_lanes_pack(uint32_t mask, fedcodec_lanes v
 #elif FEDCODEC_AVX2
 #include <immintrin.h>
 
-#define FEDCODEC_LANES      8
+#define FEDCODEC_LANES     8
 typedef __m256i fedcodec_lanes;
 
 static inline fedcodec_lanes fedcodec_lanes_load(const void *src) {
@@ -96,8 +96,9 @@ static inline uint32_t fedcodec_lanes_above(fedcodec_lanes a, fedcodec_lanes b) 
 
 /* For each mask the lanes it names, the first in the lowest byte: lane i goes to where there are
  * as many before it. */
-#define FEDCODEC_BIT(m, i)  ((m) >> (i)&1u)
-#define FEDCODEC_LOW3(m, i) (FEDCODEC_BIT(m, i) + FEDCODEC_BIT(m, i + 1) + FEDCODEC_BIT(m, i + 2))
+#define FEDCODEC_BIT(m, i) ((m) >> (i)&1u)
+#define FEDCODEC_LOW3(m, i)                                                                        \
+    (FEDCODEC_BIT(m, i) + FEDCODEC_BIT(m, (i) + 1) + FEDCODEC_BIT(m, (i) + 2))
 #define FEDCODEC_LANE(m, i, before)                                                                \
     (FEDCODEC_BIT(m, i) * ((uint64_t)(i) << 8 * (FEDCODEC_BIT(m, i) * (before))))
 #define FEDCODEC_PACK1(m)                                                                          \
@@ -109,11 +110,12 @@ static inline uint32_t fedcodec_lanes_above(fedcodec_lanes a, fedcodec_lanes b) 
      FEDCODEC_LANE(m, 6, FEDCODEC_LOW3(m, 0) + FEDCODEC_LOW3(m, 3)) |                              \
      FEDCODEC_LANE(m, 7, FEDCODEC_LOW3(m, 0) + FEDCODEC_LOW3(m, 3) + FEDCODEC_BIT(m, 6)))
 #define FEDCODEC_PACK4(m)                                                                          \
-    FEDCODEC_PACK1(m), FEDCODEC_PACK1(m + 1), FEDCODEC_PACK1(m + 2), FEDCODEC_PACK1(m + 3)
+    FEDCODEC_PACK1(m), FEDCODEC_PACK1((m) + 1), FEDCODEC_PACK1((m) + 2), FEDCODEC_PACK1((m) + 3)
 #define FEDCODEC_PACK16(m)                                                                         \
-    FEDCODEC_PACK4(m), FEDCODEC_PACK4(m + 4), FEDCODEC_PACK4(m + 8), FEDCODEC_PACK4(m + 12)
+    FEDCODEC_PACK4(m), FEDCODEC_PACK4((m) + 4), FEDCODEC_PACK4((m) + 8), FEDCODEC_PACK4((m) + 12)
 #define FEDCODEC_PACK64(m)                                                                         \
-    FEDCODEC_PACK16(m), FEDCODEC_PACK16(m + 16), FEDCODEC_PACK16(m + 32), FEDCODEC_PACK16(m + 48)
+    FEDCODEC_PACK16(m), FEDCODEC_PACK16((m) + 16), FEDCODEC_PACK16((m) + 32),                      \
+        FEDCODEC_PACK16((m) + 48)
 
 static const uint64_t fedcodec_lanes_packs[256] = {FEDCODEC_PACK64(0u), FEDCODEC_PACK64(64u),
                                                    FEDCODEC_PACK64(128u), FEDCODEC_PACK64(192u)};

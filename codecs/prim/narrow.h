@@ -2,6 +2,8 @@
 #ifndef FEDCODEC_PRIM_NARROW_H
 #define FEDCODEC_PRIM_NARROW_H
 
+#include <assert.h>
+
 #include "codecs/prim/dense.h"
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
@@ -28,6 +30,7 @@ static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 /** Of a block, see dense.h. */
 static inline void fedcodec_narrow_encode(const fedcodec_job *block, fedcodec_narrow_fn narrow,
                                           fedcodec_widen_fn widen) {
+    assert(block->residual != NULL);
     float *restrict residual = block->residual;
     const float *restrict x = block->x;
     uint8_t *restrict dst = block->dst;

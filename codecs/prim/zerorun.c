@@ -181,7 +181,8 @@ static uint8_t *unpack_eight(const uint8_t *src, uint8_t *out) {
         }
         return out;
     }
-    __m512i at = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128((long long)(ends << 8)));
+    const uint64_t begins = ends << 8;
+    __m512i at = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128((int64_t)begins));
     uint64_t starts = (uint64_t)_mm512_reduce_or_epi64(_mm512_sllv_epi64(_mm512_set1_epi64(1), at));
     __m128i value =
         _mm_mask_mov_epi8(v, _mm_cmpgt_epu8_mask(v, _mm_set1_epi8((char)242)), _mm_set1_epi8(ZERO));

@@ -205,12 +205,14 @@ static fed_status threelc_check(const uint8_t *src, size_t len, size_t n, float 
     return FED_OK;
 }
 
-/* What the values of a message are added to. */
+/* What becomes of the values of a message: y is set to them, or they are added to y, or to acc. */
+typedef enum way { SET, ADD, FOLD } way;
+
 typedef struct target {
     size_t n;
+    way way;
     float *y, step;
-    bool fresh;              /* y is not set yet */
-    int64_t *acc, wide_step; /* instead of y, unless NULL */
+    int64_t *acc, wide_step; /* instead of these two, to FOLD */
 } target;
 
 static void set_digits(float *restrict y, const int8_t *restrict digit, size_t n, float step) {
@@ -232,8 +234,8 @@ static void add_digits(float *restrict y, const int8_t *restrict digit, size_t n
 static void fold_digits(int64_t *restrict acc, const int8_t *restrict digit, size_t n,
                         int64_t step) {
     for (size_t i = 0; i < n; i++) {
-        int64_t d = digit[i], negative = d < 0 ? -1 : 0;
-        acc[i] += ((step ^ negative) - negative) & -(d & 1);
+        int64_t sent = -(int64_t)(digit[i] != 0), negative = -(int64_t)(digit[i] < 0);
+        acc[i] += ((step ^ negative) - negative) & sent;
     }
 }
 
@@ -249,7 +251,7 @@ static void pull_digits(uint8_t *restrict fraction, int8_t *restrict digit, size
 
 /* The bytes from position `first` on; they are lost. */
 static void apply_bytes(const target *t, uint8_t *bytes, size_t count, size_t first) {
-    int8_t digit[ROOM];
+    int8_t digit[ROOM] = {0};
     for (size_t i = 0; i < count; i++) {
         uint16_t scaled = (uint16_t)(256u * bytes[i] + FEDCODEC_QUARTIC_BYTES - 1);
         bytes[i] = (uint8_t)(scaled / FEDCODEC_QUARTIC_BYTES);
@@ -257,9 +259,9 @@ static void apply_bytes(const target *t, uint8_t *bytes, size_t count, size_t fi
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
         size_t at, values = slice(t->n, k, first, count, &at);
         pull_digits(bytes, digit, count);
-        if (t->acc != NULL) {
+        if (t->way == FOLD) {
             fold_digits(t->acc + at, digit, values, t->wide_step);
-        } else if (t->fresh) {
+        } else if (t->way == SET) {
             set_digits(t->y + at, digit, values, t->step);
         } else {
             add_digits(t->y + at, digit, values, t->step);
@@ -277,9 +279,9 @@ static size_t apply_groups(const target *t, const uint8_t *bytes, size_t count, 
         split_group(bytes + done, d);
         for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
             size_t at = k * packed + first + done;
-            if (t->acc != NULL) {
+            if (t->way == FOLD) {
                 fold_group(t->acc + at, &d[k], t->wide_step);
-            } else if (t->fresh) {
+            } else if (t->way == SET) {
                 set_group(t->y + at, &d[k], t->step);
             } else {
                 add_group(t->y + at, &d[k], t->step);
@@ -317,7 +319,7 @@ static void apply_byte(const target *t, uint8_t byte, size_t first) {
     }
     for (; sent != 0; sent &= sent - 1) {
         size_t k = (size_t)__builtin_ctz(sent), at = k * packed + first;
-        if (t->acc != NULL) {
+        if (t->way == FOLD) {
             t->acc[at] += digit[k] * t->wide_step;
         } else {
             t->y[at] += (float)digit[k] * t->step;
@@ -368,7 +370,7 @@ static void apply(const target *t, const uint8_t *src, size_t len) {
         if (positions <= DENSE * count) {
             apply_dense(t, src + i, count, first);
         } else {
-            if (t->fresh) {
+            if (t->way == SET) {
                 clear(t, first, positions);
             }
             if (positions < FEDCODEC_ZERORUN_MAX * count) {
@@ -380,12 +382,12 @@ static void apply(const target *t, const uint8_t *src, size_t len) {
 }
 
 static void threelc_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    target t = {.n = n, .y = y, .step = w * fedcodec_load_f32(src)};
+    target t = {.n = n, .way = ADD, .y = y, .step = w * fedcodec_load_f32(src)};
     apply(&t, src, len);
 }
 
 static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    target t = {.n = n, .y = y, .step = fedcodec_load_f32(src), .fresh = true};
+    target t = {.n = n, .way = SET, .y = y, .step = fedcodec_load_f32(src)};
     if (len == HEAD) {
         clear(&t, 0, fedcodec_quartic_len(n));
     }
@@ -394,7 +396,7 @@ static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 
 static void threelc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
     int64_t step = weight * fedcodec_fixed(fedcodec_load_f32(src));
-    target t = {.n = n, .acc = acc, .wide_step = step};
+    target t = {.n = n, .way = FOLD, .acc = acc, .wide_step = step};
     apply(&t, src, len);
 }
 

@@ -1,5 +1,6 @@
 /* twobit: -t, 0 or t for each value, four of them a byte. Format: docs/codec-formats.md#twobit
  * Paper: CD-SGD, section 2 (MXNet's 2-bit quantization) */
+#include <assert.h>
 #include <math.h>
 
 #include "codecs/prim/dense.h"
@@ -33,6 +34,7 @@ static inline uint8_t pack(const uint8_t code[4]) {
 static void quantise(const fedcodec_job *block, size_t k, void *with) {
     (void)k;
     const float t = *(const float *)with;
+    assert(block->residual != NULL);
     float *restrict e = block->residual;
     const float *restrict x = block->x;
     uint8_t *restrict dst = block->dst;
@@ -94,7 +96,7 @@ static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
 static void twobit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     (void)len;
     const float t = fedcodec_load_f32(src);
-    int8_t multiple[BLOCK];
+    int8_t multiple[BLOCK] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {
         fedcodec_fetch_block(y + start, BLOCK);
         size_t count = unpack_block(src, n, start, multiple);
@@ -117,7 +119,7 @@ static bool adds_nothing(const uint8_t *src, size_t len, size_t start) {
 
 static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     const float t = fedcodec_load_f32(src); /* w * t can overflow, and 0 times that is NaN */
-    int8_t multiple[BLOCK];
+    int8_t multiple[BLOCK] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = adds_nothing(src, len, start) ? 0 : unpack_block(src, n, start, multiple);
         for (size_t i = 0; i < count; i++) {
@@ -128,7 +130,7 @@ static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_
 
 static void twobit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
     const int64_t step = weight * fedcodec_fixed(fedcodec_load_f32(src));
-    int8_t multiple[BLOCK];
+    int8_t multiple[BLOCK] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = adds_nothing(src, len, start) ? 0 : unpack_block(src, n, start, multiple);
         for (size_t i = 0; i < count; i++) {

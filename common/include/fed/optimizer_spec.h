@@ -19,8 +19,8 @@
  *   adam      lr, b1=0.9, b2=0.999, eps=1e-8, decay=0     Kingma and Ba 2015, algorithm 1
  *             p = b1 p + (1 - b1) g;  q = b2 q + (1 - b2) g^2;
  *             w -= lr (p / (1 - b1^t)) / (sqrt(q / (1 - b2^t)) + eps)
- *   adamw     lr, b1=0.9, b2=0.999, eps=1e-8, decay=0.01     Loshchilov and Hutter 2019, algorithm
- * 2 w *= 1 - lr decay, then as adam. The schedule moves the decay too, as in PyTorch.
+ *   adamw     lr, b1=0.9, b2=0.999, eps=1e-8, decay=0.01     Loshchilov and Hutter 2019
+ *             w *= 1 - lr decay, then as adam; lr's schedule moves the decay too, as in PyTorch
  *
  * decay adds decay * w to g, but for adamw.
  *
