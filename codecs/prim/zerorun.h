@@ -46,8 +46,8 @@ void fedcodec_zerorun_join(fedcodec_zerorun *front, const fedcodec_zerorun *piec
 /** Write the run that is left; returns where the message ends. */
 uint8_t *fedcodec_zerorun_end(fedcodec_zerorun *front);
 
-/** FED_OK when src[len] is what fedcodec_zerorun_pack makes of some `unpacked` bytes, of which at
- * least one is not 121. */
+/** FED_OK when src[len] is what encoding makes of some `unpacked` bytes, of which at least one is
+ * not 121. */
 fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacked) FED_CHECKED;
 
 /** How many bytes src[len] stands for. */
