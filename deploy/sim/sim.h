@@ -67,7 +67,7 @@ struct sim_crowd;
 /** A place to work at: as many turns are under way at a time as there are places. */
 typedef struct sim_place {
     fedtrain_net *net;
-    fed_arch arch; /* what net was made for; its text is "" before the first task */
+    fed_arch arch; /* what net was made for; its text is NULL before the first task */
     struct sim_place *next;
 } sim_place;
 

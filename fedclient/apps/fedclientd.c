@@ -126,7 +126,7 @@ static fed_status equip_training(workshop *w, const fed_task *task, fed_error *e
     FED_TRY(
         fedtrain_shard_take(&w->set, s->split, s->shards, s->shard, task->seed, &w->shard, err));
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err));
-    w->memory_count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.layout.size);
+    w->memory_count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
     w->memory = calloc(w->memory_count + 1, sizeof *w->memory);
     FED_REQUIRE(w->memory != NULL, FED_ENOMEM);
     return optimizer_load(w, task->id, err);
