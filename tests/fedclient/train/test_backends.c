@@ -124,6 +124,17 @@ static void check_engines(const net_case *net, size_t batch) {
     trace_free(&reference);
 }
 
+/* Layers of few values are quick even in the reference, and go by whole batches: all sizes. */
+static bool is_small(const fed_arch *arch) {
+    enum { FEW = 200 };
+    size_t most = 0;
+    for (size_t l = 0; l < arch->layer_count; l++) {
+        size_t n = fedtrain_shape_size(arch->layers[l].out);
+        most = n > most ? n : most;
+    }
+    return most <= FEW;
+}
+
 static void test_the_fast_backend_agrees_with_the_reference(void **state) {
     (void)state;
     const char *text;
@@ -131,7 +142,9 @@ static void test_the_fast_backend_agrees_with_the_reference(void **state) {
         net_case net;
         net_case_make(&net, text);
         for (size_t batch = 1; batch <= NET_CASE_BATCH; batch++) {
-            check_engines(&net, batch);
+            if (batch <= 2 || batch == NET_CASE_BATCH || is_small(&net.arch)) {
+                check_engines(&net, batch);
+            }
         }
         net_case_free(&net);
     }
