@@ -177,3 +177,17 @@ bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine) {
 void net_engine_close(net_engine *engine) {
     engine->backend->close(engine->work);
 }
+
+void net_case_each(void (*check)(const net_case *c, const net_engine *e)) {
+    const char *text;
+    for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
+        net_case c;
+        net_engine e;
+        net_case_make(&c, text);
+        for (size_t i = 0; net_engine_open(i, &c.arch, &e); i++) {
+            check(&c, &e);
+            net_engine_close(&e);
+        }
+        net_case_free(&c);
+    }
+}

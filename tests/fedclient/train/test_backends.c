@@ -168,9 +168,15 @@ static void step_in_turn(const net_engine *e, const net_case *net, const fed_opt
     fedtrain_optimizer_step(rule, state, params, scratch, net->arch.trained);
 }
 
-static void check_step(const net_engine *e, const net_case *net, const fed_optimizer *rule) {
+static void check_step(const net_case *net, const net_engine *e) {
+    if (e->backend->train == NULL) {
+        return;
+    }
+    fed_optimizer rule;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_optimizer_parse("adam", 0.01F, &rule, &err));
     size_t n = net->arch.layout.size;
-    size_t states = fedtrain_optimizer_state_size(rule, net->arch.trained);
+    size_t states = fedtrain_optimizer_state_size(&rule, net->arch.trained);
     float *params[2], *state[2], *scratch = net_case_floats(n);
     float *score = net_case_floats(net_case_scores(net, NET_CASE_BATCH));
     const fedtrain_pass pass = net_case_pass(net, NET_CASE_BATCH);
@@ -180,7 +186,7 @@ static void check_step(const net_engine *e, const net_case *net, const fed_optim
         memcpy(params[i], net->params, n * sizeof(float));
         e->backend->forget(e->work);
         e->backend->forward(e->work, &pass, score);
-        (i == 0 ? step_at_once : step_in_turn)(e, net, rule, params[i], state[i], scratch);
+        (i == 0 ? step_at_once : step_in_turn)(e, net, &rule, params[i], state[i], scratch);
     }
     if (memcmp(params[0], params[1], n * sizeof(float)) != 0 ||
         memcmp(state[0], state[1], states * sizeof(float)) != 0) {
@@ -196,22 +202,7 @@ static void check_step(const net_engine *e, const net_case *net, const fed_optim
 
 static void test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit(void **state) {
     (void)state;
-    const char *text;
-    fed_optimizer rule;
-    fed_error err = {0};
-    assert_fed_ok_err(fed_optimizer_parse("adam", 0.01F, &rule, &err));
-    for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
-        net_case net;
-        net_engine engine;
-        net_case_make(&net, text);
-        for (size_t i = 0; net_engine_open(i, &net.arch, &engine); i++) {
-            if (engine.backend->train != NULL) {
-                check_step(&engine, &net, &rule);
-            }
-            net_engine_close(&engine);
-        }
-        net_case_free(&net);
-    }
+    net_case_each(check_step);
 }
 
 int main(void) {
