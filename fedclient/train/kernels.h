@@ -126,10 +126,13 @@ typedef struct fedtrain_kernels {
     /* The rows of x float32[rows, width] are added to sum float32[width] and slack. */
     void (*sum_rows)(const float *x, size_t rows, size_t width, float *sum);
 
-    /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out]. The
+    /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out].
+     * dense_many: for half a vector of samples and more; xt float32[in, batch] and two vectors. The
      * input's gradient is added to dx; dw is overwritten. */
     void (*dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                   float *y);
+    void (*dense_many)(const fedtrain_dense *d, const float *w, const float *bias, const float *xt,
+                       float *y);
     void (*dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
     void (*dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
 

@@ -24,6 +24,8 @@ void KERNEL(normalize_grad)(const fedtrain_norm *n, const float *slope, const fl
 void KERNEL(sum_rows)(const float *x, size_t rows, size_t width, float *sum);
 void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                    float *y);
+void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bias, const float *xt,
+                        float *y);
 void KERNEL(dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
 void KERNEL(dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
 void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,

@@ -22,6 +22,7 @@ const fedtrain_kernels KERNEL(kernels) = {
     .normalize_grad = KERNEL(normalize_grad),
     .sum_rows = KERNEL(sum_rows),
     .dense = KERNEL(dense),
+    .dense_many = KERNEL(dense_many),
     .dense_input_grad = KERNEL(dense_input_grad),
     .dense_weight_grad = KERNEL(dense_weight_grad),
     .conv = KERNEL(conv),

@@ -3,28 +3,25 @@
 
 #include <string.h>
 
+enum { BLOCK = 16 }; /* at a time: whole cache lines are written, and few are read at once */
+
+/* The end of the block that begins at `first`. */
+static size_t block_end(size_t first, size_t n) {
+    return first + BLOCK < n ? first + BLOCK : n;
+}
+
 void fedtrain_to_channels_last(const float *x, size_t channels, size_t area, bool add, float *y) {
-    for (size_t c = 0; c < channels; c++) {
-        for (size_t i = 0; i < area; i++) {
-            y[i * channels + c] = (add ? y[i * channels + c] : 0) + x[c * area + i];
+    for (size_t first = 0; first < area; first += BLOCK) {
+        for (size_t c = 0; c < channels; c++) {
+            for (size_t i = first; i < block_end(first, area); i++) {
+                y[i * channels + c] = (add ? y[i * channels + c] : 0) + x[c * area + i];
+            }
         }
     }
 }
 
 void fedtrain_to_channels_first(const float *x, size_t channels, size_t area, float *y) {
-    for (size_t c = 0; c < channels; c++) {
-        for (size_t i = 0; i < area; i++) {
-            y[c * area + i] = x[i * channels + c];
-        }
-    }
-}
-
-enum {
-    BLOCK = 16
-}; /* outputs at a time: whole cache lines are written, and few are read at once */
-
-static size_t block_end(const fedtrain_filters *f, size_t first) {
-    return first + BLOCK < f->out ? first + BLOCK : f->out;
+    fedtrain_to_channels_last(x, area, channels, false, y);
 }
 
 void fedtrain_filters_columns(const fedtrain_filters *f, const float *weight, size_t out_pad,
@@ -35,7 +32,7 @@ void fedtrain_filters_columns(const fedtrain_filters *f, const float *weight, si
         for (size_t i = 0; i < f->in; i++) {
             for (size_t k = 0; k < area; k++, from++) {
                 float *to = columns + (k * f->in + i) * out_pad;
-                for (size_t o = first; o < block_end(f, first); o++) {
+                for (size_t o = first; o < block_end(first, f->out); o++) {
                     to[o] = from[o * size];
                 }
             }
@@ -51,7 +48,7 @@ void fedtrain_filters_weight(const fedtrain_filters *f, const float *columns, si
         for (size_t i = 0; i < f->in; i++) {
             for (size_t k = 0; k < area; k++, to++) {
                 const float *from = columns + (k * f->in + i) * out_pad;
-                for (size_t o = first; o < block_end(f, first); o++) {
+                for (size_t o = first; o < block_end(first, f->out); o++) {
                     to[o * size] = from[o];
                 }
             }

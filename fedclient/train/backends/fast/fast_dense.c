@@ -8,6 +8,7 @@
 typedef struct dense {
     float *flat; /* the input in the model's order; NULL: as it is */
     float *flat_grad;
+    float *turned; /* float32[in, batch] */
 } dense;
 
 static fedtrain_dense sizes(const fast_stage *s, size_t batch) {
@@ -17,6 +18,7 @@ static fedtrain_dense sizes(const fast_stage *s, size_t batch) {
 static void dense_plan(fast_net *f, fast_stage *s, fast_arena *a) {
     dense *d = s->own;
     const fast_value *in = s->in[0];
+    d->turned = fedtrain_fast_take(a, FAST_SHARED, f->max_batch * in->size + f->kernels->lanes);
     if (in->shape.c > 1 && fedtrain_fast_area(in->shape) > 1) {
         d->flat = fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * in->size);
         d->flat_grad = fedtrain_fast_take(a, FAST_SHARED, f->max_batch * in->size);
@@ -36,9 +38,14 @@ static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass 
                                    fedtrain_fast_area(in->shape), own->flat + b * in->size);
     }
     const fedtrain_dense d = sizes(s, pass->batch);
-    f->kernels->dense(&d, pass->params + fedtrain_fast_offset(f, s->layer->weight),
-                      pass->params + fedtrain_fast_offset(f, s->layer->bias), input(s),
-                      s->out->data);
+    const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
+    const float *bias = pass->params + fedtrain_fast_offset(f, s->layer->bias);
+    if (pass->batch < (f->kernels->lanes > 8 ? f->kernels->lanes / 2 : 4)) {
+        f->kernels->dense(&d, weight, bias, input(s), s->out->data);
+    } else {
+        fedtrain_to_channels_last(input(s), pass->batch, in->size, false, own->turned);
+        f->kernels->dense_many(&d, weight, bias, own->turned, s->out->data);
+    }
 }
 
 static void bias_backward(const fast_stage *s, size_t offset, const fast_flow *w) {
@@ -54,15 +61,18 @@ static void bias_backward(const fast_stage *s, size_t offset, const fast_flow *w
     fedtrain_fast_grad_done(w, offset, bias, out);
 }
 
+/* From here on samples take more time than weights: more rows then are worth their way there. */
+enum { MANY = 16 };
+
 /* A few rows of weights at a time: all that is to be done with them, before the next ones come. The
  * last rows first: the forward pass left those in cache, and the next one begins with the first.
  * dx: NULL if nobody wants it */
 static void weight_backward(const fast_net *f, const fast_stage *s, float *dx, const fast_flow *w) {
-    enum { ROWS = 8 };
+    const size_t at_once = w->pass->batch < MANY ? 8 : 32;
     fedtrain_dense d = sizes(s, w->pass->batch);
     size_t offset = fedtrain_fast_offset(f, s->layer->weight);
     for (size_t end = d.out; end > 0; end -= d.rows) {
-        d.rows = end < ROWS ? end : ROWS;
+        d.rows = end < at_once ? end : at_once;
         size_t o = end - d.rows, at = offset + o * d.in;
         float *dw = fedtrain_fast_grad_at(w, at);
         if (dx != NULL) {
