@@ -21,6 +21,8 @@ void KERNEL(normalize_sums)(const fedtrain_norm *n, const float *x, const float 
                             float *along);
 void KERNEL(normalize_grad)(const fedtrain_norm *n, const float *slope, const float *offset,
                             const float *x, const float *dy, float *dx, bool add);
+void KERNEL(transpose)(const float *x, fedtrain_rows from, size_t rows, size_t columns, float *y,
+                       fedtrain_rows to);
 void KERNEL(sum_rows)(const float *x, size_t rows, size_t width, float *sum);
 void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                    float *y);

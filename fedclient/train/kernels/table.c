@@ -20,6 +20,7 @@ const fedtrain_kernels KERNEL(kernels) = {
     .normalize = KERNEL(normalize),
     .normalize_sums = KERNEL(normalize_sums),
     .normalize_grad = KERNEL(normalize_grad),
+    .transpose = KERNEL(transpose),
     .sum_rows = KERNEL(sum_rows),
     .dense = KERNEL(dense),
     .dense_many = KERNEL(dense_many),

@@ -34,8 +34,8 @@ static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass 
     const dense *own = s->own;
     const fast_value *in = s->in[0];
     for (size_t b = 0; own->flat != NULL && b < pass->batch; b++) {
-        fedtrain_to_channels_first(in->data + b * in->size, in->shape.c,
-                                   fedtrain_fast_area(in->shape), own->flat + b * in->size);
+        fedtrain_turn(f->kernels, in->data + b * in->size, fedtrain_fast_area(in->shape),
+                      in->shape.c, own->flat + b * in->size);
     }
     const fedtrain_dense d = sizes(s, pass->batch);
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
@@ -43,7 +43,7 @@ static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass 
     if (pass->batch < (f->kernels->lanes > 8 ? f->kernels->lanes / 2 : 4)) {
         f->kernels->dense(&d, weight, bias, input(s), s->out->data);
     } else {
-        fedtrain_to_channels_last(input(s), pass->batch, in->size, false, own->turned);
+        fedtrain_turn(f->kernels, input(s), pass->batch, in->size, own->turned);
         f->kernels->dense_many(&d, weight, bias, own->turned, s->out->data);
     }
 }
@@ -83,6 +83,20 @@ static void weight_backward(const fast_net *f, const fast_stage *s, float *dx, c
     }
 }
 
+/* The input's gradient from the model's order into ours. */
+static void put_in_order(const fast_net *f, const fast_stage *s, const float *flat, size_t batch) {
+    const dense *own = s->own;
+    const fast_value *in = s->in[0];
+    float *to = s->adds[0] ? own->turned : in->grad;
+    for (size_t b = 0; b < batch; b++) {
+        fedtrain_turn(f->kernels, flat + b * in->size, in->shape.c, fedtrain_fast_area(in->shape),
+                      to + b * in->size);
+    }
+    if (s->adds[0]) {
+        f->kernels->add(in->grad, to, in->grad, batch * in->size, false);
+    }
+}
+
 static void dense_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
     const dense *own = s->own;
     const fast_value *in = s->in[0];
@@ -93,9 +107,8 @@ static void dense_backward(const fast_net *f, fast_stage *s, const fast_flow *w)
         memset(dx, 0, batch * in->size * sizeof *dx);
     }
     weight_backward(f, s, dx, w);
-    for (size_t b = 0; dx != in->grad && b < batch; b++) {
-        fedtrain_to_channels_last(dx + b * in->size, in->shape.c, fedtrain_fast_area(in->shape),
-                                  s->adds[0], in->grad + b * in->size);
+    if (dx != in->grad) {
+        put_in_order(f, s, dx, batch);
     }
 }
 
