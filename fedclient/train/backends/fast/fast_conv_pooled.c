@@ -3,11 +3,14 @@
 
 #include <string.h>
 
-/* As the sums over what is not 0 are written: whole pictures, and windows side by side. */
+/* As the sums over what is not 0 are written: whole pictures, windows side by side, and weights
+ * whose offsets fit 32 bits. */
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool) {
     bool simple = conv->stride == 1 && conv->pad == 0 && conv->groups == 1;
-    return simple && pool->kind == FED_LAYER_MAXPOOL && pool->kh == pool->kw &&
-           pool->stride == pool->kh && pool->pad == 0 && pool->stride > 1;
+    bool apart = pool->kind == FED_LAYER_MAXPOOL && pool->kh == pool->kw &&
+                 pool->stride == pool->kh && pool->pad == 0 && pool->stride > 1;
+    uint64_t rows = (uint64_t)conv->out.c * conv->kh, row = (uint64_t)conv->kw * conv->in.c;
+    return simple && apart && rows * (row + FEDTRAIN_SLACK) <= UINT32_MAX;
 }
 
 static void plan_sparse(fedtrain_sparse *sparse, size_t rows, size_t width, fast_arena *a) {
