@@ -154,7 +154,7 @@ static size_t narrow(const float *value, size_t count, side of, range r, float *
         uint32_t key = key_of(value[i], of);
         dst[got] = fedcodec_float(key);
         got += holds(r, key);
-        greater += key > r.high && key <= KEY_MAX;
+        greater += (key > r.high) & (key <= KEY_MAX);
     }
     *above = greater;
     return got;
@@ -274,7 +274,7 @@ static size_t take(values v, side of, cut c, uint32_t *index, float *value) {
 #endif
     for (; i < v.count; i++) {
         uint32_t key = key_of(v.value[i], of);
-        bool tie = key == c.magnitude && ties > 0;
+        bool tie = (key == c.magnitude) & (ties > 0);
         index[count] = v.index != NULL ? v.index[i] : (uint32_t)i;
         value[count] = v.value[i];
         count += (key > c.magnitude && key <= KEY_MAX) | tie;
