@@ -17,11 +17,9 @@ static const fast_op *const ops[] = {
 enum { OPS = sizeof ops / sizeof ops[0] };
 
 static bool runs(const fed_layer *l) {
-    bool windows = l->kind == FED_LAYER_CONV || l->kind == FED_LAYER_MAXPOOL;
-    bool simple = l->pad == 0 && l->stride == (l->kind == FED_LAYER_CONV ? 1 : l->kh);
-    bool conv = l->kind != FED_LAYER_CONV || (l->groups == 1 && l->has_bias);
+    bool pool = l->kind != FED_LAYER_MAXPOOL || (l->pad == 0 && l->stride == l->kh);
     bool dense = l->kind != FED_LAYER_DENSE || (l->has_bias && !l->each && !l->tied);
-    return (size_t)l->kind < OPS && ops[l->kind] != NULL && (!windows || simple) && conv && dense;
+    return (size_t)l->kind < OPS && ops[l->kind] != NULL && pool && dense;
 }
 
 /* ---- A net's life ---- */
