@@ -198,7 +198,7 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
         for (size_t b = 0; b < n; b++) {
             const float *row = net->score + b * classes;
             correct += largest(row, classes) == net->label[b];
-            loss += fedtrain_cross_entropy(row, classes, net->label[b], NULL);
+            loss += fedtrain_net_cross_entropy(net, row, net->label[b], 1, NULL);
         }
     }
     loss /= (double)set->count;

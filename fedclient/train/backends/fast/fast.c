@@ -300,6 +300,12 @@ static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     memcpy(score, value, batch * f->arch->classes * sizeof *score);
 }
 
+static double fast_cross_entropy(const void *self, const float *score, size_t label, float scale,
+                                 float *grad) {
+    const fast *f = self;
+    return f->kernels->cross_entropy(score, f->arch->classes, label, scale, grad);
+}
+
 /* ---- Backward ---- */
 
 /* The gradient on its way back. */
@@ -500,6 +506,7 @@ const fedtrain_backend_vtable fedtrain_backend_fast = {
     .close = fast_close,
     .memory = fast_memory,
     .forward = fast_forward,
+    .cross_entropy = fast_cross_entropy,
     .backward = fast_backward,
     .train = fast_train,
     .keep_statistics = fast_keep_statistics,
