@@ -95,9 +95,10 @@ typedef struct fedtrain_kernels {
     double (*norm)(const float *w, const float *w0, const float *g, size_t n,
                    const fedtrain_step *s);
 
-    /* x <- max(x, 0); and dy <- 0 where its output y is.   x, y, dy float32[n] */
+    /* x <- max(x, 0); and dx <- dy, or 0 where the output y is; or added to dx, which may be dy.
+     * float32[n] and slack */
     void (*relu)(float *x, size_t n);
-    void (*relu_grad)(const float *y, float *dy, size_t n);
+    void (*relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
 
     /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out]. The
      * input's gradient is added to dx; dw is overwritten. */
@@ -106,12 +107,13 @@ typedef struct fedtrain_kernels {
     void (*dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
     void (*dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
 
-    /* tanh and the logistic function, y may be x; and dy <- its input's gradient, where y is the
-     * output.   x, y, dy float32[n] */
+    /* tanh and the logistic function, y may be x; their gradients are like relu's. And y <- x *
+     * scale, or 0 where keep is; or added to y, which may be x.   keep uint8[n]; all with slack */
     void (*tanh)(const float *x, float *y, size_t n);
-    void (*tanh_grad)(const float *y, float *dy, size_t n);
+    void (*tanh_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
     void (*sigmoid)(const float *x, float *y, size_t n);
-    void (*sigmoid_grad)(const float *y, float *dy, size_t n);
+    void (*sigmoid_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+    void (*dropout)(const uint8_t *keep, float scale, const float *x, float *y, size_t n, bool add);
 
     /* -log softmax(score)[label]; and unless grad is NULL, its gradient by the scores, times scale.
      * score, grad float32[n] */

@@ -19,6 +19,7 @@ const fedtrain_kernels KERNEL(kernels) = {
     .tanh_grad = KERNEL(tanh_grad),
     .sigmoid = KERNEL(sigmoid),
     .sigmoid_grad = KERNEL(sigmoid_grad),
+    .dropout = KERNEL(dropout),
     .cross_entropy = KERNEL(cross_entropy),
     .gemm_pack = KERNEL(gemm_pack),
     .gemm = KERNEL(gemm),
