@@ -350,8 +350,8 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
     *crowd = (sim_crowd){.options = options, .coordinator = coordinator};
     pthread_mutex_init(&crowd->mutex, NULL);
     pthread_cond_init(&crowd->changed, NULL);
-    FED_TRY(fedtrain_dataset_load_mnist(options->data, "train", &crowd->train, err));
-    FED_TRY(fedtrain_dataset_load_mnist(options->data, "t10k", &crowd->test, err));
+    FED_TRY(fedtrain_dataset_open(options->dataset, options->data, "train", &crowd->train, err));
+    FED_TRY(fedtrain_dataset_open(options->dataset, options->data, "test", &crowd->test, err));
     FED_TRY(fedtrain_dataset_split(&crowd->train, options->split, options->clients, options->seed,
                                    &crowd->partition, err));
     FED_TRY(open_places(crowd));

@@ -79,9 +79,10 @@ typedef struct fedtrain_kernels {
     double (*norm)(const float *w, const float *w0, const float *g, size_t n,
                    const fedtrain_step *s);
 
-    /* x <- max(x, 0); and dy <- 0 where its output y is.   x, y, dy float32[n] */
+    /* x <- max(x, 0); and dx <- dy, or 0 where the output y is; or added to dx, which may be dy.
+     * float32[n] and slack */
     void (*relu)(float *x, size_t n);
-    void (*relu_grad)(const float *y, float *dy, size_t n);
+    void (*relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
 
     /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out]. The
      * input's gradient is added to dx; dw is overwritten. */

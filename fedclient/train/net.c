@@ -85,8 +85,8 @@ fedtrain_memory fedtrain_net_memory(const fedtrain_net *net) {
 
 double fedtrain_cross_entropy(const float *score, size_t classes, uint32_t label, float *p) {
     double top = score[0];
-    for (size_t j = 1; j < classes; j++) {
-        top = fmax(top, score[j]);
+    for (size_t j = 1; j < classes; j++) { /* with fmax, gcc 12 for aarch64 breaks down */
+        top = score[j] > top ? score[j] : top;
     }
     double sum = 0;
     for (size_t j = 0; j < classes; j++) {

@@ -21,8 +21,8 @@
  *   init he                behind the shape: weights in +-sqrt(6 / fan_in) instead of
  *                          sqrt(3 / fan_in), for deep nets of ReLUs
  *
- * The layers, each of the value before it. K is a window's size, "3" or "3x3"; words in brackets
- * may be left out:
+ * The layers, each of the value before it. K is a window's size, "3" or "3x3", and P at most half
+ * of it; words in brackets may be left out:
  *   conv OUT K [stride S] [pad P] [groups G] [nobias]
  *   dense OUT [nobias]     flattens what comes in, reading it (c, h, w)
  *   dense OUT each [tied EMBEDDING] [nobias]    at each position by itself; tied: with the weights
@@ -38,33 +38,36 @@
  *   lstm SIZE [layers L] [dropout P]  dropout is between its layers
  *   widen OUT              adds channels of zeros, half of them in front
  *   add NAME               the sum with another value of the same shape
- *   concat NAME ...        the channels of up to 3 others, then those of the value before
+ *   concat NAME ...        the channels of 1 to 3 others, then those of the value before
  *   from NAME              goes on from there instead: a branch
  *
  * "NAME: layer" names a layer, its tensors and its output. A name is letters, digits, '_' and '.'.
- * What repeats is written once and has parameters, which are numbers:
+ * What repeats is written once and has up to 8 parameters, which are numbers:
  *
  *     let basic(c,s) = conv1: conv c 3 stride s pad 1 nobias | bn1: bn | relu | conv2: conv c 3
  *         pad 1 nobias | bn2: bn | add in | relu;
  *     input 3x32x32 | conv1: conv 16 3 pad 1 nobias | bn1: bn | relu | layer1: 3 basic(16,1) | ...
  *
- * Inside, names are its own, and "in" is what comes in. "layer1: 3 basic(16,1)" is layer1.0,
+ * Inside, names are its own, and "in" is what comes in (outside: the sample).
+ * "layer1: 3 basic(16,1)" is layer1.0, layer1.1 and layer1.2, "layer1: 1..2 basic(16,1)" is
  * layer1.1 and layer1.2, "layer1: basic(16,1)" is layer1; their tensors are called
  * layer1.0.conv1.weight and so on, and "layer1" is the output of the last. Only blocks that are
  * already there can be used. Blanks, line ends and text from '#' to the end of a line separate
  * words.
  *
- * The last value has the shape {classes, 1, 1}, or is a sequence of such, {classes, T, 1}: scores,
- * trained with softmax cross-entropy; or, with the word "mse" at the end, numbers, trained with the
- * mean squared error.
+ * Each layer but the last is read by a later one. The last value has the shape {classes, 1, 1}, or
+ * is a sequence of such, {classes, T, 1}: scores, trained with softmax cross-entropy; or, with
+ * "| mse" at the end, numbers, trained with the mean squared error.
  *
- * Limits: 1,024 layers, 4,095 characters, 2^28 values a sample in each layer, 2^31 parameters.
+ * Limits: 1,024 layers, 32 blocks, 4,095 characters, 2^28 values a sample in each layer, 2^31
+ * parameters.
  *
  * Tensors are named and laid out as PyTorch does: weight and bias; conv (out, in / groups, kh, kw),
  * dense (out, in), embedding (words, size); bn weight, bias, running_mean, running_var (channels);
  * lstm weight_ih_l0 (4 size, in), weight_hh_l0 (4 size, size), bias_ih_l0, bias_hh_l0, gates in the
- * order i, f, g, o. A layer without a name is called by its kind and a number, counted from 1:
- * conv1, dense2, bn1. Running statistics lie behind all that is trained.
+ * order i, f, g, o; its second layer ..._l1. A layer without a name is called by its kind and its
+ * number among those of its kind, in the same block, from 1: conv1, dense2, bn1. Running statistics
+ * lie behind all that is trained.
  */
 
 typedef enum fed_layer_kind {
@@ -99,13 +102,14 @@ enum {
 typedef struct fed_layer {
     fed_layer_kind kind;
     uint32_t inputs;                  /* 1; add 2; concat 2 to 4 */
-    uint32_t input[FED_LAYER_INPUTS]; /* values, each of an earlier layer */
+    uint32_t input[FED_LAYER_INPUTS]; /* values, each of an earlier layer; concat: in the order of
+                                         their channels in the output */
     fed_shape in, out;                /* in: of input[0] */
 
-    uint32_t kh, kw, stride, pad; /* conv, maxpool, avgpool: their window; else 0 */
+    uint32_t kh, kw, stride, pad; /* conv, maxpool, avgpool: their window; else 0. 2 pad <= k */
     uint32_t groups;              /* conv */
     bool each;                    /* dense: at each position */
-    bool has_bias;                /* conv, dense */
+    bool has_bias;                /* conv, dense, bn */
     uint32_t span;                /* lrn: channels, this one in their middle */
     float p;                      /* dropout */
     float alpha, beta, k;         /* lrn: x / (k + alpha / span * sum of squares)^beta */
@@ -139,6 +143,12 @@ typedef struct fed_arch {
  * FED_ENOMEM. Owner: fed_arch_free.
  */
 fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *err) FED_CHECKED;
+
+/**
+ * The same, but "@FILE" reads the text from a file: what a person writes on a command line or into
+ * a task. Errors: fed_arch_parse's, with the file's name in front; fed_file_read's.
+ */
+fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) FED_CHECKED;
 
 /** Safe on a zeroed one. */
 void fed_arch_free(fed_arch *arch);

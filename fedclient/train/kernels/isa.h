@@ -13,7 +13,7 @@ void KERNEL(adam)(float *w, float *m, float *v, const float *w0, const float *g,
 double KERNEL(norm)(const float *w, const float *w0, const float *g, size_t n,
                     const fedtrain_step *s);
 void KERNEL(relu)(float *x, size_t n);
-void KERNEL(relu_grad)(const float *y, float *dy, size_t n);
+void KERNEL(relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
 void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                    float *y);
 void KERNEL(dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
