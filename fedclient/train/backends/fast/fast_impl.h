@@ -95,7 +95,8 @@ struct fast_op {
     size_t own_bytes;
     bool in_place;      /* may write over an input of the same shape */
     bool grad_in_place; /* may write an input's gradient over the output's */
-    bool keeps_output;
+    bool keeps_output;  /* backward reads what it gave */
+    bool keeps_merged;  /* so it does with another one merged */
 
     /** May this stage do the work of the one behind, the only one to read what it gives? */
     bool (*merges)(const fast_stage *s, const fast_stage *behind);
@@ -123,9 +124,10 @@ typedef struct fast_pool {
     int32_t *winner; /* int32, like the output */
 } fast_pool;
 
-extern const fast_op fedtrain_op_dense, fedtrain_op_conv, fedtrain_op_maxpool, fedtrain_op_relu;
-extern const fast_op fedtrain_op_each, fedtrain_op_embedding, fedtrain_op_lstm;
-extern const fast_op fedtrain_op_tanh, fedtrain_op_sigmoid, fedtrain_op_dropout;
+extern const fast_op fedtrain_op_dense, fedtrain_op_each, fedtrain_op_conv, fedtrain_op_maxpool,
+    fedtrain_op_avgpool, fedtrain_op_relu, fedtrain_op_tanh, fedtrain_op_sigmoid,
+    fedtrain_op_dropout, fedtrain_op_batchnorm, fedtrain_op_lrn, fedtrain_op_embedding,
+    fedtrain_op_lstm, fedtrain_op_widen, fedtrain_op_add, fedtrain_op_concat;
 
 /** Where a tensor's values begin among the parameters. */
 size_t fedtrain_fast_offset(const fast_net *f, size_t tensor);
