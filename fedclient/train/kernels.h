@@ -36,18 +36,29 @@ typedef struct fedtrain_dense {
 } fedtrain_dense;
 
 /**
- * A convolution. Its weights exist in two arrangements, derived from the model's (out, in, kh, kw):
- *   columns  float32[kh * row, out_pad]     one vector holds a weight of several outputs: forward
- *   rows     float32[out, kh, row_pad]      one vector holds weights of one output: backward
- * where row = kw * in values lie side by side in a picture, and pads are 0.
+ * A convolution, or one group of its channels, or the way back to some of its inputs: at each
+ * position the values of a patch meet `out` columns of weights. A patch is `runs` runs of values
+ * that lie side by side. Weights are float32[runs * run, out_pad]: what is behind `out` is 0.
  */
 typedef struct fedtrain_conv {
-    size_t in, in_h, in_w, out, out_h, out_w, kh, kw;
-    size_t row, row_pad, out_pad;
+    size_t rows, columns;  /* positions */
+    size_t x_row, x_step;  /* floats from a position's patch to that below it, and right of it */
+    size_t y_row, y_step;  /* and from its outputs */
+    size_t runs, run;      /* of a patch; 0 runs: outputs are what they start with */
+    const uint32_t *begin; /* uint32[runs]: where each run begins, from the patch's first value */
+    size_t out, out_pad;   /* rounded up to whole vectors */
+} fedtrain_conv;
+
+/**
+ * A convolution whose output gradient is mostly 0. Its weights are float32[out, kh, row_pad], where
+ * row = kw * in values lie side by side in a picture, and pads are 0.
+ */
+typedef struct fedtrain_sparse_conv {
+    size_t out, row, row_pad, kh, positions;
     size_t segments;         /* vectors in the rows of one output: kh * row_pad / lanes */
     const uint32_t *segment; /* where each meets the picture, from its patch's first value */
-    const uint32_t *patch;   /* uint32[out_h * out_w]: first value of an output's patch */
-} fedtrain_conv;
+    const uint32_t *patch;   /* uint32[positions]: first value of an output's patch */
+} fedtrain_sparse_conv;
 
 /**
  * A sparse matrix, row by row: entry j of row i is value[i * width + j] at offset[i * width + j],
@@ -100,6 +111,9 @@ typedef struct fedtrain_kernels {
     void (*relu)(float *x, size_t n);
     void (*relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
 
+    /* The rows of x float32[rows, width] are added to sum float32[width] and slack. */
+    void (*sum_rows)(const float *x, size_t rows, size_t width, float *sum);
+
     /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out]. The
      * input's gradient is added to dx; dw is overwritten. */
     void (*dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
@@ -135,17 +149,24 @@ typedef struct fedtrain_kernels {
                       const float *dh, float *dc);
 
     /*
-     * Convolution of one sample.   x, dx float32[in_h, in_w, in]; y float32[out_h, out_w, out];
-     * bias float32[out_pad]. by_channel: a row an output channel, offsets into x (a patch).
+     * Convolution of one sample.   start float32[out_pad]: what the outputs start with, a bias;
+     * NULL: with what is in y. The gradient is added to dcolumns, like columns; what is behind
+     * `out` there is of no use.
+     */
+    void (*conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
+                 float *y);
+    void (*conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
+                             float *dcolumns);
+
+    /*
+     * The same behind a max-pool.   by_channel: a row an output channel, offsets into x (a patch).
      * by_position: a row an output position, offsets into rows (an output channel). The gradients
      * are added to dx and drows.
      */
-    void (*conv)(const fedtrain_conv *c, const float *columns, const float *bias, const float *x,
-                 float *y);
-    void (*conv_input_grad)(const fedtrain_conv *c, const fedtrain_sparse *by_position,
-                            const float *rows, float *dx);
-    void (*conv_weight_grad)(const fedtrain_conv *c, const fedtrain_sparse *by_channel,
-                             const float *x, float *drows);
+    void (*sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
+                              const float *rows, float *dx);
+    void (*sparse_weight_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_channel,
+                               const float *x, float *drows);
 
     /* Max-pool of one sample.   x float32[in_h, in_w, channels]; y float32[out_h, out_w, channels];
      * winner int32, like y: the largest value's position, counted from its window's first */

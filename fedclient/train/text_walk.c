@@ -113,7 +113,7 @@ fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) {
 fed_status fedtrain_text_start(const fedtrain_job *job, const float *params, fed_error *err) {
     fedtrain_net *net = job->net;
     streams s = streams_of(job);
-    size_t window = window_at(job, &s, 0);
+    size_t window = window_at(job, &s, job->done);
     fedtrain_net_forget(net);
     if (window == 0) {
         return FED_OK;

@@ -36,7 +36,7 @@ static void walk_shuffle(walk *w) {
 
 /* Every round takes steps * batch samples, so the round's number says where it starts. */
 static fed_status walk_start(walk *w, const fedtrain_job *job, fed_error *err) {
-    uint64_t position = (uint64_t)job->round * job->steps * job->batch;
+    uint64_t position = ((uint64_t)job->round * job->steps + job->done) * job->batch;
     w->job = job;
     w->order = malloc(job->shard->count * sizeof *w->order);
     if (w->order == NULL) {
@@ -124,7 +124,7 @@ static bool is_text(const fedtrain_job *job) {
 }
 
 static fed_status check_job(const fedtrain_job *job, fed_error *err) {
-    if (job->steps == 0) {
+    if (job->steps <= job->done) {
         return fed_fail(err, FED_EINVAL, "no local steps: 1 at least");
     }
     return is_text(job) ? fedtrain_text_check(job, err) : check_samples(job, err);
@@ -166,10 +166,13 @@ fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, fl
     FED_TRY(check_job(job, err));
     walk w = {0};
     FED_TRY(is_text(job) ? fedtrain_text_start(job, params, err) : walk_start(&w, job, err));
-    fedtrain_optimizer_begin_round(&job->optimizer, state, params, job->net->arch->trained);
+    if (job->done == 0) {
+        fedtrain_optimizer_begin_round(&job->optimizer, state, params, job->net->arch->trained);
+    }
     fed_status status = FED_OK;
     double sum = 0;
-    for (size_t step = 0; step < job->steps && status == FED_OK; step++) {
+    size_t step = job->done;
+    for (bool more = true; more && step < job->steps && status == FED_OK; step++) {
         float step_loss = 0;
         fed_error why = {0};
         status = train_step(job, &w, step, params, state, &step_loss, &why);
@@ -180,11 +183,13 @@ fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, fl
                      "rate %g training may diverge: lower it",
                      job->client, job->round, step + 1, job->steps, why.text,
                      job->optimizer.learning_rate);
+        } else if (job->after_step != NULL) {
+            more = job->after_step(job->user, step, step_loss);
         }
     }
     free(w.order);
     FED_TRY(status);
-    *loss = (float)(sum / (double)job->steps);
+    *loss = (float)(sum / (double)(step - job->done));
     return FED_OK;
 }
 

@@ -15,6 +15,7 @@ const fedtrain_kernels KERNEL(kernels) = {
     .norm = KERNEL(norm),
     .relu = KERNEL(relu),
     .relu_grad = KERNEL(relu_grad),
+    .sum_rows = KERNEL(sum_rows),
     .tanh = KERNEL(tanh),
     .tanh_grad = KERNEL(tanh_grad),
     .sigmoid = KERNEL(sigmoid),
@@ -29,7 +30,8 @@ const fedtrain_kernels KERNEL(kernels) = {
     .dense_input_grad = KERNEL(dense_input_grad),
     .dense_weight_grad = KERNEL(dense_weight_grad),
     .conv = KERNEL(conv),
-    .conv_input_grad = KERNEL(conv_input_grad),
     .conv_weight_grad = KERNEL(conv_weight_grad),
+    .sparse_input_grad = KERNEL(sparse_input_grad),
+    .sparse_weight_grad = KERNEL(sparse_weight_grad),
     .maxpool = KERNEL(maxpool),
 };

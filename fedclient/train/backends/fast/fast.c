@@ -18,11 +18,9 @@ static const fast_op *const ops[] = {
 enum { OPS = sizeof ops / sizeof ops[0] };
 
 static bool runs(const fed_layer *l) {
-    bool windows = l->kind == FED_LAYER_CONV || l->kind == FED_LAYER_MAXPOOL;
-    bool simple = l->pad == 0 && l->stride == (l->kind == FED_LAYER_CONV ? 1 : l->kh);
-    bool conv = l->kind != FED_LAYER_CONV || (l->groups == 1 && l->has_bias);
+    bool pool = l->kind != FED_LAYER_MAXPOOL || (l->pad == 0 && l->stride == l->kh);
     bool dense = l->kind != FED_LAYER_DENSE || l->each || (l->has_bias && !l->tied);
-    return (size_t)l->kind < OPS && ops[l->kind] != NULL && (!windows || simple) && conv && dense;
+    return (size_t)l->kind < OPS && ops[l->kind] != NULL && pool && dense;
 }
 
 static const fast_op *op_of(const fed_layer *l) {
