@@ -105,6 +105,7 @@ typedef struct fedtrain_norm {
 typedef struct fedtrain_kernels {
     const char *isa;
     size_t lanes; /* floats in a vector */
+    size_t panel; /* columns of a packed matrix that lie side by side */
 
     /* Optimizer steps; and the gradient's norm, as clipping by norm meets it.   w, m, v, g
      * float32[n]; w0 float32[n], where the proximal term pulls to; NULL: it doesn't */
@@ -162,7 +163,8 @@ typedef struct fedtrain_kernels {
     double (*cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad);
 
     /* Product of matrices with b packed, for products with many rows or more than one with the same
-     * b. b[l, j] is b[l * row + j * column], one of which is 1.
+     * b. b[l, j] is b[l * row + j * column], one of which is 1. Packed it is panels of columns, the
+     * last one rounded up to whole vectors: float32[k, panel], one behind the other.
      * packed float32[k, n rounded up to FEDTRAIN_PACKED] */
     void (*gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n, float *packed);
     void (*gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c);

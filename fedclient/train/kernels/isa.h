@@ -5,6 +5,9 @@
 #include "fedclient/train/kernels.h"
 #include "fedclient/train/kernels/vector.h"
 
+/* Vectors, and columns, of a packed matrix's panel: as many as leave registers for a tile of it. */
+enum { VECTORS = 3, PANEL = VECTORS * LANES };
+
 void KERNEL(sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s);
 void KERNEL(momentum)(float *w, float *v, const float *w0, const float *g, size_t n,
                       const fedtrain_step *s);

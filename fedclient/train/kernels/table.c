@@ -9,6 +9,7 @@ extern const fedtrain_kernels KERNEL(kernels);
 const fedtrain_kernels KERNEL(kernels) = {
     .isa = TEXT(FEDTRAIN_ISA),
     .lanes = LANES,
+    .panel = PANEL,
     .sgd = KERNEL(sgd),
     .momentum = KERNEL(momentum),
     .adam = KERNEL(adam),

@@ -151,22 +151,20 @@ size_t fedtrain_fast_matrix_scratch(const fast_matrix *m);
 void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const float *weight,
                                   const float *bias, const float *x, float *y, float *scratch);
 
-/** A weight's gradient. */
+/** What gradients come from, and where they go. */
 typedef struct fast_matrix_grad {
     const float *x, *dy;
     float *dx; /* overwritten, or (adds) added to; NULL: nobody wants it */
     bool adds;
     size_t weight; /* among the parameters */
     bool adds_weight;
+    bool has_bias;
+    size_t bias;
 } fast_matrix_grad;
 
-/** dx, then the weight's gradient, which is put to use. */
+/** dx, and the gradients of weight and bias, which are put to use. */
 void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
                                    const fast_matrix_grad *g, const fast_flow *w, float *scratch);
-
-/** The gradient of a bias: the sum of dy float32[rows, out]. */
-void fedtrain_fast_bias_backward(const float *dy, size_t rows, size_t out, size_t offset,
-                                 const fast_flow *w);
 
 static inline size_t fedtrain_fast_area(fed_shape s) {
     return (size_t)s.h * s.w;
