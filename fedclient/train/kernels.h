@@ -65,6 +65,22 @@ typedef struct fedtrain_pool {
     size_t channels, in_w, out_h, out_w, k;
 } fedtrain_pool;
 
+/**
+ * c[i, j] = start[i, j] + sum_l a[i, l] b[l, j], for i < m, j < n, l < k; b as gemm_pack left it.
+ *
+ * a[i, l] is a[i * a_row + l * a_column], c[i, j] is c[i * c_row + j], and so is start, which may
+ * be c itself, a bias (start_row 0), or NULL: zeros.
+ */
+typedef struct fedtrain_gemm {
+    size_t m, n, k;
+    size_t a_row, a_column, c_row;
+    const float *start;
+    size_t start_row;
+} fedtrain_gemm;
+
+/** Room for packed matrices: gemm_pack writes k rows of n, rounded up to this. */
+enum { FEDTRAIN_PACKED = 16 };
+
 typedef struct fedtrain_kernels {
     const char *isa;
     size_t lanes; /* floats in a vector */
@@ -79,9 +95,10 @@ typedef struct fedtrain_kernels {
     double (*norm)(const float *w, const float *w0, const float *g, size_t n,
                    const fedtrain_step *s);
 
-    /* x <- max(x, 0); and dy <- 0 where its output y is.   x, y, dy float32[n] */
+    /* x <- max(x, 0); and dx <- dy, or 0 where the output y is; or added to dx, which may be dy.
+     * float32[n] and slack */
     void (*relu)(float *x, size_t n);
-    void (*relu_grad)(const float *y, float *dy, size_t n);
+    void (*relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
 
     /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out]. The
      * input's gradient is added to dx; dw is overwritten. */
@@ -89,6 +106,33 @@ typedef struct fedtrain_kernels {
                   float *y);
     void (*dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
     void (*dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
+
+    /* tanh and the logistic function, y may be x; their gradients are like relu's. And y <- x *
+     * scale, or 0 where keep is; or added to y, which may be x.   keep uint8[n]; all with slack */
+    void (*tanh)(const float *x, float *y, size_t n);
+    void (*tanh_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+    void (*sigmoid)(const float *x, float *y, size_t n);
+    void (*sigmoid_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+    void (*dropout)(const uint8_t *keep, float scale, const float *x, float *y, size_t n, bool add);
+
+    /* -log softmax(score)[label]; and unless grad is NULL, its gradient by the scores, times scale.
+     * score, grad float32[n] */
+    double (*cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad);
+
+    /* Product of matrices with b packed, for products with many rows or more than one with the same
+     * b. b[l, j] is b[l * row + j * column], one of which is 1.
+     * packed float32[k, n rounded up to FEDTRAIN_PACKED] */
+    void (*gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n, float *packed);
+    void (*gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c);
+
+    /*
+     * One step of an LSTM, one sample.   gates float32[4, size]: i, f, g, o before their functions,
+     * then behind them; before, cell, h float32[size]: the cell one step ago and now, the output.
+     * Backward, gates become their gradients, and dc, the cell's gradient, goes one step back.
+     */
+    void (*lstm)(size_t size, float *gates, const float *before, float *cell, float *h);
+    void (*lstm_grad)(size_t size, float *gates, const float *before, const float *cell,
+                      const float *dh, float *dc);
 
     /*
      * Convolution of one sample.   x, dx float32[in_h, in_w, in]; y float32[out_h, out_w, out];

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-void fedtrain_to_channels_last(const float *x, size_t channels, size_t area, float *y) {
+void fedtrain_to_channels_last(const float *x, size_t channels, size_t area, bool add, float *y) {
     for (size_t c = 0; c < channels; c++) {
         for (size_t i = 0; i < area; i++) {
-            y[i * channels + c] = x[c * area + i];
+            y[i * channels + c] = (add ? y[i * channels + c] : 0) + x[c * area + i];
         }
     }
 }
@@ -121,7 +121,7 @@ void fedtrain_pool_scatter(const fedtrain_pool *p, const int32_t *winner, const 
         for (size_t q = 0; q < p->out_w; q++) {
             size_t first = (r * p->in_w + q) * p->k;
             for (size_t c = 0; c < p->channels; c++) {
-                dx[(first + (size_t)*winner++) * p->channels + c] = *dy++;
+                dx[(first + (size_t)*winner++) * p->channels + c] += *dy++;
             }
         }
     }

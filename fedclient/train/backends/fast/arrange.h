@@ -4,8 +4,8 @@
 
 #include "fedclient/train/kernels.h"
 
-/** One sample between the model's order (c, h, w) and ours (h, w, c); area = h * w. */
-void fedtrain_to_channels_last(const float *x, size_t channels, size_t area, float *y);
+/** One sample between the model's order (c, h, w) and ours (h, w, c); area = h * w. add: to y. */
+void fedtrain_to_channels_last(const float *x, size_t channels, size_t area, bool add, float *y);
 void fedtrain_to_channels_first(const float *x, size_t channels, size_t area, float *y);
 
 /** A convolution's weight (out, in, kh, kw) as `columns` and as `rows` (see fedtrain_conv), and
@@ -27,7 +27,7 @@ void fedtrain_conv_grad_dense(const fedtrain_conv *c, const float *dy, fedtrain_
 void fedtrain_conv_grad_pooled(const fedtrain_conv *c, const fedtrain_pool *p,
                                const int32_t *winner, const float *dy, fedtrain_conv_grad *grad);
 
-/** dx float32[in_h, in_w, channels], 0 at first: dy at the winners. */
+/** dy is added to dx float32[in_h, in_w, channels] at the winners. */
 void fedtrain_pool_scatter(const fedtrain_pool *p, const int32_t *winner, const float *dy,
                            float *dx);
 
