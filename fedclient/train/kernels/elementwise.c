@@ -1,4 +1,4 @@
-/* What happens to each value by itself. */
+/* What happens to each value by itself, and sums. */
 #include "fedclient/train/kernels/isa.h"
 
 /* A NaN stays one, so that the loss shows it. */
@@ -14,5 +14,15 @@ void KERNEL(relu_grad)(const float *y, const float *dy, float *dx, size_t n, boo
     for (size_t i = 0; i < n; i += LANES) {
         vec grad = vec_select(vec_load(y + i) > zero, vec_load(dy + i), zero);
         vec_store(dx + i, add ? vec_load(dx + i) + grad : grad);
+    }
+}
+
+void KERNEL(sum_rows)(const float *x, size_t rows, size_t width, float *sum) {
+    for (size_t o = 0; o < width; o += LANES) {
+        vec total = vec_load(sum + o);
+        for (size_t r = 0; r < rows; r++) {
+            total += vec_load(x + r * width + o);
+        }
+        vec_store(sum + o, total);
     }
 }

@@ -8,20 +8,23 @@
 #include "fedclient/train/backends/fast/fast_impl.h"
 
 static const fast_op *const ops[] = {
-    [FED_LAYER_DENSE] = &fedtrain_op_dense,
-    [FED_LAYER_CONV] = &fedtrain_op_conv,
-    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool,
-    [FED_LAYER_RELU] = &fedtrain_op_relu,
+    [FED_LAYER_DENSE] = &fedtrain_op_dense,     [FED_LAYER_CONV] = &fedtrain_op_conv,
+    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool, [FED_LAYER_RELU] = &fedtrain_op_relu,
+    [FED_LAYER_TANH] = &fedtrain_op_tanh,       [FED_LAYER_SIGMOID] = &fedtrain_op_sigmoid,
+    [FED_LAYER_DROPOUT] = &fedtrain_op_dropout, [FED_LAYER_EMBEDDING] = &fedtrain_op_embedding,
+    [FED_LAYER_LSTM] = &fedtrain_op_lstm,
 };
 
 enum { OPS = sizeof ops / sizeof ops[0] };
 
 static bool runs(const fed_layer *l) {
-    bool windows = l->kind == FED_LAYER_CONV || l->kind == FED_LAYER_MAXPOOL;
-    bool simple = l->pad == 0 && l->stride == (l->kind == FED_LAYER_CONV ? 1 : l->kh);
-    bool conv = l->kind != FED_LAYER_CONV || (l->groups == 1 && l->has_bias);
-    bool dense = l->kind != FED_LAYER_DENSE || (l->has_bias && !l->each && !l->tied);
-    return (size_t)l->kind < OPS && ops[l->kind] != NULL && (!windows || simple) && conv && dense;
+    bool pool = l->kind != FED_LAYER_MAXPOOL || (l->pad == 0 && l->stride == l->kh);
+    bool dense = l->kind != FED_LAYER_DENSE || l->each || (l->has_bias && !l->tied);
+    return (size_t)l->kind < OPS && ops[l->kind] != NULL && pool && dense;
+}
+
+static const fast_op *op_of(const fed_layer *l) {
+    return l->each ? &fedtrain_op_each : ops[l->kind];
 }
 
 /* ---- A net's life ---- */
@@ -43,7 +46,7 @@ static fed_status make_stages(fast_net *f) {
     FED_REQUIRE(f->values != NULL && f->stages != NULL, FED_ENOMEM);
     for (size_t l = 0; l < count; l++) {
         f->stages[l].layer = &f->arch->layers[l];
-        f->stages[l].op = ops[f->arch->layers[l].kind];
+        f->stages[l].op = op_of(&f->arch->layers[l]);
         own += fedtrain_fast_round_up(f->stages[l].op->own_bytes, sizeof(max_align_t));
     }
     f->own = calloc(own + 1, 1);
@@ -135,6 +138,12 @@ static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     memcpy(score, out->data, pass->batch * out->size * sizeof *score);
 }
 
+static double fast_cross_entropy(const void *self, const float *score, size_t label, float scale,
+                                 float *grad) {
+    const fast_net *f = self;
+    return f->kernels->cross_entropy(score, f->arch->classes, label, scale, grad);
+}
+
 static void backward(fast_net *f, const float *score_grad, const fast_flow *w) {
     const fast_value *out = &f->values[f->arch->layer_count];
     size_t batch = w->pass->batch;
@@ -206,6 +215,7 @@ const fedtrain_backend_vtable fedtrain_backend_fast = {
     .close = fast_close,
     .memory = fast_memory,
     .forward = fast_forward,
+    .cross_entropy = fast_cross_entropy,
     .backward = fast_backward,
     .train = fast_train,
     .keep_statistics = fast_keep_statistics,

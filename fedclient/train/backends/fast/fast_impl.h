@@ -124,6 +124,8 @@ typedef struct fast_pool {
 } fast_pool;
 
 extern const fast_op fedtrain_op_dense, fedtrain_op_conv, fedtrain_op_maxpool, fedtrain_op_relu;
+extern const fast_op fedtrain_op_each, fedtrain_op_embedding, fedtrain_op_lstm;
+extern const fast_op fedtrain_op_tanh, fedtrain_op_sigmoid, fedtrain_op_dropout;
 
 /** Where a tensor's values begin among the parameters. */
 size_t fedtrain_fast_offset(const fast_net *f, size_t tensor);
@@ -133,6 +135,36 @@ float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset);
 
 /** The gradient of n parameters from offset on is done: put it to use while it is in cache. */
 void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad, size_t n);
+
+/** Many vectors times one weight: y[i, :] = bias + W x[i, :] for i < rows.
+ * x float32[rows, in]   y float32[rows, out]   W float32[out, in] */
+typedef struct fast_matrix {
+    size_t rows, in, out;
+} fast_matrix;
+
+/** Floats that forward and backward need to work. */
+size_t fedtrain_fast_matrix_scratch(const fast_matrix *m);
+
+/** bias: NULL for none */
+void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const float *weight,
+                                  const float *bias, const float *x, float *y, float *scratch);
+
+/** A weight's gradient. */
+typedef struct fast_matrix_grad {
+    const float *x, *dy;
+    float *dx; /* overwritten, or (adds) added to; NULL: nobody wants it */
+    bool adds;
+    size_t weight; /* among the parameters */
+    bool adds_weight;
+} fast_matrix_grad;
+
+/** dx, then the weight's gradient, which is put to use. */
+void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
+                                   const fast_matrix_grad *g, const fast_flow *w, float *scratch);
+
+/** The gradient of a bias: the sum of dy float32[rows, out]. */
+void fedtrain_fast_bias_backward(const float *dy, size_t rows, size_t out, size_t offset,
+                                 const fast_flow *w);
 
 static inline size_t fedtrain_fast_area(fed_shape s) {
     return (size_t)s.h * s.w;
