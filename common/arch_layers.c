@@ -220,8 +220,8 @@ static fed_status parse_pool(arch_parser *p, fed_layer *layer) {
 
 /* The weights are an embedding's: what was a word's vector there is its row of scores here. */
 static fed_status tie(const arch_parser *p, fed_layer *layer, uint32_t value) {
-    const fed_layer *embedding = &p->arch->layers[value - 1];
-    if (value == 0 || embedding->kind != FED_LAYER_EMBEDDING) {
+    const fed_layer *embedding = value > 0 ? &p->arch->layers[value - 1] : NULL;
+    if (embedding == NULL || embedding->kind != FED_LAYER_EMBEDDING) {
         return arch_fail(p, p->kind, "an embedding behind tied");
     }
     if (layer->out.c != p->arch->words || layer->in.c != embedding->out.c) {
