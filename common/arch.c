@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fed/bytes.h"
@@ -129,6 +130,8 @@ static fed_status add_tensors(parser *p, word at, const char *kind, fed_layer *l
         k += p->arch->layers[i].kind == layer->kind;
     }
     layer->weight = p->arch->layout.count;
+    layer->bias = layer->weight + 1;
+    layer->has_bias = true;
     char name[FED_TENSOR_NAME];
     snprintf(name, sizeof name, "%s%u.weight", kind, k);
     fed_status status = fed_layout_add(&p->arch->layout, name, rank, dims);
@@ -167,6 +170,7 @@ static fed_status parse_conv(parser *p, word kind, fed_layer *layer) {
     }
     layer->kh = size[0];
     layer->kw = size[1];
+    layer->stride = layer->groups = 1;
     layer->out.h = layer->in.h - layer->kh + 1;
     layer->out.w = layer->in.w - layer->kw + 1;
     uint32_t dims[] = {layer->out.c, layer->in.c, layer->kh, layer->kw};
@@ -183,7 +187,7 @@ static fed_status parse_maxpool(parser *p, word kind, fed_layer *layer) {
     if (k > layer->in.h || k > layer->in.w) {
         return fail_word(p, window, "a window no larger than the image that comes in");
     }
-    layer->kh = layer->kw = k;
+    layer->kh = layer->kw = layer->stride = k;
     layer->out = (fed_shape){layer->in.c, layer->in.h / k, layer->in.w / k};
     return FED_OK;
 }
@@ -215,9 +219,10 @@ static fed_shape last_shape(const fed_arch *arch) {
 static fed_status parse_layer(parser *p) {
     word w = next_word(p);
     if (p->arch->layer_count == FED_ARCH_LAYERS) {
-        return fail_word(p, w, "the end: a model has at most 64 layers");
+        return fail_word(p, w, "the end: a model has at most 1,024 layers");
     }
-    fed_layer layer = {.in = last_shape(p->arch)};
+    fed_layer layer = {.inputs = 1, .in = last_shape(p->arch)};
+    layer.input[0] = (uint32_t)p->arch->layer_count;
     size_t k = 0;
     while (k < KIND_COUNT && !word_is(w, kinds[k].word)) {
         k++;
@@ -269,12 +274,14 @@ static void write_layer(fed_writer *w, const fed_layer *layer) {
     case FED_LAYER_RELU:
         fed_write_printf(w, " | relu");
         break;
+    default:
+        break;
     }
 }
 
 static fed_status write_text(fed_arch *arch, fed_error *err) {
     fed_writer w;
-    fed_writer_fixed(&w, arch->text, sizeof arch->text);
+    fed_writer_fixed(&w, arch->text, FED_ARCH_TEXT);
     fed_shape in = arch->input;
     if (in.h == 1 && in.w == 1) {
         fed_write_printf(&w, "input %u", in.c);
@@ -307,6 +314,8 @@ static fed_status parse_text(parser *p) {
         return fail_word(p, end, "a dense layer as the last one: its outputs are the classes");
     }
     arch->classes = last_shape(arch).c;
+    arch->positions = 1;
+    arch->trained = arch->layout.size;
     return write_text(arch, p->err);
 }
 
@@ -353,7 +362,12 @@ fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *e
     if (strchr(text, '|') == NULL && strstr(text, "input") == NULL) {
         return fail_name(text, err);
     }
-    fed_arch parsed = {0};
+    fed_arch parsed = {.text = calloc(1, FED_ARCH_TEXT),
+                       .layers = calloc(FED_ARCH_LAYERS, sizeof *parsed.layers)};
+    if (parsed.text == NULL || parsed.layers == NULL) {
+        fed_arch_free(&parsed);
+        return fed_fail(err, FED_ENOMEM, "no memory for a model's description");
+    }
     parser p = {.text = text, .at = text, .arch = &parsed, .err = err};
     fed_status status = parse_text(&p);
     if (status != FED_OK) {
@@ -366,6 +380,8 @@ fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *e
 
 void fed_arch_free(fed_arch *arch) {
     fed_layout_free(&arch->layout);
+    free(arch->layers);
+    free(arch->text);
     *arch = (fed_arch){0};
 }
 
@@ -390,4 +406,17 @@ void fed_arch_init_values(const fed_arch *arch, uint64_t seed, float *values) {
             memset(values + tensor->offset, 0, tensor->size * sizeof *values);
         }
     }
+}
+
+const char *fed_layer_word(fed_layer_kind kind) {
+    for (size_t k = 0; k < KIND_COUNT; k++) {
+        if (kinds[k].kind == kind) {
+            return kinds[k].word;
+        }
+    }
+    return "";
+}
+
+void fed_arch_layer_name(const fed_arch *arch, size_t layer, char *name, size_t cap) {
+    snprintf(name, cap, "%s, layer %zu", fed_layer_word(arch->layers[layer].kind), layer + 1);
 }

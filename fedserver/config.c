@@ -45,7 +45,7 @@ typedef struct key_rule {
 
 static const key_rule rules[KEYS] = {
     [NAME] = {"name", STRING, 1, 63, "", "a text of 1 to 63 bytes"},
-    [MODEL] = {"model", STRING, 1, 511, NULL,
+    [MODEL] = {"model", STRING, 1, 4095, NULL,
                "a model's name, such as lenet5-caffe, or a description of its layers"},
     [INITIAL] = {"initial", STRING, 1, 900, "", "the path of a safetensors file"},
     [SEED] = {"seed", INTEGER, 0, 9.3e18, "1", "an integer from 0"},

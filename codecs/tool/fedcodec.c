@@ -209,6 +209,8 @@ static fed_status visit_info(void *user, const part *p, fed_error *err) {
     printf("frame %llu", (unsigned long long)p->sent.number);
     if (p->sent.group) {
         printf(", all tensors under %u values", p->small);
+    } else if (p->sent.statistics) {
+        printf(", running statistics");
     }
     printf(": %s%s%s, ", p->sent.codec->name, p->sent.stage != 0 ? "+" : "",
            fedcodec_stage_name(p->sent.stage));

@@ -15,7 +15,7 @@ enum { STACK_BYTES = 512 * 1024, HOLD_MS = 20000, EVALUATE_BATCH = 100, BATCH_LI
 
 /** The place's net must be the task's; the first turn after a new task makes it. */
 static fed_status fit_place(sim_place *place, const fedclient_round *round, fed_error *err) {
-    if (strcmp(place->arch.text, round->arch->text) == 0) {
+    if (place->arch.text != NULL && strcmp(place->arch.text, round->arch->text) == 0) {
         return FED_OK;
     }
     size_t batch = round->task->batch < EVALUATE_BATCH ? EVALUATE_BATCH : round->task->batch;
@@ -58,7 +58,7 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
                         .client = client->k,
                         .round = round->round};
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
-    FED_TRY(fit_optimizer(client, &job.optimizer, round->arch->layout.size));
+    FED_TRY(fit_optimizer(client, &job.optimizer, round->arch->trained));
     int64_t before = fed_clock_thread_cpu_us();
     FED_TRY(fedtrain_run(&job, round->values, client->optimizer, &round->loss, err));
     int64_t used = fed_clock_thread_cpu_us() - before;
@@ -350,8 +350,8 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
     *crowd = (sim_crowd){.options = options, .coordinator = coordinator};
     pthread_mutex_init(&crowd->mutex, NULL);
     pthread_cond_init(&crowd->changed, NULL);
-    FED_TRY(fedtrain_dataset_load_mnist(options->data, "train", &crowd->train, err));
-    FED_TRY(fedtrain_dataset_load_mnist(options->data, "t10k", &crowd->test, err));
+    FED_TRY(fedtrain_dataset_open(options->dataset, options->data, "train", &crowd->train, err));
+    FED_TRY(fedtrain_dataset_open(options->dataset, options->data, "test", &crowd->test, err));
     FED_TRY(fedtrain_dataset_split(&crowd->train, options->split, options->clients, options->seed,
                                    &crowd->partition, err));
     FED_TRY(open_places(crowd));

@@ -19,7 +19,8 @@
 /** What the command line asks for. */
 typedef struct sim_options {
     const char *task;      /* JSON file, docs/protocol.md#task */
-    const char *data;      /* directory with MNIST's four files */
+    const char *data;      /* directory with the samples */
+    const char *dataset;   /* what fedtrain_dataset_open knows them as */
     const char *fedserver; /* the coordinator's program; NULL: beside this one */
     const char *directory; /* the coordinator's; NULL: a temporary one, removed at the end */
     const char *result;    /* JSON file to write; NULL: none */
@@ -67,7 +68,7 @@ struct sim_crowd;
 /** A place to work at: as many turns are under way at a time as there are places. */
 typedef struct sim_place {
     fedtrain_net *net;
-    fed_arch arch; /* what net was made for; its text is "" before the first task */
+    fed_arch arch; /* what net was made for; its text is NULL before the first task */
     struct sim_place *next;
 } sim_place;
 

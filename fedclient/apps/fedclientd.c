@@ -1,5 +1,5 @@
 /* fedclientd: a device as a program. It enrols, then trains or evaluates whatever the coordinator
- * asks for, on an MNIST-like data set. */
+ * asks for, on labelled samples. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -24,7 +24,10 @@ static const char usage[] =
     "  --server URL     the coordinator, such as https://127.0.0.1:8443\n"
     "  --ca FILE        the coordinator's ca.pem\n"
     "  --state DIR      where this device keeps its key, model and residual; made if missing\n"
-    "  --data DIR       MNIST's four files, packed (.gz) or not\n"
+    "  --data DIR       where its samples are\n"
+    "  --dataset NAME   what they are: mnist, fashion-mnist, cifar10, cifar100, csv or\n"
+    "                   csv:label=COLUMN, under their usual file names, packed (.gz) or not "
+    "(mnist)\n"
     "  --token T        enrol with this one-time token, if not enrolled yet\n"
     "  --shard K/N      train on part K (from 0) of N of the training set; default 0/1\n"
     "  --split SPEC     how it is cut: iid (default), classes:k=2 (or two-class),\n"
@@ -45,7 +48,7 @@ enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
 enum { EVALUATE_BATCH = 250, CA_LIMIT = 65536 };
 
 typedef struct settings {
-    const char *server, *ca, *state, *data, *token;
+    const char *server, *ca, *state, *data, *dataset, *token;
     uint32_t shard, shards, hold_ms;
     fedtrain_split split;
     fedtrain_backend backend;
@@ -126,7 +129,7 @@ static fed_status equip_training(workshop *w, const fed_task *task, fed_error *e
     FED_TRY(
         fedtrain_shard_take(&w->set, s->split, s->shards, s->shard, task->seed, &w->shard, err));
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err));
-    w->memory_count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.layout.size);
+    w->memory_count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
     w->memory = calloc(w->memory_count + 1, sizeof *w->memory);
     FED_REQUIRE(w->memory != NULL, FED_ENOMEM);
     return optimizer_load(w, task->id, err);
@@ -309,7 +312,7 @@ static fed_status serve(const settings *s, fed_error *err) {
     fedclient_transport transport = {0};
     workshop w = {.settings = s, .platform = &platform};
     fed_status status =
-        fedtrain_dataset_load_mnist(s->data, s->evaluate ? "t10k" : "train", &w.set, err);
+        fedtrain_dataset_open(s->dataset, s->data, s->evaluate ? "test" : "train", &w.set, err);
     if (status == FED_OK) {
         status = fedclient_platform_posix_open(s->state, &platform, err);
     }
@@ -381,6 +384,9 @@ static int take_option(int letter, settings *s) {
     case 'm':
         s->data = optarg;
         return 0;
+    case 'n':
+        s->dataset = optarg;
+        return 0;
     case 't':
         s->token = optarg;
         return 0;
@@ -416,21 +422,15 @@ static int take_option(int letter, settings *s) {
 }
 
 static int parse_arguments(int argc, char **argv, settings *s) {
-    static const struct option options[] = {{"server", required_argument, NULL, 's'},
-                                            {"ca", required_argument, NULL, 'c'},
-                                            {"state", required_argument, NULL, 'd'},
-                                            {"data", required_argument, NULL, 'm'},
-                                            {"token", required_argument, NULL, 't'},
-                                            {"shard", required_argument, NULL, 'k'},
-                                            {"split", required_argument, NULL, 'p'},
-                                            {"hold", required_argument, NULL, 'w'},
-                                            {"evaluate", no_argument, NULL, 'e'},
-                                            {"until-finished", no_argument, NULL, 'u'},
-                                            {"reference", no_argument, NULL, 'r'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"version", no_argument, NULL, 'V'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"server", required_argument, NULL, 's'},   {"ca", required_argument, NULL, 'c'},
+        {"state", required_argument, NULL, 'd'},    {"data", required_argument, NULL, 'm'},
+        {"dataset", required_argument, NULL, 'n'},  {"token", required_argument, NULL, 't'},
+        {"shard", required_argument, NULL, 'k'},    {"split", required_argument, NULL, 'p'},
+        {"hold", required_argument, NULL, 'w'},     {"evaluate", no_argument, NULL, 'e'},
+        {"until-finished", no_argument, NULL, 'u'}, {"reference", no_argument, NULL, 'r'},
+        {"verbose", no_argument, NULL, 'v'},        {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     int letter = 0;
     while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
         int result = take_option(letter, s);
@@ -448,8 +448,10 @@ static int parse_arguments(int argc, char **argv, settings *s) {
 }
 
 int main(int argc, char **argv) {
-    settings s = {
-        .shards = 1, .hold_ms = 25000, .log = {.write = fed_log_stderr, .level = FED_LOG_INFO}};
+    settings s = {.dataset = "mnist",
+                  .shards = 1,
+                  .hold_ms = 25000,
+                  .log = {.write = fed_log_stderr, .level = FED_LOG_INFO}};
     int result = parse_arguments(argc, argv, &s);
     if (result != 0) {
         return result == OPTION_STOPPED ? 0 : result;

@@ -128,12 +128,16 @@ static void gather_batch(const fedtrain_job *job, size_t step) {
 }
 
 static fed_status train_step(const fedtrain_job *job, walk *w, size_t step, float *params,
-                             float *state, float *loss) {
+                             float *state, float *loss, fed_error *err) {
     fedtrain_net *net = job->net;
     walk_next(w, net->index, job->batch);
     gather_batch(job, step);
-    return fedtrain_net_step(net, &job->optimizer, params, state, net->x, net->label, job->batch,
-                             loss);
+    fedtrain_batch batch = {.size = job->batch,
+                            .x = net->x,
+                            .label = net->label,
+                            .seed = job->seed ^ ((uint64_t)job->client << 32) ^
+                                    ((uint64_t)job->round * job->steps + step)};
+    return fedtrain_net_step(net, &job->optimizer, params, state, &batch, loss, err);
 }
 
 fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,
@@ -143,20 +147,19 @@ fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, fl
     if (walk_start(&w, job) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "no memory to shuffle %zu samples", job->shard->count);
     }
-    fedtrain_optimizer_begin_round(&job->optimizer, state, params, job->net->arch->layout.size);
+    fedtrain_optimizer_begin_round(&job->optimizer, state, params, job->net->arch->trained);
     fed_status status = FED_OK;
     double sum = 0;
     for (size_t step = 0; step < job->steps && status == FED_OK; step++) {
         float step_loss = 0;
-        status = train_step(job, &w, step, params, state, &step_loss);
+        fed_error why = {0};
+        status = train_step(job, &w, step, params, state, &step_loss, &why);
         sum += step_loss;
         if (status != FED_OK) {
             fed_fail(err, status,
                      "client %" PRIu32 ", round %" PRIu32 ", step %zu of %zu: %s; with learning "
                      "rate %g training may diverge: lower it",
-                     job->client, job->round, step + 1, job->steps,
-                     status == FED_ENONFINITE ? "the loss is not a finite number"
-                                              : fed_status_text(status),
+                     job->client, job->round, step + 1, job->steps, why.text,
                      job->optimizer.learning_rate);
         }
     }
@@ -190,7 +193,8 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
             net->index[b] = (uint32_t)(start + b);
         }
         fedtrain_dataset_gather(set, net->index, n, net->x, net->label);
-        FED_TRY(fedtrain_net_forward(net, params, net->x, n, net->score));
+        fedtrain_batch samples = {.size = n, .x = net->x};
+        FED_TRY(fedtrain_net_forward(net, params, &samples, net->score, err));
         for (size_t b = 0; b < n; b++) {
             const float *row = net->score + b * classes;
             correct += largest(row, classes) == net->label[b];

@@ -24,7 +24,7 @@ typedef struct bench {
     fedtrain_net *fast, *reference;
     float *params, *state, *grad, *x;
     char *from, *to;
-    uint8_t label[MAX_BATCH];
+    uint32_t label[MAX_BATCH];
 } bench;
 
 static void must(fed_status status, const char *what) {
@@ -60,7 +60,7 @@ static void start(bench *b, const char *model) {
         b->x[i] = fed_rng_float(&rng);
     }
     for (size_t i = 0; i < MAX_BATCH; i++) {
-        b->label[i] = (uint8_t)(i % b->arch.classes);
+        b->label[i] = (uint32_t)(i % b->arch.classes);
     }
 }
 
@@ -78,7 +78,9 @@ static void finish(bench *b) {
 
 static void step(bench *b, fedtrain_net *net, const fed_optimizer *rule, size_t batch) {
     float loss;
-    must(fedtrain_net_step(net, rule, b->params, b->state, b->x, b->label, batch, &loss), "step");
+    fed_error err = {0};
+    const fedtrain_batch samples = {.size = batch, .x = b->x, .label = b->label};
+    must(fedtrain_net_step(net, rule, b->params, b->state, &samples, &loss, &err), err.text);
 }
 
 /* Parameter-sized arrays that an optimizer reads and writes: w in and out, g in, its state in and
@@ -190,8 +192,8 @@ int main(int argc, char **argv) {
     bench b = {0};
     start(&b, argc > 1 ? argv[1] : "lenet5-caffe");
     printf("%s\n%zu parameters, kernels %s, net %zu bytes; median of %d slices of %d ms CPU\n\n",
-           b.arch.text, b.arch.layout.size, fedtrain_isa(), fedtrain_net_memory(b.fast), SLICES,
-           SLICE_US / 1000);
+           b.arch.text, b.arch.layout.size, fedtrain_isa(), fedtrain_net_memory(b.fast).total,
+           SLICES, SLICE_US / 1000);
     printf("%-9s %5s %10s %12s %12s %12s\n", "optimizer", "batch", "us/step", "samples/s",
            "x reference", "/ traffic");
     static const char *const optimizers[] = {"sgd", "adam"};

@@ -109,6 +109,41 @@ static void clients_learn_the_made_up_digits(void **state) {
     json_decref(result);
 }
 
+/* Rows whose largest number says their class, a little blurred. */
+static void write_table(const world *w, const char *name, int rows) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", w->directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("a,b,c,kind\n", file);
+    for (int i = 0; i < rows; i++) {
+        int kind = i % 3, blur = i * 7 % 10;
+        fprintf(file, "%d.%d,%d.%d,%d.%d,%d\n", kind == 0, blur, kind == 1, 9 - blur, kind == 2,
+                (blur + 5) % 10, kind);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void
+a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house(void **state) {
+    const world *w = *state;
+    static const char task[] =
+        "{ \"name\": \"table\", \"model\": \"input 3 | dense 8 | relu | dense 3\",\n"
+        "  \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"local_steps\": 20, \"batch\": "
+        "8,\n"
+        "  \"optimizer\": \"momentum:m=0.8+clip:norm=1+warmup:steps=5\", \"learning_rate\": 0.1,\n"
+        "  \"rounds\": 6, \"cohort\": 10, \"goal\": 10, \"minimum\": 5, \"deadline_s\": 30 }\n";
+    fed_test_put(w->directory, "task.json", task, sizeof task - 1);
+    write_table(w, "train.csv", 600);
+    write_table(w, "test.csv", 90);
+    const char *more[] = {"--clients",         "10", "--dataset", "csv:label=kind", "--split",
+                          "dirichlet:alpha=1", NULL};
+    assert_int_equal(run_fedsim(w, more), 0);
+    json_t *result = read_result(w);
+    assert_true(json_real_value(json_object_get(result, "test_accuracy")) > 0.8);
+    json_decref(result);
+}
+
 static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     const world *w = *state;
     const char *more[] = {"--clients", "10", NULL};
@@ -121,6 +156,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             model_is_bit_identical_after_the_coordinator_was_killed_in_round_2, setup, teardown),
         cmocka_unit_test_setup_teardown(clients_learn_the_made_up_digits, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house, setup,
+            teardown),
         cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
                                         teardown),
     };

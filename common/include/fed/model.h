@@ -24,7 +24,9 @@ typedef struct fed_tensor {
 typedef struct fed_layout {
     fed_tensor *tensors;
     size_t count;
-    size_t size; /* values in all: sum of the tensors' sizes */
+    size_t size;       /* values in all: sum of the tensors' sizes */
+    size_t statistics; /* of the tensors, so many at the end are a net's running statistics: not
+                          trained, and sent as they are. 0 unless somebody says so */
 } fed_layout;
 
 void fed_layout_init(fed_layout *layout);

@@ -34,7 +34,7 @@ enum { NETS = sizeof nets / sizeof nets[0], MAX_BATCH = 9 };
 typedef struct sample {
     fed_arch arch;
     float *params, *x, *grad;
-    uint8_t label[MAX_BATCH];
+    uint32_t label[MAX_BATCH];
 } sample;
 
 static float centred(fed_rng *rng) {
@@ -60,7 +60,7 @@ static void sample_make(sample *s, const char *text) {
         s->x[i] = centred(&rng);
     }
     for (size_t b = 0; b < MAX_BATCH; b++) {
-        s->label[b] = (uint8_t)fed_rng_below(&rng, s->arch.classes);
+        s->label[b] = (uint32_t)fed_rng_below(&rng, s->arch.classes);
     }
 }
 
@@ -71,9 +71,15 @@ static void sample_free(sample *s) {
     fed_arch_free(&s->arch);
 }
 
+static fedtrain_batch batch_of(const sample *s, size_t size) {
+    return (fedtrain_batch){.size = size, .x = s->x, .label = s->label};
+}
+
 static float loss_of(fedtrain_net *net, sample *s, size_t batch, float *grad) {
     float loss;
-    assert_fed_ok(fedtrain_net_gradient(net, s->params, s->x, s->label, batch, grad, &loss));
+    fed_error err = {0};
+    const fedtrain_batch samples = batch_of(s, batch);
+    assert_fed_ok_err(fedtrain_net_gradient(net, s->params, &samples, grad, &loss, &err));
     return loss;
 }
 
@@ -187,12 +193,14 @@ static void check_kernels(const fedtrain_kernels *kernels, sample *s, size_t bat
     assert_true(score != NULL && grad != NULL);
     assert_fed_ok(fedtrain_fast_open(arch, MAX_BATCH, kernels, &fast));
     assert_fed_ok(fedtrain_backend_reference.open(arch, batch, &reference));
+    const fedtrain_pass way = {
+        .params = s->params, .x = s->x, .batch = batch, .training = true, .seed = 7};
     for (int pass = 0; pass < 2; pass++) { /* a second pass must not see the first */
-        fedtrain_backend_fast.forward(fast, s->params, s->x, batch, score);
-        fedtrain_backend_reference.forward(reference, s->params, s->x, batch, score + scores);
+        fedtrain_backend_fast.forward(fast, &way, score);
+        fedtrain_backend_reference.forward(reference, &way, score + scores);
         assert_near(score, score + scores, scores, text, kernels->isa, batch);
-        fedtrain_backend_fast.backward(fast, s->params, score, batch, grad);
-        fedtrain_backend_reference.backward(reference, s->params, score, batch, s->grad);
+        fedtrain_backend_fast.backward(fast, &way, score, grad);
+        fedtrain_backend_reference.backward(reference, &way, score, s->grad);
         assert_near(grad, s->grad, n, text, kernels->isa, batch);
     }
     fedtrain_backend_fast.close(fast);
@@ -221,11 +229,14 @@ static void test_the_scores_are_the_same_in_any_batch(void **state) {
     fedtrain_net *net;
     sample_make(&s, nets[9]);
     assert_fed_ok(fedtrain_net_new(&s.arch, MAX_BATCH, FEDTRAIN_FAST, &net));
+    fed_error err = {0};
+    const fedtrain_batch all = batch_of(&s, MAX_BATCH);
     float together[MAX_BATCH * 6], alone[6];
     size_t pixels = (size_t)3 * 9 * 8;
-    assert_fed_ok(fedtrain_net_forward(net, s.params, s.x, MAX_BATCH, together));
+    assert_fed_ok(fedtrain_net_forward(net, s.params, &all, together, &err));
     for (size_t b = 0; b < MAX_BATCH; b++) {
-        assert_fed_ok(fedtrain_net_forward(net, s.params, s.x + b * pixels, 1, alone));
+        const fedtrain_batch one = {.size = 1, .x = s.x + b * pixels};
+        assert_fed_ok(fedtrain_net_forward(net, s.params, &one, alone, &err));
         for (size_t j = 0; j < 6; j++) {
             assert_true(fabsf(alone[j] - together[b * 6 + j]) < 1e-5F);
         }
@@ -252,23 +263,43 @@ static void test_a_gradient_twice_is_the_same_to_the_bit(void **state) {
     sample_free(&s);
 }
 
+static void assert_refused(fedtrain_net *net, sample *s, size_t size, fed_status status,
+                           const char *words) {
+    float loss = 0;
+    fed_error err = {0};
+    const fedtrain_batch batch = batch_of(s, size);
+    assert_fed_status(fedtrain_net_gradient(net, s->params, &batch, s->grad, &loss, &err), status);
+    assert_fed_says(err, words);
+}
+
 static void test_bad_batches_and_labels_are_refused(void **state) {
     (void)state;
     sample s = {0};
     fedtrain_net *net;
-    float loss = 0;
+    fed_error err = {0};
     sample_make(&s, nets[1]);
     assert_fed_status(fedtrain_net_new(&s.arch, 0, FEDTRAIN_FAST, &net), FED_EINVAL);
     assert_fed_ok(fedtrain_net_new(&s.arch, 2, FEDTRAIN_FAST, &net));
-    assert_true(fedtrain_net_memory(net) > 2 * s.arch.layout.size);
-    assert_fed_status(fedtrain_net_gradient(net, s.params, s.x, s.label, 0, s.grad, &loss),
-                      FED_EINVAL);
-    assert_fed_status(fedtrain_net_gradient(net, s.params, s.x, s.label, 3, s.grad, &loss),
-                      FED_EINVAL);
-    assert_fed_status(fedtrain_net_forward(net, s.params, s.x, 3, s.grad), FED_EINVAL);
+    assert_refused(net, &s, 0, FED_EINVAL, "batch of 0");
+    assert_refused(net, &s, 3, FED_EINVAL, "batch of 3");
+    const fedtrain_batch three = batch_of(&s, 3);
+    assert_fed_status(fedtrain_net_forward(net, s.params, &three, s.grad, &err), FED_EINVAL);
     s.label[1] = 3;
-    assert_fed_status(fedtrain_net_gradient(net, s.params, s.x, s.label, 2, s.grad, &loss),
-                      FED_ERANGE);
+    assert_refused(net, &s, 2, FED_ERANGE, "label 1 is 3");
+    fedtrain_net_free(net);
+    sample_free(&s);
+}
+
+static void test_the_memory_of_a_net_is_the_sum_of_its_parts(void **state) {
+    (void)state;
+    sample s = {0};
+    fedtrain_net *net;
+    sample_make(&s, nets[1]);
+    assert_fed_ok(fedtrain_net_new(&s.arch, 2, FEDTRAIN_FAST, &net));
+    const fedtrain_memory m = fedtrain_net_memory(net);
+    assert_int_equal(m.parameters, s.arch.trained * sizeof(float));
+    assert_true(m.batch > 0);
+    assert_int_equal(m.total, m.batch + m.activations + m.gradients + m.parameters + m.workspace);
     fedtrain_net_free(net);
     sample_free(&s);
 }
@@ -278,12 +309,10 @@ static void test_a_loss_that_is_not_finite_is_refused(void **state) {
     for (int backend = FEDTRAIN_FAST; backend <= FEDTRAIN_REFERENCE; backend++) {
         sample s = {0};
         fedtrain_net *net;
-        float loss = 0;
         sample_make(&s, nets[2]);
         s.params[5] = NAN; /* in the first layer: a ReLU must not hide it */
         assert_fed_ok(fedtrain_net_new(&s.arch, 2, (fedtrain_backend)backend, &net));
-        assert_fed_status(fedtrain_net_gradient(net, s.params, s.x, s.label, 2, s.grad, &loss),
-                          FED_ENONFINITE);
+        assert_refused(net, &s, 2, FED_ENONFINITE, s.arch.layout.tensors[0].name);
         fedtrain_net_free(net);
         sample_free(&s);
     }
@@ -313,6 +342,7 @@ int main(void) {
         cmocka_unit_test(test_the_scores_are_the_same_in_any_batch),
         cmocka_unit_test(test_a_gradient_twice_is_the_same_to_the_bit),
         cmocka_unit_test(test_bad_batches_and_labels_are_refused),
+        cmocka_unit_test(test_the_memory_of_a_net_is_the_sum_of_its_parts),
         cmocka_unit_test(test_a_loss_that_is_not_finite_is_refused),
         cmocka_unit_test(test_a_call_leaves_the_callers_denormals_alone),
     };

@@ -176,17 +176,19 @@ static void assert_step_is_the_sum_of_its_parts(world *w, const char *spec) {
     float *params = copy_params(w), *moments = calloc(size + 1, sizeof(float));
     float *fused = calloc(size + 1, sizeof(float));
     float *grad = malloc(n * sizeof(float)), x[5 * PIXELS], loss, loss_at_once;
-    uint8_t label[5];
+    uint32_t label[5];
+    fed_error err = {0};
     const uint32_t index[] = {3, 1, 4, 10, 50};
     assert_true(moments != NULL && fused != NULL && grad != NULL);
     fedtrain_dataset_gather(&w->set, index, 5, x, label);
+    const fedtrain_batch batch = {.size = 5, .x = x, .label = label};
     fedtrain_optimizer_begin_round(&rule, moments, params, n);
     fedtrain_optimizer_begin_round(&rule, fused, w->params, n);
     for (int t = 0; t < 4; t++) {
-        assert_fed_ok(fedtrain_net_gradient(w->net, params, x, label, 5, grad, &loss_at_once));
+        assert_fed_ok(fedtrain_net_gradient(w->net, params, &batch, grad, &loss_at_once, &err));
         fedtrain_optimizer_see_loss(&rule, moments, n, loss_at_once);
         fedtrain_optimizer_step(&rule, moments, params, grad, n);
-        assert_fed_ok(fedtrain_net_step(w->net, &rule, w->params, fused, x, label, 5, &loss));
+        assert_fed_ok(fedtrain_net_step(w->net, &rule, w->params, fused, &batch, &loss, &err));
         assert_true(loss == loss_at_once);
     }
     assert_memory_equal(w->params, params, n * sizeof *params);

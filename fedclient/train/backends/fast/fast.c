@@ -30,8 +30,8 @@ typedef struct stage {
 typedef struct fast {
     const fed_arch *arch;
     const fedtrain_kernels *kernels;
-    size_t first; /* the first layer with weights: gradients end there */
-    stage stages[FED_ARCH_LAYERS];
+    size_t first;   /* the first layer with weights: gradients end there */
+    stage *stages;  /* [layer_count] */
     float *input;   /* the batch, channels-last */
     float *grad[2]; /* of values between layers: one is read while the other is written */
     fedtrain_conv_grad conv_grad; /* of one sample; all convolutions share its memory */
@@ -111,7 +111,7 @@ static void plan_stage(fast *f, stage *s, size_t max_batch, arena *a) {
         s->out = take(a, out);
         s->winner = take(a, out);
         break;
-    case FED_LAYER_RELU:
+    default:
         break;
     }
 }
@@ -175,6 +175,7 @@ static size_t first_with_weights(const fed_arch *arch) {
 
 static void fast_close(void *self) {
     fast *f = self;
+    free(f->stages);
     free(f->memory);
     free(f);
 }
@@ -185,6 +186,11 @@ fed_status fedtrain_fast_open(const fed_arch *arch, size_t max_batch,
     FED_REQUIRE(f != NULL, FED_ENOMEM);
     f->arch = arch;
     f->kernels = kernels;
+    f->stages = calloc(arch->layer_count, sizeof *f->stages);
+    if (f->stages == NULL) {
+        fast_close(f);
+        return FED_ENOMEM;
+    }
     f->first = first_with_weights(arch);
     arena a = {0};
     plan(f, max_batch, &a);
@@ -210,9 +216,9 @@ static fed_status fast_open(const fed_arch *arch, size_t max_batch, void **self)
     return fedtrain_fast_open(arch, max_batch, fedtrain_kernels_best(), self);
 }
 
-static size_t fast_memory(const void *self) {
+static void fast_memory(const void *self, fedtrain_memory *memory) {
     const fast *f = self;
-    return sizeof *f + f->memory_bytes;
+    memory->workspace = sizeof *f + f->arch->layer_count * sizeof *f->stages + f->memory_bytes;
 }
 
 /* ---- Forward ---- */
@@ -274,21 +280,22 @@ static float *forward_stage(const fast *f, stage *s, const float *params, float 
         f->kernels->relu(x, batch * fedtrain_shape_size(s->layer->in));
         s->x = x;
         return x;
+    default: /* fedtrain_fast_open refused the net */
+        return x;
     }
-    return x;
 }
 
-static void fast_forward(void *self, const float *params, const float *x, size_t batch,
-                         float *score) {
+static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     fast *f = self;
+    size_t batch = pass->batch;
     fed_shape in = f->arch->input;
     size_t size = fedtrain_shape_size(in);
     for (size_t b = 0; b < batch; b++) {
-        fedtrain_to_channels_last(x + b * size, in.c, area(in), f->input + b * size);
+        fedtrain_to_channels_last(pass->x + b * size, in.c, area(in), f->input + b * size);
     }
     float *value = f->input;
     for (size_t l = 0; l < f->arch->layer_count; l++) {
-        value = forward_stage(f, &f->stages[l], params, value, batch);
+        value = forward_stage(f, &f->stages[l], pass->params, value, batch);
     }
     memcpy(score, value, batch * f->arch->classes * sizeof *score);
 }
@@ -449,21 +456,42 @@ static void backward_stages(const fast *f, const float *score_grad, flow *w) {
         case FED_LAYER_RELU:
             f->kernels->relu_grad(s->x, w->dy, w->batch * fedtrain_shape_size(s->layer->in));
             break;
+        default:
+            break;
         }
     }
 }
 
-static void fast_backward(void *self, const float *params, const float *score_grad, size_t batch,
+static void fast_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
                           float *grad) {
-    flow w = {.params = params, .batch = batch, .grad = grad};
+    flow w = {.params = pass->params, .batch = pass->batch, .grad = grad};
     backward_stages(self, score_grad, &w);
 }
 
-static void fast_train(void *self, float *params, const float *score_grad, size_t batch,
-                       const fedtrain_update *update, float *scratch) {
-    flow w = {
-        .params = params, .batch = batch, .grad = scratch, .update = update, .updated = params};
+static void fast_train(void *self, const fedtrain_pass *pass, float *params,
+                       const float *score_grad, const fedtrain_update *update, float *scratch) {
+    flow w = {.params = params,
+              .batch = pass->batch,
+              .grad = scratch,
+              .update = update,
+              .updated = params};
     backward_stages(self, score_grad, &w);
+}
+
+static void fast_keep_statistics(const void *self, float *params) {
+    (void)self;
+    (void)params;
+}
+
+static void fast_forget(void *self) {
+    (void)self;
+}
+
+static const float *fast_output(const void *self, size_t l, size_t *n) {
+    const fast *f = self;
+    const stage *s = &f->stages[l];
+    *n = fedtrain_shape_size(s->layer->out);
+    return s->out != NULL ? s->out : s->x;
 }
 
 const fedtrain_backend_vtable fedtrain_backend_fast = {
@@ -474,4 +502,7 @@ const fedtrain_backend_vtable fedtrain_backend_fast = {
     .forward = fast_forward,
     .backward = fast_backward,
     .train = fast_train,
+    .keep_statistics = fast_keep_statistics,
+    .forget = fast_forget,
+    .output = fast_output,
 };

@@ -8,9 +8,9 @@
 
 typedef struct reference {
     const fed_arch *arch;
-    size_t max_batch, memory_bytes;
-    float *value[FED_ARCH_LAYERS + 1]; /* what goes into layer l; at the end, the scores */
-    float *grad[FED_ARCH_LAYERS + 1];  /* dloss / dvalue. Both: float32[max_batch, c, h, w] */
+    size_t max_batch, value_bytes;
+    float **value; /* [layer_count + 1] what goes into layer l; at the end, the scores */
+    float **grad;  /* dloss / dvalue. Both: float32[max_batch, c, h, w] */
 } reference;
 
 /* Index into a (c, h, w) array of shape s. */
@@ -167,6 +167,8 @@ static void layer_forward(const fed_arch *arch, const fed_layer *l, const float 
     case FED_LAYER_RELU:
         relu_forward(l, x, y);
         break;
+    default:
+        break;
     }
 }
 
@@ -189,6 +191,8 @@ static void layer_backward(const fed_arch *arch, const fed_layer *l, const float
     case FED_LAYER_RELU:
         relu_backward(l, x, dy, dx);
         break;
+    default:
+        break;
     }
 }
 
@@ -199,10 +203,12 @@ static size_t value_size(const fed_arch *arch, size_t l) {
 
 static void reference_close(void *self) {
     reference *r = self;
-    for (size_t l = 0; l <= r->arch->layer_count; l++) {
+    for (size_t l = 0; r->value != NULL && r->grad != NULL && l <= r->arch->layer_count; l++) {
         free(r->value[l]);
         free(r->grad[l]);
     }
+    free(r->value);
+    free(r->grad);
     free(r);
 }
 
@@ -211,7 +217,12 @@ static fed_status reference_open(const fed_arch *arch, size_t max_batch, void **
     FED_REQUIRE(r != NULL, FED_ENOMEM);
     r->arch = arch;
     r->max_batch = max_batch;
-    r->memory_bytes = sizeof *r;
+    r->value = calloc(arch->layer_count + 1, sizeof *r->value);
+    r->grad = calloc(arch->layer_count + 1, sizeof *r->grad);
+    if (r->value == NULL || r->grad == NULL) {
+        reference_close(r);
+        return FED_ENOMEM;
+    }
     for (size_t l = 0; l <= arch->layer_count; l++) {
         size_t n = max_batch * value_size(arch, l);
         r->value[l] = calloc(n, sizeof(float));
@@ -220,43 +231,62 @@ static fed_status reference_open(const fed_arch *arch, size_t max_batch, void **
             reference_close(r);
             return FED_ENOMEM;
         }
-        r->memory_bytes += 2 * n * sizeof(float);
+        r->value_bytes += n * sizeof(float);
     }
     *self = r;
     return FED_OK;
 }
 
-static size_t reference_memory(const void *self) {
-    return ((const reference *)self)->memory_bytes;
+static void reference_memory(const void *self, fedtrain_memory *memory) {
+    const reference *r = self;
+    memory->activations = memory->gradients = r->value_bytes;
+    memory->workspace = sizeof *r + 2 * (r->arch->layer_count + 1) * sizeof *r->value;
 }
 
-static void reference_forward(void *self, const float *params, const float *x, size_t batch,
-                              float *score) {
+static void reference_forward(void *self, const fedtrain_pass *pass, float *score) {
     reference *r = self;
     const fed_arch *arch = r->arch;
-    memcpy(r->value[0], x, batch * value_size(arch, 0) * sizeof *x);
+    size_t batch = pass->batch;
+    memcpy(r->value[0], pass->x, batch * value_size(arch, 0) * sizeof *pass->x);
     for (size_t l = 0; l < arch->layer_count; l++) {
         for (size_t b = 0; b < batch; b++) {
-            layer_forward(arch, &arch->layers[l], params, r->value[l] + b * value_size(arch, l),
+            layer_forward(arch, &arch->layers[l], pass->params,
+                          r->value[l] + b * value_size(arch, l),
                           r->value[l + 1] + b * value_size(arch, l + 1));
         }
     }
     memcpy(score, r->value[arch->layer_count], batch * arch->classes * sizeof *score);
 }
 
-static void reference_backward(void *self, const float *params, const float *score_grad,
-                               size_t batch, float *grad) {
+static void reference_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
+                               float *grad) {
     reference *r = self;
     const fed_arch *arch = r->arch;
-    memset(grad, 0, arch->layout.size * sizeof *grad);
+    size_t batch = pass->batch;
+    memset(grad, 0, arch->trained * sizeof *grad);
     memcpy(r->grad[arch->layer_count], score_grad, batch * arch->classes * sizeof *score_grad);
     for (size_t l = arch->layer_count; l-- > 0;) {
         for (size_t b = 0; b < batch; b++) {
             size_t in = b * value_size(arch, l), out = b * value_size(arch, l + 1);
-            layer_backward(arch, &arch->layers[l], params, r->value[l] + in, r->grad[l + 1] + out,
-                           r->grad[l] + in, grad);
+            layer_backward(arch, &arch->layers[l], pass->params, r->value[l] + in,
+                           r->grad[l + 1] + out, r->grad[l] + in, grad);
         }
     }
+}
+
+static void reference_keep_statistics(const void *self, float *params) {
+    (void)self;
+    (void)params;
+}
+
+static void reference_forget(void *self) {
+    (void)self;
+}
+
+static const float *reference_output(const void *self, size_t l, size_t *n) {
+    const reference *r = self;
+    *n = value_size(r->arch, l + 1);
+    return r->value[l + 1];
 }
 
 const fedtrain_backend_vtable fedtrain_backend_reference = {
@@ -266,4 +296,7 @@ const fedtrain_backend_vtable fedtrain_backend_reference = {
     .memory = reference_memory,
     .forward = reference_forward,
     .backward = reference_backward,
+    .keep_statistics = reference_keep_statistics,
+    .forget = reference_forget,
+    .output = reference_output,
 };
