@@ -35,9 +35,9 @@ static void walk_shuffle(walk *w) {
 }
 
 /* Every round takes steps * batch samples, so the round's number says where it starts. */
-static fed_status walk_start(walk *w, const fedtrain_job *job, fed_error *err) {
+static fed_status walk_start(walk *w, fed_error *err) {
+    const fedtrain_job *job = w->job;
     uint64_t position = ((uint64_t)job->round * job->steps + job->done) * job->batch;
-    w->job = job;
     w->order = malloc(job->shard->count * sizeof *w->order);
     if (w->order == NULL) {
         return fed_fail(err, FED_ENOMEM, "no memory to shuffle %zu samples", job->shard->count);
@@ -164,8 +164,8 @@ static fed_status train_step(const fedtrain_job *job, walk *w, size_t step, floa
 fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,
                         fed_error *err) {
     FED_TRY(check_job(job, err));
-    walk w = {0};
-    FED_TRY(is_text(job) ? fedtrain_text_start(job, params, err) : walk_start(&w, job, err));
+    walk w = {.job = job};
+    FED_TRY(is_text(job) ? fedtrain_text_start(job, params, err) : walk_start(&w, err));
     if (job->done == 0) {
         fedtrain_optimizer_begin_round(&job->optimizer, state, params, job->net->arch->trained);
     }
