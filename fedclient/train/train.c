@@ -19,7 +19,8 @@ static const uint64_t AUGMENT_SEED = 0x6175676d656e74; /* "augment" */
 /* Where a client is in its endless walk: pass after pass through the shard, each shuffled anew. */
 typedef struct walk {
     const fedtrain_job *job;
-    uint32_t *order; /* uint32[shard count]: the shard's samples as this pass visits them */
+    uint32_t *order; /* uint32[shard count]: the shard's samples as this pass visits them; NULL: the
+                        job is a text, which has a walk of its own */
     uint64_t pass;
     size_t at; /* in the pass */
 } walk;
@@ -147,11 +148,11 @@ static void gather_batch(const fedtrain_job *job, size_t step) {
 static fed_status train_step(const fedtrain_job *job, walk *w, size_t step, float *params,
                              float *state, float *loss, fed_error *err) {
     fedtrain_net *net = job->net;
-    if (is_text(job)) {
-        fedtrain_text_gather(job, step);
-    } else {
+    if (w->order != NULL) {
         walk_next(w, net->index, job->batch);
         gather_batch(job, step);
+    } else {
+        fedtrain_text_gather(job, step);
     }
     fedtrain_batch batch = {.size = job->batch,
                             .x = net->x,
