@@ -220,8 +220,8 @@ static fed_status parse_pool(arch_parser *p, fed_layer *layer) {
 
 /* The weights are an embedding's: what was a word's vector there is its row of scores here. */
 static fed_status tie(const arch_parser *p, fed_layer *layer, uint32_t value) {
-    const fed_layer *embedding = &p->arch->layers[value - 1];
-    if (value == 0 || embedding->kind != FED_LAYER_EMBEDDING) {
+    const fed_layer *embedding = value > 0 ? &p->arch->layers[value - 1] : NULL;
+    if (embedding == NULL || embedding->kind != FED_LAYER_EMBEDDING) {
         return arch_fail(p, p->kind, "an embedding behind tied");
     }
     if (layer->out.c != p->arch->words || layer->in.c != embedding->out.c) {
@@ -280,7 +280,7 @@ static fed_status parse_cell(arch_parser *p, uint32_t size, uint32_t index, fed_
     uint32_t dims[4][2] = {{4 * size, cell->in.c}, {4 * size, size}, {4 * size}, {4 * size}};
     for (size_t i = 0; i < 4; i++) {
         char suffix[32];
-        size_t at;
+        size_t at = 0;
         snprintf(suffix, sizeof suffix, "%s_l%u", names[i], index);
         FED_TRY(add_tensor(p, p->name, suffix, i < 2 ? 2 : 1, dims[i], &at));
         cell->weight = i == 0 ? at : cell->weight;

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "codecs/prim/lanes.h"
+
 #if FEDCODEC_AVX2
 #include <immintrin.h>
 #elif FEDCODEC_NEON
@@ -89,7 +91,10 @@ static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others,
     z->run += len - next;
 }
 
+/* BEHIND: how many bytes put_group may write past those that it is given room for. */
 #if FEDCODEC_AVX512
+enum { BEHIND = 0 };
+
 /* Put_others without a branch that depends on the data, but for runs that no byte can say. */
 static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
     static const uint8_t first[GROUP] = {
@@ -118,7 +123,60 @@ static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) 
     _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* behind may be the end */
     z->out += made;
 }
+#elif FEDCODEC_AVX2
+/* MANY: of 64 bytes, as many others as are faster done by the eight than one by one. */
+enum { EIGHT = 8, BEHIND = EIGHT, MANY = 8 };
+
+/* Where a run ends: the byte for as much of it as is among the same eight bytes. */
+static __m256i code_runs(__m256i v) {
+    const __m256i zero = _mm256_cmpeq_epi8(v, _mm256_set1_epi8(ZERO));
+    /* How many of the last one, two, four and eight bytes are zeros without a gap. */
+    __m256i run = _mm256_and_si256(zero, _mm256_set1_epi8(1));
+    run = _mm256_add_epi8(run, _mm256_and_si256(_mm256_slli_epi64(run, 8), zero));
+    __m256i whole = _mm256_cmpeq_epi8(run, _mm256_set1_epi8(2));
+    run = _mm256_add_epi8(run, _mm256_and_si256(_mm256_slli_epi64(run, 16), whole));
+    whole = _mm256_cmpeq_epi8(run, _mm256_set1_epi8(4));
+    run = _mm256_add_epi8(run, _mm256_and_si256(_mm256_slli_epi64(run, 32), whole));
+    __m256i longer = _mm256_cmpgt_epi8(run, _mm256_set1_epi8(1));
+    return _mm256_blendv_epi8(v, _mm256_add_epi8(run, _mm256_set1_epi8((char)241)), longer);
+}
+
+/* Eight bytes, coded by code_runs; runs at their ends may go on outside. Writes eight more than
+ * those before, of which some are meant. */
+static inline void put_eight(fedcodec_zerorun *z, const uint8_t *coded, unsigned others) {
+    unsigned first = others & (0u - others), lead = (unsigned)__builtin_ctz(others);
+    unsigned ends = ~others & others >> 1 & ~(first - 1);
+    unsigned kept = others | ends;
+    z->run += lead;
+    flush(z);
+    z->run = (unsigned)__builtin_clz(others) - (32 - EIGHT);
+    __m128i order = _mm_loadl_epi64((const void *)&fedcodec_lanes_packs[kept]);
+    __m128i v = _mm_shuffle_epi8(_mm_loadl_epi64((const void *)coded), order);
+    _mm_storel_epi64((__m128i *)(void *)z->out, v);
+    z->out += __builtin_popcount(kept);
+}
+
+static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
+    uint8_t coded[GROUP];
+    if (__builtin_popcountll(others) < MANY) {
+        put_others(z, src, others, GROUP);
+        return;
+    }
+    for (size_t i = 0; i < GROUP; i += 32) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(src + i));
+        _mm256_storeu_si256((__m256i *)(void *)(coded + i), code_runs(v));
+    }
+    for (size_t i = 0; i < GROUP; i += EIGHT, others >>= EIGHT) {
+        if ((others & 0xff) == 0) {
+            z->run += EIGHT;
+        } else {
+            put_eight(z, coded + i, others & 0xff);
+        }
+    }
+}
 #else
+enum { BEHIND = 0 };
+
 static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
     put_others(z, src, others, GROUP);
 }
@@ -129,8 +187,10 @@ void fedcodec_zerorun_push(fedcodec_zerorun *z, const uint8_t *src, size_t len) 
         uint64_t others = others_of(src);
         if (others == 0) {
             z->run += GROUP;
-        } else {
+        } else if (len >= GROUP + BEHIND) {
             put_group(z, src, others);
+        } else {
+            put_others(z, src, others, GROUP);
         }
     }
     uint64_t others = 0;
@@ -159,66 +219,101 @@ uint8_t *fedcodec_zerorun_end(fedcodec_zerorun *front) {
     return front->out;
 }
 
-/* 16 bytes at a time, whatever the run: no branch depends on the data. */
-static uint8_t *unpack_byte(uint8_t byte, uint8_t *out) {
-    unsigned run = byte > 242, more = (byte - 242u) & (0u - run);
-    memset(out, (int)(byte ^ ((byte ^ (unsigned)ZERO) & (0u - run))), 16);
-    return out + 1 + more;
+/* How many more bytes than one a byte stands for. */
+static unsigned more_of(uint8_t byte) {
+    return (byte > 242 ? byte : 242u) - 242u;
+}
+
+size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
+    size_t sum = len, i = 0;
+#if FEDCODEC_AVX2
+    const __m256i last = _mm256_set1_epi8((char)242), none = _mm256_setzero_si256();
+    __m256i sums = none;
+    for (; i + 32 <= len; i += 32) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(src + i));
+        sums = _mm256_add_epi64(sums, _mm256_sad_epu8(_mm256_subs_epu8(v, last), none));
+    }
+    __m128i both = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    sum += (size_t)_mm_cvtsi128_si64(both) + (size_t)_mm_extract_epi64(both, 1);
+#endif
+    while (i < len) { /* 16 bits hold the sum of a block */
+        size_t end = len - i < BLOCK ? len : i + BLOCK;
+        uint16_t more = 0;
+        for (; i < end; i++) {
+            more = (uint16_t)(more + more_of(src[i]));
+        }
+        sum += more;
+    }
+    return sum;
+}
+
+/* Put each of a group of bytes where it belongs, among zeros: no branch depends on them. */
+static uint8_t *put_each(const uint8_t *src, uint8_t *out) {
+    uint8_t value[GROUP], size[GROUP];
+    for (size_t i = 0; i < GROUP; i++) {
+        value[i] = src[i] > 242 ? ZERO : src[i];
+        size[i] = (uint8_t)(1 + more_of(src[i]));
+    }
+    for (size_t i = 0; i < GROUP; i += 8) {
+        for (size_t j = i; j < i + 8; j++) {
+            *out = value[j];
+            out += size[j];
+        }
+    }
+    return out;
+}
+
+static uint8_t *unpack_each(const uint8_t *src, size_t len, uint8_t *out) {
+    uint8_t rest[GROUP] = {0}, *end = out + fedcodec_zerorun_sum(src, len);
+    memset(out, ZERO, (size_t)(end - out));
+    for (; len >= GROUP; src += GROUP, len -= GROUP) {
+        out = put_each(src, out);
+    }
+    if (len > 0) { /* and what is behind the end need not be anything */
+        memcpy(rest, src, len);
+        put_each(rest, out);
+    }
+    return end;
 }
 
 #if FEDCODEC_AVX512
-/* Eight bytes at a time, the place of each being the sum of the lengths before. */
-static uint8_t *unpack_eight(const uint8_t *src, uint8_t *out) {
-    uint64_t eight;
-    memcpy(&eight, src, sizeof eight);
-    const __m128i v = _mm_cvtsi64_si128((long long)eight);
-    const uint64_t each = UINT64_C(0x0101010101010101);
-    uint64_t more = (uint64_t)_mm_cvtsi128_si64(_mm_subs_epu8(v, _mm_set1_epi8((char)242)));
-    uint64_t ends = (more + each) * each; /* no sum passes a byte: 8 * 14 */
-    if (ends >> 56 > 64) {
-        for (size_t i = 0; i < 8; i++) {
-            out = unpack_byte(src[i], out);
-        }
-        return out;
-    }
-    const uint64_t begins = ends << 8;
+/* A bit for each place where one of eight bytes begins. */
+static __m512i starts_of(uint64_t begins) {
     __m512i at = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128((int64_t)begins));
-    uint64_t starts = (uint64_t)_mm512_reduce_or_epi64(_mm512_sllv_epi64(_mm512_set1_epi64(1), at));
-    __m128i value =
-        _mm_mask_mov_epi8(v, _mm_cmpgt_epu8_mask(v, _mm_set1_epi8((char)242)), _mm_set1_epi8(ZERO));
-    _mm512_storeu_si512(out, _mm512_mask_expand_epi8(_mm512_set1_epi8(ZERO), starts,
+    return _mm512_sllv_epi64(_mm512_set1_epi64(1), at);
+}
+
+/* 16 bytes, which mostly stand for no more than a vector holds; their places are the sums of the
+ * sizes before. */
+static uint8_t *unpack_16(const uint8_t *src, uint8_t *out) {
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    const __m128i last = _mm_set1_epi8((char)242);
+    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)src);
+    const __m128i more = _mm_subs_epu8(v, last);
+    uint64_t low = (uint64_t)_mm_cvtsi128_si64(more), high = (uint64_t)_mm_extract_epi64(more, 1);
+    low = (low + each) * each; /* where each ends: no sum passes a byte, 8 * 14 */
+    high = (high + each) * each;
+    const uint64_t half = low >> 56, whole = half + (high >> 56);
+    if (whole > GROUP) {
+        return unpack_each(src, 16, out);
+    }
+    __m512i starts = _mm512_or_si512(starts_of(low << 8), starts_of((high << 8) + half * each));
+    __m128i value = _mm_mask_mov_epi8(v, _mm_cmpgt_epu8_mask(v, last), _mm_set1_epi8(ZERO));
+    _mm512_storeu_si512(out, _mm512_mask_expand_epi8(_mm512_set1_epi8(ZERO),
+                                                     (uint64_t)_mm512_reduce_or_epi64(starts),
                                                      _mm512_castsi128_si512(value)));
-    return out + (ends >> 56);
+    return out + whole;
 }
 #endif
 
 size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst) {
     uint8_t *out = dst;
-    size_t i = 0;
 #if FEDCODEC_AVX512
-    for (; i + 8 <= len; i += 8) {
-        out = unpack_eight(src + i, out);
+    for (; len >= 16; src += 16, len -= 16) {
+        out = unpack_16(src, out);
     }
 #endif
-    for (; i < len; i++) {
-        out = unpack_byte(src[i], out);
-    }
-    return (size_t)(out - dst);
-}
-
-size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
-    size_t sum = len;
-    while (len > 0) { /* 16 bits hold the sum of a block */
-        size_t block = len < BLOCK ? len : BLOCK;
-        uint16_t more = 0;
-        for (size_t i = 0; i < block; i++) {
-            more = (uint16_t)(more + (src[i] > 242 ? src[i] - 242 : 0));
-        }
-        sum += more;
-        src += block;
-        len -= block;
-    }
-    return sum;
+    return (size_t)(unpack_each(src, len, out) - dst);
 }
 
 /* Is a run behind one that is not the longest? And is there anything but runs? src[-1] exists. */

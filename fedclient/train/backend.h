@@ -35,6 +35,10 @@ typedef struct fedtrain_backend_vtable {
     /** score float32[batch, positions, classes]. Remembers what backward needs. */
     void (*forward)(void *self, const fedtrain_pass *pass, float *score);
 
+    /** fedtrain_net_cross_entropy; NULL: in double. */
+    double (*cross_entropy)(const void *self, const float *score, size_t label, float scale,
+                            float *grad);
+
     /** The gradient for the last forward pass, which was one of training.
      * score_grad like score: dloss / dscore; grad float32[trained], overwritten */
     void (*backward)(void *self, const fedtrain_pass *pass, const float *score_grad, float *grad);

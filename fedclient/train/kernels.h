@@ -77,6 +77,22 @@ typedef struct fedtrain_pool {
 } fedtrain_pool;
 
 /**
+ * c[i, j] = start[i, j] + sum_l a[i, l] b[l, j], for i < m, j < n, l < k; b as gemm_pack left it.
+ *
+ * a[i, l] is a[i * a_row + l * a_column], c[i, j] is c[i * c_row + j], and so is start, which may
+ * be c itself, a bias (start_row 0), or NULL: zeros.
+ */
+typedef struct fedtrain_gemm {
+    size_t m, n, k;
+    size_t a_row, a_column, c_row;
+    const float *start;
+    size_t start_row;
+} fedtrain_gemm;
+
+/** Room for packed matrices: gemm_pack writes k rows of n, rounded up to this. */
+enum { FEDTRAIN_PACKED = 16 };
+
+/**
  * Batch normalization: y = (x - mean) scale + bias, and a ReLU if there is one. Coefficients are
  * float32[width + lanes]: behind the last channel they begin again.
  */
@@ -95,6 +111,7 @@ typedef struct fedtrain_rows {
 typedef struct fedtrain_kernels {
     const char *isa;
     size_t lanes; /* floats in a vector */
+    size_t panel; /* columns of a packed matrix that lie side by side */
 
     /* Optimizer steps; and the gradient's norm, as clipping by norm meets it.   w, m, v, g
      * float32[n]; w0 float32[n], where the proximal term pulls to; NULL: it doesn't */
@@ -145,6 +162,34 @@ typedef struct fedtrain_kernels {
                        float *y);
     void (*dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
     void (*dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
+
+    /* tanh and the logistic function, y may be x; their gradients are like relu's. And y <- x *
+     * scale, or 0 where keep is; or added to y, which may be x.   keep uint8[n]; all with slack */
+    void (*tanh)(const float *x, float *y, size_t n);
+    void (*tanh_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+    void (*sigmoid)(const float *x, float *y, size_t n);
+    void (*sigmoid_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+    void (*dropout)(const uint8_t *keep, float scale, const float *x, float *y, size_t n, bool add);
+
+    /* -log softmax(score)[label]; and unless grad is NULL, its gradient by the scores, times scale.
+     * score, grad float32[n] */
+    double (*cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad);
+
+    /* Product of matrices with b packed, for products with many rows or more than one with the same
+     * b. b[l, j] is b[l * row + j * column], one of which is 1. Packed it is panels of columns, the
+     * last one rounded up to whole vectors: float32[k, panel], one behind the other.
+     * packed float32[k, n rounded up to FEDTRAIN_PACKED] */
+    void (*gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n, float *packed);
+    void (*gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c);
+
+    /*
+     * One step of an LSTM, one sample.   gates float32[4, size]: i, f, g, o before their functions,
+     * then behind them; before, cell, h float32[size]: the cell one step ago and now, the output.
+     * Backward, gates become their gradients, and dc, the cell's gradient, goes one step back.
+     */
+    void (*lstm)(size_t size, float *gates, const float *before, float *cell, float *h);
+    void (*lstm_grad)(size_t size, float *gates, const float *before, const float *cell,
+                      const float *dh, float *dc);
 
     /*
      * Convolution of one sample.   start float32[out_pad]: what the outputs start with, a bias;

@@ -83,7 +83,8 @@ fedtrain_memory fedtrain_net_memory(const fedtrain_net *net) {
 
 /* ---- The loss ---- */
 
-double fedtrain_cross_entropy(const float *score, size_t classes, uint32_t label, float *p) {
+double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
+                              float *grad) {
     double top = score[0];
     for (size_t j = 1; j < classes; j++) { /* with fmax, gcc 12 for aarch64 breaks down */
         top = score[j] > top ? score[j] : top;
@@ -92,23 +93,27 @@ double fedtrain_cross_entropy(const float *score, size_t classes, uint32_t label
     for (size_t j = 0; j < classes; j++) {
         sum += exp(score[j] - top);
     }
-    for (size_t j = 0; p != NULL && j < classes; j++) {
-        p[j] = (float)(exp(score[j] - top) / sum);
+    for (size_t j = 0; grad != NULL && j < classes; j++) {
+        grad[j] = (float)(scale * (exp(score[j] - top) / sum - (j == label)));
     }
     return log(sum) + top - score[label];
 }
 
-/* The mean over n positions, and its gradient by the scores: (softmax - one-hot) / n. */
+double fedtrain_net_cross_entropy(const fedtrain_net *net, const float *score, size_t label,
+                                  float scale, float *grad) {
+    size_t classes = net->arch->classes;
+    return net->backend->cross_entropy != NULL
+               ? net->backend->cross_entropy(net->work, score, label, scale, grad)
+               : fedtrain_cross_entropy(score, classes, label, scale, grad);
+}
+
+/* The mean over n positions, and its gradient by the scores. */
 static double cross_entropy(fedtrain_net *net, const uint32_t *label, size_t n) {
     size_t classes = net->arch->classes;
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
-        float *d = net->score_grad + i * classes;
-        sum += fedtrain_cross_entropy(net->score + i * classes, classes, label[i], d);
-        d[label[i]] -= 1.0F;
-        for (size_t j = 0; j < classes; j++) {
-            d[j] /= (float)n;
-        }
+        sum += fedtrain_net_cross_entropy(net, net->score + i * classes, label[i], 1.0F / (float)n,
+                                          net->score_grad + i * classes);
     }
     return sum / (double)n;
 }

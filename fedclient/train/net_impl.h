@@ -21,9 +21,17 @@ struct fedtrain_net {
     float *grad;     /* float32[trained] */
 };
 
-/** -log softmax(score)[label] of one position; writes the probabilities unless p is NULL.
- * score, p float32[classes] */
-double fedtrain_cross_entropy(const float *score, size_t classes, uint32_t label, float *p);
+/**
+ * -log softmax(score)[label] of one position, as the net's backend computes it; and unless grad is
+ * NULL, its gradient by the scores, times scale: scale * (softmax - one-hot).
+ * score, grad float32[classes]
+ */
+double fedtrain_net_cross_entropy(const fedtrain_net *net, const float *score, size_t label,
+                                  float scale, float *grad);
+
+/** The same in double: the oracle. */
+double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
+                              float *grad);
 
 /**
  * One optimizer step: what fedtrain_net_gradient, fedtrain_optimizer_see_loss and

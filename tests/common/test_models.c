@@ -2,6 +2,7 @@
 #include "fed_test.h"
 
 #include "arch_case.h"
+#include "fed/file.h"
 
 static const struct {
     const char *name;
@@ -22,6 +23,11 @@ static const struct {
     {"resnet50", 25557032, 174, 1000, "torchvision"},
     {"vgg16", 138357544, 38, 1000, "torchvision"},
     {"alexnet", 61100840, 20, 1000, "torchvision"},
+    {"inception-bn", 11295240, 231, 1000, "MXNet's symbols/inception-bn.py, layer by layer"},
+    {"inception-bn-cifar", 1652826, 71, 10, "its form for small pictures, layer by layer"},
+    {"wordlstm", 2653200, 7, 10000,
+     "PyTorch's word_language_model --tied: 10000 * 200 + 2 * (8 * 200 * 200 + 8 * 200) + 10000"},
+    {"wordlstm-medium", 13280400, 7, 10000, "the same with --emsize 650 --nhid 650"},
 };
 
 static void test_models_have_their_published_sizes(void **state) {
@@ -50,6 +56,52 @@ static void test_every_model_is_in_this_table_and_canonical(void **state) {
     }
     assert_int_equal(k, sizeof known / sizeof known[0]);
     assert_null(fed_arch_text(k));
+}
+
+/* 1234567 as "1,234,567" */
+static void group_digits(size_t number, char *text, size_t cap) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%zu", number);
+    size_t len = strlen(digits), at = 0;
+    for (size_t i = 0; i < len && at + 2 < cap; i++) {
+        if (i > 0 && (len - i) % 3 == 0) {
+            text[at++] = ',';
+        }
+        text[at++] = digits[i];
+    }
+    text[at] = '\0';
+}
+
+static void check_row(const char *page, const fed_arch *arch, const char *name) {
+    char parameters[32], classes[32], shape[40], row[200];
+    group_digits(arch->trained, parameters, sizeof parameters);
+    group_digits(arch->classes, classes, sizeof classes);
+    fed_shape in = arch->input;
+    if (arch->words > 0) {
+        snprintf(shape, sizeof shape, "%u of %u", in.h, arch->words);
+    } else if (in.h * in.w == 1) {
+        snprintf(shape, sizeof shape, "%u", in.c);
+    } else {
+        snprintf(shape, sizeof shape, "%ux%ux%u", in.c, in.h, in.w);
+    }
+    snprintf(row, sizeof row, "\n| `%s` | %s | %s | %s | ", name, parameters, shape, classes);
+    if (strstr(page, row) == NULL) {
+        fail_msg("docs/models.md lacks the row \"%s...\"", row + 1);
+    }
+}
+
+static void test_the_manual_lists_every_model(void **state) {
+    (void)state;
+    uint8_t *page;
+    size_t len;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_file_read(FED_SOURCE_DIR "/docs/models.md", 1 << 20, &page, &len, &err));
+    for (size_t k = 0; fed_arch_name(k) != NULL; k++) {
+        fed_arch arch = arch_case_parse(fed_arch_name(k));
+        check_row((const char *)page, &arch, fed_arch_name(k));
+        fed_arch_free(&arch);
+    }
+    free(page);
 }
 
 /* As state_dict() lists them, less the running statistics, which come behind. */
@@ -95,6 +147,12 @@ static void test_tensors_are_called_as_in_the_well_known_implementations(void **
     check_has("vgg16", "classifier.0.weight", 2, (uint32_t[]){4096, 25088});
     check_has("alexnet", "features.3.weight", 4, (uint32_t[]){192, 64, 5, 5});
     check_has("alexnet", "classifier.1.weight", 2, (uint32_t[]){4096, 9216});
+    check_has("inception-bn", "3c.double_1.conv.weight", 4, (uint32_t[]){96, 96, 3, 3});
+    check_has("inception-bn", "5a.1x1.conv.weight", 4, (uint32_t[]){352, 1056, 1, 1});
+    check_has("inception-bn-cifar", "fc1.weight", 2, (uint32_t[]){10, 336});
+    check_has("wordlstm-medium", "encoder.weight", 2, (uint32_t[]){10000, 650});
+    check_has("wordlstm-medium", "rnn.weight_ih_l1", 2, (uint32_t[]){2600, 650});
+    check_has("wordlstm", "decoder.bias", 1, (uint32_t[]){10000});
     check_has("lenet5", "fc1.weight", 2, (uint32_t[]){120, 400});
 }
 
@@ -123,6 +181,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models_have_their_published_sizes),
         cmocka_unit_test(test_every_model_is_in_this_table_and_canonical),
+        cmocka_unit_test(test_the_manual_lists_every_model),
         cmocka_unit_test(test_tensors_are_called_as_in_the_well_known_implementations),
         cmocka_unit_test(test_a_shortcut_of_option_a_pads_channels_on_both_sides),
     };

@@ -30,7 +30,7 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
 /**
  * Compress a model-sized buffer: fedcodec_encode tensor by tensor, the group as one.
  * residual, x   float32[layout->size]; x may be NULL. Appends to out. Errors as fedcodec_encode; on
- * one, residual is untouched and nothing is appended.
+ * one, residual is untouched, unless it is unguarded, and nothing is appended.
  */
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                     float *residual, const float *x, void *work,

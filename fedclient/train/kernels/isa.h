@@ -5,6 +5,9 @@
 #include "fedclient/train/kernels.h"
 #include "fedclient/train/kernels/vector.h"
 
+/* Vectors, and columns, of a packed matrix's panel: as many as leave registers for a tile of it. */
+enum { VECTORS = 3, PANEL = VECTORS * LANES };
+
 void KERNEL(sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s);
 void KERNEL(momentum)(float *w, float *v, const float *w0, const float *g, size_t n,
                       const fedtrain_step *s);
@@ -24,6 +27,19 @@ void KERNEL(normalize_grad)(const fedtrain_norm *n, const float *slope, const fl
 void KERNEL(transpose)(const float *x, fedtrain_rows from, size_t rows, size_t columns, float *y,
                        fedtrain_rows to);
 void KERNEL(sum_rows)(const float *x, size_t rows, size_t width, float *sum);
+void KERNEL(tanh)(const float *x, float *y, size_t n);
+void KERNEL(tanh_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+void KERNEL(sigmoid)(const float *x, float *y, size_t n);
+void KERNEL(sigmoid_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+double KERNEL(cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad);
+void KERNEL(gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n,
+                       float *packed);
+void KERNEL(gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c);
+void KERNEL(lstm)(size_t size, float *gates, const float *before, float *cell, float *h);
+void KERNEL(lstm_grad)(size_t size, float *gates, const float *before, const float *cell,
+                       const float *dh, float *dc);
+void KERNEL(dropout)(const uint8_t *keep, float scale, const float *x, float *y, size_t n,
+                     bool add);
 void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                    float *y);
 void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bias, const float *xt,

@@ -8,18 +8,25 @@
 #include "fedclient/train/backends/fast/fast_impl.h"
 
 static const fast_op *const ops[] = {
-    [FED_LAYER_DENSE] = &fedtrain_op_dense,     [FED_LAYER_CONV] = &fedtrain_op_conv,
-    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool, [FED_LAYER_AVGPOOL] = &fedtrain_op_avgpool,
-    [FED_LAYER_RELU] = &fedtrain_op_relu,       [FED_LAYER_BATCHNORM] = &fedtrain_op_batchnorm,
-    [FED_LAYER_LRN] = &fedtrain_op_lrn,         [FED_LAYER_WIDEN] = &fedtrain_op_widen,
-    [FED_LAYER_ADD] = &fedtrain_op_add,         [FED_LAYER_CONCAT] = &fedtrain_op_concat,
+    [FED_LAYER_DENSE] = &fedtrain_op_dense,         [FED_LAYER_CONV] = &fedtrain_op_conv,
+    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool,     [FED_LAYER_AVGPOOL] = &fedtrain_op_avgpool,
+    [FED_LAYER_RELU] = &fedtrain_op_relu,           [FED_LAYER_TANH] = &fedtrain_op_tanh,
+    [FED_LAYER_SIGMOID] = &fedtrain_op_sigmoid,     [FED_LAYER_DROPOUT] = &fedtrain_op_dropout,
+    [FED_LAYER_BATCHNORM] = &fedtrain_op_batchnorm, [FED_LAYER_LRN] = &fedtrain_op_lrn,
+    [FED_LAYER_EMBEDDING] = &fedtrain_op_embedding, [FED_LAYER_LSTM] = &fedtrain_op_lstm,
+    [FED_LAYER_WIDEN] = &fedtrain_op_widen,         [FED_LAYER_ADD] = &fedtrain_op_add,
+    [FED_LAYER_CONCAT] = &fedtrain_op_concat,
 };
 
 enum { OPS = sizeof ops / sizeof ops[0] };
 
 static bool runs(const fed_layer *l) {
-    bool dense = l->kind != FED_LAYER_DENSE || (l->has_bias && !l->each && !l->tied);
+    bool dense = l->kind != FED_LAYER_DENSE || l->each || (l->has_bias && !l->tied);
     return (size_t)l->kind < OPS && ops[l->kind] != NULL && dense;
+}
+
+static const fast_op *op_of(const fed_layer *l) {
+    return l->each ? &fedtrain_op_each : ops[l->kind];
 }
 
 /* ---- A net's life ---- */
@@ -41,7 +48,7 @@ static fed_status make_stages(fast_net *f) {
     FED_REQUIRE(f->values != NULL && f->stages != NULL, FED_ENOMEM);
     for (size_t l = 0; l < count; l++) {
         f->stages[l].layer = &f->arch->layers[l];
-        f->stages[l].op = ops[f->arch->layers[l].kind];
+        f->stages[l].op = op_of(&f->arch->layers[l]);
         own += fedtrain_fast_round_up(f->stages[l].op->own_bytes, sizeof(max_align_t));
     }
     f->own = calloc(own + 1, 1);
@@ -133,6 +140,12 @@ static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     memcpy(score, out->data, pass->batch * out->size * sizeof *score);
 }
 
+static double fast_cross_entropy(const void *self, const float *score, size_t label, float scale,
+                                 float *grad) {
+    const fast_net *f = self;
+    return f->kernels->cross_entropy(score, f->arch->classes, label, scale, grad);
+}
+
 static void backward(fast_net *f, const float *score_grad, const fast_flow *w) {
     const fast_value *out = &f->values[f->arch->layer_count];
     size_t batch = w->pass->batch;
@@ -204,6 +217,7 @@ const fedtrain_backend_vtable fedtrain_backend_fast = {
     .close = fast_close,
     .memory = fast_memory,
     .forward = fast_forward,
+    .cross_entropy = fast_cross_entropy,
     .backward = fast_backward,
     .train = fast_train,
     .keep_statistics = fast_keep_statistics,

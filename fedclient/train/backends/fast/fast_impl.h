@@ -124,9 +124,10 @@ typedef struct fast_pool {
     int32_t *winner; /* int32, like the output */
 } fast_pool;
 
-extern const fast_op fedtrain_op_dense, fedtrain_op_conv, fedtrain_op_maxpool, fedtrain_op_avgpool,
-    fedtrain_op_relu, fedtrain_op_batchnorm, fedtrain_op_lrn, fedtrain_op_widen, fedtrain_op_add,
-    fedtrain_op_concat;
+extern const fast_op fedtrain_op_dense, fedtrain_op_each, fedtrain_op_conv, fedtrain_op_maxpool,
+    fedtrain_op_avgpool, fedtrain_op_relu, fedtrain_op_tanh, fedtrain_op_sigmoid,
+    fedtrain_op_dropout, fedtrain_op_batchnorm, fedtrain_op_lrn, fedtrain_op_embedding,
+    fedtrain_op_lstm, fedtrain_op_widen, fedtrain_op_add, fedtrain_op_concat;
 
 /** Where a tensor's values begin among the parameters. */
 size_t fedtrain_fast_offset(const fast_net *f, size_t tensor);
@@ -136,6 +137,34 @@ float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset);
 
 /** The gradient of n parameters from offset on is done: put it to use while it is in cache. */
 void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad, size_t n);
+
+/** Many vectors times one weight: y[i, :] = bias + W x[i, :] for i < rows.
+ * x float32[rows, in]   y float32[rows, out]   W float32[out, in] */
+typedef struct fast_matrix {
+    size_t rows, in, out;
+} fast_matrix;
+
+/** Floats that forward and backward need to work. */
+size_t fedtrain_fast_matrix_scratch(const fast_matrix *m);
+
+/** bias: NULL for none */
+void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const float *weight,
+                                  const float *bias, const float *x, float *y, float *scratch);
+
+/** What gradients come from, and where they go. */
+typedef struct fast_matrix_grad {
+    const float *x, *dy;
+    float *dx; /* overwritten, or (adds) added to; NULL: nobody wants it */
+    bool adds;
+    size_t weight; /* among the parameters */
+    bool adds_weight;
+    bool has_bias;
+    size_t bias;
+} fast_matrix_grad;
+
+/** dx, and the gradients of weight and bias, which are put to use. */
+void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
+                                   const fast_matrix_grad *g, const fast_flow *w, float *scratch);
 
 static inline size_t fedtrain_fast_area(fed_shape s) {
     return (size_t)s.h * s.w;
