@@ -72,9 +72,13 @@ static const char *const texts[] = {
     "| widen 20 | conv 3 1 | dense 3",
     "input 6 | dense 5 | a: relu | concat a | dense 3",
     /* Values that are read again behind a layer that would rather work in their place */
-    "input 2x8x8 | a: conv 5 3 pad 1 | maxpool 2 | b: conv 4 1 | from a | conv 4 2 stride 2 "
-    "| add b | dense 3",
-    "input 2x8x8 | a: conv 5 3 pad 1 | b: maxpool 2 | from a | relu | avgpool 2 | add b | dense 3",
+    "input 2x8x8 | a: conv 5 3 | maxpool 2 | b: conv 4 1 | from a | conv 4 2 stride 2 | add b "
+    "| dense 3",
+    "input 2x8x8 | a: conv 5 3 | b: maxpool 2 | from a | relu | avgpool 2 | add b | dense 3",
+    "input 2x8x8 | a: conv 5 3 | relu | avgpool 2 | b: conv 5 1 | from a | maxpool 2 | add b "
+    "| dense 3",
+    "input 2x5x5 | a: conv 4 3 | from in | conv 4 3 | b: add a | relu | add b | dense 3",
+    "input 3x5x5 | conv 4 3 | a: bn | relu | b: conv 4 1 | from a | add b | dense 3",
     "input 3x5x6 | bn | a: relu | conv 4 3 pad 1 | b: bn | sigmoid | c: conv 4 1 | from b | tanh "
     "| add c | concat a | dense 3",
     "input 3x6x6 | relu | conv 5 3 pad 1 | relu | b: dropout 0.3 | conv 5 1 | dropout 0.2 | add b "
@@ -85,6 +89,15 @@ static const char *const texts[] = {
     "input 1x6x6 | a: maxpool 2 | b: dense 4 | from a | dense 4 nobias | add b | dense 3",
     "input 6 | a: dense 6 | add a | relu | add a | dense 3",
     "input 2x4x4 | a: conv 3 1 | concat a | relu | concat a | dense 3",
+    /* Each kind beside another that reads the same value */
+    "input 8 | a: dense 6 | dense 6 | add a | dense 3",
+    "input 2x4x4 | a: conv 3 1 | b: dense 4 | from a | dense 4 | add b | dense 3",
+    "input 2x7x7 | a: conv 4 2 | conv 4 3 | maxpool 2 | b: conv 4 1 | from a | maxpool 3 | add b "
+    "| dense 3",
+    "input 3x4x4 | a: conv 5 1 | lrn 3 alpha 1 | add a | b: conv 5 1 | bn | add b | c: conv 5 1 "
+    "| widen 5 | add c | d: conv 5 1 | dropout 0.3 | add d | dense 3",
+    "input 3x4x4 | a: conv 5 1 | maxpool 3 stride 1 pad 1 | add a | b: conv 5 1 | tanh | add b "
+    "| c: conv 5 1 | avgpool 3 stride 1 pad 1 | add c | d: conv 5 1 | sigmoid | add d | dense 3",
     /* Layers that may come last */
     "input 3x5x5 | conv 5 3 | maxpool 3",
     "input 3x5x3 | conv 5 3 | bn",
