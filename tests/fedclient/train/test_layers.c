@@ -312,8 +312,8 @@ static void test_concat_puts_the_value_before_last(void **state) {
 /* PyTorch's torch.nn.LSTM(1, 2) gave these, for the inputs 1, -2, 0.5, 3. */
 static const float lstm_params[] = {
     0.5F, -0.5F, 1,     0.25F, -1,    0.75F, 0.3F,  -0.2F,  /* weight_ih */
-    0.1F, 0.2F,  -0.3F, 0.4F,  0.5F,  -0.6F, 0.7F,  -0.8F,  /* weight_hh */
-    0.9F, -1,    -0.1F, -0.2F, 0.15F, 0.25F, 0.35F, 0.45F,  /* ... */
+    0.1F, 0.2F,  -0.3F, 0.4F,  0.5F,  -0.6F, 0.7F,  -0.8F,  /* weight_hh, */
+    0.9F, -1,    -0.1F, -0.2F, 0.15F, 0.25F, 0.35F, 0.45F,  /* two a row */
     0.1F, 0,     -0.1F, 0.2F,  0,     0.3F,  -0.2F, 0.1F,   /* bias_ih */
     0,    0.1F,  0.2F,  -0.3F, 0.1F,  0,     0.1F,  0.05F}; /* bias_hh */
 static const float lstm_inputs[] = {1, -2, 0.5F, 3};
