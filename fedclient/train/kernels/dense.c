@@ -11,6 +11,8 @@
  */
 enum { ROWS = WIDE ? 8 : 4, SAMPLES = 2, SUMS = ROWS * SAMPLES };
 
+enum { FEW = 4 }; /* so many samples at most are too few for tiles on the way back */
+
 /* Rows are too short for the processor to see where they lead, so the next ones are fetched early.
  */
 enum { AHEAD = 2 * ROWS };
@@ -170,19 +172,59 @@ KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, cons
 }
 
 KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, const float *dy,
-                                      float *dx, bool first, const size_t samples) {
-    const size_t before = 0 - d->rows * d->in; /* backward, the rows before these are the next */
+                                      float *dx, const size_t samples) {
     size_t i = 0;
     for (; i + 2 * LANES <= d->in; i += 2 * LANES) {
-        for (size_t r = 0; r < d->rows && first; r++) {
-            vec_prefetch(w + r * d->in + i, before);
-            vec_prefetch(w + r * d->in + i + LANES, before);
-        }
         input_grad_tile(d, w + i, dy, dx + i, 0, samples, 2);
     }
     for (; i < d->in; i += LANES) {
         size_t from = kernel_smaller(i, d->in - LANES);
         input_grad_tile(d, w + from, dy, dx + from, i - from, samples, 1);
+    }
+}
+
+/* sum[s] = sum_r grad[r, s] w[r, :], a vector of them. */
+KERNEL_INLINE void tile_few(const fedtrain_dense *d, const float *w, vec grad[ROWS][SAMPLES],
+                            vec *sum, const size_t samples) {
+    KERNEL_UNROLL
+    for (size_t r = 0; r < ROWS; r++) {
+        vec weight = vec_load(w + r * d->in);
+        KERNEL_UNROLL
+        for (size_t s = 0; s < samples; s++) {
+            sum[s] = r == 0 ? grad[r][s] * weight : sum[s] + grad[r][s] * weight;
+        }
+    }
+}
+
+/* The same for ROWS rows and few samples, whose gradients stay in registers all along the rows. */
+KERNEL_INLINE void input_grad_few(const fedtrain_dense *d, const float *w, const float *dy,
+                                  float *dx, const size_t samples) {
+    vec grad[ROWS][SAMPLES];
+    KERNEL_UNROLL
+    for (size_t r = 0; r < ROWS; r++) {
+        KERNEL_UNROLL
+        for (size_t s = 0; s < samples; s++) {
+            grad[r][s] = dy[s * d->out + r] - (vec){0};
+        }
+    }
+    size_t i = 0;
+    for (; i + LANES <= d->in; i += LANES) {
+        vec sum[SAMPLES];
+        tile_few(d, w + i, grad, sum, samples);
+        KERNEL_UNROLL
+        for (size_t s = 0; s < samples; s++) {
+            vec_store(dx + s * d->in + i, vec_load(dx + s * d->in + i) + sum[s]);
+        }
+    }
+    if (i < d->in) {
+        const size_t from = d->in - LANES;
+        const ivec fresh = lanes_from(i - from);
+        vec sum[SAMPLES];
+        tile_few(d, w + from, grad, sum, samples);
+        for (size_t s = 0; s < samples; s++) {
+            float *to = dx + s * d->in + from;
+            vec_store(to, vec_load(to) + vec_select(fresh, sum[s], (vec){0}));
+        }
     }
 }
 
@@ -202,15 +244,27 @@ void KERNEL(dense_input_grad)(const fedtrain_dense *d, const float *w, const flo
         input_grad_one_by_one(d, w, dy, dx);
         return;
     }
+    fedtrain_dense rest = *d;
+    for (; d->batch <= FEW && rest.rows >= ROWS; rest.rows -= ROWS) {
+        const size_t o = rest.rows - ROWS; /* the last rows first, as they are in cache */
+        size_t b = 0;
+        for (; b + 2 <= d->batch; b += 2) {
+            input_grad_few(d, w + o * d->in, dy + b * d->out + o, dx + b * d->in, 2);
+        }
+        if (b < d->batch) {
+            input_grad_few(d, w + o * d->in, dy + b * d->out + o, dx + b * d->in, 1);
+        }
+    }
+    d = &rest;
     size_t b = 0;
     for (; b + HEIGHT_2 <= d->batch; b += HEIGHT_2) {
-        input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, b == 0, HEIGHT_2);
+        input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, HEIGHT_2);
     }
     for (; b + 2 <= d->batch; b += 2) {
-        input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, b == 0, 2);
+        input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, 2);
     }
     for (; b < d->batch; b++) {
-        input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, b == 0, 1);
+        input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, 1);
     }
 }
 
