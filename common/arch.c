@@ -123,8 +123,11 @@ static fed_status parse_words(arch_parser *p) {
     FED_TRY(arch_layers_walk(p, &whole));
     FED_TRY(take_output(p));
     FED_TRY(check_all_is_used(p));
+    size_t trained = p->arch->layout.count;
     p->arch->trained = p->arch->layout.size;
-    return arch_statistics_add(p);
+    FED_TRY(arch_statistics_add(p));
+    p->arch->layout.statistics = p->arch->layout.count - trained;
+    return FED_OK;
 }
 
 static fed_status parse_text(const char *text, fed_arch *arch, fed_error *err) {

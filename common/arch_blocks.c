@@ -8,9 +8,16 @@
 
 /* ---- Names ---- */
 
+/* Letters, digits and '_', and single dots between them. */
 static bool is_name(fed_word w) {
     static const char SIGNS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
-    return w.len > 0 && strspn(w.text, SIGNS) >= w.len;
+    for (size_t i = 0; i < w.len; i++) {
+        bool between = i > 0 && i + 1 < w.len && w.text[i - 1] != '.';
+        if (strchr(SIGNS, w.text[i]) == NULL || (w.text[i] == '.' && !between)) {
+            return false;
+        }
+    }
+    return w.len > 0;
 }
 
 static const arch_name *find_name(const arch_parser *p, const char *name) {
@@ -166,8 +173,8 @@ fed_status arch_lets_parse(arch_parser *p) {
 static fed_status fail_args(const arch_parser *p, const arch_block *block) {
     char wanted[96];
     int len = block->name.len < 32 ? (int)block->name.len : 32;
-    snprintf(wanted, sizeof wanted, "%zu numbers in brackets for the block %.*s",
-             block->param_count, len, block->name.text);
+    snprintf(wanted, sizeof wanted, "%zu number%s in brackets for the block %.*s",
+             block->param_count, block->param_count == 1 ? "" : "s", len, block->name.text);
     return arch_fail(p, arch_word_peek(p), wanted);
 }
 
@@ -220,10 +227,10 @@ static fed_status count_step(arch_parser *p, fed_word at) {
 }
 
 /* A block's layers once more, called `name`. */
-static fed_status repeat_block(arch_parser *p, const arch_scope *template, fed_word at,
+static fed_status repeat_block(arch_parser *p, const arch_scope *block, fed_word at,
                                const char *name) {
     FED_TRY(count_step(p, at));
-    arch_scope inner = *template, *outer = p->scope;
+    arch_scope inner = *block, *outer = p->scope;
     inner.in = p->value;
     FED_TRY(join_name(p, at, name, (fed_word){".", 1}, "", inner.prefix));
     size_t back = p->next;
@@ -250,8 +257,8 @@ static fed_status use_block(arch_parser *p, fed_word label) {
     FED_TRY(name_it(p, label, w, ARCH_KINDS + scope.block));
     char name[FED_TENSOR_NAME], copy[FED_TENSOR_NAME], number[16];
     memcpy(name, p->name, sizeof name);
-    for (uint32_t i = r.first; r.given && i <= r.last; i++) {
-        snprintf(number, sizeof number, ".%u", i);
+    for (uint64_t i = r.first; r.given && i <= r.last; i++) {
+        snprintf(number, sizeof number, ".%u", (unsigned)i);
         FED_TRY(join_name(p, at, name, (fed_word){"", 0}, number, copy));
         FED_TRY(repeat_block(p, &scope, at, copy));
     }
@@ -264,7 +271,8 @@ static fed_status parse_label(arch_parser *p, fed_word *label) {
         *label = arch_word_next(p);
         p->next++;
         if (!is_name(*label) || fed_word_is(*label, "in")) {
-            return arch_fail(p, *label, "a name of letters, digits, '_' and '.', but not \"in\"");
+            return arch_fail(
+                p, *label, "a name of letters, digits, '_' and dots between them, but not \"in\"");
         }
     }
     return FED_OK;

@@ -280,7 +280,7 @@ static fed_status parse_cell(arch_parser *p, uint32_t size, uint32_t index, fed_
     uint32_t dims[4][2] = {{4 * size, cell->in.c}, {4 * size, size}, {4 * size}, {4 * size}};
     for (size_t i = 0; i < 4; i++) {
         char suffix[32];
-        size_t at;
+        size_t at = 0;
         snprintf(suffix, sizeof suffix, "%s_l%u", names[i], index);
         FED_TRY(add_tensor(p, p->name, suffix, i < 2 ? 2 : 1, dims[i], &at));
         cell->weight = i == 0 ? at : cell->weight;

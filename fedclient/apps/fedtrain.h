@@ -51,6 +51,10 @@ fed_status app_weights_open(const app_options *o, app_weights *w, fed_checkpoint
                             fed_error *err) FED_CHECKED;
 void app_weights_free(app_weights *w);
 
+/** A net for batches of --batch. Owner: fedtrain_net_free. */
+fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
+                       fed_error *err) FED_CHECKED;
+
 /* ---- Data: fedtrain_data.c ---- */
 
 /** Labelled samples, or a text. */

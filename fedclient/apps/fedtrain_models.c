@@ -33,10 +33,10 @@ static fed_status print_model(const app_options *o, const fed_optimizer *optimiz
     fed_arch arch = {0};
     fedtrain_net *net = NULL;
     FED_TRY(fed_arch_load(name, &arch, err));
-    if (fedtrain_net_new(&arch, o->batch, o->backend, &net) != FED_OK) {
+    fed_status status = app_net_new(o, &arch, &net, err);
+    if (status != FED_OK) {
         fed_arch_free(&arch);
-        return fed_fail(err, FED_ENOMEM, "no memory for %s at a batch of %u: try a smaller --batch",
-                        name, o->batch);
+        return status;
     }
     fedtrain_memory m = fedtrain_net_memory(net);
     size_t weights = arch.layout.size * sizeof(float);

@@ -289,10 +289,7 @@ static fed_status get_ready(training *t, fed_error *err) {
     FED_TRY(open_data(t, err));
     FED_TRY(app_weights_new(o->model, &t->optimizer, o->seed, &t->weights, err));
     const fed_arch *arch = &t->weights.arch;
-    if (fedtrain_net_new(arch, o->batch, o->backend, &t->net) != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a batch of %" PRIu32 " of \"%.200s\"",
-                        o->batch, arch->text);
-    }
+    FED_TRY(app_net_new(o, arch, &t->net, err));
     t->per_epoch = app_data_steps(&t->train, arch, o->batch);
     t->steps = o->steps > 0 ? o->steps : (uint64_t)o->epochs * t->per_epoch;
     FED_TRY(o->init != NULL ? read_init(t, err) : FED_OK);

@@ -24,10 +24,7 @@ static fed_status open_test(const app_options *o, const fed_checkpoint *file, ap
 static fed_status score(const app_options *o, const app_weights *w, const app_data *test,
                         fed_error *err) {
     fedtrain_net *net = NULL;
-    if (fedtrain_net_new(&w->arch, o->batch, o->backend, &net) != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a batch of %u: try a smaller --batch",
-                        o->batch);
-    }
+    FED_TRY(app_net_new(o, &w->arch, &net, err));
     fedtrain_score result = {0};
     fed_status status = app_data_score(test, net, o->batch, w->values, &result, err);
     fedtrain_net_free(net);

@@ -32,9 +32,9 @@ static void test_a_block_lies_below_its_name(void **state) {
 static void test_copies_are_numbered_from_0_or_as_is_said(void **state) {
     (void)state;
     check_tensors("let b(c) = conv c 1 nobias; input 3x8x8 | x: 2 b(4) | y.0: b(5) | y: 1..2 b(5) "
-                  "| z: 7..7 b(6) | dense 2 nobias",
+                  "| z: 4294967295..4294967295 b(6) | dense 2 nobias",
                   "x.0.conv1.weight x.1.conv1.weight y.0.conv1.weight y.1.conv1.weight "
-                  "y.2.conv1.weight z.7.conv1.weight dense1.weight");
+                  "y.2.conv1.weight z.4294967295.conv1.weight dense1.weight");
 }
 
 static void test_a_block_without_a_name_is_numbered_like_a_layer(void **state) {
@@ -107,6 +107,9 @@ static void test_wrong_blocks_and_names_are_refused(void **state) {
         {"input 9 | relu2: relu | relu | dense 2", "column 25, \"relu\": expected another name"},
         {"input 9 | in: relu | dense 2", "column 11, \"in\": expected a name of letters"},
         {"input 9 | a-b: relu | dense 2", "column 11, \"a-b\": expected a name of letters"},
+        {"input 9 | .a: relu | dense 2", "column 11, \".a\": expected a name of letters"},
+        {"input 9 | a.: relu | dense 2", "column 11, \"a.\": expected a name of letters"},
+        {"input 9 | a..b: relu | dense 2", "column 11, \"a..b\": expected a name of letters"},
         {"input 9 | : relu", "column 11, \":\": expected a layer"},
         {"input 9 | a: | dense 2", "column 14, \"|\": expected a layer"},
         {"input 9 | a: from in | dense 2", "column 14, \"from\": expected a layer"},
@@ -141,9 +144,8 @@ static void test_wrong_blocks_and_names_are_refused(void **state) {
         {"let a = relu; input 9 | a() | dense 2",
          "column 26, \"(\": expected \"|\" between layers"},
         {"let a(c) = dense c; input 9 | a",
-         "ends at column 32: expected 1 numbers in brackets for "},
-        {"let a(c) = dense c; input 9 | a(1,2)",
-         "column 34, \",\": expected 1 numbers in brackets"},
+         "ends at column 32: expected 1 number in brackets for "},
+        {"let a(c) = dense c; input 9 | a(1,2)", "column 34, \",\": expected 1 number in brackets"},
         {"let a(c) = dense c; input 9 | a(x)", "column 33, \"x\": expected a number"},
         {"let a(c) = dense c; input 9 | a(c)", "column 33, \"c\": expected a number"},
         {"let a(c) = dense c; input 9 | x: a(0)",

@@ -40,12 +40,19 @@ static void check_layers(const fed_arch *arch) {
     }
 }
 
+static bool ends_with(const char *text, const char *end) {
+    size_t len = strlen(text), end_len = strlen(end);
+    return len >= end_len && strcmp(text + len - end_len, end) == 0;
+}
+
 static void check_tensors(const fed_arch *arch) {
     size_t at = 0;
     for (size_t i = 0; i < arch->layout.count; i++) {
         const fed_tensor *tensor = &arch->layout.tensors[i];
         require(tensor->offset == at && tensor->size > 0);
-        require(strstr(tensor->name, ".running_") == NULL || at >= arch->trained);
+        bool statistics =
+            ends_with(tensor->name, ".running_mean") || ends_with(tensor->name, ".running_var");
+        require(statistics == (at >= arch->trained));
         at += tensor->size;
     }
     require(at == arch->layout.size && at <= UINT64_C(1) << 31);

@@ -128,7 +128,6 @@ int main(void) {
         open_bench(&b, nets[k]);
         compare_gradients(&b, nets[k]);
         train(&b, nets[k]);
-        compare_gradients(&b, nets[k]);
         close_bench(&b);
     }
     printf("trainer (%s): %zu checks, %zu failures\n", fedtrain_isa(), checks, failures);

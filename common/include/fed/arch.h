@@ -41,8 +41,8 @@
  *   concat NAME ...        the channels of 1 to 3 others, then those of the value before
  *   from NAME              goes on from there instead: a branch
  *
- * "NAME: layer" names a layer, its tensors and its output. A name is letters, digits, '_' and '.'.
- * What repeats is written once and has up to 8 parameters, which are numbers:
+ * "NAME: layer" names a layer, its tensors and its output. A name is letters, digits, '_' and
+ * single dots. What repeats is written once and has up to 8 parameters, which are numbers:
  *
  *     let basic(c,s) = conv1: conv c 3 stride s pad 1 nobias | bn1: bn | relu | conv2: conv c 3
  *         pad 1 nobias | bn2: bn | add in | relu;

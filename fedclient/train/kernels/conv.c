@@ -24,10 +24,13 @@ typedef struct operand {
     size_t next, deep;
 } operand;
 
-/* sum[h][v] += sum_k a[h, k] * b[k, v] */
+/* sum[h][v] += sum_k a[h, k] * b[k, v]. The lower half of a has a pointer of its own, so that the
+ * places of the upper half serve it too: there are not enough registers for all of them. */
 KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const size_t height,
                             const size_t vectors) {
-    for (size_t k = 0; k < depth; k++, a.at += a.deep, b.at += b.deep) {
+    const size_t half = (height + 1) / 2;
+    const float *upper = a.at, *lower = kernel_apart(a.at + half * a.next);
+    for (size_t k = 0; k < depth; k++, upper += a.deep, lower += a.deep, b.at += b.deep) {
         vec row[MAX_VECTORS];
         KERNEL_UNROLL
         for (size_t v = 0; v < vectors; v++) {
@@ -35,7 +38,7 @@ KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const 
         }
         KERNEL_UNROLL
         for (size_t h = 0; h < height; h++) {
-            vec value = a.at[h * a.next] - (vec){0};
+            vec value = (h < half ? upper[h * a.next] : lower[(h - half) * a.next]) - (vec){0};
             KERNEL_UNROLL
             for (size_t v = 0; v < vectors; v++) {
                 sum[h][v] += value * row[v];

@@ -17,6 +17,13 @@ void KERNEL(relu_grad)(const float *y, const float *dy, float *dx, size_t n, boo
     }
 }
 
+void KERNEL(add)(const float *a, const float *b, float *y, size_t n, bool relu) {
+    for (size_t i = 0; i < n; i += LANES) {
+        vec sum = vec_load(a + i) + vec_load(b + i);
+        vec_store(y + i, relu ? vec_select(sum < (vec){0}, (vec){0}, sum) : sum);
+    }
+}
+
 void KERNEL(sum_rows)(const float *x, size_t rows, size_t width, float *sum) {
     for (size_t o = 0; o < width; o += LANES) {
         vec total = vec_load(sum + o);

@@ -60,6 +60,12 @@ KERNEL_INLINE void vec_store_first(float *p, vec v, size_t n) {
     }
 }
 
+/* The same pointer, but the compiler does not see where it came from, and so keeps it. */
+KERNEL_INLINE const float *kernel_apart(const float *p) {
+    __asm__("" : "+r"(p));
+    return p;
+}
+
 /* Start fetching what lies `distance` floats behind p, which may be past the end of everything. */
 KERNEL_INLINE void vec_prefetch(const float *p, size_t distance) {
     __builtin_prefetch((const void *)((uintptr_t)p + distance * sizeof *p));

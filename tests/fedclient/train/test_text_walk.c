@@ -177,7 +177,7 @@ static void test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wra
     close_world(&w);
 }
 
-static void test_a_round_amid_the_text_reads_the_window_before_again(void **state) {
+static void test_a_run_that_begins_amid_the_text_reads_the_window_before(void **state) {
     (void)state;
     world w;
     open_world(&w, with_memory, 21);
@@ -185,6 +185,9 @@ static void test_a_round_amid_the_text_reads_the_window_before_again(void **stat
     w.job.round = 1;
     float loss = run(&w);
     w.job.round = 0;
+    w.job.steps = 2;
+    w.job.done = 1;
+    assert_true(run(&w) == loss);
     fedtrain_net_forget(w.net);
     loss_of(&w, 0);
     assert_true(loss_of(&w, 1) == loss);
@@ -397,7 +400,7 @@ int main(void) {
         cmocka_unit_test(test_streams_overlap_where_the_text_is_short),
         cmocka_unit_test(test_a_round_goes_on_where_the_one_before_ended),
         cmocka_unit_test(test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wrap),
-        cmocka_unit_test(test_a_round_amid_the_text_reads_the_window_before_again),
+        cmocka_unit_test(test_a_run_that_begins_amid_the_text_reads_the_window_before),
         cmocka_unit_test(test_the_same_job_gives_the_same_bits_whatever_the_net_did_before),
         cmocka_unit_test(test_a_step_is_a_gradient_and_an_optimizer_step),
         cmocka_unit_test(test_training_learns_what_comes_next),

@@ -112,40 +112,18 @@ static inline void append(fedtrain_sparse *s, size_t row, size_t offset, float v
     s->count[row] += value != 0;
 }
 
-/* Every window gives one value a channel. */
-static inline void add_window(const fedtrain_sparse_conv *c, size_t first, const int32_t *winner,
-                              const float *dy, fedtrain_conv_grad *grad) {
-    for (size_t o = 0; o < c->out; o++) {
-        size_t position = first + (size_t)winner[o];
-        append(&grad->by_channel, o, c->patch[position], dy[o]);
-        if (grad->by_position.count != NULL) {
-            append(&grad->by_position, position, o * c->kh * c->row_pad, dy[o]);
-        }
-    }
-}
-
-/* The pool's input is the convolution's output, so in both a position is row * out_w + column. */
-void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const fedtrain_pool *p,
-                               const int32_t *winner, const float *dy, fedtrain_conv_grad *grad) {
+void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const int32_t *winner,
+                               const float *dy, size_t windows, fedtrain_conv_grad *grad) {
     memset(grad->by_channel.count, 0, c->out * sizeof *grad->by_channel.count);
     if (grad->by_position.count != NULL) {
         memset(grad->by_position.count, 0, c->positions * sizeof *grad->by_position.count);
     }
-    for (size_t r = 0; r < p->out_h; r++) {
-        for (size_t q = 0; q < p->out_w; q++) {
-            size_t window = (r * p->out_w + q) * p->channels;
-            add_window(c, (r * p->in_w + q) * p->k, winner + window, dy + window, grad);
-        }
-    }
-}
-
-void fedtrain_pool_scatter(const fedtrain_pool *p, const int32_t *winner, const float *dy,
-                           float *dx) {
-    for (size_t r = 0; r < p->out_h; r++) {
-        for (size_t q = 0; q < p->out_w; q++) {
-            size_t first = (r * p->in_w + q) * p->k;
-            for (size_t c = 0; c < p->channels; c++) {
-                dx[(first + (size_t)*winner++) * p->channels + c] += *dy++;
+    for (size_t k = 0; k < windows; k++, winner += c->out, dy += c->out) {
+        for (size_t o = 0; o < c->out; o++) {
+            size_t position = (size_t)winner[o];
+            append(&grad->by_channel, o, c->patch[position], dy[o]);
+            if (grad->by_position.count != NULL) {
+                append(&grad->by_position, position, o * c->kh * c->row_pad, dy[o]);
             }
         }
     }

@@ -40,13 +40,9 @@ typedef struct fedtrain_conv_grad {
     fedtrain_sparse by_position; /* positions rows; not filled where count is NULL */
 } fedtrain_conv_grad;
 
-/** What is not 0 of it behind a max-pool without overlap: dy float32[p->out_h, p->out_w, out] goes
- * to the winners. */
-void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const fedtrain_pool *p,
-                               const int32_t *winner, const float *dy, fedtrain_conv_grad *grad);
-
-/** dy is added to dx float32[in_h, in_w, channels] at the winners. */
-void fedtrain_pool_scatter(const fedtrain_pool *p, const int32_t *winner, const float *dy,
-                           float *dx);
+/** What is not 0 of it behind a max-pool without overlap: dy float32[windows, out] goes to the
+ * winners int32[windows, out], which are positions of the convolution's output. */
+void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const int32_t *winner,
+                               const float *dy, size_t windows, fedtrain_conv_grad *grad);
 
 #endif

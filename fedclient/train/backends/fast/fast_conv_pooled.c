@@ -76,7 +76,8 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
     memset(p->grad_rows, 0, c->out * c->kh * c->row_pad * sizeof *p->grad_rows);
     for (size_t b = 0; b < batch; b++) {
         size_t out = b * s->out->size;
-        fedtrain_conv_grad_pooled(c, &pool->sizes, pool->winner + out, s->out->grad + out, &list);
+        fedtrain_conv_grad_pooled(c, pool->winner + out, s->out->grad + out,
+                                  fedtrain_fast_area(s->out->shape), &list);
         add_bias_grad(&list.by_channel, c->out, bias);
         f->kernels->sparse_weight_grad(c, &list.by_channel, in->data + b * in->size, p->grad_rows);
         if (in->grad != NULL) {

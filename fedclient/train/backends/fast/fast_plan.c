@@ -65,6 +65,7 @@ static void merge(fast_net *f) {
         if (!s->is_merged && s->op->merges != NULL && behind->layer->inputs == 1 &&
             behind->in[0] == s->out && s->out->readers == 1 && s->op->merges(s, behind)) {
             s->merged = behind;
+            s->keeps_output |= s->op->keeps_merged;
             s->out = behind->out;
             behind->is_merged = true;
         }
