@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fed/clock.h"
+#include "fed/file.h"
 #include "fed/params.h"
 #include "fed/progress.h"
 #include "fedclient/apps/fedtrain.h"
@@ -104,9 +105,18 @@ static fed_status take_checkpoint(training *t, const fed_checkpoint *file, fed_e
     return fed_checkpoint_read(file, &t->weights.layout, t->weights.values, err);
 }
 
+/* Better now than after an epoch. */
+static fed_status check_writable(const char *path, fed_error *err) {
+    fed_file file;
+    FED_TRY(fed_file_create(path, 0644, &file, err));
+    fed_file_abandon(&file);
+    return FED_OK;
+}
+
 static fed_status resume(training *t, fed_error *err) {
     const char *path = t->options->checkpoint;
     fed_checkpoint *file = NULL;
+    FED_TRY(check_writable(path, err));
     fed_status status = fed_checkpoint_open(path, &file, err);
     if (status == FED_ENOTFOUND && t->options->resume) {
         fprintf(stderr, "no checkpoint yet: beginning anew\n");
@@ -133,6 +143,11 @@ static fed_status read_init(training *t, fed_error *err) {
     fed_status status = fed_checkpoint_read(file, &t->weights.arch.layout, t->weights.values, err);
     fed_checkpoint_close(file);
     return status;
+}
+
+/* The epoch of the last step that was done, from 1. */
+static uint64_t epoch_of(const training *t) {
+    return (t->step + t->per_epoch - 1) / t->per_epoch;
 }
 
 /* ---- The curve ---- */
@@ -166,9 +181,8 @@ static fed_status add_to_curve(const training *t, float loss, const fedtrain_sco
     double quality = t->test.is_text ? exp((double)score->loss)
                                      : (double)score->correct / (double)score->samples;
     char line[200];
-    snprintf(line, sizeof line, "%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%.3f\n",
-             (t->step + t->per_epoch - 1) / t->per_epoch, t->step, rate, (double)loss,
-             (double)score->loss, quality, seconds);
+    snprintf(line, sizeof line, "%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%.3f\n", epoch_of(t),
+             t->step, rate, (double)loss, (double)score->loss, quality, seconds);
     return write_curve(t, "a", line, err);
 }
 
@@ -180,9 +194,8 @@ static bool after_step(void *user, size_t step, float loss) {
     t->loss = t->loss == 0 ? (double)loss : 0.98 * t->loss + 0.02 * (double)loss;
     t->step++;
     fed_progress_show(&t->progress, (double)t->step / (double)t->steps,
-                      "epoch %" PRIu64 " of %" PRIu64 ", step %" PRIu64 ", loss %.4f",
-                      (t->step - 1) / t->per_epoch + 1, (t->steps - 1) / t->per_epoch + 1, t->step,
-                      t->loss);
+                      "epoch %" PRIu64 " of %" PRIu64 ", step %" PRIu64 ", loss %.4f", epoch_of(t),
+                      (t->steps - 1) / t->per_epoch + 1, t->step, t->loss);
     return t->step < t->steps && app_interrupted == 0;
 }
 
@@ -210,8 +223,8 @@ static fed_status report_epoch(training *t, float loss, double seconds, fed_erro
     fedtrain_score score = {0};
     FED_TRY(app_data_score(&t->test, t->net, t->options->batch, t->weights.values, &score, err));
     fed_progress_wipe(&t->progress);
-    printf("epoch %" PRIu64 ", step %" PRIu64 ": training loss %.4f; test: ",
-           (t->step - 1) / t->per_epoch + 1, t->step, (double)loss);
+    printf("epoch %" PRIu64 ", step %" PRIu64 ": training loss %.4f; test: ", epoch_of(t), t->step,
+           (double)loss);
     app_score_print(&t->test, &score);
     printf("; %.1f s\n", seconds);
     fflush(stdout);
@@ -241,10 +254,10 @@ static fed_status run(training *t, fed_error *err) {
             fed_progress_wipe(&t->progress);
         }
         FED_TRY(status);
+        FED_TRY(app_interrupted == 0 ? report_epoch(t, loss, seconds, err) : FED_OK);
         if (app_interrupted != 0) {
             return stop(t, err);
         }
-        FED_TRY(report_epoch(t, loss, seconds, err));
     }
     return FED_OK;
 }
@@ -269,6 +282,9 @@ static fed_status open_data(training *t, fed_error *err) {
     const app_options *o = t->options;
     FED_TRY(app_data_open(o, o->train_part, NULL, &t->train, err));
     FED_TRY(app_data_open(o, o->test_part, &t->train, &t->test, err));
+    if (t->train.is_text && o->augment[0] != '\0') {
+        return fed_fail(err, FED_EINVAL, "--augment is for pictures, not for a text");
+    }
     if (!o->normalise) {
         return FED_OK;
     }

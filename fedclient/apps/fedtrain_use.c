@@ -1,5 +1,6 @@
 /* fedtrain evaluate and export: what is done with trained weights. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fedclient/apps/fedtrain.h"
@@ -7,18 +8,37 @@
 
 /* ---- evaluate ---- */
 
-/* Only a text needs the training part: for its words. */
-static fed_status open_test(const app_options *o, const fed_checkpoint *file, app_data *train,
-                            app_data *test, fed_error *err) {
-    FED_TRY(app_data_open(o, o->test_part, NULL, test, err));
-    if (test->is_text) {
-        app_data_close(test);
-        FED_TRY(app_data_open(o, o->train_part, NULL, train, err));
-        FED_TRY(app_data_open(o, o->test_part, train, test, err));
+/* As the training samples were, says the file; else, if it is asked for, as they are. */
+static fed_status normalise(const app_options *o, const fed_checkpoint *file, app_data *test,
+                            fed_error *err) {
+    const char *note = fed_checkpoint_note(file, "normalise");
+    if (note != NULL && note[0] != '\0') {
+        return app_data_normalise(test, note, err);
     }
-    const char *normalise = fed_checkpoint_note(file, "normalise");
-    return normalise != NULL && normalise[0] != '\0' ? app_data_normalise(test, normalise, err)
-                                                     : FED_OK;
+    if (!o->normalise) {
+        return FED_OK;
+    }
+    app_data train = {0};
+    char *text = NULL;
+    FED_TRY(app_data_open(o, o->train_part, NULL, &train, err));
+    fed_status status = app_data_measure(&train, &text, err);
+    app_data_close(&train);
+    if (status == FED_OK) {
+        status = app_data_normalise(test, text, err);
+    }
+    free(text);
+    return status;
+}
+
+/* A text has the words of the training part. */
+static fed_status open_test(const app_options *o, app_data *train, app_data *test, fed_error *err) {
+    FED_TRY(app_data_open(o, o->test_part, NULL, test, err));
+    if (!test->is_text) {
+        return FED_OK;
+    }
+    app_data_close(test);
+    FED_TRY(app_data_open(o, o->train_part, NULL, train, err));
+    return app_data_open(o, o->test_part, train, test, err);
 }
 
 static fed_status score(const app_options *o, const app_weights *w, const app_data *test,
@@ -40,7 +60,10 @@ fed_status app_evaluate(const app_options *o, fed_error *err) {
     app_data train = {0}, test = {0};
     fed_checkpoint *file = NULL;
     FED_TRY(app_weights_open(o, &weights, &file, err));
-    fed_status status = open_test(o, file, &train, &test, err);
+    fed_status status = open_test(o, &train, &test, err);
+    if (status == FED_OK) {
+        status = normalise(o, file, &test, err);
+    }
     if (status == FED_OK) {
         status = score(o, &weights, &test, err);
     }
