@@ -8,20 +8,13 @@
 #include "fedclient/train/backends/fast/fast_impl.h"
 
 static const fast_op *const ops[] = {
-    [FED_LAYER_DENSE] = &fedtrain_op_dense,
-    [FED_LAYER_CONV] = &fedtrain_op_conv,
-    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool,
-    [FED_LAYER_AVGPOOL] = &fedtrain_op_avgpool,
-    [FED_LAYER_RELU] = &fedtrain_op_relu,
-    [FED_LAYER_TANH] = &fedtrain_op_tanh,
-    [FED_LAYER_SIGMOID] = &fedtrain_op_sigmoid,
-    [FED_LAYER_DROPOUT] = &fedtrain_op_dropout,
-    [FED_LAYER_BATCHNORM] = &fedtrain_op_batchnorm,
-    [FED_LAYER_LRN] = &fedtrain_op_lrn,
-    [FED_LAYER_EMBEDDING] = &fedtrain_op_embedding,
-    [FED_LAYER_LSTM] = &fedtrain_op_lstm,
-    [FED_LAYER_WIDEN] = &fedtrain_op_widen,
-    [FED_LAYER_ADD] = &fedtrain_op_add,
+    [FED_LAYER_DENSE] = &fedtrain_op_dense,         [FED_LAYER_CONV] = &fedtrain_op_conv,
+    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool,     [FED_LAYER_AVGPOOL] = &fedtrain_op_avgpool,
+    [FED_LAYER_RELU] = &fedtrain_op_relu,           [FED_LAYER_TANH] = &fedtrain_op_tanh,
+    [FED_LAYER_SIGMOID] = &fedtrain_op_sigmoid,     [FED_LAYER_DROPOUT] = &fedtrain_op_dropout,
+    [FED_LAYER_BATCHNORM] = &fedtrain_op_batchnorm, [FED_LAYER_LRN] = &fedtrain_op_lrn,
+    [FED_LAYER_EMBEDDING] = &fedtrain_op_embedding, [FED_LAYER_LSTM] = &fedtrain_op_lstm,
+    [FED_LAYER_WIDEN] = &fedtrain_op_widen,         [FED_LAYER_ADD] = &fedtrain_op_add,
     [FED_LAYER_CONCAT] = &fedtrain_op_concat,
 };
 
