@@ -20,7 +20,8 @@ typedef struct training {
     const app_options *options;
     fed_optimizer optimizer;
     fedtrain_augment augment;
-    app_data train, test;
+    fedtrain_data train, test;
+    fedtrain_share share; /* all of train */
     app_weights weights;
     fedtrain_net *net;
     char *normalise; /* how the samples are; NULL: as they are */
@@ -201,27 +202,25 @@ static bool after_step(void *user, size_t step, float loss) {
 
 /* To the end of the epoch that the next step is in. */
 static fed_status run_epoch(training *t, float *loss, fed_error *err) {
-    const fedtrain_job job = {.net = t->net,
-                              .optimizer = t->optimizer,
-                              .set = &t->train.set,
-                              .shard = &t->train.shard,
-                              .token = t->train.text.token,
-                              .token_count = t->train.text.count,
-                              .steps = t->per_epoch,
-                              .done = (size_t)(t->step % t->per_epoch),
-                              .batch = t->options->batch,
-                              .seed = t->options->seed,
-                              .round = (uint32_t)(t->step / t->per_epoch),
-                              .augment = t->augment,
-                              .after_step = after_step,
-                              .user = t};
+    fedtrain_job job = {.net = t->net,
+                        .optimizer = t->optimizer,
+                        .steps = t->per_epoch,
+                        .done = (size_t)(t->step % t->per_epoch),
+                        .batch = t->options->batch,
+                        .seed = t->options->seed,
+                        .round = (uint32_t)(t->step / t->per_epoch),
+                        .augment = t->augment,
+                        .after_step = after_step,
+                        .user = t};
+    fedtrain_job_use(&job, &t->train, &t->share);
     return fedtrain_run(&job, t->weights.values, t->weights.state, loss, err);
 }
 
 /* What an epoch came to: on the screen, in the checkpoint, in the curve. */
 static fed_status report_epoch(training *t, float loss, double seconds, fed_error *err) {
     fedtrain_score score = {0};
-    FED_TRY(app_data_score(&t->test, t->net, t->options->batch, t->weights.values, &score, err));
+    FED_TRY(
+        fedtrain_data_score(t->net, t->options->batch, &t->test, t->weights.values, &score, err));
     fed_progress_wipe(&t->progress);
     printf("epoch %" PRIu64 ", step %" PRIu64 ": training loss %.4f; test: ", epoch_of(t), t->step,
            (double)loss);
@@ -280,8 +279,9 @@ static fed_status parse_augment(const char *text, fedtrain_augment *augment, fed
 
 static fed_status open_data(training *t, fed_error *err) {
     const app_options *o = t->options;
-    FED_TRY(app_data_open(o, o->train_part, NULL, &t->train, err));
-    FED_TRY(app_data_open(o, o->test_part, &t->train, &t->test, err));
+    FED_TRY(app_data_open(o, o->train_part, &t->train, err));
+    FED_TRY(app_data_open(o, o->test_part, &t->test, err));
+    FED_TRY(app_data_all(&t->train, &t->share, err));
     if (t->train.is_text && o->augment[0] != '\0') {
         return fed_fail(err, FED_EINVAL, "--augment is for pictures, not for a text");
     }
@@ -335,8 +335,9 @@ fed_status app_train(const app_options *o, fed_error *err) {
     }
     fedtrain_net_free(t.net);
     app_weights_free(&t.weights);
-    app_data_close(&t.test); /* whose words are the training part's */
-    app_data_close(&t.train);
+    fedtrain_share_free(&t.share);
+    fedtrain_data_free(&t.test);
+    fedtrain_data_free(&t.train);
     free(t.normalise);
     return status;
 }

@@ -8,8 +8,9 @@
 
 /* ---- evaluate ---- */
 
-/* As the training samples were, says the file; else, if it is asked for, as they are. */
-static fed_status normalise(const app_options *o, const fed_checkpoint *file, app_data *test,
+/* As the training samples were, if the file tells; else by the training part, if that is asked for.
+ */
+static fed_status normalise(const app_options *o, const fed_checkpoint *file, fedtrain_data *test,
                             fed_error *err) {
     const char *note = fed_checkpoint_note(file, "normalise");
     if (note != NULL && note[0] != '\0') {
@@ -18,11 +19,11 @@ static fed_status normalise(const app_options *o, const fed_checkpoint *file, ap
     if (!o->normalise) {
         return FED_OK;
     }
-    app_data train = {0};
+    fedtrain_data train = {0};
     char *text = NULL;
-    FED_TRY(app_data_open(o, o->train_part, NULL, &train, err));
+    FED_TRY(app_data_open(o, o->train_part, &train, err));
     fed_status status = app_data_measure(&train, &text, err);
-    app_data_close(&train);
+    fedtrain_data_free(&train);
     if (status == FED_OK) {
         status = app_data_normalise(test, text, err);
     }
@@ -30,23 +31,12 @@ static fed_status normalise(const app_options *o, const fed_checkpoint *file, ap
     return status;
 }
 
-/* A text has the words of the training part. */
-static fed_status open_test(const app_options *o, app_data *train, app_data *test, fed_error *err) {
-    FED_TRY(app_data_open(o, o->test_part, NULL, test, err));
-    if (!test->is_text) {
-        return FED_OK;
-    }
-    app_data_close(test);
-    FED_TRY(app_data_open(o, o->train_part, NULL, train, err));
-    return app_data_open(o, o->test_part, train, test, err);
-}
-
-static fed_status score(const app_options *o, const app_weights *w, const app_data *test,
+static fed_status score(const app_options *o, const app_weights *w, const fedtrain_data *test,
                         fed_error *err) {
     fedtrain_net *net = NULL;
     FED_TRY(app_net_new(o, &w->arch, &net, err));
     fedtrain_score result = {0};
-    fed_status status = app_data_score(test, net, o->batch, w->values, &result, err);
+    fed_status status = fedtrain_data_score(net, o->batch, test, w->values, &result, err);
     fedtrain_net_free(net);
     FED_TRY(status);
     app_score_print(test, &result);
@@ -57,18 +47,17 @@ static fed_status score(const app_options *o, const app_weights *w, const app_da
 
 fed_status app_evaluate(const app_options *o, fed_error *err) {
     app_weights weights = {0};
-    app_data train = {0}, test = {0};
+    fedtrain_data test = {0};
     fed_checkpoint *file = NULL;
     FED_TRY(app_weights_open(o, &weights, &file, err));
-    fed_status status = open_test(o, &train, &test, err);
+    fed_status status = app_data_open(o, o->test_part, &test, err);
     if (status == FED_OK) {
         status = normalise(o, file, &test, err);
     }
     if (status == FED_OK) {
         status = score(o, &weights, &test, err);
     }
-    app_data_close(&test);
-    app_data_close(&train);
+    fedtrain_data_free(&test);
     app_weights_free(&weights);
     fed_checkpoint_close(file);
     return status;
