@@ -216,9 +216,10 @@ static fed_status run_epoch(training *t, float *loss, fed_error *err) {
     return fedtrain_run(&job, t->weights.values, t->weights.state, loss, err);
 }
 
-/* What an epoch came to: on the screen, in the checkpoint, in the curve. */
+/* What an epoch came to: in the checkpoint, on the screen, in the curve. */
 static fed_status report_epoch(training *t, float loss, double seconds, fed_error *err) {
     fedtrain_score score = {0};
+    FED_TRY(save(t, err)); /* first, since measuring may take long */
     FED_TRY(
         fedtrain_data_score(t->net, t->options->batch, &t->test, t->weights.values, &score, err));
     fed_progress_wipe(&t->progress);
@@ -227,7 +228,6 @@ static fed_status report_epoch(training *t, float loss, double seconds, fed_erro
     app_score_print(&t->test, &score);
     printf("; %.1f s\n", seconds);
     fflush(stdout);
-    FED_TRY(save(t, err));
     return add_to_curve(t, loss, &score, seconds, err);
 }
 
@@ -253,8 +253,10 @@ static fed_status run(training *t, fed_error *err) {
             fed_progress_wipe(&t->progress);
         }
         FED_TRY(status);
-        FED_TRY(app_interrupted == 0 ? report_epoch(t, loss, seconds, err) : FED_OK);
-        if (app_interrupted != 0) {
+        if (app_interrupted == 0 || t->step == t->steps) {
+            FED_TRY(report_epoch(t, loss, seconds, err));
+        }
+        if (app_interrupted != 0 && t->step < t->steps) {
             return stop(t, err);
         }
     }
@@ -321,7 +323,8 @@ static void say_start(const training *t) {
            1e-6 * (double)(memory.total + kept),
            o->backend == FEDTRAIN_FAST ? fedtrain_isa() : "reference");
     if (t->step > 0) {
-        printf("going on after step %" PRIu64 "\n", t->step);
+        printf("going on after step %" PRIu64 "%s\n", t->step,
+               t->step < t->steps ? "" : ": that was the last one; more --epochs would train on");
     }
     fflush(stdout);
 }

@@ -159,6 +159,8 @@ static void training_that_goes_on_is_as_if_it_had_never_stopped(void **state) {
     assert_runs(f, args, 0);
     assert_says(f, "going on after step 22");
     assert_same_weights(f, "whole", "part", 0);
+    assert_runs(f, args, 0);
+    assert_says(f, "that was the last one");
     assert_true(read_curve(f, head, sizeof head) == 3);
     assert_string_equal(head,
                         "epoch,step,learning_rate,train_loss,test_loss,test_accuracy,seconds\n");
