@@ -199,9 +199,11 @@ static int run(size_t k, const app_options *o) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
-    if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
-        fputs(usage, stdout);
-        return EXIT_SUCCESS;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(usage, stdout);
+            return EXIT_SUCCESS;
+        }
     }
     if (strcmp(command, "--version") == 0) {
         puts("fedtrain " FED_VERSION);

@@ -323,6 +323,8 @@ static void help_and_version_are_printed(void **state) {
     fixture *f = *state;
     assert_runs(f, "--help", 0);
     assert_says(f, "Usage: fedtrain train");
+    assert_runs(f, "train --model lr --help", 0);
+    assert_says(f, "Usage: fedtrain train");
     assert_runs(f, "--version", 0);
     assert_says(f, "fedtrain ");
 }

@@ -189,7 +189,7 @@ static void the_scores_are_those_of_our_net(void **state) {
     (void)state;
     const char *python = find_python();
     if (python == NULL) {
-        print_message("no Python here has onnx\n");
+        print_message("no Python here has onnx (deploy/setup.sh --bench installs it)\n");
         skip();
     }
     for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++) {
