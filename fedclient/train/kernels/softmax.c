@@ -44,9 +44,7 @@ static double exponentials(const float *x, size_t n, float top, float *y) {
                 vec_store_first(y + i, e, end - i);
             }
         }
-        for (int l = 0; l < LANES; l++) {
-            total += (double)sum[l];
-        }
+        total += (double)vec_sum(sum);
     }
     return total;
 }
