@@ -18,13 +18,6 @@ static const fast_op *const ops[] = {
     [FED_LAYER_CONCAT] = &fedtrain_op_concat,
 };
 
-enum { OPS = sizeof ops / sizeof ops[0] };
-
-static bool runs(const fed_layer *l) {
-    bool dense = l->kind != FED_LAYER_DENSE || l->each || (l->has_bias && !l->tied);
-    return (size_t)l->kind < OPS && ops[l->kind] != NULL && dense;
-}
-
 static const fast_op *op_of(const fed_layer *l) {
     return l->each ? &fedtrain_op_each : ops[l->kind];
 }
@@ -77,9 +70,6 @@ static fed_status make(fast_net *f) {
 
 fed_status fedtrain_fast_open(const fed_arch *arch, size_t max_batch,
                               const fedtrain_kernels *kernels, void **self) {
-    for (size_t l = 0; l < arch->layer_count; l++) {
-        FED_REQUIRE(runs(&arch->layers[l]), FED_EINVAL);
-    }
     fast_net *f = calloc(1, sizeof *f);
     FED_REQUIRE(f != NULL, FED_ENOMEM);
     f->arch = arch;
