@@ -115,8 +115,10 @@ void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *gra
 
 static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     fast_net *f = self;
-    const fast_value *in = &f->values[0], *out = &f->values[f->arch->layer_count];
+    const fast_value *in = &f->values[0];
+    fast_value *out = &f->values[f->arch->layer_count];
     f->batch = pass->batch;
+    out->data = f->borrows_scores ? score : out->data;
     for (size_t b = 0; b < pass->batch; b++) {
         fedtrain_turn(f->kernels, pass->x + b * in->size, in->shape.c,
                       fedtrain_fast_area(in->shape), in->data + b * in->size);
@@ -127,7 +129,9 @@ static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
             s->op->forward(f, s, pass);
         }
     }
-    memcpy(score, out->data, pass->batch * out->size * sizeof *score);
+    if (!f->borrows_scores) {
+        memcpy(score, out->data, pass->batch * out->size * sizeof *score);
+    }
 }
 
 static double fast_cross_entropy(const void *self, const float *score, size_t label, float scale,
@@ -137,9 +141,13 @@ static double fast_cross_entropy(const void *self, const float *score, size_t la
 }
 
 static void backward(fast_net *f, const float *score_grad, const fast_flow *w) {
-    const fast_value *out = &f->values[f->arch->layer_count];
+    fast_value *out = &f->values[f->arch->layer_count];
     size_t batch = w->pass->batch;
-    memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
+    if (f->borrows_scores) {
+        out->grad = (float *)score_grad; /* an exact stage only reads it */
+    } else {
+        memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
+    }
     for (size_t l = f->arch->layer_count; l-- > 0;) {
         fast_stage *s = &f->stages[l];
         if (s->is_merged || !s->out->trained) {
