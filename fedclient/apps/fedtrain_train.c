@@ -28,8 +28,7 @@ typedef struct training {
 
     uint64_t step, steps; /* done, and when it ends */
     size_t per_epoch;
-    int64_t epoch_ms; /* when it began */
-    double loss;      /* smoothed, to be shown */
+    double loss; /* smoothed, to be shown */
     fed_progress progress;
 } training;
 
