@@ -102,6 +102,12 @@ typedef struct fedtrain_norm {
     const float *mean, *scale, *bias;
 } fedtrain_norm;
 
+/** A matrix whose rows are in any order: row r begins at (order[r] or r) * step. */
+typedef struct fedtrain_rows {
+    size_t step;
+    const uint32_t *order; /* NULL: as they come */
+} fedtrain_rows;
+
 typedef struct fedtrain_kernels {
     const char *isa;
     size_t lanes; /* floats in a vector */
@@ -140,13 +146,20 @@ typedef struct fedtrain_kernels {
     void (*normalize_grad)(const fedtrain_norm *n, const float *slope, const float *offset,
                            const float *x, const float *dy, float *dx, bool add);
 
+    /* y[c, r] <- x[r, c], for x of `rows` rows and `columns` columns. */
+    void (*transpose)(const float *x, fedtrain_rows from, size_t rows, size_t columns, float *y,
+                      fedtrain_rows to);
+
     /* The rows of x float32[rows, width] are added to sum float32[width] and slack. */
     void (*sum_rows)(const float *x, size_t rows, size_t width, float *sum);
 
-    /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out]. The
+    /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out].
+     * dense_many: for half a vector of samples and more; xt float32[in, batch] and two vectors. The
      * input's gradient is added to dx; dw is overwritten. */
     void (*dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                   float *y);
+    void (*dense_many)(const fedtrain_dense *d, const float *w, const float *bias, const float *xt,
+                       float *y);
     void (*dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
     void (*dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
 

@@ -44,7 +44,9 @@ static double exponentials(const float *x, size_t n, float top, float *y) {
                 vec_store_first(y + i, e, end - i);
             }
         }
-        total += (double)vec_sum(sum);
+        for (int l = 0; l < LANES; l++) {
+            total += (double)sum[l];
+        }
     }
     return total;
 }

