@@ -179,7 +179,8 @@ static int complain(const fed_error *err) {
 }
 
 static int run(size_t k, const app_options *o) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal,
+                               .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL); /* the second one ends it at once */
     sigaction(SIGTERM, &action, NULL);

@@ -28,8 +28,7 @@ typedef struct training {
 
     uint64_t step, steps; /* done, and when it ends */
     size_t per_epoch;
-    int64_t epoch_ms; /* when it began */
-    double loss;      /* smoothed, to be shown */
+    double loss; /* smoothed, to be shown */
     fed_progress progress;
 } training;
 
@@ -220,6 +219,9 @@ static fed_status run_epoch(training *t, float *loss, fed_error *err) {
 static fed_status report_epoch(training *t, float loss, double seconds, fed_error *err) {
     fedtrain_score score = {0};
     FED_TRY(save(t, err)); /* first, since measuring may take long */
+    fed_progress_wipe(&t->progress);
+    fed_progress_show(&t->progress, (double)t->step / (double)t->steps,
+                      "epoch %" PRIu64 " is done, measuring", epoch_of(t));
     FED_TRY(
         fedtrain_data_score(t->net, t->options->batch, &t->test, t->weights.values, &score, err));
     fed_progress_wipe(&t->progress);
