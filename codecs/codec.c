@@ -27,50 +27,59 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n) {
     return vtable->work_size != NULL ? vtable->work_size(codec->param, n) : 0;
 }
 
-/* A tensor being scanned, and what was found in each part. */
-typedef struct scan {
+/* A tensor whose largest magnitude is sought, and what was found in each part. */
+typedef struct search {
     const fedcodec_vtable *vtable;
     const float *residual, *x;
+    float *absorbing; /* the residual, where x is to be added to it */
     size_t n, parts;
     float found[FEDCODEC_PARTS_MAX];
-} scan;
+} search;
 
-static void scan_part(void *job, size_t k) {
-    scan *s = job;
+static void search_part(void *job, size_t k) {
+    search *s = job;
     size_t first = fedcodec_part_start(s->n, s->parts, k, 1);
     size_t count = fedcodec_part_start(s->n, s->parts, k + 1, 1) - first;
-    s->found[k] = s->vtable->scan(s->residual + first, s->x != NULL ? s->x + first : NULL, count);
+    const float *x = s->x != NULL ? s->x + first : NULL;
+    s->found[k] = s->absorbing != NULL ? s->vtable->absorb(s->absorbing + first, x, count)
+                                       : s->vtable->scan(s->residual + first, x, count);
 }
 
-/* As bits, since NaN must count as the largest. */
-static float scan_all(const fedcodec *codec, const float *residual, const float *x, size_t n) {
-    scan s = {codec->vtable, residual, x, n, fedcodec_parts(codec->pool, n), {0.0f}};
-    fedcodec_run_parts(codec->pool, s.parts, scan_part, &s);
-    uint32_t max = 0;
-    for (size_t k = 0; k < s.parts; k++) {
-        uint32_t found = fedcodec_bits(s.found[k]);
-        max = found > max ? found : max;
+/* As bits, since NaN must count as the largest. FED_ENONFINITE for that and infinity: one in x
+ * makes the sum one. */
+static fed_status search_all(search *s, const fed_pool *pool, float *max) {
+    s->parts = fedcodec_parts(pool, s->n);
+    fedcodec_run_parts(pool, s->parts, search_part, s);
+    uint32_t most = 0;
+    for (size_t k = 0; k < s->parts; k++) {
+        uint32_t found = fedcodec_bits(s->found[k]);
+        most = found > most ? found : most;
     }
-    return fedcodec_float(max);
+    *max = fedcodec_float(most);
+    return most < FEDCODEC_INFINITY ? FED_OK : FED_ENONFINITE;
 }
 
 fed_status fedcodec_scan(const fedcodec *codec, const float *residual, const float *x, size_t n,
                          float *max) {
     const bool lost = !codec->vtable->feedback;
     FED_REQUIRE(n == 0 || residual != NULL || (lost && x != NULL), FED_EINVAL);
-    float found = 0.0f;
-    if (residual != NULL) { /* without one, nothing is changed: encode finds out by itself */
-        found = scan_all(codec, residual, x, n);
-        FED_REQUIRE(isfinite(found), FED_ENONFINITE); /* NaN or infinity in x makes the sum one */
+    *max = 0.0f;
+    if (residual == NULL || codec->unguarded) { /* nothing to protect: encode finds out by itself */
+        return FED_OK;
     }
-    *max = found;
-    return FED_OK;
+    search s = {.vtable = codec->vtable, .residual = residual, .x = x, .n = n};
+    return search_all(&s, codec->pool, max);
 }
 
 fed_status fedcodec_encode_scanned(const fedcodec *codec, float *residual, const float *x, size_t n,
                                    float max, void *work, uint8_t *dst, size_t cap, size_t *len) {
     fedcodec_job job = {codec->param, residual, x, n, max, work, dst, cap, codec->pool};
     const bool lost = !codec->vtable->feedback;
+    if (codec->unguarded && codec->vtable->absorb != NULL) {
+        search s = {.vtable = codec->vtable, .absorbing = residual, .x = x, .n = n};
+        FED_TRY(search_all(&s, codec->pool, &job.max));
+        job.x = NULL;
+    }
     if (lost && residual != NULL) {
         fedcodec_add(residual, x, n);
         job.x = residual;

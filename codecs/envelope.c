@@ -18,6 +18,11 @@ static size_t frame_head_bound(size_t n, size_t len) {
     return 1 + fed_varint_size(n) + fed_varint_size(len);
 }
 
+/* How statistics travel. */
+static fedcodec as_they_are(void) {
+    return (fedcodec){.vtable = fedcodec_by_id(FEDCODEC_EXACT)};
+}
+
 static size_t frame_bound(const fedcodec *codec, size_t n) {
     size_t data = fedcodec_bound(codec, n);
     return frame_head_bound(n, data) + data;
@@ -26,9 +31,13 @@ static size_t frame_bound(const fedcodec *codec, size_t n) {
 size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small) {
     small = fedcodec_group_small(layout, small);
     size_t bound = FEDCODEC_MAGIC_SIZE + fed_varint_size(small) + fed_varint_size(layout->count);
-    for (size_t k = 0; k < layout->count; k++) {
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         size_t n = layout->tensors[k].size;
         bound += n < small ? 0 : frame_bound(codec, n);
+    }
+    if (layout->statistics > 0) {
+        const fedcodec exact = as_they_are();
+        bound += frame_bound(&exact, fedcodec_statistics_size(layout));
     }
     return bound + (small > 0 ? frame_bound(codec, fedcodec_group_size(layout, small)) : 0);
 }
@@ -56,7 +65,7 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
     small = fedcodec_group_small(layout, small);
     size_t group = fedcodec_group_size(layout, small);
     size_t most = small > 0 ? group_memory(group) + frame_work_size(codec, group) : 0;
-    for (size_t k = 0; k < layout->count; k++) {
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         size_t n = layout->tensors[k].size;
         size_t size = n < small ? 0 : frame_work_size(codec, n);
         most = size > most ? size : most;
@@ -71,14 +80,18 @@ static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, ui
     FED_REQUIRE(fedcodec_params_valid(codec), FED_EINVAL);
     FED_REQUIRE(codec->stage == 0 || fedcodec_stage_by_id(codec->stage) != NULL, FED_EINVAL);
     FED_REQUIRE(found != NULL || layout->count == 0, FED_EINVAL);
-    for (size_t k = 0; k < layout->count; k++) {
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         FED_REQUIRE(t->size <= FEDCODEC_VALUES_MAX, FED_EINVAL);
         FED_TRY(fedcodec_scan(codec, residual + t->offset, x != NULL ? x + t->offset : NULL,
                               t->size, &found[k]));
     }
     FED_REQUIRE(fedcodec_group_size(layout, small) <= FEDCODEC_VALUES_MAX, FED_EINVAL);
-    return FED_OK;
+    const fedcodec exact = as_they_are();
+    size_t at = fedcodec_statistics_offset(layout), n = fedcodec_statistics_size(layout);
+    FED_REQUIRE(n <= FEDCODEC_VALUES_MAX, FED_EINVAL);
+    float ignored;
+    return fedcodec_scan(&exact, residual + at, x != NULL ? x + at : NULL, n, &ignored);
 }
 
 /* Pack data[*len] with the codec's stage if that makes it shorter. Returns the stage used, or 0. */
@@ -125,7 +138,7 @@ static fed_status put_group(const fedcodec *codec, const fed_layout *layout, uin
                             fed_writer *w) {
     size_t n = fedcodec_group_size(layout, small);
     float max = 0.0f;
-    for (size_t k = 0; k < layout->count; k++) {
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         max = layout->tensors[k].size < small && found[k] > max ? found[k] : max;
     }
     float *group = work, *group_x = x != NULL ? group + n : NULL;
@@ -136,6 +149,13 @@ static fed_status put_group(const fedcodec *codec, const fed_layout *layout, uin
     FED_TRY(put_frame(codec, group, group_x, n, max, (uint8_t *)work + group_memory(n), w));
     fedcodec_group_scatter(layout, small, group, sizeof *residual, residual);
     return FED_OK;
+}
+
+static fed_status put_statistics(const fed_layout *layout, float *residual, const float *x,
+                                 void *work, fed_writer *w) {
+    const fedcodec exact = as_they_are();
+    size_t at = fedcodec_statistics_offset(layout), n = fedcodec_statistics_size(layout);
+    return put_frame(&exact, residual + at, x != NULL ? x + at : NULL, n, 0.0f, work, w);
 }
 
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
@@ -151,10 +171,10 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     small = fedcodec_group_small(layout, small);
     fed_write_u8(&w, FEDCODEC_MAGIC_0);
     fed_write_u8(&w, FEDCODEC_MAGIC_1);
-    fed_write_u8(&w, FEDCODEC_VERSION);
+    fed_write_u8(&w, layout->statistics > 0 ? FEDCODEC_VERSION_STATISTICS : FEDCODEC_VERSION);
     fed_write_varint(&w, small);
     fed_write_varint(&w, fedcodec_group_frames(layout, small));
-    for (size_t k = 0; k < layout->count; k++) {
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         if (t->size >= small) {
             FED_TRY(put_frame(codec, residual + t->offset, x != NULL ? x + t->offset : NULL,
@@ -163,6 +183,9 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     }
     if (small > 0) {
         FED_TRY(put_group(codec, layout, small, residual, x, found, work, &w));
+    }
+    if (layout->statistics > 0) {
+        FED_TRY(put_statistics(layout, residual, x, work, &w));
     }
     FED_TRY(w.status);
     fed_writer_advance(out, w.len);

@@ -1,12 +1,24 @@
-/* The group of small tensors: gathered from a buffer of the whole layout, scattered back into it.
- */
+/* What of a layout goes into which frame; the group of small tensors, gathered and scattered. */
 #include "codecs/envelope_parts.h"
 
 #include <string.h>
 
+size_t fedcodec_coded_tensors(const fed_layout *layout) {
+    return layout->count - layout->statistics;
+}
+
+size_t fedcodec_statistics_offset(const fed_layout *layout) {
+    return layout->statistics > 0 ? layout->tensors[fedcodec_coded_tensors(layout)].offset
+                                  : layout->size;
+}
+
+size_t fedcodec_statistics_size(const fed_layout *layout) {
+    return layout->size - fedcodec_statistics_offset(layout);
+}
+
 size_t fedcodec_group_size(const fed_layout *layout, uint32_t small) {
     size_t n = 0;
-    for (size_t k = 0; k < layout->count; k++) {
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         n += layout->tensors[k].size < small ? layout->tensors[k].size : 0;
     }
     return n;
@@ -17,8 +29,8 @@ uint32_t fedcodec_group_small(const fed_layout *layout, uint32_t small) {
 }
 
 size_t fedcodec_group_frames(const fed_layout *layout, uint32_t small) {
-    size_t frames = small > 0 ? 1 : 0;
-    for (size_t k = 0; k < layout->count; k++) {
+    size_t frames = (small > 0 ? 1U : 0U) + (layout->statistics > 0 ? 1U : 0U);
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         frames += layout->tensors[k].size >= small ? 1 : 0;
     }
     return frames;
@@ -27,7 +39,7 @@ size_t fedcodec_group_frames(const fed_layout *layout, uint32_t small) {
 void fedcodec_group_gather(const fed_layout *layout, uint32_t small, const void *all, size_t width,
                            void *group) {
     uint8_t *to = group;
-    for (size_t k = 0; k < layout->count; k++) {
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         if (t->size < small) {
             memcpy(to, (const uint8_t *)all + t->offset * width, t->size * width);
@@ -39,7 +51,7 @@ void fedcodec_group_gather(const fed_layout *layout, uint32_t small, const void 
 void fedcodec_group_scatter(const fed_layout *layout, uint32_t small, const void *group,
                             size_t width, void *all) {
     const uint8_t *from = group;
-    for (size_t k = 0; k < layout->count; k++) {
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         if (t->size < small) {
             memcpy((uint8_t *)all + t->offset * width, from, t->size * width);

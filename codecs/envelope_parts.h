@@ -12,15 +12,30 @@ enum {
     FEDCODEC_MAGIC_0 = 0xfe,
     FEDCODEC_MAGIC_1 = 0xdc,
     FEDCODEC_VERSION = 2,
+    FEDCODEC_VERSION_STATISTICS = 3, /* a last frame holds running statistics */
     FEDCODEC_MAGIC_SIZE = 3
 };
+
+/* The codec of statistics: float32. */
+enum { FEDCODEC_EXACT = 1 };
 
 /* A frame's first byte: the codec's id, and above it the stage's. */
 enum { FEDCODEC_STAGE_SHIFT = 6, FEDCODEC_ID_MASK = (1 << FEDCODEC_STAGE_SHIFT) - 1 };
 
 /*
- * The group: all tensors under `small` values, one behind the other in the layout's order, as if
- * they were one tensor. If they have no value there is no group, and `small` is taken for 0.
+ * Running statistics: one tensor behind the others, always as float32.
+ */
+
+/** The tensors that a codec encodes: the layout's first ones. */
+size_t fedcodec_coded_tensors(const fed_layout *layout);
+
+/** Where the statistics begin in a buffer of the whole layout, and how many values they are. */
+size_t fedcodec_statistics_offset(const fed_layout *layout);
+size_t fedcodec_statistics_size(const fed_layout *layout);
+
+/*
+ * The group: all other tensors under `small` values, one behind the other in the layout's order, as
+ * if they were one tensor. If they have no value there is no group, and `small` is taken for 0.
  */
 
 /** Values of the group. */
@@ -29,7 +44,7 @@ size_t fedcodec_group_size(const fed_layout *layout, uint32_t small);
 /** `small` if that makes a group, else 0: what an envelope says. */
 uint32_t fedcodec_group_small(const fed_layout *layout, uint32_t small);
 
-/** Frames of an envelope that says `small`. */
+/** Frames of an envelope that says `small`, with the one of statistics. */
 size_t fedcodec_group_frames(const fed_layout *layout, uint32_t small);
 
 /** Copy the group's values out of a buffer of the whole layout, and back into it. width: bytes of

@@ -24,19 +24,23 @@ fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, 
     if (head == NULL || head[0] != FEDCODEC_MAGIC_0 || head[1] != FEDCODEC_MAGIC_1) {
         return fed_fail(err, FED_EFORMAT, "not an envelope: it does not start with fe dc");
     }
-    if (head[2] != FEDCODEC_VERSION) {
-        return fed_fail(err, FED_EVERSION, "envelope of version %u; this build reads version %d",
-                        head[2], FEDCODEC_VERSION);
+    bool statistics = head[2] == FEDCODEC_VERSION_STATISTICS;
+    if (head[2] != FEDCODEC_VERSION && !statistics) {
+        return fed_fail(err, FED_EVERSION,
+                        "envelope of version %u; this build reads versions %d and %d: update it, "
+                        "or encode again",
+                        head[2], FEDCODEC_VERSION, FEDCODEC_VERSION_STATISTICS);
     }
     uint64_t small = fed_read_varint(&r);
     uint64_t frames = fed_read_varint(&r);
     if (r.status != FED_OK || small > UINT32_MAX) {
         return fed_fail(err, FED_EFORMAT, "the envelope's head is malformed, or cut off");
     }
-    if (frames > fed_reader_left(&r) / FRAME_MIN || frames < (small > 0 ? 1 : 0)) {
+    if (frames > fed_reader_left(&r) / FRAME_MIN || frames < (small > 0 ? 1U : 0U) + statistics) {
         return fed_fail(err, FED_EFORMAT, "the envelope ends before all its tensors");
     }
-    *envelope = (fedcodec_envelope){.reader = r, .small = (uint32_t)small, .frames = frames};
+    *envelope = (fedcodec_envelope){
+        .reader = r, .statistics = statistics, .small = (uint32_t)small, .frames = frames};
     return FED_OK;
 }
 
@@ -54,11 +58,13 @@ typedef struct label {
     char text[FED_TENSOR_NAME + 16];
 } label;
 
-/* tensor: the frame's, NULL where that is not known, or where it is the group. */
+/* tensor: the frame's, NULL where that is not known, or where it is of several. */
 static label label_of(const fedcodec_frame *frame, const fed_tensor *tensor) {
     label l;
     if (frame->group) {
         snprintf(l.text, sizeof l.text, "the group of small tensors");
+    } else if (frame->statistics) {
+        snprintf(l.text, sizeof l.text, "the running statistics");
     } else if (tensor != NULL) {
         snprintf(l.text, sizeof l.text, "tensor %s", tensor->name);
     } else {
@@ -96,10 +102,11 @@ static fed_status open_stage(fedcodec_frame *frame, const fed_tensor *tensor, fe
 static fed_status read_frame(fedcodec_envelope *envelope, const fed_tensor *tensor,
                              fedcodec_frame *frame, fed_error *err) {
     fed_reader r = envelope->reader;
-    uint64_t number = envelope->next + 1;
+    uint64_t number = envelope->next + 1, groups = envelope->frames - envelope->statistics;
     uint8_t id = fed_read_u8(&r);
     fedcodec_frame read = {.number = number,
-                           .group = envelope->small > 0 && number == envelope->frames,
+                           .group = envelope->small > 0 && number == groups,
+                           .statistics = number > groups,
                            .codec = fedcodec_by_id(id & FEDCODEC_ID_MASK),
                            .stage = (uint8_t)(id >> FEDCODEC_STAGE_SHIFT)};
     read.n = fed_read_varint(&r);
@@ -112,7 +119,8 @@ static fed_status read_frame(fedcodec_envelope *envelope, const fed_tensor *tens
         return fed_fail(err, FED_EFORMAT, "%s: unknown codec id %u", label_of(&read, tensor).text,
                         id & FEDCODEC_ID_MASK);
     }
-    if (read.group ? read.n == 0 : read.n < envelope->small) {
+    uint64_t least = read.group || read.statistics ? 1 : envelope->small;
+    if (read.n < least) {
         return fed_fail(err, FED_EFORMAT, "%s: %" PRIu64 " values, where all under %u are grouped",
                         label_of(&read, tensor).text, read.n, envelope->small);
     }
@@ -190,6 +198,12 @@ static fed_status check_head(const fedcodec_frame *frame, const fed_tensor *tens
         return fed_fail(err, FED_EFORMAT, "%s: the message has %" PRIu64 " values, the model %zu",
                         label_of(frame, tensor).text, frame->n, n);
     }
+    if (frame->statistics && (frame->codec->id != FEDCODEC_EXACT || frame->stage != 0)) {
+        return fed_fail(err, FED_EFORMAT, "the running statistics: they must be plain float32");
+    }
+    if (frame->statistics) {
+        return FED_OK;
+    }
     if (codec != NULL && frame->codec != codec->vtable) {
         return fed_fail(err, FED_EFORMAT, "%s: sent as %s, expected %s",
                         label_of(frame, tensor).text, frame->codec->name, codec->vtable->name);
@@ -230,6 +244,10 @@ static fed_status check_frames(const fedcodec_envelope *envelope, const fed_layo
                             envelope->small, wanted);
         }
     }
+    if (envelope->statistics != (layout->statistics > 0)) {
+        return fed_fail(err, FED_EFORMAT, "the message has %srunning statistics, the model %s",
+                        envelope->statistics ? "" : "no ", envelope->statistics ? "none" : "some");
+    }
     size_t frames = fedcodec_group_frames(layout, envelope->small);
     if (envelope->frames != frames) {
         return fed_fail(err, FED_EFORMAT, "the message has %" PRIu64 " frames, the model takes %zu",
@@ -242,7 +260,7 @@ static fed_status check_message(message *m, const fed_layout *layout, const fedc
                                 uint32_t small, float *max_abs, fed_error *err) {
     FED_TRY(check_frames(&m->envelope, layout, codec, small, err));
     float most = 0.0f;
-    for (size_t k = 0; k < layout->count; k++) {
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         if (t->size >= m->envelope.small) {
             FED_TRY(check_next(m, t, t->size, codec, &most, err));
@@ -251,6 +269,9 @@ static fed_status check_message(message *m, const fed_layout *layout, const fedc
     if (m->envelope.small > 0) {
         size_t n = fedcodec_group_size(layout, m->envelope.small);
         FED_TRY(check_next(m, NULL, n, codec, &most, err));
+    }
+    if (layout->statistics > 0) {
+        FED_TRY(check_next(m, NULL, fedcodec_statistics_size(layout), codec, &most, err));
     }
     if (fed_reader_left(&m->envelope.reader) > 0) {
         return envelope_end(&m->envelope, err);
@@ -310,7 +331,7 @@ static fed_status take_next(const target *to, message *m, void *values, fed_erro
 static fed_status take_all(const target *to, message *m, const fed_layout *layout, void *group,
                            fed_error *err) {
     uint32_t small = m->envelope.small;
-    for (size_t k = 0; k < layout->count; k++) {
+    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         if (t->size >= small) {
             uint8_t *values = (uint8_t *)to->all + t->offset * to->width;
@@ -321,6 +342,10 @@ static fed_status take_all(const target *to, message *m, const fed_layout *layou
         fedcodec_group_gather(layout, small, to->all, to->width, group);
         FED_TRY(take_next(to, m, group, err));
         fedcodec_group_scatter(layout, small, group, to->width, to->all);
+    }
+    if (layout->statistics > 0) {
+        uint8_t *values = (uint8_t *)to->all + fedcodec_statistics_offset(layout) * to->width;
+        FED_TRY(take_next(to, m, values, err));
     }
     return FED_OK;
 }

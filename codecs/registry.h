@@ -45,8 +45,8 @@ const fedcodec_unit *fedcodec_unit_at(size_t k);
 /** Are all parameters within their ranges? */
 bool fedcodec_params_valid(const fedcodec *codec);
 
-/** fedcodec_encode's two halves: are the values finite, with nothing changed yet; and what comes
- * then, with what the first half found. */
+/** fedcodec_encode's two halves: are the values finite, with nothing changed yet, which an
+ * unguarded residual need not know; and what comes then, with what the first half found. */
 fed_status fedcodec_scan(const fedcodec *codec, const float *residual, const float *x, size_t n,
                          float *max) FED_CHECKED;
 fed_status fedcodec_encode_scanned(const fedcodec *codec, float *residual, const float *x, size_t n,

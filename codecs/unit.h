@@ -29,6 +29,7 @@
 #define FEDCODEC_UNITED(name) FEDCODEC_JOIN(name, FEDCODEC_UNIT)
 
 #define fedcodec_this_unit                  FEDCODEC_UNITED(fedcodec_this_unit)
+#define fedcodec_absorb                     FEDCODEC_UNITED(fedcodec_absorb)
 #define fedcodec_check_values               FEDCODEC_UNITED(fedcodec_check_values)
 #define fedcodec_golomb_b                   FEDCODEC_UNITED(fedcodec_golomb_b)
 #define fedcodec_golomb_bound               FEDCODEC_UNITED(fedcodec_golomb_bound)

@@ -1,21 +1,13 @@
-/* Model descriptions: parse the line of text, lay out the tensors, draw the initial weights. */
+/* Model descriptions: from a name or a text to layers and tensors. */
 #include "fed/arch.h"
 
-#include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/arch_parser.h"
 #include "fed/bytes.h"
-#include "fed/rng.h"
-
-/* A sample's values in one layer, and the parameters of all: far above any model this trains, low
- * enough that products of a few of them fit 64 bits. */
-static const uint64_t SHAPE_SIZE_MAX = UINT64_C(1) << 28;
-static const uint64_t PARAMETERS_MAX = UINT64_C(1) << 31;
-
-/* The random stream of tensor i is (i, this): apart from the streams of rounds and devices. */
-enum { STREAM_INITIAL_WEIGHTS = 0x696e6974 };
+#include "fed/file.h"
 
 static const struct {
     const char *name, *text;
@@ -35,306 +27,136 @@ const char *fed_arch_text(size_t k) {
     return k < MODEL_COUNT ? models[k].text : NULL;
 }
 
-/* ---- Words ---- */
+/* ---- The input ---- */
 
-typedef struct word {
-    const char *at;
-    size_t len; /* 0 at the end of the text */
-} word;
-
-typedef struct parser {
-    const char *text, *at;
-    fed_arch *arch;
-    fed_error *err;
-} parser;
-
-/* The next word: "|", or whatever stands up to a blank, a '|' or the end. */
-static word peek_word(parser *p) {
-    p->at += strspn(p->at, " ");
-    size_t len = p->at[0] == '|' ? 1 : strcspn(p->at, " |");
-    return (word){p->at, len};
+static fed_status parse_tokens(arch_parser *p) {
+    fed_arch *arch = p->arch;
+    arch->input = (fed_shape){1, 1, 1};
+    FED_TRY(
+        arch_number(p, 1, "how many tokens, as in \"input tokens 35 of 10000\"", &arch->input.h));
+    fed_word of = arch_word_next(p);
+    if (!fed_word_is(of, "of")) {
+        return arch_fail(p, of, "\"of\" and how many words there are");
+    }
+    return arch_number(p, 1, "how many words there are, as in \"input tokens 35 of 10000\"",
+                       &arch->words);
 }
 
-static word next_word(parser *p) {
-    word w = peek_word(p);
-    p->at += w.len;
-    return w;
-}
-
-static bool word_is(word w, const char *text) {
-    return w.len == strlen(text) && memcmp(w.at, text, w.len) == 0;
-}
-
-/* Refuse a word: where it is, the word, and what would be right. */
-static fed_status fail_word(const parser *p, word w, const char *wanted) {
-    enum { SHOWN = 32 };
-    size_t column = (size_t)(w.at - p->text) + 1;
-    if (w.len == 0) {
-        return fed_fail(p->err, FED_EFORMAT, "model: the text ends at column %zu: expected %s",
-                        column, wanted);
+static fed_status parse_shape(arch_parser *p) {
+    fed_word w = arch_word_next(p);
+    uint32_t dims[3];
+    size_t count = arch_numbers(w, "x", dims, 3);
+    bool zero = false;
+    for (size_t i = 0; i < count; i++) {
+        zero = zero || dims[i] == 0;
     }
-    return fed_fail(p->err, FED_EFORMAT, "model: column %zu, \"%.*s\": expected %s", column,
-                    (int)(w.len < SHOWN ? w.len : SHOWN), w.at, wanted);
-}
-
-/* A decimal from 1 to 2^32 - 1 at *at, which moves past its digits. */
-static bool take_number(const char **at, const char *end, uint32_t *number) {
-    uint64_t value = 0;
-    const char *digit = *at;
-    for (; digit < end && *digit >= '0' && *digit <= '9' && value <= UINT32_MAX; digit++) {
-        value = value * 10 + (uint64_t)(*digit - '0');
-    }
-    *at = digit;
-    *number = (uint32_t)value;
-    return value > 0 && value <= UINT32_MAX;
-}
-
-/* Numbers with an 'x' between them, as in 1x28x28: how many, at most max; 0 if w is not that. */
-static size_t word_numbers(word w, uint32_t *numbers, size_t max) {
-    const char *at = w.at, *end = w.at + w.len;
-    for (size_t count = 0; count < max; at++) {
-        if (!take_number(&at, end, &numbers[count++])) {
-            return 0;
-        }
-        if (at == end) {
-            return count;
-        }
-        if (*at != 'x') {
-            return 0;
-        }
-    }
-    return 0;
-}
-
-/* ---- Layers ---- */
-
-static uint64_t shape_size(fed_shape s) {
-    /* Saturates: c * h is under 2^64, and times w it may not be. */
-    uint64_t plane = (uint64_t)s.c * s.h;
-    return plane > SHAPE_SIZE_MAX ? plane : plane * s.w;
-}
-
-/* Add "<kind><k>.weight" of these dims, the outputs first, and "<kind><k>.bias". */
-static fed_status add_tensors(parser *p, word at, const char *kind, fed_layer *layer, uint32_t rank,
-                              const uint32_t *dims) {
-    uint64_t fan_in = 1; /* at most as large as the shape that comes in */
-    for (uint32_t i = 1; i < rank; i++) {
-        fan_in *= dims[i];
-    }
-    if ((fan_in + 1) * dims[0] > PARAMETERS_MAX - p->arch->layout.size) {
-        return fail_word(p, at, "a smaller layer: a model has at most 2^31 parameters");
-    }
-    unsigned k = 1;
-    for (size_t i = 0; i < p->arch->layer_count; i++) {
-        k += p->arch->layers[i].kind == layer->kind;
-    }
-    layer->weight = p->arch->layout.count;
-    char name[FED_TENSOR_NAME];
-    snprintf(name, sizeof name, "%s%u.weight", kind, k);
-    fed_status status = fed_layout_add(&p->arch->layout, name, rank, dims);
-    if (status == FED_OK) {
-        snprintf(name, sizeof name, "%s%u.bias", kind, k);
-        status = fed_layout_add(&p->arch->layout, name, 1, dims);
-    }
-    if (status != FED_OK) {
-        return fed_fail(p->err, status, "model: tensor %s: %s", name, fed_status_text(status));
-    }
-    return FED_OK;
-}
-
-static fed_status parse_dense(parser *p, word kind, fed_layer *layer) {
-    word out = next_word(p);
-    if (word_numbers(out, &layer->out.c, 1) != 1) {
-        return fail_word(p, out, "the number of outputs of dense, as in \"dense 500\"");
-    }
-    layer->out.h = layer->out.w = 1;
-    uint32_t dims[] = {layer->out.c, (uint32_t)shape_size(layer->in)};
-    return add_tensors(p, kind, "dense", layer, 2, dims);
-}
-
-static fed_status parse_conv(parser *p, word kind, fed_layer *layer) {
-    word out = next_word(p);
-    if (word_numbers(out, &layer->out.c, 1) != 1) {
-        return fail_word(p, out, "the number of outputs of conv, as in \"conv 20 5x5\"");
-    }
-    word kernel = next_word(p);
-    uint32_t size[2];
-    if (word_numbers(kernel, size, 2) != 2) {
-        return fail_word(p, kernel, "the kernel of conv, as in \"conv 20 5x5\"");
-    }
-    if (size[0] > layer->in.h || size[1] > layer->in.w) {
-        return fail_word(p, kernel, "a kernel no larger than the image that comes in");
-    }
-    layer->kh = size[0];
-    layer->kw = size[1];
-    layer->out.h = layer->in.h - layer->kh + 1;
-    layer->out.w = layer->in.w - layer->kw + 1;
-    uint32_t dims[] = {layer->out.c, layer->in.c, layer->kh, layer->kw};
-    return add_tensors(p, kind, "conv", layer, 4, dims);
-}
-
-static fed_status parse_maxpool(parser *p, word kind, fed_layer *layer) {
-    (void)kind;
-    word window = next_word(p);
-    uint32_t k;
-    if (word_numbers(window, &k, 1) != 1) {
-        return fail_word(p, window, "the window of maxpool, as in \"maxpool 2\"");
-    }
-    if (k > layer->in.h || k > layer->in.w) {
-        return fail_word(p, window, "a window no larger than the image that comes in");
-    }
-    layer->kh = layer->kw = k;
-    layer->out = (fed_shape){layer->in.c, layer->in.h / k, layer->in.w / k};
-    return FED_OK;
-}
-
-static fed_status parse_relu(parser *p, word kind, fed_layer *layer) {
-    (void)p;
-    (void)kind;
-    layer->out = layer->in;
-    return FED_OK;
-}
-
-static const struct {
-    const char *word;
-    fed_layer_kind kind;
-    fed_status (*parse)(parser *p, word kind, fed_layer *layer);
-} kinds[] = {
-    {"dense", FED_LAYER_DENSE, parse_dense},
-    {"conv", FED_LAYER_CONV, parse_conv},
-    {"maxpool", FED_LAYER_MAXPOOL, parse_maxpool},
-    {"relu", FED_LAYER_RELU, parse_relu},
-};
-
-enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
-
-static fed_shape last_shape(const fed_arch *arch) {
-    return arch->layer_count == 0 ? arch->input : arch->layers[arch->layer_count - 1].out;
-}
-
-static fed_status parse_layer(parser *p) {
-    word w = next_word(p);
-    if (p->arch->layer_count == FED_ARCH_LAYERS) {
-        return fail_word(p, w, "the end: a model has at most 64 layers");
-    }
-    fed_layer layer = {.in = last_shape(p->arch)};
-    size_t k = 0;
-    while (k < KIND_COUNT && !word_is(w, kinds[k].word)) {
-        k++;
-    }
-    if (k == KIND_COUNT) {
-        return fail_word(p, w, "a layer: conv, maxpool, relu or dense");
-    }
-    layer.kind = kinds[k].kind;
-    FED_TRY(kinds[k].parse(p, w, &layer));
-    if (shape_size(layer.out) > SHAPE_SIZE_MAX) {
-        return fail_word(p, w, "a smaller layer: its output has more than 2^28 values a sample");
-    }
-    p->arch->layers[p->arch->layer_count++] = layer;
-    return FED_OK;
-}
-
-static fed_status parse_input(parser *p) {
-    word input = next_word(p);
-    if (!word_is(input, "input")) {
-        return fail_word(p, input, "\"input\" and the shape of a sample, as in \"input 1x28x28\"");
-    }
-    word shape = next_word(p);
-    uint32_t dims[3] = {1, 1, 1};
-    size_t count = word_numbers(shape, dims, 3);
-    if (count != 1 && count != 3) {
-        return fail_word(p, shape, "the shape of a sample, as in \"1x28x28\" or \"784\"");
+    if (zero || (count != 1 && count != 3)) {
+        return arch_fail(p, w, "the shape of a sample, as in \"1x28x28\" or \"784\"");
     }
     p->arch->input =
         count == 3 ? (fed_shape){dims[0], dims[1], dims[2]} : (fed_shape){dims[0], 1, 1};
-    if (shape_size(p->arch->input) > SHAPE_SIZE_MAX) {
-        return fail_word(p, shape, "a shape of at most 2^28 values");
-    }
     return FED_OK;
+}
+
+static fed_status parse_input(arch_parser *p) {
+    fed_word input = arch_word_next(p);
+    if (!fed_word_is(input, "input")) {
+        return arch_fail(p, input, "\"input\" and the shape of a sample, as in \"input 1x28x28\"");
+    }
+    fed_word shape = arch_word_peek(p);
+    FED_TRY(arch_word_skip(p, "tokens") ? parse_tokens(p) : parse_shape(p));
+    if (!arch_shape_fits(p->arch->input)) {
+        return arch_fail(p, shape, "a shape of at most 2^28 values");
+    }
+    if (arch_word_skip(p, "init")) {
+        fed_word init = arch_word_next(p);
+        if (!fed_word_is(init, "he")) {
+            return arch_fail(p, init, "\"he\" behind init");
+        }
+        p->arch->init = FED_INIT_HE;
+    }
+    fed_word bar = arch_word_next(p);
+    return fed_word_is(bar, "|") ? FED_OK : arch_fail(p, bar, "\"|\" and the first layer");
 }
 
 /* ---- The whole ---- */
 
-static void write_layer(fed_writer *w, const fed_layer *layer) {
-    switch (layer->kind) {
-    case FED_LAYER_DENSE:
-        fed_write_printf(w, " | dense %u", layer->out.c);
-        break;
-    case FED_LAYER_CONV:
-        fed_write_printf(w, " | conv %u %ux%u", layer->out.c, layer->kh, layer->kw);
-        break;
-    case FED_LAYER_MAXPOOL:
-        fed_write_printf(w, " | maxpool %u", layer->kh);
-        break;
-    case FED_LAYER_RELU:
-        fed_write_printf(w, " | relu");
-        break;
+static fed_status check_all_is_used(const arch_parser *p) {
+    for (size_t i = 0; i < p->arch->layer_count; i++) {
+        if (!p->origins[i].used && i + 1 != p->value) {
+            return arch_fail(p, p->origins[i].at, "a layer after it that reads what it gives");
+        }
     }
-}
-
-static fed_status write_text(fed_arch *arch, fed_error *err) {
-    fed_writer w;
-    fed_writer_fixed(&w, arch->text, sizeof arch->text);
-    fed_shape in = arch->input;
-    if (in.h == 1 && in.w == 1) {
-        fed_write_printf(&w, "input %u", in.c);
-    } else {
-        fed_write_printf(&w, "input %ux%ux%u", in.c, in.h, in.w);
-    }
-    for (size_t i = 0; i < arch->layer_count; i++) {
-        write_layer(&w, &arch->layers[i]);
-    }
-    if (w.status != FED_OK) {
-        return fed_fail(err, FED_EFORMAT, "model: the description is longer than %d characters",
-                        FED_ARCH_TEXT - 1);
+    for (size_t i = 0; i < p->block_count; i++) {
+        if (!p->blocks[i].used) {
+            return arch_fail(p, p->blocks[i].name, "a use of this block");
+        }
     }
     return FED_OK;
 }
 
-static fed_status parse_text(parser *p) {
-    FED_TRY(parse_input(p));
-    word end = peek_word(p);
-    while (end.len > 0) {
-        if (!word_is(end, "|")) {
-            return fail_word(p, end, "\"|\" between layers");
-        }
-        next_word(p);
-        FED_TRY(parse_layer(p));
-        end = peek_word(p);
-    }
+/* The last value is scores, or numbers, for each position. */
+static fed_status take_output(arch_parser *p) {
     fed_arch *arch = p->arch;
-    if (arch->layer_count == 0 || arch->layers[arch->layer_count - 1].kind != FED_LAYER_DENSE) {
-        return fail_word(p, end, "a dense layer as the last one: its outputs are the classes");
+    fed_word end = arch_word_peek(p);
+    if (p->value == 0 || arch->layout.size == 0) {
+        return arch_fail(p, end, "a layer with weights");
     }
-    arch->classes = last_shape(arch).c;
-    return write_text(arch, p->err);
+    fed_shape out = arch_value_shape(arch, p->value);
+    if (out.w != 1) {
+        char wanted[120];
+        snprintf(wanted, sizeof wanted,
+                 "a last layer that gives scores, as in \"dense 10\", not %ux%ux%u values", out.c,
+                 out.h, out.w);
+        return arch_fail(p, end, wanted);
+    }
+    arch->classes = out.c;
+    arch->positions = out.h;
+    return FED_OK;
 }
 
-/* Only what can be shown on a terminal gets as far as an error message. */
-static fed_status check_characters(const char *text, fed_error *err) {
-    size_t good = 0;
-    while (text[good] >= ' ' && text[good] <= '~') {
-        good++;
+static fed_status parse_words(arch_parser *p) {
+    arch_scope whole = {.block = ARCH_BLOCKS};
+    p->scope = &whole;
+    FED_TRY(arch_lets_parse(p));
+    FED_TRY(parse_input(p));
+    FED_TRY(arch_layers_walk(p, &whole));
+    FED_TRY(take_output(p));
+    FED_TRY(check_all_is_used(p));
+    size_t trained = p->arch->layout.count;
+    p->arch->trained = p->arch->layout.size;
+    FED_TRY(arch_statistics_add(p));
+    p->arch->layout.statistics = p->arch->layout.count - trained;
+    return FED_OK;
+}
+
+static fed_status parse_text(const char *text, fed_arch *arch, fed_error *err) {
+    arch_parser p = {.text = text, .arch = arch, .err = err};
+    arch->text = calloc(1, FED_ARCH_TEXT);
+    if (arch->text == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a model's description");
     }
-    if (text[good] == '\0') {
-        return FED_OK;
+    fed_status status = arch_words_split(&p);
+    if (status == FED_OK) {
+        status = parse_words(&p);
     }
-    return fed_fail(err, FED_EFORMAT,
-                    "model: column %zu: only printable ASCII characters are allowed", good + 1);
+    free(p.words);
+    free(p.names);
+    free(p.origins);
+    return status;
 }
 
 static fed_status fail_name(const char *name, fed_error *err) {
-    char list[160];
+    char list[240];
     fed_writer w;
     fed_writer_fixed(&w, list, sizeof list);
     for (size_t k = 0; k < MODEL_COUNT; k++) {
         fed_write_printf(&w, "%s%s", k > 0 ? ", " : "", models[k].name);
     }
-    return fed_fail(
-        err, FED_EFORMAT,
-        "no model is called \"%.64s\"; there are: %s; or describe one, as in \"input 784 "
-        "| dense 10\"",
-        name, list);
+    return fed_fail(err, FED_EFORMAT,
+                    "no model is called \"%.64s\"; there are: %s; or describe one, as in "
+                    "\"input 784 | dense 10\"",
+                    name, list);
 }
 
 /* The text of a name; or what was given, which then must be a text. */
@@ -347,15 +169,22 @@ static const char *look_up(const char *name_or_text) {
     return name_or_text;
 }
 
+/* A word such as a name is: all of it can be shown in an error. */
+static bool is_one_word(const char *text) {
+    size_t len = 0;
+    while (text[len] > ' ' && text[len] <= '~' && text[len] != '|') {
+        len++;
+    }
+    return text[len] == '\0' && strcmp(text, "input") != 0;
+}
+
 fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *err) {
-    FED_TRY(check_characters(name_or_text, err));
     const char *text = look_up(name_or_text);
-    if (strchr(text, '|') == NULL && strstr(text, "input") == NULL) {
+    if (is_one_word(text)) {
         return fail_name(text, err);
     }
-    fed_arch parsed = {0};
-    parser p = {.text = text, .at = text, .arch = &parsed, .err = err};
-    fed_status status = parse_text(&p);
+    fed_arch parsed = {.text = NULL};
+    fed_status status = parse_text(text, &parsed, err);
     if (status != FED_OK) {
         fed_arch_free(&parsed);
         return status;
@@ -364,30 +193,54 @@ fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *e
     return FED_OK;
 }
 
+fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) {
+    if (model[0] != '@') {
+        return fed_arch_parse(model, arch, err);
+    }
+    enum { FILE_LIMIT = 1 << 20 };
+    uint8_t *text;
+    size_t len;
+    FED_TRY(fed_file_read(model + 1, FILE_LIMIT, &text, &len, err));
+    fed_error why = {0};
+    fed_status status = fed_arch_parse((const char *)text, arch, &why);
+    if (status != FED_OK) {
+        status = fed_fail(err, status, "%s: %s", model + 1, why.text);
+    }
+    free(text);
+    return status;
+}
+
 void fed_arch_free(fed_arch *arch) {
     fed_layout_free(&arch->layout);
+    free(arch->layers);
+    free(arch->text);
     *arch = (fed_arch){0};
 }
 
-/* Only operations that IEEE 754 rounds the same way everywhere: a division, a square root, a
- * multiplication, and 2u - 1, which is exact. */
-static void draw_weights(const fed_tensor *tensor, uint64_t seed, uint32_t index, float *values) {
-    size_t fan_in = tensor->size / tensor->dims[0];
-    float scale = (float)sqrt(3.0 / (double)fan_in);
-    fed_rng rng;
-    fed_rng_init(&rng, seed, index, STREAM_INITIAL_WEIGHTS);
-    for (size_t i = 0; i < tensor->size; i++) {
-        values[i] = (2.0f * fed_rng_float(&rng) - 1.0f) * scale;
+/* A tensor's name less what stands behind its last '.'; no tensor, no name. */
+static const fed_tensor *own_tensor(const fed_arch *arch, const fed_layer *layer) {
+    switch (layer->kind) {
+    case FED_LAYER_DENSE:
+        if (layer->tied && !layer->has_bias) {
+            return NULL;
+        }
+        return &arch->layout.tensors[layer->tied ? layer->bias : layer->weight];
+    case FED_LAYER_CONV:
+    case FED_LAYER_BATCHNORM:
+    case FED_LAYER_EMBEDDING:
+    case FED_LAYER_LSTM:
+        return &arch->layout.tensors[layer->weight];
+    default:
+        return NULL;
     }
 }
 
-void fed_arch_init_values(const fed_arch *arch, uint64_t seed, float *values) {
-    for (size_t i = 0; i < arch->layout.count; i++) {
-        const fed_tensor *tensor = &arch->layout.tensors[i];
-        if (tensor->rank > 1) {
-            draw_weights(tensor, seed, (uint32_t)i, values + tensor->offset);
-        } else {
-            memset(values + tensor->offset, 0, tensor->size * sizeof *values);
-        }
+void fed_arch_layer_name(const fed_arch *arch, size_t layer, char *name, size_t cap) {
+    const fed_tensor *tensor = own_tensor(arch, &arch->layers[layer]);
+    if (tensor == NULL) {
+        snprintf(name, cap, "%s, layer %zu", fed_layer_word(arch->layers[layer].kind), layer + 1);
+        return;
     }
+    int len = (int)(strrchr(tensor->name, '.') - tensor->name);
+    snprintf(name, cap, "%.*s", len, tensor->name);
 }

@@ -12,7 +12,7 @@
 
 #include "fed/bytes.h"
 
-enum { PATH_BYTES = 4096, READ_CHUNK = 65536 };
+enum { PATH_BYTES = sizeof((fed_file){0}.path), READ_CHUNK = 65536 };
 
 /* Say what could not be done with path, from errno. */
 static fed_status fail_errno(fed_error *err, const char *verb, const char *path) {
@@ -122,40 +122,7 @@ void fed_file_unmap(const uint8_t *data, size_t len) {
     }
 }
 
-static fed_status write_all(int fd, const char *path, const uint8_t *data, size_t len,
-                            fed_error *err) {
-    while (len > 0) {
-        ssize_t put = write(fd, data, len);
-        if (put < 0 && errno != EINTR) {
-            return fail_errno(err, "write", path);
-        }
-        if (put > 0) {
-            data += put;
-            len -= (size_t)put;
-        }
-    }
-    return FED_OK;
-}
-
-/* Create a file of a name that is free, `path` and a suffix, and bring the bytes to the disk. */
-static fed_status write_temp(char *path, const void *data, size_t len, unsigned mode,
-                             fed_error *err) {
-    int fd = mkstemp(path);
-    if (fd < 0) {
-        return fail_errno(err, "create", path);
-    }
-    fed_status status = write_all(fd, path, data, len, err);
-    if (status == FED_OK && (fchmod(fd, (mode_t)mode) != 0 || fsync(fd) != 0)) {
-        status = fail_errno(err, "write", path);
-    }
-    if (close(fd) != 0 && status == FED_OK) {
-        status = fail_errno(err, "close", path);
-    }
-    if (status != FED_OK) {
-        unlink(path);
-    }
-    return status;
-}
+/* ---- Replacing ---- */
 
 /* Open the directory that holds path. */
 static int open_parent(const char *path) {
@@ -169,37 +136,115 @@ static int open_parent(const char *path) {
     return open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Rename and make the new name survive a power loss. EINVAL: a file system that has no such thing
- * for directories, and needs none. */
-static fed_status put_in_place(const char *temp, const char *path, int parent, fed_error *err) {
-    if (rename(temp, path) != 0) {
-        fed_status status = fail_errno(err, "replace", path);
-        unlink(temp);
+fed_status fed_file_create(const char *path, unsigned mode, fed_file *file, fed_error *err) {
+    if ((size_t)snprintf(file->temp, sizeof file->temp, "%s.new-XXXXXX", path) >=
+        sizeof file->temp) {
+        return fed_fail(err, FED_EINVAL, "a path is longer than %d characters", PATH_BYTES);
+    }
+    memcpy(file->path, path, strlen(path) + 1);
+    file->directory = open_parent(path);
+    if (file->directory < 0) {
+        return fail_errno(err, "open the directory of", path);
+    }
+    file->fd = mkstemp(file->temp); /* a name that is free */
+    if (file->fd < 0) {
+        fed_status status = fail_errno(err, "create", file->temp);
+        close(file->directory);
         return status;
     }
-    if (fsync(parent) != 0 && errno != EINVAL) {
-        return fail_errno(err, "sync the directory of", path);
+    if (fchmod(file->fd, (mode_t)mode) != 0) {
+        fed_status status = fail_errno(err, "write", file->temp);
+        fed_file_abandon(file);
+        return status;
     }
     return FED_OK;
 }
 
-fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
-                            fed_error *err) {
-    char temp[PATH_BYTES];
-    if ((size_t)snprintf(temp, sizeof temp, "%s.new-XXXXXX", path) >= sizeof temp) {
-        return fed_fail(err, FED_EINVAL, "a path is longer than %d characters", PATH_BYTES);
+fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error *err) {
+    const uint8_t *at = data;
+    while (len > 0) {
+        ssize_t put = write(file->fd, at, len);
+        if (put < 0 && errno != EINTR) {
+            return fail_errno(err, "write", file->temp);
+        }
+        if (put > 0) {
+            at += put;
+            len -= (size_t)put;
+        }
     }
-    int parent = open_parent(path);
-    if (parent < 0) {
-        return fail_errno(err, "open the directory of", path);
+    return FED_OK;
+}
+
+fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n, fed_error *err) {
+    enum { CHUNK = 4096 };
+    uint8_t bytes[4 * CHUNK];
+    while (n > 0) {
+        size_t count = n < CHUNK ? n : CHUNK;
+        /* Byte moves, which compilers turn into a plain copy where memory is little-endian. */
+        for (size_t i = 0; i < count; i++) {
+            uint32_t bits;
+            memcpy(&bits, &x[i], sizeof bits);
+            bytes[4 * i] = (uint8_t)bits;
+            bytes[4 * i + 1] = (uint8_t)(bits >> 8);
+            bytes[4 * i + 2] = (uint8_t)(bits >> 16);
+            bytes[4 * i + 3] = (uint8_t)(bits >> 24);
+        }
+        FED_TRY(fed_file_put(file, bytes, 4 * count, err));
+        x += count;
+        n -= count;
     }
-    fed_status status = write_temp(temp, data, len, mode, err);
-    if (status == FED_OK) {
-        status = put_in_place(temp, path, parent, err);
+    return FED_OK;
+}
+
+void fed_file_abandon(fed_file *file) {
+    if (file->fd >= 0) {
+        close(file->fd);
     }
-    close(parent);
+    unlink(file->temp);
+    close(file->directory);
+}
+
+/* The bytes to the disk, and the temp file closed. */
+static fed_status finish_temp(fed_file *file, fed_error *err) {
+    if (fsync(file->fd) != 0) {
+        return fail_errno(err, "write", file->temp);
+    }
+    int failed = close(file->fd);
+    file->fd = -1;
+    return failed ? fail_errno(err, "close", file->temp) : FED_OK;
+}
+
+fed_status fed_file_commit(fed_file *file, fed_error *err) {
+    fed_status status = finish_temp(file, err);
+    if (status == FED_OK && rename(file->temp, file->path) != 0) {
+        status = fail_errno(err, "replace", file->path);
+    }
+    if (status != FED_OK) {
+        fed_file_abandon(file);
+        return status;
+    }
+    /* Make the new name survive a power loss. EINVAL: a file system that has no such thing for
+     * directories, and needs none. */
+    if (fsync(file->directory) != 0 && errno != EINVAL) {
+        status = fail_errno(err, "sync the directory of", file->path);
+    }
+    close(file->directory);
     return status;
 }
+
+fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
+                            fed_error *err) {
+    fed_file file;
+    FED_TRY(fed_file_create(path, mode, &file, err));
+    fed_status status = fed_file_put(&file, data, len, err);
+    if (status != FED_OK) {
+        fed_file_abandon(&file);
+        return status;
+    }
+    return fed_file_commit(&file, err);
+}
+
+/* ---- Directories ---- */
 
 static fed_status make_one(const char *path, unsigned mode, fed_error *err) {
     struct stat info;

@@ -27,12 +27,11 @@ static fed_status tensor_size(uint32_t rank, const uint32_t *dims, size_t *size)
     return FED_OK;
 }
 
-fed_status fed_layout_add(fed_layout *layout, const char *name, uint32_t rank,
-                          const uint32_t *dims) {
+fed_status fed_layout_append(fed_layout *layout, const char *name, uint32_t rank,
+                             const uint32_t *dims) {
     size_t name_len = strlen(name);
     FED_REQUIRE(name_len > 0 && name_len < FED_TENSOR_NAME, FED_EINVAL);
     FED_REQUIRE(rank <= FED_TENSOR_RANK, FED_EINVAL);
-    FED_REQUIRE(fed_layout_find(layout, name) == NULL, FED_EINVAL);
     fed_tensor tensor = {.rank = rank, .offset = layout->size};
     FED_TRY(tensor_size(rank, dims, &tensor.size));
     FED_REQUIRE(tensor.size <= LAYOUT_SIZE_MAX - layout->size, FED_ERANGE);
@@ -48,6 +47,12 @@ fed_status fed_layout_add(fed_layout *layout, const char *name, uint32_t rank,
     layout->count++;
     layout->size += tensor.size;
     return FED_OK;
+}
+
+fed_status fed_layout_add(fed_layout *layout, const char *name, uint32_t rank,
+                          const uint32_t *dims) {
+    FED_REQUIRE(fed_layout_find(layout, name) == NULL, FED_EINVAL);
+    return fed_layout_append(layout, name, rank, dims);
 }
 
 const fed_tensor *fed_layout_find(const fed_layout *layout, const char *name) {

@@ -67,7 +67,7 @@ static bool parse_exponent(const char *text, const char *end, int *exponent) {
     return true;
 }
 
-static bool parse_number(fed_word w, double *value) {
+bool fed_word_number(fed_word w, double *value) {
     const char *at = w.text, *end = w.text + w.len;
     bool negative = at < end && *at == '-';
     at += negative;
@@ -122,7 +122,7 @@ static bool in_range(const fed_param *param, double value) {
 static fed_status read_number(const owner *o, const fed_param *param, fed_word number,
                               double *result, fed_error *err) {
     double value = 0.0;
-    if (!parse_number(number, &value)) {
+    if (!fed_word_number(number, &value)) {
         return fed_fail(err, FED_EINVAL,
                         "%s %s: %s=\"%.*s\" is not a decimal number of at most %d digits", o->kind,
                         o->name, param->key, (int)number.len, number.text, NUMBER_DIGITS);

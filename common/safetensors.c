@@ -68,9 +68,30 @@ void fed_safetensors_header_write(fed_writer *w, const fed_layout *layout,
 
 /* ---- Reading ---- */
 
+/* What an element may be; the first ones can be read as floats. */
+static const struct {
+    const char *name;
+    size_t bytes;
+} types[] = {[FED_SAFETENSORS_F32] = {"F32", 4},
+             [FED_SAFETENSORS_F16] = {"F16", 2},
+             [FED_SAFETENSORS_BF16] = {"BF16", 2},
+             [FED_SAFETENSORS_OTHER] = {"I64", 8},
+             {"F64", 8},
+             {"I32", 4},
+             {"I16", 2},
+             {"I8", 1},
+             {"U64", 8},
+             {"U32", 4},
+             {"U16", 2},
+             {"U8", 1},
+             {"BOOL", 1}};
+
+enum { TYPE_COUNT = sizeof types / sizeof types[0] };
+
 /* One tensor as the header tells it: its data are the bytes from begin up to end. */
 typedef struct entry {
     char name[FED_TENSOR_NAME];
+    size_t type; /* of types */
     uint32_t rank;
     uint32_t dims[FED_TENSOR_RANK];
     uint64_t begin, end;
@@ -82,6 +103,7 @@ typedef struct parser {
     size_t len, pos;
     entry *entries; /* [FED_SAFETENSORS_TENSORS] */
     size_t count;
+    fed_writer *notes;
     fed_error *err;
 } parser;
 
@@ -175,14 +197,21 @@ static fed_status parse_name(parser *p, char *dst, size_t cap) {
     }
 }
 
-static fed_status skip_string(parser *p) {
+/* A string of the metadata, with a 0 behind it; *plain becomes false if it is not printable ASCII,
+ * and then it can't stand in a message. */
+static fed_status parse_note(parser *p, bool *plain) {
     FED_TRY(expect(p, '"', "expected a string"));
-    bool closed = false;
-    while (!closed) {
+    for (;;) {
         uint32_t unit = 0;
+        bool closed = false;
         FED_TRY(parse_character(p, &unit, &closed));
+        if (closed) {
+            fed_write_u8(p->notes, 0);
+            return FED_OK;
+        }
+        *plain = *plain && unit >= ' ' && unit <= '~';
+        fed_write_u8(p->notes, (uint8_t)unit);
     }
-    return FED_OK;
 }
 
 /* A whole number of 0 or more, without sign, fraction, exponent or leading zero. */
@@ -222,12 +251,13 @@ static fed_status parse_numbers(parser *p, uint64_t *numbers, size_t max, size_t
 }
 
 static fed_status parse_dtype(parser *p, entry *e) {
-    (void)e;
     char dtype[16];
     FED_TRY(parse_name(p, dtype, sizeof dtype));
-    return strcmp(dtype, "F32") == 0 ? FED_OK
-                                     : refuse(p, "only tensors of type F32 can be read: convert "
-                                                 "the file to float32");
+    e->type = 0;
+    while (e->type < TYPE_COUNT && strcmp(dtype, types[e->type].name) != 0) {
+        e->type++;
+    }
+    return e->type < TYPE_COUNT ? FED_OK : refuse(p, "unknown dtype: write F32");
 }
 
 static fed_status parse_shape(parser *p, entry *e) {
@@ -285,16 +315,19 @@ static fed_status parse_entry(parser *p, entry *e) {
     return expect(p, '}', "expected '}' behind dtype, shape and data_offsets");
 }
 
-/* "__metadata__": strings by name. Nothing here needs them. */
-static fed_status skip_metadata(parser *p) {
+/* "__metadata__": strings by name. Those that can't be shown are checked, and forgotten. */
+static fed_status parse_metadata(parser *p) {
     FED_TRY(expect(p, '{', "expected '{'"));
     if (accept(p, '}')) {
         return FED_OK;
     }
     do {
-        FED_TRY(skip_string(p));
+        size_t start = p->notes->len;
+        bool plain = true;
+        FED_TRY(parse_note(p, &plain));
         FED_TRY(expect(p, ':', "expected ':'"));
-        FED_TRY(skip_string(p));
+        FED_TRY(parse_note(p, &plain));
+        p->notes->len = plain ? p->notes->len : start;
     } while (accept(p, ','));
     return expect(p, '}', "expected ',' or '}'");
 }
@@ -310,7 +343,7 @@ static fed_status parse_members(parser *p) {
                 return refuse(p, "__metadata__ twice");
             }
             metadata_seen = true;
-            FED_TRY(skip_metadata(p));
+            FED_TRY(parse_metadata(p));
             continue;
         }
         if (p->count == FED_SAFETENSORS_TENSORS) {
@@ -341,29 +374,43 @@ static int by_begin(const void *a, const void *b) {
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* Entries, sorted, into the layout: each must begin where the one before it ended. */
-static fed_status lay_out(parser *p, uint64_t data_bytes, fed_layout *layout) {
+/* Entry i, which must begin where the one before it ended, at *at. */
+static fed_status lay_out_one(parser *p, size_t i, uint64_t *at, fed_safetensors *header) {
+    const entry *e = &p->entries[i];
+    fed_status status = fed_layout_add(&header->layout, e->name, e->rank, e->dims);
+    if (status == FED_ENOMEM) {
+        return fed_fail(p->err, status, "%s: out of memory", p->name);
+    }
+    if (status != FED_OK) {
+        return fed_fail(p->err, FED_EFORMAT,
+                        "%s: tensor \"%s\" has no name, a name that is taken, or a shape that is "
+                        "empty or too large",
+                        p->name, e->name);
+    }
+    uint64_t bytes = (uint64_t)header->layout.tensors[i].size * types[e->type].bytes;
+    if (e->begin != *at || e->end - e->begin != bytes) {
+        return fed_fail(p->err, FED_EFORMAT,
+                        "%s: the data of tensor \"%s\" must be bytes %" PRIu64 " to %" PRIu64
+                        ", not %" PRIu64 " to %" PRIu64,
+                        p->name, e->name, *at, *at + bytes, e->begin, e->end);
+    }
+    header->places[i] = (fed_safetensors_place){.type = e->type < FED_SAFETENSORS_OTHER
+                                                            ? (fed_safetensors_type)e->type
+                                                            : FED_SAFETENSORS_OTHER,
+                                                .word = types[e->type].name,
+                                                .begin = e->begin};
+    *at = e->end;
+    return FED_OK;
+}
+
+static fed_status lay_out(parser *p, uint64_t data_bytes, fed_safetensors *header) {
     uint64_t at = 0;
+    header->places = malloc((p->count + 1) * sizeof *header->places);
+    if (header->places == NULL || header->notes.status != FED_OK) {
+        return fed_fail(p->err, FED_ENOMEM, "%s: out of memory", p->name);
+    }
     for (size_t i = 0; i < p->count; i++) {
-        const entry *e = &p->entries[i];
-        fed_status status = fed_layout_add(layout, e->name, e->rank, e->dims);
-        if (status == FED_ENOMEM) {
-            return fed_fail(p->err, status, "%s: out of memory", p->name);
-        }
-        if (status != FED_OK) {
-            return fed_fail(p->err, FED_EFORMAT,
-                            "%s: tensor \"%s\" has no name, a name that is taken, or a shape that "
-                            "is empty or too large",
-                            p->name, e->name);
-        }
-        uint64_t bytes = (uint64_t)layout->tensors[i].size * sizeof(float);
-        if (e->begin != at || e->end - e->begin != bytes) {
-            return fed_fail(p->err, FED_EFORMAT,
-                            "%s: the data of tensor \"%s\" must be bytes %" PRIu64 " to %" PRIu64
-                            ", not %" PRIu64 " to %" PRIu64,
-                            p->name, e->name, at, at + bytes, e->begin, e->end);
-        }
-        at = e->end;
+        FED_TRY(lay_out_one(p, i, &at, header));
     }
     if (at != data_bytes) {
         return fed_fail(p->err, FED_EFORMAT,
@@ -373,15 +420,16 @@ static fed_status lay_out(parser *p, uint64_t data_bytes, fed_layout *layout) {
     return FED_OK;
 }
 
-fed_status fed_safetensors_header_parse(const char *name, const uint8_t *text, size_t len,
-                                        uint64_t data_bytes, fed_layout *layout, fed_error *err) {
-    parser p = {.name = name, .text = text, .len = len, .err = err};
+fed_status fed_safetensors_parse(const char *name, const uint8_t *text, size_t len,
+                                 uint64_t data_bytes, fed_safetensors *header, fed_error *err) {
+    fed_safetensors parsed = {0};
+    fed_layout_init(&parsed.layout);
+    fed_writer_growing(&parsed.notes);
+    parser p = {.name = name, .text = text, .len = len, .notes = &parsed.notes, .err = err};
     p.entries = malloc(FED_SAFETENSORS_TENSORS * sizeof *p.entries);
     if (p.entries == NULL) {
         return fed_fail(err, FED_ENOMEM, "%s: out of memory", name);
     }
-    fed_layout parsed;
-    fed_layout_init(&parsed);
     fed_status status = parse_header(&p);
     if (status == FED_OK) {
         qsort(p.entries, p.count, sizeof *p.entries, by_begin);
@@ -389,9 +437,30 @@ fed_status fed_safetensors_header_parse(const char *name, const uint8_t *text, s
     }
     free(p.entries);
     if (status != FED_OK) {
-        fed_layout_free(&parsed);
+        fed_safetensors_free(&parsed);
         return status;
     }
-    *layout = parsed;
+    *header = parsed;
     return FED_OK;
+}
+
+void fed_safetensors_free(fed_safetensors *header) {
+    fed_layout_free(&header->layout);
+    free(header->places);
+    fed_writer_free(&header->notes);
+    *header = (fed_safetensors){0};
+}
+
+const char *fed_safetensors_note(const fed_safetensors *header, const char *key) {
+    const char *at = (const char *)header->notes.data;
+    for (size_t left = header->notes.len; left > 0;) {
+        const char *value = at + strlen(at) + 1;
+        if (strcmp(at, key) == 0) {
+            return value;
+        }
+        const char *next = value + strlen(value) + 1;
+        left -= (size_t)(next - at);
+        at = next;
+    }
+    return NULL;
 }

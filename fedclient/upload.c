@@ -28,8 +28,9 @@ static fed_status compress(const fedclient_turn *turn, float *values, fed_writer
     size_t size = fedcodec_envelope_work_size(&turn->codec, layout, small);
     void *work = size > 0 ? malloc(size) : NULL;
     FED_REQUIRE(size == 0 || work != NULL, FED_ENOMEM);
-    fed_status status =
-        fedcodec_envelope_encode(&turn->codec, layout, small, values, NULL, work, out);
+    fedcodec codec = turn->codec;
+    codec.unguarded = true; /* what is owed is stored: these are a copy */
+    fed_status status = fedcodec_envelope_encode(&codec, layout, small, values, NULL, work, out);
     free(work);
     return status == FED_OK ? out->status : status;
 }

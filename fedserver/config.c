@@ -45,8 +45,8 @@ typedef struct key_rule {
 
 static const key_rule rules[KEYS] = {
     [NAME] = {"name", STRING, 1, 63, "", "a text of 1 to 63 bytes"},
-    [MODEL] = {"model", STRING, 1, 511, NULL,
-               "a model's name, such as lenet5-caffe, or a description of its layers"},
+    [MODEL] = {"model", STRING, 1, 4095, NULL,
+               "a model's name, such as lenet5-caffe, a description of its layers, or @FILE"},
     [INITIAL] = {"initial", STRING, 1, 900, "", "the path of a safetensors file"},
     [SEED] = {"seed", INTEGER, 0, 9.3e18, "1", "an integer from 0"},
     [CODEC_UP] = {"codec_up", STRING, 1, 63, "sbc:p=0.01", "a codec, such as sbc:p=0.01"},
@@ -186,10 +186,23 @@ static fed_status take_codec(const source *s, key_id id, char dst[FEDCODEC_SPEC]
     return FED_OK;
 }
 
+/* A file's name in a task is relative to the task file, so that both can be moved together. */
+static void place_beside(const source *s, const char *file, char *dst, size_t cap) {
+    const char *slash = strrchr(s->path, '/');
+    bool relative = file[0] != '\0' && file[0] != '/' && slash != NULL;
+    snprintf(dst, cap, "%.*s%s", relative ? (int)(slash - s->path) + 1 : 0, s->path, file);
+}
+
 static fed_status take_model(const source *s, char *dst, size_t cap, fed_error *err) {
+    const char *model = s->string[MODEL];
+    char file[FED_ARCH_TEXT] = "@";
+    if (model[0] == '@') {
+        place_beside(s, model + 1, file + 1, sizeof file - 1);
+        model = file;
+    }
     fed_arch arch;
     fed_error why = {0};
-    if (fed_arch_parse(s->string[MODEL], &arch, &why) != FED_OK) {
+    if (fed_arch_load(model, &arch, &why) != FED_OK) {
         return refuse_value(s, MODEL, &why, err);
     }
     snprintf(dst, cap, "%s", arch.text);
@@ -237,14 +250,6 @@ static fed_status take_rules(source *s, fedserver_round_rules *dst, fed_error *e
     return FED_OK;
 }
 
-/* "initial" is relative to the task file, so that both can be moved together. */
-static void take_initial(const source *s, char *dst, size_t cap) {
-    const char *initial = s->string[INITIAL];
-    const char *slash = strrchr(s->path, '/');
-    bool relative = initial[0] != '\0' && initial[0] != '/' && slash != NULL;
-    snprintf(dst, cap, "%.*s%s", relative ? (int)(slash - s->path) + 1 : 0, s->path, initial);
-}
-
 static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     const char *slash = strrchr(s->path, '/');
@@ -255,7 +260,7 @@ static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     task->wire.local_steps = (uint32_t)s->integer[LOCAL_STEPS];
     task->wire.batch = (uint32_t)s->integer[BATCH];
     task->wire.seed = (uint64_t)s->integer[SEED];
-    take_initial(s, config->initial, sizeof config->initial);
+    place_beside(s, s->string[INITIAL], config->initial, sizeof config->initial);
     FED_TRY(take_model(s, task->wire.model, sizeof task->wire.model, err));
     FED_TRY(take_codec(s, CODEC_UP, task->wire.codec_up, err));
     FED_TRY(take_codec(s, CODEC_DOWN, task->codec_down, err));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fed/clock.h"
@@ -28,7 +29,7 @@ typedef struct arguments {
     bool quiet;
     long count, hours;
     unsigned long long task;
-    const char *file; /* what follows the options */
+    const char *file; /* what follows the options, a fingerprint too */
 } arguments;
 
 static int usage_error(const arguments *args, const char *what, const char *value) {
@@ -148,6 +149,63 @@ static int command_task(const arguments *args) {
     return OK;
 }
 
+static void print_time(const char *what, int64_t ms) {
+    char text[32];
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm utc;
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M", gmtime_r(&seconds, &utc));
+    printf("  %s %s", what, text);
+}
+
+static fed_status print_device(void *user, const fedserver_entry *entry, fed_error *err) {
+    (void)err;
+    ++*(size_t *)user;
+    printf("%s", entry->fingerprint);
+    print_time("enrolled", entry->enrolled_ms);
+    if (entry->revoked_ms != 0) {
+        print_time("revoked", entry->revoked_ms);
+    } else {
+        bool over = entry->expires_ms <= fed_clock_unix_ms();
+        print_time(over ? "expired" : "expires", entry->expires_ms);
+    }
+    putchar('\n');
+    return FED_OK;
+}
+
+static int command_devices(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    size_t count = 0;
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_device_each(server, print_device, &count, &err);
+    }
+    fedserver_close(server);
+    if (status != FED_OK) {
+        return failure(args, &err);
+    }
+    if (count == 0) {
+        fprintf(stderr, "no device is enrolled yet; `fedserver token` admits one\n");
+    }
+    return OK;
+}
+
+static int command_revoke(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fedserver_entry entry;
+    size_t count = 0;
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_device_revoke(server, fed_clock_unix_ms(), args->file, &entry, &err);
+    }
+    fedserver_close(server);
+    if (status == FED_OK) {
+        status = print_device(&count, &entry, &err);
+    }
+    return status == FED_OK ? OK : failure(args, &err);
+}
+
 static int command_export(const arguments *args) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -165,18 +223,18 @@ typedef struct command {
     const char *name;
     int (*run)(const arguments *args);
     const char *options; /* the letters of those that it takes */
-    bool file;           /* one argument follows */
+    const char *operand; /* what must follow the options; NULL: nothing */
     const char *help;
 } command;
 
 static const command commands[] = {
-    {"init", command_init, "dH", false,
+    {"init", command_init, "dH", NULL,
      "usage: fedserver init --dir DIR [--host NAME]...\n"
      "Make a coordinator: a CA, a server certificate, an empty database.\n"
      "  --dir DIR     where it lives; DIR is made\n"
      "  --host NAME   a name or address by which devices reach it; may be repeated\n"
      "                (default: localhost, 127.0.0.1, ::1 and this machine's name)\n"},
-    {"run", command_run, "dbfpq", false,
+    {"run", command_run, "dbfpq", NULL,
      "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N] "
      "[--quiet]\n"
      "Serve until SIGINT or SIGTERM. Prints one line once both ports are open.\n"
@@ -184,15 +242,22 @@ static const command commands[] = {
      "  --front-port N     page, status, metrics, enrolment (default 8443; 0: any free one)\n"
      "  --devices-port N   enrolled devices (default 8444; 0: any free one)\n"
      "  --quiet            log warnings and errors only\n"},
-    {"token", command_token, "dch", false,
+    {"token", command_token, "dch", NULL,
      "usage: fedserver token --dir DIR [--count N] [--hours H]\n"
      "Print one-time enrolment tokens, one a line.\n"
      "  --count N   how many (default 1)\n"
      "  --hours H   how long they are valid (default 24)\n"},
-    {"task", command_task, "d", true,
+    {"task", command_task, "d", "file",
      "usage: fedserver task --dir DIR FILE.json\n"
      "Queue a training task; it starts when no other runs. Keys: docs/protocol.md#task.\n"},
-    {"export", command_export, "dt", true,
+    {"devices", command_devices, "d", NULL,
+     "usage: fedserver devices --dir DIR\n"
+     "List the devices: fingerprint, since when, until when or when revoked (UTC).\n"},
+    {"revoke", command_revoke, "d", "fingerprint",
+     "usage: fedserver revoke --dir DIR FINGERPRINT\n"
+     "Shut a device out, from its next request on. Its acknowledged updates stay counted.\n"
+     "FINGERPRINT may be cut to its first 8 digits or more.\n"},
+    {"export", command_export, "dt", "file",
      "usage: fedserver export --dir DIR [--task N] OUT.safetensors\n"
      "Write the newest model.\n"
      "  --task N   of that task (default: the one that runs or ran last)\n"},
@@ -284,9 +349,9 @@ static int parse(const command *cmd, arguments *args, int argc, char **argv) {
     if (args->directory == NULL) {
         return usage_error(args, "--dir is missing", "");
     }
-    if (argc - optind != (cmd->file ? 1 : 0)) {
-        return cmd->file ? usage_error(args, "exactly one file is needed", "")
-                         : usage_error(args, "this is too much", argv[optind]);
+    if (argc - optind != (cmd->operand != NULL ? 1 : 0)) {
+        return cmd->operand != NULL ? usage_error(args, "exactly one is needed", cmd->operand)
+                                    : usage_error(args, "this is too much", argv[optind]);
     }
     args->file = argv[optind]; /* NULL where there is none */
     return -1;
@@ -296,6 +361,7 @@ static void print_commands(FILE *to) {
     fputs("usage: fedserver COMMAND --dir DIR ...\n"
           "  init     make a coordinator        run      serve\n"
           "  token    admit devices             task     queue a training task\n"
+          "  devices  list them                 revoke    shut one out\n"
           "  export   write the newest model\n"
           "fedserver COMMAND --help says more.\n",
           to);

@@ -59,6 +59,11 @@ static refusal admit(const fedserver *server, const fedserver_request *request, 
             403, "device_unknown",
             "this certificate is not enrolled here; enrol the device with a new token"};
     }
+    if (*device != NULL && (*device)->revoked_ms != 0) {
+        return (refusal){403, "device_revoked",
+                         "this device was shut out; if that was an error, the operator gives you a "
+                         "new token to enrol it again"};
+    }
     if (!path_known) {
         return (refusal){404, "not_found",
                          "there is no such path on this port; docs/protocol.md lists them"};

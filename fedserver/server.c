@@ -119,8 +119,16 @@ static fed_status read_pem(const fedserver *server, const char *name, fed_pem *p
     return FED_OK;
 }
 
-static fed_status add_device(void *user, const fedserver_device *device, fed_error *err) {
-    fed_status status = fedserver_devices_add(user, device);
+/* A device as the store has it. Of one that is known only what the command line may have changed:
+ * the rest may be ahead of the store, in this batch. */
+static fed_status take_device(void *user, const fedserver_device *device, fed_error *err) {
+    fedserver_devices *devices = user;
+    fedserver_device *known = fedserver_devices_find(devices, device->fingerprint);
+    if (known != NULL) {
+        known->revoked_ms = device->revoked_ms;
+        return FED_OK;
+    }
+    fed_status status = fedserver_devices_add(devices, device);
     return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the devices");
 }
 
@@ -128,7 +136,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
     FED_TRY(take_lock(server, err));
     FED_TRY(read_pem(server, "ca.key", &server->ca_key, err));
     FED_TRY(read_pem(server, "ca.pem", &server->ca_cert, err));
-    FED_TRY(server->store->device_each(server->db, add_device, &server->devices, err));
+    FED_TRY(server->store->device_each(server->db, take_device, &server->devices, err));
     FED_TRY(fedserver_training_load(server, err));
     server->serving = true;
     return FED_OK;
@@ -142,11 +150,27 @@ static fed_status note(fedserver *server, fed_status status) {
     return status;
 }
 
+/* The command line may have queued a task or revoked a device: requests that are held are asked
+ * again. */
+static fed_status notice_others(fedserver *server, fed_error *err) {
+    bool changed = false;
+    FED_TRY(server->store->changed(server->db, &changed, err));
+    if (!changed) {
+        return FED_OK;
+    }
+    server->queue_changed = true;
+    server->epoch++;
+    return server->store->device_each(server->db, take_device, &server->devices, err);
+}
+
 fed_status fedserver_begin(fedserver *server, fed_error *err) {
     if (server->broken) {
         return fed_fail(err, FED_ESTATE, "the coordinator has failed before; close and open it");
     }
-    return server->serving ? FED_OK : note(server, start_serving(server, err));
+    if (!server->serving) {
+        FED_TRY(note(server, start_serving(server, err)));
+    }
+    return note(server, notice_others(server, err));
 }
 
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
@@ -166,14 +190,9 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
     assert(server->serving && !server->broken);
     fedserver_training *t = &server->training;
     FED_TRY(note(server, fedserver_training_advance(server, now_ms, err)));
-    if (t->round.phase == FEDSERVER_ROUND_NONE) {
-        /* Another process may have queued a task. */
-        bool changed = false;
-        FED_TRY(note(server, server->store->changed(server->db, &changed, err)));
-        if (changed || server->queue_changed) {
-            server->queue_changed = false;
-            FED_TRY(note(server, fedserver_training_start(server, now_ms, err)));
-        }
+    if (t->round.phase == FEDSERVER_ROUND_NONE && server->queue_changed) {
+        server->queue_changed = false;
+        FED_TRY(note(server, fedserver_training_start(server, now_ms, err)));
     }
     if (t->round.phase == FEDSERVER_ROUND_NONE) {
         *next_ms = now_ms + IDLE_TICK_MS;
@@ -224,6 +243,63 @@ fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
     status = server->store->token_add(server->db, hash, now_ms + ttl_s * 1000, err);
     FED_TRY(finish(server, status, err));
     memcpy(token, text, sizeof text);
+    return FED_OK;
+}
+
+/* -- devices, for the command line -- */
+
+typedef struct listing {
+    fedserver_entry_visit visit;
+    void *user;
+    const char *prefix; /* of the fingerprints that are listed */
+    size_t count;
+    int64_t id; /* of the last one listed */
+} listing;
+
+static fed_status list_device(void *user, const fedserver_device *device, fed_error *err) {
+    listing *l = user;
+    fedserver_entry entry = {.enrolled_ms = device->enrolled_ms,
+                             .expires_ms = device->expires_ms,
+                             .revoked_ms = device->revoked_ms};
+    fed_hex(device->fingerprint, FED_SHA256_SIZE, entry.fingerprint);
+    if (strncmp(entry.fingerprint, l->prefix, strlen(l->prefix)) != 0) {
+        return FED_OK;
+    }
+    l->count++;
+    l->id = device->id;
+    return l->visit(l->user, &entry, err);
+}
+
+fed_status fedserver_device_each(fedserver *server, fedserver_entry_visit visit, void *user,
+                                 fed_error *err) {
+    listing all = {.visit = visit, .user = user, .prefix = ""};
+    return server->store->device_each(server->db, list_device, &all, err);
+}
+
+static fed_status keep_entry(void *user, const fedserver_entry *entry, fed_error *err) {
+    (void)err;
+    *(fedserver_entry *)user = *entry;
+    return FED_OK;
+}
+
+fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char *prefix,
+                                   fedserver_entry *entry, fed_error *err) {
+    enum { PREFIX_MIN = 8 };
+    if (strlen(prefix) < PREFIX_MIN) {
+        return fed_fail(err, FED_EINVAL, "\"%s\": at least the first %d digits of a fingerprint",
+                        prefix, PREFIX_MIN);
+    }
+    listing found = {.visit = keep_entry, .user = entry, .prefix = prefix};
+    FED_TRY(server->store->device_each(server->db, list_device, &found, err));
+    if (found.count != 1) {
+        return fed_fail(err, FED_ENOTFOUND,
+                        "%zu devices have a fingerprint that begins with \"%s\"; `fedserver "
+                        "devices` lists them",
+                        found.count, prefix);
+    }
+    fed_status status = server->store->device_revoke(server->db, found.id, now_ms, err);
+    FED_TRY(finish(server, status, err));
+    entry->revoked_ms = entry->revoked_ms != 0 ? entry->revoked_ms : now_ms;
     return FED_OK;
 }
 

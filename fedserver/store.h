@@ -29,6 +29,7 @@ typedef struct fedserver_device {
     uint64_t counted_lease;     /* whose update was counted last */
     uint64_t evaluated_task;    /* the newest model that it has measured */
     uint32_t evaluated_version; /* ... */
+    int64_t revoked_ms;         /* 0: it may come in */
 } fedserver_device;
 
 enum { FEDSERVER_TASK_NAME = 64 };
@@ -114,6 +115,8 @@ typedef struct fedserver_store {
 
     fed_status (*device_add)(void *db, fedserver_device *device, fed_error *err); /* sets id */
     fed_status (*device_put)(void *db, const fedserver_device *device, fed_error *err);
+    /** One that is revoked already stays so, since then. Everything else of it is kept. */
+    fed_status (*device_revoke)(void *db, int64_t device, int64_t now_ms, fed_error *err);
     fed_status (*device_each)(void *db, fedserver_device_visit visit, void *user, fed_error *err);
 
     fed_status (*task_add)(void *db, fedserver_task *task, fed_error *err); /* sets wire.id */

@@ -45,7 +45,7 @@ static void encode_block(const fedcodec_job *block, size_t k, void *with) {
 }
 
 static fed_status float16_encode(const fedcodec_job *job, size_t *len) {
-    fedcodec_dense_encode(job, 0, 16, encode_block, NULL);
+    FED_TRY(fedcodec_dense_encode(job, 0, 16, encode_block, NULL));
     *len = 2 * job->n;
     return FED_OK;
 }

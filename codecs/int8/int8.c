@@ -55,7 +55,7 @@ static fed_status int8_encode(const fedcodec_job *job, size_t *len) {
     *len = HEAD;
     if (scale > 0.0f) {
         scales by = {scale, LEVELS / max};
-        fedcodec_dense_encode(job, HEAD, 8, quantise, &by);
+        FED_TRY(fedcodec_dense_encode(job, HEAD, 8, quantise, &by));
         *len += job->n;
     } else {
         fedcodec_add(job->residual, job->x, job->n);
@@ -127,6 +127,7 @@ const fedcodec_vtable FEDCODEC_VTABLE(int8) = {
     .feedback = true,
     .bound = int8_bound,
     .scan = fedcodec_scan_sum,
+    .absorb = fedcodec_absorb,
     .encode = int8_encode,
     .check = int8_check,
     .decode = int8_decode,

@@ -93,7 +93,7 @@ static fed_status onebit_encode(const fedcodec_job *job, size_t *len) {
     means m = find_means(job->residual, job->x, job->n);
     fedcodec_store_f32(job->dst, m.up);
     fedcodec_store_f32(job->dst + 4, m.down);
-    fedcodec_dense_encode(job, HEAD, 1, put_signs, &m);
+    FED_TRY(fedcodec_dense_encode(job, HEAD, 1, put_signs, &m));
     *len = HEAD + fedcodec_bitmap_len(job->n);
     return FED_OK;
 }

@@ -20,13 +20,15 @@ typedef struct fedcodec_dense {
     size_t parts;
     unsigned bits; /* of a value, in the message */
     fedcodec_dense_fn encode;
-    void *with; /* what else encode is given */
+    void *with;                          /* what else encode is given */
+    int32_t largest[FEDCODEC_PARTS_MAX]; /* magnitude's bits of what each part leaves */
 } fedcodec_dense;
 
 static inline void fedcodec_dense_part(void *dense, size_t k) {
     enum { BLOCK = FEDCODEC_DENSE_BLOCK };
-    const fedcodec_dense *d = dense;
+    fedcodec_dense *d = dense;
     const fedcodec_job *job = d->job;
+    int32_t largest = 0;
     size_t end = fedcodec_part_start(job->n, d->parts, k + 1, BLOCK);
     for (size_t i = fedcodec_part_start(job->n, d->parts, k, BLOCK); i < end; i += BLOCK) {
         fedcodec_job block = *job;
@@ -41,16 +43,24 @@ static inline void fedcodec_dense_part(void *dense, size_t k) {
         block.n = end - i < BLOCK ? end - i : BLOCK;
         block.dst += i / 8 * d->bits;
         d->encode(&block, k, d->with);
+        int32_t seen = fedcodec_largest(job->residual != NULL ? block.residual : block.x, block.n);
+        largest = seen > largest ? seen : largest;
     }
+    d->largest[k] = largest;
 }
 
-/** Encode the values of a job behind `head` bytes. */
-static inline void fedcodec_dense_encode(const fedcodec_job *job, size_t head, unsigned bits,
-                                         fedcodec_dense_fn encode, void *with) {
+/** Encode the values of a job behind `head` bytes. FED_ENONFINITE where one is not finite, found in
+ * the residual that it leaves, or in x where there is none: what is taken from one always is. */
+static inline fed_status fedcodec_dense_encode(const fedcodec_job *job, size_t head, unsigned bits,
+                                               fedcodec_dense_fn encode, void *with) {
     fedcodec_job values = *job;
     values.dst += head;
-    fedcodec_dense dense = {&values, fedcodec_parts(job->pool, job->n), bits, encode, with};
+    fedcodec_dense dense = {&values, fedcodec_parts(job->pool, job->n), bits, encode, with, {0}};
     fedcodec_run_parts(job->pool, dense.parts, fedcodec_dense_part, &dense);
+    for (size_t k = 0; k < dense.parts; k++) {
+        FED_REQUIRE(dense.largest[k] < FEDCODEC_INFINITY, FED_ENONFINITE);
+    }
+    return FED_OK;
 }
 
 #endif

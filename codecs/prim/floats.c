@@ -16,24 +16,20 @@ static void fetch(const float *at) {
     }
 }
 
-/* Signed, so that the compiler finds a vector instruction for the maximum. */
-static int32_t magnitude(float v) {
-    return (int32_t)(fedcodec_bits(v) & FEDCODEC_MAGNITUDE);
-}
-
-static int32_t largest(const float *x, size_t n) {
+static int32_t largest_sum(const float *residual, const float *x, size_t n) {
     int32_t max = 0;
     for (size_t i = 0; i < n; i++) {
-        int32_t m = magnitude(x[i]);
+        int32_t m = fedcodec_magnitude(residual[i] + x[i]);
         max = m > max ? m : max;
     }
     return max;
 }
 
-static int32_t largest_sum(const float *residual, const float *x, size_t n) {
+static int32_t absorb_block(float *restrict residual, const float *restrict x, size_t n) {
     int32_t max = 0;
     for (size_t i = 0; i < n; i++) {
-        int32_t m = magnitude(residual[i] + x[i]);
+        residual[i] += x[i];
+        int32_t m = fedcodec_magnitude(residual[i]);
         max = m > max ? m : max;
     }
     return max;
@@ -50,7 +46,24 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
             fetch(x + end);
         }
         int32_t m = x != NULL ? largest_sum(residual + end, x + end, count)
-                              : largest(residual + end, count);
+                              : fedcodec_largest(residual + end, count);
+        max = m > max ? m : max;
+    }
+    return fedcodec_float((uint32_t)max);
+}
+
+/* Likewise. */
+float fedcodec_absorb(float *residual, const float *x, size_t n) {
+    if (x == NULL) {
+        return fedcodec_scan_sum(residual, NULL, n);
+    }
+    int32_t max = 0;
+    for (size_t end = n; end > 0;) {
+        size_t count = end % BLOCK != 0 ? end % BLOCK : BLOCK;
+        end -= count;
+        fetch(residual + end);
+        fetch(x + end);
+        int32_t m = absorb_block(residual + end, x + end, count);
         max = m > max ? m : max;
     }
     return fedcodec_float((uint32_t)max);
@@ -65,7 +78,7 @@ fed_status fedcodec_check_values(const uint8_t *src, size_t count, float *max_ab
     const int32_t infinity = 0x7f800000;
     int32_t max = 0, min = infinity;
     for (size_t i = 0; i < count; i++) {
-        int32_t m = magnitude(fedcodec_load_f32(src + 4 * i));
+        int32_t m = fedcodec_magnitude(fedcodec_load_f32(src + 4 * i));
         max = m > max ? m : max;
         min = m < min ? m : min;
     }

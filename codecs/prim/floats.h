@@ -68,6 +68,21 @@ static inline int64_t fedcodec_fixed(float v) {
     return sum_bits - shift_bits;
 }
 
+/* Signed, so that the compiler finds a vector instruction for the maximum. */
+static inline int32_t fedcodec_magnitude(float v) {
+    return (int32_t)(fedcodec_bits(v) & FEDCODEC_MAGNITUDE);
+}
+
+/** The bits of the largest magnitude; those of NaN are above infinity's. */
+static inline int32_t fedcodec_largest(const float *x, size_t n) {
+    int32_t max = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t m = fedcodec_magnitude(x[i]);
+        max = m > max ? m : max;
+    }
+    return max;
+}
+
 /** For a codec's scan: the largest |residual[i] + x[i]|, 0 where n is 0; not finite if any of them
  * is not. x may be NULL. */
 float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
@@ -75,6 +90,10 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
 /** For a codec that need not know the largest: finite where residual + x is, given that the
  * residual is. Mostly looks at x only, half of what is to be read. */
 float fedcodec_scan_added(const float *residual, const float *x, size_t n);
+
+/** For a codec's absorb: residual += x, unless x is NULL, and the largest |residual[i]|, as
+ * fedcodec_scan_sum. */
+float fedcodec_absorb(float *residual, const float *x, size_t n);
 
 static inline void fedcodec_store_values(uint8_t *restrict dst, const float *restrict v,
                                          size_t count) {

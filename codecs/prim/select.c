@@ -14,6 +14,7 @@
 #include "codecs/prim/floats.h"
 #include "codecs/prim/lanes.h"
 #include "codecs/prim/parts.h"
+#include "codecs/prim/rank.h"
 
 enum {
     SMALL = 4096, /* values of a tensor whose candidates are all of them */
@@ -21,45 +22,8 @@ enum {
     SAMPLE_LOG2 = 11, /* values in the sample of a tensor between those */
     SAMPLE_LOG2_MAX = 13,
     SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
-    LINE = 64, /* values added and compared at once; room behind a list that is being written */
-    BINS_LOG2 = 9,
-    BINS = 1 << BINS_LOG2,
-    CHUNK = 256, /* values whose keys are looked at together */
-    WAYS = 4, /* sets of bins, filled in turn: a bin that was just counted in must be waited for */
-    KEY_MAX = 0x7fffffff
+    LINE = 64 /* values added and compared at once; room behind a list that is being written */
 };
-
-/* Which values compete, by their keys: one up to KEY_MAX is the magnitude of a value that does. */
-typedef struct side {
-    uint32_t flip, mask;
-} side;
-
-static const side POSITIVE = {0, 0xffffffff}, NEGATIVE = {0x80000000, 0xffffffff},
-                  EITHER = {0, KEY_MAX};
-
-static uint32_t key_of(float v, side of) {
-    return (fedcodec_bits(v) ^ of.flip) & of.mask;
-}
-
-/* Keys, both ends among them. */
-typedef struct range {
-    uint32_t low, high;
-} range;
-
-static const range ALL = {1, KEY_MAX}; /* but zeros */
-
-static bool holds(range r, uint32_t key) {
-    return key - r.low <= r.high - r.low;
-}
-
-/* Which values of one side are chosen: every one with a greater magnitude, and the first `ties` of
- * those with just this one. */
-typedef struct cut {
-    uint32_t magnitude; /* bits */
-    size_t ties;
-} cut;
-
-static const cut EVERYTHING = {1, SIZE_MAX}; /* but zeros */
 
 /* Values, and where they come from: index[i], or i itself where index is NULL. */
 typedef struct values {
@@ -131,85 +95,6 @@ static scratch lay_out(const fedcodec_job *job, size_t k, size_t sides) {
     return s;
 }
 
-/* ---- Among a list ---- */
-
-/* The keys within a range, as floats: how many they are. *above = how many keys are greater. dst
- * may be where the values are. */
-static size_t narrow(const float *value, size_t count, side of, range r, float *dst,
-                     size_t *above) {
-    size_t i = 0, got = 0, greater = 0;
-#ifdef FEDCODEC_LANES
-    const fedcodec_lanes flip = fedcodec_lanes_all(of.flip), mask = fedcodec_lanes_all(of.mask);
-    const fedcodec_lanes low = fedcodec_lanes_all(r.low - 1), high = fedcodec_lanes_all(r.high);
-    for (; i + FEDCODEC_LANES <= count; i += FEDCODEC_LANES) {
-        fedcodec_lanes key = fedcodec_lanes_xor(fedcodec_lanes_load(value + i), flip);
-        key = fedcodec_lanes_and(key, mask);
-        uint32_t over = fedcodec_lanes_above(key, high);
-        got += fedcodec_lanes_put(dst + got, fedcodec_lanes_above(key, low) & ~over, key);
-        greater += (size_t)__builtin_popcount(over);
-    }
-#endif
-    for (; i < count; i++) {
-        uint32_t key = key_of(value[i], of);
-        dst[got] = fedcodec_float(key);
-        got += holds(r, key);
-        greater += key > r.high && key <= KEY_MAX;
-    }
-    *above = greater;
-    return got;
-}
-
-/* Narrow the range to the bin that the *rank-th greatest of its keys falls into. *rank becomes its
- * rank in there. How many keys are in there; 0: there are fewer than *rank. */
-static size_t find_bin(const float *value, size_t count, side of, range *r, size_t *rank) {
-    uint32_t bins[WAYS][BINS] = {0};
-    float key[CHUNK + LINE];
-    const unsigned bits = 32 - (unsigned)__builtin_clz((r->high - r->low) | 1);
-    const unsigned shift = bits > BINS_LOG2 ? bits - BINS_LOG2 : 0;
-    for (size_t i = 0; i < count; i += CHUNK) {
-        size_t chunk = count - i < CHUNK ? count - i : CHUNK, above;
-        size_t inside = narrow(value + i, chunk, of, *r, key, &above);
-        for (size_t j = 0; j < inside; j++) {
-            bins[j % WAYS][(fedcodec_bits(key[j]) - r->low) >> shift]++;
-        }
-    }
-    size_t left = *rank;
-    for (uint32_t bin = BINS; bin-- > 0;) {
-        size_t in_bin = 0;
-        for (size_t way = 0; way < WAYS; way++) {
-            in_bin += bins[way][bin];
-        }
-        if (left <= in_bin) {
-            uint32_t last = ((bin + 1) << shift) - 1;
-            *rank = left;
-            r->high = last < r->high - r->low ? r->low + last : r->high;
-            r->low += bin << shift;
-            return in_bin;
-        }
-        left -= in_bin;
-    }
-    return 0;
-}
-
-/* The cut for the rank-th greatest of the keys within a range, rank > 0. False: there are fewer.
- * few[room]: for what is left of them after a step; may be where the values are. */
-static bool find_cut(const float *value, size_t count, side of, range r, size_t rank, float *few,
-                     size_t room, cut *c) {
-    while (r.low < r.high) {
-        size_t in_bin = find_bin(value, count, of, &r, &rank), above;
-        if (in_bin == 0) {
-            return false;
-        }
-        if (in_bin <= room) {
-            count = narrow(value, count, of, r, few, &above);
-            value = few;
-            of = POSITIVE; /* of magnitudes */
-        }
-    }
-    *c = (cut){r.low, rank};
-    return true;
-}
-
 /* Positions and values of those that the cut chooses. dst may be where the values are. */
 static size_t take(values v, side of, cut c, uint32_t *index, float *value) {
     size_t i = 0, count = 0, ties = c.ties;
@@ -233,7 +118,7 @@ static size_t take(values v, side of, cut c, uint32_t *index, float *value) {
 #endif
     for (; i < v.count; i++) {
         uint32_t key = key_of(v.value[i], of);
-        bool tie = key == c.magnitude && ties > 0;
+        bool tie = (key == c.magnitude) & (ties > 0);
         index[count] = v.index != NULL ? v.index[i] : (uint32_t)i;
         value[count] = v.value[i];
         count += (key > c.magnitude && key <= KEY_MAX) | tie;
@@ -260,19 +145,32 @@ static size_t draw_sample(const fedcodec_job *job, float *sample) {
     return size;
 }
 
-/* The keys among which a side's k-th greatest surely is; of its candidates none is below. */
-static range guess(const float *sample, size_t size, side of, size_t n, size_t k, float *few) {
-    range likely = ALL;
-    cut c;
-    double rank = expected_in_sample(n, k), margin = deviation(rank);
-    if (size > 0 && find_cut(sample, size, of, ALL, (size_t)(rank + margin), few, size, &c)) {
-        likely.low = c.magnitude;
+/* Of one side: no candidate's key is below `low`, and the k-th greatest key surely is not; most
+ * often it is a likely one. */
+typedef struct guess {
+    uint32_t low;
+    range likely;
+} guess;
+
+/* The rank-th greatest key of a sample, if it is not below `low`. */
+static uint32_t nth_key(const float *sample, size_t size, side of, uint32_t low, size_t rank,
+                        float *few) {
+    size_t above, among = narrow(sample, size, of, (range){low, KEY_MAX}, few, &above);
+    return rank <= among ? find_among(few, among, low, rank).magnitude : low;
+}
+
+static guess make_guess(const float *sample, size_t size, side of, size_t n, size_t k, float *few) {
+    const double rank = expected_in_sample(n, k), spread = 2.0 * sqrt(rank) + 2.0;
+    guess g = {ALL.low, ALL};
+    if (size == 0) {
+        return g;
     }
-    if (rank - margin >= 1.0 &&
-        find_cut(sample, size, of, ALL, (size_t)(rank - margin), few, size, &c)) {
-        likely.high = c.magnitude;
+    g.low = nth_key(sample, size, of, ALL.low, (size_t)(rank + deviation(rank)), few);
+    g.likely.low = nth_key(sample, size, of, g.low, (size_t)(rank + spread), few);
+    if (rank - spread >= 1.0) {
+        g.likely.high = nth_key(sample, size, of, g.low, (size_t)(rank - spread), few);
     }
-    return likely;
+    return g;
 }
 
 /* What a value's key must reach to be a candidate, if it is positive and if it is negative. */
@@ -391,8 +289,10 @@ static bool collect_parts(const fedcodec_job *job, size_t parts, thresholds t, c
         if (p.found[k] > p.piece - LINE) {
             return false;
         }
-        memmove(s->index + count, s->index + k * p.piece, p.found[k] * sizeof *s->index);
-        memmove(s->value + count, s->value + k * p.piece, p.found[k] * sizeof *s->value);
+        if (k > 0) {
+            memmove(s->index + count, s->index + k * p.piece, p.found[k] * sizeof *s->index);
+            memmove(s->value + count, s->value + k * p.piece, p.found[k] * sizeof *s->value);
+        }
         count += p.found[k];
     }
     *found = count;
@@ -415,15 +315,19 @@ static bool collect_all(const fedcodec_job *job, thresholds t, const scratch *s,
 /* The k of one side, from the candidates if these can hold them all, else from the whole tensor.
  * complete: the candidates are all that compete. */
 static fedcodec_chosen choose(const fedcodec_job *job, const scratch *s, values candidates, side of,
-                              range likely, bool complete, size_t k, uint32_t *index,
-                              float *value) {
+                              guess g, bool complete, size_t k, uint32_t *index, float *value) {
     cut c = EVERYTHING;
-    size_t above, among = narrow(candidates.value, candidates.count, of, likely, s->key, &above);
+    range r = g.likely;
+    size_t above, among = narrow(candidates.value, candidates.count, of, r, s->key, &above);
+    if (k <= above || k > above + among) {
+        r = (range){g.low, KEY_MAX};
+        among = narrow(candidates.value, candidates.count, of, r, s->key, &above);
+    }
     if (above < k && k <= above + among) {
-        (void)find_cut(s->key, among, POSITIVE, likely, k - above, s->key, s->room, &c);
-    } else if (!complete || k <= above) {
+        c = find_among(s->key, among, r.low, k - above);
+    } else if (!complete) {
         candidates = (values){job->residual, NULL, job->n};
-        (void)find_cut(job->residual, job->n, of, ALL, k, s->key, s->room, &c);
+        (void)find_cut(job->residual, job->n, of, k, s->key, s->room, &c);
     }
     size_t count = take(candidates, of, c, index, value);
     return (fedcodec_chosen){index, value, count};
@@ -450,8 +354,8 @@ fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *p
     const scratch s = lay_out(job, k, 2);
     values candidates = {s.value, s.index, 0};
     size_t size = draw_sample(job, s.value);
-    range up = guess(s.value, size, POSITIVE, job->n, k, s.key);
-    range down = guess(s.value, size, NEGATIVE, job->n, k, s.key);
+    guess up = make_guess(s.value, size, POSITIVE, job->n, k, s.key);
+    guess down = make_guess(s.value, size, NEGATIVE, job->n, k, s.key);
     bool fits = collect_all(job, (thresholds){up.low, down.low}, &s, &candidates.count);
     *positive = choose(job, &s, candidates, POSITIVE, up, fits && up.low == ALL.low, k,
                        s.positive_index, s.positive_value);
@@ -463,10 +367,10 @@ fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *p
 fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k, fedcodec_chosen *chosen) {
     const scratch s = lay_out(job, k, 1);
     values candidates = {s.value, s.index, 0};
-    range likely = guess(s.value, draw_sample(job, s.value), EITHER, job->n, k, s.key);
-    bool fits = collect_all(job, (thresholds){likely.low, likely.low}, &s, &candidates.count);
-    *chosen = choose(job, &s, candidates, EITHER, likely, fits && likely.low == ALL.low, k, s.index,
-                     s.value);
+    size_t size = draw_sample(job, s.value);
+    guess g = make_guess(s.value, size, EITHER, job->n, k, s.key);
+    bool fits = collect_all(job, (thresholds){g.low, g.low}, &s, &candidates.count);
+    *chosen = choose(job, &s, candidates, EITHER, g, fits && g.low == ALL.low, k, s.index, s.value);
     return finite(*chosen) ? FED_OK : FED_ENONFINITE;
 }
 

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "codecs/prim/lanes.h"
+
 #if FEDCODEC_AVX2
 #include <immintrin.h>
 #elif FEDCODEC_NEON
@@ -89,7 +91,10 @@ static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others,
     z->run += len - next;
 }
 
+/* BEHIND: how many bytes put_group may write past those that it is given room for. */
 #if FEDCODEC_AVX512
+enum { BEHIND = 0 };
+
 /* Put_others without a branch that depends on the data, but for runs that no byte can say. */
 static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
     static const uint8_t first[GROUP] = {
@@ -118,7 +123,60 @@ static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) 
     _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* behind may be the end */
     z->out += made;
 }
+#elif FEDCODEC_AVX2
+/* MANY: of 64 bytes, as many others as are faster done by the eight than one by one. */
+enum { EIGHT = 8, BEHIND = EIGHT, MANY = 8 };
+
+/* Where a run ends: the byte for as much of it as is among the same eight bytes. */
+static __m256i code_runs(__m256i v) {
+    const __m256i zero = _mm256_cmpeq_epi8(v, _mm256_set1_epi8(ZERO));
+    /* How many of the last one, two, four and eight bytes are zeros without a gap. */
+    __m256i run = _mm256_and_si256(zero, _mm256_set1_epi8(1));
+    run = _mm256_add_epi8(run, _mm256_and_si256(_mm256_slli_epi64(run, 8), zero));
+    __m256i whole = _mm256_cmpeq_epi8(run, _mm256_set1_epi8(2));
+    run = _mm256_add_epi8(run, _mm256_and_si256(_mm256_slli_epi64(run, 16), whole));
+    whole = _mm256_cmpeq_epi8(run, _mm256_set1_epi8(4));
+    run = _mm256_add_epi8(run, _mm256_and_si256(_mm256_slli_epi64(run, 32), whole));
+    __m256i longer = _mm256_cmpgt_epi8(run, _mm256_set1_epi8(1));
+    return _mm256_blendv_epi8(v, _mm256_add_epi8(run, _mm256_set1_epi8((char)241)), longer);
+}
+
+/* Eight bytes, coded by code_runs; runs at their ends may go on outside. Writes eight more than
+ * those before, of which some are meant. */
+static inline void put_eight(fedcodec_zerorun *z, const uint8_t *coded, unsigned others) {
+    unsigned first = others & (0u - others), lead = (unsigned)__builtin_ctz(others);
+    unsigned ends = ~others & others >> 1 & ~(first - 1);
+    unsigned kept = others | ends;
+    z->run += lead;
+    flush(z);
+    z->run = (unsigned)__builtin_clz(others) - (32 - EIGHT);
+    __m128i order = _mm_loadl_epi64((const void *)&fedcodec_lanes_packs[kept]);
+    __m128i v = _mm_shuffle_epi8(_mm_loadl_epi64((const void *)coded), order);
+    _mm_storel_epi64((__m128i *)(void *)z->out, v);
+    z->out += __builtin_popcount(kept);
+}
+
+static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
+    uint8_t coded[GROUP];
+    if (__builtin_popcountll(others) < MANY) {
+        put_others(z, src, others, GROUP);
+        return;
+    }
+    for (size_t i = 0; i < GROUP; i += 32) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(src + i));
+        _mm256_storeu_si256((__m256i *)(void *)(coded + i), code_runs(v));
+    }
+    for (size_t i = 0; i < GROUP; i += EIGHT, others >>= EIGHT) {
+        if ((others & 0xff) == 0) {
+            z->run += EIGHT;
+        } else {
+            put_eight(z, coded + i, others & 0xff);
+        }
+    }
+}
 #else
+enum { BEHIND = 0 };
+
 static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
     put_others(z, src, others, GROUP);
 }
@@ -129,8 +187,10 @@ void fedcodec_zerorun_push(fedcodec_zerorun *z, const uint8_t *src, size_t len) 
         uint64_t others = others_of(src);
         if (others == 0) {
             z->run += GROUP;
-        } else {
+        } else if (len >= GROUP + BEHIND) {
             put_group(z, src, others);
+        } else {
+            put_others(z, src, others, GROUP);
         }
     }
     uint64_t others = 0;

@@ -7,43 +7,17 @@
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/quartic.h"
-
-#define GROUPED 64
-enum { AHEAD = 256 };
+#include "codecs/threelc/values.h"
 
 /* Of 64 values: which are sent as 1, and which as -1. */
-typedef struct digits {
-    uint64_t plus, minus;
-} digits;
-
-static inline digits quantise_64(float *e, const float *x, __m512 m, __m512 half) {
-    const __m512 minus_half = _mm512_sub_ps(_mm512_setzero_ps(), half);
-    digits d = {0, 0};
-    for (unsigned j = 0; j < 64; j += 16) {
-        __m512 v = _mm512_loadu_ps(e + j);
-        fedcodec_fetch(e + j, AHEAD);
-        if (x != NULL) {
-            v = _mm512_add_ps(v, _mm512_loadu_ps(x + j));
-            fedcodec_fetch(x + j, AHEAD);
-        }
-        __mmask16 plus = _mm512_cmp_ps_mask(v, half, _CMP_GT_OQ);
-        __mmask16 minus = _mm512_cmp_ps_mask(v, minus_half, _CMP_LT_OQ);
-        v = _mm512_mask_sub_ps(v, plus, v, m);
-        v = _mm512_mask_add_ps(v, minus, v, m);
-        _mm512_storeu_ps(e + j, v);
-        d.plus |= (uint64_t)plus << j;
-        d.minus |= (uint64_t)minus << j;
-    }
-    return d;
-}
+typedef fedcodec_trits digits;
 
 static inline void quantise_group(float *e, const float *x, size_t stride, float m,
                                   uint8_t *bytes) {
     static const int8_t weight[FEDCODEC_QUARTIC_DIGITS] = {81, 27, 9, 3, 1};
-    const __m512 step = _mm512_set1_ps(m), half = _mm512_set1_ps(0.5f * m);
     __m512i sum = _mm512_set1_epi8(FEDCODEC_QUARTIC_ZERO);
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-        digits d = quantise_64(e + k * stride, x != NULL ? x + k * stride : NULL, step, half);
+        digits d = quantise_values(e + k * stride, x != NULL ? x + k * stride : NULL, m);
         __m512i w = _mm512_set1_epi8(weight[k]);
         sum = _mm512_mask_add_epi8(sum, d.plus, sum, w);
         sum = _mm512_mask_sub_epi8(sum, d.minus, sum, w);

@@ -402,6 +402,7 @@ const fedcodec_vtable FEDCODEC_VTABLE(threelc) = {
     .feedback = true,
     .bound = threelc_bound,
     .scan = fedcodec_scan_sum,
+    .absorb = fedcodec_absorb,
     .encode = threelc_encode,
     .check = threelc_check,
     .decode = threelc_decode,

@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "codecs/tool/tool.h"
 #include "fed/clock.h"
+#include "fed/progress.h"
 #include "fedcodec/envelope.h"
 
-enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000, BAR = 20 };
+enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000 };
 
 /* Beside each codec's presets: parameters that its paper, or practice, made known. */
 static const char *const well_known[] = {"3lc:s=1.75", "sbc:p=0.1", "sbc:p=0.001"};
@@ -165,29 +165,14 @@ static fed_status measure(bench *b, row *r, fed_error *err) {
     return FED_OK;
 }
 
-/* How far it is, on a terminal only. */
-static void show_progress(size_t done, size_t count, const char *spec) {
-    if (isatty(STDERR_FILENO)) {
-        int filled = (int)(BAR * done / count);
-        fprintf(stderr, "\r\033[K[%.*s%*s] %zu/%zu %s", filled, "####################",
-                BAR - filled, "", done, count, spec);
-        fflush(stderr);
-    }
-}
-
-static void wipe_progress(void) {
-    if (isatty(STDERR_FILENO)) {
-        fputs("\r\033[K", stderr);
-        fflush(stderr);
-    }
-}
-
 static fed_status measure_all(const fed_model *model, table *t, fed_error *err) {
     fed_status status = FED_OK;
+    fed_progress progress;
+    fed_progress_open(&progress, 0);
     for (size_t k = 0; k < t->count && status == FED_OK; k++) {
         row *r = &t->rows[k];
         bench b;
-        show_progress(k, t->count, r->spec);
+        fed_progress_show(&progress, (double)k / (double)t->count, "%s", r->spec);
         if (bench_make(&b, model, &r->codec, t->small)) {
             status = measure(&b, r, err);
         } else {
@@ -195,7 +180,7 @@ static fed_status measure_all(const fed_model *model, table *t, fed_error *err) 
         }
         bench_free(&b);
     }
-    wipe_progress();
+    fed_progress_wipe(&progress);
     return status;
 }
 

@@ -34,12 +34,15 @@ static const char usage[] =
 
 /* encode */
 
+/* Uses the values up. */
 static fed_status encode_values(const fedcodec *codec, const fed_model *model, uint32_t small,
                                 fed_writer *out) {
+    fedcodec unguarded = *codec;
+    unguarded.unguarded = true;
     void *work = malloc(fedcodec_envelope_work_size(codec, &model->layout, small) + 1);
     FED_REQUIRE(work != NULL, FED_ENOMEM);
     fed_status status =
-        fedcodec_envelope_encode(codec, &model->layout, small, model->values, NULL, work, out);
+        fedcodec_envelope_encode(&unguarded, &model->layout, small, model->values, NULL, work, out);
     free(work);
     return status;
 }
@@ -206,6 +209,8 @@ static fed_status visit_info(void *user, const part *p, fed_error *err) {
     printf("frame %llu", (unsigned long long)p->sent.number);
     if (p->sent.group) {
         printf(", all tensors under %u values", p->small);
+    } else if (p->sent.statistics) {
+        printf(", running statistics");
     }
     printf(": %s%s%s, ", p->sent.codec->name, p->sent.stage != 0 ? "+" : "",
            fedcodec_stage_name(p->sent.stage));

@@ -6,6 +6,7 @@
 #include "codecs/prim/dense.h"
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
+#include "codecs/prim/ternary.h"
 #include "codecs/registry.h"
 
 /* A message: t, then the codes, the first one in a byte's top two bits. */
@@ -30,15 +31,54 @@ static inline uint8_t pack(const uint8_t code[4]) {
     return (uint8_t)(fedcodec_load_u32(code) * UINT32_C(0x40100401) >> 24);
 }
 
+/* The bytes of a group: neighbours' codes are joined, then those of neighbouring pairs. */
+#if FEDCODEC_AVX512
+static inline void put_group(fedcodec_trits d, uint8_t *dst) {
+    __m512i code = _mm512_maskz_set1_epi8(d.minus, MINUS);
+    code = _mm512_mask_mov_epi8(code, d.plus, _mm512_set1_epi8(PLUS));
+    code = _mm512_maddubs_epi16(code, _mm512_set1_epi16(1 << 8 | 4));
+    code = _mm512_madd_epi16(code, _mm512_set1_epi32(1 << 16 | 16));
+    _mm_storeu_si128((__m128i *)(void *)dst, _mm512_cvtepi32_epi8(code));
+}
+#elif FEDCODEC_AVX2
+static inline void put_group(fedcodec_trits d, uint8_t *dst) {
+    __m256i sent = _mm256_abs_epi8(d), plus = _mm256_max_epi8(d, _mm256_setzero_si256());
+    __m256i code = _mm256_add_epi8(_mm256_add_epi8(sent, sent), plus);
+    code = _mm256_maddubs_epi16(code, _mm256_set1_epi16(1 << 8 | 4));
+    code = _mm256_madd_epi16(code, _mm256_set1_epi32(1 << 16 | 16));
+    __m128i bytes =
+        _mm_packus_epi32(_mm256_castsi256_si128(code), _mm256_extracti128_si256(code, 1));
+    _mm_storel_epi64((__m128i *)(void *)dst, _mm_packus_epi16(bytes, bytes));
+}
+#elif FEDCODEC_NEON
+static inline void put_group(fedcodec_trits d, uint8_t *dst) {
+    int8x16_t sent = vabsq_s8(d), code = vaddq_s8(vaddq_s8(sent, sent), vmaxq_s8(d, vdupq_n_s8(0)));
+    uint32x4_t four = vmulq_n_u32(vreinterpretq_u32_s8(code), UINT32_C(0x40100401));
+    uint16x4_t bytes = vshrn_n_u32(vshrq_n_u32(four, 8), 16);
+    uint8x8_t packed = vmovn_u16(vcombine_u16(bytes, bytes));
+    uint32_t group = vget_lane_u32(vreinterpret_u32_u8(packed), 0);
+    memcpy(dst, &group, sizeof group);
+}
+#endif
+
+/* As many values as vectors can do; returns their number. What is not less than t is above the
+ * number before it. */
+static size_t quantise_groups(float *e, const float *x, size_t n, float t, uint8_t *dst) {
+    size_t i = 0;
+#ifdef FEDCODEC_TERNARY
+    const float below = fedcodec_float(fedcodec_bits(t) - 1);
+    for (; i + FEDCODEC_TERNARY <= n; i += FEDCODEC_TERNARY) {
+        put_group(fedcodec_ternary(e + i, x != NULL ? x + i : NULL, t, below), dst + i / 4);
+    }
+#else
+    (void)e, (void)x, (void)n, (void)t, (void)dst;
+#endif
+    return i;
+}
+
 /* The codes come first, as bytes, so that both loops can be vectorised. */
-static void quantise(const fedcodec_job *block, size_t k, void *with) {
-    (void)k;
-    const float t = *(const float *)with;
-    assert(block->residual != NULL);
-    float *restrict e = block->residual;
-    const float *restrict x = block->x;
-    uint8_t *restrict dst = block->dst;
-    const size_t n = block->n;
+static void quantise_rest(float *restrict e, const float *restrict x, size_t n, float t,
+                          uint8_t *restrict dst) {
     uint8_t code[BLOCK + 4];
     for (size_t i = 0; i < n; i++) {
         float v = fedcodec_sum(e, x, i);
@@ -52,10 +92,20 @@ static void quantise(const fedcodec_job *block, size_t k, void *with) {
     }
 }
 
+static void quantise(const fedcodec_job *block, size_t k, void *with) {
+    (void)k;
+    const float t = *(const float *)with;
+    assert(block->residual != NULL);
+    const float *x = block->x;
+    size_t done = quantise_groups(block->residual, x, block->n, t, block->dst);
+    quantise_rest(block->residual + done, x != NULL ? x + done : NULL, block->n - done, t,
+                  block->dst + done / 4);
+}
+
 static fed_status twobit_encode(const fedcodec_job *job, size_t *len) {
     float t = (float)job->param[0];
     fedcodec_store_f32(job->dst, t);
-    fedcodec_dense_encode(job, HEAD, 2, quantise, &t);
+    FED_TRY(fedcodec_dense_encode(job, HEAD, 2, quantise, &t));
     *len = HEAD + packed_len(job->n);
     return FED_OK;
 }

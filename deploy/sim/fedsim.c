@@ -23,9 +23,14 @@ static const char usage[] =
     "over real mutual-TLS connections.\n"
     "\n"
     "  --task FILE          the training task, as for `fedserver task`\n"
-    "  --data DIR           MNIST's four IDX files, packed (.gz) or not\n"
+    "  --data DIR           where the samples are\n"
+    "  --dataset NAME       what they are: mnist, fashion-mnist, cifar10, cifar100, csv,\n"
+    "                       csv:label=COLUMN, ptb, shakespeare, words or chars, under their usual\n"
+    "                       file names, packed or not (mnist)\n"
     "  --clients N          how many clients (400)\n"
-    "  --split SPEC         iid, classes:k=2 (or two-class), dirichlet:alpha=0.5 (iid)\n"
+    "  --split SPEC         iid, classes:k=2 (or two-class), dirichlet:alpha=0.5; of a text iid "
+    "or\n"
+    "                       group, by its speakers (iid)\n"
     "  --offline F          fraction of the clients that are away in a round (0)\n"
     "  --broken F           fraction of the uploads that break midway or lose their answer (0)\n"
     "  --kill-round N       kill the coordinator in this round and start it again (never)\n"
@@ -61,6 +66,7 @@ static fed_status parse_number(const char *name, const char *text, double low, d
 
 static const struct option long_options[] = {{"task", required_argument, NULL, 't'},
                                              {"data", required_argument, NULL, 'd'},
+                                             {"dataset", required_argument, NULL, 'n'},
                                              {"clients", required_argument, NULL, 'c'},
                                              {"split", required_argument, NULL, 's'},
                                              {"offline", required_argument, NULL, 'o'},
@@ -85,6 +91,9 @@ static fed_status take_option(int letter, const char *name, const char *text, si
         return FED_OK;
     case 'd':
         o->data = text;
+        return FED_OK;
+    case 'n':
+        o->dataset = text;
         return FED_OK;
     case 'D':
         o->directory = text;
@@ -132,7 +141,8 @@ static fed_status take_option(int letter, const char *name, const char *text, si
 
 static fed_status parse_options(int argc, char **argv, sim_options *o, fed_error *err) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    *o = (sim_options){.clients = 400, .seed = 1, .threads = cores > 0 ? (uint32_t)cores : 1};
+    *o = (sim_options){
+        .dataset = "mnist", .clients = 400, .seed = 1, .threads = cores > 0 ? (uint32_t)cores : 1};
     int which = 0;
     for (int letter = 0; (letter = getopt_long(argc, argv, "", long_options, &which)) != -1;) {
         if (letter == 'h') {

@@ -1,5 +1,5 @@
 /* fedclientd: a device as a program. It enrols, then trains or evaluates whatever the coordinator
- * asks for, on an MNIST-like data set. */
+ * asks for, on labelled samples. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "fed/file.h"
 #include "fed/version.h"
 #include "fedclient/fedclient.h"
-#include "fedtrain/train.h"
+#include "fedtrain/data.h"
 
 static const char usage[] =
     "Usage: fedclientd --server URL --ca FILE --state DIR --data DIR [options]\n"
@@ -24,7 +24,10 @@ static const char usage[] =
     "  --server URL     the coordinator, such as https://127.0.0.1:8443\n"
     "  --ca FILE        the coordinator's ca.pem\n"
     "  --state DIR      where this device keeps its key, model and residual; made if missing\n"
-    "  --data DIR       MNIST's four files, packed (.gz) or not\n"
+    "  --data DIR       where its samples are\n"
+    "  --dataset NAME   what they are: mnist, fashion-mnist, cifar10, cifar100, csv,\n"
+    "                   csv:label=COLUMN, ptb, shakespeare, words or chars, under their usual\n"
+    "                   file names, packed (.gz) or not (mnist)\n"
     "  --token T        enrol with this one-time token, if not enrolled yet\n"
     "  --shard K/N      train on part K (from 0) of N of the training set; default 0/1\n"
     "  --split SPEC     how it is cut: iid (default), classes:k=2 (or two-class),\n"
@@ -42,10 +45,10 @@ static const char usage[] =
     "2 on wrong usage. Started again with the same --state, it goes on where it was.\n";
 
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
-enum { EVALUATE_BATCH = 250, CA_LIMIT = 65536 };
+enum { EVALUATE_BATCH = 250, EVALUATE_TEXT_BATCH = 10, CA_LIMIT = 65536 };
 
 typedef struct settings {
-    const char *server, *ca, *state, *data, *token;
+    const char *server, *ca, *state, *data, *dataset, *token;
     uint32_t shard, shards, hold_ms;
     fedtrain_split split;
     fedtrain_backend backend;
@@ -57,11 +60,11 @@ typedef struct settings {
 typedef struct workshop {
     const settings *settings;
     const fedclient_platform *platform; /* the optimizer's state lies beside the library's */
-    fedtrain_dataset set;
-    uint64_t task; /* that the rest belongs to; 0: none yet */
+    fedtrain_data data;                 /* the training part, or the one to evaluate on */
+    uint64_t task;                      /* that the rest belongs to; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
-    fedtrain_shard shard;
+    fedtrain_share share;
     fed_optimizer optimizer;
     float *memory; /* the optimizer's state: head_floats, then its values */
     size_t memory_count;
@@ -80,10 +83,10 @@ static const char optimizer_key[] = "optimizer";
 
 static void workshop_clear(workshop *w) {
     fedtrain_net_free(w->net);
-    fedtrain_shard_free(&w->shard);
+    fedtrain_share_free(&w->share);
     fed_arch_free(&w->arch);
     free(w->memory);
-    *w = (workshop){.settings = w->settings, .platform = w->platform, .set = w->set};
+    *w = (workshop){.settings = w->settings, .platform = w->platform, .data = w->data};
 }
 
 /** The stored value is the task's number, then the state. That of another task is of no use. */
@@ -123,13 +126,21 @@ static fed_status optimizer_save(const workshop *w, fed_error *err) {
 /** The parts of a workshop that only training needs. */
 static fed_status equip_training(workshop *w, const fed_task *task, fed_error *err) {
     const settings *s = w->settings;
-    FED_TRY(
-        fedtrain_shard_take(&w->set, s->split, s->shards, s->shard, task->seed, &w->shard, err));
+    fedtrain_partition all;
+    FED_TRY(fedtrain_data_split(&w->data, s->split, s->shards, task->seed, &all, err));
+    fed_status status = fedtrain_share_take(&w->data, &all, s->shard, &w->share, err);
+    fedtrain_partition_free(&all);
+    FED_TRY(status);
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err));
-    w->memory_count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.layout.size);
+    w->memory_count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
     w->memory = calloc(w->memory_count + 1, sizeof *w->memory);
     FED_REQUIRE(w->memory != NULL, FED_ENOMEM);
     return optimizer_load(w, task->id, err);
+}
+
+/** A language model's scores alone take 1.4 MB a sample. */
+static size_t evaluate_batch(const workshop *w) {
+    return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
 }
 
 /** Get ready for a task, unless that was done already. */
@@ -140,7 +151,7 @@ static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
     workshop_clear(w);
     const settings *s = w->settings;
     FED_TRY(fed_arch_parse(task->model, &w->arch, err));
-    size_t batch = s->evaluate ? EVALUATE_BATCH : task->batch;
+    size_t batch = s->evaluate ? evaluate_batch(w) : task->batch;
     fed_status status = fedtrain_net_new(&w->arch, batch, s->backend, &w->net);
     if (status != FED_OK) {
         return fed_fail(err, status, "can't make room for the net \"%.200s\"", task->model);
@@ -153,23 +164,22 @@ static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
 }
 
 static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
-    const fedtrain_job job = {.net = w->net,
-                              .optimizer = w->optimizer,
-                              .set = &w->set,
-                              .shard = &w->shard,
-                              .steps = round->task->local_steps,
-                              .batch = round->task->batch,
-                              .seed = round->task->seed,
-                              .client = w->settings->shard,
-                              .round = round->round};
+    fedtrain_job job = {.net = w->net,
+                        .optimizer = w->optimizer,
+                        .steps = round->task->local_steps,
+                        .batch = round->task->batch,
+                        .seed = round->task->seed,
+                        .client = w->settings->shard,
+                        .round = round->round};
+    fedtrain_job_use(&job, &w->data, &w->share);
     FED_TRY(fedtrain_run(&job, round->values, w->memory, &round->loss, err));
-    round->samples = (uint32_t)w->shard.count;
+    round->samples = (uint32_t)w->share.size;
     return optimizer_save(w, err);
 }
 
 static fed_status evaluate(workshop *w, fedclient_round *round, fed_error *err) {
     fedtrain_score score = {0};
-    FED_TRY(fedtrain_evaluate(w->net, EVALUATE_BATCH, &w->set, round->values, &score, err));
+    FED_TRY(fedtrain_data_score(w->net, evaluate_batch(w), &w->data, round->values, &score, err));
     round->samples = (uint32_t)score.samples;
     round->correct = (uint32_t)score.correct;
     round->loss = score.loss;
@@ -308,8 +318,8 @@ static fed_status serve(const settings *s, fed_error *err) {
     fedclient_platform platform = {0};
     fedclient_transport transport = {0};
     workshop w = {.settings = s, .platform = &platform};
-    fed_status status =
-        fedtrain_dataset_load_mnist(s->data, s->evaluate ? "t10k" : "train", &w.set, err);
+    fed_status status = fedtrain_data_open(s->dataset, s->data, s->evaluate ? "test" : "train",
+                                           "train", &w.data, err);
     if (status == FED_OK) {
         status = fedclient_platform_posix_open(s->state, &platform, err);
     }
@@ -320,7 +330,7 @@ static fed_status serve(const settings *s, fed_error *err) {
         status = live(s, &w, &platform, &transport, err);
     }
     workshop_clear(&w);
-    fedtrain_dataset_free(&w.set);
+    fedtrain_data_free(&w.data);
     fedclient_transport_curl_close(&transport);
     fedclient_platform_posix_close(&platform);
     return status;
@@ -381,6 +391,9 @@ static int take_option(int letter, settings *s) {
     case 'm':
         s->data = optarg;
         return 0;
+    case 'n':
+        s->dataset = optarg;
+        return 0;
     case 't':
         s->token = optarg;
         return 0;
@@ -416,21 +429,15 @@ static int take_option(int letter, settings *s) {
 }
 
 static int parse_arguments(int argc, char **argv, settings *s) {
-    static const struct option options[] = {{"server", required_argument, NULL, 's'},
-                                            {"ca", required_argument, NULL, 'c'},
-                                            {"state", required_argument, NULL, 'd'},
-                                            {"data", required_argument, NULL, 'm'},
-                                            {"token", required_argument, NULL, 't'},
-                                            {"shard", required_argument, NULL, 'k'},
-                                            {"split", required_argument, NULL, 'p'},
-                                            {"hold", required_argument, NULL, 'w'},
-                                            {"evaluate", no_argument, NULL, 'e'},
-                                            {"until-finished", no_argument, NULL, 'u'},
-                                            {"reference", no_argument, NULL, 'r'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"version", no_argument, NULL, 'V'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"server", required_argument, NULL, 's'},   {"ca", required_argument, NULL, 'c'},
+        {"state", required_argument, NULL, 'd'},    {"data", required_argument, NULL, 'm'},
+        {"dataset", required_argument, NULL, 'n'},  {"token", required_argument, NULL, 't'},
+        {"shard", required_argument, NULL, 'k'},    {"split", required_argument, NULL, 'p'},
+        {"hold", required_argument, NULL, 'w'},     {"evaluate", no_argument, NULL, 'e'},
+        {"until-finished", no_argument, NULL, 'u'}, {"reference", no_argument, NULL, 'r'},
+        {"verbose", no_argument, NULL, 'v'},        {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     int letter = 0;
     while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
         int result = take_option(letter, s);
@@ -448,8 +455,10 @@ static int parse_arguments(int argc, char **argv, settings *s) {
 }
 
 int main(int argc, char **argv) {
-    settings s = {
-        .shards = 1, .hold_ms = 25000, .log = {.write = fed_log_stderr, .level = FED_LOG_INFO}};
+    settings s = {.dataset = "mnist",
+                  .shards = 1,
+                  .hold_ms = 25000,
+                  .log = {.write = fed_log_stderr, .level = FED_LOG_INFO}};
     int result = parse_arguments(argc, argv, &s);
     if (result != 0) {
         return result == OPTION_STOPPED ? 0 : result;

@@ -97,7 +97,7 @@ static void normalise(const fedtrain_dataset *set, float *x) {
 }
 
 void fedtrain_dataset_gather(const fedtrain_dataset *set, const uint32_t *index, size_t n, float *x,
-                             uint8_t *label) {
+                             uint32_t *label) {
     size_t size = plane_size(set) * set->shape.c;
     for (size_t b = 0; b < n; b++) {
         read_values(set, sample_at(set, index[b]), 0, size, x + b * size);
@@ -153,7 +153,7 @@ static void read_cut(const fedtrain_dataset *set, const uint8_t *sample, cut how
 
 void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtrain_augment *augment,
                                        fed_rng *rng, const uint32_t *index, size_t n, float *x,
-                                       uint8_t *label) {
+                                       uint32_t *label) {
     size_t size = plane_size(set) * set->shape.c;
     for (size_t b = 0; b < n; b++) {
         read_cut(set, sample_at(set, index[b]), draw_cut(augment, rng), x + b * size);

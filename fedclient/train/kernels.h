@@ -36,18 +36,29 @@ typedef struct fedtrain_dense {
 } fedtrain_dense;
 
 /**
- * A convolution. Its weights exist in two arrangements, derived from the model's (out, in, kh, kw):
- *   columns  float32[kh * row, out_pad]     one vector holds a weight of several outputs: forward
- *   rows     float32[out, kh, row_pad]      one vector holds weights of one output: backward
- * where row = kw * in values lie side by side in a picture, and pads are 0.
+ * A convolution, or one group of its channels, or the way back to some of its inputs: at each
+ * position the values of a patch meet `out` columns of weights. A patch is `runs` runs of values
+ * that lie side by side. Weights are float32[runs * run, out_pad]: what is behind `out` is 0.
  */
 typedef struct fedtrain_conv {
-    size_t in, in_h, in_w, out, out_h, out_w, kh, kw;
-    size_t row, row_pad, out_pad;
+    size_t rows, columns;  /* positions */
+    size_t x_row, x_step;  /* floats from a position's patch to that below it, and right of it */
+    size_t y_row, y_step;  /* and from its outputs */
+    size_t runs, run;      /* of a patch; 0 runs: outputs are what they start with */
+    const uint32_t *begin; /* uint32[runs]: where each run begins, from the patch's first value */
+    size_t out, out_pad;   /* rounded up to whole vectors */
+} fedtrain_conv;
+
+/**
+ * A convolution whose output gradient is mostly 0. Its weights are float32[out, kh, row_pad], where
+ * row = kw * in values lie side by side in a picture, and pads are 0.
+ */
+typedef struct fedtrain_sparse_conv {
+    size_t out, row, row_pad, kh, positions;
     size_t segments;         /* vectors in the rows of one output: kh * row_pad / lanes */
     const uint32_t *segment; /* where each meets the picture, from its patch's first value */
-    const uint32_t *patch;   /* uint32[out_h * out_w]: first value of an output's patch */
-} fedtrain_conv;
+    const uint32_t *patch;   /* uint32[positions]: first value of an output's patch */
+} fedtrain_sparse_conv;
 
 /**
  * A sparse matrix, row by row: entry j of row i is value[i * width + j] at offset[i * width + j],
@@ -60,14 +71,41 @@ typedef struct fedtrain_sparse {
     float *value;
 } fedtrain_sparse;
 
-/** A max-pool: window and stride k. */
+/** A max-pool. */
 typedef struct fedtrain_pool {
-    size_t channels, in_w, out_h, out_w, k;
+    size_t channels, in_h, in_w, out_h, out_w, kh, kw, stride, pad;
 } fedtrain_pool;
+
+/**
+ * c[i, j] = start[i, j] + sum_l a[i, l] b[l, j], for i < m, j < n, l < k; b as gemm_pack left it.
+ *
+ * a[i, l] is a[i * a_row + l * a_column], c[i, j] is c[i * c_row + j], and so is start, which may
+ * be c itself, a bias (start_row 0), or NULL: zeros.
+ */
+typedef struct fedtrain_gemm {
+    size_t m, n, k;
+    size_t a_row, a_column, c_row;
+    const float *start;
+    size_t start_row;
+} fedtrain_gemm;
+
+/** Room for packed matrices: gemm_pack writes k rows of n, rounded up to this. */
+enum { FEDTRAIN_PACKED = 16 };
+
+/**
+ * Batch normalization: y = (x - mean) scale + bias, and a ReLU if there is one. Coefficients are
+ * float32[width + lanes]: behind the last channel they begin again.
+ */
+typedef struct fedtrain_norm {
+    size_t rows, width;
+    bool relu;
+    const float *mean, *scale, *bias;
+} fedtrain_norm;
 
 typedef struct fedtrain_kernels {
     const char *isa;
     size_t lanes; /* floats in a vector */
+    size_t panel; /* columns of a packed matrix that lie side by side */
 
     /* Optimizer steps; and the gradient's norm, as clipping by norm meets it.   w, m, v, g
      * float32[n]; w0 float32[n], where the proximal term pulls to; NULL: it doesn't */
@@ -79,9 +117,31 @@ typedef struct fedtrain_kernels {
     double (*norm)(const float *w, const float *w0, const float *g, size_t n,
                    const fedtrain_step *s);
 
-    /* x <- max(x, 0); and dy <- 0 where its output y is.   x, y, dy float32[n] */
+    /* x <- max(x, 0); and dx <- dy, or 0 where the output y is; or added to dx, which may be dy.
+     * float32[n] and slack */
     void (*relu)(float *x, size_t n);
-    void (*relu_grad)(const float *y, float *dy, size_t n);
+    void (*relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+
+    /* y <- a + b, and a ReLU; y may be either.   float32[n] and slack */
+    void (*add)(const float *a, const float *b, float *y, size_t n, bool relu);
+
+    /* Each column's mean, and the sum of squares of what is apart from it.   x float32[rows,
+     * width]; mean, squares float32[width] and slack */
+    void (*moments)(const float *x, size_t rows, size_t width, float *mean, float *squares);
+
+    /*
+     * Batch normalization.   x, y, dy, dx float32[rows, width] and slack; dx may be dy. sum: of dy,
+     * along: of dy (x - mean), by column, of what the ReLU lets through; float32[width] and slack.
+     * Of that, dx <- dy scale + (x - mean) slope + offset; or added to dx.
+     */
+    void (*normalize)(const fedtrain_norm *n, const float *x, float *y);
+    void (*normalize_sums)(const fedtrain_norm *n, const float *x, const float *dy, float *sum,
+                           float *along);
+    void (*normalize_grad)(const fedtrain_norm *n, const float *slope, const float *offset,
+                           const float *x, const float *dy, float *dx, bool add);
+
+    /* The rows of x float32[rows, width] are added to sum float32[width] and slack. */
+    void (*sum_rows)(const float *x, size_t rows, size_t width, float *sum);
 
     /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out]. The
      * input's gradient is added to dx; dw is overwritten. */
@@ -90,21 +150,57 @@ typedef struct fedtrain_kernels {
     void (*dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
     void (*dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
 
+    /* tanh and the logistic function, y may be x; their gradients are like relu's. And y <- x *
+     * scale, or 0 where keep is; or added to y, which may be x.   keep uint8[n]; all with slack */
+    void (*tanh)(const float *x, float *y, size_t n);
+    void (*tanh_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+    void (*sigmoid)(const float *x, float *y, size_t n);
+    void (*sigmoid_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+    void (*dropout)(const uint8_t *keep, float scale, const float *x, float *y, size_t n, bool add);
+
+    /* -log softmax(score)[label]; and unless grad is NULL, its gradient by the scores, times scale.
+     * score, grad float32[n] */
+    double (*cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad);
+
+    /* Product of matrices with b packed, for products with many rows or more than one with the same
+     * b. b[l, j] is b[l * row + j * column], one of which is 1. Packed it is panels of columns, the
+     * last one rounded up to whole vectors: float32[k, panel], one behind the other.
+     * packed float32[k, n rounded up to FEDTRAIN_PACKED] */
+    void (*gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n, float *packed);
+    void (*gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c);
+
     /*
-     * Convolution of one sample.   x, dx float32[in_h, in_w, in]; y float32[out_h, out_w, out];
-     * bias float32[out_pad]. by_channel: a row an output channel, offsets into x (a patch).
+     * One step of an LSTM, one sample.   gates float32[4, size]: i, f, g, o before their functions,
+     * then behind them; before, cell, h float32[size]: the cell one step ago and now, the output.
+     * Backward, gates become their gradients, and dc, the cell's gradient, goes one step back.
+     */
+    void (*lstm)(size_t size, float *gates, const float *before, float *cell, float *h);
+    void (*lstm_grad)(size_t size, float *gates, const float *before, const float *cell,
+                      const float *dh, float *dc);
+
+    /*
+     * Convolution of one sample.   start float32[out_pad]: what the outputs start with, a bias;
+     * NULL: with what is in y. The gradient is added to dcolumns, like columns; what is behind
+     * `out` there is of no use.
+     */
+    void (*conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
+                 float *y);
+    void (*conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
+                             float *dcolumns);
+
+    /*
+     * The same behind a max-pool.   by_channel: a row an output channel, offsets into x (a patch).
      * by_position: a row an output position, offsets into rows (an output channel). The gradients
      * are added to dx and drows.
      */
-    void (*conv)(const fedtrain_conv *c, const float *columns, const float *bias, const float *x,
-                 float *y);
-    void (*conv_input_grad)(const fedtrain_conv *c, const fedtrain_sparse *by_position,
-                            const float *rows, float *dx);
-    void (*conv_weight_grad)(const fedtrain_conv *c, const fedtrain_sparse *by_channel,
-                             const float *x, float *drows);
+    void (*sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
+                              const float *rows, float *dx);
+    void (*sparse_weight_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_channel,
+                               const float *x, float *drows);
 
     /* Max-pool of one sample.   x float32[in_h, in_w, channels]; y float32[out_h, out_w, channels];
-     * winner int32, like y: the largest value's position, counted from its window's first */
+     * winner int32, like y: the largest value's position, row * in_w + column; the first on a tie
+     */
     void (*maxpool)(const fedtrain_pool *p, const float *x, float *y, int32_t *winner);
 } fedtrain_kernels;
 

@@ -11,27 +11,36 @@ struct fedtrain_net {
     const fedtrain_backend_vtable *backend;
     void *work; /* the backend's */
     size_t max_batch;
-    float *score;      /* float32[max_batch, classes] */
-    float *score_grad; /* float32[max_batch, classes] */
+    float *score;      /* float32[max_batch, positions, classes] */
+    float *score_grad; /* like score */
 
     /* What fedtrain_run and fedtrain_evaluate gather into, so that a step allocates nothing. */
     float *x;        /* float32[max_batch, c, h, w] */
-    uint8_t *label;  /* uint8[max_batch] */
+    uint32_t *label; /* uint32[max_batch, positions] */
     uint32_t *index; /* uint32[max_batch] */
-    float *grad;     /* float32[layout.size] */
+    float *grad;     /* float32[trained] */
 };
 
-/** -log softmax(score)[label] of one sample; writes the probabilities unless p is NULL.
- * score, p float32[classes] */
-double fedtrain_cross_entropy(const float *score, size_t classes, uint8_t label, float *p);
+/**
+ * -log softmax(score)[label] of one position, as the net's backend computes it; and unless grad is
+ * NULL, its gradient by the scores, times scale: scale * (softmax - one-hot).
+ * score, grad float32[classes]
+ */
+double fedtrain_net_cross_entropy(const fedtrain_net *net, const float *score, size_t label,
+                                  float scale, float *grad);
+
+/** The same in double: the oracle. */
+double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
+                              float *grad);
 
 /**
  * One optimizer step: what fedtrain_net_gradient, fedtrain_optimizer_see_loss and
- * fedtrain_optimizer_step do, to the same bits, with less traffic.
+ * fedtrain_optimizer_step do, to the same bits, with less traffic; and running statistics follow.
+ * params float32[layout.size]; state fedtrain_optimizer_state_size(optimizer, trained) floats.
  * Errors as the former; params and state are then untouched.
  */
 fed_status fedtrain_net_step(fedtrain_net *net, const fed_optimizer *optimizer, float *params,
-                             float *state, const float *x, const uint8_t *label, size_t batch,
-                             float *loss) FED_CHECKED;
+                             float *state, const fedtrain_batch *batch, float *loss,
+                             fed_error *err) FED_CHECKED;
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "fed/rng.h"
 #include "fedclient/train/net_impl.h"
+#include "fedclient/train/text_walk.h"
 
 /* Keep the order of samples, and how they are varied, apart from other uses of the task's seed,
  * such as the first weights. */
@@ -34,11 +35,13 @@ static void walk_shuffle(walk *w) {
 }
 
 /* Every round takes steps * batch samples, so the round's number says where it starts. */
-static fed_status walk_start(walk *w, const fedtrain_job *job) {
-    uint64_t position = (uint64_t)job->round * job->steps * job->batch;
+static fed_status walk_start(walk *w, const fedtrain_job *job, fed_error *err) {
+    uint64_t position = ((uint64_t)job->round * job->steps + job->done) * job->batch;
     w->job = job;
     w->order = malloc(job->shard->count * sizeof *w->order);
-    FED_REQUIRE(w->order != NULL, FED_ENOMEM);
+    if (w->order == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory to shuffle %zu samples", job->shard->count);
+    }
     w->pass = position / job->shard->count;
     w->at = (size_t)(position % job->shard->count);
     walk_shuffle(w);
@@ -74,6 +77,12 @@ static fed_status check_set(const fedtrain_net *net, size_t batch, const fedtrai
         return fed_fail(err, FED_EINVAL, "a batch of %zu: this net was made for 1 to %zu", batch,
                         net->max_batch);
     }
+    if (arch->words > 0 || arch->positions > 1 || arch->loss != FED_LOSS_CROSS_ENTROPY) {
+        return fed_fail(err, FED_EINVAL,
+                        "a data set has values, and a class for each sample, but the model takes "
+                        "or gives something else: \"%s\"",
+                        arch->text);
+    }
     if (!shapes_fit(set->shape, arch->input)) {
         return fed_fail(err, FED_EINVAL,
                         "the samples are %" PRIu32 "x%" PRIu32 "x%" PRIu32
@@ -94,11 +103,8 @@ static bool is_augmented(const fedtrain_job *job) {
     return job->augment.padding > 0 || job->augment.flip;
 }
 
-static fed_status check_job(const fedtrain_job *job, fed_error *err) {
+static fed_status check_samples(const fedtrain_job *job, fed_error *err) {
     FED_TRY(check_set(job->net, job->batch, job->set, err));
-    if (job->steps == 0) {
-        return fed_fail(err, FED_EINVAL, "no local steps: 1 at least");
-    }
     if (job->shard->count == 0) {
         return fed_fail(err, FED_EINVAL, "client %" PRIu32 " holds no samples", job->client);
     }
@@ -111,6 +117,17 @@ static fed_status check_job(const fedtrain_job *job, fed_error *err) {
                         job->augment.padding);
     }
     return FED_OK;
+}
+
+static bool is_text(const fedtrain_job *job) {
+    return job->token != NULL;
+}
+
+static fed_status check_job(const fedtrain_job *job, fed_error *err) {
+    if (job->steps <= job->done) {
+        return fed_fail(err, FED_EINVAL, "no local steps: 1 at least");
+    }
+    return is_text(job) ? fedtrain_text_check(job, err) : check_samples(job, err);
 }
 
 /* Every step has a stream of its own, so that rounds need not remember where they ended. */
@@ -128,43 +145,55 @@ static void gather_batch(const fedtrain_job *job, size_t step) {
 }
 
 static fed_status train_step(const fedtrain_job *job, walk *w, size_t step, float *params,
-                             float *state, float *loss) {
+                             float *state, float *loss, fed_error *err) {
     fedtrain_net *net = job->net;
-    walk_next(w, net->index, job->batch);
-    gather_batch(job, step);
-    return fedtrain_net_step(net, &job->optimizer, params, state, net->x, net->label, job->batch,
-                             loss);
+    if (is_text(job)) {
+        fedtrain_text_gather(job, step);
+    } else {
+        walk_next(w, net->index, job->batch);
+        gather_batch(job, step);
+    }
+    fedtrain_batch batch = {.size = job->batch,
+                            .x = net->x,
+                            .label = net->label,
+                            .seed = job->seed ^ ((uint64_t)job->client << 32) ^
+                                    ((uint64_t)job->round * job->steps + step)};
+    return fedtrain_net_step(net, &job->optimizer, params, state, &batch, loss, err);
 }
 
 fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,
                         fed_error *err) {
     FED_TRY(check_job(job, err));
-    walk w;
-    if (walk_start(&w, job) != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "no memory to shuffle %zu samples", job->shard->count);
+    walk w = {0};
+    FED_TRY(is_text(job) ? fedtrain_text_start(job, params, err) : walk_start(&w, job, err));
+    if (job->done == 0) {
+        fedtrain_optimizer_begin_round(&job->optimizer, state, params, job->net->arch->trained);
     }
-    fedtrain_optimizer_begin_round(&job->optimizer, state, params, job->net->arch->layout.size);
     fed_status status = FED_OK;
     double sum = 0;
-    for (size_t step = 0; step < job->steps && status == FED_OK; step++) {
+    size_t step = job->done;
+    for (bool more = true; more && step < job->steps && status == FED_OK; step++) {
         float step_loss = 0;
-        status = train_step(job, &w, step, params, state, &step_loss);
+        fed_error why = {0};
+        status = train_step(job, &w, step, params, state, &step_loss, &why);
         sum += step_loss;
         if (status != FED_OK) {
             fed_fail(err, status,
                      "client %" PRIu32 ", round %" PRIu32 ", step %zu of %zu: %s; with learning "
                      "rate %g training may diverge: lower it",
-                     job->client, job->round, step + 1, job->steps,
-                     status == FED_ENONFINITE ? "the loss is not a finite number"
-                                              : fed_status_text(status),
+                     job->client, job->round, step + 1, job->steps, why.text,
                      job->optimizer.learning_rate);
+        } else if (job->after_step != NULL) {
+            more = job->after_step(job->user, step, step_loss);
         }
     }
     free(w.order);
     FED_TRY(status);
-    *loss = (float)(sum / (double)job->steps);
+    *loss = (float)(sum / (double)(step - job->done));
     return FED_OK;
 }
+
+/* ---- Evaluation ---- */
 
 static size_t largest(const float *score, size_t classes) {
     size_t top = 0;
@@ -176,32 +205,42 @@ static size_t largest(const float *score, size_t classes) {
     return top;
 }
 
+void fedtrain_tally_add(fedtrain_tally *tally, const fedtrain_net *net, const float *score,
+                        uint32_t label) {
+    tally->samples++;
+    tally->correct += largest(score, net->arch->classes) == label;
+    tally->loss += fedtrain_net_cross_entropy(net, score, label, 1, NULL);
+}
+
+fed_status fedtrain_tally_score(const fedtrain_tally *tally, fedtrain_score *score,
+                                fed_error *err) {
+    float loss = (float)(tally->loss / (double)tally->samples);
+    if (!isfinite(loss)) {
+        return fed_fail(err, FED_ENONFINITE,
+                        "the model's loss is not a finite number: its training diverged");
+    }
+    *score = (fedtrain_score){.samples = tally->samples, .correct = tally->correct, .loss = loss};
+    return FED_OK;
+}
+
 fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
                              const float *params, fedtrain_score *score, fed_error *err) {
     FED_TRY(check_set(net, batch, set, err));
     if (set->count == 0) {
         return fed_fail(err, FED_EINVAL, "no samples to evaluate on");
     }
-    size_t classes = net->arch->classes, correct = 0;
-    double loss = 0;
+    fedtrain_tally tally = {0};
     for (size_t start = 0; start < set->count; start += batch) {
         size_t n = set->count - start < batch ? set->count - start : batch;
         for (size_t b = 0; b < n; b++) {
             net->index[b] = (uint32_t)(start + b);
         }
         fedtrain_dataset_gather(set, net->index, n, net->x, net->label);
-        FED_TRY(fedtrain_net_forward(net, params, net->x, n, net->score));
+        fedtrain_batch samples = {.size = n, .x = net->x};
+        FED_TRY(fedtrain_net_forward(net, params, &samples, net->score, err));
         for (size_t b = 0; b < n; b++) {
-            const float *row = net->score + b * classes;
-            correct += largest(row, classes) == net->label[b];
-            loss += fedtrain_cross_entropy(row, classes, net->label[b], NULL);
+            fedtrain_tally_add(&tally, net, net->score + b * net->arch->classes, net->label[b]);
         }
     }
-    loss /= (double)set->count;
-    if (!isfinite((float)loss)) {
-        return fed_fail(err, FED_ENONFINITE,
-                        "the model's loss is not a finite number: its training diverged");
-    }
-    *score = (fedtrain_score){.samples = set->count, .correct = correct, .loss = (float)loss};
-    return FED_OK;
+    return fedtrain_tally_score(&tally, score, err);
 }

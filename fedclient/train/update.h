@@ -27,4 +27,9 @@ void fedtrain_update_clip(fedtrain_update *u, const fed_optimizer *optimizer, co
 void fedtrain_update_apply(const fedtrain_update *u, float *params, size_t offset,
                            const float *grad, size_t n);
 
+/** Where the gradient is 0, does a parameter, and what is remembered of it, stay as it is? */
+static inline bool fedtrain_update_skips_zeros(const fedtrain_update *u) {
+    return u->rule == FED_SGD && u->step.decay == 0 && u->start == NULL;
+}
+
 #endif

@@ -1,58 +1,239 @@
-/* Training speed of the demo's network: steps by batch and optimizer, beside two yardsticks; and
- * the optimizers alone. */
+/* How fast nets train beside PyTorch: whole steps, on one thread of one core that both share. */
+#define _GNU_SOURCE /* sched_setaffinity */
+#include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fed/arch.h"
+#include "bench.h"
 #include "fed/clock.h"
 #include "fed/rng.h"
+#include "fedclient/train/kernels.h"
 #include "fedclient/train/net_impl.h"
-#include "fedtrain/optimizer.h"
+#include "torch_peer.h"
+#include "yardstick.h"
 
 /*
- * Yardsticks, measured between the slices of the same run, so that a busy machine slows all alike:
- * reference: the plain loops. traffic: the bytes that a step can't avoid (weights read forward and
- * backward, gradient written and read, optimizer state read and written), copied by memcpy. For an
- * optimizer alone: each array that it reads or writes, as often.
+ *     bench_train [NET ...]
+ *
+ * Everything takes short turns, in the opposite order every other round: our engine with each of
+ * its kernel sets, PyTorch in both of its layouts, held to the same vectors, and a loop of nothing
+ * but multiply-adds. Speeds are samples per second of CPU time; a ratio is the median of those of
+ * each round, so what slows the machine for a while slows both sides of it. Of PyTorch's layouts
+ * the better one counts. A goal is that ratio.
  */
 
-enum { SLICE_US = 200 * 1000, SLICES = 5, MAX_BATCH = 32 };
+enum { MAX_BATCH = 32, ROUNDS = 11, BATCHES = 3, UNITS = 2, PEAK_ROUNDS = 1000 };
+
+static const double SLICE_S = 0.1, PEAK_SLICE_S = 0.01;
+static const size_t batches[BATCHES] = {2, 8, MAX_BATCH};
+
+typedef struct net {
+    const char *name, *text;
+    double goal[UNITS][BATCHES]; /* sgd, with AVX-512 and AVX2; 0: none */
+} net;
+
+#define CONVS_16 "conv 16 3 pad 1 | relu | conv 16 3 pad 1 | relu | "
+#define CONVS_32 "conv 32 3 pad 1 | relu | conv 32 3 pad 1 | relu | "
+#define CONVS_64 "conv 64 3 pad 1 | relu | conv 64 3 pad 1 | relu | "
+
+static const net nets[] = {
+    {"lenet5-caffe", "lenet5-caffe", {{5.6, 3.0, 2.1}, {6.0, 2.9, 2.3}}},
+    {"hdc",
+     "input 784 | dense 500 | relu | dense 500 | relu | dense 500 | relu | dense 500 | relu | "
+     "dense 10",
+     {{3.0, 3.0, 1.9}, {0}}},
+    {"resnet20-convs",
+     "input 3x32x32 | conv 16 3 pad 1 | relu | " CONVS_16 CONVS_16 CONVS_16
+     "conv 32 3 stride 2 pad 1 | relu | conv 32 3 pad 1 | relu | " CONVS_32 CONVS_32
+     "conv 64 3 stride 2 pad 1 | relu | conv 64 3 pad 1 | relu | " CONVS_64 CONVS_64
+     "avgpool | dense 10",
+     {{1.6, 1.2, 1.1}, {0}}},
+};
+
+/* What takes turns. */
+typedef enum turn { OURS, NCHW, NHWC, PEAK, TURNS } turn;
+
+/* One unit of the processor, both engines held to it. */
+typedef struct side {
+    const fedtrain_kernels *kernels;
+    fedtrain_net *net;
+    torch_peer torch; /* pid 0: it isn't there */
+    double rate[TURNS][ROUNDS];
+} side;
 
 typedef struct bench {
+    size_t side_count;
+    side sides[UNITS];
     fed_arch arch;
-    fedtrain_net *fast, *reference;
-    float *params, *state, *grad, *x;
-    char *from, *to;
-    uint8_t label[MAX_BATCH];
+    fed_optimizer rule;
+    size_t batch;
+    float *params, *state, *x;
+    uint32_t label[MAX_BATCH];
 } bench;
 
-static void must(fed_status status, const char *what) {
-    if (status != FED_OK) {
-        fprintf(stderr, "bench_train: %s: %s\n", what, fed_status_text(status));
-        exit(1);
+/* ---- Which kernels the trainer takes: it asks this instead, see CMakeLists.txt ---- */
+
+static const fedtrain_kernels *chosen;
+
+const fedtrain_kernels *__wrap_fedtrain_kernels_best(void);
+
+const fedtrain_kernels *__wrap_fedtrain_kernels_best(void) {
+    return chosen;
+}
+
+/* ---- Turns ---- */
+
+static double ours_slice(bench *b, const side *s) {
+    const fedtrain_batch samples = {.size = b->batch, .x = b->x, .label = b->label};
+    int64_t begin = fed_clock_thread_cpu_us(), us;
+    size_t steps = 0;
+    chosen = s->kernels;
+    do {
+        fed_error err = {0};
+        float loss;
+        fed_status status =
+            fedtrain_net_step(s->net, &b->rule, b->params, b->state, &samples, &loss, &err);
+        bench_require(status, err.text);
+        steps++;
+        us = fed_clock_thread_cpu_us() - begin;
+    } while ((double)us < 1e6 * SLICE_S);
+    return 1e6 * (double)(steps * b->batch) / (double)us;
+}
+
+/* In operations a second. */
+static double peak_slice(const side *s) {
+    int64_t begin = fed_clock_thread_cpu_us(), us;
+    double operations = 0;
+    do {
+        operations += yardstick_multiply_adds(s->kernels->isa, PEAK_ROUNDS);
+        us = fed_clock_thread_cpu_us() - begin;
+    } while ((double)us < 1e6 * PEAK_SLICE_S);
+    return 1e6 * operations / (double)us;
+}
+
+static double take_turn(bench *b, side *s, turn who) {
+    switch (who) {
+    case OURS:
+        return ours_slice(b, s);
+    case PEAK:
+        return peak_slice(s);
+    default:
+        return s->torch.pid == 0
+                   ? 0
+                   : torch_peer_slice(&s->torch, who == NCHW ? TORCH_NCHW : TORCH_NHWC, SLICE_S);
     }
 }
 
-static void *zeros(size_t n, size_t size) {
-    void *memory = calloc(n, size);
-    must(memory != NULL ? FED_OK : FED_ENOMEM, "memory");
-    return memory;
+static void take_turns(bench *b) {
+    size_t turns = b->side_count * TURNS;
+    for (size_t r = 0; r < ROUNDS; r++) {
+        for (size_t t = 0; t < turns; t++) {
+            size_t k = r % 2 == 0 ? t : turns - 1 - t;
+            side *s = &b->sides[k / TURNS];
+            turn who = (turn)(k % TURNS);
+            s->rate[who][r] = take_turn(b, s, who);
+        }
+    }
 }
 
-static void start(bench *b, const char *model) {
+/* ---- What comes of them ---- */
+
+static double median(const double *value) {
+    bench_times sorted = {.count = ROUNDS};
+    memcpy(sorted.s, value, ROUNDS * sizeof *value);
+    return bench_median_s(&sorted);
+}
+
+static double median_ratio(const double *above, const double *below) {
+    double ratio[ROUNDS];
+    for (size_t r = 0; r < ROUNDS; r++) {
+        ratio[r] = above[r] / below[r];
+    }
+    return median(ratio);
+}
+
+/* Operations a sample: a multiplication and an addition for each weight at each place, forward and
+ * for both gradients; the first layer's input needs none. */
+static double operations(const fed_arch *arch) {
+    double sum = 0;
+    for (size_t l = 0; l < arch->layer_count; l++) {
+        const fed_layer *layer = &arch->layers[l];
+        if (layer->kind != FED_LAYER_CONV && layer->kind != FED_LAYER_DENSE) {
+            continue;
+        }
+        double places = (double)layer->out.h * layer->out.w;
+        double weights = (double)arch->layout.tensors[layer->weight].size;
+        sum += 2 * weights * places * (layer->input[0] == 0 ? 2 : 3);
+    }
+    return sum;
+}
+
+static void print_torch(const side *s, double goal) {
+    double nchw = median_ratio(s->rate[OURS], s->rate[NCHW]);
+    double nhwc = median_ratio(s->rate[OURS], s->rate[NHWC]);
+    turn better = nchw <= nhwc ? NCHW : NHWC;
+    double ratio = fmin(nchw, nhwc);
+    printf(" %8.0f %-4s | %5.2f |", median(s->rate[better]), better == NCHW ? "nchw" : "nhwc",
+           ratio);
+    if (goal > 0) {
+        printf(" %.1f %-6s |", goal, ratio >= goal ? "met" : "missed");
+    } else {
+        printf("%11s |", "");
+    }
+}
+
+static void print_side(const bench *b, const side *s, double goal) {
+    double per_sample = operations(&b->arch);
+    printf(" %-8s | %8.0f | %3.0f %% |", s->kernels->isa, median(s->rate[OURS]),
+           100 * per_sample * median_ratio(s->rate[OURS], s->rate[PEAK]));
+    if (s->torch.pid != 0) {
+        print_torch(s, goal);
+    }
+    printf("\n");
+}
+
+static void print_head(const bench *b) {
+    bool torch = b->sides[0].torch.pid != 0;
+    printf("\n| optimizer | batch | unit     |  ours/s  | peak  |%s\n",
+           torch ? " PyTorch/s     | ratio | goal       |" : "");
+    printf("|---|---|---|---|---|%s\n", torch ? "---|---|---|" : "");
+}
+
+/* ---- Cases ---- */
+
+static void run_case(bench *b, const net *n, const char *optimizer, size_t k) {
     fed_error err = {0};
-    must(fed_arch_parse(model, &b->arch, &err), err.text);
-    size_t n = b->arch.layout.size;
+    bench_require(fed_optimizer_parse(optimizer, 1e-4F, &b->rule, &err), err.text);
+    b->batch = batches[k];
+    for (size_t i = 0; i < b->side_count; i++) {
+        if (b->sides[i].torch.pid != 0) {
+            torch_peer_case(&b->sides[i].torch, n->name, b->batch, optimizer);
+        }
+    }
+    memset(b->state, 0, fedtrain_optimizer_state_size(&b->rule, b->arch.trained) * sizeof(float));
+    take_turns(b);
+    for (size_t i = 0; i < b->side_count; i++) {
+        bool avx2 = strcmp(b->sides[i].kernels->isa, "avx2") == 0;
+        printf("| %-9s | %5zu |", optimizer, b->batch);
+        print_side(b, &b->sides[i], b->rule.rule == FED_SGD ? n->goal[avx2][k] : 0);
+    }
+}
+
+static void make_nets(bench *b) {
     size_t pixels = (size_t)b->arch.input.c * b->arch.input.h * b->arch.input.w;
-    must(fedtrain_net_new(&b->arch, MAX_BATCH, FEDTRAIN_FAST, &b->fast), "net");
-    must(fedtrain_net_new(&b->arch, MAX_BATCH, FEDTRAIN_REFERENCE, &b->reference), "net");
-    b->params = zeros(n, sizeof(float));
-    b->state = zeros(3 * n + 6, sizeof(float));
-    b->grad = zeros(n, sizeof(float));
-    b->x = zeros(MAX_BATCH * pixels, sizeof(float));
-    b->from = zeros(n, 10 * sizeof(float));
-    b->to = zeros(n, 10 * sizeof(float));
+    fed_error err = {0};
+    fed_optimizer adam;
+    bench_require(fed_optimizer_parse("adam", 1e-4F, &adam, &err), err.text);
+    for (size_t i = 0; i < b->side_count; i++) {
+        chosen = b->sides[i].kernels;
+        bench_require(fedtrain_net_new(&b->arch, MAX_BATCH, FEDTRAIN_FAST, &b->sides[i].net),
+                      "net");
+    }
+    b->params = bench_alloc(b->arch.layout.size * sizeof *b->params);
+    b->state = bench_alloc(fedtrain_optimizer_state_size(&adam, b->arch.trained) * sizeof(float));
+    b->x = bench_alloc(MAX_BATCH * pixels * sizeof *b->x);
     fed_arch_init_values(&b->arch, 1, b->params);
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 3);
@@ -60,148 +241,92 @@ static void start(bench *b, const char *model) {
         b->x[i] = fed_rng_float(&rng);
     }
     for (size_t i = 0; i < MAX_BATCH; i++) {
-        b->label[i] = (uint8_t)(i % b->arch.classes);
+        b->label[i] = (uint32_t)(i % b->arch.classes);
     }
 }
 
-static void finish(bench *b) {
-    fedtrain_net_free(b->fast);
-    fedtrain_net_free(b->reference);
+static void free_nets(bench *b) {
+    for (size_t i = 0; i < b->side_count; i++) {
+        fedtrain_net_free(b->sides[i].net);
+    }
     free(b->params);
     free(b->state);
-    free(b->grad);
     free(b->x);
-    free(b->from);
-    free(b->to);
     fed_arch_free(&b->arch);
 }
 
-static void step(bench *b, fedtrain_net *net, const fed_optimizer *rule, size_t batch) {
-    float loss;
-    must(fedtrain_net_step(net, rule, b->params, b->state, b->x, b->label, batch, &loss), "step");
-}
-
-/* Parameter-sized arrays that an optimizer reads and writes: w in and out, g in, its state in and
- * out, w0 in. */
-static size_t arrays_moved(const fed_optimizer *o) {
-    size_t moments = o->rule == FED_SGD ? 0 : o->rule == FED_MOMENTUM ? 1 : 2;
-    return 3 + 2 * moments + (o->prox_mu > 0 ? 1 : 0) + (o->clip_norm > 0 ? 2 : 0);
-}
-
-typedef enum work { FAST, REFERENCE, TRAFFIC, WORKS } work;
-
-enum { ALONE = 0 }; /* a batch of 0: the optimizer, without the net */
-
-static void run(bench *b, work what, const fed_optimizer *rule, size_t batch) {
-    size_t n = b->arch.layout.size, net = batch == ALONE ? 0 : 3; /* w read twice, g written */
-    size_t bytes = (arrays_moved(rule) + net) * n * sizeof(float) / 2;
-    switch (what) {
-    case FAST:
-        if (batch == ALONE) {
-            fedtrain_optimizer_step(rule, b->state, b->params, b->grad, n);
-            break;
-        }
-        step(b, b->fast, rule, batch);
-        break;
-    case REFERENCE:
-        step(b, b->reference, rule, batch);
-        break;
-    case TRAFFIC:
-        memcpy(b->to, b->from, bytes); /* reads and writes each byte */
-        b->from[0] = b->to[bytes - 1];
-        break;
-    case WORKS:
-        break;
-    }
-}
-
-/* CPU time of one step, over one slice. */
-static double slice_us(bench *b, work what, const fed_optimizer *rule, size_t batch) {
-    int64_t begin = fed_clock_thread_cpu_us(), now;
-    size_t steps = 0;
-    do {
-        run(b, what, rule, batch);
-        steps++;
-        now = fed_clock_thread_cpu_us();
-    } while (now - begin < SLICE_US);
-    return (double)(now - begin) / (double)steps;
-}
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The median time of each kind of work that `works` has a bit for. */
-static void measure(bench *b, const char *optimizer, size_t batch, unsigned works,
-                    double median[WORKS]) {
+static void run_net(bench *b, const net *n) {
     fed_error err = {0};
-    fed_optimizer rule;
-    must(fed_optimizer_parse(optimizer, 1e-4F, &rule, &err), err.text);
-    double us[WORKS][SLICES] = {{0}};
-    for (size_t s = 0; s < SLICES; s++) {
-        for (work w = FAST; w < WORKS; w++) {
-            us[w][s] = works & 1U << w ? slice_us(b, w, &rule, batch) : 0;
+    bench_require(fed_arch_parse(n->text, &b->arch, &err), err.text);
+    make_nets(b);
+    printf("\n**%s**: %zu parameters, %.2f million operations a sample\n", n->name,
+           b->arch.layout.size, 1e-6 * operations(&b->arch));
+    print_head(b);
+    static const char *const optimizers[] = {"sgd", "adam"};
+    for (size_t o = 0; o < 2; o++) {
+        for (size_t k = 0; k < BATCHES; k++) {
+            run_case(b, n, optimizers[o], k);
         }
     }
-    for (work w = FAST; w < WORKS; w++) {
-        qsort(us[w], SLICES, sizeof us[w][0], by_size);
-        median[w] = us[w][SLICES / 2];
-    }
-    memset(b->state, 0, (3 * b->arch.layout.size + 6) * sizeof *b->state);
+    free_nets(b);
 }
 
-static void row(bench *b, const char *optimizer, size_t batch) {
-    double us[WORKS];
-    measure(b, optimizer, batch, 1U << FAST | 1U << REFERENCE | 1U << TRAFFIC, us);
-    double fast = us[FAST], reference = us[REFERENCE], traffic = us[TRAFFIC];
-    printf("%-9s %5zu %10.1f %12.0f %12.1f %12.2f\n", optimizer, batch, fast,
-           1e6 * (double)batch / fast, reference / fast, fast / traffic);
+/* ---- The machine ---- */
+
+/* The last processor that this may use, for the workers too. */
+static void pin(void) {
+    cpu_set_t allowed;
+    bench_require(sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? FED_OK : FED_EIO,
+                  "which processors this may use");
+    size_t last = CPU_SETSIZE - 1;
+    while (last > 0 && !CPU_ISSET(last, &allowed)) {
+        last--;
+    }
+    CPU_ZERO(&allowed);
+    CPU_SET(last, &allowed);
+    bench_require(sched_setaffinity(0, sizeof allowed, &allowed) == 0 ? FED_OK : FED_EIO,
+                  "staying on one processor");
+    printf("on processor %zu, %d rounds\n", last, ROUNDS);
 }
 
-static void row_alone(bench *b, const char *optimizer) {
-    double us[WORKS];
-    measure(b, optimizer, ALONE, 1U << FAST | 1U << TRAFFIC, us);
-    printf("%-34s %8.1f %10.3f %10.2f\n", optimizer, us[FAST],
-           1e3 * us[FAST] / (double)b->arch.layout.size, us[FAST] / us[TRAFFIC]);
+static void start_sides(bench *b) {
+    const fedtrain_kernels *kernels;
+    for (size_t k = 0; k < UNITS && (kernels = fedtrain_kernels_get(k)) != NULL; k++) {
+        if (k > 0 && strcmp(kernels->isa, "baseline") == 0) {
+            break; /* nothing to compare it with */
+        }
+        side *s = &b->sides[b->side_count++];
+        s->kernels = kernels;
+        if (!torch_peer_start(&s->torch, kernels->isa)) {
+            printf("PyTorch isn't here (deploy/setup.sh --bench installs it; FED_TORCH_PYTHON "
+                   "names a Python that has it): our engine alone\n");
+        }
+        printf("%s: peak %.0f G operations a second. %s\n", kernels->isa, 1e-9 * peak_slice(s),
+               s->torch.about);
+    }
 }
 
-static void optimizers_alone(bench *b) {
-    static const char *const optimizers[] = {"sgd",
-                                             "momentum",
-                                             "momentum:nesterov=1,decay=1e-4",
-                                             "adam",
-                                             "adamw",
-                                             "adamw+clip:value=1",
-                                             "adam+prox:mu=0.01",
-                                             "adam+clip:norm=1"};
-    fed_rng rng;
-    fed_rng_init(&rng, 4, 5, 6);
-    for (size_t i = 0; i < b->arch.layout.size; i++) {
-        b->grad[i] = fed_rng_float(&rng) - 0.5F;
+static bool wanted(const char *name, int argc, char **argv) {
+    for (int a = 1; a < argc; a++) {
+        if (strcmp(argv[a], name) == 0) {
+            return true;
+        }
     }
-    printf("\n%-34s %8s %10s %10s\n", "optimizer alone", "us/step", "ns/param", "/ traffic");
-    for (size_t o = 0; o < sizeof optimizers / sizeof optimizers[0]; o++) {
-        row_alone(b, optimizers[o]);
-    }
+    return argc == 1;
 }
 
 int main(int argc, char **argv) {
     bench b = {0};
-    start(&b, argc > 1 ? argv[1] : "lenet5-caffe");
-    printf("%s\n%zu parameters, kernels %s, net %zu bytes; median of %d slices of %d ms CPU\n\n",
-           b.arch.text, b.arch.layout.size, fedtrain_isa(), fedtrain_net_memory(b.fast), SLICES,
-           SLICE_US / 1000);
-    printf("%-9s %5s %10s %12s %12s %12s\n", "optimizer", "batch", "us/step", "samples/s",
-           "x reference", "/ traffic");
-    static const char *const optimizers[] = {"sgd", "adam"};
-    static const size_t batches[] = {2, 8, 32};
-    for (size_t o = 0; o < 2; o++) {
-        for (size_t k = 0; k < 3; k++) {
-            row(&b, optimizers[o], batches[k]);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    pin();
+    start_sides(&b);
+    for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
+        if (wanted(nets[n].name, argc, argv)) {
+            run_net(&b, &nets[n]);
         }
     }
-    optimizers_alone(&b);
-    finish(&b);
+    for (size_t i = 0; i < b.side_count; i++) {
+        torch_peer_stop(&b.sides[i].torch);
+    }
     return 0;
 }

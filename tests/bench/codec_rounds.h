@@ -15,7 +15,8 @@ typedef struct bench {
     gradients gradients;
     bool files, dense; /* the gradients' kind */
     size_t n, rounds;
-    float *e, *before, *y; /* the residual, a copy of it, decoded values */
+    float *e, *unguarded; /* residuals, alike */
+    float *before, *y;    /* a copy of one, decoded values */
     int64_t *acc;
     bench_times copy, add; /* medians of each measurement */
 } bench;

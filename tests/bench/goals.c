@@ -37,6 +37,7 @@ static bool covers(const char *of, const char *unit) {
 
 goal goal_find(const char *setting, const char *unit, bench_op op, size_t n) {
     size_t size = 0;
+    op = op == BENCH_UNGUARDED ? BENCH_ENCODE : op;
     while (size < GOAL_SIZES && goal_sizes[size] != n) {
         size++;
     }

@@ -7,6 +7,7 @@
 
 typedef enum bench_op {
     BENCH_ENCODE,
+    BENCH_UNGUARDED, /* encode, with a residual that may be lost; same goals */
     BENCH_DECODE,
     BENCH_AXPY, /* decode and add */
     BENCH_FOLD, /* the same, exact */

@@ -87,6 +87,22 @@ static void a_model_of_small_tensors_is_one_frame(void **state) {
     envelope_case_close(&f);
 }
 
+static void statistics_that_are_not_finite_change_nothing(void **state) {
+    (void)state;
+    envelope_case f;
+    float before[ENVELOPE_SIZE];
+    envelope_case_open(&f, "sbc");
+    f.layout.statistics = 2;
+    memcpy(before, f.residual, sizeof before);
+    f.x[ENVELOPE_SIZE - 1] = INFINITY;
+    assert_fed_status(fedcodec_envelope_encode(&f.codec, &f.layout, ENVELOPE_SMALL, f.residual, f.x,
+                                               f.work, &f.out),
+                      FED_ENONFINITE);
+    assert_memory_equal(f.residual, before, sizeof before);
+    assert_int_equal(f.out.len, 0);
+    envelope_case_close(&f);
+}
+
 static void it_is_appended_to_what_the_writer_holds(void **state) {
     (void)state;
     envelope_case f;
@@ -122,6 +138,30 @@ static void an_error_changes_neither_residual_nor_output(void **state) {
     assert_memory_equal(f.residual, before, sizeof before);
     assert_int_equal(fixed.len, 0);
     envelope_case_close(&f);
+}
+
+static void an_unguarded_residual_changes_nothing_but_itself(void **state) {
+    (void)state;
+    static const char *const specs[] = {"float32", "3lc", "int8", "sbc:p=0.1", "trunc", "twobit"};
+    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
+        envelope_case guarded, f;
+        envelope_case_open(&guarded, specs[k]);
+        envelope_case_encode(&guarded);
+        envelope_case_open(&f, specs[k]);
+        f.codec.unguarded = true;
+        envelope_case_encode(&f);
+        assert_int_equal(f.out.len, guarded.out.len);
+        assert_memory_equal(f.out.data, guarded.out.data, f.out.len);
+        assert_memory_equal(f.residual, guarded.residual, sizeof f.residual);
+
+        f.x[ENVELOPE_SIZE - 1] = NAN;
+        assert_fed_status(fedcodec_envelope_encode(&f.codec, &f.layout, ENVELOPE_SMALL, f.residual,
+                                                   f.x, f.work, &f.out),
+                          FED_ENONFINITE);
+        assert_int_equal(f.out.len, guarded.out.len);
+        envelope_case_close(&guarded);
+        envelope_case_close(&f);
+    }
 }
 
 static void wrong_parameters_and_missing_memory_change_nothing(void **state) {
@@ -198,8 +238,10 @@ int main(void) {
         cmocka_unit_test(without_small_tensors_there_is_no_group),
         cmocka_unit_test(the_group_is_what_one_tensor_of_its_values_would_be),
         cmocka_unit_test(a_model_of_small_tensors_is_one_frame),
+        cmocka_unit_test(statistics_that_are_not_finite_change_nothing),
         cmocka_unit_test(it_is_appended_to_what_the_writer_holds),
         cmocka_unit_test(an_error_changes_neither_residual_nor_output),
+        cmocka_unit_test(an_unguarded_residual_changes_nothing_but_itself),
         cmocka_unit_test(wrong_parameters_and_missing_memory_change_nothing),
         cmocka_unit_test(an_empty_tensor_alone_makes_no_group),
         cmocka_unit_test(a_model_without_tensors_is_a_head),

@@ -200,15 +200,44 @@ static void heads_that_are_none_are_refused(void **state) {
     fed_error err = {0};
     assert_fed_status(open_bytes("\xfe\xdd\x02\x00\x00", 5, &e, &err), FED_EFORMAT);
     assert_fed_status(open_bytes("\xfe\xdc\x01\x00\x00", 5, &e, &err), FED_EVERSION);
-    assert_string_equal(err.text, "envelope of version 1; this build reads version 2");
+    assert_fed_says(err, "envelope of version 1; this build reads versions 2 and 3");
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00", 4, &e, &err), FED_EFORMAT);
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00\x01\x01\x00", 7, &e, &err),
                       FED_EFORMAT); /* no frame is as short */
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00\xff\xff\xff\xff\x7f", 9, &e, &err), FED_EFORMAT);
     assert_fed_status(open_bytes("\xfe\xdc\x02\x05\x00", 5, &e, &err),
                       FED_EFORMAT); /* a group, and no frame for it */
+    assert_fed_status(open_bytes("\xfe\xdc\x03\x05\x01\x01\x00\x00", 8, &e, &err),
+                      FED_EFORMAT); /* statistics, and no frame for them */
     assert_fed_status(open_bytes("\xfe\xdc\x02\x80\x80\x80\x80\x10\x01\x01\x00\x00", 12, &e, &err),
                       FED_EFORMAT); /* small 2^32 */
+}
+
+/* The same bytes but for one tensor's role, or one frame's codec. */
+static void statistics_must_be_there_and_as_they_are(void **state) {
+    (void)state;
+    envelope_case f;
+    fed_error err = {0};
+    float y[ENVELOPE_SIZE];
+    envelope_case_open(&f, "onebit");
+    f.layout.statistics = 1; /* scale */
+    envelope_case_encode(&f);
+    assert_fed_ok_err(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, &err));
+    assert_true(y[ENVELOPE_SIZE - 1] == f.sum[ENVELOPE_SIZE - 1]);
+    assert_true(y[ENVELOPE_SIZE - 2] != f.sum[ENVELOPE_SIZE - 2]);
+    assert_true(f.residual[ENVELOPE_SIZE - 1] == 0);
+
+    f.out.data[f.out.len - 7] = 2; /* float16's id */
+    assert_fed_status(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec,
+                                              ENVELOPE_SMALL, NULL, &err),
+                      FED_EFORMAT);
+    assert_fed_says(err, "plain float32");
+    f.layout.statistics = 0;
+    assert_fed_status(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec,
+                                              ENVELOPE_SMALL, NULL, &err),
+                      FED_EFORMAT);
+    assert_fed_says(err, "running statistics, the model none");
+    envelope_case_close(&f);
 }
 
 static void frames_that_are_none_are_refused(void **state) {
@@ -221,6 +250,7 @@ static void frames_that_are_none_are_refused(void **state) {
         {"\xfe\xdc\x02\x00\x01\x23\x00\x00", 8, "frame 1: unknown codec id 35"},
         {"\xfe\xdc\x02\x00\x01\x01\x80\x80\x80\x80\x10\x00", 12, "frame 1: its head"}, /* 2^32 */
         {"\xfe\xdc\x02\x03\x01\x01\x00\x00", 8, "the group of small tensors: 0 values"},
+        {"\xfe\xdc\x03\x00\x01\x01\x00\x00", 8, "the running statistics: 0 values"},
         {"\xfe\xdc\x02\x03\x02\x01\x02\x08 two fl.\x01\x01\x00", 19, "frame 1: 2 values"},
     };
     for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
@@ -414,6 +444,7 @@ int main(void) {
         cmocka_unit_test(a_cut_or_longer_message_is_refused_and_y_untouched),
         cmocka_unit_test(a_flipped_bit_never_harms),
         cmocka_unit_test(heads_that_are_none_are_refused),
+        cmocka_unit_test(statistics_must_be_there_and_as_they_are),
         cmocka_unit_test(frames_that_are_none_are_refused),
         cmocka_unit_test(a_stage_changes_the_bytes_and_no_value),
         cmocka_unit_test(the_frame_names_its_stage_and_can_be_unpacked_by_hand),

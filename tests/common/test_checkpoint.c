@@ -4,6 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "fed/bytes.h"
 #include "fed/checkpoint.h"
 #include "fed/file.h"
 
@@ -165,6 +166,119 @@ static void test_a_model_without_tensors_round_trips(void **state) {
     fed_model_free(&model);
 }
 
+/* ---- Files of other programs ---- */
+
+/* A file of this header, padded as the format wants, and data. */
+static void put_file(const char *header, const void *data, size_t len) {
+    uint8_t file[2000];
+    fed_writer w;
+    fed_writer_fixed(&w, file, sizeof file);
+    fed_write_u64(&w, strlen(header));
+    fed_write_bytes(&w, header, strlen(header));
+    fed_write_bytes(&w, data, len);
+    assert_fed_ok(w.status);
+    fed_test_put(dir, "model.safetensors", w.data, w.len);
+}
+
+static fed_status read_by_name(float *back, fed_error *err) {
+    fed_checkpoint *file = NULL;
+    assert_fed_ok(fed_checkpoint_open(path, &file, err));
+    fed_status status = fed_checkpoint_read(file, &layout, back, err);
+    fed_checkpoint_close(file);
+    return status;
+}
+
+#define T(name, type, shape, begin, end)                                                           \
+    "\"" name "\":{\"dtype\":\"" type "\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end  \
+    "]}"
+
+static void test_tensors_are_read_by_name_in_any_order_and_type(void **state) {
+    (void)state;
+    /* 2^-24 and -1.5 as halves, 3 as bfloat16; then a counter as PyTorch's batch normalization has.
+     */
+    put_file("{\"__metadata__\":{\"format\":\"pt\"}," T("b", "BF16", "1", "4", "6") "," T(
+                 "w", "F16", "1,2", "0", "4") "," T("bn1.num_batches_tracked", "I64", "", "6",
+                                                    "14") "," T("optimizer.state", "F32", "1", "14",
+                                                                "18") "}",
+             "\x01\x00\x00\xbe\x40\x40\x01\0\0\0\0\0\0\0\0\0\0\0", 18);
+    float back[3] = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(read_by_name(back, &err));
+    assert_true(back[0] == 0x1p-24f && back[1] == -1.5f && back[2] == 3.0f);
+}
+
+static void test_halves_become_the_same_numbers(void **state) {
+    (void)state;
+    static const struct {
+        uint16_t half;
+        float value;
+    } known[] = {{0x0000, 0.0f},       {0x3c00, 1.0f},     {0xc000, -2.0f},
+                 {0x7bff, 65504.0f},   {0x0400, 0x1p-14f}, {0x03ff, 0x3ffp-24f},
+                 {0x3555, 0x555p-12f}, {0x8001, -0x1p-24f}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        uint8_t data[2] = {(uint8_t)known[i].half, (uint8_t)(known[i].half >> 8)};
+        fed_error err = {0};
+        fed_model model;
+        put_file("{" T("x", "F16", "", "0", "2") "}", data, 2);
+        assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
+        assert_memory_equal(model.values, &known[i].value, sizeof(float));
+        fed_model_free(&model);
+    }
+    fed_error err = {0};
+    fed_model model;
+    put_file("{" T("x", "F16", "", "0", "2") "}", "\x00\x7c", 2);
+    assert_fed_status(fed_checkpoint_load(path, &model, &err), FED_ENONFINITE);
+}
+
+static void test_tensors_that_do_not_fit_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *header, *words;
+        size_t len;
+    } bad[] = {
+        {"{" T("w", "F32", "1,2", "0", "8") "}", "it lacks b", 8},
+        {"{" T("w", "F32", "1,2", "0", "8") "," T("b", "F32", "1", "8", "12") "," T("c", "F32", "1",
+                                                                                    "12", "16") "}",
+         "the model has no c", 16},
+        {"{" T("w", "F32", "1,2", "0", "8") "," T("bias", "F32", "1", "8", "12") "}",
+         "it lacks b; the model has no bias", 12},
+        {"{" T("w", "F32", "2,1", "0", "8") "," T("b", "F32", "1", "8", "12") "}",
+         "tensor \"w\" is 2x1, but 1x2 in the model", 12},
+        {"{" T("w", "F32", "2", "0", "8") "," T("b", "F32", "", "8", "12") "}",
+         "tensor \"w\" is 2, but 1x2 in the model", 12},
+        {"{" T("w", "F32", "1,2", "0", "8") "," T("b", "I32", "1", "8", "12") "}",
+         "tensor \"b\" is of type I32", 12},
+        {"{" T("1", "F32", "", "0", "4") "," T("2", "F32", "", "4", "8") "," T(
+             "3", "F32", "", "8", "12") "," T("4", "F32", "", "12", "16") "," T("5", "F32", "",
+                                                                                "16", "20") "}",
+         "it lacks w, b; the model has no 1, 2, 3 and 2 more", 20},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        static const uint8_t zeros[20];
+        float back[3];
+        fed_error err = {0};
+        put_file(bad[i].header, zeros, bad[i].len);
+        assert_fed_status(read_by_name(back, &err), FED_EFORMAT);
+        assert_fed_says(err, bad[i].words);
+        assert_fed_says(err, path);
+    }
+}
+
+static void test_notes_are_read_back(void **state) {
+    (void)state;
+    static const char *const metadata[] = {"model", "input 2 | dense 1", "step", "12", NULL};
+    fed_error err = {0};
+    fed_checkpoint *file = NULL;
+    assert_fed_ok_err(fed_checkpoint_save(path, &layout, values, metadata, &err));
+    assert_fed_ok_err(fed_checkpoint_open(path, &file, &err));
+    assert_string_equal(fed_checkpoint_note(file, "model"), "input 2 | dense 1");
+    assert_string_equal(fed_checkpoint_note(file, "step"), "12");
+    assert_null(fed_checkpoint_note(file, "epoch"));
+    assert_int_equal(fed_checkpoint_find(file, "w")->dims[1], 2);
+    assert_null(fed_checkpoint_find(file, "v"));
+    fed_checkpoint_close(file);
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -177,6 +291,10 @@ int main(void) {
         TEST(test_values_that_are_not_finite_are_neither_saved_nor_loaded),
         TEST(test_saving_where_nothing_can_be_saved_names_the_path),
         TEST(test_a_model_without_tensors_round_trips),
+        TEST(test_tensors_are_read_by_name_in_any_order_and_type),
+        TEST(test_halves_become_the_same_numbers),
+        TEST(test_tensors_that_do_not_fit_are_named),
+        TEST(test_notes_are_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

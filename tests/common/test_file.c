@@ -101,6 +101,38 @@ static void test_a_write_that_fails_keeps_the_old_file(void **state) {
     assert_int_equal(count_entries(), 1);
 }
 
+static void test_a_file_put_in_pieces_appears_when_it_is_committed(void **state) {
+    (void)state;
+    static const float x[] = {1.0f, -2.5f};
+    fed_error err = {0};
+    fed_file file;
+    put("f", "old");
+    assert_fed_ok_err(fed_file_create(in_dir("f"), 0600, &file, &err));
+    assert_fed_ok_err(fed_file_put(&file, "new ", 4, &err));
+    assert_fed_ok_err(fed_file_put_floats(&file, x, 2, &err));
+    check_content("f", "old");
+    assert_fed_ok_err(fed_file_commit(&file, &err));
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_fed_ok_err(fed_file_read(in_dir("f"), 100, &data, &len, &err));
+    assert_int_equal(len, 12);
+    assert_memory_equal(data, "new \x00\x00\x80\x3f\x00\x00\x20\xc0", 12);
+    free(data);
+    assert_int_equal(count_entries(), 1);
+}
+
+static void test_an_abandoned_file_leaves_the_old_one(void **state) {
+    (void)state;
+    fed_error err = {0};
+    fed_file file;
+    put("f", "old");
+    assert_fed_ok_err(fed_file_create(in_dir("f"), 0600, &file, &err));
+    assert_fed_ok_err(fed_file_put(&file, "new", 3, &err));
+    fed_file_abandon(&file);
+    check_content("f", "old");
+    assert_int_equal(count_entries(), 1);
+}
+
 static void test_a_missing_directory_is_not_found(void **state) {
     (void)state;
     fed_error err = {0};
@@ -237,6 +269,8 @@ int main(void) {
         TEST(test_a_replaced_file_has_the_new_bytes_and_mode),
         TEST(test_an_empty_file_can_be_written_and_read),
         TEST(test_a_write_that_fails_keeps_the_old_file),
+        TEST(test_a_file_put_in_pieces_appears_when_it_is_committed),
+        TEST(test_an_abandoned_file_leaves_the_old_one),
         TEST(test_a_missing_directory_is_not_found),
         TEST(test_a_rename_that_fails_leaves_no_temp_file),
         TEST(test_a_name_without_a_directory_lies_in_the_current_one),

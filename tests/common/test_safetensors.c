@@ -3,12 +3,13 @@
 
 #include "common/safetensors.h"
 
-static fed_status parse(const char *text, uint64_t data_bytes, fed_layout *layout, fed_error *err) {
+static fed_status parse(const char *text, uint64_t data_bytes, fed_safetensors *header,
+                        fed_error *err) {
     /* A copy without the NUL, so that a sanitizer sees a read past its end. */
     size_t len = strlen(text);
     uint8_t *exact = malloc(len > 0 ? len : 1);
     memcpy(exact, text, len);
-    fed_status status = fed_safetensors_header_parse("x.st", exact, len, data_bytes, layout, err);
+    fed_status status = fed_safetensors_parse("x.st", exact, len, data_bytes, header, err);
     free(exact);
     return status;
 }
@@ -38,11 +39,12 @@ static void test_a_written_header_has_its_golden_text(void **state) {
         assert_int_equal(w.data[i], ' ');
     }
 
-    fed_layout back;
+    fed_safetensors back;
     fed_error err = {0};
-    assert_fed_ok_err(fed_safetensors_header_parse("x", w.data, w.len, 28, &back, &err));
-    assert_fed_ok_err(fed_layout_match(&layout, &back, &err));
-    fed_layout_free(&back);
+    assert_fed_ok_err(fed_safetensors_parse("x", w.data, w.len, 28, &back, &err));
+    assert_fed_ok_err(fed_layout_match(&layout, &back.layout, &err));
+    assert_string_equal(fed_safetensors_note(&back, "format"), "pt");
+    fed_safetensors_free(&back);
     fed_layout_free(&layout);
     fed_writer_free(&w);
 }
@@ -60,35 +62,73 @@ static void test_any_legal_spelling_is_read(void **state) {
         "{" W("\\u0061", "0", "8") "," W("b", "8", "16") "}",
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        fed_layout layout;
+        fed_safetensors header;
         fed_error err = {0};
-        assert_fed_ok_err(parse(good[i], 16, &layout, &err));
-        assert_int_equal(layout.count, 2);
-        assert_string_equal(layout.tensors[0].name, "a");
-        assert_int_equal(layout.tensors[1].offset, 2);
-        assert_int_equal(layout.size, 4);
-        fed_layout_free(&layout);
+        assert_fed_ok_err(parse(good[i], 16, &header, &err));
+        assert_int_equal(header.layout.count, 2);
+        assert_string_equal(header.layout.tensors[0].name, "a");
+        assert_int_equal(header.layout.tensors[1].offset, 2);
+        assert_int_equal(header.layout.size, 4);
+        fed_safetensors_free(&header);
     }
 }
 
 static void test_a_model_without_tensors_is_read(void **state) {
     (void)state;
-    fed_layout layout;
+    fed_safetensors header;
     fed_error err = {0};
-    assert_fed_ok_err(parse("{}", 0, &layout, &err));
-    assert_int_equal(layout.count, 0);
-    fed_layout_free(&layout);
+    assert_fed_ok_err(parse("{}", 0, &header, &err));
+    assert_int_equal(header.layout.count, 0);
+    assert_null(fed_safetensors_note(&header, "format"));
+    fed_safetensors_free(&header);
+}
+
+static void test_each_tensor_has_its_own_type(void **state) {
+    (void)state;
+    fed_safetensors header;
+    fed_error err = {0};
+    assert_fed_ok_err(parse("{\"n\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[8,16]},"
+                            "\"h\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,4]},"
+                            "\"b\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[4,8]}}",
+                            16, &header, &err));
+    static const fed_safetensors_type types[] = {FED_SAFETENSORS_F16, FED_SAFETENSORS_BF16,
+                                                 FED_SAFETENSORS_OTHER};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(header.places[i].type, types[i]);
+        assert_int_equal(header.places[i].begin, 4 * i);
+        assert_int_equal(header.layout.tensors[i].offset, 2 * i);
+    }
+    assert_string_equal(header.places[2].word, "I64");
+    fed_safetensors_free(&header);
+}
+
+static void test_metadata_that_can_be_shown_is_kept(void **state) {
+    (void)state;
+    fed_safetensors header;
+    fed_error err = {0};
+    assert_fed_ok_err(
+        parse("{\"__metadata__\":{\"a\":\"1 \\\"2\\\"\",\"bell\":\"\\u0007\","
+              "\"no\\u0000\":\"x\",\"umlaut\":\"\xc3\xbc\",\"e\":\"\",\"last\":\"z\"}}",
+              0, &header, &err));
+    assert_string_equal(fed_safetensors_note(&header, "a"), "1 \"2\"");
+    assert_string_equal(fed_safetensors_note(&header, "e"), "");
+    assert_string_equal(fed_safetensors_note(&header, "last"), "z");
+    assert_null(fed_safetensors_note(&header, "bell"));
+    assert_null(fed_safetensors_note(&header, "no"));
+    assert_null(fed_safetensors_note(&header, "umlaut"));
+    assert_null(fed_safetensors_note(&header, "1 \"2\"")); /* a value is no key */
+    fed_safetensors_free(&header);
 }
 
 static void check_refused(const char *text, uint64_t data_bytes, const char *words) {
-    fed_layout layout = {.size = 77};
+    fed_safetensors header = {.layout = {.size = 77}};
     fed_error err = {0};
-    fed_status status = parse(text, data_bytes, &layout, &err);
+    fed_status status = parse(text, data_bytes, &header, &err);
     if (status != FED_EFORMAT || strstr(err.text, words) == NULL) {
         fail_msg("%.100s: %s (%s), not \"%s\"", text, fed_status_name(status), err.text, words);
     }
     assert_memory_equal(err.text, "x.st: ", 6);
-    assert_int_equal(layout.size, 77); /* untouched */
+    assert_int_equal(header.layout.size, 77); /* untouched */
 }
 
 static void test_what_is_not_the_json_of_a_header_is_refused(void **state) {
@@ -142,8 +182,8 @@ static void test_a_tensor_with_wrong_fields_is_refused(void **state) {
         {ENTRY(DTYPE "," SHAPE "," SHAPE), "unknown or repeated key"},
         {ENTRY(DTYPE "," SHAPE ",\"offset\":[0,8]"), "unknown or repeated key"},
         {ENTRY(DTYPE "," SHAPE ",\"a_very_long_key_of_a_tensor\":[0,8]"), "too long"},
-        {ENTRY("\"dtype\":\"F16\"," SHAPE "," OFFSETS), "only tensors of type F32"},
-        {ENTRY("\"dtype\":\"f32\"," SHAPE "," OFFSETS), "only tensors of type F32"},
+        {ENTRY("\"dtype\":\"F16\"," SHAPE "," OFFSETS), "must be bytes 0 to 4, not 0 to 8"},
+        {ENTRY("\"dtype\":\"f32\"," SHAPE "," OFFSETS), "unknown dtype"},
         {ENTRY("\"dtype\":32," SHAPE "," OFFSETS), "expected a string"},
         {ENTRY(DTYPE ",\"shape\":2," OFFSETS), "expected '['"},
         {ENTRY(DTYPE ",\"shape\":[2,]," OFFSETS), "expected a whole number"},
@@ -226,13 +266,12 @@ static void test_too_many_tensors_are_refused(void **state) {
                 i == 0 ? '{' : ',', i, i * 4, i * 4 + 4);
         }
         fed_write_printf(&w, "}");
-        fed_layout layout;
+        fed_safetensors header;
         fed_error err = {0};
-        fed_status status =
-            fed_safetensors_header_parse("x", w.data, w.len, count * 4, &layout, &err);
+        fed_status status = fed_safetensors_parse("x", w.data, w.len, count * 4, &header, &err);
         if (extra == 0) {
             assert_fed_ok_err(status);
-            fed_layout_free(&layout);
+            fed_safetensors_free(&header);
         } else {
             assert_fed_status(status, FED_EFORMAT);
             assert_non_null(strstr(err.text, "too many tensors"));
@@ -246,6 +285,8 @@ int main(void) {
         cmocka_unit_test(test_a_written_header_has_its_golden_text),
         cmocka_unit_test(test_any_legal_spelling_is_read),
         cmocka_unit_test(test_a_model_without_tensors_is_read),
+        cmocka_unit_test(test_each_tensor_has_its_own_type),
+        cmocka_unit_test(test_metadata_that_can_be_shown_is_kept),
         cmocka_unit_test(test_what_is_not_the_json_of_a_header_is_refused),
         cmocka_unit_test(test_a_tensor_with_wrong_fields_is_refused),
         cmocka_unit_test(test_offsets_must_cover_the_data_exactly_once),

@@ -181,18 +181,33 @@ static void on_each_message(size_t n, void (*visit)(const message *m, const floa
     }
 }
 
-/* Adding x to nothing, or having no residual at all, must lead to the same message. */
-static void assert_same_with_x(const message *m, const float *x, const char *what) {
-    float *nothing = malloc((m->n + 1) * sizeof *nothing);
+/* Malloc'ed. */
+static float *make_nothing(size_t n) {
+    float *nothing = malloc((n + 1) * sizeof *nothing);
     assert_non_null(nothing);
-    for (size_t i = 0; i < m->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         nothing[i] = -0.0f; /* so that zeros keep their sign */
     }
-    message added = encode_with(&m->codec, nothing, x, m->n);
-    if (added.len != m->len || memcmp(added.data, m->data, m->len) != 0 ||
-        memcmp(added.residual, m->residual, m->n * sizeof *x) != 0) {
-        fail_msg("%s: something else with x added to a residual of zeros", what);
+    return nothing;
+}
+
+static void assert_same(const message *made, const message *m, const char *what, const char *how) {
+    if (made->len != m->len || memcmp(made->data, m->data, m->len) != 0 ||
+        memcmp(made->residual, m->residual, m->n * sizeof *m->residual) != 0) {
+        fail_msg("%s: something else %s", what, how);
     }
+}
+
+/* Adding x to nothing, with a residual that is guarded or not, or having no residual at all, must
+ * lead to the same message. */
+static void assert_same_with_x(const message *m, const float *x, const char *what) {
+    fedcodec unguarded = m->codec;
+    unguarded.unguarded = true;
+    message added = encode_with(&m->codec, make_nothing(m->n), x, m->n);
+    message spent = encode_with(&unguarded, make_nothing(m->n), x, m->n);
+    assert_same(&added, m, what, "with x added to a residual of zeros");
+    assert_same(&spent, m, what, "with x added to an unguarded residual of zeros");
+    drop(&spent);
     if (!m->codec.vtable->feedback) {
         message alone = encode_with(&m->codec, NULL, x, m->n);
         if (alone.len != m->len || memcmp(alone.data, m->data, m->len) != 0) {
@@ -326,6 +341,19 @@ static void residual_is_what_was_not_sent(void **state) {
     on_each_message(333, visit_conservation);
 }
 
+static void visit_unguarded(const message *m, const float *x) {
+    fedcodec unguarded = m->codec;
+    unguarded.unguarded = true;
+    message alike = encode(&unguarded, x, m->n);
+    assert_same(&alike, m, unguarded.vtable->name, "from an unguarded residual");
+    drop(&alike);
+}
+
+static void an_unguarded_residual_makes_the_same_message(void **state) {
+    (void)state;
+    on_each_message(333, visit_unguarded);
+}
+
 static void x_is_added_to_the_residual_first(void **state) {
     (void)state;
     enum { N = 300 };
@@ -447,6 +475,42 @@ static void nan_in_any_part_is_found(void **state) {
         free(residual);
         free(x);
         free(before);
+        free(dst);
+        free(work);
+    }
+}
+
+static void an_unguarded_residual_is_refused_too(void **state) {
+    (void)state;
+    enum { N = 70000 };
+    const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    const fed_pool pool = {.width = 4, .run = run_backwards};
+    fedcodec codec;
+    for (size_t k = 0; nth_codec(k, &codec); k++) {
+        codec.unguarded = true;
+        float *before = make_values(FILL_LAPLACE, N), *x = make_values(FILL_TIED, N);
+        float *residual = copy_values(before, N);
+        size_t cap = fedcodec_bound(&codec, N), len = 12345;
+        uint8_t *dst = malloc(cap);
+        void *work = malloc(fedcodec_work_size(&codec, N) + 1);
+        for (size_t i = 0; i < 4; i++) {
+            const size_t at = i * 17471 + 5;
+            codec.pool = i % 2 == 0 ? &pool : NULL;
+            memcpy(residual, before, N * sizeof *residual);
+            residual[at] = bad[i];
+            assert_fed_status(fedcodec_encode(&codec, residual, NULL, N, work, dst, cap, &len),
+                              FED_ENONFINITE);
+            float good = x[at];
+            memcpy(residual, before, N * sizeof *residual);
+            x[at] = bad[i];
+            assert_fed_status(fedcodec_encode(&codec, residual, x, N, work, dst, cap, &len),
+                              FED_ENONFINITE);
+            x[at] = good;
+        }
+        assert_int_equal(len, 12345);
+        free(before);
+        free(residual);
+        free(x);
         free(dst);
         free(work);
     }
@@ -709,10 +773,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_of_a_tensor_make_the_same_message),
         cmocka_unit_test(residual_is_what_was_not_sent),
+        cmocka_unit_test(an_unguarded_residual_makes_the_same_message),
         cmocka_unit_test(x_is_added_to_the_residual_first),
         cmocka_unit_test(feedback_sends_everything_in_the_end),
         cmocka_unit_test(nan_and_infinity_are_refused_and_nothing_changes),
         cmocka_unit_test(nan_in_any_part_is_found),
+        cmocka_unit_test(an_unguarded_residual_is_refused_too),
         cmocka_unit_test(too_small_a_buffer_is_refused_and_nothing_changes),
         cmocka_unit_test(parameters_out_of_range_are_refused),
         cmocka_unit_test(a_message_cut_anywhere_is_refused),

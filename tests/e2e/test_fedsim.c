@@ -109,6 +109,83 @@ static void clients_learn_the_made_up_digits(void **state) {
     json_decref(result);
 }
 
+/* Rows whose largest number says their class, a little blurred. */
+static void write_table(const world *w, const char *name, int rows) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", w->directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("a,b,c,kind\n", file);
+    for (int i = 0; i < rows; i++) {
+        int kind = i % 3, blur = i * 7 % 10;
+        fprintf(file, "%d.%d,%d.%d,%d.%d,%d\n", kind == 0, blur, kind == 1, 9 - blur, kind == 2,
+                (blur + 5) % 10, kind);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void
+a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house(void **state) {
+    const world *w = *state;
+    static const char task[] =
+        "{ \"name\": \"table\", \"model\": \"input 3 | dense 8 | relu | dense 3\",\n"
+        "  \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"local_steps\": 20, \"batch\": "
+        "8,\n"
+        "  \"optimizer\": \"momentum:m=0.8+clip:norm=1+warmup:steps=5\", \"learning_rate\": 0.1,\n"
+        "  \"rounds\": 6, \"cohort\": 10, \"goal\": 10, \"minimum\": 5, \"deadline_s\": 30 }\n";
+    fed_test_put(w->directory, "task.json", task, sizeof task - 1);
+    write_table(w, "train.csv", 600);
+    write_table(w, "test.csv", 90);
+    const char *more[] = {"--clients",         "10", "--dataset", "csv:label=kind", "--split",
+                          "dirichlet:alpha=1", NULL};
+    assert_int_equal(run_fedsim(w, more), 0);
+    json_t *result = read_result(w);
+    assert_true(json_real_value(json_object_get(result, "test_accuracy")) > 0.8);
+    json_decref(result);
+}
+
+static double accuracy_of_run(const world *w, const char *task, const char *const *more) {
+    fed_test_put(w->directory, "task.json", task, strlen(task));
+    assert_int_equal(run_fedsim(w, more), 0);
+    json_t *result = read_result(w);
+    assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")),
+                     json_integer_value(json_object_get(result, "clients_present")));
+    double accuracy = json_real_value(json_object_get(result, "test_accuracy"));
+    json_decref(result);
+    return accuracy;
+}
+
+static void a_language_model_learns_from_devices_that_each_hold_lines_of_a_text(void **state) {
+    const world *w = *state;
+    static const char line[] = "federated learning keeps the data where it is\n";
+    static const char task[] =
+        "{ \"model\": \"input tokens 16 of 19 | embedding 8 | lstm 24 | dense 19 each\",\n"
+        "  \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"local_steps\": 20, \"batch\": "
+        "4,\n"
+        "  \"optimizer\": \"adam:lr=0.02\", \"rounds\": 4, \"cohort\": 4, \"deadline_s\": 30 }\n";
+    char text[40 * sizeof line];
+    size_t len = 0;
+    for (int k = 0; k < 40; k++, len += sizeof line - 1) {
+        memcpy(text + len, line, sizeof line - 1);
+    }
+    fed_test_put(w->directory, "train.txt", text, len);
+    fed_test_put(w->directory, "test.txt", text, len / 4);
+    const char *more[] = {"--clients", "4", "--dataset", "chars", NULL};
+    assert_true(accuracy_of_run(w, task, more) > 0.7);
+}
+
+/* Running statistics go the same way as weights, but whole: a lossy codec would spoil them. */
+static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **state) {
+    const world *w = *state;
+    static const char task[] =
+        "{ \"model\": \"input 1x28x28 | conv 4 5 stride 3 nobias | bn | relu | dense 10\",\n"
+        "  \"codec_up\": \"sbc:p=0.2\", \"codec_down\": \"3lc:s=1\", \"local_steps\": 10, "
+        "\"batch\": 8,\n"
+        "  \"optimizer\": \"sgd:lr=0.1\", \"rounds\": 5, \"cohort\": 10, \"deadline_s\": 30 }\n";
+    const char *more[] = {"--clients", "10", NULL};
+    assert_true(accuracy_of_run(w, task, more) > 0.5);
+}
+
 static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     const world *w = *state;
     const char *more[] = {"--clients", "10", NULL};
@@ -121,6 +198,13 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             model_is_bit_identical_after_the_coordinator_was_killed_in_round_2, setup, teardown),
         cmocka_unit_test_setup_teardown(clients_learn_the_made_up_digits, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house, setup,
+            teardown),
+        cmocka_unit_test_setup_teardown(
+            a_language_model_learns_from_devices_that_each_hold_lines_of_a_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_net_with_batch_normalization_is_as_good_at_the_coordinator, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
                                         teardown),
     };

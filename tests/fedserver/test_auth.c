@@ -138,6 +138,68 @@ static void an_expired_certificate_is_refused(void **state) {
     answer_free(&a);
 }
 
+/* The command line: another process on the same directory. */
+static void revoke(coordinator *c, const test_device *d, fedserver_entry *entry) {
+    fedserver *other;
+    fed_error err = {0};
+    char prefix[2 * FED_SHA256_SIZE + 1];
+    fed_hex(d->fingerprint, FED_SHA256_SIZE, prefix);
+    prefix[8] = '\0';
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &other, &err));
+    assert_fed_ok_err(fedserver_device_revoke(other, c->now_ms, prefix, entry, &err));
+    fedserver_close(other);
+}
+
+static int ask_model(coordinator *c, const test_device *d, char word[32]) {
+    answer a = coordinator_ask(c, d, "GET", "/v1/model", "", NULL, 0);
+    snprintf(word, 32, "%s", a.error);
+    int status = a.status;
+    answer_free(&a);
+    return status;
+}
+
+static void a_revoked_device_is_refused_from_its_next_request_on(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    fedserver_entry entry;
+    test_device kept = coordinator_enrol(c), lost = coordinator_enrol(c);
+    coordinator_commit(c);
+    revoke(c, &lost, &entry);
+    assert_int_equal(entry.revoked_ms, c->now_ms);
+    coordinator_commit(c); /* the next batch */
+    assert_int_equal(ask_model(c, &lost, word), 403);
+    assert_string_equal(word, "device_revoked");
+    assert_int_not_equal(ask_model(c, &kept, word), 403);
+    coordinator_crash(c);
+    assert_int_equal(ask_model(c, &lost, word), 403);
+    assert_string_equal(word, "device_revoked");
+}
+
+static void a_device_stays_revoked_since_the_first_time(void **state) {
+    coordinator *c = *state;
+    fedserver_entry entry;
+    test_device d = coordinator_enrol(c);
+    coordinator_commit(c);
+    int64_t first = c->now_ms;
+    revoke(c, &d, &entry);
+    c->now_ms += 1000;
+    revoke(c, &d, &entry);
+    assert_int_equal(entry.revoked_ms, first);
+}
+
+static void a_revocation_must_say_which_device(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    fedserver_entry entry;
+    (void)coordinator_enrol(c);
+    coordinator_commit(c);
+    assert_fed_status(fedserver_device_revoke(c->server, c->now_ms, "0123456", &entry, &err),
+                      FED_EINVAL);
+    assert_fed_status(fedserver_device_revoke(c->server, c->now_ms, "no such one", &entry, &err),
+                      FED_ENOTFOUND);
+    assert_fed_says(err, "0 devices");
+}
+
 static void many_devices_are_found_and_no_other(void **state) {
     (void)state;
     fedserver_devices devices = {0};
@@ -167,6 +229,9 @@ int main(void) {
         WITH(wrong_tokens_are_told_apart),
         WITH(a_wrong_request_does_not_use_up_the_token),
         WITH(an_expired_certificate_is_refused),
+        WITH(a_revoked_device_is_refused_from_its_next_request_on),
+        WITH(a_device_stays_revoked_since_the_first_time),
+        WITH(a_revocation_must_say_which_device),
         cmocka_unit_test(many_devices_are_found_and_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

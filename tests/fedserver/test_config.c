@@ -195,6 +195,25 @@ static void the_seed_decides_the_random_weights(void **state) {
     fed_test_rmdir(directory);
 }
 
+static void a_model_file_lies_beside_the_task_file(void **state) {
+    (void)state;
+    char directory[200], path[300];
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(path, sizeof path, "%s/task.json", directory);
+    static const char net[] = "# mine\ninput 2\n | dense 3\n", wrong[] = "input 2\n | danse 3\n";
+    static const char task[] = "{\"model\": \"@my.net\", \"rounds\": 1, \"cohort\": 1}";
+    fed_test_put(directory, "my.net", net, strlen(net));
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_config_parse(path, task, strlen(task), &config, &err));
+    assert_string_equal(config.task.wire.model, "input 2 | dense 3");
+    fed_test_put(directory, "my.net", wrong, strlen(wrong));
+    assert_fed_status(fedserver_config_parse(path, task, strlen(task), &config, &err), FED_EINVAL);
+    assert_fed_says(err, "task.json:1: key \"model\": ");
+    assert_fed_says(err, "/my.net: model: line 2, column 4, \"danse\"");
+    fed_test_rmdir(directory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_out_has_its_default),
@@ -202,6 +221,7 @@ int main(void) {
         cmocka_unit_test(an_optimizer_is_a_spec),
         cmocka_unit_test(mistakes_are_named_with_file_line_and_key),
         cmocka_unit_test(the_initial_model_lies_beside_the_task_file_and_must_fit),
+        cmocka_unit_test(a_model_file_lies_beside_the_task_file),
         cmocka_unit_test(the_seed_decides_the_random_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

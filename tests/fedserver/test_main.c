@@ -19,7 +19,8 @@ static int run(const char *words, char out[4096]) {
 
 static void every_command_explains_itself(void **state) {
     (void)state;
-    static const char *const names[] = {"init", "run", "token", "task", "export"};
+    static const char *const names[] = {"init",    "run",    "token", "task",
+                                        "devices", "revoke", "export"};
     char out[4096];
     assert_int_equal(run("--help", out), 0);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
@@ -45,6 +46,7 @@ static void wrong_usage_exits_with_2(void **state) {
         "token --dir x --bind y",
         "run --dir x --front-port 65536",
         "task --dir x",
+        "revoke --dir x",
         "task --dir x a b",
         "export --dir x --task -1 y",
     };
@@ -72,6 +74,12 @@ static void a_coordinator_is_made_used_and_not_made_again(void **state) {
     snprintf(words, sizeof words, "token --dir %s/c --count 3 --hours 2", directory);
     assert_int_equal(run(words, out), 0);
     assert_int_equal(strlen(out), 3 * 44); /* three lines of 43 characters */
+    snprintf(words, sizeof words, "devices --dir %s/c", directory);
+    assert_int_equal(run(words, out), 0);
+    assert_non_null(strstr(out, "no device is enrolled yet"));
+    snprintf(words, sizeof words, "revoke --dir %s/c 0123456789abcdef", directory);
+    assert_int_equal(run(words, out), 1);
+    assert_non_null(strstr(out, "`fedserver devices` lists them"));
     snprintf(words, sizeof words, "export --dir %s/c %s/m.safetensors", directory, directory);
     assert_int_equal(run(words, out), 1);
     assert_non_null(strstr(out, "no task has started"));

@@ -575,6 +575,7 @@ static void a_task_of_another_process_starts_by_itself(void **state) {
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &cli, &err));
     assert_fed_ok_err(fedserver_task_add(cli, c->now_ms, path, &id, &err));
     fedserver_close(cli);
+    coordinator_commit(c); /* the next batch sees it */
     coordinator_wait(c, 1000);
     assert_true(c->server->training.loaded);
     assert_int_equal(c->server->training.task.wire.id, id);

@@ -23,7 +23,7 @@ static void check_set(const fedtrain_dataset *set, size_t most) {
     float *x = malloc(size * sizeof *x);
     require(x != NULL);
     for (uint32_t i = 0; i < set->count; i++) {
-        uint8_t label;
+        uint32_t label;
         fedtrain_dataset_gather(set, &i, 1, x, &label);
         require(label < set->classes && isfinite(x[0]) && isfinite(x[size - 1]));
     }

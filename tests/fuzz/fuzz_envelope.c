@@ -23,7 +23,9 @@ static void walk(const uint8_t *data, size_t len) {
         float max_abs;
         require(frame.data >= data && frame.len <= len);
         require(frame.number == frames + 1);
-        require(frame.group == (envelope.small > 0 && frame.number == envelope.frames));
+        uint64_t groups = envelope.frames - envelope.statistics;
+        require(frame.group == (envelope.small > 0 && frame.number == groups));
+        require(frame.statistics == (frame.number > groups));
         require(frame.stage == 0 ? frame.plain_len == frame.len
                                  : frame.plain_len <= fedcodec_frame_plain_max(frame.n));
         if (frame.n > 4096) {
@@ -46,16 +48,17 @@ static void walk(const uint8_t *data, size_t len) {
 }
 
 /* Tensors of 60, 7 and 1 values; the corpus has messages for them, with the last two in a group or
- * each for itself. */
+ * each for itself; or the last one as statistics. */
 enum { SIZE = 68 };
 
-static void match(const uint8_t *data, size_t len) {
+static void match(const uint8_t *data, size_t len, size_t statistics) {
     fed_tensor tensors[] = {
         {.name = "dense1.weight", .rank = 2, .dims = {6, 10}, .offset = 0, .size = 60},
         {.name = "dense1.bias", .rank = 1, .dims = {7}, .offset = 60, .size = 7},
         {.name = "scale", .rank = 0, .offset = 67, .size = 1},
     };
-    const fed_layout layout = {.tensors = tensors, .count = 3, .size = SIZE};
+    const fed_layout layout = {
+        .tensors = tensors, .count = 3, .size = SIZE, .statistics = statistics};
     float y[SIZE], sum[SIZE] = {0.0f};
     int64_t acc[SIZE] = {0};
     float max_abs = 0.0f;
@@ -73,6 +76,7 @@ static void match(const uint8_t *data, size_t len) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     walk(data, len);
-    match(data, len);
+    match(data, len, 0);
+    match(data, len, 1);
     return 0;
 }

@@ -81,18 +81,19 @@ typedef struct list {
 
 typedef struct vector {
     char spec[FEDCODEC_SPEC];
-    list small, tensors; /* of an envelope */
+    list small, tensors, statistics; /* of an envelope */
     list input, message, decoded, residual;
 } vector;
 
 static list *find_list(vector *v, const char *word) {
-    return strcmp(word, "small") == 0      ? &v->small
-           : strcmp(word, "tensors") == 0  ? &v->tensors
-           : strcmp(word, "input") == 0    ? &v->input
-           : strcmp(word, "message") == 0  ? &v->message
-           : strcmp(word, "decoded") == 0  ? &v->decoded
-           : strcmp(word, "residual") == 0 ? &v->residual
-                                           : NULL;
+    return strcmp(word, "small") == 0        ? &v->small
+           : strcmp(word, "tensors") == 0    ? &v->tensors
+           : strcmp(word, "statistics") == 0 ? &v->statistics
+           : strcmp(word, "input") == 0      ? &v->input
+           : strcmp(word, "message") == 0    ? &v->message
+           : strcmp(word, "decoded") == 0    ? &v->decoded
+           : strcmp(word, "residual") == 0   ? &v->residual
+                                             : NULL;
 }
 
 static void add_words(list *l, const char *word, const char *where) {
@@ -107,8 +108,8 @@ static void add_words(list *l, const char *word, const char *where) {
 
 static bool read_vector(const char *path, vector *v) {
     static char line[LINE];
-    v->small.len = v->tensors.len = v->input.len = v->message.len = v->decoded.len =
-        v->residual.len = 0;
+    v->small.len = v->tensors.len = v->statistics.len = v->input.len = v->message.len =
+        v->decoded.len = v->residual.len = 0;
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         return false;
@@ -177,6 +178,7 @@ static void check_vector(const vector *v, const char *where) {
     float *decoded = to_floats(&v->decoded), *residual = to_floats(&v->residual);
     fed_layout layout;
     make_layout(&v->tensors, &layout, where);
+    layout.statistics = v->statistics.len > 0 ? v->statistics.word[0] : 0;
     bool whole = v->tensors.len > 0; /* an envelope */
     check(!whole || layout.size == n, where, "sizes that are not the input's");
     fed_status status = whole ? fedcodec_envelope_decode(message, len, &layout, y, &err)

@@ -506,6 +506,9 @@ STAGES = {
 }
 
 
+FLOAT32 = 1
+
+
 def decode_frame(reader, n, codec, stage):
     """The values of a frame that should have n of them, from this codec (its id) and, if from any,
     this stage (its name)."""
@@ -523,20 +526,24 @@ def decode_frame(reader, n, codec, stage):
     return DECODERS[codec](data, n)
 
 
-def decode_envelope(message, sizes, task_small, codec, stage):
-    """The values of tensors of these sizes, one behind the other."""
+def decode_envelope(message, sizes, statistics, task_small, codec, stage):
+    """The values of tensors of these sizes, one behind the other; the last ones may be statistics."""
     reader = Reader(message)
-    require(reader.bytes(3) == b"\xfe\xdc\x02", "no envelope of version 2")
+    version = 3 if statistics > 0 else 2
+    require(reader.bytes(3) == bytes([0xfe, 0xdc, version]), f"no envelope of version {version}")
+    last, sizes = sum(sizes[len(sizes) - statistics:]), sizes[:len(sizes) - statistics]
     small, frames = reader.varint(), reader.varint()
     group = sum(size for size in sizes if size < task_small)
     require(small == (task_small if group > 0 else 0), "another small")
     own_frames = sum(size >= small for size in sizes)
-    require(frames == own_frames + (small > 0), "another number of frames")
+    require(frames == own_frames + (small > 0) + (last > 0), "another number of frames")
     own = [decode_frame(reader, size, codec, stage) if size >= small else None for size in sizes]
     grouped = iter(decode_frame(reader, group, codec, stage) if small > 0 else [])
+    as_they_are = decode_frame(reader, last, FLOAT32, "") if last > 0 else []
     reader.end()
     return [value for size, values in zip(sizes, own)
-            for value in (values if values is not None else itertools.islice(grouped, size))]
+            for value in (values if values is not None else itertools.islice(grouped, size))
+            ] + as_they_are
 
 
 def documented_codecs(root):
@@ -546,7 +553,7 @@ def documented_codecs(root):
     return {name: int(codec_id) for name, codec_id in sections}
 
 
-WORDS = ("spec", "small", "tensors", "input", "message", "decoded", "residual", "stage", "plain",
+WORDS = ("spec", "small", "tensors", "statistics", "input", "message", "decoded", "residual", "stage", "plain",
          "packed")
 
 
@@ -623,8 +630,9 @@ def check_vector(name, vector, ids, report):
         report.add(name, f"codec {codec} is documented: write its decoder into DECODERS")
     elif "tensors" in vector:
         sizes, small = numbers(vector, "tensors"), numbers(vector, "small")[0]
-        report.add(name, check_values(
-            vector, lambda message, _: decode_envelope(message, sizes, small, ids[codec], stage)))
+        statistics = numbers(vector, "statistics")[0] if "statistics" in vector else 0
+        report.add(name, check_values(vector, lambda message, _: decode_envelope(
+            message, sizes, statistics, small, ids[codec], stage)))
     else:
         report.add(name, check_values(vector, DECODERS[ids[codec]]))
 

@@ -36,6 +36,8 @@ typedef struct fedcodec {
     uint8_t stage;                 /* second stage of an envelope's frames: 0 none, else its id */
     const fed_pool *pool; /* NULL, or what encodes large tensors in parts, to the same bytes: set it
                            * after fedcodec_parse, for instance to fed_threads_pool's */
+    bool unguarded; /* true: an encode that FED_ENONFINITE ends may lose the residual, which saves a
+                     * pass over the input. For residuals that are copies. Set like pool */
 } fedcodec;
 
 /** Scale of fedcodec_fold: acc += weight * rint(y * 2^30). */
@@ -51,7 +53,7 @@ typedef struct fedcodec_job {
     float *residual;     /* float32[n]; NULL for a codec without feedback */
     const float *x;      /* float32[n]; NULL for nothing, with feedback only */
     size_t n;
-    float max;    /* what scan found, finite; 0 without feedback */
+    float max;    /* what scan or absorb found, finite; 0 where neither was called */
     void *work;   /* work_size bytes, aligned for any type, content arbitrary */
     uint8_t *dst; /* bound bytes at least */
     size_t cap;
@@ -79,10 +81,15 @@ struct fedcodec_vtable {
      * encode wants to know of it. fedcodec_scan_sum or fedcodec_scan_added. */
     float (*scan)(const float *residual, const float *x, size_t n);
 
+    /** Instead of it, where the residual is unguarded: residual += x, and the largest magnitude of
+     * that. NULL: encode does not want to know it. */
+    float (*absorb)(float *residual, const float *x, size_t n);
+
     /**
      * residual += x; y = Q(residual); residual -= y; write y as bytes. Without feedback just
-     * y = Q(x), and FED_ENONFINITE where x is not finite. No allocation; no other failure but
-     * FED_EINVAL, before anything has changed.
+     * y = Q(x). No allocation; no other failures but FED_EINVAL, before anything has changed, and
+     * FED_ENONFINITE where residual + x is not finite, which a scan or absorb has not ruled out:
+     * then the residual is lost.
      */
     fed_status (*encode)(const fedcodec_job *job, size_t *len);
 
@@ -144,7 +151,8 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n);
  *
  * Errors: FED_ENOSPC cap < bound; FED_ENONFINITE NaN or infinity in x, or in residual + x;
  * FED_EINVAL a parameter out of range. On an error nothing is changed; but a residual that was not
- * finite before, which no encode leaves behind, is lost.
+ * finite before, which no encode leaves behind, is lost, as is with FED_ENONFINITE one that is
+ * unguarded.
  */
 fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *x, size_t n,
                            void *work, uint8_t *dst, size_t cap, size_t *len) FED_CHECKED;

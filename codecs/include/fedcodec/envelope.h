@@ -13,7 +13,8 @@
  * length, so an envelope says by itself what it is (`fedcodec info`). Tensors of fewer than `small`
  * values would cost more in heads than in values: they are laid one behind the other, in the
  * layout's order, and travel as one tensor, the group, in the last frame. Small 0: each tensor has
- * a frame of its own. With a second stage each message is packed once more, if that makes it
+ * a frame of its own. A layout's running statistics lie in one more frame behind all, as float32:
+ * no codec changes them. With a second stage each message is packed once more, if that makes it
  * shorter. Bytes: docs/codec-formats.md#envelope.
  *
  * Memory: encoding takes what it is given. Messages without a second stage are read where they lie;
@@ -29,7 +30,7 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
 /**
  * Compress a model-sized buffer: fedcodec_encode tensor by tensor, the group as one.
  * residual, x   float32[layout->size]; x may be NULL. Appends to out. Errors as fedcodec_encode; on
- * one, residual is untouched and nothing is appended.
+ * one, residual is untouched, unless it is unguarded, and nothing is appended.
  */
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                     float *residual, const float *x, void *work,
@@ -39,6 +40,7 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
 typedef struct fedcodec_frame {
     uint64_t number; /* from 1 */
     bool group;      /* the values are those of all small tensors */
+    bool statistics; /* the values are the running statistics */
     const fedcodec_vtable *codec;
     uint8_t stage;       /* 0, or the second stage that packed the data */
     uint64_t n;          /* values */
@@ -50,7 +52,9 @@ typedef struct fedcodec_frame {
 /** A message being read, frame by frame. */
 typedef struct fedcodec_envelope {
     fed_reader reader;
-    uint32_t small;  /* the last frame is the group of the tensors under it; 0: there is none */
+    bool statistics; /* the last frame is theirs */
+    uint32_t small;  /* the last frame, or that before them, is the group of the tensors under it;
+                        0: there is none */
     uint64_t frames; /* in all */
     uint64_t next;   /* how many have been taken */
 } fedcodec_envelope;

@@ -1,7 +1,8 @@
-/* What a model is: a chain of layers, written as a line of text, from which its tensors follow. */
+/* What a model is: layers, written as a short text, from which its tensors follow. */
 #ifndef FED_ARCH_H
 #define FED_ARCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,65 +15,160 @@
  *
  *     input 1x28x28 | conv 20 5x5 | maxpool 2 | conv 50 5x5 | maxpool 2 | dense 10
  *
- *   input CxHxW    the shape of a sample; or "input N", a flat vector
- *   conv OUT KHxKW stride 1, no padding
- *   maxpool K      window and stride K; an odd last row or column is dropped
- *   relu
- *   dense OUT      flattens what comes in, reading it (c, h, w)
+ * The input:
+ *   input CxHxW            pictures; "input N": N features, a table's row
+ *   input tokens T of N    T numbers of words, each below N
+ *   init he                behind the shape: weights in +-sqrt(6 / fan_in) instead of
+ *                          sqrt(3 / fan_in), for deep nets of ReLUs
  *
- * The last layer must be dense: its outputs are the classes' scores, trained with softmax
- * cross-entropy. At most 64 layers, 511 characters, 2^28 values a sample in each layer and 2^31
+ * The layers, each of the value before it. K is a window's size, "3" or "3x3", and P at most half
+ * of it; words in brackets may be left out:
+ *   conv OUT K [stride S] [pad P] [groups G] [nobias]
+ *   dense OUT [nobias]     flattens what comes in, reading it (c, h, w)
+ *   dense OUT each [tied EMBEDDING] [nobias]    at each position by itself; tied: with the weights
+ *                          of an embedding, which must have OUT words
+ *   maxpool K [stride S] [pad P]     S is K if nothing is said; what pads never wins
+ *   avgpool [K [stride S] [pad P]]   without a window: over all positions. Pads count as 0
+ *   relu, tanh, sigmoid
+ *   dropout P              in training sets a share P to 0 and scales up the rest
+ *   bn                     batch normalization, epsilon 1e-5; its running statistics follow each
+ *                          batch by a tenth
+ *   lrn K [alpha A] [beta B] [k B]    across K channels; 1e-4, 0.75 and 1 if nothing is said
+ *   embedding SIZE         of tokens
+ *   lstm SIZE [layers L] [dropout P]  dropout is between its layers
+ *   widen OUT              adds channels of zeros, half of them in front
+ *   add NAME               the sum with another value of the same shape
+ *   concat NAME ...        the channels of 1 to 3 others, then those of the value before
+ *   from NAME              goes on from there instead: a branch
+ *
+ * "NAME: layer" names a layer, its tensors and its output. A name is letters, digits, '_' and
+ * single dots. What repeats is written once and has up to 8 parameters, which are numbers:
+ *
+ *     let basic(c,s) = conv1: conv c 3 stride s pad 1 nobias | bn1: bn | relu | conv2: conv c 3
+ *         pad 1 nobias | bn2: bn | add in | relu;
+ *     input 3x32x32 | conv1: conv 16 3 pad 1 nobias | bn1: bn | relu | layer1: 3 basic(16,1) | ...
+ *
+ * Inside, names are its own, and "in" is what comes in (outside: the sample).
+ * "layer1: 3 basic(16,1)" is layer1.0, layer1.1 and layer1.2, "layer1: 1..2 basic(16,1)" is
+ * layer1.1 and layer1.2, "layer1: basic(16,1)" is layer1; their tensors are called
+ * layer1.0.conv1.weight and so on, and "layer1" is the output of the last. Only blocks that are
+ * already there can be used. Blanks, line ends and text from '#' to the end of a line separate
+ * words.
+ *
+ * Each layer but the last is read by a later one. The last value has the shape {classes, 1, 1}, or
+ * is a sequence of such, {classes, T, 1}: scores, trained with softmax cross-entropy; or, with
+ * "| mse" at the end, numbers, trained with the mean squared error.
+ *
+ * Limits: 1,024 layers, 32 blocks, 4,095 characters, 2^28 values a sample in each layer, 2^31
  * parameters.
  *
- * Tensors: "<kind><k>.weight" and "<kind><k>.bias", k counting from 1 within its kind, in PyTorch's
- * layouts: conv weight (out, in, kh, kw), dense weight (out, in), bias (out).
+ * Tensors are named and laid out as PyTorch does: weight and bias; conv (out, in / groups, kh, kw),
+ * dense (out, in), embedding (words, size); bn weight, bias, running_mean, running_var (channels);
+ * lstm weight_ih_l0 (4 size, in), weight_hh_l0 (4 size, size), bias_ih_l0, bias_hh_l0, gates in the
+ * order i, f, g, o; its second layer ..._l1. A layer without a name is called by its kind and its
+ * number among those of its kind, in the same block, from 1: conv1, dense2, bn1. Running statistics
+ * lie behind all that is trained.
  */
 
 typedef enum fed_layer_kind {
     FED_LAYER_DENSE = 1,
-    FED_LAYER_CONV = 2,
-    FED_LAYER_MAXPOOL = 3,
-    FED_LAYER_RELU = 4
+    FED_LAYER_CONV,
+    FED_LAYER_MAXPOOL,
+    FED_LAYER_AVGPOOL,
+    FED_LAYER_RELU,
+    FED_LAYER_TANH,
+    FED_LAYER_SIGMOID,
+    FED_LAYER_DROPOUT,
+    FED_LAYER_BATCHNORM,
+    FED_LAYER_LRN,
+    FED_LAYER_EMBEDDING,
+    FED_LAYER_LSTM,
+    FED_LAYER_WIDEN,
+    FED_LAYER_ADD,
+    FED_LAYER_CONCAT
 } fed_layer_kind;
 
 typedef struct fed_shape {
-    uint32_t c, h, w; /* a flat vector of n values is {n, 1, 1} */
+    uint32_t c, h, w; /* a flat vector of n values is {n, 1, 1}; a sequence {size, T, 1} */
 } fed_shape;
 
+enum {
+    FED_ARCH_LAYERS = 1024,
+    FED_ARCH_TEXT = 4096, /* with the 0 at its end */
+    FED_LAYER_INPUTS = 4
+};
+
+/** Value 0 is the sample; value l + 1 is what layer l gives. */
 typedef struct fed_layer {
     fed_layer_kind kind;
-    fed_shape in, out;
-    uint32_t kh, kw; /* conv: kernel; maxpool: kh = kw = window and stride; else 0 */
-    size_t weight;   /* index of the weight in the layout, dense and conv only; the bias is the next
-                        one */
+    uint32_t inputs;                  /* 1; add 2; concat 2 to 4 */
+    uint32_t input[FED_LAYER_INPUTS]; /* values, each of an earlier layer; concat: in the order of
+                                         their channels in the output */
+    fed_shape in, out;                /* in: of input[0] */
+
+    uint32_t kh, kw, stride, pad; /* conv, maxpool, avgpool: their window; else 0. 2 pad <= k */
+    uint32_t groups;              /* conv */
+    bool each;                    /* dense: at each position */
+    bool has_bias;                /* conv, dense, bn */
+    uint32_t span;                /* lrn: channels, this one in their middle */
+    float p;                      /* dropout */
+    float alpha, beta, k;         /* lrn: x / (k + alpha / span * sum of squares)^beta */
+
+    size_t weight; /* index in the layout of its first tensor; the others follow: bias, or lstm's
+                      weight_hh, bias_ih, bias_hh. Tied: the embedding's. */
+    size_t bias;   /* where it has one */
+    size_t state;  /* bn: running_mean; running_var is the next */
+    bool tied;
 } fed_layer;
 
-enum { FED_ARCH_LAYERS = 64, FED_ARCH_TEXT = 512 };
+typedef enum fed_loss { FED_LOSS_CROSS_ENTROPY = 0, FED_LOSS_SQUARED } fed_loss;
+typedef enum fed_init { FED_INIT_XAVIER = 0, FED_INIT_HE } fed_init;
 
 typedef struct fed_arch {
-    char text[FED_ARCH_TEXT]; /* canonical: one blank between words, " | " between layers */
+    char *text; /* one blank between words, no comments */
     fed_shape input;
-    uint32_t classes;
+    uint32_t words;              /* the input's tokens are below it; 0: it isn't tokens */
+    uint32_t classes, positions; /* of the last value: scores for each of the positions */
+    fed_loss loss;
+    fed_init init;
     size_t layer_count;
-    fed_layer layers[FED_ARCH_LAYERS];
+    fed_layer *layers;
     fed_layout layout;
+    size_t trained; /* the layout's first values are parameters; the rest is running statistics */
 } fed_arch;
 
 /**
- * Parse a name of models.def ("lr", "lenet5-caffe") or a line of text as above.
- * Errors: FED_EFORMAT with the word that is wrong and its column, or the names that exist. Owner:
- * fed_arch_free.
+ * Parse a name of models.def ("lr", "lenet5-caffe") or a text as above.
+ * Errors: FED_EFORMAT with the word that is wrong and its line and column, or the names that exist;
+ * FED_ENOMEM. Owner: fed_arch_free.
  */
 fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *err) FED_CHECKED;
+
+/**
+ * The same, but "@FILE" reads the text from a file: what a person writes on a command line or into
+ * a task. Errors: fed_arch_parse's, with the file's name in front; fed_file_read's.
+ */
+fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) FED_CHECKED;
+
+/** Safe on a zeroed one. */
 void fed_arch_free(fed_arch *arch);
 
 /** The k-th name of models.def and its text; NULL past the last. */
 const char *fed_arch_name(size_t k);
 const char *fed_arch_text(size_t k);
 
+/** The word for a kind: "conv". */
+const char *fed_layer_word(fed_layer_kind kind);
+
+/** A layer's own name, that its tensors begin with ("layer1.0.conv1"); or kind and place, as in
+ * "relu, layer 3". */
+void fed_arch_layer_name(const fed_arch *arch, size_t layer, char *name, size_t cap);
+
 /**
- * Initial weights: each weight uniform in +-sqrt(3 / fan_in) (Caffe's "xavier"), each bias 0. The
- * same seed gives the same bits on every machine, and each tensor's do not depend on the others'.
+ * Initial weights: each uniform in +-sqrt(3 / fan_in) (Caffe's "xavier"; see "init he"), an
+ * embedding's in +-0.1, all of an lstm's in +-1 / sqrt(size); each bias 0, bn's weights and
+ * variances 1, its means 0. The same seed gives the same bits on every machine, and each tensor's
+ * do not depend on the others'.
  * values: float32[arch->layout.size]
  */
 void fed_arch_init_values(const fed_arch *arch, uint64_t seed, float *values);

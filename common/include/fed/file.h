@@ -35,6 +35,26 @@ void fed_file_unmap(const uint8_t *data, size_t len);
 fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
                             fed_error *err) FED_CHECKED;
 
+/** A file being replaced piece by piece, for what is too large to be in memory twice. Its fields
+ * are for fed/file.h's functions only. */
+typedef struct fed_file {
+    char path[4096], temp[4096];
+    int fd, directory;
+} fed_file;
+
+/** fed_file_replace in steps: create, put as often as needed, then commit or abandon, once. Until a
+ * commit succeeds the old file is as it was. Errors: as above; after one of put or commit nothing
+ * is left but to abandon, which commit does itself. */
+fed_status fed_file_create(const char *path, unsigned mode, fed_file *file,
+                           fed_error *err) FED_CHECKED;
+fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error *err) FED_CHECKED;
+fed_status fed_file_commit(fed_file *file, fed_error *err) FED_CHECKED;
+void fed_file_abandon(fed_file *file);
+
+/** Put floats, little-endian whatever the machine.   x float32[n] */
+fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n,
+                               fed_error *err) FED_CHECKED;
+
 /** Make a directory and its missing parents. One that is there already is fine; a file of that name
  * is FED_EEXIST. */
 fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) FED_CHECKED;

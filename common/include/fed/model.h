@@ -24,7 +24,9 @@ typedef struct fed_tensor {
 typedef struct fed_layout {
     fed_tensor *tensors;
     size_t count;
-    size_t size; /* values in all: sum of the tensors' sizes */
+    size_t size;       /* values in all: sum of the tensors' sizes */
+    size_t statistics; /* of the tensors, so many at the end are a net's running statistics: not
+                          trained, and sent as they are. 0 unless somebody says so */
 } fed_layout;
 
 void fed_layout_init(fed_layout *layout);
@@ -36,6 +38,11 @@ void fed_layout_free(fed_layout *layout);
  */
 fed_status fed_layout_add(fed_layout *layout, const char *name, uint32_t rank,
                           const uint32_t *dims) FED_CHECKED;
+
+/** The same for a name that the caller knows to be new: takes no longer where there are thousands.
+ */
+fed_status fed_layout_append(fed_layout *layout, const char *name, uint32_t rank,
+                             const uint32_t *dims) FED_CHECKED;
 
 /** The tensor of that name, or NULL. */
 const fed_tensor *fed_layout_find(const fed_layout *layout, const char *name);

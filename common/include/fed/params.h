@@ -29,6 +29,9 @@ typedef struct fed_word {
 fed_word fed_word_take(const char **text, const char *stops);
 bool fed_word_is(fed_word w, const char *text);
 
+/** A decimal number of at most 15 digits, such as "-1.5e-4", whatever the host's locale is. */
+bool fed_word_number(fed_word w, double *value);
+
 /** A list of names for an error's sentence: "a, b, c". */
 typedef struct fed_names {
     char text[160];

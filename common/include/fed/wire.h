@@ -17,7 +17,7 @@
 /** What a device needs to know of a task in order to train it. */
 typedef struct fed_task {
     uint64_t id;           /* never 0 */
-    char model[512];       /* fed/arch.h's canonical text */
+    char model[4096];      /* fed/arch.h's canonical text */
     char codec_up[64];     /* spec of the updates: "sbc:p=0.01" */
     uint32_t small_tensor; /* tensors with fewer values travel as one group */
     uint32_t local_steps;  /* optimizer steps a round; at least 1 */

@@ -1,212 +1,235 @@
-/* Convolutions: forward by register tiles; backward by weighted sums over what is not 0. */
+/* Convolutions by register tiles, forward and backward. */
 #include "fedclient/train/kernels/isa.h"
 
-/* A tile holds `positions` x `vectors` sums: as many as leave registers for its operands. */
-enum { MAX_POSITIONS = 8, MAX_VECTORS = LANES == 16 ? 4 : 3, MAX_TERMS = 8 };
-
 /*
- * Outputs of `positions` neighbours in a row, `vectors` vectors of channels each.
- * y[p, :] = bias + sum_{ky, k} x[ky, p * in + k] * columns[ky * row + k, :]
- * Lanes at and past `lanes_left` of the last vector belong to the next position: they stay.
+ * A tile holds `height` x `vectors` sums, as many as leave registers for their operands: heights
+ * are positions of a row, or values of a patch in the weights' gradient. AVX-512 has 32 registers,
+ * the narrower units 16.
  */
-KERNEL_INLINE void forward_tile(const fedtrain_conv *c, const float *columns, const float *bias,
-                                const float *x, float *y, size_t lanes_left, const size_t positions,
-                                const size_t vectors) {
-    vec sum[MAX_POSITIONS][MAX_VECTORS];
-    KERNEL_UNROLL
-    for (size_t v = 0; v < vectors; v++) {
-        KERNEL_UNROLL
-        for (size_t p = 0; p < positions; p++) {
-            sum[p][v] = vec_load(bias + v * LANES);
-        }
-    }
-    for (size_t ky = 0; ky < c->kh; ky++) {
-        const float *under = x + ky * c->in_w * c->in;
-        for (size_t k = 0; k < c->row; k++, columns += c->out_pad) {
-            KERNEL_UNROLL
-            for (size_t v = 0; v < vectors; v++) {
-                vec weight = vec_load(columns + v * LANES);
-                KERNEL_UNROLL
-                for (size_t p = 0; p < positions; p++) {
-                    sum[p][v] += under[p * c->in + k] * weight;
-                }
-            }
-        }
-    }
-    const size_t full = lanes_left < LANES ? vectors - 1 : vectors;
-    KERNEL_UNROLL
-    for (size_t p = 0; p < positions; p++) {
-        KERNEL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            float *to = y + p * c->out + v * LANES;
-            vec_store(to, v < full ? sum[p][v]
-                                   : vec_select(lanes_from(lanes_left), vec_load(to), sum[p][v]));
-        }
-    }
-}
+enum { WIDE = LANES == 16, MAX_HEIGHT = 16, MAX_VECTORS = WIDE ? 2 : 3 };
+enum { HEIGHT_1 = WIDE ? 16 : 8, HEIGHT_2 = WIDE ? 8 : 4, HEIGHT_3 = 4, HEIGHT_LOW = 4 };
 
-/* One row of outputs. What is left behind the last whole tile is done by one that overlaps it. */
-KERNEL_INLINE void forward_row(const fedtrain_conv *c, const float *columns, const float *bias,
-                               const float *x, float *y, size_t lanes_left, const size_t positions,
-                               const size_t vectors) {
-    if (c->out_w < positions) {
-        for (size_t q = 0; q < c->out_w; q++) {
-            forward_tile(c, columns, bias, x + q * c->in, y + q * c->out, lanes_left, 1, vectors);
-        }
-        return;
-    }
-    for (size_t q = 0; q < c->out_w; q += positions) {
-        size_t from = q + positions <= c->out_w ? q : c->out_w - positions;
-        forward_tile(c, columns, bias, x + from * c->in, y + from * c->out, lanes_left, positions,
-                     vectors);
-    }
-}
+/* What is read again and again by one block's loops should stay in the first cache. */
+enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
 
-void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *bias, const float *x,
-                  float *y) {
-    for (size_t o = 0; o < c->out; o += MAX_VECTORS * LANES) {
-        size_t left = c->out - o;
-        size_t vectors = (left + LANES - 1) / LANES;
-        vectors = vectors < MAX_VECTORS ? vectors : MAX_VECTORS;
-        size_t lanes_left = left - (vectors - 1) * LANES;
-        for (size_t r = 0; r < c->out_h; r++) {
-            const float *from = x + r * c->in_w * c->in;
-            float *to = y + r * c->out_w * c->out + o;
-            switch (vectors) {
-            case 1:
-                forward_row(c, columns + o, bias + o, from, to, lanes_left, 8, 1);
-                break;
-            case 2:
-                forward_row(c, columns + o, bias + o, from, to, lanes_left, LANES == 16 ? 8 : 4, 2);
-                break;
-            case 3:
-                forward_row(c, columns + o, bias + o, from, to, lanes_left, 4, 3);
-                break;
-#if FEDTRAIN_LANES == 16
-            case 4:
-                forward_row(c, columns + o, bias + o, from, to, lanes_left, 4, 4);
-                break;
-#endif
-            default:
-                break;
-            }
-        }
-    }
-}
-
-/* One row of a sparse matrix, and where `terms` vectors lie behind each of its offsets. */
-typedef struct gather {
-    const float *base;
-    const uint32_t *offset;
-    const float *value;
-    size_t count;
-    size_t behind[MAX_TERMS];
-} gather;
-
-/* sum[t] = sum_j value[j] * base[offset[j] + behind[t] ..] */
-KERNEL_INLINE void gather_terms(const gather *g, vec *sum, const size_t terms) {
-    vec total[MAX_TERMS] = {0};
-    for (size_t j = 0; j < g->count; j++) {
-        const float *from = g->base + g->offset[j];
-        float value = g->value[j];
-        KERNEL_UNROLL
-        for (size_t t = 0; t < terms; t++) {
-            total[t] += value * vec_load(from + g->behind[t]);
-        }
-    }
-    KERNEL_UNROLL
-    for (size_t t = 0; t < terms; t++) {
-        sum[t] = total[t];
-    }
-}
-
-static void gather_sum(const gather *g, vec *sum, size_t terms) {
-    switch (terms) {
-    case 1:
-        gather_terms(g, sum, 1);
-        break;
-    case 2:
-        gather_terms(g, sum, 2);
-        break;
-    case 3:
-        gather_terms(g, sum, 3);
-        break;
-    case 4:
-        gather_terms(g, sum, 4);
-        break;
-    case 5:
-        gather_terms(g, sum, 5);
-        break;
-    case 6:
-        gather_terms(g, sum, 6);
-        break;
-    case 7:
-        gather_terms(g, sum, 7);
-        break;
-    default:
-        gather_terms(g, sum, 8);
-        break;
-    }
-}
-
-static gather gather_row(const fedtrain_sparse *s, size_t row, const float *base) {
-    return (gather){.base = base,
-                    .offset = s->offset + row * s->width,
-                    .value = s->value + row * s->width,
-                    .count = s->count[row]};
-}
-
-/* How many segments to sum at once: shares of equal size, none over MAX_TERMS. */
-static size_t segments_at_once(const fedtrain_conv *c) {
-    size_t shares = (c->segments + MAX_TERMS - 1) / MAX_TERMS;
-    return (c->segments + shares - 1) / shares;
-}
+typedef vec tile[MAX_HEIGHT][MAX_VECTORS];
 
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* The patch under each output position gets the weights of the channels, times their gradients. */
-void KERNEL(conv_input_grad)(const fedtrain_conv *c, const fedtrain_sparse *by_position,
-                             const float *rows, float *dx) {
-    size_t step = segments_at_once(c);
-    for (size_t s = 0; s < c->segments; s += step) {
-        size_t terms = smaller(step, c->segments - s);
-        for (size_t position = 0; position < c->out_h * c->out_w; position++) {
-            gather g = gather_row(by_position, position, rows);
-            if (g.count == 0) {
-                continue;
-            }
-            for (size_t t = 0; t < terms; t++) {
-                g.behind[t] = (s + t) * LANES;
-            }
-            vec sum[MAX_TERMS];
-            gather_sum(&g, sum, terms);
-            for (size_t t = 0; t < terms; t++) {
-                float *to = dx + c->patch[position] + c->segment[s + t];
-                vec_store(to, vec_load(to) + sum[t]);
+/* Two strides: to the next height, or vectors' row; and to the next of the values summed over. */
+typedef struct operand {
+    const float *at;
+    size_t next, deep;
+} operand;
+
+/* sum[h][v] += sum_k a[h, k] * b[k, v]. The lower half of a has a pointer of its own, so that the
+ * places of the upper half serve it too: there are not enough registers for all of them. */
+KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const size_t height,
+                            const size_t vectors) {
+    const size_t half = (height + 1) / 2;
+    const float *upper = a.at, *lower = kernel_apart(a.at + half * a.next);
+    for (size_t k = 0; k < depth; k++, upper += a.deep, lower += a.deep, b.at += b.deep) {
+        vec row[MAX_VECTORS];
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            row[v] = vec_load(b.at + v * LANES);
+        }
+        KERNEL_UNROLL
+        for (size_t h = 0; h < height; h++) {
+            vec value = (h < half ? upper[h * a.next] : lower[(h - half) * a.next]) - (vec){0};
+            KERNEL_UNROLL
+            for (size_t v = 0; v < vectors; v++) {
+                sum[h][v] += value * row[v];
             }
         }
     }
 }
 
-/* The weights of each channel get the patches that it saw, times their gradients. */
-void KERNEL(conv_weight_grad)(const fedtrain_conv *c, const fedtrain_sparse *by_channel,
-                              const float *x, float *drows) {
-    size_t step = segments_at_once(c);
-    for (size_t o = 0; o < c->out; o++) {
-        for (size_t s = 0; s < c->segments; s += step) {
-            size_t terms = smaller(step, c->segments - s);
-            gather g = gather_row(by_channel, o, x);
-            for (size_t t = 0; t < terms; t++) {
-                g.behind[t] = c->segment[s + t];
-            }
-            vec sum[MAX_TERMS];
-            gather_sum(&g, sum, terms);
-            for (size_t t = 0; t < terms; t++) {
-                float *to = drows + (o * c->segments + s + t) * LANES;
-                vec_store(to, vec_load(to) + sum[t]);
-            }
+/* ---- Forward ---- */
+
+/* A block of outputs and of runs, all positions. */
+typedef struct block {
+    const fedtrain_conv *c;
+    size_t first, end;    /* runs */
+    const float *columns; /* of the first run and output */
+    const float *start;   /* sums begin with these, NULL: with what is in y */
+    size_t lanes_left;    /* in the last vector; those behind are not ours: they stay */
+} block;
+
+KERNEL_INLINE void forward_tile(const block *b, const float *x, float *y, size_t done,
+                                const size_t height, const size_t vectors) {
+    const fedtrain_conv *c = b->c;
+    tile sum;
+    KERNEL_UNROLL
+    for (size_t h = 0; h < height; h++) {
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            sum[h][v] = vec_load((b->start != NULL ? b->start : y + h * c->y_step) + v * LANES);
+        }
+    }
+    const float *columns = b->columns;
+    for (size_t r = b->first; r < b->end; r++, columns += c->run * c->out_pad) {
+        const operand patch = {x + c->begin[r], c->x_step, 1}, weights = {columns, 0, c->out_pad};
+        tile_add(sum, patch, weights, c->run, height, vectors);
+    }
+    const size_t full = b->lanes_left < LANES ? vectors - 1 : vectors;
+    KERNEL_UNROLL
+    for (size_t h = 0; h < height; h++) {
+        if (h < done) {
+            continue;
+        }
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            float *to = y + h * c->y_step + v * LANES;
+            vec_store(to, v < full
+                              ? sum[h][v]
+                              : vec_select(lanes_from(b->lanes_left), vec_load(to), sum[h][v]));
+        }
+    }
+}
+
+/* One row of outputs. What is left behind the last whole tile is done by one that overlaps it. */
+KERNEL_INLINE void forward_tiles(const block *b, const float *x, float *y, const size_t height,
+                                 const size_t vectors) {
+    const fedtrain_conv *c = b->c;
+    for (size_t q = 0; q < c->columns; q += height) {
+        size_t from = q + height <= c->columns ? q : c->columns - height;
+        forward_tile(b, x + from * c->x_step, y + from * c->y_step, q - from, height, vectors);
+    }
+}
+
+KERNEL_INLINE void forward_row(const block *b, const float *x, float *y, const size_t height,
+                               const size_t vectors) {
+    if (b->c->columns >= height) {
+        forward_tiles(b, x, y, height, vectors);
+    } else if (b->c->columns >= HEIGHT_LOW) {
+        forward_tiles(b, x, y, HEIGHT_LOW, vectors);
+    } else {
+        forward_tiles(b, x, y, 1, vectors);
+    }
+}
+
+static void forward_block(const block *b, const float *x, float *y, size_t vectors) {
+    const fedtrain_conv *c = b->c;
+    for (size_t r = 0; r < c->rows; r++, x += c->x_row, y += c->y_row) {
+        switch (vectors) {
+        case 1:
+            forward_row(b, x, y, HEIGHT_1, 1);
+            break;
+        case 2:
+            forward_row(b, x, y, HEIGHT_2, 2);
+            break;
+#if FEDTRAIN_LANES < 16
+        case 3:
+            forward_row(b, x, y, HEIGHT_3, 3);
+            break;
+#endif
+        default:
+            break;
+        }
+    }
+}
+
+/* Blocks of equal width, none over MAX_VECTORS. */
+static size_t vectors_at_once(const fedtrain_conv *c) {
+    size_t vectors = c->out_pad / LANES, blocks = (vectors + MAX_VECTORS - 1) / MAX_VECTORS;
+    return (vectors + blocks - 1) / blocks;
+}
+
+void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
+                  float *y) {
+    size_t width = vectors_at_once(c);
+    size_t runs = WEIGHTS_AT_ONCE / (c->run * width * LANES + 1) + 1;
+    for (size_t o = 0; o < c->out; o += width * LANES) {
+        size_t vectors = smaller(width, (c->out_pad - o) / LANES);
+        size_t first = 0;
+        do {
+            const block b = {.c = c,
+                             .first = first,
+                             .end = smaller(first + runs, c->runs),
+                             .columns = columns + first * c->run * c->out_pad + o,
+                             .start = first == 0 && start != NULL ? start + o : NULL,
+                             .lanes_left = c->out - o - (vectors - 1) * LANES};
+            forward_block(&b, x, y + o, vectors);
+            first = b.end;
+        } while (first < c->runs);
+    }
+}
+
+/* ---- The weights' gradient ---- */
+
+/* Some rows of positions: dcolumns[k, o] += sum over the positions of x[k] * dy[o], for `height` of
+ * a run's values. */
+KERNEL_INLINE void weight_tile(const fedtrain_conv *c, size_t rows, const float *x, const float *dy,
+                               float *dcolumns, const size_t height, const size_t vectors) {
+    tile sum;
+    KERNEL_UNROLL
+    for (size_t h = 0; h < height; h++) {
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            sum[h][v] = vec_load(dcolumns + h * c->out_pad + v * LANES);
+        }
+    }
+    for (size_t r = 0; r < rows; r++) {
+        const operand values = {x + r * c->x_row, 1, c->x_step};
+        const operand grads = {dy + r * c->y_row, 0, c->y_step};
+        tile_add(sum, values, grads, c->columns, height, vectors);
+    }
+    KERNEL_UNROLL
+    for (size_t h = 0; h < height; h++) {
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            vec_store(dcolumns + h * c->out_pad + v * LANES, sum[h][v]);
+        }
+    }
+}
+
+KERNEL_INLINE void weight_run(const fedtrain_conv *c, size_t rows, const float *x, const float *dy,
+                              float *dcolumns, const size_t height, const size_t vectors) {
+    size_t k = 0;
+    for (; k + height <= c->run; k += height) {
+        weight_tile(c, rows, x + k, dy, dcolumns + k * c->out_pad, height, vectors);
+    }
+    for (; k + HEIGHT_LOW <= c->run; k += HEIGHT_LOW) {
+        weight_tile(c, rows, x + k, dy, dcolumns + k * c->out_pad, HEIGHT_LOW, vectors);
+    }
+    for (; k < c->run; k++) {
+        weight_tile(c, rows, x + k, dy, dcolumns + k * c->out_pad, 1, vectors);
+    }
+}
+
+static void weight_block(const fedtrain_conv *c, size_t rows, const float *x, const float *dy,
+                         float *dcolumns, size_t vectors) {
+    for (size_t r = 0; r < c->runs; r++, dcolumns += c->run * c->out_pad) {
+        const float *from = x + c->begin[r];
+        switch (vectors) {
+        case 1:
+            weight_run(c, rows, from, dy, dcolumns, HEIGHT_1, 1);
+            break;
+        case 2:
+            weight_run(c, rows, from, dy, dcolumns, HEIGHT_2, 2);
+            break;
+#if FEDTRAIN_LANES < 16
+        case 3:
+            weight_run(c, rows, from, dy, dcolumns, HEIGHT_3, 3);
+            break;
+#endif
+        default:
+            break;
+        }
+    }
+}
+
+void KERNEL(conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
+                              float *dcolumns) {
+    size_t width = vectors_at_once(c), at_once = PICTURE_AT_ONCE / (c->x_row + c->y_row) + 1;
+    for (size_t r = 0; r < c->rows; r += at_once) {
+        size_t rows = smaller(at_once, c->rows - r);
+        for (size_t o = 0; o < c->out; o += width * LANES) {
+            size_t vectors = smaller(width, (c->out_pad - o) / LANES);
+            weight_block(c, rows, x + r * c->x_row, dy + r * c->y_row + o, dcolumns + o, vectors);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* ReLU: plain loops, which both compilers turn into vectors by themselves. */
+/* What happens to each value by itself, and sums. */
 #include "fedclient/train/kernels/isa.h"
 
 /* A NaN stays one, so that the loss shows it. */
@@ -8,8 +8,28 @@ void KERNEL(relu)(float *x, size_t n) {
     }
 }
 
-void KERNEL(relu_grad)(const float *restrict y, float *restrict dy, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        dy[i] = y[i] > 0 ? dy[i] : 0;
+/* Whole vectors: what is behind the end is slack. */
+void KERNEL(relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add) {
+    const vec zero = {0};
+    for (size_t i = 0; i < n; i += LANES) {
+        vec grad = vec_select(vec_load(y + i) > zero, vec_load(dy + i), zero);
+        vec_store(dx + i, add ? vec_load(dx + i) + grad : grad);
+    }
+}
+
+void KERNEL(add)(const float *a, const float *b, float *y, size_t n, bool relu) {
+    for (size_t i = 0; i < n; i += LANES) {
+        vec sum = vec_load(a + i) + vec_load(b + i);
+        vec_store(y + i, relu ? vec_select(sum < (vec){0}, (vec){0}, sum) : sum);
+    }
+}
+
+void KERNEL(sum_rows)(const float *x, size_t rows, size_t width, float *sum) {
+    for (size_t o = 0; o < width; o += LANES) {
+        vec total = vec_load(sum + o);
+        for (size_t r = 0; r < rows; r++) {
+            total += vec_load(x + r * width + o);
+        }
+        vec_store(sum + o, total);
     }
 }

@@ -38,6 +38,34 @@ KERNEL_INLINE void ivec_store(int32_t *p, ivec v) {
     *(ivec_unaligned *)p = v;
 }
 
+/* The first n floats at p, n at most LANES; the other lanes are 0. */
+KERNEL_INLINE vec vec_load_first(const float *p, size_t n) {
+    if (n == LANES) {
+        return vec_load(p);
+    }
+    vec v = {0};
+    for (size_t l = 0; l < n; l++) {
+        v[l] = p[l];
+    }
+    return v;
+}
+
+KERNEL_INLINE void vec_store_first(float *p, vec v, size_t n) {
+    if (n == LANES) {
+        vec_store(p, v);
+        return;
+    }
+    for (size_t l = 0; l < n; l++) {
+        p[l] = v[l];
+    }
+}
+
+/* The same pointer, but the compiler does not see where it came from, and so keeps it. */
+KERNEL_INLINE const float *kernel_apart(const float *p) {
+    __asm__("" : "+r"(p));
+    return p;
+}
+
 /* Start fetching what lies `distance` floats behind p, which may be past the end of everything. */
 KERNEL_INLINE void vec_prefetch(const float *p, size_t distance) {
     __builtin_prefetch((const void *)((uintptr_t)p + distance * sizeof *p));

@@ -48,6 +48,31 @@ enum { FEDSERVER_TOKEN = 44 };
 fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
                                char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 
+/** A device, for people. */
+typedef struct fedserver_entry {
+    char fingerprint[2 * FED_SHA256_SIZE + 1];   /* of its certificate, hexadecimal */
+    int64_t enrolled_ms, expires_ms, revoked_ms; /* Unix milliseconds; revoked 0: not */
+} fedserver_entry;
+
+/** Is called for each; a failure ends the walk and becomes its result. */
+typedef fed_status (*fedserver_entry_visit)(void *user, const fedserver_entry *entry,
+                                            fed_error *err);
+
+/** All devices, in the order in which they enrolled. */
+fed_status fedserver_device_each(fedserver *server, fedserver_entry_visit visit, void *user,
+                                 fed_error *err) FED_CHECKED;
+
+/**
+ * Shut a device out: a coordinator that serves meanwhile refuses its next request, whatever its TLS
+ * session says. Updates that were acknowledged stay counted. It comes back with a new token only.
+ *
+ * prefix  the first 8 or more digits of its fingerprint, lower case
+ * entry   which one it was
+ * Errors  FED_EINVAL too short a prefix; FED_ENOTFOUND none, or several, begin with it
+ */
+fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char *prefix,
+                                   fedserver_entry *entry, fed_error *err) FED_CHECKED;
+
 /**
  * Queue a training task described by a JSON file (keys: docs/protocol.md#task). It starts when no
  * other runs. Errors: FED_EFORMAT, FED_EINVAL with file, line and key. *id = its number.

@@ -1,9 +1,9 @@
-/* The tables of server.db. A change needs a new FEDSERVER_SCHEMA_VERSION and a way from the old. */
+/* The tables of server.db, and how older ones become them. */
 #ifndef FEDSERVER_STORES_SQLITE_SCHEMA_H
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": says whose database it is */
-#define FEDSERVER_SCHEMA_VERSION 1
+#define FEDSERVER_SCHEMA_VERSION 2
 
 /* 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
  * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
@@ -16,7 +16,8 @@
     " lease INTEGER NOT NULL DEFAULT 0, lease_task INTEGER NOT NULL DEFAULT 0,"                    \
     " lease_round INTEGER NOT NULL DEFAULT 0, lease_attempt INTEGER NOT NULL DEFAULT 0,"           \
     " counted_lease INTEGER NOT NULL DEFAULT 0, evaluated_task INTEGER NOT NULL DEFAULT 0,"        \
-    " evaluated_version INTEGER NOT NULL DEFAULT 0) STRICT;"                                       \
+    " evaluated_version INTEGER NOT NULL DEFAULT 0,"                                               \
+    " revoked_ms INTEGER NOT NULL DEFAULT 0) STRICT;"                                              \
     "CREATE TABLE tasks (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"                \
     " model TEXT NOT NULL, codec_up TEXT NOT NULL, codec_down TEXT NOT NULL,"                      \
     " small_tensor INTEGER NOT NULL, local_steps INTEGER NOT NULL, batch INTEGER NOT NULL,"        \
@@ -40,5 +41,9 @@
     " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"                       \
     " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                               \
     " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;"
+
+/* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
+#define FEDSERVER_MIGRATIONS                                                                       \
+    { "ALTER TABLE devices ADD COLUMN revoked_ms INTEGER NOT NULL DEFAULT 0;" }
 
 #endif

@@ -50,6 +50,32 @@ static fed_status pragma(fedserver_database *db, const char *sql, int64_t *value
     return status;
 }
 
+static const char *const migrations[] = FEDSERVER_MIGRATIONS;
+_Static_assert(sizeof migrations / sizeof migrations[0] == FEDSERVER_SCHEMA_VERSION - 1,
+               "a version without a way to it");
+
+/* One version up, all of it or nothing. Another process may be as far meanwhile: then nothing. */
+static fed_status migrate(fedserver_database *db, int64_t from, fed_error *err) {
+    int64_t version = 0;
+    char sql[64];
+    snprintf(sql, sizeof sql, "PRAGMA user_version = %lld;", (long long)from + 1);
+    FED_TRY(fedserver_database_script(db, "BEGIN IMMEDIATE;", err));
+    fed_status status = pragma(db, "PRAGMA user_version", &version, err);
+    if (status == FED_OK && version == from) {
+        status = fedserver_database_script(db, migrations[from - 1], err);
+    }
+    if (status == FED_OK && version == from) {
+        status = fedserver_database_script(db, sql, err);
+    }
+    if (status != FED_OK) {
+        fed_error ignored;
+        fed_status undone = fedserver_database_script(db, "ROLLBACK;", &ignored);
+        (void)undone;
+        return status;
+    }
+    return fedserver_database_script(db, "COMMIT;", err);
+}
+
 static fed_status check_version(fedserver_database *db, fed_error *err) {
     int64_t id = 0;
     int64_t version = 0;
@@ -58,10 +84,15 @@ static fed_status check_version(fedserver_database *db, fed_error *err) {
     if (id != FEDSERVER_SCHEMA_ID) {
         return fed_fail(err, FED_EFORMAT, "%s is not a coordinator's database", db->path);
     }
-    if (version != FEDSERVER_SCHEMA_VERSION) {
+    if (version < 1 || version > FEDSERVER_SCHEMA_VERSION) {
         return fed_fail(err, FED_EVERSION,
-                        "%s has layout %lld, this program knows %d; use the release that made it",
+                        "%s has layout %lld, this program knows 1 to %d; use the release that made "
+                        "it",
                         db->path, (long long)version, FEDSERVER_SCHEMA_VERSION);
+    }
+    while (version < FEDSERVER_SCHEMA_VERSION) {
+        FED_TRY(migrate(db, version, err));
+        version++;
     }
     return FED_OK;
 }
@@ -151,6 +182,10 @@ static fed_status device_put(void *db, const fedserver_device *device, fed_error
                  INT(device->evaluated_task), INT(device->evaluated_version));
 }
 
+static fed_status device_revoke(void *db, int64_t device, int64_t now_ms, fed_error *err) {
+    return WRITE(DEVICE_REVOKE, INT(device), INT(now_ms));
+}
+
 static void device_read(sqlite3_stmt *row, fedserver_device *device) {
     *device = (fedserver_device){
         .id = sqlite3_column_int64(row, 0),
@@ -163,6 +198,7 @@ static void device_read(sqlite3_stmt *row, fedserver_device *device) {
         .counted_lease = (uint64_t)sqlite3_column_int64(row, 8),
         .evaluated_task = (uint64_t)sqlite3_column_int64(row, 9),
         .evaluated_version = (uint32_t)sqlite3_column_int64(row, 10),
+        .revoked_ms = sqlite3_column_int64(row, 11),
     };
     if (sqlite3_column_bytes(row, 1) == FED_SHA256_SIZE) {
         memcpy(device->fingerprint, sqlite3_column_blob(row, 1), FED_SHA256_SIZE);
@@ -420,6 +456,7 @@ const fedserver_store fedserver_store_sqlite = {
     .token_use = token_use,
     .device_add = device_add,
     .device_put = device_put,
+    .device_revoke = device_revoke,
     .device_each = device_each,
     .task_add = task_add,
     .task_find = task_find,

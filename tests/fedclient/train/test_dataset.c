@@ -43,11 +43,11 @@ static void test_a_wrapped_set_borrows_its_pixels(void **state) {
 static void test_gather_scales_pixels_to_one(void **state) {
     (void)state;
     const uint32_t index[] = {2, 0, 2};
-    const uint8_t wanted[] = {9, 4, 9};
+    const uint32_t wanted[] = {9, 4, 9};
     float x[3 * SIZE];
-    uint8_t got[3];
+    uint32_t got[3];
     fedtrain_dataset_gather(&set, index, 3, x, got);
-    assert_memory_equal(got, wanted, 3);
+    assert_memory_equal(got, wanted, sizeof got);
     for (size_t i = 0; i < SIZE; i++) {
         assert_true(x[i] == (float)pixel[2 * SIZE + i] / 255.0F);
         assert_true(x[SIZE + i] == (float)pixel[i] / 255.0F);
@@ -58,7 +58,7 @@ static void test_gather_scales_pixels_to_one(void **state) {
 static void test_a_normalised_set_has_mean_0_and_deviation_1(void **state) {
     (void)state;
     float mean[C], deviation[C], x[COUNT * SIZE];
-    uint8_t got[COUNT];
+    uint32_t got[COUNT];
     fedtrain_dataset_measure(&set, mean, deviation);
     assert_fed_ok(fedtrain_dataset_normalise(&set, mean, deviation));
     fedtrain_dataset_gather(&set, every, COUNT, x, got);
@@ -131,7 +131,7 @@ static void classify(const float *x, int padding, bool flip, unsigned *seen) {
 static void check_kinds(uint32_t padding, bool flip, size_t kinds) {
     unsigned seen[64] = {0};
     float x[SIZE];
-    uint8_t got;
+    uint32_t got;
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 3);
     for (size_t i = 0; i < 40 * kinds; i++) {
@@ -157,7 +157,7 @@ static void test_padding_is_black_before_normalisation(void **state) {
     (void)state;
     const float mean[C] = {0.5F, 0.25F}, deviation[C] = {0.5F, 0.125F};
     float x[SIZE];
-    uint8_t got;
+    uint32_t got;
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 3);
     memset(pixel, 255, sizeof pixel);
@@ -178,7 +178,7 @@ static void test_padding_is_black_before_normalisation(void **state) {
 static void test_the_seed_alone_decides_how_pictures_vary(void **state) {
     (void)state;
     float a[COUNT * SIZE], b[COUNT * SIZE];
-    uint8_t got[COUNT];
+    uint32_t got[COUNT];
     for (uint64_t seed = 0; seed < 3; seed++) {
         fed_rng rng, same;
         fed_rng_init(&rng, seed, 0, 0);

@@ -146,6 +146,40 @@ static void test_a_round_goes_on_where_the_one_before_ended(void **state) {
 
 /* 15 steps of 4 are two passes through 30 samples: with a rate that moves nothing, the mean loss is
  * the shard's. */
+/* What a run is told of its steps, and when it stops it. */
+typedef struct listener {
+    size_t first, calls, most;
+    double sum;
+} listener;
+
+static bool listen(void *user, size_t step, float loss) {
+    listener *l = user;
+    assert_int_equal(step, l->first + l->calls);
+    l->calls++;
+    l->sum += loss;
+    return l->calls < l->most;
+}
+
+static void test_a_run_stops_when_it_is_told_and_goes_on_from_there(void **state) {
+    world *w = *state;
+    run(w);
+    float *whole = copy_params(w);
+    fresh(w);
+    listener l = {.most = 3};
+    w->job.after_step = listen;
+    w->job.user = &l;
+    float loss = run(w);
+    assert_int_equal(l.calls, 3);
+    assert_float_equal(loss, l.sum / 3, 1e-6);
+    assert_memory_not_equal(w->params, whole, w->arch.layout.size * sizeof *whole);
+    l = (listener){.first = 3, .most = 100};
+    w->job.done = 3;
+    run(w);
+    assert_int_equal(l.calls, 4);
+    assert_memory_equal(w->params, whole, w->arch.layout.size * sizeof *whole);
+    free(whole);
+}
+
 static void test_a_pass_visits_every_sample_once(void **state) {
     world *w = *state;
     w->job.steps = 15;
@@ -176,17 +210,19 @@ static void assert_step_is_the_sum_of_its_parts(world *w, const char *spec) {
     float *params = copy_params(w), *moments = calloc(size + 1, sizeof(float));
     float *fused = calloc(size + 1, sizeof(float));
     float *grad = malloc(n * sizeof(float)), x[5 * PIXELS], loss, loss_at_once;
-    uint8_t label[5];
+    uint32_t label[5];
+    fed_error err = {0};
     const uint32_t index[] = {3, 1, 4, 10, 50};
     assert_true(moments != NULL && fused != NULL && grad != NULL);
     fedtrain_dataset_gather(&w->set, index, 5, x, label);
+    const fedtrain_batch batch = {.size = 5, .x = x, .label = label};
     fedtrain_optimizer_begin_round(&rule, moments, params, n);
     fedtrain_optimizer_begin_round(&rule, fused, w->params, n);
     for (int t = 0; t < 4; t++) {
-        assert_fed_ok(fedtrain_net_gradient(w->net, params, x, label, 5, grad, &loss_at_once));
+        assert_fed_ok(fedtrain_net_gradient(w->net, params, &batch, grad, &loss_at_once, &err));
         fedtrain_optimizer_see_loss(&rule, moments, n, loss_at_once);
         fedtrain_optimizer_step(&rule, moments, params, grad, n);
-        assert_fed_ok(fedtrain_net_step(w->net, &rule, w->params, fused, x, label, 5, &loss));
+        assert_fed_ok(fedtrain_net_step(w->net, &rule, w->params, fused, &batch, &loss, &err));
         assert_true(loss == loss_at_once);
     }
     assert_memory_equal(w->params, params, n * sizeof *params);
@@ -360,6 +396,7 @@ int main(void) {
         IN_WORLD(test_the_same_job_gives_the_same_bits),
         IN_WORLD(test_client_round_and_seed_change_the_order),
         IN_WORLD(test_a_round_goes_on_where_the_one_before_ended),
+        IN_WORLD(test_a_run_stops_when_it_is_told_and_goes_on_from_there),
         IN_WORLD(test_a_pass_visits_every_sample_once),
         IN_WORLD(test_a_step_is_a_gradient_and_an_optimizer_step),
         IN_WORLD(test_the_proximal_term_holds_on_to_each_rounds_start),

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-void fedtrain_to_channels_last(const float *x, size_t channels, size_t area, float *y) {
+void fedtrain_to_channels_last(const float *x, size_t channels, size_t area, bool add, float *y) {
     for (size_t c = 0; c < channels; c++) {
         for (size_t i = 0; i < area; i++) {
-            y[i * channels + c] = x[c * area + i];
+            y[i * channels + c] = (add ? y[i * channels + c] : 0) + x[c * area + i];
         }
     }
 }
@@ -19,60 +19,88 @@ void fedtrain_to_channels_first(const float *x, size_t channels, size_t area, fl
     }
 }
 
-/* Weight (o, i, ky, kx) is rows[(o * kh + ky) * row_pad + kx * in + i] and
- * columns[(ky * row + kx * in + i) * out_pad + o]. */
+enum {
+    BLOCK = 16
+}; /* outputs at a time: whole cache lines are written, and few are read at once */
 
-/* A block of outputs at a time: whole cache lines are written, and few are read at once. */
-void fedtrain_conv_columns(const fedtrain_conv *c, const float *weight, float *columns) {
-    enum { BLOCK = 16 };
-    const size_t size = c->kh * c->row;
-    for (size_t first = 0; first < c->out; first += BLOCK) {
-        size_t end = first + BLOCK < c->out ? first + BLOCK : c->out;
+static size_t block_end(const fedtrain_filters *f, size_t first) {
+    return first + BLOCK < f->out ? first + BLOCK : f->out;
+}
+
+void fedtrain_filters_columns(const fedtrain_filters *f, const float *weight, size_t out_pad,
+                              float *columns) {
+    const size_t area = f->kh * f->kw, size = f->in * area;
+    for (size_t first = 0; first < f->out; first += BLOCK) {
         const float *from = weight;
-        for (size_t i = 0; i < c->in; i++) {
-            for (size_t ky = 0; ky < c->kh; ky++) {
-                float *to = columns + (ky * c->row + i) * c->out_pad;
-                for (size_t kx = 0; kx < c->kw; kx++, from++, to += c->in * c->out_pad) {
-                    for (size_t o = first; o < end; o++) {
-                        to[o] = from[o * size];
-                    }
+        for (size_t i = 0; i < f->in; i++) {
+            for (size_t k = 0; k < area; k++, from++) {
+                float *to = columns + (k * f->in + i) * out_pad;
+                for (size_t o = first; o < block_end(f, first); o++) {
+                    to[o] = from[o * size];
                 }
             }
         }
     }
 }
 
-void fedtrain_conv_rows(const fedtrain_conv *c, const float *weight, float *rows) {
-    const size_t area = c->kh * c->kw;
-    for (size_t o = 0; o < c->out; o++, weight += c->in * area) {
+void fedtrain_filters_weight(const fedtrain_filters *f, const float *columns, size_t out_pad,
+                             float *weight) {
+    const size_t area = f->kh * f->kw, size = f->in * area;
+    for (size_t first = 0; first < f->out; first += BLOCK) {
+        float *to = weight;
+        for (size_t i = 0; i < f->in; i++) {
+            for (size_t k = 0; k < area; k++, to++) {
+                const float *from = columns + (k * f->in + i) * out_pad;
+                for (size_t o = first; o < block_end(f, first); o++) {
+                    to[o * size] = from[o];
+                }
+            }
+        }
+    }
+}
+
+static size_t taps(size_t k, size_t first, size_t stride) {
+    return first < k ? (k - first + stride - 1) / stride : 0;
+}
+
+void fedtrain_filters_back(const fedtrain_filters *f, const float *weight, size_t stride, size_t ky,
+                           size_t kx, size_t in_pad, float *back) {
+    const size_t area = f->kh * f->kw;
+    for (size_t y = taps(f->kh, ky, stride); y-- > 0;) {
+        for (size_t x = taps(f->kw, kx, stride); x-- > 0;) {
+            const float *from = weight + (ky + y * stride) * f->kw + kx + x * stride;
+            for (size_t o = 0; o < f->out; o++, from += f->in * area, back += in_pad) {
+                for (size_t i = 0; i < f->in; i++) {
+                    back[i] = from[i * area];
+                }
+            }
+        }
+    }
+}
+
+void fedtrain_filters_rows(const fedtrain_filters *f, const float *weight, size_t row_pad,
+                           float *rows) {
+    const size_t area = f->kh * f->kw;
+    for (size_t o = 0; o < f->out; o++, weight += f->in * area) {
         for (size_t k = 0; k < area; k++) {
-            float *to = rows + (o * c->kh + k / c->kw) * c->row_pad + k % c->kw * c->in;
-            for (size_t i = 0; i < c->in; i++) {
+            float *to = rows + (o * f->kh + k / f->kw) * row_pad + k % f->kw * f->in;
+            for (size_t i = 0; i < f->in; i++) {
                 to[i] = weight[i * area + k];
             }
         }
     }
 }
 
-void fedtrain_conv_weight(const fedtrain_conv *c, const float *rows, float *weight) {
-    const size_t area = c->kh * c->kw;
-    for (size_t o = 0; o < c->out; o++, weight += c->in * area) {
+void fedtrain_filters_from_rows(const fedtrain_filters *f, const float *rows, size_t row_pad,
+                                float *weight) {
+    const size_t area = f->kh * f->kw;
+    for (size_t o = 0; o < f->out; o++, weight += f->in * area) {
         for (size_t k = 0; k < area; k++) {
-            const float *from = rows + (o * c->kh + k / c->kw) * c->row_pad + k % c->kw * c->in;
-            for (size_t i = 0; i < c->in; i++) {
+            const float *from = rows + (o * f->kh + k / f->kw) * row_pad + k % f->kw * f->in;
+            for (size_t i = 0; i < f->in; i++) {
                 weight[i * area + k] = from[i];
             }
         }
-    }
-}
-
-static void start(const fedtrain_conv *c, fedtrain_conv_grad *grad) {
-    size_t positions = c->out_h * c->out_w;
-    grad->by_channel.width = positions;
-    memset(grad->by_channel.count, 0, c->out * sizeof *grad->by_channel.count);
-    if (grad->by_position.count != NULL) {
-        grad->by_position.width = c->out;
-        memset(grad->by_position.count, 0, positions * sizeof *grad->by_position.count);
     }
 }
 
@@ -84,44 +112,18 @@ static inline void append(fedtrain_sparse *s, size_t row, size_t offset, float v
     s->count[row] += value != 0;
 }
 
-/* Every window, or every position as a window of its own, gives one value a channel. */
-static inline void add_window(const fedtrain_conv *c, size_t first, const int32_t *winner,
-                              const float *dy, fedtrain_conv_grad *grad) {
-    for (size_t o = 0; o < c->out; o++) {
-        size_t position = first + (winner != NULL ? (size_t)winner[o] : 0);
-        append(&grad->by_channel, o, c->patch[position], dy[o]);
-        if (grad->by_position.count != NULL) {
-            append(&grad->by_position, position, o * c->kh * c->row_pad, dy[o]);
-        }
+void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const int32_t *winner,
+                               const float *dy, size_t windows, fedtrain_conv_grad *grad) {
+    memset(grad->by_channel.count, 0, c->out * sizeof *grad->by_channel.count);
+    if (grad->by_position.count != NULL) {
+        memset(grad->by_position.count, 0, c->positions * sizeof *grad->by_position.count);
     }
-}
-
-void fedtrain_conv_grad_dense(const fedtrain_conv *c, const float *dy, fedtrain_conv_grad *grad) {
-    start(c, grad);
-    for (size_t position = 0; position < c->out_h * c->out_w; position++) {
-        add_window(c, position, NULL, dy + position * c->out, grad);
-    }
-}
-
-/* The pool's input is the convolution's output, so in both a position is row * out_w + column. */
-void fedtrain_conv_grad_pooled(const fedtrain_conv *c, const fedtrain_pool *p,
-                               const int32_t *winner, const float *dy, fedtrain_conv_grad *grad) {
-    start(c, grad);
-    for (size_t r = 0; r < p->out_h; r++) {
-        for (size_t q = 0; q < p->out_w; q++) {
-            size_t window = (r * p->out_w + q) * p->channels;
-            add_window(c, (r * p->in_w + q) * p->k, winner + window, dy + window, grad);
-        }
-    }
-}
-
-void fedtrain_pool_scatter(const fedtrain_pool *p, const int32_t *winner, const float *dy,
-                           float *dx) {
-    for (size_t r = 0; r < p->out_h; r++) {
-        for (size_t q = 0; q < p->out_w; q++) {
-            size_t first = (r * p->in_w + q) * p->k;
-            for (size_t c = 0; c < p->channels; c++) {
-                dx[(first + (size_t)*winner++) * p->channels + c] = *dy++;
+    for (size_t k = 0; k < windows; k++, winner += c->out, dy += c->out) {
+        for (size_t o = 0; o < c->out; o++) {
+            size_t position = (size_t)winner[o];
+            append(&grad->by_channel, o, c->patch[position], dy[o]);
+            if (grad->by_position.count != NULL) {
+                append(&grad->by_position, position, o * c->kh * c->row_pad, dy[o]);
             }
         }
     }

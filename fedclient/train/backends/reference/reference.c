@@ -1,209 +1,83 @@
 /* The reference backend: each layer as its definition reads, in plain loops. The tests' oracle. */
+#include "fedclient/train/backends/reference/reference.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedclient/train/backend.h"
-
-/* Sums are kept in double, so that what differs from another backend is the other's rounding. */
+static const fedtrain_reference_kind *const kinds[] = {
+    [FED_LAYER_DENSE] = &fedtrain_reference_dense,
+    [FED_LAYER_CONV] = &fedtrain_reference_conv,
+    [FED_LAYER_MAXPOOL] = &fedtrain_reference_maxpool,
+    [FED_LAYER_AVGPOOL] = &fedtrain_reference_avgpool,
+    [FED_LAYER_RELU] = &fedtrain_reference_relu,
+    [FED_LAYER_TANH] = &fedtrain_reference_tanh,
+    [FED_LAYER_SIGMOID] = &fedtrain_reference_sigmoid,
+    [FED_LAYER_DROPOUT] = &fedtrain_reference_dropout,
+    [FED_LAYER_BATCHNORM] = &fedtrain_reference_batchnorm,
+    [FED_LAYER_LRN] = &fedtrain_reference_lrn,
+    [FED_LAYER_EMBEDDING] = &fedtrain_reference_embedding,
+    [FED_LAYER_LSTM] = &fedtrain_reference_lstm,
+    [FED_LAYER_WIDEN] = &fedtrain_reference_widen,
+    [FED_LAYER_ADD] = &fedtrain_reference_add,
+    [FED_LAYER_CONCAT] = &fedtrain_reference_concat,
+};
 
 typedef struct reference {
     const fed_arch *arch;
-    size_t max_batch, memory_bytes;
-    float *value[FED_ARCH_LAYERS + 1]; /* what goes into layer l; at the end, the scores */
-    float *grad[FED_ARCH_LAYERS + 1];  /* dloss / dvalue. Both: float32[max_batch, c, h, w] */
+    size_t max_batch;
+    size_t batch;        /* of the last forward pass */
+    float **value;       /* [layer_count + 1] the input, and what each layer gives */
+    double **value_grad; /* [layer_count + 1] */
+    void **kept;         /* [layer_count] */
+    double *grad;        /* float64[trained] */
 } reference;
 
-/* Index into a (c, h, w) array of shape s. */
-static size_t at(fed_shape s, size_t c, size_t y, size_t x) {
-    return (c * s.h + y) * s.w + x;
+static size_t value_size(const fed_arch *arch, size_t value) {
+    return fedtrain_shape_size(fedtrain_reference_shape(arch, value));
 }
 
-/* y[o] = bias[o] + sum_i W[o, i] x[i] */
-static void dense_forward(const fed_layer *l, const float *weight, const float *bias,
-                          const float *x, float *y) {
-    size_t in = fedtrain_shape_size(l->in), out = fedtrain_shape_size(l->out);
-    for (size_t o = 0; o < out; o++) {
-        double sum = bias[o];
-        for (size_t i = 0; i < in; i++) {
-            sum += (double)weight[o * in + i] * x[i];
-        }
-        y[o] = (float)sum;
-    }
-}
-
-static void dense_backward(const fed_layer *l, const float *weight, const float *x, const float *dy,
-                           float *dx, float *dweight, float *dbias) {
-    size_t in = fedtrain_shape_size(l->in), out = fedtrain_shape_size(l->out);
-    for (size_t i = 0; i < in; i++) {
-        double sum = 0;
-        for (size_t o = 0; o < out; o++) {
-            sum += (double)dy[o] * weight[o * in + i];
-        }
-        dx[i] = (float)sum;
-    }
-    for (size_t o = 0; o < out; o++) {
-        dbias[o] += dy[o];
-        for (size_t i = 0; i < in; i++) {
-            dweight[o * in + i] += dy[o] * x[i];
-        }
-    }
-}
-
-/* Index into a conv weight (out, in, kh, kw). */
-static size_t at_weight(const fed_layer *l, size_t o, size_t i, size_t ky, size_t kx) {
-    return ((o * l->in.c + i) * l->kh + ky) * l->kw + kx;
-}
-
-/* y[o, r, c] = bias[o] + sum_{i, ky, kx} W[o, i, ky, kx] x[i, r + ky, c + kx] */
-static void conv_forward(const fed_layer *l, const float *weight, const float *bias, const float *x,
-                         float *y) {
-    for (size_t o = 0; o < l->out.c; o++) {
-        for (size_t r = 0; r < l->out.h; r++) {
-            for (size_t c = 0; c < l->out.w; c++) {
-                double sum = bias[o];
-                for (size_t i = 0; i < l->in.c; i++) {
-                    for (size_t ky = 0; ky < l->kh; ky++) {
-                        for (size_t kx = 0; kx < l->kw; kx++) {
-                            sum += (double)weight[at_weight(l, o, i, ky, kx)] *
-                                   x[at(l->in, i, r + ky, c + kx)];
-                        }
-                    }
-                }
-                y[at(l->out, o, r, c)] = (float)sum;
-            }
-        }
-    }
-}
-
-/* Each output reached back to its inputs and weights: hand its gradient to them. */
-static void conv_backward(const fed_layer *l, const float *weight, const float *x, const float *dy,
-                          float *dx, float *dweight, float *dbias) {
-    memset(dx, 0, fedtrain_shape_size(l->in) * sizeof *dx);
-    for (size_t o = 0; o < l->out.c; o++) {
-        for (size_t r = 0; r < l->out.h; r++) {
-            for (size_t c = 0; c < l->out.w; c++) {
-                float d = dy[at(l->out, o, r, c)];
-                dbias[o] += d;
-                for (size_t i = 0; i < l->in.c; i++) {
-                    for (size_t ky = 0; ky < l->kh; ky++) {
-                        for (size_t kx = 0; kx < l->kw; kx++) {
-                            size_t w = at_weight(l, o, i, ky, kx);
-                            size_t v = at(l->in, i, r + ky, c + kx);
-                            dx[v] += d * weight[w];
-                            dweight[w] += d * x[v];
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/* Index of the largest value in the window of output (c, r, q): the first one on a tie. */
-static size_t pool_winner(const fed_layer *l, const float *x, size_t c, size_t r, size_t q) {
-    size_t best = at(l->in, c, r * l->kh, q * l->kw);
-    for (size_t ky = 0; ky < l->kh; ky++) {
-        for (size_t kx = 0; kx < l->kw; kx++) {
-            size_t v = at(l->in, c, r * l->kh + ky, q * l->kw + kx);
-            if (x[v] > x[best]) {
-                best = v;
-            }
-        }
-    }
-    return best;
-}
-
-static void maxpool_forward(const fed_layer *l, const float *x, float *y) {
-    for (size_t c = 0; c < l->out.c; c++) {
-        for (size_t r = 0; r < l->out.h; r++) {
-            for (size_t q = 0; q < l->out.w; q++) {
-                y[at(l->out, c, r, q)] = x[pool_winner(l, x, c, r, q)];
-            }
-        }
-    }
-}
-
-static void maxpool_backward(const fed_layer *l, const float *x, const float *dy, float *dx) {
-    memset(dx, 0, fedtrain_shape_size(l->in) * sizeof *dx);
-    for (size_t c = 0; c < l->out.c; c++) {
-        for (size_t r = 0; r < l->out.h; r++) {
-            for (size_t q = 0; q < l->out.w; q++) {
-                dx[pool_winner(l, x, c, r, q)] += dy[at(l->out, c, r, q)];
-            }
-        }
-    }
-}
-
-static void relu_forward(const fed_layer *l, const float *x, float *y) {
-    for (size_t i = 0; i < fedtrain_shape_size(l->in); i++) {
-        y[i] = x[i] < 0 ? 0 : x[i];
-    }
-}
-
-static void relu_backward(const fed_layer *l, const float *x, const float *dy, float *dx) {
-    for (size_t i = 0; i < fedtrain_shape_size(l->in); i++) {
-        dx[i] = x[i] > 0 ? dy[i] : 0;
-    }
-}
-
-static size_t tensor_offset(const fed_arch *arch, size_t index) {
-    return arch->layout.tensors[index].offset;
-}
-
-static void layer_forward(const fed_arch *arch, const fed_layer *l, const float *params,
-                          const float *x, float *y) {
-    switch (l->kind) {
-    case FED_LAYER_DENSE:
-        dense_forward(l, params + tensor_offset(arch, l->weight),
-                      params + tensor_offset(arch, l->weight + 1), x, y);
-        break;
-    case FED_LAYER_CONV:
-        conv_forward(l, params + tensor_offset(arch, l->weight),
-                     params + tensor_offset(arch, l->weight + 1), x, y);
-        break;
-    case FED_LAYER_MAXPOOL:
-        maxpool_forward(l, x, y);
-        break;
-    case FED_LAYER_RELU:
-        relu_forward(l, x, y);
-        break;
-    }
-}
-
-static void layer_backward(const fed_arch *arch, const fed_layer *l, const float *params,
-                           const float *x, const float *dy, float *dx, float *grad) {
-    switch (l->kind) {
-    case FED_LAYER_DENSE:
-        dense_backward(l, params + tensor_offset(arch, l->weight), x, dy, dx,
-                       grad + tensor_offset(arch, l->weight),
-                       grad + tensor_offset(arch, l->weight + 1));
-        break;
-    case FED_LAYER_CONV:
-        conv_backward(l, params + tensor_offset(arch, l->weight), x, dy, dx,
-                      grad + tensor_offset(arch, l->weight),
-                      grad + tensor_offset(arch, l->weight + 1));
-        break;
-    case FED_LAYER_MAXPOOL:
-        maxpool_backward(l, x, dy, dx);
-        break;
-    case FED_LAYER_RELU:
-        relu_backward(l, x, dy, dx);
-        break;
-    }
-}
-
-/* Values a sample that go into layer l; past the last, the scores. */
-static size_t value_size(const fed_arch *arch, size_t l) {
-    return l < arch->layer_count ? fedtrain_shape_size(arch->layers[l].in) : arch->classes;
+static size_t kept_bytes(const reference *r, size_t l) {
+    const fed_layer *layer = &r->arch->layers[l];
+    const fedtrain_reference_kind *kind = kinds[layer->kind];
+    return kind->kept_bytes != NULL ? kind->kept_bytes(layer, r->max_batch) : 0;
 }
 
 static void reference_close(void *self) {
     reference *r = self;
-    for (size_t l = 0; l <= r->arch->layer_count; l++) {
-        free(r->value[l]);
-        free(r->grad[l]);
+    for (size_t v = 0; v <= r->arch->layer_count; v++) {
+        free(r->value != NULL ? r->value[v] : NULL);
+        free(r->value_grad != NULL ? r->value_grad[v] : NULL);
+        free(r->kept != NULL ? r->kept[v] : NULL);
     }
+    free(r->value);
+    free(r->value_grad);
+    free(r->kept);
+    free(r->grad);
     free(r);
+}
+
+static fed_status open_values(reference *r) {
+    size_t values = r->arch->layer_count + 1;
+    r->value = calloc(values, sizeof *r->value);
+    r->value_grad = calloc(values, sizeof *r->value_grad);
+    r->kept = calloc(values, sizeof *r->kept);
+    r->grad = calloc(r->arch->trained, sizeof *r->grad);
+    FED_REQUIRE(r->value != NULL && r->value_grad != NULL && r->kept != NULL && r->grad != NULL,
+                FED_ENOMEM);
+    for (size_t v = 0; v < values; v++) {
+        size_t n = r->max_batch * value_size(r->arch, v);
+        r->value[v] = calloc(n, sizeof(float));
+        r->value_grad[v] = calloc(n, sizeof(double));
+        FED_REQUIRE(r->value[v] != NULL && r->value_grad[v] != NULL, FED_ENOMEM);
+    }
+    for (size_t l = 0; l < r->arch->layer_count; l++) {
+        size_t bytes = kept_bytes(r, l);
+        if (bytes > 0) {
+            r->kept[l] = calloc(1, bytes);
+            FED_REQUIRE(r->kept[l] != NULL, FED_ENOMEM);
+        }
+    }
+    return FED_OK;
 }
 
 static fed_status reference_open(const fed_arch *arch, size_t max_batch, void **self) {
@@ -211,52 +85,118 @@ static fed_status reference_open(const fed_arch *arch, size_t max_batch, void **
     FED_REQUIRE(r != NULL, FED_ENOMEM);
     r->arch = arch;
     r->max_batch = max_batch;
-    r->memory_bytes = sizeof *r;
-    for (size_t l = 0; l <= arch->layer_count; l++) {
-        size_t n = max_batch * value_size(arch, l);
-        r->value[l] = calloc(n, sizeof(float));
-        r->grad[l] = calloc(n, sizeof(float));
-        if (r->value[l] == NULL || r->grad[l] == NULL) {
-            reference_close(r);
-            return FED_ENOMEM;
-        }
-        r->memory_bytes += 2 * n * sizeof(float);
+    fed_status status = open_values(r);
+    if (status != FED_OK) {
+        reference_close(r);
+        return status;
     }
     *self = r;
     return FED_OK;
 }
 
-static size_t reference_memory(const void *self) {
-    return ((const reference *)self)->memory_bytes;
+static void reference_memory(const void *self, fedtrain_memory *memory) {
+    const reference *r = self;
+    size_t values = r->arch->layer_count + 1;
+    for (size_t v = 0; v < values; v++) {
+        size_t n = r->max_batch * value_size(r->arch, v);
+        memory->activations += n * sizeof(float);
+        memory->gradients += n * sizeof(double);
+    }
+    for (size_t l = 0; l < r->arch->layer_count; l++) {
+        memory->activations += kept_bytes(r, l);
+    }
+    memory->workspace += sizeof *r + r->arch->trained * sizeof *r->grad +
+                         values * (sizeof *r->value + sizeof *r->value_grad + sizeof *r->kept);
 }
 
-static void reference_forward(void *self, const float *params, const float *x, size_t batch,
-                              float *score) {
+/* A layer, between its values. */
+static fedtrain_reference_op op_of(const reference *r, const fedtrain_pass *pass, size_t l) {
+    const fed_layer *layer = &r->arch->layers[l];
+    fedtrain_reference_op op = {.arch = r->arch,
+                                .layer = layer,
+                                .pass = pass,
+                                .y = r->value[l + 1],
+                                .kept = r->kept[l],
+                                .dy = r->value_grad[l + 1],
+                                .grad = r->grad};
+    for (size_t i = 0; i < layer->inputs; i++) {
+        op.x[i] = r->value[layer->input[i]];
+        op.dx[i] = r->value_grad[layer->input[i]];
+    }
+    return op;
+}
+
+/* Where score (b, position, j) lies in the last value, which has the classes as its channels. */
+static size_t score_at(const fed_arch *arch, size_t b, size_t position, size_t j) {
+    return (b * arch->classes + j) * arch->positions + position;
+}
+
+static void reference_forward(void *self, const fedtrain_pass *pass, float *score) {
     reference *r = self;
     const fed_arch *arch = r->arch;
-    memcpy(r->value[0], x, batch * value_size(arch, 0) * sizeof *x);
+    r->batch = pass->batch;
+    memcpy(r->value[0], pass->x, pass->batch * value_size(arch, 0) * sizeof *pass->x);
     for (size_t l = 0; l < arch->layer_count; l++) {
-        for (size_t b = 0; b < batch; b++) {
-            layer_forward(arch, &arch->layers[l], params, r->value[l] + b * value_size(arch, l),
-                          r->value[l + 1] + b * value_size(arch, l + 1));
+        fedtrain_reference_op op = op_of(r, pass, l);
+        kinds[op.layer->kind]->forward(&op);
+    }
+    for (size_t b = 0; b < pass->batch; b++) {
+        for (size_t position = 0; position < arch->positions; position++) {
+            for (size_t j = 0; j < arch->classes; j++) {
+                *score++ = r->value[arch->layer_count][score_at(arch, b, position, j)];
+            }
         }
     }
-    memcpy(score, r->value[arch->layer_count], batch * arch->classes * sizeof *score);
 }
 
-static void reference_backward(void *self, const float *params, const float *score_grad,
-                               size_t batch, float *grad) {
+static void reference_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
+                               float *grad) {
     reference *r = self;
     const fed_arch *arch = r->arch;
-    memset(grad, 0, arch->layout.size * sizeof *grad);
-    memcpy(r->grad[arch->layer_count], score_grad, batch * arch->classes * sizeof *score_grad);
-    for (size_t l = arch->layer_count; l-- > 0;) {
-        for (size_t b = 0; b < batch; b++) {
-            size_t in = b * value_size(arch, l), out = b * value_size(arch, l + 1);
-            layer_backward(arch, &arch->layers[l], params, r->value[l] + in, r->grad[l + 1] + out,
-                           r->grad[l] + in, grad);
+    memset(r->grad, 0, arch->trained * sizeof *r->grad);
+    for (size_t v = 0; v <= arch->layer_count; v++) {
+        memset(r->value_grad[v], 0, pass->batch * value_size(arch, v) * sizeof(double));
+    }
+    for (size_t b = 0; b < pass->batch; b++) {
+        for (size_t position = 0; position < arch->positions; position++) {
+            for (size_t j = 0; j < arch->classes; j++) {
+                r->value_grad[arch->layer_count][score_at(arch, b, position, j)] = *score_grad++;
+            }
         }
     }
+    for (size_t l = arch->layer_count; l-- > 0;) {
+        fedtrain_reference_op op = op_of(r, pass, l);
+        kinds[op.layer->kind]->backward(&op);
+    }
+    for (size_t i = 0; i < arch->trained; i++) {
+        grad[i] = (float)r->grad[i];
+    }
+}
+
+static void reference_keep_statistics(const void *self, float *params) {
+    const reference *r = self;
+    for (size_t l = 0; l < r->arch->layer_count; l++) {
+        const fed_layer *layer = &r->arch->layers[l];
+        if (kinds[layer->kind]->keep_statistics != NULL) {
+            kinds[layer->kind]->keep_statistics(r->arch, layer, r->kept[l], params);
+        }
+    }
+}
+
+/* What other layers keep is of their last pass only. */
+static void reference_forget(void *self) {
+    reference *r = self;
+    for (size_t l = 0; l < r->arch->layer_count; l++) {
+        if (r->arch->layers[l].kind == FED_LAYER_LSTM) {
+            memset(r->kept[l], 0, kept_bytes(r, l));
+        }
+    }
+}
+
+static const float *reference_output(const void *self, size_t l, size_t *n) {
+    const reference *r = self;
+    *n = r->batch * value_size(r->arch, l + 1);
+    return r->value[l + 1];
 }
 
 const fedtrain_backend_vtable fedtrain_backend_reference = {
@@ -266,4 +206,7 @@ const fedtrain_backend_vtable fedtrain_backend_reference = {
     .memory = reference_memory,
     .forward = reference_forward,
     .backward = reference_backward,
+    .keep_statistics = reference_keep_statistics,
+    .forget = reference_forget,
+    .output = reference_output,
 };

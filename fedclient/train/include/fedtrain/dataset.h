@@ -100,9 +100,9 @@ fed_status fedtrain_dataset_normalise(fedtrain_dataset *set, const float *mean,
                                       const float *deviation) FED_CHECKED;
 
 /** Copy samples out as floats: x[b] = pixels / 255, or a table's row; normalised, if the set is.
- * index uint32[n], each < count   x float32[n, c, h, w]   label uint8[n] */
+ * index uint32[n], each < count   x float32[n, c, h, w]   label uint32[n] */
 void fedtrain_dataset_gather(const fedtrain_dataset *set, const uint32_t *index, size_t n, float *x,
-                             uint8_t *label);
+                             uint32_t *label);
 
 /** How pictures are varied in training. Zeroed: not at all. */
 typedef struct fedtrain_augment {
@@ -116,6 +116,6 @@ typedef struct fedtrain_augment {
  * PyTorch's usual order of transforms. */
 void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtrain_augment *augment,
                                        fed_rng *rng, const uint32_t *index, size_t n, float *x,
-                                       uint8_t *label);
+                                       uint32_t *label);
 
 #endif

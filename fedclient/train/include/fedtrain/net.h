@@ -24,27 +24,52 @@ fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_bac
                             fedtrain_net **net) FED_CHECKED;
 void fedtrain_net_free(fedtrain_net *net);
 
-/** Bytes of memory that the net holds. */
-size_t fedtrain_net_memory(const fedtrain_net *net);
+/** What a net holds, in bytes; all of it from the start. */
+typedef struct fedtrain_memory {
+    size_t batch;       /* samples, labels and scores */
+    size_t activations; /* what the layers give, kept for their gradients */
+    size_t gradients;   /* of these values, on the way back */
+    size_t parameters;  /* the parameters' gradient */
+    size_t workspace;   /* weights in another order, indices, and all else */
+    size_t total;
+} fedtrain_memory;
+
+fedtrain_memory fedtrain_net_memory(const fedtrain_net *net);
 
 /** The vector instructions the fast backend picked on this machine: "avx512", "avx2", "baseline".
  */
 const char *fedtrain_isa(void);
 
-/**
- * Loss and gradient of the mean softmax cross-entropy over a batch.
- *
- * params  float32[layout.size]                  x       float32[batch, c, h, w]
- * label   uint8[batch], each < classes          grad    float32[layout.size], overwritten
- * loss    the mean over the batch               Errors  FED_EINVAL batch 0 or over max_batch;
- * FED_ERANGE a label; FED_ENONFINITE the loss is not finite
- */
-fed_status fedtrain_net_gradient(fedtrain_net *net, const float *params, const float *x,
-                                 const uint8_t *label, size_t batch, float *grad,
-                                 float *loss) FED_CHECKED;
+/** Samples and what a net should say of them. */
+typedef struct fedtrain_batch {
+    size_t size;           /* samples: 1 to max_batch */
+    const float *x;        /* float32[size, c, h, w]; tokens: float32[size, T], whole numbers */
+    const uint32_t *label; /* uint32[size, positions], each < classes; for cross-entropy */
+    const float *target;   /* float32[size, positions, classes]; for the squared error */
+    uint64_t seed;         /* what dropout drops: the same seed, the same values */
+} fedtrain_batch;
 
-/** Class scores before the softmax.   score  float32[batch, classes] */
-fed_status fedtrain_net_forward(fedtrain_net *net, const float *params, const float *x,
-                                size_t batch, float *score) FED_CHECKED;
+/**
+ * Loss and gradient of a batch, as in training: dropout drops, batch normalization goes by the
+ * batch's own statistics. The loss is the mean of the softmax cross-entropy over samples and
+ * positions, or of the squared error over all numbers.
+ *
+ * params  float32[layout.size]     grad  float32[trained], overwritten
+ * Errors  FED_EINVAL a size of 0 or over max_batch; FED_ERANGE a label, or a token; FED_ENONFINITE
+ * the loss is not finite: the sentence names the first tensor or layer that isn't
+ */
+fed_status fedtrain_net_gradient(fedtrain_net *net, const float *params,
+                                 const fedtrain_batch *batch, float *grad, float *loss,
+                                 fed_error *err) FED_CHECKED;
+
+/** What the last layer gives, scores before the softmax, as in use: nothing is dropped, batch
+ * normalization goes by the running statistics. score float32[size, positions, classes]; label and
+ * target are not read. Errors as above, but none of what isn't finite. */
+fed_status fedtrain_net_forward(fedtrain_net *net, const float *params, const fedtrain_batch *batch,
+                                float *score, fed_error *err) FED_CHECKED;
+
+/** LSTMs go on, sample by sample, from where the batch before ended, be it in training or not; from
+ * here on they begin anew. Other nets remember nothing. */
+void fedtrain_net_forget(fedtrain_net *net);
 
 #endif

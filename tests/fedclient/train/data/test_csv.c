@@ -38,7 +38,7 @@ static void check_two(const char *text, const char *label) {
     const uint32_t index[] = {1, 0};
     const float wanted[] = {1e-3F, 40, 0.5F, -2};
     float x[4];
-    uint8_t got[2];
+    uint32_t got[2];
     assert_int_equal(set.count, 2);
     assert_int_equal(set.shape.c, 2);
     assert_int_equal(set.shape.h, 1);
@@ -75,7 +75,7 @@ static void test_a_table_can_be_normalised_by_column(void **state) {
     (void)state;
     fedtrain_dataset set = parse("1,1000002,0\n3,1000004,1\n", "last");
     float mean[2], deviation[2], x[2];
-    uint8_t label;
+    uint32_t label;
     const uint32_t second = 1;
     fedtrain_dataset_measure(&set, mean, deviation);
     assert_true(mean[0] == 2 && mean[1] == 1000003);

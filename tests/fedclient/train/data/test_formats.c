@@ -86,11 +86,11 @@ static void test_cifar_10_is_five_files_of_one_set(void **state) {
     assert_int_equal(train.shape.c * 10000 + train.shape.h * 100 + train.shape.w, 33232);
     assert_int_equal(test.classes, 10);
     const uint32_t index[] = {9, 0, 4};
-    const uint8_t wanted[] = {6, 1, 3};
+    const uint32_t wanted[] = {6, 1, 3};
     static float x[3 * PIXELS];
-    uint8_t label[3];
+    uint32_t label[3];
     fedtrain_dataset_gather(&train, index, 3, x, label);
-    assert_memory_equal(label, wanted, 3);
+    assert_memory_equal(label, wanted, sizeof label);
     assert_true(x[0] == 5 / 255.0F && x[PIXELS - 1] == 5 / 255.0F);
     assert_true(x[PIXELS] == 1 / 255.0F && x[3 * PIXELS - 1] == 3 / 255.0F);
     fedtrain_dataset_free(&train);

@@ -251,13 +251,31 @@ static void a_full_disk_is_named_and_loses_nothing_committed(void **state) {
     assert_int_equal(read.id, device.id);
 }
 
+/* As the first release left it. */
+static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_device device = {.enrolled_ms = 5, .expires_ms = 6, .fingerprint = {1}}, read = {0};
+    assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    meddle(f, "ALTER TABLE devices DROP COLUMN revoked_ms; PRAGMA user_version = 1");
+    reopen(f);
+    assert_fed_ok_err(f->store->device_revoke(f->db, device.id, 7, &err));
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_fed_ok_err(f->store->device_each(f->db, last_device, &read, &err));
+    assert_int_equal(read.id, device.id);
+    assert_int_equal(read.enrolled_ms, 5);
+    assert_int_equal(read.revoked_ms, 7);
+}
+
 static void foreign_and_newer_databases_are_refused(void **state) {
     fixture *f = *state;
     fed_error err = {0};
     void *db;
     meddle(f, "PRAGMA user_version = 99");
     assert_fed_status(f->store->open(f->path, &db, &err), FED_EVERSION);
-    meddle(f, "PRAGMA user_version = 1; PRAGMA application_id = 0");
+    meddle(f, "PRAGMA user_version = 2; PRAGMA application_id = 0");
     assert_fed_status(f->store->open(f->path, &db, &err), FED_EFORMAT);
     char path[300];
     snprintf(path, sizeof path, "%s/text.db", f->directory);
@@ -283,6 +301,7 @@ int main(void) {
         WITH(a_model_and_its_residual_come_back),
         WITH(another_processs_writes_are_noticed_once),
         WITH(a_full_disk_is_named_and_loses_nothing_committed),
+        WITH(an_older_database_is_brought_up_to_date_with_all_it_holds),
         WITH(foreign_and_newer_databases_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

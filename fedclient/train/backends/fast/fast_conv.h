@@ -1,0 +1,28 @@
+/* The fast backend's convolutions: what their files share. */
+#ifndef FEDTRAIN_FAST_CONV_H
+#define FEDTRAIN_FAST_CONV_H
+
+#include "fedclient/train/backends/fast/arrange.h"
+#include "fedclient/train/backends/fast/fast_impl.h"
+
+/** Behind a max-pool: only the windows' winners have a gradient, and backward takes just these. */
+typedef struct fast_conv_pooled {
+    fedtrain_sparse_conv sizes;
+    uint32_t *segment, *patch; /* what sizes points to */
+    float *rows, *grad_rows;   /* the weights, and their gradient */
+    fedtrain_conv_grad grad;   /* of one sample's output */
+    float *out;                /* one sample's output, before the pool */
+} fast_conv_pooled;
+
+/** May the pool be merged, and does it pay? */
+bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool);
+
+void fedtrain_conv_pooled_plan(const fast_net *f, const fed_layer *l, fast_conv_pooled *p,
+                               fast_arena *a);
+void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p);
+
+/** Like fast_op's, but what concerns the bias, whose gradient float32[out] is added to. */
+void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
+                                   const fast_conv_pooled *p, float *bias, const fast_flow *w);
+
+#endif

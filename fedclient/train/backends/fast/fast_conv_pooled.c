@@ -1,0 +1,90 @@
+/* The fast backend's convolutions with a max-pool merged into them: backward. */
+#include "fedclient/train/backends/fast/fast_conv.h"
+
+#include <string.h>
+
+/* As the sums over what is not 0 are written: whole pictures, and windows side by side. */
+bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool) {
+    bool simple = conv->stride == 1 && conv->pad == 0 && conv->groups == 1;
+    return simple && pool->kind == FED_LAYER_MAXPOOL && pool->kh == pool->kw &&
+           pool->stride == pool->kh && pool->pad == 0 && pool->stride > 1;
+}
+
+static void plan_sparse(fedtrain_sparse *sparse, size_t rows, size_t width, fast_arena *a) {
+    sparse->width = width;
+    sparse->count = fedtrain_fast_take(a, FAST_SHARED, rows);
+    sparse->offset = fedtrain_fast_take(a, FAST_SHARED, rows * width);
+    sparse->value = fedtrain_fast_take(a, FAST_SHARED, rows * width);
+}
+
+void fedtrain_conv_pooled_plan(const fast_net *f, const fed_layer *l, fast_conv_pooled *p,
+                               fast_arena *a) {
+    fedtrain_sparse_conv *c = &p->sizes;
+    c->out = l->out.c;
+    c->kh = l->kh;
+    c->row = l->kw * l->in.c;
+    c->row_pad = fedtrain_fast_round_up(c->row, f->kernels->lanes);
+    c->positions = fedtrain_fast_area(l->out);
+    c->segments = c->kh * c->row_pad / f->kernels->lanes;
+    p->rows = fedtrain_fast_take(a, FAST_WORKSPACE, c->out * c->kh * c->row_pad);
+    p->grad_rows = fedtrain_fast_take(a, FAST_WORKSPACE, c->out * c->kh * c->row_pad);
+    c->segment = p->segment = fedtrain_fast_take(a, FAST_WORKSPACE, c->segments);
+    c->patch = p->patch = fedtrain_fast_take(a, FAST_WORKSPACE, c->positions);
+    plan_sparse(&p->grad.by_channel, c->out, c->positions, a);
+    plan_sparse(&p->grad.by_position, c->positions, c->out, a);
+    p->out = fedtrain_fast_take(a, FAST_SHARED, c->positions * c->out);
+}
+
+/* Where segments and patches lie in the picture. */
+void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p) {
+    const fedtrain_sparse_conv *c = &p->sizes;
+    size_t lanes = f->kernels->lanes, vectors = c->row_pad / lanes, row = (size_t)l->in.w * l->in.c;
+    for (size_t i = 0; i < c->segments; i++) {
+        p->segment[i] = (uint32_t)(i / vectors * row + i % vectors * lanes);
+    }
+    for (size_t i = 0; i < c->positions; i++) {
+        p->patch[i] = (uint32_t)(i / l->out.w * row + i % l->out.w * l->in.c);
+    }
+}
+
+static void add_bias_grad(const fedtrain_sparse *by_channel, size_t channels, float *bias) {
+    for (size_t o = 0; o < channels; o++) {
+        const float *value = by_channel->value + o * by_channel->width;
+        for (size_t j = 0; j < by_channel->count[o]; j++) {
+            bias[o] += value[j];
+        }
+    }
+}
+
+void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
+                                   const fast_conv_pooled *p, float *bias, const fast_flow *w) {
+    const fed_layer *l = s->layer;
+    const fedtrain_sparse_conv *c = &p->sizes;
+    const fedtrain_filters filters = {l->out.c, l->in.c, l->kh, l->kw};
+    const fast_value *in = s->in[0];
+    const fast_pool *pool = s->merged->own;
+    size_t weight = fedtrain_fast_offset(f, l->weight), batch = w->pass->batch;
+    fedtrain_conv_grad list = p->grad;
+    if (in->grad == NULL) {
+        list.by_position.count = NULL;
+    } else {
+        fedtrain_filters_rows(&filters, w->pass->params + weight, c->row_pad, p->rows);
+    }
+    if (in->grad != NULL && !s->adds[0]) {
+        memset(in->grad, 0, batch * in->size * sizeof *in->grad);
+    }
+    memset(p->grad_rows, 0, c->out * c->kh * c->row_pad * sizeof *p->grad_rows);
+    for (size_t b = 0; b < batch; b++) {
+        size_t out = b * s->out->size;
+        fedtrain_conv_grad_pooled(c, pool->winner + out, s->out->grad + out,
+                                  fedtrain_fast_area(s->out->shape), &list);
+        add_bias_grad(&list.by_channel, c->out, bias);
+        f->kernels->sparse_weight_grad(c, &list.by_channel, in->data + b * in->size, p->grad_rows);
+        if (in->grad != NULL) {
+            f->kernels->sparse_input_grad(c, &list.by_position, p->rows, in->grad + b * in->size);
+        }
+    }
+    float *grad = fedtrain_fast_grad_at(w, weight);
+    fedtrain_filters_from_rows(&filters, p->grad_rows, c->row_pad, grad);
+    fedtrain_fast_grad_done(w, weight, grad, c->out * c->kh * c->row);
+}

@@ -1,0 +1,97 @@
+/* The fast backend's dense layers. */
+#include <string.h>
+
+#include "fedclient/train/backends/fast/arrange.h"
+#include "fedclient/train/backends/fast/fast_impl.h"
+
+/* The model's weights read a picture as (c, h, w): it is put in that order first. */
+typedef struct dense {
+    float *flat; /* the input in the model's order; NULL: as it is */
+    float *flat_grad;
+} dense;
+
+static fedtrain_dense sizes(const fast_stage *s, size_t batch) {
+    return (fedtrain_dense){s->in[0]->size, s->out->size, batch, s->out->size};
+}
+
+static void dense_plan(fast_net *f, fast_stage *s, fast_arena *a) {
+    dense *d = s->own;
+    const fast_value *in = s->in[0];
+    if (in->shape.c > 1 && fedtrain_fast_area(in->shape) > 1) {
+        d->flat = fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * in->size);
+        d->flat_grad = fedtrain_fast_take(a, FAST_SHARED, f->max_batch * in->size);
+    }
+}
+
+static const float *input(const fast_stage *s) {
+    const dense *d = s->own;
+    return d->flat != NULL ? d->flat : s->in[0]->data;
+}
+
+static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+    const dense *own = s->own;
+    const fast_value *in = s->in[0];
+    for (size_t b = 0; own->flat != NULL && b < pass->batch; b++) {
+        fedtrain_to_channels_first(in->data + b * in->size, in->shape.c,
+                                   fedtrain_fast_area(in->shape), own->flat + b * in->size);
+    }
+    const fedtrain_dense d = sizes(s, pass->batch);
+    f->kernels->dense(&d, pass->params + fedtrain_fast_offset(f, s->layer->weight),
+                      pass->params + fedtrain_fast_offset(f, s->layer->bias), input(s),
+                      s->out->data);
+}
+
+static void bias_backward(const fast_stage *s, size_t offset, const fast_flow *w) {
+    size_t out = s->out->size;
+    const float *dy = s->out->grad;
+    float *bias = fedtrain_fast_grad_at(w, offset);
+    memcpy(bias, dy, out * sizeof *bias);
+    for (size_t b = 1; b < w->pass->batch; b++) {
+        for (size_t o = 0; o < out; o++) {
+            bias[o] += dy[b * out + o];
+        }
+    }
+    fedtrain_fast_grad_done(w, offset, bias, out);
+}
+
+/* A few rows of weights at a time: all that is to be done with them, before the next ones come. The
+ * last rows first: the forward pass left those in cache, and the next one begins with the first.
+ * dx: NULL if nobody wants it */
+static void weight_backward(const fast_net *f, const fast_stage *s, float *dx, const fast_flow *w) {
+    enum { ROWS = 8 };
+    fedtrain_dense d = sizes(s, w->pass->batch);
+    size_t offset = fedtrain_fast_offset(f, s->layer->weight);
+    for (size_t end = d.out; end > 0; end -= d.rows) {
+        d.rows = end < ROWS ? end : ROWS;
+        size_t o = end - d.rows, at = offset + o * d.in;
+        float *dw = fedtrain_fast_grad_at(w, at);
+        if (dx != NULL) {
+            f->kernels->dense_input_grad(&d, w->pass->params + at, s->out->grad + o, dx);
+        }
+        f->kernels->dense_weight_grad(&d, input(s), s->out->grad + o, dw);
+        fedtrain_fast_grad_done(w, at, dw, d.rows * d.in);
+    }
+}
+
+static void dense_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+    const dense *own = s->own;
+    const fast_value *in = s->in[0];
+    size_t batch = w->pass->batch;
+    float *dx = in->grad != NULL && own->flat != NULL ? own->flat_grad : in->grad;
+    bias_backward(s, fedtrain_fast_offset(f, s->layer->bias), w);
+    if (dx != NULL && (own->flat != NULL || !s->adds[0])) {
+        memset(dx, 0, batch * in->size * sizeof *dx);
+    }
+    weight_backward(f, s, dx, w);
+    for (size_t b = 0; dx != in->grad && b < batch; b++) {
+        fedtrain_to_channels_last(dx + b * in->size, in->shape.c, fedtrain_fast_area(in->shape),
+                                  s->adds[0], in->grad + b * in->size);
+    }
+}
+
+const fast_op fedtrain_op_dense = {
+    .own_bytes = sizeof(dense),
+    .plan = dense_plan,
+    .forward = dense_forward,
+    .backward = dense_backward,
+};

@@ -1,0 +1,177 @@
+/* Inside the fast backend: values, stages, and what each kind of layer implements. */
+#ifndef FEDTRAIN_FAST_IMPL_H
+#define FEDTRAIN_FAST_IMPL_H
+
+#include <stdbool.h>
+
+#include "fedclient/train/backend.h"
+#include "fedclient/train/kernels.h"
+
+/*
+ * A net is a row of stages, run forward in order and backward in reverse order. A stage reads and
+ * writes values, which are channels-last: float32[batch, h, w, c]; a sequence {size, T, 1} is so
+ * float32[batch, T, size]. All memory is planned when the net is made:
+ *
+ * - A value has memory of its own, unless a stage may write over its input: where nobody else reads
+ *   that one, and the stage that gave it doesn't need it for its gradient.
+ * - A value that parameters have a part in has a gradient, from the first stage that writes it on
+ *   the way back until the stage that gave the value has read it; then the memory is another's. Who
+ *   comes second adds to it. A stage may turn the gradient it reads into the one it writes.
+ * - A stage may be merged into the one before, which then does both: its `out` is the merged one's.
+ */
+
+typedef struct fast_value {
+    fed_shape shape;
+    size_t size;    /* values a sample */
+    size_t readers; /* layers that take it */
+    bool trained;   /* parameters have a part in it: it has a gradient */
+    float *data;    /* float32[max_batch, h, w, c]; NULL between merged stages */
+    float *grad;    /* like data: dloss / dvalue; NULL where nobody wants it */
+    size_t slot;    /* of the gradients' memory; fast_plan.c */
+} fast_value;
+
+typedef struct fast_op fast_op;
+
+typedef struct fast_stage {
+    const fed_layer *layer;
+    const fast_op *op;
+    void *own; /* op->own_bytes, zeros at first: what only this kind knows */
+    fast_value *in[FED_LAYER_INPUTS], *out;
+    bool adds[FED_LAYER_INPUTS]; /* this input's gradient is begun: add to it */
+    bool adds_weight;            /* a later layer has the same weight, and has begun its gradient */
+    bool begins_grad;            /* nobody reads the output: its gradient is 0 */
+    bool keeps_output;           /* backward reads `out` */
+    const struct fast_stage *merged; /* the stage behind, whose work this one does too; or NULL */
+    bool is_merged;                  /* the stage before does this one's work */
+} fast_stage;
+
+typedef struct fast_net {
+    const fed_arch *arch;
+    const fedtrain_kernels *kernels;
+    size_t max_batch, batch; /* batch: of the last forward pass */
+    bool has_tied;           /* some weights have more than one layer */
+    fast_value *values;      /* [layer_count + 1] */
+    fast_stage *stages;      /* [layer_count] */
+    char *own;               /* the stages' */
+    float *memory;           /* all that is planned */
+    fedtrain_memory bytes;
+} fast_net;
+
+/* ---- Memory ---- */
+
+typedef enum fast_part {
+    FAST_ACTIVATIONS,
+    FAST_GRADIENTS,
+    FAST_WORKSPACE,
+    FAST_SHARED, /* each stage may use it during its forward and its backward, then it is lost */
+    FAST_PARTS
+} fast_part;
+
+/** Deals memory out in order. Everything is planned twice: first to count, all pointers NULL. */
+typedef struct fast_arena {
+    float *base[FAST_PARTS];
+    size_t used[FAST_PARTS]; /* floats */
+} fast_arena;
+
+/** Memory for n values of 4 bytes, 0 at first, on a cache line, with FEDTRAIN_SLACK behind. */
+void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n);
+
+/** Who reads what, what is merged, whose memory is whose, then the memory itself.
+ * Errors: FED_ENOMEM */
+fed_status fedtrain_fast_plan(fast_net *f) FED_CHECKED;
+
+/* ---- Layers ---- */
+
+/** The gradient on its way back. */
+typedef struct fast_flow {
+    const fedtrain_pass *pass;
+    float *grad;                   /* of all parameters; with an update, only room for it */
+    const fedtrain_update *update; /* NULL: no update */
+    float *updated;                /* params, with an update */
+} fast_flow;
+
+/** What a kind of layer implements; may be NULL: merges, start, keep_statistics, forget. */
+struct fast_op {
+    size_t own_bytes;
+    bool in_place;      /* may write over an input of the same shape */
+    bool grad_in_place; /* may write an input's gradient over the output's */
+    bool keeps_output;  /* backward reads what it gave */
+    bool keeps_merged;  /* so it does with another one merged */
+
+    /** May this stage do the work of the one behind, the only one to read what it gives? */
+    bool (*merges)(const fast_stage *s, const fast_stage *behind);
+
+    /** Sizes, and memory other than the values'. Called twice: the same must be taken. */
+    void (*plan)(fast_net *f, fast_stage *s, fast_arena *a);
+
+    /** Once there is memory: what never changes. */
+    void (*start)(const fast_net *f, fast_stage *s);
+
+    /** in[]->data to out->data, pass->batch samples. */
+    void (*forward)(const fast_net *f, fast_stage *s, const fedtrain_pass *pass);
+
+    /** out->grad to in[]->grad where that is not NULL, overwritten or (adds[]) added to; and to the
+     * gradients of the stage's parameters. Called only where out->trained. */
+    void (*backward)(const fast_net *f, fast_stage *s, const fast_flow *w);
+
+    void (*keep_statistics)(const fast_net *f, const fast_stage *s, float *params);
+    void (*forget)(const fast_net *f, fast_stage *s);
+};
+
+/** What a max-pool keeps; a convolution that it is merged into uses it. */
+typedef struct fast_pool {
+    fedtrain_pool sizes;
+    int32_t *winner; /* int32, like the output */
+} fast_pool;
+
+extern const fast_op fedtrain_op_dense, fedtrain_op_each, fedtrain_op_conv, fedtrain_op_maxpool,
+    fedtrain_op_avgpool, fedtrain_op_relu, fedtrain_op_tanh, fedtrain_op_sigmoid,
+    fedtrain_op_dropout, fedtrain_op_batchnorm, fedtrain_op_lrn, fedtrain_op_embedding,
+    fedtrain_op_lstm, fedtrain_op_widen, fedtrain_op_add, fedtrain_op_concat;
+
+/** Where a tensor's values begin among the parameters. */
+size_t fedtrain_fast_offset(const fast_net *f, size_t tensor);
+
+/** Where the gradient of the parameters from offset on is to be written. */
+float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset);
+
+/** The gradient of n parameters from offset on is done: put it to use while it is in cache. */
+void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad, size_t n);
+
+/** Many vectors times one weight: y[i, :] = bias + W x[i, :] for i < rows.
+ * x float32[rows, in]   y float32[rows, out]   W float32[out, in] */
+typedef struct fast_matrix {
+    size_t rows, in, out;
+} fast_matrix;
+
+/** Floats that forward and backward need to work. */
+size_t fedtrain_fast_matrix_scratch(const fast_matrix *m);
+
+/** bias: NULL for none */
+void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const float *weight,
+                                  const float *bias, const float *x, float *y, float *scratch);
+
+/** What gradients come from, and where they go. */
+typedef struct fast_matrix_grad {
+    const float *x, *dy;
+    float *dx; /* overwritten, or (adds) added to; NULL: nobody wants it */
+    bool adds;
+    size_t weight; /* among the parameters */
+    bool adds_weight;
+    bool has_bias;
+    size_t bias;
+} fast_matrix_grad;
+
+/** dx, and the gradients of weight and bias, which are put to use. */
+void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
+                                   const fast_matrix_grad *g, const fast_flow *w, float *scratch);
+
+static inline size_t fedtrain_fast_area(fed_shape s) {
+    return (size_t)s.h * s.w;
+}
+
+static inline size_t fedtrain_fast_round_up(size_t n, size_t multiple) {
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+#endif

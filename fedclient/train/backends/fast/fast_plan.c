@@ -1,0 +1,247 @@
+/* The fast backend's plan: who reads what, what is merged, and whose memory is whose. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedclient/train/backends/fast/fast_impl.h"
+
+enum { ALIGN = 16 }; /* floats: a cache line */
+
+void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n) {
+    float *at = a->base[part] != NULL ? a->base[part] + a->used[part] : NULL;
+    a->used[part] += fedtrain_fast_round_up(n + FEDTRAIN_SLACK, ALIGN);
+    return at;
+}
+
+/* ---- Who reads what ---- */
+
+static bool has_parameters(const fed_layer *l) {
+    switch (l->kind) {
+    case FED_LAYER_DENSE:
+    case FED_LAYER_CONV:
+    case FED_LAYER_BATCHNORM:
+    case FED_LAYER_EMBEDDING:
+    case FED_LAYER_LSTM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void connect(fast_net *f) {
+    const fed_arch *arch = f->arch;
+    f->values[0].shape = arch->input;
+    f->values[0].size = fedtrain_shape_size(arch->input);
+    for (size_t l = 0; l < arch->layer_count; l++) {
+        fast_stage *s = &f->stages[l];
+        fast_value *out = &f->values[l + 1];
+        s->out = out;
+        out->shape = s->layer->out;
+        out->size = fedtrain_shape_size(s->layer->out);
+        out->trained = has_parameters(s->layer);
+        for (size_t i = 0; i < s->layer->inputs; i++) {
+            s->in[i] = &f->values[s->layer->input[i]];
+            s->in[i]->readers++;
+            out->trained |= s->in[i]->trained;
+        }
+        s->keeps_output = s->op->keeps_output;
+    }
+}
+
+/* A weight's gradient begins with the last layer that uses it. */
+static void find_tied(fast_net *f) {
+    for (size_t l = 0; l < f->arch->layer_count; l++) {
+        fast_stage *s = &f->stages[l];
+        for (size_t k = l + 1; k < f->arch->layer_count && has_parameters(s->layer); k++) {
+            const fed_layer *later = f->stages[k].layer;
+            s->adds_weight |= has_parameters(later) && later->weight == s->layer->weight;
+        }
+        f->has_tied |= s->adds_weight;
+    }
+}
+
+static void merge(fast_net *f) {
+    for (size_t l = 0; l + 1 < f->arch->layer_count; l++) {
+        fast_stage *s = &f->stages[l], *behind = s + 1;
+        if (!s->is_merged && s->op->merges != NULL && behind->layer->inputs == 1 &&
+            behind->in[0] == s->out && s->out->readers == 1 && s->op->merges(s, behind)) {
+            s->merged = behind;
+            s->keeps_output |= s->op->keeps_merged;
+            s->out = behind->out;
+            behind->is_merged = true;
+        }
+    }
+}
+
+/* ---- Values ---- */
+
+/* The stage that gives a value; NULL for the sample, which is a copy. */
+static const fast_stage *giver(const fast_net *f, const fast_value *v) {
+    size_t index = (size_t)(v - f->values);
+    const fast_stage *s = index > 0 ? &f->stages[index - 1] : NULL;
+    return s != NULL && s->is_merged ? s - 1 : s;
+}
+
+/* An input that this stage may write over; or NULL. */
+static const fast_value *overwritten(const fast_net *f, const fast_stage *s) {
+    for (size_t i = 0; s->op->in_place && i < s->layer->inputs; i++) {
+        const fast_stage *from = giver(f, s->in[i]);
+        if (s->in[i]->readers == 1 && s->in[i]->size == s->out->size &&
+            (from == NULL || !from->keeps_output)) {
+            return s->in[i];
+        }
+    }
+    return NULL;
+}
+
+static void plan_values(fast_net *f, fast_arena *a) {
+    f->values[0].data = fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * f->values[0].size);
+    for (size_t l = 0; l < f->arch->layer_count; l++) {
+        fast_stage *s = &f->stages[l];
+        if (s->is_merged) {
+            continue;
+        }
+        const fast_value *in = overwritten(f, s);
+        s->out->data = in != NULL
+                           ? in->data
+                           : fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * s->out->size);
+    }
+}
+
+/* ---- Gradients: slots of memory, each a value's at a time ---- */
+
+typedef struct slot_set {
+    size_t count;
+    size_t *size; /* values a sample; [count] */
+    bool *used;
+} slot_set;
+
+static const size_t NO_SLOT = SIZE_MAX;
+
+/* The free slot that fits best: the smallest that is large enough, else the largest. */
+static size_t slot_take(slot_set *s, size_t size) {
+    size_t best = s->count;
+    for (size_t k = 0; k < s->count; k++) {
+        if (s->used[k]) {
+            continue;
+        }
+        bool fits = s->size[k] >= size;
+        if (best == s->count || (fits ? s->size[best] < size || s->size[k] < s->size[best]
+                                      : s->size[best] < size && s->size[k] > s->size[best])) {
+            best = k;
+        }
+    }
+    s->count += best == s->count;
+    s->size[best] = s->size[best] > size ? s->size[best] : size;
+    s->used[best] = true;
+    return best;
+}
+
+/* The slots for what a stage writes on the way back; what it reads is then free. */
+static void slots_pass(slot_set *slots, fast_stage *s) {
+    bool handed_on = false;
+    if (s->out->slot == NO_SLOT) {
+        s->begins_grad = true;
+        s->out->slot = slot_take(slots, s->out->size);
+    }
+    for (size_t i = 0; i < s->layer->inputs; i++) {
+        fast_value *in = s->in[i];
+        if (!in->trained) {
+            continue;
+        }
+        s->adds[i] = in->slot != NO_SLOT;
+        if (s->adds[i]) {
+            continue;
+        }
+        if (s->op->grad_in_place && !handed_on && in->size == s->out->size) {
+            in->slot = s->out->slot;
+            handed_on = true;
+        } else {
+            in->slot = slot_take(slots, in->size);
+        }
+    }
+    slots->used[s->out->slot] = handed_on;
+}
+
+static void assign_slots(fast_net *f, slot_set *slots) {
+    size_t count = f->arch->layer_count;
+    for (size_t v = 0; v <= count; v++) {
+        f->values[v].slot = NO_SLOT;
+    }
+    f->values[count].slot = slot_take(slots, f->values[count].size);
+    for (size_t l = count; l-- > 0;) {
+        fast_stage *s = &f->stages[l];
+        if (!s->is_merged && s->out->trained) {
+            slots_pass(slots, s);
+        }
+    }
+}
+
+/* Pointers only: memory as f->memory will have it, or NULL. */
+static void plan_slots(fast_net *f, const slot_set *slots, float **at, fast_arena *a) {
+    for (size_t k = 0; k < slots->count; k++) {
+        at[k] = fedtrain_fast_take(a, FAST_GRADIENTS, f->max_batch * slots->size[k]);
+    }
+    for (size_t v = 0; v <= f->arch->layer_count; v++) {
+        fast_value *value = &f->values[v];
+        value->grad = value->slot != NO_SLOT ? at[value->slot] : NULL;
+    }
+}
+
+/* ---- All of it ---- */
+
+static void plan_all(fast_net *f, const slot_set *slots, float **at, fast_arena *a) {
+    size_t shared = 0;
+    plan_values(f, a);
+    plan_slots(f, slots, at, a);
+    for (size_t l = 0; l < f->arch->layer_count; l++) {
+        fast_stage *s = &f->stages[l];
+        a->used[FAST_SHARED] = 0;
+        if (s->op->plan != NULL) {
+            s->op->plan(f, s, a);
+        }
+        shared = a->used[FAST_SHARED] > shared ? a->used[FAST_SHARED] : shared;
+    }
+    a->used[FAST_SHARED] = shared;
+}
+
+static fed_status allocate(fast_net *f, const slot_set *slots, float **at) {
+    fast_arena a = {0};
+    plan_all(f, slots, at, &a);
+    size_t floats = 0;
+    for (size_t part = 0; part < FAST_PARTS; part++) {
+        floats += a.used[part];
+    }
+    f->memory = aligned_alloc(ALIGN * sizeof(float), floats * sizeof(float));
+    FED_REQUIRE(f->memory != NULL, FED_ENOMEM);
+    memset(f->memory, 0, floats * sizeof(float));
+    f->bytes.activations = a.used[FAST_ACTIVATIONS] * sizeof(float);
+    f->bytes.gradients = a.used[FAST_GRADIENTS] * sizeof(float);
+    f->bytes.workspace += (a.used[FAST_WORKSPACE] + a.used[FAST_SHARED]) * sizeof(float);
+    float *base = f->memory;
+    for (size_t part = 0; part < FAST_PARTS; part++) {
+        a.base[part] = base;
+        base += a.used[part];
+        a.used[part] = 0;
+    }
+    plan_all(f, slots, at, &a);
+    return FED_OK;
+}
+
+fed_status fedtrain_fast_plan(fast_net *f) {
+    size_t most = f->arch->layer_count + 1;
+    slot_set slots = {.size = calloc(most, sizeof *slots.size),
+                      .used = calloc(most, sizeof *slots.used)};
+    float **at = calloc(most, sizeof *at);
+    fed_status status = FED_ENOMEM;
+    if (slots.size != NULL && slots.used != NULL && at != NULL) {
+        connect(f);
+        find_tied(f);
+        merge(f);
+        assign_slots(f, &slots);
+        status = allocate(f, &slots, at);
+    }
+    free(slots.size);
+    free(slots.used);
+    free(at);
+    return status;
+}

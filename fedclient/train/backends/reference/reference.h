@@ -1,0 +1,82 @@
+/* Inside the reference backend: what a kind of layer is, and what it is given. */
+#ifndef FEDTRAIN_REFERENCE_H
+#define FEDTRAIN_REFERENCE_H
+
+#include "fedclient/train/backend.h"
+
+/*
+ * Each layer is written as its definition reads, over a whole batch. Values are float32[batch, c,
+ * h, w], so that what differs from another backend is the other's rounding: all sums are double,
+ * and so are all gradients, which begin at 0 and to which each layer adds.
+ */
+
+/** A layer in a pass. */
+typedef struct fedtrain_reference_op {
+    const fed_arch *arch;
+    const fed_layer *layer;
+    const fedtrain_pass *pass;
+    const float *x[FED_LAYER_INPUTS]; /* its inputs */
+    float *y;                         /* its output */
+    void *kept;                       /* what it remembers between calls; zeroed at first */
+
+    const double *dy;             /* dloss / dy; backward only, and the rest as well */
+    double *dx[FED_LAYER_INPUTS]; /* of the same value where two inputs are */
+    double *grad;                 /* float64[trained] */
+} fedtrain_reference_op;
+
+typedef struct fedtrain_reference_kind {
+    void (*forward)(const fedtrain_reference_op *op);
+    void (*backward)(const fedtrain_reference_op *op);
+
+    /* Optional. */
+    size_t (*kept_bytes)(const fed_layer *layer, size_t max_batch);
+    void (*keep_statistics)(const fed_arch *arch, const fed_layer *layer, const void *kept,
+                            float *params);
+} fedtrain_reference_kind;
+
+extern const fedtrain_reference_kind fedtrain_reference_dense, fedtrain_reference_embedding,
+    fedtrain_reference_conv, fedtrain_reference_maxpool, fedtrain_reference_avgpool,
+    fedtrain_reference_relu, fedtrain_reference_tanh, fedtrain_reference_sigmoid,
+    fedtrain_reference_dropout, fedtrain_reference_batchnorm, fedtrain_reference_lrn,
+    fedtrain_reference_lstm, fedtrain_reference_widen, fedtrain_reference_add,
+    fedtrain_reference_concat;
+
+/** A tensor's values, and its gradient. */
+static inline const float *fedtrain_reference_tensor(const fedtrain_reference_op *op,
+                                                     size_t tensor) {
+    return op->pass->params + op->arch->layout.tensors[tensor].offset;
+}
+
+static inline double *fedtrain_reference_grad(const fedtrain_reference_op *op, size_t tensor) {
+    return op->grad + op->arch->layout.tensors[tensor].offset;
+}
+
+static inline fed_shape fedtrain_reference_shape(const fed_arch *arch, size_t value) {
+    return value == 0 ? arch->input : arch->layers[value - 1].out;
+}
+
+/** An element of a float32[batch, c, h, w], s being the shape of a sample; and its index there. */
+typedef struct fedtrain_reference_place {
+    size_t b, c, y, x;
+} fedtrain_reference_place;
+
+static inline fedtrain_reference_place fedtrain_reference_place_of(fed_shape s, size_t index) {
+    return (fedtrain_reference_place){.b = index / s.w / s.h / s.c,
+                                      .c = index / s.w / s.h % s.c,
+                                      .y = index / s.w % s.h,
+                                      .x = index % s.w};
+}
+
+static inline size_t fedtrain_reference_at(fed_shape s, size_t b, size_t c, size_t y, size_t x) {
+    return ((b * s.c + c) * s.h + y) * s.w + x;
+}
+
+/** Where (ky, kx) of the window of an output lies in the input; false: in the padding. */
+static inline bool fedtrain_reference_tap(const fed_layer *l, fedtrain_reference_place out,
+                                          size_t ky, size_t kx, size_t *y, size_t *x) {
+    *y = out.y * l->stride + ky - l->pad; /* before the first it wraps, far past the last */
+    *x = out.x * l->stride + kx - l->pad;
+    return *y < l->in.h && *x < l->in.w;
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* Which values dropout keeps: the same ones in every backend. */
+#ifndef FEDTRAIN_DROPOUT_H
+#define FEDTRAIN_DROPOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * Draw for a batch of one layer: keep[i] is 1 where a value stays and 0 where it is dropped, in the
+ * order [sample, h, w, c]. A smaller batch is the start of a larger one.
+ *
+ * seed of the pass; layer its number in the arch; p the share that is dropped, in 65,536ths
+ * keep uint8[n]
+ */
+void fedtrain_dropout_draw(uint64_t seed, uint32_t layer, float p, uint8_t *keep, size_t n);
+
+/** What stays is multiplied by this: 1 / the share that stays. */
+float fedtrain_dropout_scale(float p);
+
+#endif

@@ -1,0 +1,64 @@
+/* Softmax and cross-entropy of one position: its words may be many, so e^x counts. */
+#include <math.h>
+
+#include "fedclient/train/kernels/exponential.h"
+#include "fedclient/train/kernels/isa.h"
+
+/* A NaN may get lost here: the sum shows it. */
+static float largest(const float *x, size_t n) {
+    vec best = vec_all(x[0]);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec v = vec_load(x + i);
+        best = vec_select(v > best, v, best);
+    }
+    float top = x[0];
+    for (size_t l = 0; l < LANES; l++) {
+        top = best[l] > top ? best[l] : top;
+    }
+    for (; i < n; i++) {
+        top = x[i] > top ? x[i] : top;
+    }
+    return top;
+}
+
+/* Adds up e^(x - top), and writes it unless y is NULL. In blocks, so that few are added as floats.
+ */
+static double exponentials(const float *x, size_t n, float top, float *y) {
+    enum { BLOCK = 16 * LANES };
+    double total = 0;
+    for (size_t first = 0; first < n; first += BLOCK) {
+        size_t end = first + BLOCK < n ? first + BLOCK : n, i = first;
+        vec sum = {0};
+        for (; i + LANES <= end; i += LANES) {
+            vec e = vec_exp(vec_load(x + i) - top);
+            sum += e;
+            if (y != NULL) {
+                vec_store(y + i, e);
+            }
+        }
+        if (i < end) {
+            vec e = vec_exp(vec_load_first(x + i, end - i) - top);
+            sum += vec_select(lanes_from(end - i), (vec){0}, e);
+            if (y != NULL) {
+                vec_store_first(y + i, e, end - i);
+            }
+        }
+        total += (double)vec_sum(sum);
+    }
+    return total;
+}
+
+double KERNEL(cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad) {
+    float top = largest(score, n);
+    double loss = (double)top - (double)score[label];
+    double sum = exponentials(score, n, top, grad);
+    if (grad != NULL) {
+        float share = (float)((double)scale / sum);
+        for (size_t i = 0; i < n; i++) {
+            grad[i] *= share;
+        }
+        grad[label] -= scale;
+    }
+    return log(sum) + loss;
+}

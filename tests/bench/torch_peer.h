@@ -1,0 +1,32 @@
+/* PyTorch as a process of its own (torch_worker.py), which trains whenever it is told to. */
+#ifndef TORCH_PEER_H
+#define TORCH_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+typedef enum torch_layout { TORCH_NCHW, TORCH_NHWC, TORCH_LAYOUTS } torch_layout;
+
+typedef struct torch_peer {
+    pid_t pid;
+    FILE *to, *from;
+    char about[512]; /* its version and BLAS */
+} torch_peer;
+
+/**
+ * Start one, on the caller's processor, held to the instructions of one unit, "avx512" or "avx2";
+ * others leave it as it is. Python is $FED_TORCH_PYTHON, else the first of python3 and
+ * /usr/bin/python3 that has PyTorch. false: neither has.   Owner: torch_peer_stop
+ */
+bool torch_peer_start(torch_peer *peer, const char *unit);
+void torch_peer_stop(torch_peer *peer); /* safe on a zeroed one */
+
+/** From now on it trains this net of tests/parity/torch_models.py, by "sgd" or "adam". */
+void torch_peer_case(torch_peer *peer, const char *net, size_t batch, const char *optimizer);
+
+/** Train for so many seconds of CPU time: samples a second. */
+double torch_peer_slice(torch_peer *peer, torch_layout layout, double seconds);
+
+#endif

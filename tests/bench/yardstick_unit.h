@@ -1,0 +1,14 @@
+/* The yardsticks of one unit, as yardstick_unit.c is compiled for it. */
+#ifndef YARDSTICK_UNIT_H
+#define YARDSTICK_UNIT_H
+
+#include <stddef.h>
+
+typedef struct yardsticks {
+    const char *unit;
+    double (*multiply_adds)(size_t rounds);
+    void (*rewrite)(float *x, size_t n);
+    void (*read)(const float *x, size_t n);
+} yardsticks;
+
+#endif

@@ -1,0 +1,193 @@
+/* Nets of every kind of layer, with weights and a batch; and every engine that can run them. */
+#include "net_case.h"
+
+#include "fed/rng.h"
+#include "fedclient/train/backends/fast/fast.h"
+
+/* Sizes around and off the vector widths of 4, 8 and 16, every option of a layer, and every order
+ * of layers that matters. */
+static const char *const texts[] = {
+    /* Dense layers and chains of the first kinds */
+    "input 1 | dense 2",
+    "input 5 | dense 3",
+    "input 7 | dense 4 nobias | relu | dense 3",
+    "input 64 | dense 16 | relu | dense 10",
+    "input 67 | dense 33 | relu | dense 11",
+    "input 2x3x3 | dense 7",
+    "input 19 | relu | dense 4",
+    "input 3x6x6 | maxpool 2 | dense 5",
+    "input 1x8x8 | conv 4 3x3 | dense 5",
+    "input 1x7x9 | conv 3 3x2 | relu | dense 4",
+    "input 3x9x8 | conv 17 3x3 | maxpool 2 | dense 6",
+    "input 2x11x13 | conv 5 2x3 | relu | maxpool 3 | dense 6",
+    "input 1x9x9 | conv 6 2x2 | maxpool 2 | relu | conv 7 3x3 | relu | dense 5 | relu | dense 3",
+    "input 2x12x12 | maxpool 2 | conv 9 3x3 | maxpool 2 | maxpool 2 | dense 4",
+    "input 5x5x5 | conv 21 1x1 | conv 3 5x5 | dense 2",
+    "input 1x14x14 | conv 20 5x5 | maxpool 2 | conv 50 3x3 | maxpool 3 | dense 12 | dense 10",
+    "input 3x6x18 | conv 70 3x3 | maxpool 2 | conv 8 2x8 | dense 3",
+    /* Windows: strides, pads, groups */
+    "input 3x7x6 | conv 5 3 pad 1 | conv 4 3 pad 1 | dense 3",
+    "input 2x9x8 | conv 6 3 stride 2 pad 1 nobias | conv 3 3 stride 2 | dense 3",
+    "input 3x11x11 | conv 4 5 stride 4 pad 2 | relu | conv 5 1 stride 2 | dense 3",
+    "input 4x6x6 | conv 16 3 pad 1 | relu | conv 17 3 pad 1 | dense 3",
+    "input 3x8x8 | conv 32 3 pad 1 nobias | relu | conv 32 3 stride 2 pad 1 nobias | dense 2",
+    "input 2x6x7 | conv 6 3x5 pad 1 | conv 4 2x4 stride 3 pad 1 | dense 3",
+    "input 4x6x6 | conv 6 3 pad 1 groups 2 | conv 6 3 groups 6 | conv 4 1 groups 2 | dense 3",
+    "input 8x5x5 | conv 32 3 pad 1 groups 2 nobias | relu | conv 16 3 groups 16 | dense 2",
+    "input 2x7x9 | conv 5 3 | maxpool 3 stride 2 pad 1 | dense 3",
+    "input 2x8x7 | conv 5 2 | relu | maxpool 3 stride 1 | conv 4 2 | maxpool 2 stride 3 | dense 3",
+    "input 3x9x7 | conv 17 3 pad 1 | maxpool 2 stride 2 pad 1 | relu | maxpool 2x3 stride 2 | "
+    "dense 3",
+    "input 2x7x9 | conv 5 3 | avgpool 3 stride 2 pad 1 | dense 3",
+    "input 2x8x8 | conv 17 3 pad 1 | avgpool 2 | relu | avgpool 3 stride 1 | dense 3",
+    "input 3x6x8 | avgpool 2 | conv 4 2x3 | avgpool 2x1 stride 1 | dense 3",
+    "input 3x6x5 | conv 18 3 pad 1 | relu | avgpool | dense 4",
+    "input 3x6x5 | conv 5 3 pad 1 | avgpool",
+    /* Each value by itself */
+    "input 9 | dense 21 | tanh | dense 5 | tanh | dense 3",
+    "input 9 | dense 21 | sigmoid | dense 5 | sigmoid | dense 3",
+    "input 2x6x6 | tanh | conv 5 3 | sigmoid | conv 3 2 | tanh | dense 3",
+    "input 20 | dense 40 | dropout 0.5 | dense 7 | relu | dropout 0.25 | dense 3",
+    "input 3x6x6 | dropout 0.2 | conv 5 3 | relu | dropout 0.4 | maxpool 2 | dropout 0.1 | dense 3",
+    /* Normalizations */
+    "input 4x5x5 | conv 5 3 | bn | relu | dense 3",
+    "input 3x6x6 | bn | conv 17 3 pad 1 nobias | bn | conv 4 3 stride 2 nobias | bn | relu | dense "
+    "3",
+    "input 10 | dense 19 nobias | bn | relu | dense 3",
+    "input 7x4x4 | lrn 3 alpha 0.5 beta 0.6 k 2 | conv 9 2 | lrn 5 alpha 0.9 | dense 3",
+    "input 3x8x8 | conv 18 3 | relu | lrn 5 | maxpool 2 | dense 3",
+    "input 4x3x3 | conv 3 2 | lrn 7 alpha 2 beta 1 k 0.5 | dense 2",
+    /* Graphs */
+    "input 3x6x6 | a: conv 5 3 pad 1 | relu | conv 5 3 pad 1 | add a | relu | dense 3",
+    "input 8 | a: dense 8 | relu | add a | add in | add a | dense 3",
+    "input 3x6x6 | a: conv 4 3 pad 1 | bn | relu | b: conv 4 3 pad 1 | bn | add a | c: relu "
+    "| conv 4 3 pad 1 | bn | add c | relu | avgpool | dense 3",
+    "input 3x6x6 | a: conv 4 3 stride 2 pad 1 nobias | b: bn | from in | conv 4 1 stride 2 | add b "
+    "| relu | dense 3",
+    "input 2x5x5 | a: conv 3 1 | from in | conv 5 3 pad 1 | b: relu | from in | maxpool 3 stride 1 "
+    "pad 1 | concat a b | conv 17 2 | dense 3",
+    "input 2x4x4 | a: relu | from in | b: tanh | from in | c: sigmoid | from in | concat a b c "
+    "| conv 4 2 | dense 3",
+    "input 4x6x6 | conv 4 3 pad 1 | a: relu | avgpool 1 stride 2 | widen 9 | b: conv 9 2 "
+    "| widen 20 | conv 3 1 | dense 3",
+    "input 6 | dense 5 | a: relu | concat a | dense 3",
+    /* Sequences */
+    "input tokens 6 of 11 | embedding 5 | dense 3 each",
+    "input tokens 6 of 11 | embedding 17 | dropout 0.3 | dense 20 each nobias | relu | dense 4",
+    "input tokens 5 of 9 | e: embedding 6 | tanh | dense 9 each tied e",
+    "input tokens 5 of 21 | e: embedding 16 | dense 16 each | dense 21 each tied e nobias",
+    "input 3x5x1 | lstm 4 | dense 3 each",
+    "input tokens 7 of 12 | embedding 5 | lstm 17 | dense 3",
+    "input tokens 6 of 12 | e: embedding 8 | dropout 0.2 | lstm 8 layers 2 dropout 0.3 | dropout "
+    "0.2 "
+    "| dense 12 each tied e",
+    "input 2x6x1 | lstm 3 layers 3",
+    "input 5x4x1 | dense 6 each | a: relu | lstm 6 | add a | bn | dense 3 each",
+    "input 2x5x3 | dense 4 each | relu | dense 17 each | avgpool | dense 3",
+};
+
+const char *net_case_text(size_t k) {
+    return k < sizeof texts / sizeof texts[0] ? texts[k] : NULL;
+}
+
+float *net_case_floats(size_t n) {
+    float *x = calloc(n, sizeof *x);
+    assert_non_null(x);
+    return x;
+}
+
+static float centred(fed_rng *rng) {
+    return 2 * fed_rng_float(rng) - 1;
+}
+
+size_t net_case_scores(const net_case *c, size_t batch) {
+    return batch * c->arch.positions * c->arch.classes;
+}
+
+void net_case_make(net_case *c, const char *text) {
+    fed_error err = {0};
+    *c = (net_case){.text = text};
+    if (fed_arch_parse(text, &c->arch, &err) != FED_OK) {
+        fail_msg("%s: %s", text, err.text);
+    }
+    const fed_arch *arch = &c->arch;
+    size_t n = arch->layout.size, scores = net_case_scores(c, NET_CASE_BATCH);
+    size_t values = NET_CASE_BATCH * fedtrain_shape_size(arch->input);
+    size_t labels = NET_CASE_BATCH * (size_t)arch->positions;
+    c->params = net_case_floats(n);
+    c->x = net_case_floats(values);
+    c->score_grad = net_case_floats(scores);
+    c->label = calloc(labels, sizeof *c->label);
+    assert_non_null(c->label);
+    fed_rng rng;
+    fed_rng_init(&rng, 7, 1, 1);
+    fed_arch_init_values(arch, 3, c->params);
+    for (size_t i = 0; i < n; i++) {
+        c->params[i] += 0.05F * centred(&rng); /* biases too are not 0 */
+    }
+    for (size_t i = 0; i < values; i++) {
+        c->x[i] = arch->words > 0 ? (float)fed_rng_below(&rng, arch->words) : centred(&rng);
+    }
+    for (size_t i = 0; i < scores; i++) {
+        c->score_grad[i] = centred(&rng);
+    }
+    for (size_t i = 0; i < labels; i++) {
+        c->label[i] = fed_rng_below(&rng, arch->classes);
+    }
+}
+
+void net_case_free(net_case *c) {
+    free(c->params);
+    free(c->x);
+    free(c->score_grad);
+    free(c->label);
+    fed_arch_free(&c->arch);
+}
+
+fedtrain_pass net_case_pass(const net_case *c, size_t batch) {
+    return (fedtrain_pass){
+        .params = c->params, .x = c->x, .batch = batch, .training = true, .seed = 7};
+}
+
+fedtrain_batch net_case_batch(const net_case *c, size_t batch) {
+    return (fedtrain_batch){
+        .size = batch, .x = c->x, .label = c->label, .target = c->score_grad, .seed = 7};
+}
+
+bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine) {
+    *engine = (net_engine){.backend = &fedtrain_backend_reference, .name = "reference"};
+    if (k == 0) {
+        assert_fed_ok(engine->backend->open(arch, NET_CASE_BATCH, &engine->work));
+        return true;
+    }
+    const fedtrain_kernels *kernels = fedtrain_kernels_get(k - 1);
+    if (kernels == NULL) {
+        return false;
+    }
+    engine->backend = &fedtrain_backend_fast;
+    engine->name = kernels->isa;
+    fed_status status = fedtrain_fast_open(arch, NET_CASE_BATCH, kernels, &engine->work);
+    if (status == FED_EINVAL) { /* a kind of layer that it lacks */
+        return false;
+    }
+    assert_fed_ok(status);
+    return true;
+}
+
+void net_engine_close(net_engine *engine) {
+    engine->backend->close(engine->work);
+}
+
+void net_case_each(void (*check)(const net_case *c, const net_engine *e)) {
+    const char *text;
+    for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
+        net_case c;
+        net_engine e;
+        net_case_make(&c, text);
+        for (size_t i = 0; net_engine_open(i, &c.arch, &e); i++) {
+            check(&c, &e);
+            net_engine_close(&e);
+        }
+        net_case_free(&c);
+    }
+}

@@ -1,0 +1,52 @@
+/* Nets of every kind of layer, with weights and a batch; and every engine that can run them. */
+#ifndef NET_CASE_H
+#define NET_CASE_H
+
+#include "fed_test.h"
+
+#include "fed/arch.h"
+#include "fedclient/train/backend.h"
+
+enum { NET_CASE_BATCH = 9 };
+
+/** The k-th text; NULL past the last. */
+const char *net_case_text(size_t k);
+
+/** A net with weights, all of them other than 0, and random samples. */
+typedef struct net_case {
+    const char *text;
+    fed_arch arch;
+    float *params;     /* float32[layout.size] */
+    float *x;          /* float32[NET_CASE_BATCH, c, h, w] */
+    float *score_grad; /* float32[NET_CASE_BATCH, positions, classes] */
+    uint32_t *label;   /* uint32[NET_CASE_BATCH, positions] */
+} net_case;
+
+void net_case_make(net_case *c, const char *text);
+void net_case_free(net_case *c);
+
+/** What comes in and goes out for the first samples: in training, with dropout's seed. */
+fedtrain_pass net_case_pass(const net_case *c, size_t batch);
+fedtrain_batch net_case_batch(const net_case *c, size_t batch);
+
+/** Values that come out of a batch. */
+size_t net_case_scores(const net_case *c, size_t batch);
+
+/** Room for n floats, or the test fails. */
+float *net_case_floats(size_t n);
+
+/** The reference, or the fast backend with one set of kernels. */
+typedef struct net_engine {
+    const fedtrain_backend_vtable *backend;
+    const char *name;
+    void *work;
+} net_engine;
+
+/** Open the k-th engine, the reference first; false past the last. */
+bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine);
+void net_engine_close(net_engine *engine);
+
+/** Check every net on every engine. */
+void net_case_each(void (*check)(const net_case *c, const net_engine *e));
+
+#endif
