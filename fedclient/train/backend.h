@@ -35,7 +35,7 @@ typedef struct fedtrain_backend_vtable {
     /** score float32[batch, positions, classes]. Remembers what backward needs. */
     void (*forward)(void *self, const fedtrain_pass *pass, float *score);
 
-    /** fedtrain_net_cross_entropy; NULL: in double. */
+    /** fedtrain_net_cross_entropy. */
     double (*cross_entropy)(const void *self, const float *score, size_t label, float scale,
                             float *grad);
 

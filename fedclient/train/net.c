@@ -6,12 +6,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "fed/small.h"
 #include "fedclient/train/denormal.h"
 #include "fedclient/train/net_impl.h"
 
 static const fedtrain_backend_vtable *const backends[] = {
     [FEDTRAIN_FAST] = &fedtrain_backend_fast,
-    [FEDTRAIN_REFERENCE] = &fedtrain_backend_reference,
+    [FEDTRAIN_REFERENCE] = FED_UNLESS_SMALL(&fedtrain_backend_reference),
 };
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
@@ -25,7 +26,8 @@ static float *aligned_floats(size_t n) {
 
 fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_backend backend,
                             fedtrain_net **net) {
-    FED_REQUIRE(max_batch > 0 && (size_t)backend < BACKENDS, FED_EINVAL);
+    FED_REQUIRE(max_batch > 0 && (size_t)backend < BACKENDS && backends[backend] != NULL,
+                FED_EINVAL);
     fedtrain_net *made = calloc(1, sizeof *made);
     FED_REQUIRE(made != NULL, FED_ENOMEM);
     made->arch = arch;
@@ -83,28 +85,9 @@ fedtrain_memory fedtrain_net_memory(const fedtrain_net *net) {
 
 /* ---- The loss ---- */
 
-double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
-                              float *grad) {
-    double top = score[0];
-    for (size_t j = 1; j < classes; j++) { /* with fmax, gcc 12 for aarch64 breaks down */
-        top = score[j] > top ? score[j] : top;
-    }
-    double sum = 0;
-    for (size_t j = 0; j < classes; j++) {
-        sum += exp(score[j] - top);
-    }
-    for (size_t j = 0; grad != NULL && j < classes; j++) {
-        grad[j] = (float)(scale * (exp(score[j] - top) / sum - (j == label)));
-    }
-    return log(sum) + top - score[label];
-}
-
 double fedtrain_net_cross_entropy(const fedtrain_net *net, const float *score, size_t label,
                                   float scale, float *grad) {
-    size_t classes = net->arch->classes;
-    return net->backend->cross_entropy != NULL
-               ? net->backend->cross_entropy(net->work, score, label, scale, grad)
-               : fedtrain_cross_entropy(score, classes, label, scale, grad);
+    return net->backend->cross_entropy(net->work, score, label, scale, grad);
 }
 
 /* The mean over n positions, and its gradient by the scores. */

@@ -1,4 +1,5 @@
 /* Convolutions by register tiles, forward and backward. */
+#include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 
 /*
@@ -6,8 +7,18 @@
  * are positions of a row, or values of a patch in the weights' gradient. AVX-512 has 32 registers,
  * the narrower units 16.
  */
-enum { WIDE = LANES == 16, MAX_HEIGHT = 16, MAX_VECTORS = WIDE ? 2 : 3 };
-enum { HEIGHT_1 = WIDE ? 16 : 8, HEIGHT_2 = WIDE ? 8 : 4, HEIGHT_3 = 4, HEIGHT_LOW = 4 };
+enum { WIDE = LANES == 16, MAX_HEIGHT = 16 };
+enum {
+    HEIGHT_1 = FED_SMALL ? 4
+               : WIDE    ? 16
+                         : 8,
+    HEIGHT_2 = WIDE ? 8 : 4,
+    HEIGHT_3 = 4,
+    HEIGHT_LOW = 4
+};
+
+/* Vectors in a tile's rows. */
+#define MAX_VECTORS (FED_SMALL ? 1 : FEDTRAIN_LANES == 16 ? 2 : 3)
 
 /* What is read again and again by one block's loops should stay in the first cache. */
 enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
@@ -115,10 +126,12 @@ static void forward_block(const block *b, const float *x, float *y, size_t vecto
         case 1:
             forward_row(b, x, y, HEIGHT_1, 1);
             break;
+#if MAX_VECTORS >= 2
         case 2:
             forward_row(b, x, y, HEIGHT_2, 2);
             break;
-#if FEDTRAIN_LANES < 16
+#endif
+#if MAX_VECTORS >= 3
         case 3:
             forward_row(b, x, y, HEIGHT_3, 3);
             break;
@@ -205,10 +218,12 @@ static void weight_block(const fedtrain_conv *c, size_t rows, const float *x, co
         case 1:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_1, 1);
             break;
+#if MAX_VECTORS >= 2
         case 2:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_2, 2);
             break;
-#if FEDTRAIN_LANES < 16
+#endif
+#if MAX_VECTORS >= 3
         case 3:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_3, 3);
             break;

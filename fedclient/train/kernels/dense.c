@@ -1,4 +1,5 @@
 /* Dense layers. A weight's row is contiguous along its inputs, so everything streams that way. */
+#include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 
 /*
@@ -6,7 +7,8 @@
  * samples at once: each weight is then loaded once for all of them. AVX-512 has 32 registers, the
  * narrower units 16.
  */
-enum { ROWS = 4, SAMPLES = LANES == 16 ? 4 : 2, COLUMNS = LANES == 16 ? 4 : 2 };
+enum { WIDE = LANES == 16 };
+enum { ROWS = 4, SAMPLES = FED_SMALL ? 1 : WIDE ? 4 : 2, COLUMNS = SAMPLES };
 
 /* Rows are too short for the processor to see where they lead, so the next ones are fetched early.
  */
@@ -49,7 +51,7 @@ KERNEL_INLINE void forward_rows(const fedtrain_dense *d, const float *w, const f
     for (; SAMPLES > 2 && b + 2 <= d->batch; b += 2) {
         forward_tile(d, w, bias, x + b * d->in, y + b * d->out, rows, 2);
     }
-    for (; b < d->batch; b++) {
+    for (; SAMPLES > 1 && b < d->batch; b++) {
         forward_tile(d, w, bias, x + b * d->in, y + b * d->out, rows, 1);
     }
 }
@@ -107,7 +109,7 @@ KERNEL_INLINE void input_grad_rows(const fedtrain_dense *d, const float *w, cons
     for (; SAMPLES > 2 && b + 2 <= d->batch; b += 2) {
         input_grad_tile(d, w, dy + b * d->out, dx + b * d->in, rows, 2);
     }
-    for (; b < d->batch; b++) {
+    for (; SAMPLES > 1 && b < d->batch; b++) {
         input_grad_tile(d, w, dy + b * d->out, dx + b * d->in, rows, 1);
     }
 }
@@ -151,7 +153,7 @@ KERNEL_INLINE void weight_grad_rows(const fedtrain_dense *d, const float *x, con
     for (; i + COLUMNS * LANES <= d->in; i += COLUMNS * LANES) {
         weight_grad_tile(d, x + i, dy, dw + i, rows, COLUMNS);
     }
-    for (; i + LANES <= d->in; i += LANES) {
+    for (; COLUMNS > 1 && i + LANES <= d->in; i += LANES) {
         weight_grad_tile(d, x + i, dy, dw + i, rows, 1);
     }
     for (; i < d->in; i++) {

@@ -4,27 +4,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/small.h"
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
 static const fast_op *const ops[] = {
-    [FED_LAYER_DENSE] = &fedtrain_op_dense,     [FED_LAYER_CONV] = &fedtrain_op_conv,
-    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool, [FED_LAYER_RELU] = &fedtrain_op_relu,
-    [FED_LAYER_TANH] = &fedtrain_op_tanh,       [FED_LAYER_SIGMOID] = &fedtrain_op_sigmoid,
-    [FED_LAYER_DROPOUT] = &fedtrain_op_dropout, [FED_LAYER_EMBEDDING] = &fedtrain_op_embedding,
-    [FED_LAYER_LSTM] = &fedtrain_op_lstm,
+    [FED_LAYER_DENSE] = &fedtrain_op_dense,
+    [FED_LAYER_CONV] = &fedtrain_op_conv,
+    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool,
+    [FED_LAYER_RELU] = &fedtrain_op_relu,
+    [FED_LAYER_TANH] = FED_UNLESS_SMALL(&fedtrain_op_tanh),
+    [FED_LAYER_SIGMOID] = FED_UNLESS_SMALL(&fedtrain_op_sigmoid),
+    [FED_LAYER_DROPOUT] = FED_UNLESS_SMALL(&fedtrain_op_dropout),
+    [FED_LAYER_EMBEDDING] = FED_UNLESS_SMALL(&fedtrain_op_embedding),
+    [FED_LAYER_LSTM] = FED_UNLESS_SMALL(&fedtrain_op_lstm),
 };
 
 enum { OPS = sizeof ops / sizeof ops[0] };
 
+static const fast_op *op_of(const fed_layer *l) {
+    return l->each ? FED_UNLESS_SMALL(&fedtrain_op_each) : ops[l->kind];
+}
+
 static bool runs(const fed_layer *l) {
     bool pool = l->kind != FED_LAYER_MAXPOOL || (l->pad == 0 && l->stride == l->kh);
     bool dense = l->kind != FED_LAYER_DENSE || l->each || (l->has_bias && !l->tied);
-    return (size_t)l->kind < OPS && ops[l->kind] != NULL && pool && dense;
-}
-
-static const fast_op *op_of(const fed_layer *l) {
-    return l->each ? &fedtrain_op_each : ops[l->kind];
+    return (size_t)l->kind < OPS && op_of(l) != NULL && pool && dense;
 }
 
 /* ---- A net's life ---- */
