@@ -170,8 +170,10 @@ static fed_status parse_let(arch_parser *p) {
 }
 
 fed_status arch_lets_parse(arch_parser *p) {
-    while (!FED_SMALL && arch_word_skip(p, "let")) {
-        FED_TRY(parse_let(p));
+    while (arch_word_skip(p, "let")) {
+        FED_TRY(FED_SMALL ? arch_fail(p, arch_word_peek(p),
+                                      "no block: this program was built small (see fed/small.h)")
+                          : parse_let(p));
     }
     return FED_OK;
 }

@@ -17,11 +17,13 @@ static const fedtrain_backend_vtable *const backends[] = {
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
-/* Vectors that straddle cache lines cost twice, so the gradient starts on one. */
-static float *aligned_floats(size_t n) {
-    enum { LINE_BYTES = 64 };
-    return aligned_alloc(LINE_BYTES,
-                         (n * sizeof(float) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
+/* Vectors that straddle cache lines cost twice, so the gradient starts on one, and takes whole
+ * ones.
+ */
+enum { LINE_BYTES = 64 };
+
+static size_t grad_bytes(const fed_arch *arch) {
+    return (arch->trained * sizeof(float) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
 fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_backend backend,
@@ -39,7 +41,7 @@ fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_bac
     made->x = calloc(max_batch * fedtrain_shape_size(arch->input), sizeof *made->x);
     made->label = calloc(labels, sizeof *made->label);
     made->index = calloc(max_batch, sizeof *made->index);
-    made->grad = aligned_floats(arch->trained);
+    made->grad = aligned_alloc(LINE_BYTES, grad_bytes(arch));
     fed_status status = FED_ENOMEM;
     if (made->score != NULL && made->score_grad != NULL && made->x != NULL && made->label != NULL &&
         made->index != NULL && made->grad != NULL) {
@@ -76,7 +78,7 @@ fedtrain_memory fedtrain_net_memory(const fedtrain_net *net) {
     m.batch = net->max_batch *
               (fedtrain_shape_size(arch->input) * sizeof *net->x + labels * sizeof *net->label +
                scores * (sizeof *net->score + sizeof *net->score_grad) + sizeof *net->index);
-    m.parameters = arch->trained * sizeof *net->grad;
+    m.parameters = grad_bytes(arch);
     net->backend->memory(net->work, &m);
     m.workspace += sizeof *net;
     m.total = m.batch + m.activations + m.gradients + m.parameters + m.workspace;
