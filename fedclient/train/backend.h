@@ -36,7 +36,7 @@ typedef struct fedtrain_backend_vtable {
      * part of score until the next call. */
     void (*forward)(void *self, const fedtrain_pass *pass, float *score);
 
-    /** fedtrain_net_cross_entropy; NULL: in double. */
+    /** fedtrain_net_cross_entropy. */
     double (*cross_entropy)(const void *self, const float *score, size_t label, float scale,
                             float *grad);
 

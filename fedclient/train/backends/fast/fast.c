@@ -4,22 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/small.h"
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
 static const fast_op *const ops[] = {
-    [FED_LAYER_DENSE] = &fedtrain_op_dense,         [FED_LAYER_CONV] = &fedtrain_op_conv,
-    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool,     [FED_LAYER_AVGPOOL] = &fedtrain_op_avgpool,
-    [FED_LAYER_RELU] = &fedtrain_op_relu,           [FED_LAYER_TANH] = &fedtrain_op_tanh,
-    [FED_LAYER_SIGMOID] = &fedtrain_op_sigmoid,     [FED_LAYER_DROPOUT] = &fedtrain_op_dropout,
-    [FED_LAYER_BATCHNORM] = &fedtrain_op_batchnorm, [FED_LAYER_LRN] = &fedtrain_op_lrn,
-    [FED_LAYER_EMBEDDING] = &fedtrain_op_embedding, [FED_LAYER_LSTM] = &fedtrain_op_lstm,
-    [FED_LAYER_WIDEN] = &fedtrain_op_widen,         [FED_LAYER_ADD] = &fedtrain_op_add,
-    [FED_LAYER_CONCAT] = &fedtrain_op_concat,
+    [FED_LAYER_DENSE] = &fedtrain_op_dense,
+    [FED_LAYER_CONV] = &fedtrain_op_conv,
+    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool,
+    [FED_LAYER_AVGPOOL] = FED_UNLESS_SMALL(&fedtrain_op_avgpool),
+    [FED_LAYER_RELU] = &fedtrain_op_relu,
+    [FED_LAYER_TANH] = FED_UNLESS_SMALL(&fedtrain_op_tanh),
+    [FED_LAYER_SIGMOID] = FED_UNLESS_SMALL(&fedtrain_op_sigmoid),
+    [FED_LAYER_DROPOUT] = FED_UNLESS_SMALL(&fedtrain_op_dropout),
+    [FED_LAYER_BATCHNORM] = FED_UNLESS_SMALL(&fedtrain_op_batchnorm),
+    [FED_LAYER_LRN] = FED_UNLESS_SMALL(&fedtrain_op_lrn),
+    [FED_LAYER_EMBEDDING] = FED_UNLESS_SMALL(&fedtrain_op_embedding),
+    [FED_LAYER_LSTM] = FED_UNLESS_SMALL(&fedtrain_op_lstm),
+    [FED_LAYER_WIDEN] = FED_UNLESS_SMALL(&fedtrain_op_widen),
+    [FED_LAYER_ADD] = FED_UNLESS_SMALL(&fedtrain_op_add),
+    [FED_LAYER_CONCAT] = FED_UNLESS_SMALL(&fedtrain_op_concat),
 };
 
 static const fast_op *op_of(const fed_layer *l) {
-    return l->each ? &fedtrain_op_each : ops[l->kind];
+    return l->each ? FED_UNLESS_SMALL(&fedtrain_op_each) : ops[l->kind];
 }
 
 /* ---- A net's life ---- */
