@@ -280,23 +280,22 @@ typedef struct waiting {
 
 /* As many of them as vectors can do at once; returns their number. All hold five values. */
 static size_t apply_groups(const target *t, const waiting *w) {
-    size_t done = 0;
+    size_t count = 0;
 #if FEDCODEC_AVX2
     const size_t packed = fedcodec_quartic_len(t->n), whole = whole_positions(t->n);
-    for (; done + GROUPED <= w->count && w->first + done + GROUPED <= whole; done += GROUPED) {
-        const size_t first = w->first + done;
-        if (t->way == FOLD) {
-            fold_group(t->acc + first, packed, w->bytes + done, t->wide_step);
-        } else if (t->way == SET) {
-            set_group(t->y + first, packed, w->bytes + done, t->step);
-        } else {
-            add_group(t->y + first, packed, w->bytes + done, t->step);
-        }
+    count = w->first < whole ? whole - w->first : 0;
+    count = (w->count < count ? w->count : count) / GROUPED * GROUPED;
+    if (t->way == FOLD) {
+        fold_groups(t->acc + w->first, packed, w->bytes, count, t->wide_step);
+    } else if (t->way == SET) {
+        set_groups(t->y + w->first, packed, w->bytes, count, t->step);
+    } else {
+        add_groups(t->y + w->first, packed, w->bytes, count, t->step);
     }
 #else
     (void)t, (void)w;
 #endif
-    return done;
+    return count;
 }
 
 /* Mostly one of the five values is sent: which of them, no branch has to guess. */

@@ -26,6 +26,8 @@ static const char usage[] =
     "  --train-part PART, --test-part PART   which files (train, test)\n"
     "  --weights FILE     safetensors: a checkpoint, or what PyTorch saved of the same layers\n"
     "  --batch N          samples a step (32)\n"
+    "  --normalise        give each channel mean 0 and deviation 1; how is kept with the weights,\n"
+    "                     so evaluate needs it only for weights from elsewhere\n"
     "  --reference        use the slow reference implementation\n"
     "\n"
     "train:\n"
@@ -36,7 +38,6 @@ static const char usage[] =
     "'+';\n"
     "                     lr is 0.001 if nothing is said (adam)\n"
     "  --augment SPEC     crop=4,flip=1: cut pictures out of a margin of 4 pixels, mirror half\n"
-    "  --normalise        give each channel mean 0 and deviation 1; the weights' file says how\n"
     "  --seed N           of the first weights, the order of samples and what is dropped (1)\n"
     "  --init FILE        begin with these weights: a checkpoint's, or PyTorch's\n"
     "  --checkpoint FILE  written after each epoch: weights, optimizer, and where training is\n"
@@ -125,7 +126,7 @@ static fed_status parse_options(int argc, char **argv, int bit, app_options *o, 
         {"steps", TRAIN, .number = &o->steps, .low = 1},
         {"optimizer", TRAIN | MODELS, .text = &o->optimizer},
         {"augment", TRAIN, .text = &o->augment},
-        {"normalise", TRAIN, .flag = &o->normalise},
+        {"normalise", TRAIN | EVALUATE, .flag = &o->normalise},
         {"seed", TRAIN, .number = &o->seed},
         {"init", TRAIN, .text = &o->init},
         {"checkpoint", TRAIN, .text = &o->checkpoint},
@@ -178,7 +179,8 @@ static int complain(const fed_error *err) {
 }
 
 static int run(size_t k, const app_options *o) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal,
+                               .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL); /* the second one ends it at once */
     sigaction(SIGTERM, &action, NULL);
@@ -198,9 +200,11 @@ static int run(size_t k, const app_options *o) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
-    if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
-        fputs(usage, stdout);
-        return EXIT_SUCCESS;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(usage, stdout);
+            return EXIT_SUCCESS;
+        }
     }
     if (strcmp(command, "--version") == 0) {
         puts("fedtrain " FED_VERSION);

@@ -5,7 +5,7 @@
 #include <signal.h>
 
 #include "fed/checkpoint.h"
-#include "fedtrain/train.h"
+#include "fedtrain/data.h"
 
 /** The command line. Strings are argv's. */
 typedef struct app_options {
@@ -57,35 +57,25 @@ fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net 
 
 /* ---- Data: fedtrain_data.c ---- */
 
-/** Labelled samples, or a text. */
-typedef struct app_data {
-    bool is_text;
-    fedtrain_dataset set;
-    fedtrain_shard shard; /* all samples */
-    fedtrain_text text;
-} app_data;
+/** Open a part of what --dataset and --data name. Owner: fedtrain_data_free. */
+fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *data,
+                         fed_error *err) FED_CHECKED;
 
-/** Open a part of the data. A text takes the words of the training part: `train`, or NULL for that
- * itself. Owner: app_data_close, which is safe on a zeroed one. */
-fed_status app_data_open(const app_options *o, const char *part, const app_data *train,
-                         app_data *data, fed_error *err) FED_CHECKED;
-void app_data_close(app_data *data);
+/** All of the data as one client's. Owner: fedtrain_share_free. */
+fed_status app_data_all(const fedtrain_data *data, fedtrain_share *share,
+                        fed_error *err) FED_CHECKED;
 
 /** Steps that see each sample, or token, about once. */
-size_t app_data_steps(const app_data *data, const fed_arch *arch, size_t batch);
+size_t app_data_steps(const fedtrain_data *data, const fed_arch *arch, size_t batch);
 
 /** Means and deviations of the channels, as text that a checkpoint keeps: "0.13 0.31 ...". Owner:
  * free(). */
-fed_status app_data_measure(const app_data *data, char **text, fed_error *err) FED_CHECKED;
+fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *err) FED_CHECKED;
 
 /** Normalise by such a text. */
-fed_status app_data_normalise(app_data *data, const char *text, fed_error *err) FED_CHECKED;
-
-/** How good weights are on the data. */
-fed_status app_data_score(const app_data *data, fedtrain_net *net, size_t batch,
-                          const float *values, fedtrain_score *score, fed_error *err) FED_CHECKED;
+fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *err) FED_CHECKED;
 
 /** "loss 0.0612, accuracy 98.12 %", or of a text its perplexity. */
-void app_score_print(const app_data *data, const fedtrain_score *score);
+void app_score_print(const fedtrain_data *data, const fedtrain_score *score);
 
 #endif

@@ -2,50 +2,29 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "fed/bytes.h"
 #include "fed/params.h"
 #include "fedclient/apps/fedtrain.h"
 
-static bool names_text(const char *dataset) {
-    size_t len = strcspn(dataset, ":");
-    const char *name;
-    for (size_t k = 0; (name = fedtrain_text_name(k)) != NULL; k++) {
-        if (strlen(name) == len && strncmp(name, dataset, len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-fed_status app_data_open(const app_options *o, const char *part, const app_data *train,
-                         app_data *data, fed_error *err) {
+fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *data,
+                         fed_error *err) {
     if (o->data == NULL) {
         return fed_fail(err, FED_EINVAL, "--data DIR is missing: where the files of %s are",
                         o->dataset);
     }
-    *data = (app_data){.is_text = names_text(o->dataset)};
-    if (data->is_text) {
-        const fedtrain_vocabulary *words = train != NULL ? train->text.words : NULL;
-        return fedtrain_text_open(o->dataset, o->data, part, words, &data->text, err);
-    }
-    FED_TRY(fedtrain_dataset_open(o->dataset, o->data, part, &data->set, err));
-    fed_status status =
-        fedtrain_shard_take(&data->set, FEDTRAIN_SPLIT_IID, 1, 0, 0, &data->shard, err);
-    if (status != FED_OK) {
-        app_data_close(data);
-    }
+    return fedtrain_data_open(o->dataset, o->data, part, o->train_part, data, err);
+}
+
+fed_status app_data_all(const fedtrain_data *data, fedtrain_share *share, fed_error *err) {
+    fedtrain_partition whole;
+    FED_TRY(fedtrain_data_split(data, FEDTRAIN_SPLIT_IID, 1, 0, &whole, err));
+    fed_status status = fedtrain_share_take(data, &whole, 0, share, err);
+    fedtrain_partition_free(&whole);
     return status;
 }
 
-void app_data_close(app_data *data) {
-    fedtrain_shard_free(&data->shard);
-    fedtrain_dataset_free(&data->set);
-    fedtrain_text_free(&data->text);
-}
-
-size_t app_data_steps(const app_data *data, const fed_arch *arch, size_t batch) {
+size_t app_data_steps(const fedtrain_data *data, const fed_arch *arch, size_t batch) {
     if (!data->is_text) {
         return (data->set.count + batch - 1) / batch;
     }
@@ -57,7 +36,7 @@ static fed_status fail_memory(fed_error *err) {
     return fed_fail(err, FED_ENOMEM, "out of memory");
 }
 
-fed_status app_data_measure(const app_data *data, char **text, fed_error *err) {
+fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *err) {
     if (data->is_text) {
         return fed_fail(err, FED_EINVAL, "--normalise is for numbers: a text has none");
     }
@@ -92,7 +71,7 @@ static bool take_number(const char **text, float *value) {
     return good;
 }
 
-fed_status app_data_normalise(app_data *data, const char *text, fed_error *err) {
+fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *err) {
     size_t channels = data->set.shape.c;
     float *mean = malloc(2 * channels * sizeof *mean + 1);
     if (mean == NULL) {
@@ -117,16 +96,7 @@ fed_status app_data_normalise(app_data *data, const char *text, fed_error *err) 
     return status == FED_OK ? FED_OK : fail_memory(err);
 }
 
-fed_status app_data_score(const app_data *data, fedtrain_net *net, size_t batch,
-                          const float *values, fedtrain_score *score, fed_error *err) {
-    if (data->is_text) {
-        return fedtrain_evaluate_text(net, batch, data->text.token, data->text.count, values, score,
-                                      err);
-    }
-    return fedtrain_evaluate(net, batch, &data->set, values, score, err);
-}
-
-void app_score_print(const app_data *data, const fedtrain_score *score) {
+void app_score_print(const fedtrain_data *data, const fedtrain_score *score) {
     if (data->is_text) {
         printf("loss %.4f, perplexity %.2f", (double)score->loss, exp((double)score->loss));
     } else {

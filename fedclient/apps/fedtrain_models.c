@@ -24,28 +24,34 @@ static void print_input(const fed_arch *arch) {
 static void print_head(const app_options *o) {
     printf("Memory in MB (10^6 bytes) to train with a batch of %u and %s.\n\n", o->batch,
            o->optimizer);
-    printf("%-14s %17s %11s %8s %8s %8s %8s %8s %8s %9s\n", "model", "input", "parameters",
+    printf("%-18s %17s %11s %8s %8s %8s %8s %8s %8s %9s\n", "model", "input", "parameters",
            "weights", "optim.", "gradient", "activ.", "their g.", "other", "together");
+}
+
+static void print_memory(const fed_arch *arch, const fedtrain_net *net,
+                         const fed_optimizer *optimizer) {
+    fedtrain_memory m = fedtrain_net_memory(net);
+    size_t weights = arch->layout.size * sizeof(float);
+    size_t state = fedtrain_optimizer_state_size(optimizer, arch->trained) * sizeof(float);
+    printf(" %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %9.2f\n", mb(weights), mb(state), mb(m.parameters),
+           mb(m.activations), mb(m.gradients), mb(m.batch + m.workspace),
+           mb(m.total + weights + state));
 }
 
 static fed_status print_model(const app_options *o, const fed_optimizer *optimizer,
                               const char *name, fed_error *err) {
     fed_arch arch = {0};
     fedtrain_net *net = NULL;
+    fed_error why = {0};
     FED_TRY(fed_arch_load(name, &arch, err));
-    fed_status status = app_net_new(o, &arch, &net, err);
-    if (status != FED_OK) {
-        fed_arch_free(&arch);
-        return status;
-    }
-    fedtrain_memory m = fedtrain_net_memory(net);
-    size_t weights = arch.layout.size * sizeof(float);
-    size_t state = fedtrain_optimizer_state_size(optimizer, arch.trained) * sizeof(float);
-    printf("%-14.14s", name);
+    printf("%-18.18s", name);
     print_input(&arch);
-    printf(" %11zu %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %9.2f\n", arch.trained, mb(weights),
-           mb(state), mb(m.parameters), mb(m.activations), mb(m.gradients),
-           mb(m.batch + m.workspace), mb(m.total + weights + state));
+    printf(" %11zu", arch.trained);
+    if (app_net_new(o, &arch, &net, &why) == FED_OK) {
+        print_memory(&arch, net, optimizer);
+    } else {
+        printf("  %s\n", fed_status_text(why.status));
+    }
     fflush(stdout);
     fedtrain_net_free(net);
     fed_arch_free(&arch);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fed/clock.h"
+#include "fed/file.h"
 #include "fed/params.h"
 #include "fed/progress.h"
 #include "fedclient/apps/fedtrain.h"
@@ -19,15 +20,15 @@ typedef struct training {
     const app_options *options;
     fed_optimizer optimizer;
     fedtrain_augment augment;
-    app_data train, test;
+    fedtrain_data train, test;
+    fedtrain_share share; /* all of train */
     app_weights weights;
     fedtrain_net *net;
     char *normalise; /* how the samples are; NULL: as they are */
 
     uint64_t step, steps; /* done, and when it ends */
     size_t per_epoch;
-    int64_t epoch_ms; /* when it began */
-    double loss;      /* smoothed, to be shown */
+    double loss; /* smoothed, to be shown */
     fed_progress progress;
 } training;
 
@@ -104,9 +105,18 @@ static fed_status take_checkpoint(training *t, const fed_checkpoint *file, fed_e
     return fed_checkpoint_read(file, &t->weights.layout, t->weights.values, err);
 }
 
+/* Better now than after an epoch. */
+static fed_status check_writable(const char *path, fed_error *err) {
+    fed_file file;
+    FED_TRY(fed_file_create(path, 0644, &file, err));
+    fed_file_abandon(&file);
+    return FED_OK;
+}
+
 static fed_status resume(training *t, fed_error *err) {
     const char *path = t->options->checkpoint;
     fed_checkpoint *file = NULL;
+    FED_TRY(check_writable(path, err));
     fed_status status = fed_checkpoint_open(path, &file, err);
     if (status == FED_ENOTFOUND && t->options->resume) {
         fprintf(stderr, "no checkpoint yet: beginning anew\n");
@@ -133,6 +143,11 @@ static fed_status read_init(training *t, fed_error *err) {
     fed_status status = fed_checkpoint_read(file, &t->weights.arch.layout, t->weights.values, err);
     fed_checkpoint_close(file);
     return status;
+}
+
+/* The epoch of the last step that was done, from 1. */
+static uint64_t epoch_of(const training *t) {
+    return (t->step + t->per_epoch - 1) / t->per_epoch;
 }
 
 /* ---- The curve ---- */
@@ -166,9 +181,8 @@ static fed_status add_to_curve(const training *t, float loss, const fedtrain_sco
     double quality = t->test.is_text ? exp((double)score->loss)
                                      : (double)score->correct / (double)score->samples;
     char line[200];
-    snprintf(line, sizeof line, "%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%.3f\n",
-             (t->step + t->per_epoch - 1) / t->per_epoch, t->step, rate, (double)loss,
-             (double)score->loss, quality, seconds);
+    snprintf(line, sizeof line, "%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%.3f\n", epoch_of(t),
+             t->step, rate, (double)loss, (double)score->loss, quality, seconds);
     return write_curve(t, "a", line, err);
 }
 
@@ -180,42 +194,42 @@ static bool after_step(void *user, size_t step, float loss) {
     t->loss = t->loss == 0 ? (double)loss : 0.98 * t->loss + 0.02 * (double)loss;
     t->step++;
     fed_progress_show(&t->progress, (double)t->step / (double)t->steps,
-                      "epoch %" PRIu64 " of %" PRIu64 ", step %" PRIu64 ", loss %.4f",
-                      (t->step - 1) / t->per_epoch + 1, (t->steps - 1) / t->per_epoch + 1, t->step,
-                      t->loss);
+                      "epoch %" PRIu64 " of %" PRIu64 ", step %" PRIu64 ", loss %.4f", epoch_of(t),
+                      (t->steps - 1) / t->per_epoch + 1, t->step, t->loss);
     return t->step < t->steps && app_interrupted == 0;
 }
 
 /* To the end of the epoch that the next step is in. */
 static fed_status run_epoch(training *t, float *loss, fed_error *err) {
-    const fedtrain_job job = {.net = t->net,
-                              .optimizer = t->optimizer,
-                              .set = &t->train.set,
-                              .shard = &t->train.shard,
-                              .token = t->train.text.token,
-                              .token_count = t->train.text.count,
-                              .steps = t->per_epoch,
-                              .done = (size_t)(t->step % t->per_epoch),
-                              .batch = t->options->batch,
-                              .seed = t->options->seed,
-                              .round = (uint32_t)(t->step / t->per_epoch),
-                              .augment = t->augment,
-                              .after_step = after_step,
-                              .user = t};
+    fedtrain_job job = {.net = t->net,
+                        .optimizer = t->optimizer,
+                        .steps = t->per_epoch,
+                        .done = (size_t)(t->step % t->per_epoch),
+                        .batch = t->options->batch,
+                        .seed = t->options->seed,
+                        .round = (uint32_t)(t->step / t->per_epoch),
+                        .augment = t->augment,
+                        .after_step = after_step,
+                        .user = t};
+    fedtrain_job_use(&job, &t->train, &t->share);
     return fedtrain_run(&job, t->weights.values, t->weights.state, loss, err);
 }
 
-/* What an epoch came to: on the screen, in the checkpoint, in the curve. */
+/* What an epoch came to: in the checkpoint, on the screen, in the curve. */
 static fed_status report_epoch(training *t, float loss, double seconds, fed_error *err) {
     fedtrain_score score = {0};
-    FED_TRY(app_data_score(&t->test, t->net, t->options->batch, t->weights.values, &score, err));
+    FED_TRY(save(t, err)); /* first, since measuring may take long */
     fed_progress_wipe(&t->progress);
-    printf("epoch %" PRIu64 ", step %" PRIu64 ": training loss %.4f; test: ",
-           (t->step - 1) / t->per_epoch + 1, t->step, (double)loss);
+    fed_progress_show(&t->progress, (double)t->step / (double)t->steps,
+                      "epoch %" PRIu64 " is done, measuring", epoch_of(t));
+    FED_TRY(
+        fedtrain_data_score(t->net, t->options->batch, &t->test, t->weights.values, &score, err));
+    fed_progress_wipe(&t->progress);
+    printf("epoch %" PRIu64 ", step %" PRIu64 ": training loss %.4f; test: ", epoch_of(t), t->step,
+           (double)loss);
     app_score_print(&t->test, &score);
     printf("; %.1f s\n", seconds);
     fflush(stdout);
-    FED_TRY(save(t, err));
     return add_to_curve(t, loss, &score, seconds, err);
 }
 
@@ -241,10 +255,12 @@ static fed_status run(training *t, fed_error *err) {
             fed_progress_wipe(&t->progress);
         }
         FED_TRY(status);
-        if (app_interrupted != 0) {
+        if (app_interrupted == 0 || t->step == t->steps) {
+            FED_TRY(report_epoch(t, loss, seconds, err));
+        }
+        if (app_interrupted != 0 && t->step < t->steps) {
             return stop(t, err);
         }
-        FED_TRY(report_epoch(t, loss, seconds, err));
     }
     return FED_OK;
 }
@@ -267,8 +283,12 @@ static fed_status parse_augment(const char *text, fedtrain_augment *augment, fed
 
 static fed_status open_data(training *t, fed_error *err) {
     const app_options *o = t->options;
-    FED_TRY(app_data_open(o, o->train_part, NULL, &t->train, err));
-    FED_TRY(app_data_open(o, o->test_part, &t->train, &t->test, err));
+    FED_TRY(app_data_open(o, o->train_part, &t->train, err));
+    FED_TRY(app_data_open(o, o->test_part, &t->test, err));
+    FED_TRY(app_data_all(&t->train, &t->share, err));
+    if (t->train.is_text && o->augment[0] != '\0') {
+        return fed_fail(err, FED_EINVAL, "--augment is for pictures, not for a text");
+    }
     if (!o->normalise) {
         return FED_OK;
     }
@@ -305,7 +325,8 @@ static void say_start(const training *t) {
            1e-6 * (double)(memory.total + kept),
            o->backend == FEDTRAIN_FAST ? fedtrain_isa() : "reference");
     if (t->step > 0) {
-        printf("going on after step %" PRIu64 "\n", t->step);
+        printf("going on after step %" PRIu64 "%s\n", t->step,
+               t->step < t->steps ? "" : ": that was the last one; more --epochs would train on");
     }
     fflush(stdout);
 }
@@ -319,8 +340,9 @@ fed_status app_train(const app_options *o, fed_error *err) {
     }
     fedtrain_net_free(t.net);
     app_weights_free(&t.weights);
-    app_data_close(&t.test); /* whose words are the training part's */
-    app_data_close(&t.train);
+    fedtrain_share_free(&t.share);
+    fedtrain_data_free(&t.test);
+    fedtrain_data_free(&t.train);
     free(t.normalise);
     return status;
 }

@@ -1,5 +1,6 @@
 /* fedtrain evaluate and export: what is done with trained weights. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fedclient/apps/fedtrain.h"
@@ -7,26 +8,35 @@
 
 /* ---- evaluate ---- */
 
-/* Only a text needs the training part: for its words. */
-static fed_status open_test(const app_options *o, const fed_checkpoint *file, app_data *train,
-                            app_data *test, fed_error *err) {
-    FED_TRY(app_data_open(o, o->test_part, NULL, test, err));
-    if (test->is_text) {
-        app_data_close(test);
-        FED_TRY(app_data_open(o, o->train_part, NULL, train, err));
-        FED_TRY(app_data_open(o, o->test_part, train, test, err));
+/* As the training samples were, if the file tells; else by the training part, if that is asked for.
+ */
+static fed_status normalise(const app_options *o, const fed_checkpoint *file, fedtrain_data *test,
+                            fed_error *err) {
+    const char *note = fed_checkpoint_note(file, "normalise");
+    if (note != NULL && note[0] != '\0') {
+        return app_data_normalise(test, note, err);
     }
-    const char *normalise = fed_checkpoint_note(file, "normalise");
-    return normalise != NULL && normalise[0] != '\0' ? app_data_normalise(test, normalise, err)
-                                                     : FED_OK;
+    if (!o->normalise) {
+        return FED_OK;
+    }
+    fedtrain_data train = {0};
+    char *text = NULL;
+    FED_TRY(app_data_open(o, o->train_part, &train, err));
+    fed_status status = app_data_measure(&train, &text, err);
+    fedtrain_data_free(&train);
+    if (status == FED_OK) {
+        status = app_data_normalise(test, text, err);
+    }
+    free(text);
+    return status;
 }
 
-static fed_status score(const app_options *o, const app_weights *w, const app_data *test,
+static fed_status score(const app_options *o, const app_weights *w, const fedtrain_data *test,
                         fed_error *err) {
     fedtrain_net *net = NULL;
     FED_TRY(app_net_new(o, &w->arch, &net, err));
     fedtrain_score result = {0};
-    fed_status status = app_data_score(test, net, o->batch, w->values, &result, err);
+    fed_status status = fedtrain_data_score(net, o->batch, test, w->values, &result, err);
     fedtrain_net_free(net);
     FED_TRY(status);
     app_score_print(test, &result);
@@ -37,15 +47,17 @@ static fed_status score(const app_options *o, const app_weights *w, const app_da
 
 fed_status app_evaluate(const app_options *o, fed_error *err) {
     app_weights weights = {0};
-    app_data train = {0}, test = {0};
+    fedtrain_data test = {0};
     fed_checkpoint *file = NULL;
     FED_TRY(app_weights_open(o, &weights, &file, err));
-    fed_status status = open_test(o, file, &train, &test, err);
+    fed_status status = app_data_open(o, o->test_part, &test, err);
+    if (status == FED_OK) {
+        status = normalise(o, file, &test, err);
+    }
     if (status == FED_OK) {
         status = score(o, &weights, &test, err);
     }
-    app_data_close(&test);
-    app_data_close(&train);
+    fedtrain_data_free(&test);
     app_weights_free(&weights);
     fed_checkpoint_close(file);
     return status;

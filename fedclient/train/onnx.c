@@ -26,23 +26,40 @@ typedef struct writer {
     onnx_graph graph;
     value *values; /* [layer_count + 1] */
 
-    const fed_layer *layer; /* the one being written */
-    char name[ONNX_NAME];   /* its */
+    const fed_layer *layer;     /* the one being written */
+    char name[FED_TENSOR_NAME]; /* its */
+    unsigned nodes;             /* so many are written */
 } writer;
+
+/* Nodes are called by their layer and operator, and numbered: some programs want no two alike. */
+static onnx_node begin_node(writer *w, const char *op) {
+    char name[ONNX_NAME + 16];
+    snprintf(name, sizeof name, "%s/%s_%u", w->name, op, ++w->nodes);
+    return onnx_node_new(&w->graph, op, name);
+}
 
 /* ---- Values ---- */
 
 static onnx_name node_1(writer *w, const char *op, const char *input) {
     onnx_name output = onnx_name_new(&w->graph);
-    onnx_node node = onnx_node_new(&w->graph, op, w->name);
+    onnx_node node = begin_node(w, op);
     onnx_node_input(&node, input);
+    onnx_node_add(&node, output.text);
+    return output;
+}
+
+static onnx_name node_2(writer *w, const char *op, const char *a, const char *b) {
+    onnx_name output = onnx_name_new(&w->graph);
+    onnx_node node = begin_node(w, op);
+    onnx_node_input(&node, a);
+    onnx_node_input(&node, b);
     onnx_node_add(&node, output.text);
     return output;
 }
 
 static onnx_name transpose(writer *w, const char *input, const int64_t *order, size_t n) {
     onnx_name output = onnx_name_new(&w->graph);
-    onnx_node node = onnx_node_new(&w->graph, "Transpose", w->name);
+    onnx_node node = begin_node(w, "Transpose");
     onnx_node_input(&node, input);
     onnx_node_ints(&node, "perm", order, n);
     onnx_node_add(&node, output.text);
@@ -52,7 +69,7 @@ static onnx_name transpose(writer *w, const char *input, const int64_t *order, s
 /* dims: 0 for the batch, which stays, -1 for what is left. */
 static onnx_name reshape(writer *w, const char *input, const int64_t *dims, size_t n) {
     onnx_name shape = onnx_constant(&w->graph, dims, n), output = onnx_name_new(&w->graph);
-    onnx_node node = onnx_node_new(&w->graph, "Reshape", w->name);
+    onnx_node node = begin_node(w, "Reshape");
     onnx_node_input(&node, input);
     onnx_node_input(&node, shape.text);
     onnx_node_add(&node, output.text);
@@ -139,43 +156,56 @@ static onnx_name gate_weight(writer *w, size_t index, size_t tensors) {
 
 /* ---- Layers ---- */
 
-static void write_window(const fed_layer *l, onnx_node *node) {
-    int64_t pad = l->pad;
+static void write_window(const fed_layer *l, int64_t pads, onnx_node *node) {
     onnx_node_ints(node, "kernel_shape", (int64_t[]){l->kh, l->kw}, 2);
     onnx_node_ints(node, "strides", (int64_t[]){l->stride, l->stride}, 2);
-    onnx_node_ints(node, "pads", (int64_t[]){pad, pad, pad, pad}, 4);
+    onnx_node_ints(node, "pads", (int64_t[]){pads, pads, pads, pads}, 4);
 }
 
 static void write_conv(writer *w) {
     const fed_layer *l = w->layer;
     onnx_name input = input_in(w, PICTURE), output = onnx_name_new(&w->graph);
-    onnx_node node = onnx_node_new(&w->graph, "Conv", w->name);
+    onnx_node node = begin_node(w, "Conv");
     onnx_node_input(&node, input.text);
     onnx_node_input(&node, weight(w, l->weight));
     if (l->has_bias) {
         onnx_node_input(&node, weight(w, l->bias));
     }
-    write_window(l, &node);
+    write_window(l, l->pad, &node);
     onnx_node_int(&node, "group", l->groups);
     onnx_node_add(&node, output.text);
     give(w, output, PICTURE);
 }
 
-static void write_pool(writer *w) {
+static void write_maxpool(writer *w) {
+    onnx_name input = input_in(w, PICTURE), output = onnx_name_new(&w->graph);
+    onnx_node node = begin_node(w, "MaxPool");
+    onnx_node_input(&node, input.text);
+    write_window(w->layer, w->layer->pad, &node);
+    onnx_node_add(&node, output.text);
+    give(w, output, PICTURE);
+}
+
+/* Zeros around a picture, channel by channel and all around each. */
+static onnx_name pad(writer *w, onnx_name input, int64_t front, int64_t back, int64_t around) {
+    onnx_name pads =
+        onnx_constant(&w->graph, (int64_t[]){0, front, around, around, 0, back, around, around}, 8);
+    return node_2(w, "Pad", input.text, pads.text);
+}
+
+/* Padded by a node of its own, since not every program knows that an average's pads may count. */
+static void write_avgpool(writer *w) {
     const fed_layer *l = w->layer;
     onnx_name input = input_in(w, PICTURE);
-    bool is_max = l->kind == FED_LAYER_MAXPOOL;
-    if (!is_max && l->kh == l->in.h && l->kw == l->in.w && l->pad == 0) {
+    if (l->pad == 0 && l->kh == l->in.h && l->kw == l->in.w) {
         give(w, node_1(w, "GlobalAveragePool", input.text), PICTURE);
         return;
     }
+    input = l->pad > 0 ? pad(w, input, 0, 0, l->pad) : input;
     onnx_name output = onnx_name_new(&w->graph);
-    onnx_node node = onnx_node_new(&w->graph, is_max ? "MaxPool" : "AveragePool", w->name);
+    onnx_node node = begin_node(w, "AveragePool");
     onnx_node_input(&node, input.text);
-    write_window(l, &node);
-    if (!is_max) {
-        onnx_node_int(&node, "count_include_pad", 1);
-    }
+    write_window(l, 0, &node);
     onnx_node_add(&node, output.text);
     give(w, output, PICTURE);
 }
@@ -183,7 +213,7 @@ static void write_pool(writer *w) {
 static void write_dense(writer *w) {
     const fed_layer *l = w->layer;
     onnx_name input = input_in(w, ROW), output = onnx_name_new(&w->graph);
-    onnx_node node = onnx_node_new(&w->graph, "Gemm", w->name);
+    onnx_node node = begin_node(w, "Gemm");
     onnx_node_input(&node, input.text);
     onnx_node_input(&node, weight(w, l->weight));
     if (l->has_bias) {
@@ -192,15 +222,6 @@ static void write_dense(writer *w) {
     onnx_node_int(&node, "transB", 1);
     onnx_node_add(&node, output.text);
     give(w, output, ROW);
-}
-
-static onnx_name node_2(writer *w, const char *op, const char *a, const char *b) {
-    onnx_name output = onnx_name_new(&w->graph);
-    onnx_node node = onnx_node_new(&w->graph, op, w->name);
-    onnx_node_input(&node, a);
-    onnx_node_input(&node, b);
-    onnx_node_add(&node, output.text);
-    return output;
 }
 
 static void write_dense_each(writer *w) {
@@ -218,7 +239,7 @@ static void write_batchnorm(writer *w) {
     const fed_layer *l = w->layer;
     form is = w->values[l->input[0]].form == ROW ? ROW : PICTURE;
     onnx_name input = input_in(w, is), output = onnx_name_new(&w->graph);
-    onnx_node node = onnx_node_new(&w->graph, "BatchNormalization", w->name);
+    onnx_node node = begin_node(w, "BatchNormalization");
     onnx_node_input(&node, input.text);
     const size_t tensors[] = {l->weight, l->bias, l->state, l->state + 1};
     for (size_t i = 0; i < 4; i++) {
@@ -232,7 +253,7 @@ static void write_batchnorm(writer *w) {
 static void write_lrn(writer *w) {
     const fed_layer *l = w->layer;
     onnx_name input = input_in(w, PICTURE), output = onnx_name_new(&w->graph);
-    onnx_node node = onnx_node_new(&w->graph, "LRN", w->name);
+    onnx_node node = begin_node(w, "LRN");
     onnx_node_input(&node, input.text);
     onnx_node_int(&node, "size", l->span);
     onnx_node_float(&node, "alpha", l->alpha);
@@ -255,7 +276,7 @@ static void write_lstm(writer *w) {
     onnx_name from_input = gate_weight(w, l->weight, 1);
     onnx_name from_state = gate_weight(w, l->weight + 1, 1);
     onnx_name bias = gate_weight(w, l->weight + 2, 2);
-    onnx_node node = onnx_node_new(&w->graph, "LSTM", w->name);
+    onnx_node node = begin_node(w, "LSTM");
     onnx_node_input(&node, by_time.text);
     onnx_node_input(&node, from_input.text);
     onnx_node_input(&node, from_state.text);
@@ -270,10 +291,7 @@ static void write_lstm(writer *w) {
 static void write_widen(writer *w) {
     const fed_layer *l = w->layer;
     int64_t added = l->out.c - l->in.c, front = added / 2;
-    onnx_name input = input_in(w, PICTURE);
-    onnx_name pads =
-        onnx_constant(&w->graph, (int64_t[]){0, front, 0, 0, 0, added - front, 0, 0}, 8);
-    give(w, node_2(w, "Pad", input.text, pads.text), PICTURE);
+    give(w, pad(w, input_in(w, PICTURE), front, added - front, 0), PICTURE);
 }
 
 static void write_add(writer *w) {
@@ -290,7 +308,7 @@ static void write_concat(writer *w) {
     for (uint32_t i = 0; i < l->inputs; i++) {
         input[i] = in_form(w, &w->values[l->input[i]], is);
     }
-    onnx_node node = onnx_node_new(&w->graph, "Concat", w->name);
+    onnx_node node = begin_node(w, "Concat");
     for (uint32_t i = 0; i < l->inputs; i++) {
         onnx_node_input(&node, input[i].text);
     }
@@ -318,8 +336,10 @@ static void write_layer(writer *w) {
         write_conv(w);
         break;
     case FED_LAYER_MAXPOOL:
+        write_maxpool(w);
+        break;
     case FED_LAYER_AVGPOOL:
-        write_pool(w);
+        write_avgpool(w);
         break;
     case FED_LAYER_RELU:
         write_function(w, "Relu");
@@ -380,7 +400,7 @@ static void write_output(writer *w) {
     const value *last = &w->values[arch->layer_count];
     bool many = arch->positions > 1;
     onnx_name name = in_form(w, last, many ? SEQUENCE : ROW);
-    onnx_node node = onnx_node_new(&w->graph, "Identity", "scores");
+    onnx_node node = begin_node(w, "Identity");
     onnx_node_input(&node, name.text);
     onnx_node_add(&node, "scores");
     const uint32_t dims[] = {arch->positions, arch->classes};
@@ -413,6 +433,7 @@ fed_status fedtrain_onnx_save(const char *path, const fed_arch *arch, const floa
         fed_arch_layer_name(arch, l, w.name, sizeof w.name);
         write_layer(&w);
     }
+    snprintf(w.name, sizeof w.name, "scores");
     write_output(&w);
     fed_status status = onnx_graph_save(&w.graph, path, metadata, err);
     onnx_graph_free(&w.graph);

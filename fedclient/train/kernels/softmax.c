@@ -1,6 +1,7 @@
 /* Softmax and cross-entropy of one position: its words may be many, so e^x counts. */
 #include <math.h>
 
+#include "fed/small.h"
 #include "fedclient/train/kernels/exponential.h"
 #include "fedclient/train/kernels/isa.h"
 
@@ -49,6 +50,7 @@ static double exponentials(const float *x, size_t n, float top, float *y) {
     return total;
 }
 
+/* A small build's logarithm is a float's, whose tables take 2 KB less. */
 double KERNEL(cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad) {
     float top = largest(score, n);
     double loss = (double)top - (double)score[label];
@@ -60,5 +62,5 @@ double KERNEL(cross_entropy)(const float *score, size_t n, size_t label, float s
         }
         grad[label] -= scale;
     }
-    return log(sum) + loss;
+    return (FED_SMALL ? (double)logf((float)sum) : log(sum)) + loss;
 }

@@ -94,6 +94,28 @@ static void training_learns_and_its_checkpoint_is_measured_alike(void **state) {
     assert_says(f, "accuracy 100.00 % (100 of 100 right)");
 }
 
+static void weights_from_elsewhere_are_measured_on_normalised_samples(void **state) {
+    fixture *f = *state;
+    assert_runs(f, "train --model lr --data . --normalise --checkpoint c", 0);
+    assert_runs(f, "evaluate --weights c --data .", 0);
+    char same[8192];
+    snprintf(same, sizeof same, "%s", f->out);
+    fed_model model = load(f, "c");
+    model.layout.count = 2; /* without the optimizer's state, and without any metadata */
+    model.layout.size = 7850;
+    char path[512];
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/bare", f->dir);
+    assert_fed_ok_err(fed_checkpoint_save(path, &model.layout, model.values, NULL, &err));
+    fed_model_free(&model);
+    assert_runs(f, "evaluate --weights bare --data .", 1);
+    assert_says(f, "does not say which model it is of");
+    assert_runs(f, "evaluate --weights bare --data . --model lr", 0);
+    assert_string_not_equal(f->out, same);
+    assert_runs(f, "evaluate --weights bare --data . --model lr --normalise", 0);
+    assert_string_equal(f->out, same);
+}
+
 /* The curve's first line, and how many follow. */
 static size_t read_curve(const fixture *f, char *head, size_t cap) {
     char path[512], line[300];
@@ -137,6 +159,8 @@ static void training_that_goes_on_is_as_if_it_had_never_stopped(void **state) {
     assert_runs(f, args, 0);
     assert_says(f, "going on after step 22");
     assert_same_weights(f, "whole", "part", 0);
+    assert_runs(f, args, 0);
+    assert_says(f, "that was the last one");
     assert_true(read_curve(f, head, sizeof head) == 3);
     assert_string_equal(head,
                         "epoch,step,learning_rate,train_loss,test_loss,test_accuracy,seconds\n");
@@ -243,6 +267,10 @@ static void a_language_model_is_measured_by_its_perplexity(void **state) {
     assert_runs(f, "export --weights c c.onnx", 0);
     assert_runs(f, "train --model lr --dataset words --data .", 1);
     assert_says(f, "a text needs a model of tokens");
+    assert_runs(f, "train --model @model.txt --dataset words --data . --augment flip=1", 1);
+    assert_says(f, "--augment is for pictures");
+    assert_runs(f, "train --model @model.txt --dataset words --data . --normalise", 1);
+    assert_says(f, "a text has none");
 }
 
 static void models_are_listed_with_their_sizes(void **state) {
@@ -250,7 +278,7 @@ static void models_are_listed_with_their_sizes(void **state) {
     assert_runs(f, "models --batch 2 lr lenet5-caffe 'input 3 | dense 2'", 0);
     assert_says(f, "784        7850");
     assert_says(f, "1x28x28      431080");
-    assert_says(f, "input 3 | dens                 3           8");
+    assert_says(f, "input 3 | dense 2                  3           8");
 }
 
 static void what_is_wrong_on_the_command_line_is_named(void **state) {
@@ -295,6 +323,8 @@ static void help_and_version_are_printed(void **state) {
     fixture *f = *state;
     assert_runs(f, "--help", 0);
     assert_says(f, "Usage: fedtrain train");
+    assert_runs(f, "train --model lr --help", 0);
+    assert_says(f, "Usage: fedtrain train");
     assert_runs(f, "--version", 0);
     assert_says(f, "fedtrain ");
 }
@@ -303,6 +333,7 @@ int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(training_learns_and_its_checkpoint_is_measured_alike),
+        TEST(weights_from_elsewhere_are_measured_on_normalised_samples),
         TEST(training_that_goes_on_is_as_if_it_had_never_stopped),
         TEST(another_training_does_not_overwrite_or_go_on_with_a_checkpoint),
         TEST(an_interrupted_training_keeps_what_it_has),
