@@ -198,11 +198,18 @@ static void conv_start(const fast_net *f, fast_stage *s) {
 
 /* ---- Running ---- */
 
-/* Zeros all around, and between what framed() then fills in for each sample. */
-static void clear(const frame *r, size_t channels, float *to) {
-    if (to != NULL) {
-        memset(to, 0, r->h * r->w * channels * sizeof *to);
+/* Zeros around what framed() then fills in for each sample. */
+static void clear_around(const frame *r, fed_shape shape, float *to) {
+    if (to == NULL) {
+        return;
     }
+    float *at = to;
+    for (size_t i = 0; i < shape.h; i++) {
+        float *row = to + ((r->top + i) * r->w + r->left) * shape.c;
+        memset(at, 0, (size_t)(row - at) * sizeof *at);
+        at = row + (size_t)shape.w * shape.c;
+    }
+    memset(at, 0, (size_t)(to + r->h * r->w * shape.c - at) * sizeof *at);
 }
 
 /* A picture in its frame; or as it is, if it needs none. */
@@ -243,7 +250,7 @@ static void conv_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *
     const fed_layer *l = s->layer;
     const fedtrain_conv c = as_one_row(own->sizes);
     load_weights(f, l, pass->params, own);
-    clear(&own->x_frame, l->in.c, own->x);
+    clear_around(&own->x_frame, l->in, own->x);
     for (size_t b = 0; b < pass->batch; b++) {
         const float *x = framed(&own->x_frame, s->in[0]->data + b * s->in[0]->size, l->in, own->x);
         float *pooled = s->out->data + b * s->out->size;
@@ -298,10 +305,10 @@ static void tiled_backward(const fast_net *f, fast_stage *s, float *bias, const 
     const fast_value *in = s->in[0];
     const size_t depth = c->runs * c->run, weight = fedtrain_fast_offset(f, l->weight);
     memset(own->grad_columns, 0, own->groups * depth * c->out_pad * sizeof *own->grad_columns);
-    clear(&own->x_frame, l->in.c, own->x);
+    clear_around(&own->x_frame, l->in, own->x);
     if (in->grad != NULL) {
         load_back(f, l, own);
-        clear(&own->dy_frame, l->out.c, own->dy);
+        clear_around(&own->dy_frame, l->out, own->dy);
     }
     for (size_t b = 0; b < w->pass->batch; b++) {
         const float *x = framed(&own->x_frame, in->data + b * in->size, l->in, own->x);
