@@ -34,6 +34,7 @@ static const char *const texts[] = {
     "input 2x6x7 | conv 6 3x5 pad 1 | conv 4 2x4 stride 3 pad 1 | dense 3",
     "input 4x6x6 | conv 6 3 pad 1 groups 2 | conv 6 3 groups 6 | conv 4 1 groups 2 | dense 3",
     "input 8x5x5 | conv 32 3 pad 1 groups 2 nobias | relu | conv 16 3 groups 16 | dense 2",
+    "input 2x4x5 | conv 3 1 | conv 520 3 stride 2 pad 1 | conv 4 1 | dense 3",
     "input 2x7x9 | conv 5 3 | maxpool 3 stride 2 pad 1 | dense 3",
     "input 2x8x7 | conv 5 2 | relu | maxpool 3 stride 1 | conv 4 2 | maxpool 2 stride 3 | dense 3",
     "input 3x9x7 | conv 17 3 pad 1 | maxpool 2 stride 2 pad 1 | relu | maxpool 2x3 stride 2 | "

@@ -4,6 +4,9 @@
 
 enum { HEIGHT_3 = 4, HEIGHT_LOW = 4 };
 
+/* So many positions at least make it worth loading and storing a tile of the weights' gradient. */
+enum { DEEP_ENOUGH = 128 };
+
 /* What is read again and again by one block's loops should stay in the first cache. */
 enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
 
@@ -170,7 +173,9 @@ static void weight_block(const fedtrain_conv *c, size_t rows, const float *x, co
 
 void KERNEL(conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
                               float *dcolumns) {
-    size_t width = vectors_at_once(c), at_once = PICTURE_AT_ONCE / (c->x_row + c->y_row) + 1;
+    const size_t width = vectors_at_once(c), deep_enough = DEEP_ENOUGH / (c->columns + 1) + 1;
+    size_t at_once = PICTURE_AT_ONCE / (c->x_row + c->y_row) + 1;
+    at_once = at_once > deep_enough ? at_once : deep_enough;
     for (size_t r = 0; r < c->rows; r += at_once) {
         size_t rows = kernel_smaller(at_once, c->rows - r);
         for (size_t o = 0; o < c->out; o += width * LANES) {

@@ -45,11 +45,11 @@ static void add_moments(const float *x, size_t rows, size_t before, size_t width
 }
 
 void KERNEL(moments)(const float *x, size_t rows, size_t width, float *mean, float *squares) {
+    const size_t at_once = rows_at_once(rows, width);
     for (size_t c = 0; c < width; c += LANES) {
         vec_store(mean + c, (vec){0});
         vec_store(squares + c, (vec){0});
     }
-    size_t at_once = rows_at_once(rows, width);
     for (size_t r = 0; r < rows; r += at_once) {
         size_t here = rows - r < at_once ? rows - r : at_once;
         add_moments(x + r * width, here, r, width, mean, squares);
@@ -106,11 +106,11 @@ KERNEL_INLINE void add_sums(const fedtrain_norm *n, const float *x, const float 
 
 void KERNEL(normalize_sums)(const fedtrain_norm *n, const float *x, const float *dy, float *sum,
                             float *along) {
+    const size_t at_once = rows_at_once(n->rows, n->width);
     for (size_t c = 0; c < n->width; c += LANES) {
         vec_store(sum + c, (vec){0});
         vec_store(along + c, (vec){0});
     }
-    size_t at_once = rows_at_once(n->rows, n->width);
     for (size_t r = 0; r < n->rows; r += at_once) {
         size_t here = n->rows - r < at_once ? n->rows - r : at_once;
         if (n->relu) {

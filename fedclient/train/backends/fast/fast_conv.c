@@ -25,9 +25,10 @@ typedef struct conv {
     size_t groups;
     fedtrain_conv sizes;                 /* of one group */
     frame x_frame, dy_frame;             /* what the ways there and back read */
-    uint32_t *begin, *back_begin;        /* what sizes point to; back_begin: [kh * kw] each */
+    uint32_t *begin, *back_begin;        /* what sizes point to */
     uint32_t *order;                     /* what filters point to */
-    back *back;                          /* [stride * stride] */
+    back *back;                          /* [ways_down * ways_right] */
+    size_t ways_down, ways_right;        /* remainders that inputs leave */
     float *columns, *grad_columns;       /* [groups] */
     float *back_columns, *start, *zeros; /* start: the bias, or zeros; each [groups] */
     float *x, *dy;                       /* one sample framed; NULL: it needs no frame */
@@ -38,20 +39,45 @@ static bool conv_merges(const fast_stage *s, const fast_stage *behind) {
     return fedtrain_conv_merges_pool(s->layer, behind->layer);
 }
 
-/* ---- Sizes ---- */
-
-/* How a group's patches lie side by side: whole rows of the kernel, if there is but one group. */
-static void set_runs(fedtrain_conv *c, size_t groups, size_t rows, size_t columns,
-                     size_t channels) {
-    c->runs = groups == 1 ? (columns > 0 ? rows : 0) : rows * columns;
-    c->run = groups == 1 ? columns * channels : channels;
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
 }
 
-static void fill_begin(const fedtrain_conv *c, size_t rows, size_t line, size_t step,
-                       uint32_t *begin) {
-    size_t side = rows > 0 ? c->runs / rows : 1; /* runs in a row of the kernel */
+/* ---- Sizes ---- */
+
+/* Longer runs would push what tiles read again out of the first cache. */
+enum { LONGEST_RUN = 256 };
+
+/* How a group's patches lie side by side: whole rows of the kernel, if there is but one group and
+ * they are short; else the channels of one place, or a part of them. */
+static void set_runs(fedtrain_conv *c, size_t groups, size_t rows, size_t columns,
+                     size_t channels) {
+    size_t parts = 1;
+    if (groups == 1 && columns * channels <= LONGEST_RUN) {
+        c->runs = columns > 0 ? rows : 0;
+        c->run = columns * channels;
+        return;
+    }
+    while (channels / parts > LONGEST_RUN && channels / parts % 2 == 0) {
+        parts *= 2;
+    }
+    c->runs = rows * columns * parts;
+    c->run = channels / parts;
+}
+
+/* Room for the runs of a kernel. */
+static size_t most_runs(size_t taps, size_t channels) {
+    return taps * (channels / (LONGEST_RUN / 2) + 1);
+}
+
+/* line, step: from a place of the kernel to that below it, and right of it. */
+static void fill_begin(const fedtrain_conv *c, size_t rows, size_t columns, size_t line,
+                       size_t step, uint32_t *begin) {
+    const size_t places = c->runs > rows ? columns : 1, side = rows > 0 ? c->runs / rows : 1;
+    const size_t parts = side / places;
     for (size_t r = 0; r < c->runs; r++) {
-        begin[r] = (uint32_t)(r / side * line + r % side * step);
+        size_t in_row = r % side;
+        begin[r] = (uint32_t)(r / side * line + in_row / parts * step + in_row % parts * c->run);
     }
 }
 
@@ -94,7 +120,7 @@ static side side_of(size_t remainder, size_t in, size_t k, size_t stride, size_t
 static void reach(size_t in, size_t out, size_t k, size_t stride, size_t pad, size_t *before,
                   size_t *whole) {
     ptrdiff_t low = 0, high = (ptrdiff_t)out;
-    for (size_t r = 0; r < stride; r++) {
+    for (size_t r = 0; r < smaller(stride, in + pad); r++) {
         side s = side_of(r, in, k, stride, pad);
         ptrdiff_t end = s.patch + (ptrdiff_t)(s.count + s.taps) - 1;
         if (s.count > 0 && s.taps > 0) {
@@ -108,12 +134,12 @@ static void reach(size_t in, size_t out, size_t k, size_t stride, size_t pad, si
 
 static void fill_back(const fed_layer *l, size_t lanes, conv *own) {
     const fedtrain_filters *f = &own->filters;
-    size_t columns = 0, line = own->dy_frame.w * l->out.c;
-    for (size_t i = 0; i < (size_t)l->stride * l->stride; i++) {
+    size_t columns = 0, runs = 0, line = own->dy_frame.w * l->out.c;
+    for (size_t i = 0; i < own->ways_down * own->ways_right; i++) {
         back *b = &own->back[i];
         fedtrain_conv *c = &b->sizes;
-        b->ky = i / l->stride;
-        b->kx = i % l->stride;
+        b->ky = i / own->ways_right;
+        b->kx = i % own->ways_right;
         const side v = side_of(b->ky, l->in.h, f->kh, l->stride, l->pad);
         const side h = side_of(b->kx, l->in.w, f->kw, l->stride, l->pad);
         *c = (fedtrain_conv){.rows = v.count,
@@ -125,8 +151,8 @@ static void fill_back(const fed_layer *l, size_t lanes, conv *own) {
                              .out = f->in,
                              .out_pad = fedtrain_fast_round_up(f->in, lanes)};
         set_runs(c, own->groups, v.taps, h.taps, f->out);
-        uint32_t *begin = own->back_begin + i * f->kh * f->kw;
-        fill_begin(c, v.taps, line, l->out.c, begin);
+        uint32_t *begin = own->back_begin + runs;
+        fill_begin(c, v.taps, h.taps, line, l->out.c, begin);
         c->begin = begin;
         if (c->runs > 0 && c->rows > 0 && c->columns > 0) {
             size_t top = (size_t)((ptrdiff_t)own->dy_frame.top + v.patch);
@@ -135,6 +161,7 @@ static void fill_back(const fed_layer *l, size_t lanes, conv *own) {
         b->dx = (v.first * l->in.w + h.first) * l->in.c;
         b->columns = columns;
         columns += own->groups * c->runs * c->run * c->out_pad;
+        runs += c->runs;
     }
 }
 
@@ -142,14 +169,17 @@ static void fill_back(const fed_layer *l, size_t lanes, conv *own) {
 
 static void plan_back(const fed_layer *l, size_t lanes, conv *own, fast_arena *a) {
     const fedtrain_filters *f = &own->filters;
-    const size_t ways = (size_t)l->stride * l->stride, taps = f->kh * f->kw;
+    const size_t taps = f->kh * f->kw;
     const size_t in_pad = fedtrain_fast_round_up(f->in, lanes);
     frame *dy = &own->dy_frame;
+    own->ways_down = smaller(l->stride, (size_t)l->in.h + l->pad);
+    own->ways_right = smaller(l->stride, (size_t)l->in.w + l->pad);
+    const size_t ways = own->ways_down * own->ways_right;
     reach(l->in.h, l->out.h, f->kh, l->stride, l->pad, &dy->top, &dy->h);
     reach(l->in.w, l->out.w, f->kw, l->stride, l->pad, &dy->left, &dy->w);
     bool framed = dy->h != l->out.h || dy->w != l->out.w;
     own->back = fedtrain_fast_take(a, FAST_WORKSPACE, ways * sizeof *own->back / sizeof(float));
-    own->back_begin = fedtrain_fast_take(a, FAST_WORKSPACE, ways * taps);
+    own->back_begin = fedtrain_fast_take(a, FAST_WORKSPACE, most_runs(taps, f->out));
     own->back_columns = fedtrain_fast_take(a, FAST_WORKSPACE, own->groups * taps * f->out * in_pad);
     own->zeros = fedtrain_fast_take(a, FAST_WORKSPACE, in_pad);
     own->dy = framed ? fedtrain_fast_take(a, FAST_SHARED, dy->h * dy->w * l->out.c) : NULL;
@@ -168,7 +198,8 @@ static void conv_plan(fast_net *f, fast_stage *s, fast_arena *a) {
     set_sizes(l, own);
     const fedtrain_conv *c = &own->sizes;
     const size_t columns = own->groups * l->kh * l->kw * own->filters.in * c->out_pad;
-    own->sizes.begin = own->begin = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
+    own->sizes.begin = own->begin =
+        fedtrain_fast_take(a, FAST_WORKSPACE, most_runs((size_t)l->kh * l->kw, own->filters.in));
     own->columns = fedtrain_fast_take(a, FAST_WORKSPACE, columns);
     own->start = fedtrain_fast_take(a, FAST_WORKSPACE, own->groups * c->out_pad);
     own->x = l->pad == 0
@@ -188,7 +219,7 @@ static void conv_start(const fast_net *f, fast_stage *s) {
     conv *own = s->own;
     const fed_layer *l = s->layer;
     fedtrain_filters_order(&own->filters, own->order);
-    fill_begin(&own->sizes, l->kh, own->x_frame.w * l->in.c, l->in.c, own->begin);
+    fill_begin(&own->sizes, l->kh, l->kw, own->x_frame.w * l->in.c, l->in.c, own->begin);
     if (s->merged != NULL) {
         fedtrain_conv_pooled_start(f, l, &own->pooled);
     } else if (s->in[0]->trained) {
@@ -270,7 +301,7 @@ static void conv_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *
 static void load_back(const fast_net *f, const fed_layer *l, conv *own) {
     const fedtrain_filters *k = &own->filters;
     const size_t group = k->kh * k->kw * k->in * k->out_pad;
-    for (size_t i = 0; i < (size_t)l->stride * l->stride; i++) {
+    for (size_t i = 0; i < own->ways_down * own->ways_right; i++) {
         const back *b = &own->back[i];
         size_t size = b->sizes.runs * b->sizes.run * b->sizes.out_pad;
         for (size_t g = 0; g < own->groups; g++) {
@@ -281,9 +312,9 @@ static void load_back(const fast_net *f, const fed_layer *l, conv *own) {
 }
 
 /* One sample's input gradient, from its output's in a frame. */
-static void input_backward(const fast_net *f, const fed_layer *l, const conv *own, const float *dy,
-                           bool add, float *dx) {
-    for (size_t i = 0; i < (size_t)l->stride * l->stride; i++) {
+static void input_backward(const fast_net *f, const conv *own, const float *dy, bool add,
+                           float *dx) {
+    for (size_t i = 0; i < own->ways_down * own->ways_right; i++) {
         const back *b = &own->back[i];
         const fedtrain_conv c = as_one_row(b->sizes);
         if (c.columns == 0) {
@@ -321,7 +352,7 @@ static void tiled_backward(const fast_net *f, fast_stage *s, float *bias, const 
             f->kernels->sum_rows(dy, fedtrain_fast_area(l->out), l->out.c, bias);
         }
         if (in->grad != NULL) {
-            input_backward(f, l, own, framed(&own->dy_frame, dy, l->out, own->dy), s->adds[0],
+            input_backward(f, own, framed(&own->dy_frame, dy, l->out, own->dy), s->adds[0],
                            in->grad + b * in->size);
         }
     }
