@@ -11,7 +11,11 @@ static bool open_net(size_t k, const fed_arch *arch, fedtrain_net **net) {
     if (k == sizeof backends / sizeof backends[0]) {
         return false;
     }
-    assert_fed_ok(fedtrain_net_new(arch, NET_CASE_BATCH, backends[k], net));
+    fed_status status = fedtrain_net_new(arch, NET_CASE_BATCH, backends[k], net);
+    if (status == FED_EINVAL) { /* a kind of layer that it lacks */
+        return false;
+    }
+    assert_fed_ok(status);
     return true;
 }
 
@@ -288,7 +292,6 @@ static void test_the_layer_that_overflows_is_named(void **state) {
 
 /* ---- Memory and the caller ---- */
 
-/* Gradients take whole cache lines. */
 static void test_the_memory_of_a_net_is_the_sum_of_its_parts(void **state) {
     (void)state;
     net_case c;
@@ -296,8 +299,8 @@ static void test_the_memory_of_a_net_is_the_sum_of_its_parts(void **state) {
     net_case_make(&c, "input 5 | dense 3");
     for (size_t k = 0; open_net(k, &c.arch, &net); k++) {
         const fedtrain_memory m = fedtrain_net_memory(net);
-        size_t grad_bytes = c.arch.trained * sizeof(float);
-        assert_in_range(m.parameters, grad_bytes, grad_bytes + 63);
+        size_t gradient = c.arch.trained * sizeof(float);
+        assert_in_range(m.parameters, gradient, gradient + 63); /* whole cache lines */
         assert_true(m.batch > 0);
         assert_int_equal(m.total,
                          m.batch + m.activations + m.gradients + m.parameters + m.workspace);

@@ -97,8 +97,8 @@ struct fast_op {
     bool in_place;      /* may write over an input of the same shape */
     bool grad_in_place; /* may write an input's gradient over the output's */
     bool keeps_output;  /* backward reads what it gave */
-    bool is_exact;     /* writes its output and nothing behind it; only reads that one's gradient */
-    bool keeps_merged; /* so it does with another one merged */
+    bool keeps_merged;  /* so it does with another one merged */
+    bool is_exact;      /* writes no more than its output, whose gradient it only reads */
 
     /** May this stage do the work of the one behind, the only one to read what it gives? */
     bool (*merges)(const fast_stage *s, const fast_stage *behind);
