@@ -8,6 +8,7 @@
 #include "common/arch_parser.h"
 #include "fed/bytes.h"
 #include "fed/file.h"
+#include "fed/small.h"
 
 static const struct {
     const char *name, *text;

@@ -5,6 +5,7 @@
 
 #include "common/arch_parser.h"
 #include "fed/hash.h"
+#include "fed/small.h"
 
 /* ---- Names ---- */
 
@@ -20,8 +21,13 @@ static bool is_name(fed_word w) {
     return w.len > 0;
 }
 
+/* A net that a small build trains has few names. */
+static uint64_t digest_of(const char *name) {
+    return FED_SMALL ? 0 : fed_digest_bytes(name, strlen(name));
+}
+
 static const arch_name *find_name(const arch_parser *p, const char *name) {
-    uint64_t digest = fed_digest_bytes(name, strlen(name));
+    uint64_t digest = digest_of(name);
     for (size_t i = 0; i < p->name_count; i++) {
         if (p->names[i].digest == digest && strcmp(p->names[i].text, name) == 0) {
             return &p->names[i];
@@ -45,7 +51,7 @@ static fed_status add_name(arch_parser *p, fed_word at, const char *name) {
         p->name_cap = cap;
     }
     arch_name *added = &p->names[p->name_count++];
-    *added = (arch_name){.digest = fed_digest_bytes(name, strlen(name)), .value = p->value};
+    *added = (arch_name){.digest = digest_of(name), .value = p->value};
     memcpy(added->text, name, strlen(name));
     return FED_OK;
 }
@@ -165,7 +171,9 @@ static fed_status parse_let(arch_parser *p) {
 
 fed_status arch_lets_parse(arch_parser *p) {
     while (arch_word_skip(p, "let")) {
-        FED_TRY(parse_let(p));
+        FED_TRY(FED_SMALL ? arch_fail(p, arch_word_peek(p),
+                                      "no block: this program was built small (see fed/small.h)")
+                          : parse_let(p));
     }
     return FED_OK;
 }
@@ -287,7 +295,8 @@ static fed_status parse_item(arch_parser *p) {
     }
     fed_layer_kind kind = arch_kind_find(arch_word_peek(p));
     if (kind == 0) {
-        return use_block(p, label);
+        return FED_SMALL ? arch_fail(p, arch_word_peek(p), "dense, conv, maxpool or relu")
+                         : use_block(p, label);
     }
     p->kind = arch_word_next(p);
     FED_TRY(name_it(p, label, p->kind, kind));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/arch_parser.h"
+#include "fed/small.h"
 
 /* A sample's values in one layer, and the parameters of all: far above any model this trains, low
  * enough that products of a few of them fit 64 bits. */
@@ -40,6 +41,11 @@ static fed_status fail_because(const arch_parser *p, fed_word w, const char *for
     vsnprintf(wanted, sizeof wanted, format, args);
     va_end(args);
     return arch_fail(p, w, wanted);
+}
+
+static fed_status fail_small(const arch_parser *p) {
+    return arch_fail(p, p->kind,
+                     "another layer: this program was built small, without it (see fed/small.h)");
 }
 
 /* ---- Tensors ---- */
@@ -243,6 +249,9 @@ static fed_status parse_dense(arch_parser *p, fed_layer *layer) {
                              {"tied", .value = &embedding, .given = &tied},
                              {"nobias", .given = &nobias}};
     FED_TRY(arch_options_parse(p, options, 3));
+    if (FED_SMALL && layer->each) {
+        return fail_small(p);
+    }
     layer->has_bias = !nobias;
     layer->out.h = layer->each ? layer->in.h : 1;
     layer->out.w = layer->each ? layer->in.w : 1;
@@ -366,18 +375,18 @@ static const struct {
     [FED_LAYER_DENSE] = {"dense", parse_dense},
     [FED_LAYER_CONV] = {"conv", parse_conv},
     [FED_LAYER_MAXPOOL] = {"maxpool", parse_pool},
-    [FED_LAYER_AVGPOOL] = {"avgpool", parse_pool},
+    [FED_LAYER_AVGPOOL] = {"avgpool", FED_UNLESS_SMALL(parse_pool)},
     [FED_LAYER_RELU] = {"relu", parse_plain},
-    [FED_LAYER_TANH] = {"tanh", parse_plain},
-    [FED_LAYER_SIGMOID] = {"sigmoid", parse_plain},
-    [FED_LAYER_DROPOUT] = {"dropout", parse_dropout},
-    [FED_LAYER_BATCHNORM] = {"bn", parse_batchnorm},
-    [FED_LAYER_LRN] = {"lrn", parse_lrn},
-    [FED_LAYER_EMBEDDING] = {"embedding", parse_embedding},
-    [FED_LAYER_LSTM] = {"lstm", parse_lstm},
-    [FED_LAYER_WIDEN] = {"widen", parse_widen},
-    [FED_LAYER_ADD] = {"add", parse_add},
-    [FED_LAYER_CONCAT] = {"concat", parse_concat},
+    [FED_LAYER_TANH] = {"tanh", FED_UNLESS_SMALL(parse_plain)},
+    [FED_LAYER_SIGMOID] = {"sigmoid", FED_UNLESS_SMALL(parse_plain)},
+    [FED_LAYER_DROPOUT] = {"dropout", FED_UNLESS_SMALL(parse_dropout)},
+    [FED_LAYER_BATCHNORM] = {"bn", FED_UNLESS_SMALL(parse_batchnorm)},
+    [FED_LAYER_LRN] = {"lrn", FED_UNLESS_SMALL(parse_lrn)},
+    [FED_LAYER_EMBEDDING] = {"embedding", FED_UNLESS_SMALL(parse_embedding)},
+    [FED_LAYER_LSTM] = {"lstm", FED_UNLESS_SMALL(parse_lstm)},
+    [FED_LAYER_WIDEN] = {"widen", FED_UNLESS_SMALL(parse_widen)},
+    [FED_LAYER_ADD] = {"add", FED_UNLESS_SMALL(parse_add)},
+    [FED_LAYER_CONCAT] = {"concat", FED_UNLESS_SMALL(parse_concat)},
 };
 
 const char *fed_layer_word(fed_layer_kind kind) {
@@ -442,6 +451,9 @@ static fed_status add_layer(arch_parser *p, const fed_layer *layer) {
 fed_status arch_layer_parse(arch_parser *p, fed_layer_kind kind) {
     fed_layer layer = {
         .kind = kind, .inputs = 1, .input = {p->value}, .in = arch_value_shape(p->arch, p->value)};
+    if (kinds[kind].parse == NULL) {
+        return fail_small(p);
+    }
     FED_TRY(kinds[kind].parse(p, &layer));
     fed_word end = arch_word_peek(p);
     if (!arch_word_ends_layer(end)) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fed/params.h"
+#include "fed/small.h"
 
 enum { PARAMS = 6 };
 
@@ -38,6 +39,7 @@ typedef struct part {
 
 static const part rules[] = {
     [FED_SGD] = {"sgd", {RATE, DECAY(0)}, {FIELD(learning_rate), FIELD(decay)}},
+#if !FED_SMALL
     [FED_MOMENTUM] = {"momentum",
                       {RATE,
                        {"m", 0.9, 0, 0.9999999, "share of the momentum that is kept", false, NULL},
@@ -46,6 +48,7 @@ static const part rules[] = {
                       {FIELD(learning_rate), FIELD(momentum), FIELD(nesterov), FIELD(decay)}},
     [FED_ADAM] = {"adam", ADAM_PARAMS(0)},
     [FED_ADAMW] = {"adamw", ADAM_PARAMS(0.01)},
+#endif
 };
 
 static const part suffixes[] = {
@@ -79,8 +82,9 @@ static fed_status find(const part *parts, size_t count, const char *kind, fed_wo
         }
         fed_names_add(&names, parts[*k].name);
     }
-    return fed_fail(err, FED_EINVAL, "unknown %s \"%.*s\"; there are %s", kind, (int)name.len,
-                    name.text, names.text);
+    return fed_fail(err, FED_EINVAL, "unknown %s \"%.*s\"; there are %s%s", kind, (int)name.len,
+                    name.text, names.text,
+                    FED_SMALL ? " in this program, which was built small" : "");
 }
 
 static fed_status read_part(const part *p, const char *kind, const char *text,
@@ -110,6 +114,11 @@ static fed_status read_rule(const char *text, float learning_rate, fed_optimizer
 static fed_status read_suffix(const char *text, unsigned *named, fed_optimizer *optimizer,
                               fed_error *err) {
     static const char kind[] = "optimizer's part";
+    if (FED_SMALL) {
+        return fed_fail(err, FED_EINVAL,
+                        "\"+%s\": this program was built small, without it (see fed/small.h)",
+                        text);
+    }
     size_t k;
     fed_word name = fed_word_take(&text, ":");
     FED_TRY(find(suffixes, sizeof suffixes / sizeof suffixes[0], kind, name, &k, err));

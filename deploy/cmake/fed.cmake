@@ -25,6 +25,14 @@ if(FED_FUZZ)
   target_link_options(fed_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# For sizes: the linker drops each function that nothing calls.
+if(FED_SMALL)
+  target_compile_definitions(fed_flags INTERFACE FED_SMALL=1)
+  target_compile_options(fed_flags INTERFACE -ffunction-sections -fdata-sections -fno-unwind-tables
+                         -fno-asynchronous-unwind-tables)
+  target_link_options(fed_flags INTERFACE -Wl,--gc-sections)
+endif()
+
 # Internal headers are included by their path from the top: "codecs/prim/golomb.h".
 target_include_directories(fed_flags INTERFACE ${CMAKE_SOURCE_DIR})
 

@@ -6,26 +6,30 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "fed/small.h"
 #include "fedclient/train/denormal.h"
 #include "fedclient/train/net_impl.h"
 
 static const fedtrain_backend_vtable *const backends[] = {
     [FEDTRAIN_FAST] = &fedtrain_backend_fast,
-    [FEDTRAIN_REFERENCE] = &fedtrain_backend_reference,
+    [FEDTRAIN_REFERENCE] = FED_UNLESS_SMALL(&fedtrain_backend_reference),
 };
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
-/* Vectors that straddle cache lines cost twice, so the gradient starts on one. */
-static float *aligned_floats(size_t n) {
-    enum { LINE_BYTES = 64 };
-    return aligned_alloc(LINE_BYTES,
-                         (n * sizeof(float) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
+/* Vectors that straddle cache lines cost twice, so the gradient starts on one, and takes whole
+ * ones.
+ */
+enum { LINE_BYTES = 64 };
+
+static size_t grad_bytes(const fed_arch *arch) {
+    return (arch->trained * sizeof(float) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
 fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_backend backend,
                             fedtrain_net **net) {
-    FED_REQUIRE(max_batch > 0 && (size_t)backend < BACKENDS, FED_EINVAL);
+    FED_REQUIRE(max_batch > 0 && (size_t)backend < BACKENDS && backends[backend] != NULL,
+                FED_EINVAL);
     fedtrain_net *made = calloc(1, sizeof *made);
     FED_REQUIRE(made != NULL, FED_ENOMEM);
     made->arch = arch;
@@ -37,7 +41,7 @@ fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_bac
     made->x = calloc(max_batch * fedtrain_shape_size(arch->input), sizeof *made->x);
     made->label = calloc(labels, sizeof *made->label);
     made->index = calloc(max_batch, sizeof *made->index);
-    made->grad = aligned_floats(arch->trained);
+    made->grad = aligned_alloc(LINE_BYTES, grad_bytes(arch));
     fed_status status = FED_ENOMEM;
     if (made->score != NULL && made->score_grad != NULL && made->x != NULL && made->label != NULL &&
         made->index != NULL && made->grad != NULL) {
@@ -74,7 +78,7 @@ fedtrain_memory fedtrain_net_memory(const fedtrain_net *net) {
     m.batch = net->max_batch *
               (fedtrain_shape_size(arch->input) * sizeof *net->x + labels * sizeof *net->label +
                scores * (sizeof *net->score + sizeof *net->score_grad) + sizeof *net->index);
-    m.parameters = arch->trained * sizeof *net->grad;
+    m.parameters = grad_bytes(arch);
     net->backend->memory(net->work, &m);
     m.workspace += sizeof *net;
     m.total = m.batch + m.activations + m.gradients + m.parameters + m.workspace;
@@ -83,28 +87,9 @@ fedtrain_memory fedtrain_net_memory(const fedtrain_net *net) {
 
 /* ---- The loss ---- */
 
-double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
-                              float *grad) {
-    double top = score[0];
-    for (size_t j = 1; j < classes; j++) { /* with fmax, gcc 12 for aarch64 breaks down */
-        top = score[j] > top ? score[j] : top;
-    }
-    double sum = 0;
-    for (size_t j = 0; j < classes; j++) {
-        sum += exp(score[j] - top);
-    }
-    for (size_t j = 0; grad != NULL && j < classes; j++) {
-        grad[j] = (float)(scale * (exp(score[j] - top) / sum - (j == label)));
-    }
-    return log(sum) + top - score[label];
-}
-
 double fedtrain_net_cross_entropy(const fedtrain_net *net, const float *score, size_t label,
                                   float scale, float *grad) {
-    size_t classes = net->arch->classes;
-    return net->backend->cross_entropy != NULL
-               ? net->backend->cross_entropy(net->work, score, label, scale, grad)
-               : fedtrain_cross_entropy(score, classes, label, scale, grad);
+    return net->backend->cross_entropy(net->work, score, label, scale, grad);
 }
 
 /* The mean over n positions, and its gradient by the scores. */

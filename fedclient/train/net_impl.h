@@ -29,7 +29,7 @@ struct fedtrain_net {
 double fedtrain_net_cross_entropy(const fedtrain_net *net, const float *score, size_t label,
                                   float scale, float *grad);
 
-/** The same in double: the oracle. */
+/** The same in double: the oracle, which is the reference backend's. */
 double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
                               float *grad);
 

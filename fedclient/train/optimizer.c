@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "fed/small.h"
 #include "fedclient/train/denormal.h"
 #include "fedclient/train/update.h"
 
@@ -19,7 +20,7 @@ typedef struct plan {
 enum { SUM, COUNT, BEST, WAITED, CUTS, STALL_FLOATS };
 
 static bool is_adam(const fed_optimizer *o) {
-    return o->rule == FED_ADAM || o->rule == FED_ADAMW;
+    return !FED_SMALL && (o->rule == FED_ADAM || o->rule == FED_ADAMW);
 }
 
 static bool counts_steps(const fed_optimizer *o) {
@@ -74,8 +75,7 @@ void fedtrain_optimizer_see_loss(const fed_optimizer *optimizer, float *state, s
     }
 }
 
-double fedtrain_optimizer_rate(const fed_optimizer *optimizer, const float *state, size_t n) {
-    const fed_optimizer *o = optimizer;
+static double scheduled_rate(const fed_optimizer *o, const float *state, size_t n) {
     const plan p = plan_of(o, n);
     double taken = counts_steps(o) ? (double)state[p.steps] : 0, rate = o->learning_rate;
     if (taken + 1 < o->warmup_steps) {
@@ -93,6 +93,10 @@ double fedtrain_optimizer_rate(const fed_optimizer *optimizer, const float *stat
         rate *= pow(o->stall_factor, (double)state[p.stall + CUTS]);
     }
     return rate;
+}
+
+double fedtrain_optimizer_rate(const fed_optimizer *optimizer, const float *state, size_t n) {
+    return FED_SMALL ? optimizer->learning_rate : scheduled_rate(optimizer, state, n);
 }
 
 /* 1 - beta^t without the cancellation that a float power would suffer. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "fed/rng.h"
+#include "fed/small.h"
 #include "fedclient/train/net_impl.h"
 #include "fedclient/train/text_walk.h"
 
@@ -101,7 +102,7 @@ static fed_status check_set(const fedtrain_net *net, size_t batch, const fedtrai
 }
 
 static bool is_augmented(const fedtrain_job *job) {
-    return job->augment.padding > 0 || job->augment.flip;
+    return !FED_SMALL && (job->augment.padding > 0 || job->augment.flip);
 }
 
 static fed_status check_samples(const fedtrain_job *job, fed_error *err) {
@@ -121,10 +122,26 @@ static fed_status check_samples(const fedtrain_job *job, fed_error *err) {
 }
 
 static bool is_text(const fedtrain_job *job) {
-    return job->token != NULL;
+    return !FED_SMALL && job->token != NULL;
+}
+
+/* What a small build leaves out, beside layers. */
+static fed_status check_build(const fedtrain_job *job, fed_error *err) {
+    const fed_optimizer *o = &job->optimizer;
+    bool varied = job->augment.padding > 0 || job->augment.flip;
+    bool scheduled =
+        o->warmup_steps > 0 || o->step_every > 0 || o->cosine_steps > 0 || o->stall_window > 0;
+    bool shaped = o->clip_value > 0 || o->clip_norm > 0 || o->prox_mu > 0;
+    if (FED_SMALL && (o->rule != FED_SGD || scheduled || shaped || varied || job->token != NULL)) {
+        return fed_fail(err, FED_EINVAL,
+                        "this program was built small (see fed/small.h): it trains on samples as "
+                        "they are, with sgd at one rate");
+    }
+    return FED_OK;
 }
 
 static fed_status check_job(const fedtrain_job *job, fed_error *err) {
+    FED_TRY(check_build(job, err));
     if (job->steps <= job->done) {
         return fed_fail(err, FED_EINVAL, "no local steps: 1 at least");
     }

@@ -76,9 +76,8 @@ static const char *const texts[] = {
     "b "
     "| dense 3",
     "input 2x8x8 | a: conv 5 3 pad 1 | b: maxpool 2 | from a | relu | avgpool 2 | add b | dense 3",
-    "input 3x6x6 | bn | a: relu | conv 4 3 pad 1 | b: bn | relu | c: conv 4 1 | from b | tanh | "
-    "add c "
-    "| concat a | dense 3",
+    "input 3x5x6 | bn | a: relu | conv 4 3 pad 1 | b: bn | sigmoid | c: conv 4 1 | from b | tanh "
+    "| add c | concat a | dense 3",
     "input 3x6x6 | relu | conv 5 3 pad 1 | relu | b: dropout 0.3 | conv 5 1 | dropout 0.2 | add b "
     "| dense 3",
     "input 2x6x6 | a: conv 4 3 pad 1 | relu | relu | add a | relu | dense 3",

@@ -1,7 +1,8 @@
 /* Convolutions behind a max-pool: gradients by weighted sums over what is not 0. */
+#include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 
-enum { MAX_TERMS = 8 };
+#define MAX_TERMS (FED_SMALL ? 4 : 8)
 
 /* One row of a sparse matrix, and where `terms` vectors lie behind each of its offsets. */
 typedef struct gather {
@@ -40,6 +41,7 @@ static void gather_sum(const gather *g, vec *sum, size_t terms) {
     case 3:
         gather_terms(g, sum, 3);
         break;
+#if MAX_TERMS > 4
     case 4:
         gather_terms(g, sum, 4);
         break;
@@ -52,8 +54,9 @@ static void gather_sum(const gather *g, vec *sum, size_t terms) {
     case 7:
         gather_terms(g, sum, 7);
         break;
+#endif
     default:
-        gather_terms(g, sum, 8);
+        gather_terms(g, sum, MAX_TERMS);
         break;
     }
 }

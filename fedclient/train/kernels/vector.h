@@ -93,6 +93,18 @@ KERNEL_INLINE ivec lanes_from(size_t first) {
     return mask;
 }
 
+/* The sum of the lanes, halves onto halves. */
+KERNEL_INLINE float vec_sum(vec v) {
+    float part[LANES];
+    vec_store(part, v);
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int l = 0; l < width; l++) {
+            part[l] += part[l + width];
+        }
+    }
+    return part[0];
+}
+
 /* Shuffles of two vectors: each block of 2 h lanes gets the lower, or upper, halves of the blocks.
  */
 #define KERNEL_LOWER(l, h) ((l) & (h) ? LANES + (l) - (h) : (l))

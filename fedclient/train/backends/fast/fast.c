@@ -4,29 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/small.h"
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
 static const fast_op *const ops[] = {
-    [FED_LAYER_DENSE] = &fedtrain_op_dense,         [FED_LAYER_CONV] = &fedtrain_op_conv,
-    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool,     [FED_LAYER_AVGPOOL] = &fedtrain_op_avgpool,
-    [FED_LAYER_RELU] = &fedtrain_op_relu,           [FED_LAYER_TANH] = &fedtrain_op_tanh,
-    [FED_LAYER_SIGMOID] = &fedtrain_op_sigmoid,     [FED_LAYER_DROPOUT] = &fedtrain_op_dropout,
-    [FED_LAYER_BATCHNORM] = &fedtrain_op_batchnorm, [FED_LAYER_LRN] = &fedtrain_op_lrn,
-    [FED_LAYER_EMBEDDING] = &fedtrain_op_embedding, [FED_LAYER_LSTM] = &fedtrain_op_lstm,
-    [FED_LAYER_WIDEN] = &fedtrain_op_widen,         [FED_LAYER_ADD] = &fedtrain_op_add,
-    [FED_LAYER_CONCAT] = &fedtrain_op_concat,
+    [FED_LAYER_DENSE] = &fedtrain_op_dense,
+    [FED_LAYER_CONV] = &fedtrain_op_conv,
+    [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool,
+    [FED_LAYER_AVGPOOL] = FED_UNLESS_SMALL(&fedtrain_op_avgpool),
+    [FED_LAYER_RELU] = &fedtrain_op_relu,
+    [FED_LAYER_TANH] = FED_UNLESS_SMALL(&fedtrain_op_tanh),
+    [FED_LAYER_SIGMOID] = FED_UNLESS_SMALL(&fedtrain_op_sigmoid),
+    [FED_LAYER_DROPOUT] = FED_UNLESS_SMALL(&fedtrain_op_dropout),
+    [FED_LAYER_BATCHNORM] = FED_UNLESS_SMALL(&fedtrain_op_batchnorm),
+    [FED_LAYER_LRN] = FED_UNLESS_SMALL(&fedtrain_op_lrn),
+    [FED_LAYER_EMBEDDING] = FED_UNLESS_SMALL(&fedtrain_op_embedding),
+    [FED_LAYER_LSTM] = FED_UNLESS_SMALL(&fedtrain_op_lstm),
+    [FED_LAYER_WIDEN] = FED_UNLESS_SMALL(&fedtrain_op_widen),
+    [FED_LAYER_ADD] = FED_UNLESS_SMALL(&fedtrain_op_add),
+    [FED_LAYER_CONCAT] = FED_UNLESS_SMALL(&fedtrain_op_concat),
 };
 
-enum { OPS = sizeof ops / sizeof ops[0] };
-
-static bool runs(const fed_layer *l) {
-    bool dense = l->kind != FED_LAYER_DENSE || l->each || (l->has_bias && !l->tied);
-    return (size_t)l->kind < OPS && ops[l->kind] != NULL && dense;
-}
-
 static const fast_op *op_of(const fed_layer *l) {
-    return l->each ? &fedtrain_op_each : ops[l->kind];
+    return l->each ? FED_UNLESS_SMALL(&fedtrain_op_each) : ops[l->kind];
 }
 
 /* ---- A net's life ---- */
@@ -77,9 +78,6 @@ static fed_status make(fast_net *f) {
 
 fed_status fedtrain_fast_open(const fed_arch *arch, size_t max_batch,
                               const fedtrain_kernels *kernels, void **self) {
-    for (size_t l = 0; l < arch->layer_count; l++) {
-        FED_REQUIRE(runs(&arch->layers[l]), FED_EINVAL);
-    }
     fast_net *f = calloc(1, sizeof *f);
     FED_REQUIRE(f != NULL, FED_ENOMEM);
     f->arch = arch;
@@ -125,8 +123,10 @@ void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *gra
 
 static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     fast_net *f = self;
-    const fast_value *in = &f->values[0], *out = &f->values[f->arch->layer_count];
+    const fast_value *in = &f->values[0];
+    fast_value *out = &f->values[f->arch->layer_count];
     f->batch = pass->batch;
+    out->data = f->borrows_scores ? score : out->data;
     for (size_t b = 0; b < pass->batch; b++) {
         fedtrain_turn(f->kernels, pass->x + b * in->size, in->shape.c,
                       fedtrain_fast_area(in->shape), in->data + b * in->size);
@@ -137,7 +137,9 @@ static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
             s->op->forward(f, s, pass);
         }
     }
-    memcpy(score, out->data, pass->batch * out->size * sizeof *score);
+    if (!f->borrows_scores) {
+        memcpy(score, out->data, pass->batch * out->size * sizeof *score);
+    }
 }
 
 static double fast_cross_entropy(const void *self, const float *score, size_t label, float scale,
@@ -147,9 +149,13 @@ static double fast_cross_entropy(const void *self, const float *score, size_t la
 }
 
 static void backward(fast_net *f, const float *score_grad, const fast_flow *w) {
-    const fast_value *out = &f->values[f->arch->layer_count];
+    fast_value *out = &f->values[f->arch->layer_count];
     size_t batch = w->pass->batch;
-    memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
+    if (f->borrows_scores) {
+        out->grad = (float *)score_grad; /* an exact stage only reads it */
+    } else {
+        memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
+    }
     for (size_t l = f->arch->layer_count; l-- > 0;) {
         fast_stage *s = &f->stages[l];
         if (s->is_merged || !s->out->trained) {

@@ -9,6 +9,7 @@ typedef struct dense {
     float *flat; /* the input in the model's order; NULL: as it is */
     float *flat_grad;
     float *turned; /* float32[in, batch] */
+    float *zeros;  /* instead of a bias; NULL with one */
 } dense;
 
 static fedtrain_dense sizes(const fast_stage *s, size_t batch) {
@@ -19,6 +20,7 @@ static void dense_plan(fast_net *f, fast_stage *s, fast_arena *a) {
     dense *d = s->own;
     const fast_value *in = s->in[0];
     d->turned = fedtrain_fast_take(a, FAST_SHARED, f->max_batch * in->size + f->kernels->lanes);
+    d->zeros = s->layer->has_bias ? NULL : fedtrain_fast_take(a, FAST_WORKSPACE, s->out->size);
     if (in->shape.c > 1 && fedtrain_fast_area(in->shape) > 1) {
         d->flat = fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * in->size);
         d->flat_grad = fedtrain_fast_take(a, FAST_SHARED, f->max_batch * in->size);
@@ -39,7 +41,8 @@ static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass 
     }
     const fedtrain_dense d = sizes(s, pass->batch);
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
-    const float *bias = pass->params + fedtrain_fast_offset(f, s->layer->bias);
+    const float *bias =
+        s->layer->has_bias ? pass->params + fedtrain_fast_offset(f, s->layer->bias) : own->zeros;
     if (pass->batch < (f->kernels->lanes > 8 ? f->kernels->lanes / 2 : 4)) {
         f->kernels->dense(&d, weight, bias, input(s), s->out->data);
     } else {
@@ -102,7 +105,9 @@ static void dense_backward(const fast_net *f, fast_stage *s, const fast_flow *w)
     const fast_value *in = s->in[0];
     size_t batch = w->pass->batch;
     float *dx = in->grad != NULL && own->flat != NULL ? own->flat_grad : in->grad;
-    bias_backward(s, fedtrain_fast_offset(f, s->layer->bias), w);
+    if (s->layer->has_bias) {
+        bias_backward(s, fedtrain_fast_offset(f, s->layer->bias), w);
+    }
     if (dx != NULL && (own->flat != NULL || !s->adds[0])) {
         memset(dx, 0, batch * in->size * sizeof *dx);
     }

@@ -50,6 +50,7 @@ typedef struct fast_net {
     const fedtrain_kernels *kernels;
     size_t max_batch, batch; /* batch: of the last forward pass */
     bool has_tied;           /* some weights have more than one layer */
+    bool borrows_scores;     /* the last value's memory, and its gradient's, are the caller's */
     fast_value *values;      /* [layer_count + 1] */
     fast_stage *stages;      /* [layer_count] */
     char *own;               /* the stages' */
@@ -96,7 +97,8 @@ struct fast_op {
     bool in_place;      /* may write over an input of the same shape */
     bool grad_in_place; /* may write an input's gradient over the output's */
     bool keeps_output;  /* backward reads what it gave */
-    bool keeps_merged;  /* so it does with another one merged */
+    bool is_exact;     /* writes its output and nothing behind it; only reads that one's gradient */
+    bool keeps_merged; /* so it does with another one merged */
 
     /** May this stage do the work of the one behind, the only one to read what it gives? */
     bool (*merges)(const fast_stage *s, const fast_stage *behind);

@@ -132,6 +132,7 @@ static void each_backward(const fast_net *f, fast_stage *s, const fast_flow *w) 
 
 const fast_op fedtrain_op_each = {
     .own_bytes = sizeof(each),
+    .is_exact = true,
     .plan = each_plan,
     .forward = each_forward,
     .backward = each_backward,

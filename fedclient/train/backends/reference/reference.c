@@ -1,8 +1,11 @@
 /* The reference backend: each layer as its definition reads, in plain loops. The tests' oracle. */
 #include "fedclient/train/backends/reference/reference.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "fedclient/train/net_impl.h"
 
 static const fedtrain_reference_kind *const kinds[] = {
     [FED_LAYER_DENSE] = &fedtrain_reference_dense,
@@ -149,6 +152,28 @@ static void reference_forward(void *self, const fedtrain_pass *pass, float *scor
     }
 }
 
+double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
+                              float *grad) {
+    double top = score[0];
+    for (size_t j = 1; j < classes; j++) { /* with fmax, gcc 12 for aarch64 breaks down */
+        top = score[j] > top ? score[j] : top;
+    }
+    double sum = 0;
+    for (size_t j = 0; j < classes; j++) {
+        sum += exp(score[j] - top);
+    }
+    for (size_t j = 0; grad != NULL && j < classes; j++) {
+        grad[j] = (float)(scale * (exp(score[j] - top) / sum - (j == label)));
+    }
+    return log(sum) + top - score[label];
+}
+
+static double reference_cross_entropy(const void *self, const float *score, size_t label,
+                                      float scale, float *grad) {
+    const reference *r = self;
+    return fedtrain_cross_entropy(score, r->arch->classes, label, scale, grad);
+}
+
 static void reference_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
                                float *grad) {
     reference *r = self;
@@ -205,6 +230,7 @@ const fedtrain_backend_vtable fedtrain_backend_reference = {
     .close = reference_close,
     .memory = reference_memory,
     .forward = reference_forward,
+    .cross_entropy = reference_cross_entropy,
     .backward = reference_backward,
     .keep_statistics = reference_keep_statistics,
     .forget = reference_forget,

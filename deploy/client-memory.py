@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Measure what the client takes on a small device, and write or check docs/client-memory.md.
+
+    deploy/client-memory.py PROGRAM            write it
+    deploy/client-memory.py --check PROGRAM    say whether it still holds: exit status 1 if not
+
+PROGRAM is tests/fedtrain.memory of a build for this machine, which counts the memory; CMake's target client-memory does all.
+Code is measured here: aarch64, -Os, by the linker's maps. Where Debian's cross compiler is missing (deploy/setup.sh --cross), a
+check leaves the code out. Memory must be as written, code within a few percent.
+"""
+import concurrent.futures
+import glob
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from shutil import which
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DOCUMENT = os.path.join(ROOT, "docs", "client-memory.md")
+BUILD = os.path.join(ROOT, "build", "client-memory")
+COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64-static"
+HEADERS = ("xxhash.h", "mbedtls", "curl")  # this machine's serve any other; no more of its headers may be seen
+FLAGS = ["-Os", "-fno-pie", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"]
+LINK = ["-static", "-Wl,--gc-sections", "-mno-fix-cortex-a53-843419"]  # whose stubs take a page or none, as things happen to lie
+LIMIT_KB = 48
+TOLERANCE, SLACK = 0.04, 256  # share and bytes by which a part may differ
+
+# The parts of a program: the first whose pattern is in a source's path has it.
+TRAINER = [
+    ("the model's text: parser, first weights", r"^common/arch"),
+    ("the optimizer, and its text", r"/optimizer"),
+    ("layers: the fast backend", r"backends/fast/"),
+    ("kernels", r"kernels"),
+    ("engine: net, steps, samples", r"^fedclient/train"),
+    ("random numbers, errors, tensors, digests", r"^common/"),
+]
+CLIENT = [
+    ("the client library", r"^fedclient/[a-z]+\.c"),
+    ("its store in files, `platforms/posix`", r"^fedclient/platforms/"),
+    ("its use of libcurl, `transports/curl`", r"^fedclient/transports/"),
+    ("the model's text: parser", r"^common/arch"),
+    ("messages, digests, keys, files: `common/`", r"^common/"),
+    ("codec `sbc`", r"^codecs/sbc/"),
+    ("the other 13 codecs", r"^codecs/(?!prim/|stages/)\w+/"),
+    ("what codecs share: envelopes, entropy coders, second stages", r"^codecs/"),
+]
+LIBRARIES = {"fedcommon": "common", "fedtrain": "fedclient/train", "fedcodecs": "codecs"}
+
+
+def run(*command, **options):
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+    if done.returncode != 0:
+        sys.exit(f"client-memory: {' '.join(command)}:\n{done.stdout}")
+    return done.stdout
+
+
+def path_in_build(*names):
+    return os.path.join(BUILD, *names)
+
+
+# ---- Building ----
+
+def link_headers():
+    os.makedirs(path_in_build("include"), exist_ok=True)
+    folders = ["/usr/include", "/usr/local/include", f"/usr/include/{os.uname().machine}-linux-gnu"]
+    for header in HEADERS:
+        found = [f"{folder}/{header}" for folder in folders if os.path.exists(f"{folder}/{header}")]
+        if not found:
+            sys.exit(f"client-memory: {header} is missing: run deploy/setup.sh")
+        if not os.path.islink(path_in_build("include", header)):
+            os.symlink(found[0], path_in_build("include", header))
+
+
+def link_options(program):
+    return [*LINK, f"-Wl,-Map={program}.map", "-o", program]
+
+
+def build_empty():
+    """What a program takes that does nothing: the C library's own."""
+    program = path_in_build("empty")
+    run(COMPILER, *FLAGS, *link_options(program), "-x", "c", "-", input="int main(void) { return 0; }")
+    return program
+
+
+def build_trainer():
+    """The small build, as anybody would make it; it must train, too, and refuse what it leaves out."""
+    folder = path_in_build("aarch64")
+    run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DFED_ROOMS=portable", "-DFED_SMALL=ON", "-DFED_WERROR=ON",
+        "-DCMAKE_BUILD_TYPE=MinSizeRel", "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
+        f"-DCMAKE_C_COMPILER={COMPILER}", "-DCMAKE_C_FLAGS=-fno-pie", f"-DXXHASH_INCLUDE_DIR={path_in_build('include')}",
+        f"-DCMAKE_EXE_LINKER_FLAGS={' '.join(LINK)}", env=dict(os.environ, PKG_CONFIG_LIBDIR=path_in_build("none")))
+    run("cmake", "--build", folder, "--target", "small_trainer", "small_refusals")
+    program = os.path.join(folder, "tests", "fedtrain.small")
+    if which(EMULATOR):
+        run(EMULATOR, program)
+        run(EMULATOR, os.path.join(folder, "tests", "fedtrain.refusals"))
+    return program
+
+
+def build_client():
+    """fedclient/examples/minimal.c; libcurl and mbedTLS, the system's own, are left out: their functions stay unresolved."""
+    patterns = ["common/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "fedclient/*.c",
+                "fedclient/platforms/posix/*.c", "fedclient/transports/curl/*.c", "fedclient/examples/minimal.c"]
+    sources = [path for pattern in patterns for path in sorted(glob.glob(pattern, root_dir=ROOT))
+               if not path.startswith("codecs/tool/")]
+    includes = ["."] + glob.glob("*/include", root_dir=ROOT)
+    flags = FLAGS + ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-ffp-contract=off", "-DFED_SMALL=1",
+                     f"-I{path_in_build('include')}"] + [f"-I{ROOT}/{folder}" for folder in includes]
+
+    def compile_one(source):
+        target = path_in_build("client", source + ".o")
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        run(COMPILER, *flags, "-c", os.path.join(ROOT, source), "-o", target)
+        return target
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(compile_one, sources))
+    program = path_in_build("minimal")
+    run(COMPILER, *link_options(program), "-Wl,--unresolved-symbols=ignore-all", *objects, "-lm")
+    return program
+
+
+# ---- Measuring ----
+
+def totals(program):
+    """A program's instructions; and its constants, with the first values of variables."""
+    rows = re.findall(r"^(\.\S+)\s+(\d+)\s+\d+$", run("aarch64-linux-gnu-size", "-A", program), re.MULTILINE)
+    code = sum(int(size) for name, size in rows if name == ".text")
+    constants = sum(int(size) for name, size in rows if name.startswith((".rodata", ".data")))
+    return code, constants
+
+
+def source_of(path, sources):
+    """The source of what a map names: lib.a(x.c.o), or a path to x.c.o."""
+    member = re.search(r"lib(fed\w+)\.a\((\w+\.c)\.o\)$", path)
+    if member:
+        return sources.get(member.groups(), path)
+    return path.split("/client/", 1)[-1] if "/client/" in path else path
+
+
+def measure(program, empty, parts):
+    """Rows (part, instructions, constants) of what a program takes beyond an empty one, the last one their sum. The linker
+    merges texts of all parts and of the C library, so they are a row of their own: what is left of the sum."""
+    with open(f"{program}.map", encoding="utf-8") as file:
+        listed = file.read().split("Linker script and memory map", 1)[1]
+    sources = {(library, os.path.basename(path)): path for library, room in LIBRARIES.items()
+               for path in glob.glob(f"{room}/**/*.c", root_dir=ROOT, recursive=True)}
+    sizes = Counter()
+    entry = re.compile(r"^ (\.(?:text|rodata|data)\S*)\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S+)$", re.MULTILINE)
+    for section, size, path in entry.findall(listed):
+        source = source_of(path, sources)
+        part = next((name for name, pattern in parts if re.search(pattern, source)), None)
+        part = "libm" if "/libm" in path else "itself" if source.endswith(("minimal.c", "small_trainer.c.o")) else part
+        if part is not None and not re.search(r"\.(str|cst)\d", section):
+            sizes[part, section.startswith(".text")] += int(size, 16)
+    rows = [(name, sizes[name, True], sizes[name, False]) for name, _ in parts]
+    rows.append(("`libm`: logarithms and the like", sizes["libm", True], sizes["libm", False]))
+    code, constants = (a - b for a, b in zip(totals(program), totals(empty)))
+    code -= sizes["itself", True]
+    constants -= sizes["itself", False]
+    rows.append(("C library, beyond an empty program", code - sum(row[1] for row in rows), 0))
+    rows.append(("sentences of errors, and other texts", 0, constants - sum(row[2] for row in rows)))
+    return rows + [("**sum**", code, constants)]
+
+
+# ---- The document ----
+
+def table(rows):
+    lines = ["| part | instructions | constants | both |", "|---|---|---|---|"]
+    return "\n".join(lines + [f"| {name} | {code:,} | {constants:,} | {code + constants:,} |" for name, code, constants in rows])
+
+
+CODE_TEXT = """# What the client takes on a small device
+
+Made by `cmake --build BUILD --target client-memory` (deploy/client-memory.py); a test says when it no longer holds.
+
+## Code
+
+Bytes on aarch64, gcc {version}, `-Os`, of statically linked programs, beyond what an empty program takes. Instructions run where they
+lie, in flash; constants are tables and texts. Tables of unwinding and of symbols are left out, and so are the programs' own lines.
+
+**The trainer, built small** (`-DFED_SMALL=ON -DCMAKE_BUILD_TYPE=MinSizeRel`: dense, conv, maxpool and relu layers, sgd; see
+common/include/fed/small.h): it parses a task's model and trains `lenet5-caffe` in tests/portable/small_trainer.c. The limit is {limit} KB,
+{limit_bytes:,} bytes, for all of it.
+
+{trainer}
+
+**The client library**, without a trainer: fedclient/examples/minimal.c, with the same small parser. libcurl and mbedTLS are the system's,
+and not counted. All codecs are in, as the coordinator chooses among them.
+
+{client}
+
+A device with both has the rows of common/ and of `libm` once.
+"""
+
+MEMORY_TEXT = """## Memory
+
+In KB of 1,024 bytes, rounded up; 64-bit pointers, vectors of 128 bits as on ARM. Every allocation is counted (tests/portable/memory.c), so
+nothing is hidden but what `malloc` keeps for itself: a net holds what `fedtrain_net_memory` reports, from the start to the end, and a
+step allocates nothing. A run takes 4 bytes for each of the client's samples besides, for their order.
+
+**Training.** `sgd: all` is weights + gradient + activations and the other columns; momentum adds one value for each parameter, Adam two.
+*Of it written*: a dense layer's gradient is used up eight rows at a time, a convolution's as a whole, always at the front of the
+gradient's memory; so of the rest of it a system with virtual memory gives no page. Weights that layers share, as `wordlstm`'s, and
+clipping by norm need all of it. *Activations* are those of a whole batch, as are their gradients; the workspace holds
+convolutions' weights in another order.
+
+{training}
+
+**A model's description**, from its text:
+
+{description}
+
+**What the client library holds beside.** Between turns nothing of the model's size: all is in the store. In a turn, with one model
+= the weights above:
+
+| while it | models | and |
+|---|---|---|
+| downloads | 1 | the answer: what the coordinator sends, up to a whole model; its buffer grows by doubling |
+| trains | 2 | of which one is the trainer's weights above; the other is what they are compared with |
+| adds to the residual | 3 | the last message, while what was counted of it is taken off |
+| compresses | 2, then 1 | the codec's work memory and the message, below |
+| uploads | 0 | the message |
+
+A trainer's net that is kept from turn to turn, as fedclientd does, comes on top of each.
+
+**Compressing**, a layer at a time:
+
+{update}
+"""
+
+
+def code_section():
+    link_headers()
+    empty = build_empty()
+    trainer = measure(build_trainer(), empty, TRAINER)
+    client = measure(build_client(), empty, CLIENT)
+    version = run(COMPILER, "-dumpfullversion").strip()
+    if trainer[-1][1] + trainer[-1][2] >= LIMIT_KB * 1024:
+        sys.exit(f"client-memory: the small trainer takes {LIMIT_KB} KB or more:\n{table(trainer)}")
+    return CODE_TEXT.format(version=version, limit=LIMIT_KB, limit_bytes=LIMIT_KB * 1024, trainer=table(trainer),
+                            client=table(client))
+
+
+def memory_section(program):
+    training, description, update = run(program).strip().split("\n\n")
+    return MEMORY_TEXT.format(training=training, description=description, update=update)
+
+
+def same_code(old, new):
+    """Equal but for the numbers, and these nearly. (That goes for the compiler's version, too.)"""
+    number = re.compile(r"\b\d[\d,]*\b")
+    old_sizes, new_sizes = ([int(n.replace(",", "")) for n in number.findall(text)] for text in (old, new))
+    return number.sub("", old) == number.sub("", new) and all(
+        abs(a - b) <= max(SLACK, TOLERANCE * a) for a, b in zip(old_sizes, new_sizes))
+
+
+def check(program):
+    with open(DOCUMENT, encoding="utf-8") as file:
+        code, heading, memory = file.read().partition("## Memory")
+    stale = []
+    if which(COMPILER) is None:
+        print(f"client-memory: {COMPILER} is missing, so code is not measured")
+    elif not same_code(code.strip(), code_section().strip()):
+        stale.append("code")
+    if (heading + memory).strip() != memory_section(program).strip():
+        stale.append("memory")
+    if stale:
+        sys.exit(f"docs/client-memory.md is out of date in its {' and '.join(stale)}: build the target client-memory")
+
+
+def main(arguments):
+    if len(arguments) == 2 and arguments[0] == "--check":
+        check(arguments[1])
+    elif len(arguments) == 1:
+        if which(COMPILER) is None:
+            sys.exit(f"client-memory: {COMPILER} is missing: run deploy/setup.sh --cross")
+        text = code_section() + "\n" + memory_section(arguments[0])
+        with open(DOCUMENT, "w", encoding="utf-8") as file:
+            file.write(text)
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
