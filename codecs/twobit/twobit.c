@@ -132,7 +132,7 @@ static inline uint32_t unpack(uint8_t byte) {
     return plus | (sent ^ plus) * 255;
 }
 
-/* The values from `start` on, a multiple of BLOCK, as multiples of t. Returns how many: BLOCK, or
+/* The values from `start` on, a multiple of 4, as multiples of t. Returns how many: BLOCK, or
  * those that are left. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
                            int8_t multiple[restrict BLOCK]) {
@@ -143,11 +143,44 @@ static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
     return count;
 }
 
+/* What sixteen codes choose among four values: each is moved to the end of a lane. */
+#if FEDCODEC_AVX512
+static inline void choose_16(const uint8_t *codes, const float values[4], float *y) {
+    const __m512i at = _mm512_setr_epi32(6, 4, 2, 0, 14, 12, 10, 8, 22, 20, 18, 16, 30, 28, 26, 24);
+    __m512i all = _mm512_srlv_epi32(_mm512_set1_epi32((int)fedcodec_load_u32(codes)), at);
+    _mm512_storeu_ps(y, _mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_loadu_ps(values)), all));
+}
+#elif FEDCODEC_AVX2
+static inline void choose_16(const uint8_t *codes, const float values[4], float *y) {
+    const __m256i first = _mm256_setr_epi32(6, 4, 2, 0, 14, 12, 10, 8);
+    const __m256i second = _mm256_add_epi32(first, _mm256_set1_epi32(16));
+    const __m256i all = _mm256_set1_epi32((int)fedcodec_load_u32(codes));
+    const __m256 among = _mm256_broadcast_ps((const __m128 *)(const void *)values);
+    _mm256_storeu_ps(y, _mm256_permutevar_ps(among, _mm256_srlv_epi32(all, first)));
+    _mm256_storeu_ps(y + 8, _mm256_permutevar_ps(among, _mm256_srlv_epi32(all, second)));
+}
+#endif
+
+/* As many values as vectors can do; returns their number. */
+static size_t decode_groups(const uint8_t *codes, float t, float *y, size_t n) {
+    size_t i = 0;
+#if FEDCODEC_AVX2
+    const float values[4] = {0.0f, 0.0f, -t, t}; /* of the codes 00, 01, which is none, 10, 11 */
+    for (; i + FEDCODEC_FETCH_LINE <= n; i += FEDCODEC_FETCH_LINE) {
+        fedcodec_fetch(y + i, FEDCODEC_FETCH);
+        choose_16(codes + i / 4, values, y + i);
+    }
+#else
+    (void)codes, (void)t, (void)y, (void)n;
+#endif
+    return i;
+}
+
 static void twobit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     (void)len;
     const float t = fedcodec_load_f32(src);
     int8_t multiple[BLOCK] = {0};
-    for (size_t start = 0; start < n; start += BLOCK) {
+    for (size_t start = decode_groups(src + HEAD, t, y, n); start < n; start += BLOCK) {
         fedcodec_fetch_block(y + start, BLOCK);
         size_t count = unpack_block(src, n, start, multiple);
         for (size_t i = 0; i < count; i++) {
