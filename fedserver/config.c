@@ -291,23 +291,21 @@ fed_status fedserver_config_parse(const char *path, const char *text, size_t len
     return status;
 }
 
-static fed_status load_initial(const fedserver_config *config, const fed_arch *arch, float **values,
+static fed_status load_initial(const fedserver_config *config, const fed_arch *arch, float *values,
                                fed_error *err) {
-    fed_model model;
-    FED_TRY(fed_checkpoint_load(config->initial, &model, err));
-    fed_error why = {0};
-    if (fed_layout_match(&arch->layout, &model.layout, &why) != FED_OK) {
-        fed_model_free(&model);
-        return fed_fail(err, FED_EINVAL, "%s does not fit the task's model: %s", config->initial,
-                        why.text);
+    fed_checkpoint *file = NULL;
+    FED_TRY(fed_checkpoint_open(config->initial, &file, err));
+    fed_status status = fed_checkpoint_read(file, &arch->layout, values, err);
+    fed_checkpoint_close(file);
+    return status;
+}
+
+static fed_status fill_first(const fedserver_config *config, const fed_arch *arch, float *values,
+                             fed_error *err) {
+    if (config->initial[0] != '\0') {
+        return load_initial(config, arch, values, err);
     }
-    if (fed_first_nonfinite(model.values, model.layout.size) < model.layout.size) {
-        fed_model_free(&model);
-        return fed_fail(err, FED_EINVAL, "%s holds a NaN or an infinity", config->initial);
-    }
-    *values = model.values;
-    model.values = NULL;
-    fed_model_free(&model);
+    fed_arch_init_values(arch, config->task.wire.seed, values);
     return FED_OK;
 }
 
@@ -315,22 +313,18 @@ static fed_status first_values(const fedserver_config *config, float **values, s
                                fed_error *err) {
     fed_arch arch;
     FED_TRY(fed_arch_parse(config->task.wire.model, &arch, err));
-    float *made = NULL;
-    fed_status status = FED_OK;
-    if (config->initial[0] != '\0') {
-        status = load_initial(config, &arch, &made, err);
-    } else if ((made = malloc(arch.layout.size * sizeof *made)) != NULL) {
-        fed_arch_init_values(&arch, config->task.wire.seed, made);
-    } else {
-        status =
-            fed_fail(err, FED_ENOMEM, "out of memory for a model of %zu values", arch.layout.size);
-    }
-    if (status == FED_OK) {
-        *values = made;
-        *size = arch.layout.size;
-    }
+    size_t n = arch.layout.size;
+    float *made = malloc(n * sizeof *made);
+    fed_status status = made != NULL ? fill_first(config, &arch, made, err)
+                                     : fed_fail(err, FED_ENOMEM, "out of memory for %zu values", n);
     fed_arch_free(&arch);
-    return status;
+    if (status != FED_OK) {
+        free(made);
+        return status;
+    }
+    *values = made;
+    *size = n;
+    return FED_OK;
 }
 
 fed_status fedserver_config_read(const char *path, fedserver_task *task, float **values,

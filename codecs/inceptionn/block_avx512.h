@@ -9,18 +9,16 @@ enum { LANES = 16, GROUPS = BLOCK / LANES };
 /* Each nibble of a mask over bytes is a value's word. */
 #define EACH_WORD(nibble) (UINT64_C(0x1111111111111111) * (nibble))
 
-/* Two tags, a nibble, as masks of two words: `m1` for tag 1, `m2` for tag 2, `m3` for 3. */
-#define PAIRS_OF(t, m1, m2, m3)                                                                    \
-    (char)((t) << 4), (char)((t) << 4 | (m1)), (char)((t) << 4 | (m2)), (char)((t) << 4 | (m3))
-#define PAIR_MASKS(m1, m2, m3)                                                                     \
-    _mm_setr_epi8(PAIRS_OF(0, m1, m2, m3), PAIRS_OF(m1, m1, m2, m3), PAIRS_OF(m2, m1, m2, m3),     \
-                  PAIRS_OF(m3, m1, m2, m3))
+/* Two tags, a nibble, as masks of two words' upper bytes. */
+#define PAIRS_OF(t)                                                                                \
+    (char)((t) << 4), (char)((t) << 4 | 8), (char)((t) << 4 | 12), (char)((t) << 4 | 15)
 
 /* The masks of a block's words. */
-static inline void masks_of_tags(__m128i tags, __m128i pair_masks, uint64_t masks[GROUPS]) {
+static inline void masks_of_tags(__m128i tags, uint64_t masks[GROUPS]) {
     const __m128i nibble = _mm_set1_epi8(15);
-    __m128i even = _mm_shuffle_epi8(pair_masks, _mm_and_si128(tags, nibble));
-    __m128i odd = _mm_shuffle_epi8(pair_masks, _mm_and_si128(_mm_srli_epi16(tags, 4), nibble));
+    const __m128i pairs = _mm_setr_epi8(PAIRS_OF(0), PAIRS_OF(8), PAIRS_OF(12), PAIRS_OF(15));
+    __m128i even = _mm_shuffle_epi8(pairs, _mm_and_si128(tags, nibble));
+    __m128i odd = _mm_shuffle_epi8(pairs, _mm_and_si128(_mm_srli_epi16(tags, 4), nibble));
     _mm_storeu_si128((__m128i *)masks, _mm_unpacklo_epi8(even, odd));
     _mm_storeu_si128((__m128i *)(masks + 2), _mm_unpackhi_epi8(even, odd));
 }
@@ -70,7 +68,7 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
     const __m128i plane = _mm_loadu_si128((const __m128i *)tags);
     const bool large_too = any_large(plane);
     uint64_t masks[GROUPS];
-    masks_of_tags(plane, PAIR_MASKS(8, 12, 15), masks);
+    masks_of_tags(plane, masks);
     for (size_t k = 0; k < GROUPS; k++) {
         __m512i word = _mm512_maskz_expand_epi8(masks[k], _mm512_loadu_si512(src));
         src += _mm_popcnt_u64(masks[k]);
@@ -87,50 +85,79 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
     return src;
 }
 
-/* Words of the two short classes are laid out for check so that each has a half of its own: 8 bits
- * are byte 1, 16 bits are bytes 2 and 3. */
+/* Magnitudes of the two short classes, 16 bits each; then of the long one. */
 typedef struct seen {
-    __m512i most;  /* of such halves, of 16 bits */
-    __m512i least; /* bytes: in byte 1 the 8 bits, in byte 3 the upper ones of 16 */
+    __m512i least8, most8, least16, most16;
     __m512i least32, most32;
 } seen;
 
 static inline seen nothing_seen(void) {
-    return (seen){_mm512_setzero_si512(), _mm512_set1_epi8(INT8_MAX), _mm512_set1_epi32(INT32_MAX),
-                  _mm512_setzero_si512()};
+    const __m512i most = _mm512_set1_epi16(INT16_MAX), none = _mm512_setzero_si512();
+    return (seen){most, none, most, none, _mm512_set1_epi32(INT32_MAX), none};
 }
 
-static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s) {
-    uint64_t masks[GROUPS], tops[GROUPS];
-    __m128i plane = _mm_loadu_si128((const __m128i *)tags);
-    masks_of_tags(plane, PAIR_MASKS(2, 12, 15), masks);
-    masks_of_tags(plane, PAIR_MASKS(2, 8, 0), tops);
-    const bool large_too = any_large(plane);
+static inline void see_short(seen *s, __m512i m, __mmask32 in8, __mmask32 in16) {
+    s->least8 = _mm512_mask_min_epu16(s->least8, in8, s->least8, m);
+    s->most8 = _mm512_mask_max_epu16(s->most8, in8, s->most8, m);
+    s->least16 = _mm512_mask_min_epu16(s->least16, in16, s->least16, m);
+    s->most16 = _mm512_mask_max_epu16(s->most16, in16, s->most16, m);
+}
+
+/* The lower bits of each tag, and the upper ones. */
+#define LOWER UINT64_C(0x5555555555555555)
+#define UPPER UINT64_C(0xaaaaaaaaaaaaaaaa)
+
+/* A block of words of which some may be long. */
+static inline const uint8_t *check_words(const uint8_t *tags, const uint8_t *src, seen *s) {
+    uint64_t masks[GROUPS];
+    masks_of_tags(_mm_loadu_si128((const __m128i *)tags), masks);
     for (size_t k = 0; k < GROUPS; k++) {
+        uint32_t t;
+        memcpy(&t, tags + 4 * k, sizeof t);
         __m512i word = _mm512_maskz_expand_epi8(masks[k], _mm512_loadu_si512(src));
         src += _mm_popcnt_u64(masks[k]);
-        if (large_too) {
-            __mmask16 large = (__mmask16)_pext_u64(masks[k], EACH_WORD(1));
-            __m512i m = _mm512_and_si512(word, _mm512_set1_epi32(FEDCODEC_MAGNITUDE));
-            s->least32 = _mm512_mask_min_epi32(s->least32, large, s->least32, m);
-            s->most32 = _mm512_mask_max_epi32(s->most32, large, s->most32, m);
-            word = _mm512_maskz_mov_epi32((__mmask16)~large, word);
-        }
-        __m512i m = _mm512_and_si512(word, _mm512_set1_epi16(INT16_MAX));
-        s->most = _mm512_max_epu16(s->most, m);
-        s->least = _mm512_mask_min_epu8(s->least, tops[k], s->least, m);
+        __m512i m = _mm512_and_si512(word, _mm512_set1_epi32(FEDCODEC_MAGNITUDE));
+        uint32_t large = t & t >> 1 & (uint32_t)LOWER, in16 = t >> 1 & (uint32_t)LOWER;
+        see_short(s, _mm512_srli_epi32(m, 16), t & (uint32_t)LOWER & ~large, in16 & ~large);
+        __mmask16 in32 = (__mmask16)_pext_u32(large, (uint32_t)LOWER);
+        s->least32 = _mm512_mask_min_epi32(s->least32, in32, s->least32, m);
+        s->most32 = _mm512_mask_max_epi32(s->most32, in32, s->most32, m);
     }
     return src;
 }
 
+/* Mostly none is, and half a word holds a value. */
+static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s) {
+    if (any_large(_mm_loadu_si128((const __m128i *)tags))) {
+        return check_words(tags, src, s);
+    }
+    for (size_t k = 0; k < BLOCK_TAGS; k += sizeof(uint64_t)) {
+        uint64_t t;
+        memcpy(&t, tags + k, sizeof t);
+        uint64_t bytes = (t & UPPER) | (t & LOWER) << 1 | (t & UPPER) >> 1;
+        __m512i v = _mm512_maskz_expand_epi8(bytes, _mm512_loadu_si512(src));
+        src += _mm_popcnt_u64(bytes);
+        see_short(s, _mm512_and_si512(v, _mm512_set1_epi16(INT16_MAX)),
+                  (__mmask32)_pext_u64(t, LOWER), (__mmask32)_pext_u64(t, UPPER));
+    }
+    return src;
+}
+
+static inline int16_t least_of(__m512i v) {
+    __m512i low = _mm512_and_si512(v, _mm512_set1_epi32(0xffff));
+    return (int16_t)_mm512_reduce_min_epu32(_mm512_min_epu32(low, _mm512_srli_epi32(v, 16)));
+}
+
+static inline int16_t most_of(__m512i v) {
+    __m512i low = _mm512_and_si512(v, _mm512_set1_epi32(0xffff));
+    return (int16_t)_mm512_reduce_max_epu32(_mm512_max_epu32(low, _mm512_srli_epi32(v, 16)));
+}
+
 static inline ranges ranges_seen(const seen *s) {
-    const __m512i half = _mm512_set1_epi32(0xffff);
-    __m512i top8 = _mm512_and_si512(_mm512_srli_epi32(s->least, 8), _mm512_set1_epi32(0xff));
-    return (ranges){.least8 = (int16_t)(_mm512_reduce_min_epu32(top8) << 8),
-                    .most8 = (int16_t)_mm512_reduce_max_epu32(_mm512_and_si512(s->most, half)),
-                    .least16 =
-                        (int16_t)(_mm512_reduce_min_epu32(_mm512_srli_epi32(s->least, 24)) << 8),
-                    .most16 = (int16_t)_mm512_reduce_max_epu32(_mm512_srli_epi32(s->most, 16)),
+    return (ranges){.least8 = least_of(s->least8),
+                    .most8 = most_of(s->most8),
+                    .least16 = least_of(s->least16),
+                    .most16 = most_of(s->most16),
                     .least32 = _mm512_reduce_min_epi32(s->least32),
                     .most32 = _mm512_reduce_max_epi32(s->most32)};
 }

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* In values: how far, 8 KiB, and how many of them a line of cache holds on most machines. */
 enum { FEDCODEC_FETCH = 2048, FEDCODEC_FETCH_LINE = 16 };
@@ -20,6 +21,20 @@ static inline void fedcodec_fetch_block(const float *block, size_t n) {
     for (size_t k = 0; k < n; k += FEDCODEC_FETCH_LINE) {
         fedcodec_fetch(block + k, FEDCODEC_FETCH);
     }
+}
+
+/** Values that a cache may hold, 8 MiB: beyond, it pays to ask even for what is only overwritten.
+ */
+enum { FEDCODEC_NEAR = 1 << 21 };
+
+/** y = 0. */
+static inline void fedcodec_clear(float *y, size_t n) {
+    size_t i = 0;
+    for (; n > FEDCODEC_NEAR && i + FEDCODEC_FETCH_LINE <= n; i += FEDCODEC_FETCH_LINE) {
+        fedcodec_fetch(y + i, FEDCODEC_FETCH);
+        memset(y + i, 0, FEDCODEC_FETCH_LINE * sizeof *y);
+    }
+    memset(y + i, 0, (n - i) * sizeof *y);
 }
 
 #endif

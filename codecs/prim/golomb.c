@@ -3,6 +3,10 @@
 
 #include <math.h>
 
+#if FEDCODEC_AVX2
+#include <immintrin.h>
+#endif
+
 unsigned fedcodec_golomb_b(double p) {
     const double phi = 1.6180339887498949; /* (sqrt(5) + 1) / 2 */
     double b = 1.0 + floor(log2(log(phi - 1.0) / log1p(-p)));
@@ -50,41 +54,59 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
     return fed_bit_writer_finish(&w, len);
 }
 
-enum { WINDOW_BITS = 57 }; /* of a window that are the stream's, at least */
+/* Bits of one look at the stream: those that are the stream's at least, and the bytes of this look
+ * and the next. */
+enum { LOOK_BITS = 57, LOOKS = 16 };
 
-/* Positions by one look at the stream for as many of them as are probably in it: all but the first
- * then wait for no load. How many were read, at most want; it ends early where not even one is. */
-static size_t read_windows(fedcodec_golomb_reader *reader, uint32_t *position, size_t want) {
-    fed_bit_reader bits = reader->bits; /* in registers, all of them */
+/* 64 bits from there on, inverted, as what is counted is leading ones. */
+static uint64_t look(const fed_bit_reader *bits, uint64_t pos) {
+    const fed_bit_reader at = {.src = bits->src, .pos = pos};
+    return ~(fed_bit_window(&at) << (pos & 7));
+}
+
+/* 64 or 63 of 0, which nobody asks about in earnest. */
+static unsigned leading_zeros(uint64_t v) {
+#if FEDCODEC_AVX2
+    return (unsigned)_lzcnt_u64(v);
+#else
+    return (unsigned)__builtin_clzll(v | 1);
+#endif
+}
+
+/* Positions a few at a time, as many as one look probably shows; meanwhile the next look is on its
+ * way. How many were read, at most want; it ends early where a few are not in a look. */
+static size_t read_looks(fedcodec_golomb_reader *reader, uint32_t *position, size_t want) {
+    const fed_bit_reader bits = reader->bits;
     const uint64_t n = reader->n;
     const unsigned b = reader->b;
-    const size_t probably = WINDOW_BITS / (b + 2);
-    uint64_t next = reader->next;
+    const size_t few = LOOK_BITS / (b + 3);
+    uint64_t pos = bits.pos, next = reader->next, zeros = 0;
     size_t got = 0;
-    while (got < want && (bits.pos >> 3) + 8 <= bits.len) {
-        const size_t tries = want - got < probably ? want - got : probably;
-        uint64_t zeros = ~(fed_bit_window(&bits) << (bits.pos & 7)); /* leading ones are counted */
-        uint64_t at = next, last = next;
-        unsigned size = 0, used = 0;
-        size_t whole = 0;
-        for (size_t i = 0; i < tries; i++) { /* those past the window are not what they seem */
-            unsigned ones = (unsigned)__builtin_clzll(zeros | 1);
-            at += ((uint64_t)ones << b) + (~(zeros << ones << 1) >> 1 >> (63 - b));
+    if ((pos >> 3) + LOOKS <= bits.len) {
+        const uint64_t low = (UINT64_C(1) << (64 - LOOK_BITS)) - 1;
+        zeros = (look(&bits, pos) & ~low) | look(&bits, pos + LOOK_BITS) >> LOOK_BITS;
+    }
+    while (got < want && (pos >> 3) + LOOKS <= bits.len) {
+        const size_t tries = want - got < few ? want - got : few;
+        const uint64_t more = look(&bits, pos + 64);
+        uint64_t at = next;
+        unsigned size = 0;
+        for (size_t i = 0; i < tries; i++) { /* those past the look are not what they seem */
+            unsigned ones = leading_zeros(zeros), code = ones + 1 + b;
+            at += ((uint64_t)ones << b) + (~(zeros << (ones & 63) << 1) >> 1 >> (63 - b));
             position[got + i] = (uint32_t)at++;
-            size += ones + 1 + b;
-            zeros <<= (ones + 1 + b) & 63;
-            whole += size <= WINDOW_BITS;
-            last = size <= WINDOW_BITS ? at : last;
-            used = size <= WINDOW_BITS ? size : used;
+            size += code;
+            zeros <<= code & 63;
         }
-        if (whole == 0 || last > n) {
+        if (size > LOOK_BITS || at > n) {
             break;
         }
-        next = last;
-        bits.pos += used;
-        got += whole;
+        zeros |= more >> (64 - size);
+        next = at;
+        pos += size;
+        got += tries;
     }
-    reader->bits.pos = bits.pos;
+    reader->bits.pos = pos;
     reader->next = next;
     return got;
 }
@@ -92,7 +114,7 @@ static size_t read_windows(fedcodec_golomb_reader *reader, uint32_t *position, s
 bool fedcodec_golomb_read(fedcodec_golomb_reader *r, uint32_t *position, size_t want) {
     size_t i = 0;
     while (i < want) {
-        i += read_windows(r, position + i, want - i);
+        i += read_looks(r, position + i, want - i);
         if (i < want) {
             position[i++] = (uint32_t)fedcodec_golomb_next(r);
         }

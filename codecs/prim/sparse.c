@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "codecs/prim/bitmap.h"
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "fed/bytes.h"
 
@@ -192,7 +193,7 @@ void fedcodec_sparse_axpy(fedcodec_sparse kind, const uint8_t *src, size_t len, 
 
 void fedcodec_sparse_decode(fedcodec_sparse kind, const uint8_t *src, size_t len, float *y,
                             size_t n) {
-    memset(y, 0, n * sizeof *y);
+    fedcodec_clear(y, n);
     fedcodec_sparse_axpy(kind, src, len, 1.0f, y, n);
 }
 

@@ -219,66 +219,101 @@ uint8_t *fedcodec_zerorun_end(fedcodec_zerorun *front) {
     return front->out;
 }
 
-/* 16 bytes at a time, whatever the run: no branch depends on the data. */
-static uint8_t *unpack_byte(uint8_t byte, uint8_t *out) {
-    unsigned run = byte > 242, more = (byte - 242u) & (0u - run);
-    memset(out, (int)(byte ^ ((byte ^ (unsigned)ZERO) & (0u - run))), 16);
-    return out + 1 + more;
+/* How many more bytes than one a byte stands for. */
+static unsigned more_of(uint8_t byte) {
+    return (byte > 242 ? byte : 242u) - 242u;
+}
+
+size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
+    size_t sum = len, i = 0;
+#if FEDCODEC_AVX2
+    const __m256i last = _mm256_set1_epi8((char)242), none = _mm256_setzero_si256();
+    __m256i sums = none;
+    for (; i + 32 <= len; i += 32) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(src + i));
+        sums = _mm256_add_epi64(sums, _mm256_sad_epu8(_mm256_subs_epu8(v, last), none));
+    }
+    __m128i both = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    sum += (size_t)_mm_cvtsi128_si64(both) + (size_t)_mm_extract_epi64(both, 1);
+#endif
+    while (i < len) { /* 16 bits hold the sum of a block */
+        size_t end = len - i < BLOCK ? len : i + BLOCK;
+        uint16_t more = 0;
+        for (; i < end; i++) {
+            more = (uint16_t)(more + more_of(src[i]));
+        }
+        sum += more;
+    }
+    return sum;
+}
+
+/* Put each of a group of bytes where it belongs, among zeros: no branch depends on them. */
+static uint8_t *put_each(const uint8_t *src, uint8_t *out) {
+    uint8_t value[GROUP], size[GROUP];
+    for (size_t i = 0; i < GROUP; i++) {
+        value[i] = src[i] > 242 ? ZERO : src[i];
+        size[i] = (uint8_t)(1 + more_of(src[i]));
+    }
+    for (size_t i = 0; i < GROUP; i += 8) {
+        for (size_t j = i; j < i + 8; j++) {
+            *out = value[j];
+            out += size[j];
+        }
+    }
+    return out;
+}
+
+static uint8_t *unpack_each(const uint8_t *src, size_t len, uint8_t *out) {
+    uint8_t rest[GROUP] = {0}, *end = out + fedcodec_zerorun_sum(src, len);
+    memset(out, ZERO, (size_t)(end - out));
+    for (; len >= GROUP; src += GROUP, len -= GROUP) {
+        out = put_each(src, out);
+    }
+    if (len > 0) { /* and what is behind the end need not be anything */
+        memcpy(rest, src, len);
+        put_each(rest, out);
+    }
+    return end;
 }
 
 #if FEDCODEC_AVX512
-/* Eight bytes at a time, the place of each being the sum of the lengths before. */
-static uint8_t *unpack_eight(const uint8_t *src, uint8_t *out) {
-    uint64_t eight;
-    memcpy(&eight, src, sizeof eight);
-    const __m128i v = _mm_cvtsi64_si128((long long)eight);
-    const uint64_t each = UINT64_C(0x0101010101010101);
-    uint64_t more = (uint64_t)_mm_cvtsi128_si64(_mm_subs_epu8(v, _mm_set1_epi8((char)242)));
-    uint64_t ends = (more + each) * each; /* no sum passes a byte: 8 * 14 */
-    if (ends >> 56 > 64) {
-        for (size_t i = 0; i < 8; i++) {
-            out = unpack_byte(src[i], out);
-        }
-        return out;
-    }
-    const uint64_t begins = ends << 8;
+/* A bit for each place where one of eight bytes begins. */
+static __m512i starts_of(uint64_t begins) {
     __m512i at = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128((int64_t)begins));
-    uint64_t starts = (uint64_t)_mm512_reduce_or_epi64(_mm512_sllv_epi64(_mm512_set1_epi64(1), at));
-    __m128i value =
-        _mm_mask_mov_epi8(v, _mm_cmpgt_epu8_mask(v, _mm_set1_epi8((char)242)), _mm_set1_epi8(ZERO));
-    _mm512_storeu_si512(out, _mm512_mask_expand_epi8(_mm512_set1_epi8(ZERO), starts,
+    return _mm512_sllv_epi64(_mm512_set1_epi64(1), at);
+}
+
+/* 16 bytes, which mostly stand for no more than a vector holds; their places are the sums of the
+ * sizes before. */
+static uint8_t *unpack_16(const uint8_t *src, uint8_t *out) {
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    const __m128i last = _mm_set1_epi8((char)242);
+    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)src);
+    const __m128i more = _mm_subs_epu8(v, last);
+    uint64_t low = (uint64_t)_mm_cvtsi128_si64(more), high = (uint64_t)_mm_extract_epi64(more, 1);
+    low = (low + each) * each; /* where each ends: no sum passes a byte, 8 * 14 */
+    high = (high + each) * each;
+    const uint64_t half = low >> 56, whole = half + (high >> 56);
+    if (whole > GROUP) {
+        return unpack_each(src, 16, out);
+    }
+    __m512i starts = _mm512_or_si512(starts_of(low << 8), starts_of((high << 8) + half * each));
+    __m128i value = _mm_mask_mov_epi8(v, _mm_cmpgt_epu8_mask(v, last), _mm_set1_epi8(ZERO));
+    _mm512_storeu_si512(out, _mm512_mask_expand_epi8(_mm512_set1_epi8(ZERO),
+                                                     (uint64_t)_mm512_reduce_or_epi64(starts),
                                                      _mm512_castsi128_si512(value)));
-    return out + (ends >> 56);
+    return out + whole;
 }
 #endif
 
 size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst) {
     uint8_t *out = dst;
-    size_t i = 0;
 #if FEDCODEC_AVX512
-    for (; i + 8 <= len; i += 8) {
-        out = unpack_eight(src + i, out);
+    for (; len >= 16; src += 16, len -= 16) {
+        out = unpack_16(src, out);
     }
 #endif
-    for (; i < len; i++) {
-        out = unpack_byte(src[i], out);
-    }
-    return (size_t)(out - dst);
-}
-
-size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
-    size_t sum = len;
-    while (len > 0) { /* 16 bits hold the sum of a block */
-        size_t block = len < BLOCK ? len : BLOCK;
-        uint16_t more = 0;
-        for (size_t i = 0; i < block; i++) {
-            more = (uint16_t)(more + (src[i] > 242 ? src[i] - 242 : 0));
-        }
-        sum += more;
-        src += block;
-        len -= block;
-    }
-    return sum;
+    return (size_t)(unpack_each(src, len, out) - dst);
 }
 
 /* Is a run behind one that is not the longest? And is there anything but runs? src[-1] exists. */

@@ -21,61 +21,89 @@ static inline void quantise_group(float *e, const float *x, size_t stride, float
     _mm256_storeu_si256((__m256i *)(void *)bytes, sum);
 }
 
-/* Of 32 values: 0, 1 or 2 for -1, 0 or 1. */
-typedef struct digits {
-    uint8_t digit[GROUPED];
-} digits;
+/* Where a byte's five digits are in its code, two bits each. */
+static const int digit_at[FEDCODEC_QUARTIC_DIGITS] = {0, 2, 8, 10, 4};
 
-/* A digit is how often its power goes in: 0 to 2 times. */
-static inline void split_group(const uint8_t *bytes, digits *d) {
-    static const uint8_t power[FEDCODEC_QUARTIC_DIGITS] = {81, 27, 9, 3, 1};
-    __m256i rest = _mm256_loadu_si256((const __m256i *)(const void *)bytes);
-    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-        __m256i once = _mm256_set1_epi8((char)power[k]);
-        __m256i some = _mm256_cmpeq_epi8(_mm256_max_epu8(rest, once), rest);
-        rest = _mm256_sub_epi8(rest, _mm256_and_si256(some, once));
-        __m256i twice = _mm256_cmpeq_epi8(_mm256_max_epu8(rest, once), rest);
-        rest = _mm256_sub_epi8(rest, _mm256_and_si256(twice, once));
-        __m256i times = _mm256_abs_epi8(_mm256_add_epi8(some, twice));
-        _mm256_storeu_si256((__m256i *)(void *)d[k].digit, times);
-    }
+/* The codes of sixteen bytes. Each is first a fraction of 243, in 65536ths. Nine times that is a
+ * number of two digits, which a table writes in two bits each, and a fraction again. */
+static inline __m256i codes_of(const uint8_t *bytes) {
+    const __m256i nine = _mm256_set1_epi16(9), three = _mm256_set1_epi16(3);
+    const __m256i pairs =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 1, 5, 9, 2, 6, 10, 0, 0, 0, 0, 0, 0, 0));
+    __m256i f = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)bytes));
+    f = _mm256_mullo_epi16(f, _mm256_set1_epi16(65536 / FEDCODEC_QUARTIC_BYTES + 1));
+    __m256i first = _mm256_mulhi_epu16(f, nine);
+    f = _mm256_mullo_epi16(f, nine);
+    __m256i second = _mm256_mulhi_epu16(f, nine);
+    f = _mm256_mullo_epi16(f, nine);
+    __m256i both = _mm256_or_si256(first, _mm256_slli_epi16(second, 8));
+    __m256i last = _mm256_slli_epi16(_mm256_mulhi_epu16(f, three), 4);
+    return _mm256_or_si256(_mm256_shuffle_epi8(pairs, both), last);
 }
 
-/* Eight of them, as a choice among three values. */
-static inline __m256 choose_8(const uint8_t *digit, __m256 values) {
-    __m128i eight = _mm_loadl_epi64((const __m128i *)(const void *)digit);
-    return _mm256_permutevar8x32_ps(values, _mm256_cvtepu8_epi32(eight));
+static inline __m256i lower_8(__m256i codes) {
+    return _mm256_cvtepu16_epi32(_mm256_castsi256_si128(codes));
 }
 
-static inline void set_group(float *y, const digits *d, float step) {
-    const __m256 values = _mm256_setr_ps(-step, 0.0f, step, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f);
-    for (size_t j = 0; j < GROUPED; j += 8) {
-        fedcodec_fetch(y + j, AHEAD);
-        _mm256_storeu_ps(y + j, choose_8(d->digit + j, values));
+static inline __m256i upper_8(__m256i codes) {
+    return _mm256_cvtepu16_epi32(_mm256_extracti128_si256(codes, 1));
+}
+
+/* What the k-th digit of each chooses among four values, which are there twice. */
+static inline __m256 choose_8(__m256i codes, size_t k, __m256 values) {
+    return _mm256_permutevar_ps(values, _mm256_srli_epi32(codes, digit_at[k]));
+}
+
+/* `count` bytes, a multiple of GROUPED, to values: those at y, and stride, and so on behind. */
+static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
+                              float step) {
+    const __m256 values = _mm256_setr_ps(-step, 0.0f, step, 0.0f, -step, 0.0f, step, 0.0f);
+    for (size_t i = 0; i < count; i += 16, y += 16) {
+        const __m256i codes = codes_of(bytes + i), low = lower_8(codes), high = upper_8(codes);
+        for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+            float *at = y + k * stride;
+            fedcodec_fetch(at, AHEAD);
+            _mm256_storeu_ps(at, choose_8(low, k, values));
+            _mm256_storeu_ps(at + 8, choose_8(high, k, values));
+        }
     }
 }
 
 /* -0 is the one number that changes nothing when it is added, not even the sign of a zero. */
-static inline void add_group(float *y, const digits *d, float step) {
-    const __m256 values = _mm256_setr_ps(-step, -0.0f, step, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f);
-    for (size_t j = 0; j < GROUPED; j += 8) {
-        fedcodec_fetch(y + j, AHEAD);
-        __m256 v = choose_8(d->digit + j, values);
-        _mm256_storeu_ps(y + j, _mm256_add_ps(_mm256_loadu_ps(y + j), v));
+static inline void add_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
+                              float step) {
+    const __m256 values = _mm256_setr_ps(-step, -0.0f, step, 0.0f, -step, -0.0f, step, 0.0f);
+    for (size_t i = 0; i < count; i += 16, y += 16) {
+        const __m256i codes = codes_of(bytes + i), low = lower_8(codes), high = upper_8(codes);
+        for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+            float *at = y + k * stride;
+            fedcodec_fetch(at, AHEAD);
+            __m256 first = _mm256_add_ps(_mm256_loadu_ps(at), choose_8(low, k, values));
+            __m256 second = _mm256_add_ps(_mm256_loadu_ps(at + 8), choose_8(high, k, values));
+            _mm256_storeu_ps(at, first);
+            _mm256_storeu_ps(at + 8, second);
+        }
     }
 }
 
-static inline void fold_group(int64_t *acc, const digits *d, int64_t step) {
+static inline void fold_groups(int64_t *acc, size_t stride, const uint8_t *bytes, size_t count,
+                               int64_t step) {
     const __m256i up = _mm256_set1_epi64x(step), one = _mm256_set1_epi64x(1);
-    for (size_t j = 0; j < GROUPED; j += 4) {
-        int32_t four;
-        memcpy(&four, d->digit + j, sizeof four);
-        fedcodec_fetch(acc + j, AHEAD);
-        __m256i *at = (__m256i *)(void *)(acc + j), v = _mm256_loadu_si256(at);
-        __m256i digit = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four));
-        v = _mm256_add_epi64(v, _mm256_and_si256(_mm256_cmpgt_epi64(digit, one), up));
-        v = _mm256_sub_epi64(v, _mm256_and_si256(_mm256_cmpgt_epi64(one, digit), up));
-        _mm256_storeu_si256(at, v);
+    for (size_t i = 0; i < count; i += 16) {
+        uint16_t code[16];
+        _mm256_storeu_si256((__m256i *)(void *)code, codes_of(bytes + i));
+        for (size_t j = 0; j < 16; j += 4, acc += 4) {
+            __m128i four = _mm_loadl_epi64((const __m128i *)(const void *)(code + j));
+            const __m256i codes = _mm256_cvtepu16_epi64(four), bits = _mm256_set1_epi64x(3);
+            for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
+                __m256i *at = (__m256i *)(void *)(acc + k * stride), v = _mm256_loadu_si256(at);
+                __m256i digit = _mm256_and_si256(_mm256_srli_epi64(codes, digit_at[k]), bits);
+                fedcodec_fetch(at, AHEAD);
+                v = _mm256_add_epi64(v, _mm256_and_si256(_mm256_cmpgt_epi64(digit, one), up));
+                v = _mm256_sub_epi64(v, _mm256_and_si256(_mm256_cmpgt_epi64(one, digit), up));
+                _mm256_storeu_si256(at, v);
+            }
+        }
     }
 }
 

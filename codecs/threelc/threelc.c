@@ -1,8 +1,10 @@
 /* 3lc: one of -m, 0, m for each value, five of them a byte, runs of zeros shortened.
  * Format: docs/codec-formats.md#3lc   Paper: 3LC, section 3 */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/parts.h"
 #include "codecs/prim/quartic.h"
@@ -19,9 +21,9 @@
 /* A message: m, then the zero-run encoded bytes; nothing follows where m is 0. */
 enum { HEAD = 4, BLOCK = 1024 };
 
-/* Bytes of a message to decode at once, how many positions a byte may then stand for on average for
- * them to be unpacked, and a multiple of all vectors' lengths. */
-enum { CHUNK = 256, DENSE = 8, ALIGN = 64, ROOM = DENSE * CHUNK + ALIGN };
+/* Bytes of a message to decode at once, and how many positions a byte may then stand for on average
+ * for them to be unpacked. */
+enum { CHUNK = 128, DENSE = 8 };
 
 static const char *const switches[] = {"0", "1", NULL};
 
@@ -251,7 +253,8 @@ static void pull_digits(uint8_t *restrict fraction, int8_t *restrict digit, size
 
 /* The bytes from position `first` on; they are lost. */
 static void apply_bytes(const target *t, uint8_t *bytes, size_t count, size_t first) {
-    int8_t digit[ROOM] = {0};
+    int8_t digit[BLOCK] = {0};
+    assert(count <= BLOCK);
     for (size_t i = 0; i < count; i++) {
         uint16_t scaled = (uint16_t)(256u * bytes[i] + FEDCODEC_QUARTIC_BYTES - 1);
         bytes[i] = (uint8_t)(scaled / FEDCODEC_QUARTIC_BYTES);
@@ -269,44 +272,30 @@ static void apply_bytes(const target *t, uint8_t *bytes, size_t count, size_t fi
     }
 }
 
-#if FEDCODEC_AVX2
-/* As many of them as vectors can do at once; returns their number. All hold five values. */
-static size_t apply_groups(const target *t, const uint8_t *bytes, size_t count, size_t first) {
-    const size_t packed = fedcodec_quartic_len(t->n);
-    size_t done = 0;
-    for (; done + GROUPED <= count; done += GROUPED) {
-        digits d[FEDCODEC_QUARTIC_DIGITS];
-        split_group(bytes + done, d);
-        for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-            size_t at = k * packed + first + done;
-            if (t->way == FOLD) {
-                fold_group(t->acc + at, &d[k], t->wide_step);
-            } else if (t->way == SET) {
-                set_group(t->y + at, &d[k], t->step);
-            } else {
-                add_group(t->y + at, &d[k], t->step);
-            }
-        }
-    }
-    return done;
-}
-#endif
+/* Positions that are unpacked and wait until there are as many as vectors do at once. */
+typedef struct waiting {
+    size_t first, count;
+    uint8_t bytes[BLOCK + FEDCODEC_ZERORUN_MAX * CHUNK + FEDCODEC_ZERORUN_ROOM];
+} waiting;
 
-/* Where most bytes are not runs: unpack them, and handle all values. */
-static void apply_dense(const target *t, const uint8_t *src, size_t len, size_t first) {
-    uint8_t bytes[ROOM + FEDCODEC_ZERORUN_ROOM];
-    size_t done = 0, count = fedcodec_zerorun_unpack(src, len, bytes);
-    size_t more = (ALIGN - count % ALIGN) % ALIGN; /* zeros, so that vectors are whole */
-    if (first + count + more <= whole_positions(t->n)) {
-        memset(bytes + count, FEDCODEC_QUARTIC_ZERO, more);
-        count += more;
+/* As many of them as vectors can do at once; returns their number. All hold five values. */
+static size_t apply_groups(const target *t, const waiting *w) {
+    size_t count = 0;
 #if FEDCODEC_AVX2
-        done = apply_groups(t, bytes, count, first);
+    const size_t packed = fedcodec_quartic_len(t->n), whole = whole_positions(t->n);
+    count = w->first < whole ? whole - w->first : 0;
+    count = (w->count < count ? w->count : count) / GROUPED * GROUPED;
+    if (t->way == FOLD) {
+        fold_groups(t->acc + w->first, packed, w->bytes, count, t->wide_step);
+    } else if (t->way == SET) {
+        set_groups(t->y + w->first, packed, w->bytes, count, t->step);
+    } else {
+        add_groups(t->y + w->first, packed, w->bytes, count, t->step);
+    }
+#else
+    (void)t, (void)w;
 #endif
-    }
-    if (done < count) {
-        apply_bytes(t, bytes + done, count - done, first + done);
-    }
+    return count;
 }
 
 /* Mostly one of the five values is sent: which of them, no branch has to guess. */
@@ -353,32 +342,36 @@ static void apply_sparse(const target *t, const uint8_t *src, size_t len, size_t
     }
 }
 
-static void clear(const target *t, size_t first, size_t count) {
-    for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-        size_t at, values = slice(t->n, k, first, count, &at);
-        if (values > 0) {
-            memset(t->y + at, 0, values * sizeof *t->y);
-        }
+/* All positions that wait, or all but a few, that can wait for more. */
+static void apply_waiting(const target *t, waiting *w, bool all) {
+    size_t done = apply_groups(t, w);
+    for (size_t count; w->count - done > (all ? 0 : BLOCK); done += count) {
+        count = w->count - done < BLOCK ? w->count - done : BLOCK;
+        apply_bytes(t, w->bytes + done, count, w->first + done);
     }
+    w->first += done;
+    w->count -= done;
+    memmove(w->bytes, w->bytes + done, w->count);
 }
 
 static void apply(const target *t, const uint8_t *src, size_t len) {
-    size_t first = 0;
+    waiting w;
+    w.first = w.count = 0;
     for (size_t i = HEAD, count; i < len; i += count) {
         count = len - i < CHUNK ? len - i : CHUNK;
         size_t positions = fedcodec_zerorun_sum(src + i, count);
-        if (positions <= DENSE * count) {
-            apply_dense(t, src + i, count, first);
-        } else {
-            if (t->way == SET) {
-                clear(t, first, positions);
-            }
-            if (positions < FEDCODEC_ZERORUN_MAX * count) {
-                apply_sparse(t, src + i, count, first);
-            }
+        if (t->way == SET || positions <= DENSE * count) {
+            w.count += fedcodec_zerorun_unpack(src + i, count, w.bytes + w.count);
+            apply_waiting(t, &w, false);
+            continue;
         }
-        first += positions;
+        apply_waiting(t, &w, true);
+        if (positions < FEDCODEC_ZERORUN_MAX * count) {
+            apply_sparse(t, src + i, count, w.first);
+        }
+        w.first += positions;
     }
+    apply_waiting(t, &w, true);
 }
 
 static void threelc_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
@@ -388,8 +381,9 @@ static void threelc_axpy(const uint8_t *src, size_t len, float w, float *y, size
 
 static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     target t = {.n = n, .way = SET, .y = y, .step = fedcodec_load_f32(src)};
-    if (len == HEAD) {
-        clear(&t, 0, fedcodec_quartic_len(n));
+    if (fedcodec_quartic_len(n) > DENSE * (len - HEAD)) {
+        fedcodec_clear(y, n);
+        t.way = ADD;
     }
     apply(&t, src, len);
 }

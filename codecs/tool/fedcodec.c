@@ -23,9 +23,9 @@ static const char usage[] =
     "\n"
     "SPEC is a codec's name with its parameters, such as float32, 3lc:s=1.75 or sbc:p=0.01; with\n"
     "+runs or +zstd behind it, its message is packed once more where that makes it shorter.\n"
-    "Files of values are safetensors (float32) where their name ends in .safetensors; all others\n"
-    "are raw, little-endian, and one tensor. Each tensor is a frame of the envelope; but those of\n"
-    "fewer than N values (" TOOL_SMALL
+    "Files of values are safetensors (float32, float16 or bfloat16) where their name ends in\n"
+    ".safetensors; all others are raw float32, little-endian, and one tensor. Each tensor is a\n"
+    "frame of the envelope; but those of fewer than N values (" TOOL_SMALL
     "; 0: none) are one frame together, the last. decode writes\n"
     "raw values; with --like, a safetensors file with that one's names and shapes. Threads (1; 0: "
     "as\n"

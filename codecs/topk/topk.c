@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codecs/prim/bitmap.h"
+#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"
 #include "codecs/registry.h"
@@ -82,7 +83,7 @@ static void topk_axpy(const uint8_t *src, size_t len, float w, float *y, size_t 
 }
 
 static void topk_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    memset(y, 0, n * sizeof *y);
+    fedcodec_clear(y, n);
     topk_axpy(src, len, 1.0f, y, n);
 }
 

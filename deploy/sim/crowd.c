@@ -7,18 +7,23 @@
 #include "deploy/sim/sim.h"
 #include "fed/clock.h"
 #include "fed/hash.h"
-#include "fedtrain/train.h"
 
 enum { STACK_BYTES = 512 * 1024, HOLD_MS = 20000, EVALUATE_BATCH = 100, BATCH_LIMIT = 4096 };
 
 /* --- The training callback --- */
+
+/** At least the task's. A language model's scores alone take 1.4 MB a sample: it gets no more. */
+static size_t evaluate_batch(const fedclient_round *round) {
+    size_t batch = round->task->batch;
+    return batch < EVALUATE_BATCH && round->arch->words == 0 ? EVALUATE_BATCH : batch;
+}
 
 /** The place's net must be the task's; the first turn after a new task makes it. */
 static fed_status fit_place(sim_place *place, const fedclient_round *round, fed_error *err) {
     if (place->arch.text != NULL && strcmp(place->arch.text, round->arch->text) == 0) {
         return FED_OK;
     }
-    size_t batch = round->task->batch < EVALUATE_BATCH ? EVALUATE_BATCH : round->task->batch;
+    size_t batch = evaluate_batch(round);
     if (batch > BATCH_LIMIT) {
         return fed_fail(err, FED_ERANGE, "batch %zu is over this simulator's %d", batch,
                         BATCH_LIMIT);
@@ -50,25 +55,24 @@ static fed_status fit_optimizer(sim_client *client, const fed_optimizer *optimiz
 static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
     const fed_task *task = round->task;
     fedtrain_job job = {.net = client->place->net,
-                        .set = &client->crowd->train,
-                        .shard = &client->shard,
                         .steps = task->local_steps,
                         .batch = task->batch,
                         .seed = task->seed,
                         .client = client->k,
                         .round = round->round};
+    fedtrain_job_use(&job, &client->crowd->train, &client->share);
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
     FED_TRY(fit_optimizer(client, &job.optimizer, round->arch->trained));
     int64_t before = fed_clock_thread_cpu_us();
     FED_TRY(fedtrain_run(&job, round->values, client->optimizer, &round->loss, err));
     int64_t used = fed_clock_thread_cpu_us() - before;
-    round->samples = (uint32_t)client->shard.count;
+    round->samples = (uint32_t)client->share.size;
 
     sim_crowd *crowd = client->crowd;
     pthread_mutex_lock(&crowd->mutex);
     crowd->train_cpu_us += (uint64_t)used;
     crowd->task = *task;
-    crowd->parameters = round->arch->layout.size;
+    crowd->parameters = round->arch->trained;
     if (round->round > crowd->round) {
         crowd->round = round->round;
         crowd->reported = 0;
@@ -81,8 +85,8 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
 static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error *err) {
     fedtrain_score score = {0};
     int64_t before = fed_clock_thread_cpu_us();
-    FED_TRY(fedtrain_evaluate(client->place->net, EVALUATE_BATCH, &client->crowd->test,
-                              round->values, &score, err));
+    FED_TRY(fedtrain_data_score(client->place->net, evaluate_batch(round), &client->crowd->test,
+                                round->values, &score, err));
     round->samples = (uint32_t)score.samples;
     round->correct = (uint32_t)score.correct;
     round->loss = score.loss;
@@ -341,8 +345,19 @@ static fed_status open_client(sim_crowd *crowd, uint32_t k, fed_error *err) {
         take_up(client);
         return FED_OK;
     }
-    client->shard = fedtrain_partition_shard(&crowd->partition, k);
     return FED_OK;
+}
+
+static fed_status deal_out(sim_crowd *crowd, fed_error *err) {
+    const sim_options *o = crowd->options;
+    fedtrain_partition partition;
+    FED_TRY(fedtrain_data_split(&crowd->train, o->split, o->clients, o->seed, &partition, err));
+    fed_status status = FED_OK;
+    for (uint32_t k = 0; k < o->clients && status == FED_OK; k++) {
+        status = fedtrain_share_take(&crowd->train, &partition, k, &crowd->client[k].share, err);
+    }
+    fedtrain_partition_free(&partition);
+    return status;
 }
 
 fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
@@ -350,10 +365,9 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
     *crowd = (sim_crowd){.options = options, .coordinator = coordinator};
     pthread_mutex_init(&crowd->mutex, NULL);
     pthread_cond_init(&crowd->changed, NULL);
-    FED_TRY(fedtrain_dataset_open(options->dataset, options->data, "train", &crowd->train, err));
-    FED_TRY(fedtrain_dataset_open(options->dataset, options->data, "test", &crowd->test, err));
-    FED_TRY(fedtrain_dataset_split(&crowd->train, options->split, options->clients, options->seed,
-                                   &crowd->partition, err));
+    const char *name = options->dataset, *directory = options->data;
+    FED_TRY(fedtrain_data_open(name, directory, "train", "train", &crowd->train, err));
+    FED_TRY(fedtrain_data_open(name, directory, "test", "train", &crowd->test, err));
     FED_TRY(open_places(crowd));
     crowd->client = calloc(options->clients + 1U, sizeof *crowd->client);
     crowd->waiting = calloc(options->clients + 1U, sizeof(sim_client *));
@@ -363,7 +377,7 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
         FED_TRY(open_client(crowd, k, err));
         crowd->client_count++;
     }
-    return FED_OK;
+    return deal_out(crowd, err);
 }
 
 static fed_status start_client(sim_client *client, const char *token, fed_error *err) {
@@ -417,6 +431,7 @@ void sim_crowd_close(sim_crowd *crowd) {
     for (size_t k = 0; k < crowd->client_count; k++) {
         fedclient_platform_memory_close(&crowd->client[k].platform);
         free(crowd->client[k].optimizer);
+        fedtrain_share_free(&crowd->client[k].share);
         pthread_cond_destroy(&crowd->client[k].turn);
     }
     for (uint32_t i = 0; crowd->all_places != NULL && i < crowd->options->threads; i++) {
@@ -426,9 +441,8 @@ void sim_crowd_close(sim_crowd *crowd) {
     free(crowd->client);
     free(crowd->waiting);
     free(crowd->all_places);
-    fedtrain_partition_free(&crowd->partition);
-    fedtrain_dataset_free(&crowd->train);
-    fedtrain_dataset_free(&crowd->test);
+    fedtrain_data_free(&crowd->train);
+    fedtrain_data_free(&crowd->test);
     pthread_cond_destroy(&crowd->changed);
     pthread_mutex_destroy(&crowd->mutex);
 }

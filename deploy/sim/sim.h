@@ -13,14 +13,13 @@
 #include "fed/rng.h"
 #include "fedclient/fedclient.h"
 #include "fedserver/fedserver.h"
-#include "fedtrain/net.h"
-#include "fedtrain/split.h"
+#include "fedtrain/data.h"
 
 /** What the command line asks for. */
 typedef struct sim_options {
     const char *task;      /* JSON file, docs/protocol.md#task */
     const char *data;      /* directory with the samples */
-    const char *dataset;   /* what fedtrain_dataset_open knows them as */
+    const char *dataset;   /* what fedtrain_data_open knows them as */
     const char *fedserver; /* the coordinator's program; NULL: beside this one */
     const char *directory; /* the coordinator's; NULL: a temporary one, removed at the end */
     const char *result;    /* JSON file to write; NULL: none */
@@ -90,7 +89,7 @@ typedef struct sim_client {
     fedclient_platform platform;
     fedclient_transport transport; /* the line's */
     sim_line line;
-    fedtrain_shard shard; /* a view of the crowd's partition */
+    fedtrain_share share; /* what it trains on */
     float *optimizer;     /* its state, between rounds */
     size_t optimizer_size;
     sim_place *place;            /* held during a turn */
@@ -107,9 +106,8 @@ typedef struct sim_crowd {
     const sim_options *options;
     const sim_coordinator *coordinator;
     char server[64]; /* the front's URL */
-    fedtrain_dataset train, test;
-    fedtrain_partition partition; /* of the training data: who holds what */
-    sim_client *client;           /* [options->clients + 1]; the last one evaluates */
+    fedtrain_data train, test;
+    sim_client *client; /* [options->clients + 1]; the last one evaluates */
     size_t client_count;
     atomic_int stop;
 

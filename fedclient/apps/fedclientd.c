@@ -14,7 +14,7 @@
 #include "fed/file.h"
 #include "fed/version.h"
 #include "fedclient/fedclient.h"
-#include "fedtrain/train.h"
+#include "fedtrain/data.h"
 
 static const char usage[] =
     "Usage: fedclientd --server URL --ca FILE --state DIR --data DIR [options]\n"
@@ -25,9 +25,9 @@ static const char usage[] =
     "  --ca FILE        the coordinator's ca.pem\n"
     "  --state DIR      where this device keeps its key, model and residual; made if missing\n"
     "  --data DIR       where its samples are\n"
-    "  --dataset NAME   what they are: mnist, fashion-mnist, cifar10, cifar100, csv or\n"
-    "                   csv:label=COLUMN, under their usual file names, packed (.gz) or not "
-    "(mnist)\n"
+    "  --dataset NAME   what they are: mnist, fashion-mnist, cifar10, cifar100, csv,\n"
+    "                   csv:label=COLUMN, ptb, shakespeare, words or chars, under their usual\n"
+    "                   file names, packed (.gz) or not (mnist)\n"
     "  --token T        enrol with this one-time token, if not enrolled yet\n"
     "  --shard K/N      train on part K (from 0) of N of the training set; default 0/1\n"
     "  --split SPEC     how it is cut: iid (default), classes:k=2 (or two-class),\n"
@@ -45,7 +45,7 @@ static const char usage[] =
     "2 on wrong usage. Started again with the same --state, it goes on where it was.\n";
 
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
-enum { EVALUATE_BATCH = 250, CA_LIMIT = 65536 };
+enum { EVALUATE_BATCH = 250, EVALUATE_TEXT_BATCH = 10, CA_LIMIT = 65536 };
 
 typedef struct settings {
     const char *server, *ca, *state, *data, *dataset, *token;
@@ -60,11 +60,11 @@ typedef struct settings {
 typedef struct workshop {
     const settings *settings;
     const fedclient_platform *platform; /* the optimizer's state lies beside the library's */
-    fedtrain_dataset set;
-    uint64_t task; /* that the rest belongs to; 0: none yet */
+    fedtrain_data data;                 /* the training part, or the one to evaluate on */
+    uint64_t task;                      /* that the rest belongs to; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
-    fedtrain_shard shard;
+    fedtrain_share share;
     fed_optimizer optimizer;
     float *memory; /* the optimizer's state: head_floats, then its values */
     size_t memory_count;
@@ -83,10 +83,10 @@ static const char optimizer_key[] = "optimizer";
 
 static void workshop_clear(workshop *w) {
     fedtrain_net_free(w->net);
-    fedtrain_shard_free(&w->shard);
+    fedtrain_share_free(&w->share);
     fed_arch_free(&w->arch);
     free(w->memory);
-    *w = (workshop){.settings = w->settings, .platform = w->platform, .set = w->set};
+    *w = (workshop){.settings = w->settings, .platform = w->platform, .data = w->data};
 }
 
 /** The stored value is the task's number, then the state. That of another task is of no use. */
@@ -126,13 +126,21 @@ static fed_status optimizer_save(const workshop *w, fed_error *err) {
 /** The parts of a workshop that only training needs. */
 static fed_status equip_training(workshop *w, const fed_task *task, fed_error *err) {
     const settings *s = w->settings;
-    FED_TRY(
-        fedtrain_shard_take(&w->set, s->split, s->shards, s->shard, task->seed, &w->shard, err));
+    fedtrain_partition all;
+    FED_TRY(fedtrain_data_split(&w->data, s->split, s->shards, task->seed, &all, err));
+    fed_status status = fedtrain_share_take(&w->data, &all, s->shard, &w->share, err);
+    fedtrain_partition_free(&all);
+    FED_TRY(status);
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err));
     w->memory_count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
     w->memory = calloc(w->memory_count + 1, sizeof *w->memory);
     FED_REQUIRE(w->memory != NULL, FED_ENOMEM);
     return optimizer_load(w, task->id, err);
+}
+
+/** A language model's scores alone take 1.4 MB a sample. */
+static size_t evaluate_batch(const workshop *w) {
+    return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
 }
 
 /** Get ready for a task, unless that was done already. */
@@ -143,7 +151,7 @@ static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
     workshop_clear(w);
     const settings *s = w->settings;
     FED_TRY(fed_arch_parse(task->model, &w->arch, err));
-    size_t batch = s->evaluate ? EVALUATE_BATCH : task->batch;
+    size_t batch = s->evaluate ? evaluate_batch(w) : task->batch;
     fed_status status = fedtrain_net_new(&w->arch, batch, s->backend, &w->net);
     if (status != FED_OK) {
         return fed_fail(err, status, "can't make room for the net \"%.200s\"", task->model);
@@ -156,23 +164,22 @@ static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
 }
 
 static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
-    const fedtrain_job job = {.net = w->net,
-                              .optimizer = w->optimizer,
-                              .set = &w->set,
-                              .shard = &w->shard,
-                              .steps = round->task->local_steps,
-                              .batch = round->task->batch,
-                              .seed = round->task->seed,
-                              .client = w->settings->shard,
-                              .round = round->round};
+    fedtrain_job job = {.net = w->net,
+                        .optimizer = w->optimizer,
+                        .steps = round->task->local_steps,
+                        .batch = round->task->batch,
+                        .seed = round->task->seed,
+                        .client = w->settings->shard,
+                        .round = round->round};
+    fedtrain_job_use(&job, &w->data, &w->share);
     FED_TRY(fedtrain_run(&job, round->values, w->memory, &round->loss, err));
-    round->samples = (uint32_t)w->shard.count;
+    round->samples = (uint32_t)w->share.size;
     return optimizer_save(w, err);
 }
 
 static fed_status evaluate(workshop *w, fedclient_round *round, fed_error *err) {
     fedtrain_score score = {0};
-    FED_TRY(fedtrain_evaluate(w->net, EVALUATE_BATCH, &w->set, round->values, &score, err));
+    FED_TRY(fedtrain_data_score(w->net, evaluate_batch(w), &w->data, round->values, &score, err));
     round->samples = (uint32_t)score.samples;
     round->correct = (uint32_t)score.correct;
     round->loss = score.loss;
@@ -311,8 +318,8 @@ static fed_status serve(const settings *s, fed_error *err) {
     fedclient_platform platform = {0};
     fedclient_transport transport = {0};
     workshop w = {.settings = s, .platform = &platform};
-    fed_status status =
-        fedtrain_dataset_open(s->dataset, s->data, s->evaluate ? "test" : "train", &w.set, err);
+    fed_status status = fedtrain_data_open(s->dataset, s->data, s->evaluate ? "test" : "train",
+                                           "train", &w.data, err);
     if (status == FED_OK) {
         status = fedclient_platform_posix_open(s->state, &platform, err);
     }
@@ -323,7 +330,7 @@ static fed_status serve(const settings *s, fed_error *err) {
         status = live(s, &w, &platform, &transport, err);
     }
     workshop_clear(&w);
-    fedtrain_dataset_free(&w.set);
+    fedtrain_data_free(&w.data);
     fedclient_transport_curl_close(&transport);
     fedclient_platform_posix_close(&platform);
     return status;

@@ -32,7 +32,8 @@ typedef struct fedtrain_backend_vtable {
     /** Fills in activations, gradients and workspace. */
     void (*memory)(const void *self, fedtrain_memory *memory);
 
-    /** score float32[batch, positions, classes]. Remembers what backward needs. */
+    /** score float32[batch, positions, classes]. Remembers what backward needs; output may give a
+     * part of score until the next call. */
     void (*forward)(void *self, const fedtrain_pass *pass, float *score);
 
     /** fedtrain_net_cross_entropy. */

@@ -71,9 +71,9 @@ typedef struct fedtrain_sparse {
     float *value;
 } fedtrain_sparse;
 
-/** A max-pool: window and stride k. */
+/** A max-pool. */
 typedef struct fedtrain_pool {
-    size_t channels, in_w, out_h, out_w, k;
+    size_t channels, in_h, in_w, out_h, out_w, kh, kw, stride, pad;
 } fedtrain_pool;
 
 /**
@@ -92,9 +92,26 @@ typedef struct fedtrain_gemm {
 /** Room for packed matrices: gemm_pack writes k rows of n, rounded up to this. */
 enum { FEDTRAIN_PACKED = 16 };
 
+/**
+ * Batch normalization: y = (x - mean) scale + bias, and a ReLU if there is one. Coefficients are
+ * float32[width + lanes]: behind the last channel they begin again.
+ */
+typedef struct fedtrain_norm {
+    size_t rows, width;
+    bool relu;
+    const float *mean, *scale, *bias;
+} fedtrain_norm;
+
+/** A matrix whose rows are in any order: row r begins at (order[r] or r) * step. */
+typedef struct fedtrain_rows {
+    size_t step;
+    const uint32_t *order; /* NULL: as they come */
+} fedtrain_rows;
+
 typedef struct fedtrain_kernels {
     const char *isa;
     size_t lanes; /* floats in a vector */
+    size_t panel; /* columns of a packed matrix that lie side by side */
 
     /* Optimizer steps; and the gradient's norm, as clipping by norm meets it.   w, m, v, g
      * float32[n]; w0 float32[n], where the proximal term pulls to; NULL: it doesn't */
@@ -111,13 +128,38 @@ typedef struct fedtrain_kernels {
     void (*relu)(float *x, size_t n);
     void (*relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
 
+    /* y <- a + b, and a ReLU; y may be either.   float32[n] and slack */
+    void (*add)(const float *a, const float *b, float *y, size_t n, bool relu);
+
+    /* Each column's mean, and the sum of squares of what is apart from it.   x float32[rows,
+     * width]; mean, squares float32[width] and slack */
+    void (*moments)(const float *x, size_t rows, size_t width, float *mean, float *squares);
+
+    /*
+     * Batch normalization.   x, y, dy, dx float32[rows, width] and slack; dx may be dy. sum: of dy,
+     * along: of dy (x - mean), by column, of what the ReLU lets through; float32[width] and slack.
+     * Of that, dx <- dy scale + (x - mean) slope + offset; or added to dx.
+     */
+    void (*normalize)(const fedtrain_norm *n, const float *x, float *y);
+    void (*normalize_sums)(const fedtrain_norm *n, const float *x, const float *dy, float *sum,
+                           float *along);
+    void (*normalize_grad)(const fedtrain_norm *n, const float *slope, const float *offset,
+                           const float *x, const float *dy, float *dx, bool add);
+
+    /* y[c, r] <- x[r, c], for x of `rows` rows and `columns` columns. */
+    void (*transpose)(const float *x, fedtrain_rows from, size_t rows, size_t columns, float *y,
+                      fedtrain_rows to);
+
     /* The rows of x float32[rows, width] are added to sum float32[width] and slack. */
     void (*sum_rows)(const float *x, size_t rows, size_t width, float *sum);
 
-    /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out]. The
+    /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out].
+     * dense_many: for half a vector of samples and more; xt float32[in, batch] and two vectors. The
      * input's gradient is added to dx; dw is overwritten. */
     void (*dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                   float *y);
+    void (*dense_many)(const fedtrain_dense *d, const float *w, const float *bias, const float *xt,
+                       float *y);
     void (*dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
     void (*dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
 
@@ -134,7 +176,8 @@ typedef struct fedtrain_kernels {
     double (*cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad);
 
     /* Product of matrices with b packed, for products with many rows or more than one with the same
-     * b. b[l, j] is b[l * row + j * column], one of which is 1.
+     * b. b[l, j] is b[l * row + j * column], one of which is 1. Packed it is panels of columns, the
+     * last one rounded up to whole vectors: float32[k, panel], one behind the other.
      * packed float32[k, n rounded up to FEDTRAIN_PACKED] */
     void (*gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n, float *packed);
     void (*gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c);
@@ -169,7 +212,8 @@ typedef struct fedtrain_kernels {
                                const float *x, float *drows);
 
     /* Max-pool of one sample.   x float32[in_h, in_w, channels]; y float32[out_h, out_w, channels];
-     * winner int32, like y: the largest value's position, counted from its window's first */
+     * winner int32, like y: the largest value's position, row * in_w + column; the first on a tie
+     */
     void (*maxpool)(const fedtrain_pool *p, const float *x, float *y, int32_t *winner);
 } fedtrain_kernels;
 

@@ -7,7 +7,7 @@
 /** Whether the job's text can be walked. Errors: as fedtrain_run's. */
 fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) FED_CHECKED;
 
-/** The round begins: what the net remembers becomes what it would of the window before. */
+/** A run begins: what the net remembers becomes what it would of the window before. */
 fed_status fedtrain_text_start(const fedtrain_job *job, const float *params,
                                fed_error *err) FED_CHECKED;
 

@@ -20,7 +20,8 @@ static const uint64_t AUGMENT_SEED = 0x6175676d656e74; /* "augment" */
 /* Where a client is in its endless walk: pass after pass through the shard, each shuffled anew. */
 typedef struct walk {
     const fedtrain_job *job;
-    uint32_t *order; /* uint32[shard count]: the shard's samples as this pass visits them */
+    uint32_t *order; /* uint32[shard count]: the shard's samples as this pass visits them; NULL: the
+                        job is a text, which has a walk of its own */
     uint64_t pass;
     size_t at; /* in the pass */
 } walk;
@@ -36,9 +37,9 @@ static void walk_shuffle(walk *w) {
 }
 
 /* Every round takes steps * batch samples, so the round's number says where it starts. */
-static fed_status walk_start(walk *w, const fedtrain_job *job, fed_error *err) {
+static fed_status walk_start(walk *w, fed_error *err) {
+    const fedtrain_job *job = w->job;
     uint64_t position = ((uint64_t)job->round * job->steps + job->done) * job->batch;
-    w->job = job;
     w->order = malloc(job->shard->count * sizeof *w->order);
     if (w->order == NULL) {
         return fed_fail(err, FED_ENOMEM, "no memory to shuffle %zu samples", job->shard->count);
@@ -164,11 +165,11 @@ static void gather_batch(const fedtrain_job *job, size_t step) {
 static fed_status train_step(const fedtrain_job *job, walk *w, size_t step, float *params,
                              float *state, float *loss, fed_error *err) {
     fedtrain_net *net = job->net;
-    if (is_text(job)) {
-        fedtrain_text_gather(job, step);
-    } else {
+    if (w->order != NULL) {
         walk_next(w, net->index, job->batch);
         gather_batch(job, step);
+    } else {
+        fedtrain_text_gather(job, step);
     }
     fedtrain_batch batch = {.size = job->batch,
                             .x = net->x,
@@ -181,8 +182,8 @@ static fed_status train_step(const fedtrain_job *job, walk *w, size_t step, floa
 fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,
                         fed_error *err) {
     FED_TRY(check_job(job, err));
-    walk w = {0};
-    FED_TRY(is_text(job) ? fedtrain_text_start(job, params, err) : walk_start(&w, job, err));
+    walk w = {.job = job};
+    FED_TRY(is_text(job) ? fedtrain_text_start(job, params, err) : walk_start(&w, err));
     if (job->done == 0) {
         fedtrain_optimizer_begin_round(&job->optimizer, state, params, job->net->arch->trained);
     }

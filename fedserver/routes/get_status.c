@@ -21,7 +21,7 @@ static json_t *task_json(const fedserver_training *t) {
     const fedserver_task *task = &t->task;
     return json_pack("{s:I, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:s}", "id",
                      (json_int_t)task->wire.id, "name", task->name, "state", states[task->state],
-                     "model", task->wire.model, "parameters", (json_int_t)t->arch.layout.size,
+                     "model", task->wire.model, "parameters", (json_int_t)t->arch.trained,
                      "codec_up", task->wire.codec_up, "codec_down", task->codec_down, "rounds",
                      (json_int_t)task->rules.rounds, "version", (json_int_t)t->versions.version,
                      "digest", digest);

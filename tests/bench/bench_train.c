@@ -40,10 +40,7 @@ typedef struct net {
 
 static const net nets[] = {
     {"lenet5-caffe", "lenet5-caffe", {{5.6, 3.0, 2.1}, {6.0, 2.9, 2.3}}},
-    {"hdc",
-     "input 784 | dense 500 | relu | dense 500 | relu | dense 500 | relu | dense 500 | relu | "
-     "dense 10",
-     {{3.0, 3.0, 1.9}, {0}}},
+    {"hdc", "hdc", {{3.0, 3.0, 1.9}, {0}}},
     {"resnet20-convs",
      "input 3x32x32 | conv 16 3 pad 1 | relu | " CONVS_16 CONVS_16 CONVS_16
      "conv 32 3 stride 2 pad 1 | relu | conv 32 3 pad 1 | relu | " CONVS_32 CONVS_32

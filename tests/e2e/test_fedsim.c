@@ -144,6 +144,48 @@ a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house(v
     json_decref(result);
 }
 
+static double accuracy_of_run(const world *w, const char *task, const char *const *more) {
+    fed_test_put(w->directory, "task.json", task, strlen(task));
+    assert_int_equal(run_fedsim(w, more), 0);
+    json_t *result = read_result(w);
+    assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")),
+                     json_integer_value(json_object_get(result, "clients_present")));
+    double accuracy = json_real_value(json_object_get(result, "test_accuracy"));
+    json_decref(result);
+    return accuracy;
+}
+
+static void a_language_model_learns_from_devices_that_each_hold_lines_of_a_text(void **state) {
+    const world *w = *state;
+    static const char line[] = "federated learning keeps the data where it is\n";
+    static const char task[] =
+        "{ \"model\": \"input tokens 16 of 19 | embedding 8 | lstm 24 | dense 19 each\",\n"
+        "  \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"local_steps\": 20, \"batch\": "
+        "4,\n"
+        "  \"optimizer\": \"adam:lr=0.02\", \"rounds\": 4, \"cohort\": 4, \"deadline_s\": 30 }\n";
+    char text[40 * sizeof line];
+    size_t len = 0;
+    for (int k = 0; k < 40; k++, len += sizeof line - 1) {
+        memcpy(text + len, line, sizeof line - 1);
+    }
+    fed_test_put(w->directory, "train.txt", text, len);
+    fed_test_put(w->directory, "test.txt", text, len / 4);
+    const char *more[] = {"--clients", "4", "--dataset", "chars", NULL};
+    assert_true(accuracy_of_run(w, task, more) > 0.7);
+}
+
+/* Running statistics go the same way as weights, but whole: a lossy codec would spoil them. */
+static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **state) {
+    const world *w = *state;
+    static const char task[] =
+        "{ \"model\": \"input 1x28x28 | conv 4 5 stride 3 nobias | bn | relu | dense 10\",\n"
+        "  \"codec_up\": \"sbc:p=0.2\", \"codec_down\": \"3lc:s=1\", \"local_steps\": 10, "
+        "\"batch\": 8,\n"
+        "  \"optimizer\": \"sgd:lr=0.1\", \"rounds\": 5, \"cohort\": 10, \"deadline_s\": 30 }\n";
+    const char *more[] = {"--clients", "10", NULL};
+    assert_true(accuracy_of_run(w, task, more) > 0.5);
+}
+
 static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     const world *w = *state;
     const char *more[] = {"--clients", "10", NULL};
@@ -159,6 +201,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house, setup,
             teardown),
+        cmocka_unit_test_setup_teardown(
+            a_language_model_learns_from_devices_that_each_hold_lines_of_a_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_net_with_batch_normalization_is_as_good_at_the_coordinator, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
                                         teardown),
     };

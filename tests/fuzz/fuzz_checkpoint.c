@@ -19,8 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         at += model.layout.tensors[i].size;
     }
-    if (at != model.layout.size || at * 2 > size ||
-        fed_first_nonfinite(model.values, at) != at) {
+    if (at != model.layout.size || at * 2 > size || fed_first_nonfinite(model.values, at) != at) {
         abort();
     }
     fed_model_free(&model);

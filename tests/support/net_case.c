@@ -24,7 +24,7 @@ static const char *const texts[] = {
     "input 2x12x12 | maxpool 2 | conv 9 3x3 | maxpool 2 | maxpool 2 | dense 4",
     "input 5x5x5 | conv 21 1x1 | conv 3 5x5 | dense 2",
     "input 1x14x14 | conv 20 5x5 | maxpool 2 | conv 50 3x3 | maxpool 3 | dense 12 | dense 10",
-    "input 3x8x20 | conv 70 3x3 | maxpool 2 | conv 8 2x8 | dense 3",
+    "input 3x6x18 | conv 70 3x3 | maxpool 2 | conv 8 2x8 | dense 3",
     /* Windows: strides, pads, groups */
     "input 3x7x6 | conv 5 3 pad 1 | conv 4 3 pad 1 | dense 3",
     "input 2x9x8 | conv 6 3 stride 2 pad 1 nobias | conv 3 3 stride 2 | dense 3",
@@ -71,6 +71,27 @@ static const char *const texts[] = {
     "input 4x6x6 | conv 4 3 pad 1 | a: relu | avgpool 1 stride 2 | widen 9 | b: conv 9 2 "
     "| widen 20 | conv 3 1 | dense 3",
     "input 6 | dense 5 | a: relu | concat a | dense 3",
+    /* Values that are read again behind a layer that would rather work in their place */
+    "input 2x8x8 | a: conv 5 3 pad 1 | maxpool 2 | b: conv 4 1 | from a | conv 4 2 stride 2 | add "
+    "b "
+    "| dense 3",
+    "input 2x8x8 | a: conv 5 3 pad 1 | b: maxpool 2 | from a | relu | avgpool 2 | add b | dense 3",
+    "input 3x5x6 | bn | a: relu | conv 4 3 pad 1 | b: bn | sigmoid | c: conv 4 1 | from b | tanh "
+    "| add c | concat a | dense 3",
+    "input 3x6x6 | relu | conv 5 3 pad 1 | relu | b: dropout 0.3 | conv 5 1 | dropout 0.2 | add b "
+    "| dense 3",
+    "input 2x6x6 | a: conv 4 3 pad 1 | relu | relu | add a | relu | dense 3",
+    "input 2x6x6 | a: conv 4 3 pad 1 | b: widen 6 | relu | c: conv 6 1 | from b | add c | conv 3 1 "
+    "| concat a | dense 2",
+    "input 1x6x6 | a: maxpool 2 | b: dense 4 | from a | dense 4 nobias | add b | dense 3",
+    "input 6 | a: dense 6 | add a | relu | add a | dense 3",
+    "input 2x4x4 | a: conv 3 1 | concat a | relu | concat a | dense 3",
+    /* Layers that may come last */
+    "input 3x5x5 | conv 5 3 | maxpool 3",
+    "input 3x5x3 | conv 5 3 | bn",
+    "input 3x3x3 | conv 19 3 | lrn 3 alpha 1 | relu",
+    "input 5 | a: dense 4 | relu | add a",
+    "input 5 | a: dense 3 | tanh | concat a in | dropout 0.4",
     /* Sequences */
     "input tokens 6 of 11 | embedding 5 | dense 3 each",
     "input tokens 6 of 11 | embedding 17 | dropout 0.3 | dense 20 each nobias | relu | dense 4",
@@ -83,6 +104,12 @@ static const char *const texts[] = {
     "| dense 12 each tied e",
     "input 2x6x1 | lstm 3 layers 3",
     "input 5x4x1 | dense 6 each | a: relu | lstm 6 | add a | bn | dense 3 each",
+    "input 4x5x1 | a: lstm 4 | lstm 4 | add a | add in | dense 2 each",
+    "input tokens 5 of 9 | e: embedding 6 | lstm 6 | a: dropout 0.2 | from e | dense 6 each | add "
+    "a "
+    "| dense 9 each tied e",
+    "input tokens 5 of 9 | e: embedding 6 | a: dense 9 each tied e | from e "
+    "| dense 9 each tied e nobias | add a",
     "input 2x5x3 | dense 4 each | relu | dense 17 each | avgpool | dense 3",
 };
 
@@ -176,4 +203,18 @@ bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine) {
 
 void net_engine_close(net_engine *engine) {
     engine->backend->close(engine->work);
+}
+
+void net_case_each(void (*check)(const net_case *c, const net_engine *e)) {
+    const char *text;
+    for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
+        net_case c;
+        net_engine e;
+        net_case_make(&c, text);
+        for (size_t i = 0; net_engine_open(i, &c.arch, &e); i++) {
+            check(&c, &e);
+            net_engine_close(&e);
+        }
+        net_case_free(&c);
+    }
 }

@@ -46,4 +46,7 @@ typedef struct net_engine {
 bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine);
 void net_engine_close(net_engine *engine);
 
+/** Check every net on every engine. */
+void net_case_each(void (*check)(const net_case *c, const net_engine *e));
+
 #endif

@@ -1,59 +1,11 @@
 /* Convolutions by register tiles, forward and backward. */
-#include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
+#include "fedclient/train/kernels/tile.h"
 
-/*
- * A tile holds `height` x `vectors` sums, as many as leave registers for their operands: heights
- * are positions of a row, or values of a patch in the weights' gradient. AVX-512 has 32 registers,
- * the narrower units 16.
- */
-enum { WIDE = LANES == 16, MAX_HEIGHT = 16 };
-enum {
-    HEIGHT_1 = FED_SMALL ? 4
-               : WIDE    ? 16
-                         : 8,
-    HEIGHT_2 = WIDE ? 8 : 4,
-    HEIGHT_3 = 4,
-    HEIGHT_LOW = 4
-};
-
-/* Vectors in a tile's rows. */
-#define MAX_VECTORS (FED_SMALL ? 1 : FEDTRAIN_LANES == 16 ? 2 : 3)
+enum { HEIGHT_3 = 4, HEIGHT_LOW = 4 };
 
 /* What is read again and again by one block's loops should stay in the first cache. */
 enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
-
-typedef vec tile[MAX_HEIGHT][MAX_VECTORS];
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-/* Two strides: to the next height, or vectors' row; and to the next of the values summed over. */
-typedef struct operand {
-    const float *at;
-    size_t next, deep;
-} operand;
-
-/* sum[h][v] += sum_k a[h, k] * b[k, v] */
-KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const size_t height,
-                            const size_t vectors) {
-    for (size_t k = 0; k < depth; k++, a.at += a.deep, b.at += b.deep) {
-        vec row[MAX_VECTORS];
-        KERNEL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            row[v] = vec_load(b.at + v * LANES);
-        }
-        KERNEL_UNROLL
-        for (size_t h = 0; h < height; h++) {
-            vec value = a.at[h * a.next] - (vec){0};
-            KERNEL_UNROLL
-            for (size_t v = 0; v < vectors; v++) {
-                sum[h][v] += value * row[v];
-            }
-        }
-    }
-}
 
 /* ---- Forward ---- */
 
@@ -70,12 +22,10 @@ KERNEL_INLINE void forward_tile(const block *b, const float *x, float *y, size_t
                                 const size_t height, const size_t vectors) {
     const fedtrain_conv *c = b->c;
     tile sum;
-    KERNEL_UNROLL
-    for (size_t h = 0; h < height; h++) {
-        KERNEL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            sum[h][v] = vec_load((b->start != NULL ? b->start : y + h * c->y_step) + v * LANES);
-        }
+    if (b->start != NULL) {
+        tile_load(sum, b->start, 0, height, vectors);
+    } else {
+        tile_load(sum, y, c->y_step, height, vectors);
     }
     const float *columns = b->columns;
     for (size_t r = b->first; r < b->end; r++, columns += c->run * c->out_pad) {
@@ -126,12 +76,10 @@ static void forward_block(const block *b, const float *x, float *y, size_t vecto
         case 1:
             forward_row(b, x, y, HEIGHT_1, 1);
             break;
-#if MAX_VECTORS >= 2
         case 2:
             forward_row(b, x, y, HEIGHT_2, 2);
             break;
-#endif
-#if MAX_VECTORS >= 3
+#if FEDTRAIN_LANES < 16
         case 3:
             forward_row(b, x, y, HEIGHT_3, 3);
             break;
@@ -153,12 +101,12 @@ void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *sta
     size_t width = vectors_at_once(c);
     size_t runs = WEIGHTS_AT_ONCE / (c->run * width * LANES + 1) + 1;
     for (size_t o = 0; o < c->out; o += width * LANES) {
-        size_t vectors = smaller(width, (c->out_pad - o) / LANES);
+        size_t vectors = kernel_smaller(width, (c->out_pad - o) / LANES);
         size_t first = 0;
         do {
             const block b = {.c = c,
                              .first = first,
-                             .end = smaller(first + runs, c->runs),
+                             .end = kernel_smaller(first + runs, c->runs),
                              .columns = columns + first * c->run * c->out_pad + o,
                              .start = first == 0 && start != NULL ? start + o : NULL,
                              .lanes_left = c->out - o - (vectors - 1) * LANES};
@@ -175,25 +123,13 @@ void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *sta
 KERNEL_INLINE void weight_tile(const fedtrain_conv *c, size_t rows, const float *x, const float *dy,
                                float *dcolumns, const size_t height, const size_t vectors) {
     tile sum;
-    KERNEL_UNROLL
-    for (size_t h = 0; h < height; h++) {
-        KERNEL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            sum[h][v] = vec_load(dcolumns + h * c->out_pad + v * LANES);
-        }
-    }
+    tile_load(sum, dcolumns, c->out_pad, height, vectors);
     for (size_t r = 0; r < rows; r++) {
         const operand values = {x + r * c->x_row, 1, c->x_step};
         const operand grads = {dy + r * c->y_row, 0, c->y_step};
         tile_add(sum, values, grads, c->columns, height, vectors);
     }
-    KERNEL_UNROLL
-    for (size_t h = 0; h < height; h++) {
-        KERNEL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            vec_store(dcolumns + h * c->out_pad + v * LANES, sum[h][v]);
-        }
-    }
+    tile_store(sum, dcolumns, c->out_pad, height, vectors);
 }
 
 KERNEL_INLINE void weight_run(const fedtrain_conv *c, size_t rows, const float *x, const float *dy,
@@ -218,12 +154,10 @@ static void weight_block(const fedtrain_conv *c, size_t rows, const float *x, co
         case 1:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_1, 1);
             break;
-#if MAX_VECTORS >= 2
         case 2:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_2, 2);
             break;
-#endif
-#if MAX_VECTORS >= 3
+#if FEDTRAIN_LANES < 16
         case 3:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_3, 3);
             break;
@@ -238,9 +172,9 @@ void KERNEL(conv_weight_grad)(const fedtrain_conv *c, const float *x, const floa
                               float *dcolumns) {
     size_t width = vectors_at_once(c), at_once = PICTURE_AT_ONCE / (c->x_row + c->y_row) + 1;
     for (size_t r = 0; r < c->rows; r += at_once) {
-        size_t rows = smaller(at_once, c->rows - r);
+        size_t rows = kernel_smaller(at_once, c->rows - r);
         for (size_t o = 0; o < c->out; o += width * LANES) {
-            size_t vectors = smaller(width, (c->out_pad - o) / LANES);
+            size_t vectors = kernel_smaller(width, (c->out_pad - o) / LANES);
             weight_block(c, rows, x + r * c->x_row, dy + r * c->y_row + o, dcolumns + o, vectors);
         }
     }

@@ -74,16 +74,12 @@ static size_t segments_at_once(const fedtrain_sparse_conv *c) {
     return (c->segments + shares - 1) / shares;
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* The patch under each output position gets the weights of the channels, times their gradients. */
 void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
                                const float *rows, float *dx) {
     size_t step = segments_at_once(c);
     for (size_t s = 0; s < c->segments; s += step) {
-        size_t terms = smaller(step, c->segments - s);
+        size_t terms = kernel_smaller(step, c->segments - s);
         for (size_t position = 0; position < c->positions; position++) {
             gather g = gather_row(by_position, position, rows);
             if (g.count == 0) {
@@ -108,7 +104,7 @@ void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const fedtrain_sp
     size_t step = segments_at_once(c);
     for (size_t o = 0; o < c->out; o++) {
         for (size_t s = 0; s < c->segments; s += step) {
-            size_t terms = smaller(step, c->segments - s);
+            size_t terms = kernel_smaller(step, c->segments - s);
             gather g = gather_row(by_channel, o, x);
             for (size_t t = 0; t < terms; t++) {
                 g.behind[t] = c->segment[s + t];

@@ -5,7 +5,7 @@
  * A panel is up to PANEL columns of b, rounded up to whole vectors, row after row: a tile reads it
  * from its start to its end. What is past n is 0. All panels but the last are PANEL wide.
  */
-enum { VECTORS = 3, PANEL = VECTORS * LANES, ROWS = LANES == 16 ? 8 : 4 };
+enum { ROWS = LANES == 16 ? 8 : 4 };
 
 static size_t panel_vectors(size_t columns) {
     size_t vectors = (columns + LANES - 1) / LANES;

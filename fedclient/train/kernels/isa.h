@@ -5,6 +5,9 @@
 #include "fedclient/train/kernels.h"
 #include "fedclient/train/kernels/vector.h"
 
+/* Vectors, and columns, of a packed matrix's panel: as many as leave registers for a tile of it. */
+enum { VECTORS = 3, PANEL = VECTORS * LANES };
+
 void KERNEL(sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s);
 void KERNEL(momentum)(float *w, float *v, const float *w0, const float *g, size_t n,
                       const fedtrain_step *s);
@@ -14,6 +17,15 @@ double KERNEL(norm)(const float *w, const float *w0, const float *g, size_t n,
                     const fedtrain_step *s);
 void KERNEL(relu)(float *x, size_t n);
 void KERNEL(relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
+void KERNEL(add)(const float *a, const float *b, float *y, size_t n, bool relu);
+void KERNEL(moments)(const float *x, size_t rows, size_t width, float *mean, float *squares);
+void KERNEL(normalize)(const fedtrain_norm *n, const float *x, float *y);
+void KERNEL(normalize_sums)(const fedtrain_norm *n, const float *x, const float *dy, float *sum,
+                            float *along);
+void KERNEL(normalize_grad)(const fedtrain_norm *n, const float *slope, const float *offset,
+                            const float *x, const float *dy, float *dx, bool add);
+void KERNEL(transpose)(const float *x, fedtrain_rows from, size_t rows, size_t columns, float *y,
+                       fedtrain_rows to);
 void KERNEL(sum_rows)(const float *x, size_t rows, size_t width, float *sum);
 void KERNEL(tanh)(const float *x, float *y, size_t n);
 void KERNEL(tanh_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
@@ -30,6 +42,8 @@ void KERNEL(dropout)(const uint8_t *keep, float scale, const float *x, float *y,
                      bool add);
 void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                    float *y);
+void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bias, const float *xt,
+                        float *y);
 void KERNEL(dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
 void KERNEL(dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
 void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,

@@ -1,29 +1,46 @@
 /* Max-pooling, a vector of channels at a time. */
 #include "fedclient/train/kernels/isa.h"
 
+/* The part of a window along one side that is in the picture: first .. end - 1. */
+typedef struct reach {
+    size_t first, end;
+} reach;
+
+static reach reach_of(size_t output, size_t k, size_t stride, size_t pad, size_t in) {
+    size_t begin = output * stride, end = begin + k - pad;
+    return (reach){begin > pad ? begin - pad : 0, end < in ? end : in};
+}
+
 /*
  * The last vector of a window may hold lanes of the next one's channels: its output is stored past
  * the window's own, and overwritten when that next window is done.
  */
+KERNEL_INLINE void window(const fedtrain_pool *p, const float *x, reach v, reach h, float *y,
+                          int32_t *winner) {
+    for (size_t c = 0; c < p->channels; c += LANES) {
+        size_t first = v.first * p->in_w + h.first;
+        vec best = vec_load(x + first * p->channels + c);
+        ivec where = (int32_t)first - (ivec){0};
+        for (size_t ky = v.first; ky < v.end; ky++) {
+            for (size_t kx = h.first; kx < h.end; kx++) {
+                size_t position = ky * p->in_w + kx;
+                vec value = vec_load(x + position * p->channels + c);
+                ivec larger = value > best;
+                best = vec_select(larger, value, best);
+                where = ivec_select(larger, (int32_t)position - (ivec){0}, where);
+            }
+        }
+        vec_store(y + c, best);
+        ivec_store(winner + c, where);
+    }
+}
+
 void KERNEL(maxpool)(const fedtrain_pool *p, const float *x, float *y, int32_t *winner) {
     for (size_t r = 0; r < p->out_h; r++) {
+        const reach v = reach_of(r, p->kh, p->stride, p->pad, p->in_h);
         for (size_t q = 0; q < p->out_w; q++) {
-            const float *window = x + (r * p->k * p->in_w + q * p->k) * p->channels;
-            for (size_t c = 0; c < p->channels; c += LANES) {
-                vec best = vec_load(window + c);
-                ivec where = {0};
-                for (size_t ky = 0; ky < p->k; ky++) {
-                    for (size_t kx = 0; kx < p->k; kx++) {
-                        size_t position = ky * p->in_w + kx;
-                        vec value = vec_load(window + position * p->channels + c);
-                        ivec larger = value > best;
-                        best = vec_select(larger, value, best);
-                        where = ivec_select(larger, (int32_t)position - (ivec){0}, where);
-                    }
-                }
-                vec_store(y + c, best);
-                ivec_store(winner + c, where);
-            }
+            const reach h = reach_of(q, p->kw, p->stride, p->pad, p->in_w);
+            window(p, x, v, h, y, winner);
             y += p->channels;
             winner += p->channels;
         }

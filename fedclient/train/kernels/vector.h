@@ -26,6 +26,10 @@ typedef int32_t ivec __attribute__((vector_size(4 * FEDTRAIN_LANES)));
 typedef vec vec_unaligned __attribute__((aligned(4), may_alias));
 typedef ivec ivec_unaligned __attribute__((aligned(4), may_alias));
 
+KERNEL_INLINE size_t kernel_smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
 KERNEL_INLINE vec vec_load(const float *p) {
     return *(const vec_unaligned *)p;
 }
@@ -58,6 +62,12 @@ KERNEL_INLINE void vec_store_first(float *p, vec v, size_t n) {
     for (size_t l = 0; l < n; l++) {
         p[l] = v[l];
     }
+}
+
+/* The same pointer, but the compiler does not see where it came from, and so keeps it. */
+KERNEL_INLINE const float *kernel_apart(const float *p) {
+    __asm__("" : "+r"(p));
+    return p;
 }
 
 /* Start fetching what lies `distance` floats behind p, which may be past the end of everything. */
@@ -93,6 +103,45 @@ KERNEL_INLINE float vec_sum(vec v) {
         }
     }
     return part[0];
+}
+
+/* Shuffles of two vectors: each block of 2 h lanes gets the lower, or upper, halves of the blocks.
+ */
+#define KERNEL_LOWER(l, h) ((l) & (h) ? LANES + (l) - (h) : (l))
+#define KERNEL_FOUR(l, h, up)                                                                      \
+    KERNEL_LOWER(l, h) + (up), KERNEL_LOWER((l) + 1, h) + (up), KERNEL_LOWER((l) + 2, h) + (up),   \
+        KERNEL_LOWER((l) + 3, h) + (up)
+#if FEDTRAIN_LANES == 16
+#define KERNEL_ALL(h, up)                                                                          \
+    KERNEL_FOUR(0, h, up), KERNEL_FOUR(4, h, up), KERNEL_FOUR(8, h, up), KERNEL_FOUR(12, h, up)
+#elif FEDTRAIN_LANES == 8
+#define KERNEL_ALL(h, up) KERNEL_FOUR(0, h, up), KERNEL_FOUR(4, h, up)
+#else
+#define KERNEL_ALL(h, up) KERNEL_FOUR(0, h, up)
+#endif
+
+/* Halves of a's blocks onto each other, and of b's: the sums of a where lane & h is 0, else b's. */
+#define KERNEL_FOLD(a, b, h)                                                                       \
+    (__builtin_shufflevector(a, b, KERNEL_ALL(h, 0)) +                                             \
+     __builtin_shufflevector(a, b, KERNEL_ALL(h, h)))
+
+/* Lane l: the sum of the lanes of v[l]. */
+KERNEL_INLINE vec vec_sums(vec v[LANES]) {
+#if FEDTRAIN_LANES >= 16
+    KERNEL_UNROLL
+    for (int l = 0; l < 8; l++) {
+        v[l] = KERNEL_FOLD(v[l], v[l + 8], 8);
+    }
+#endif
+#if FEDTRAIN_LANES >= 8
+    KERNEL_UNROLL
+    for (int l = 0; l < 4; l++) {
+        v[l] = KERNEL_FOLD(v[l], v[l + 4], 4);
+    }
+#endif
+    v[0] = KERNEL_FOLD(v[0], v[2], 2);
+    v[1] = KERNEL_FOLD(v[1], v[3], 2);
+    return KERNEL_FOLD(v[0], v[1], 1);
 }
 
 #endif

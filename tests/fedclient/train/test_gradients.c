@@ -19,7 +19,7 @@ static bool has_lstm(const fed_arch *arch) {
 /* One net on one engine. */
 typedef struct check {
     const net_case *net;
-    net_engine engine;
+    const net_engine *engine;
     float *score;
     float *params; /* those of the net, and moved from there */
     float *grad;   /* float32[trained], as the engine says */
@@ -28,7 +28,7 @@ typedef struct check {
 /* sum of score_grad * score: the loss whose gradient by the scores is score_grad. LSTMs go on from
  * a batch that went through with the net's own weights: what that left is a constant. */
 static double loss_of(const check *c, const float *params) {
-    const net_engine *e = &c->engine;
+    const net_engine *e = c->engine;
     fedtrain_pass pass = net_case_pass(c->net, BATCH);
     if (has_lstm(&c->net->arch)) {
         e->backend->forget(e->work);
@@ -43,24 +43,19 @@ static double loss_of(const check *c, const float *params) {
     return loss;
 }
 
-static bool check_begin(check *c, const net_case *net, size_t engine) {
+static void check_begin(check *c, const net_case *net, const net_engine *e) {
     const fed_arch *arch = &net->arch;
-    *c = (check){.net = net};
-    if (!net_engine_open(engine, arch, &c->engine)) {
-        return false;
-    }
+    *c = (check){.net = net, .engine = e};
     c->score = net_case_floats(net_case_scores(net, BATCH));
     c->params = net_case_floats(arch->layout.size);
     c->grad = net_case_floats(arch->trained);
     memcpy(c->params, net->params, arch->layout.size * sizeof *c->params);
     loss_of(c, net->params);
     const fedtrain_pass pass = net_case_pass(net, BATCH);
-    c->engine.backend->backward(c->engine.work, &pass, net->score_grad, c->grad);
-    return true;
+    e->backend->backward(e->work, &pass, net->score_grad, c->grad);
 }
 
 static void check_end(check *c) {
-    net_engine_close(&c->engine);
     free(c->score);
     free(c->params);
     free(c->grad);
@@ -103,37 +98,30 @@ static void check_direction(check *c, size_t first, size_t n) {
         }
     }
     fail_msg("%s (%s), parameters %zu to %zu: finite differences %g, gradient %g", c->net->text,
-             c->engine.name, first, first + n - 1, differences, along);
+             c->engine->name, first, first + n - 1, differences, along);
 }
 
 /* Each tensor; and each of their values by itself, where they are few. */
-static void check_parameters(check *c) {
+static void check_net(const net_case *net, const net_engine *e) {
     enum { FEW = 100 };
-    const fed_arch *arch = &c->net->arch;
+    const fed_arch *arch = &net->arch;
+    check c;
+    check_begin(&c, net, e);
     for (size_t i = 0; i < arch->layout.count; i++) {
         const fed_tensor *t = &arch->layout.tensors[i];
         if (t->offset < arch->trained) {
-            check_direction(c, t->offset, t->size);
+            check_direction(&c, t->offset, t->size);
         }
     }
     for (size_t i = 0; arch->trained <= FEW && i < arch->trained; i++) {
-        check_direction(c, i, 1);
+        check_direction(&c, i, 1);
     }
+    check_end(&c);
 }
 
 static void test_gradients_agree_with_finite_differences(void **state) {
     (void)state;
-    const char *text;
-    for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
-        net_case net;
-        check c;
-        net_case_make(&net, text);
-        for (size_t engine = 0; check_begin(&c, &net, engine); engine++) {
-            check_parameters(&c);
-            check_end(&c);
-        }
-        net_case_free(&net);
-    }
+    net_case_each(check_net);
 }
 
 int main(void) {

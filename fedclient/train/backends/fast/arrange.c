@@ -3,103 +3,45 @@
 
 #include <string.h>
 
-void fedtrain_to_channels_last(const float *x, size_t channels, size_t area, bool add, float *y) {
-    for (size_t c = 0; c < channels; c++) {
-        for (size_t i = 0; i < area; i++) {
-            y[i * channels + c] = (add ? y[i * channels + c] : 0) + x[c * area + i];
-        }
+void fedtrain_turn(const fedtrain_kernels *k, const float *x, size_t rows, size_t columns,
+                   float *y) {
+    k->transpose(x, (fedtrain_rows){.step = columns}, rows, columns, y,
+                 (fedtrain_rows){.step = rows});
+}
+
+void fedtrain_filters_order(const fedtrain_filters *f, uint32_t *order) {
+    const size_t area = f->kh * f->kw;
+    for (size_t i = 0; i < f->in * area; i++) {
+        order[i] = (uint32_t)(i % area * f->in + i / area);
     }
 }
 
-void fedtrain_to_channels_first(const float *x, size_t channels, size_t area, float *y) {
-    for (size_t c = 0; c < channels; c++) {
-        for (size_t i = 0; i < area; i++) {
-            y[c * area + i] = x[i * channels + c];
-        }
-    }
+void fedtrain_filters_columns(const fedtrain_kernels *k, const fedtrain_filters *f,
+                              const float *weight, float *columns) {
+    const size_t size = f->in * f->kh * f->kw;
+    k->transpose(weight, (fedtrain_rows){.step = size}, f->out, size, columns,
+                 (fedtrain_rows){f->out_pad, f->order});
 }
 
-enum {
-    BLOCK = 16
-}; /* outputs at a time: whole cache lines are written, and few are read at once */
-
-static size_t block_end(const fedtrain_filters *f, size_t first) {
-    return first + BLOCK < f->out ? first + BLOCK : f->out;
-}
-
-void fedtrain_filters_columns(const fedtrain_filters *f, const float *weight, size_t out_pad,
-                              float *columns) {
-    const size_t area = f->kh * f->kw, size = f->in * area;
-    for (size_t first = 0; first < f->out; first += BLOCK) {
-        const float *from = weight;
-        for (size_t i = 0; i < f->in; i++) {
-            for (size_t k = 0; k < area; k++, from++) {
-                float *to = columns + (k * f->in + i) * out_pad;
-                for (size_t o = first; o < block_end(f, first); o++) {
-                    to[o] = from[o * size];
-                }
-            }
-        }
-    }
-}
-
-void fedtrain_filters_weight(const fedtrain_filters *f, const float *columns, size_t out_pad,
-                             float *weight) {
-    const size_t area = f->kh * f->kw, size = f->in * area;
-    for (size_t first = 0; first < f->out; first += BLOCK) {
-        float *to = weight;
-        for (size_t i = 0; i < f->in; i++) {
-            for (size_t k = 0; k < area; k++, to++) {
-                const float *from = columns + (k * f->in + i) * out_pad;
-                for (size_t o = first; o < block_end(f, first); o++) {
-                    to[o * size] = from[o];
-                }
-            }
-        }
-    }
+void fedtrain_filters_weight(const fedtrain_kernels *k, const fedtrain_filters *f,
+                             const float *columns, float *weight) {
+    const size_t size = f->in * f->kh * f->kw;
+    k->transpose(columns, (fedtrain_rows){f->out_pad, f->order}, size, f->out, weight,
+                 (fedtrain_rows){.step = size});
 }
 
 static size_t taps(size_t k, size_t first, size_t stride) {
     return first < k ? (k - first + stride - 1) / stride : 0;
 }
 
-void fedtrain_filters_back(const fedtrain_filters *f, const float *weight, size_t stride, size_t ky,
-                           size_t kx, size_t in_pad, float *back) {
-    const size_t area = f->kh * f->kw;
+void fedtrain_filters_back(const fedtrain_kernels *k, const fedtrain_filters *f,
+                           const float *columns, size_t stride, size_t ky, size_t kx, size_t in_pad,
+                           float *back) {
     for (size_t y = taps(f->kh, ky, stride); y-- > 0;) {
-        for (size_t x = taps(f->kw, kx, stride); x-- > 0;) {
-            const float *from = weight + (ky + y * stride) * f->kw + kx + x * stride;
-            for (size_t o = 0; o < f->out; o++, from += f->in * area, back += in_pad) {
-                for (size_t i = 0; i < f->in; i++) {
-                    back[i] = from[i * area];
-                }
-            }
-        }
-    }
-}
-
-void fedtrain_filters_rows(const fedtrain_filters *f, const float *weight, size_t row_pad,
-                           float *rows) {
-    const size_t area = f->kh * f->kw;
-    for (size_t o = 0; o < f->out; o++, weight += f->in * area) {
-        for (size_t k = 0; k < area; k++) {
-            float *to = rows + (o * f->kh + k / f->kw) * row_pad + k % f->kw * f->in;
-            for (size_t i = 0; i < f->in; i++) {
-                to[i] = weight[i * area + k];
-            }
-        }
-    }
-}
-
-void fedtrain_filters_from_rows(const fedtrain_filters *f, const float *rows, size_t row_pad,
-                                float *weight) {
-    const size_t area = f->kh * f->kw;
-    for (size_t o = 0; o < f->out; o++, weight += f->in * area) {
-        for (size_t k = 0; k < area; k++) {
-            const float *from = rows + (o * f->kh + k / f->kw) * row_pad + k % f->kw * f->in;
-            for (size_t i = 0; i < f->in; i++) {
-                weight[i * area + k] = from[i];
-            }
+        for (size_t x = taps(f->kw, kx, stride); x-- > 0; back += f->out * in_pad) {
+            size_t tap = (ky + y * stride) * f->kw + kx + x * stride;
+            k->transpose(columns + tap * f->in * f->out_pad, (fedtrain_rows){.step = f->out_pad},
+                         f->in, f->out, back, (fedtrain_rows){.step = in_pad});
         }
     }
 }
@@ -112,40 +54,18 @@ static inline void append(fedtrain_sparse *s, size_t row, size_t offset, float v
     s->count[row] += value != 0;
 }
 
-/* Every window gives one value a channel. */
-static inline void add_window(const fedtrain_sparse_conv *c, size_t first, const int32_t *winner,
-                              const float *dy, fedtrain_conv_grad *grad) {
-    for (size_t o = 0; o < c->out; o++) {
-        size_t position = first + (size_t)winner[o];
-        append(&grad->by_channel, o, c->patch[position], dy[o]);
-        if (grad->by_position.count != NULL) {
-            append(&grad->by_position, position, o * c->kh * c->row_pad, dy[o]);
-        }
-    }
-}
-
-/* The pool's input is the convolution's output, so in both a position is row * out_w + column. */
-void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const fedtrain_pool *p,
-                               const int32_t *winner, const float *dy, fedtrain_conv_grad *grad) {
+void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const int32_t *winner,
+                               const float *dy, size_t windows, fedtrain_conv_grad *grad) {
     memset(grad->by_channel.count, 0, c->out * sizeof *grad->by_channel.count);
     if (grad->by_position.count != NULL) {
         memset(grad->by_position.count, 0, c->positions * sizeof *grad->by_position.count);
     }
-    for (size_t r = 0; r < p->out_h; r++) {
-        for (size_t q = 0; q < p->out_w; q++) {
-            size_t window = (r * p->out_w + q) * p->channels;
-            add_window(c, (r * p->in_w + q) * p->k, winner + window, dy + window, grad);
-        }
-    }
-}
-
-void fedtrain_pool_scatter(const fedtrain_pool *p, const int32_t *winner, const float *dy,
-                           float *dx) {
-    for (size_t r = 0; r < p->out_h; r++) {
-        for (size_t q = 0; q < p->out_w; q++) {
-            size_t first = (r * p->in_w + q) * p->k;
-            for (size_t c = 0; c < p->channels; c++) {
-                dx[(first + (size_t)*winner++) * p->channels + c] += *dy++;
+    for (size_t k = 0; k < windows; k++, winner += c->out, dy += c->out) {
+        for (size_t o = 0; o < c->out; o++) {
+            size_t position = (size_t)winner[o];
+            append(&grad->by_channel, o, c->patch[position], dy[o]);
+            if (grad->by_position.count != NULL) {
+                append(&grad->by_position, position, o * c->kh * c->row_pad, dy[o]);
             }
         }
     }

@@ -12,24 +12,22 @@ static const fast_op *const ops[] = {
     [FED_LAYER_DENSE] = &fedtrain_op_dense,
     [FED_LAYER_CONV] = &fedtrain_op_conv,
     [FED_LAYER_MAXPOOL] = &fedtrain_op_maxpool,
+    [FED_LAYER_AVGPOOL] = FED_UNLESS_SMALL(&fedtrain_op_avgpool),
     [FED_LAYER_RELU] = &fedtrain_op_relu,
     [FED_LAYER_TANH] = FED_UNLESS_SMALL(&fedtrain_op_tanh),
     [FED_LAYER_SIGMOID] = FED_UNLESS_SMALL(&fedtrain_op_sigmoid),
     [FED_LAYER_DROPOUT] = FED_UNLESS_SMALL(&fedtrain_op_dropout),
+    [FED_LAYER_BATCHNORM] = FED_UNLESS_SMALL(&fedtrain_op_batchnorm),
+    [FED_LAYER_LRN] = FED_UNLESS_SMALL(&fedtrain_op_lrn),
     [FED_LAYER_EMBEDDING] = FED_UNLESS_SMALL(&fedtrain_op_embedding),
     [FED_LAYER_LSTM] = FED_UNLESS_SMALL(&fedtrain_op_lstm),
+    [FED_LAYER_WIDEN] = FED_UNLESS_SMALL(&fedtrain_op_widen),
+    [FED_LAYER_ADD] = FED_UNLESS_SMALL(&fedtrain_op_add),
+    [FED_LAYER_CONCAT] = FED_UNLESS_SMALL(&fedtrain_op_concat),
 };
-
-enum { OPS = sizeof ops / sizeof ops[0] };
 
 static const fast_op *op_of(const fed_layer *l) {
     return l->each ? FED_UNLESS_SMALL(&fedtrain_op_each) : ops[l->kind];
-}
-
-static bool runs(const fed_layer *l) {
-    bool pool = l->kind != FED_LAYER_MAXPOOL || (l->pad == 0 && l->stride == l->kh);
-    bool dense = l->kind != FED_LAYER_DENSE || l->each || (l->has_bias && !l->tied);
-    return (size_t)l->kind < OPS && op_of(l) != NULL && pool && dense;
 }
 
 /* ---- A net's life ---- */
@@ -80,9 +78,6 @@ static fed_status make(fast_net *f) {
 
 fed_status fedtrain_fast_open(const fed_arch *arch, size_t max_batch,
                               const fedtrain_kernels *kernels, void **self) {
-    for (size_t l = 0; l < arch->layer_count; l++) {
-        FED_REQUIRE(runs(&arch->layers[l]), FED_EINVAL);
-    }
     fast_net *f = calloc(1, sizeof *f);
     FED_REQUIRE(f != NULL, FED_ENOMEM);
     f->arch = arch;
@@ -128,11 +123,13 @@ void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *gra
 
 static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     fast_net *f = self;
-    const fast_value *in = &f->values[0], *out = &f->values[f->arch->layer_count];
+    const fast_value *in = &f->values[0];
+    fast_value *out = &f->values[f->arch->layer_count];
     f->batch = pass->batch;
+    out->data = f->borrows_scores ? score : out->data;
     for (size_t b = 0; b < pass->batch; b++) {
-        fedtrain_to_channels_last(pass->x + b * in->size, in->shape.c,
-                                  fedtrain_fast_area(in->shape), false, in->data + b * in->size);
+        fedtrain_turn(f->kernels, pass->x + b * in->size, in->shape.c,
+                      fedtrain_fast_area(in->shape), in->data + b * in->size);
     }
     for (size_t l = 0; l < f->arch->layer_count; l++) {
         fast_stage *s = &f->stages[l];
@@ -140,7 +137,9 @@ static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
             s->op->forward(f, s, pass);
         }
     }
-    memcpy(score, out->data, pass->batch * out->size * sizeof *score);
+    if (!f->borrows_scores) {
+        memcpy(score, out->data, pass->batch * out->size * sizeof *score);
+    }
 }
 
 static double fast_cross_entropy(const void *self, const float *score, size_t label, float scale,
@@ -150,9 +149,13 @@ static double fast_cross_entropy(const void *self, const float *score, size_t la
 }
 
 static void backward(fast_net *f, const float *score_grad, const fast_flow *w) {
-    const fast_value *out = &f->values[f->arch->layer_count];
+    fast_value *out = &f->values[f->arch->layer_count];
     size_t batch = w->pass->batch;
-    memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
+    if (f->borrows_scores) {
+        out->grad = (float *)score_grad; /* an exact stage only reads it */
+    } else {
+        memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
+    }
     for (size_t l = f->arch->layer_count; l-- > 0;) {
         fast_stage *s = &f->stages[l];
         if (s->is_merged || !s->out->trained) {

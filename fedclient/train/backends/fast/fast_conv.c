@@ -26,6 +26,7 @@ typedef struct conv {
     fedtrain_conv sizes;                 /* of one group */
     frame x_frame, dy_frame;             /* what the ways there and back read */
     uint32_t *begin, *back_begin;        /* what sizes point to; back_begin: [kh * kw] each */
+    uint32_t *order;                     /* what filters point to */
     back *back;                          /* [stride * stride] */
     float *columns, *grad_columns;       /* [groups] */
     float *back_columns, *start, *zeros; /* start: the bias, or zeros; each [groups] */
@@ -54,7 +55,7 @@ static void fill_begin(const fedtrain_conv *c, size_t rows, size_t line, size_t 
     }
 }
 
-static void set_sizes(const fed_layer *l, size_t lanes, conv *own) {
+static void set_sizes(const fed_layer *l, conv *own) {
     const fedtrain_filters *f = &own->filters;
     fedtrain_conv *c = &own->sizes;
     own->x_frame = (frame){l->pad, l->pad, l->in.h + 2 * l->pad, l->in.w + 2 * l->pad};
@@ -65,7 +66,7 @@ static void set_sizes(const fed_layer *l, size_t lanes, conv *own) {
     c->y_row = (size_t)l->out.w * l->out.c;
     c->y_step = l->out.c;
     c->out = f->out;
-    c->out_pad = fedtrain_fast_round_up(f->out, lanes);
+    c->out_pad = f->out_pad;
     set_runs(c, own->groups, f->kh, f->kw, f->in);
 }
 
@@ -159,8 +160,12 @@ static void conv_plan(fast_net *f, fast_stage *s, fast_arena *a) {
     const fed_layer *l = s->layer;
     const size_t lanes = f->kernels->lanes;
     own->groups = l->groups;
-    own->filters = (fedtrain_filters){l->out.c / l->groups, l->in.c / l->groups, l->kh, l->kw};
-    set_sizes(l, lanes, own);
+    own->filters = (fedtrain_filters){
+        .out = l->out.c / l->groups, .in = l->in.c / l->groups, .kh = l->kh, .kw = l->kw};
+    own->filters.out_pad = fedtrain_fast_round_up(own->filters.out, lanes);
+    own->filters.order = own->order =
+        fedtrain_fast_take(a, FAST_WORKSPACE, own->filters.in * l->kh * l->kw);
+    set_sizes(l, own);
     const fedtrain_conv *c = &own->sizes;
     const size_t columns = own->groups * l->kh * l->kw * own->filters.in * c->out_pad;
     own->sizes.begin = own->begin = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
@@ -182,6 +187,7 @@ static void conv_plan(fast_net *f, fast_stage *s, fast_arena *a) {
 static void conv_start(const fast_net *f, fast_stage *s) {
     conv *own = s->own;
     const fed_layer *l = s->layer;
+    fedtrain_filters_order(&own->filters, own->order);
     fill_begin(&own->sizes, l->kh, own->x_frame.w * l->in.c, l->in.c, own->begin);
     if (s->merged != NULL) {
         fedtrain_conv_pooled_start(f, l, &own->pooled);
@@ -214,7 +220,7 @@ static void load_weights(const fast_net *f, const fed_layer *l, const float *par
     size_t depth = k->kh * k->kw * k->in;
     for (size_t g = 0; g < own->groups; g++) {
         size_t pad = own->sizes.out_pad;
-        fedtrain_filters_columns(k, weight + g * k->out * depth, pad,
+        fedtrain_filters_columns(f->kernels, k, weight + g * k->out * depth,
                                  own->columns + g * depth * pad);
         if (l->has_bias) {
             memcpy(own->start + g * pad, params + fedtrain_fast_offset(f, l->bias) + g * k->out,
@@ -253,16 +259,16 @@ static void conv_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *
     }
 }
 
-static void load_back(const fast_net *f, const fed_layer *l, const float *params, conv *own) {
+/* From the columns, which the way there has left. */
+static void load_back(const fast_net *f, const fed_layer *l, conv *own) {
     const fedtrain_filters *k = &own->filters;
-    const float *weight = params + fedtrain_fast_offset(f, l->weight);
+    const size_t group = k->kh * k->kw * k->in * k->out_pad;
     for (size_t i = 0; i < (size_t)l->stride * l->stride; i++) {
         const back *b = &own->back[i];
         size_t size = b->sizes.runs * b->sizes.run * b->sizes.out_pad;
         for (size_t g = 0; g < own->groups; g++) {
-            fedtrain_filters_back(k, weight + g * k->out * k->in * k->kh * k->kw, l->stride, b->ky,
-                                  b->kx, b->sizes.out_pad,
-                                  own->back_columns + b->columns + g * size);
+            fedtrain_filters_back(f->kernels, k, own->columns + g * group, l->stride, b->ky, b->kx,
+                                  b->sizes.out_pad, own->back_columns + b->columns + g * size);
         }
     }
 }
@@ -294,7 +300,7 @@ static void tiled_backward(const fast_net *f, fast_stage *s, float *bias, const 
     memset(own->grad_columns, 0, own->groups * depth * c->out_pad * sizeof *own->grad_columns);
     clear(&own->x_frame, l->in.c, own->x);
     if (in->grad != NULL) {
-        load_back(f, l, w->pass->params, own);
+        load_back(f, l, own);
         clear(&own->dy_frame, l->out.c, own->dy);
     }
     for (size_t b = 0; b < w->pass->batch; b++) {
@@ -314,7 +320,7 @@ static void tiled_backward(const fast_net *f, fast_stage *s, float *bias, const 
     }
     float *grad = fedtrain_fast_grad_at(w, weight);
     for (size_t g = 0; g < own->groups; g++) {
-        fedtrain_filters_weight(k, own->grad_columns + g * depth * c->out_pad, c->out_pad,
+        fedtrain_filters_weight(f->kernels, k, own->grad_columns + g * depth * c->out_pad,
                                 grad + g * k->out * depth);
     }
     fedtrain_fast_grad_done(w, weight, grad, l->out.c * depth);

@@ -9,6 +9,7 @@
 typedef struct fast_conv_pooled {
     fedtrain_sparse_conv sizes;
     uint32_t *segment, *patch; /* what sizes points to */
+    uint32_t *place;           /* uint32[kh, kw]: where an output's weights of one place begin */
     float *rows, *grad_rows;   /* the weights, and their gradient */
     fedtrain_conv_grad grad;   /* of one sample's output */
     float *out;                /* one sample's output, before the pool */

@@ -3,11 +3,14 @@
 
 #include <string.h>
 
-/* As the sums over what is not 0 are written: whole pictures, and windows side by side. */
+/* As the sums over what is not 0 are written: whole pictures, windows side by side, and weights
+ * whose offsets fit 32 bits. */
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool) {
     bool simple = conv->stride == 1 && conv->pad == 0 && conv->groups == 1;
-    return simple && pool->kind == FED_LAYER_MAXPOOL && pool->kh == pool->kw &&
-           pool->stride == pool->kh && pool->pad == 0 && pool->stride > 1;
+    bool apart = pool->kind == FED_LAYER_MAXPOOL && pool->kh == pool->kw &&
+                 pool->stride == pool->kh && pool->pad == 0 && pool->stride > 1;
+    uint64_t rows = (uint64_t)conv->out.c * conv->kh, row = (uint64_t)conv->kw * conv->in.c;
+    return simple && apart && rows * (row + FEDTRAIN_SLACK) <= UINT32_MAX;
 }
 
 static void plan_sparse(fedtrain_sparse *sparse, size_t rows, size_t width, fast_arena *a) {
@@ -28,6 +31,7 @@ void fedtrain_conv_pooled_plan(const fast_net *f, const fed_layer *l, fast_conv_
     c->segments = c->kh * c->row_pad / f->kernels->lanes;
     p->rows = fedtrain_fast_take(a, FAST_WORKSPACE, c->out * c->kh * c->row_pad);
     p->grad_rows = fedtrain_fast_take(a, FAST_WORKSPACE, c->out * c->kh * c->row_pad);
+    p->place = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
     c->segment = p->segment = fedtrain_fast_take(a, FAST_WORKSPACE, c->segments);
     c->patch = p->patch = fedtrain_fast_take(a, FAST_WORKSPACE, c->positions);
     plan_sparse(&p->grad.by_channel, c->out, c->positions, a);
@@ -42,8 +46,32 @@ void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv
     for (size_t i = 0; i < c->segments; i++) {
         p->segment[i] = (uint32_t)(i / vectors * row + i % vectors * lanes);
     }
+    for (size_t i = 0; i < (size_t)l->kh * l->kw; i++) {
+        p->place[i] = (uint32_t)(i / l->kw * c->row_pad + i % l->kw * l->in.c);
+    }
     for (size_t i = 0; i < c->positions; i++) {
         p->patch[i] = (uint32_t)(i / l->out.w * row + i % l->out.w * l->in.c);
+    }
+}
+
+/* The weights of each output (in, kh, kw) as rows (kh, row_pad). */
+static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p,
+                      const float *weight) {
+    const size_t area = (size_t)l->kh * l->kw, in = l->in.c;
+    for (size_t o = 0; o < l->out.c; o++) {
+        f->kernels->transpose(weight + o * in * area, (fedtrain_rows){.step = area}, in, area,
+                              p->rows + o * l->kh * p->sizes.row_pad, (fedtrain_rows){1, p->place});
+    }
+}
+
+/* And their gradient back. */
+static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p,
+                       float *weight) {
+    const size_t area = (size_t)l->kh * l->kw, in = l->in.c;
+    for (size_t o = 0; o < l->out.c; o++) {
+        f->kernels->transpose(p->grad_rows + o * l->kh * p->sizes.row_pad,
+                              (fedtrain_rows){1, p->place}, area, in, weight + o * in * area,
+                              (fedtrain_rows){.step = area});
     }
 }
 
@@ -60,7 +88,6 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
                                    const fast_conv_pooled *p, float *bias, const fast_flow *w) {
     const fed_layer *l = s->layer;
     const fedtrain_sparse_conv *c = &p->sizes;
-    const fedtrain_filters filters = {l->out.c, l->in.c, l->kh, l->kw};
     const fast_value *in = s->in[0];
     const fast_pool *pool = s->merged->own;
     size_t weight = fedtrain_fast_offset(f, l->weight), batch = w->pass->batch;
@@ -68,7 +95,7 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
     if (in->grad == NULL) {
         list.by_position.count = NULL;
     } else {
-        fedtrain_filters_rows(&filters, w->pass->params + weight, c->row_pad, p->rows);
+        load_rows(f, l, p, w->pass->params + weight);
     }
     if (in->grad != NULL && !s->adds[0]) {
         memset(in->grad, 0, batch * in->size * sizeof *in->grad);
@@ -76,7 +103,8 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
     memset(p->grad_rows, 0, c->out * c->kh * c->row_pad * sizeof *p->grad_rows);
     for (size_t b = 0; b < batch; b++) {
         size_t out = b * s->out->size;
-        fedtrain_conv_grad_pooled(c, &pool->sizes, pool->winner + out, s->out->grad + out, &list);
+        fedtrain_conv_grad_pooled(c, pool->winner + out, s->out->grad + out,
+                                  fedtrain_fast_area(s->out->shape), &list);
         add_bias_grad(&list.by_channel, c->out, bias);
         f->kernels->sparse_weight_grad(c, &list.by_channel, in->data + b * in->size, p->grad_rows);
         if (in->grad != NULL) {
@@ -84,6 +112,6 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
         }
     }
     float *grad = fedtrain_fast_grad_at(w, weight);
-    fedtrain_filters_from_rows(&filters, p->grad_rows, c->row_pad, grad);
+    store_rows(f, l, p, grad);
     fedtrain_fast_grad_done(w, weight, grad, c->out * c->kh * c->row);
 }

@@ -8,6 +8,8 @@
 typedef struct dense {
     float *flat; /* the input in the model's order; NULL: as it is */
     float *flat_grad;
+    float *turned; /* float32[in, batch] */
+    float *zeros;  /* instead of a bias; NULL with one */
 } dense;
 
 static fedtrain_dense sizes(const fast_stage *s, size_t batch) {
@@ -17,6 +19,8 @@ static fedtrain_dense sizes(const fast_stage *s, size_t batch) {
 static void dense_plan(fast_net *f, fast_stage *s, fast_arena *a) {
     dense *d = s->own;
     const fast_value *in = s->in[0];
+    d->turned = fedtrain_fast_take(a, FAST_SHARED, f->max_batch * in->size + f->kernels->lanes);
+    d->zeros = s->layer->has_bias ? NULL : fedtrain_fast_take(a, FAST_WORKSPACE, s->out->size);
     if (in->shape.c > 1 && fedtrain_fast_area(in->shape) > 1) {
         d->flat = fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * in->size);
         d->flat_grad = fedtrain_fast_take(a, FAST_SHARED, f->max_batch * in->size);
@@ -32,13 +36,19 @@ static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass 
     const dense *own = s->own;
     const fast_value *in = s->in[0];
     for (size_t b = 0; own->flat != NULL && b < pass->batch; b++) {
-        fedtrain_to_channels_first(in->data + b * in->size, in->shape.c,
-                                   fedtrain_fast_area(in->shape), own->flat + b * in->size);
+        fedtrain_turn(f->kernels, in->data + b * in->size, fedtrain_fast_area(in->shape),
+                      in->shape.c, own->flat + b * in->size);
     }
     const fedtrain_dense d = sizes(s, pass->batch);
-    f->kernels->dense(&d, pass->params + fedtrain_fast_offset(f, s->layer->weight),
-                      pass->params + fedtrain_fast_offset(f, s->layer->bias), input(s),
-                      s->out->data);
+    const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
+    const float *bias =
+        s->layer->has_bias ? pass->params + fedtrain_fast_offset(f, s->layer->bias) : own->zeros;
+    if (pass->batch < (f->kernels->lanes > 8 ? f->kernels->lanes / 2 : 4)) {
+        f->kernels->dense(&d, weight, bias, input(s), s->out->data);
+    } else {
+        fedtrain_turn(f->kernels, input(s), pass->batch, in->size, own->turned);
+        f->kernels->dense_many(&d, weight, bias, own->turned, s->out->data);
+    }
 }
 
 static void bias_backward(const fast_stage *s, size_t offset, const fast_flow *w) {
@@ -54,15 +64,18 @@ static void bias_backward(const fast_stage *s, size_t offset, const fast_flow *w
     fedtrain_fast_grad_done(w, offset, bias, out);
 }
 
+/* From here on samples take more time than weights: more rows then are worth their way there. */
+enum { MANY = 16 };
+
 /* A few rows of weights at a time: all that is to be done with them, before the next ones come. The
  * last rows first: the forward pass left those in cache, and the next one begins with the first.
  * dx: NULL if nobody wants it */
 static void weight_backward(const fast_net *f, const fast_stage *s, float *dx, const fast_flow *w) {
-    enum { ROWS = 8 };
+    const size_t at_once = w->pass->batch < MANY ? 8 : 32;
     fedtrain_dense d = sizes(s, w->pass->batch);
     size_t offset = fedtrain_fast_offset(f, s->layer->weight);
     for (size_t end = d.out; end > 0; end -= d.rows) {
-        d.rows = end < ROWS ? end : ROWS;
+        d.rows = end < at_once ? end : at_once;
         size_t o = end - d.rows, at = offset + o * d.in;
         float *dw = fedtrain_fast_grad_at(w, at);
         if (dx != NULL) {
@@ -73,19 +86,34 @@ static void weight_backward(const fast_net *f, const fast_stage *s, float *dx, c
     }
 }
 
+/* The input's gradient from the model's order into ours. */
+static void put_in_order(const fast_net *f, const fast_stage *s, const float *flat, size_t batch) {
+    const dense *own = s->own;
+    const fast_value *in = s->in[0];
+    float *to = s->adds[0] ? own->turned : in->grad;
+    for (size_t b = 0; b < batch; b++) {
+        fedtrain_turn(f->kernels, flat + b * in->size, in->shape.c, fedtrain_fast_area(in->shape),
+                      to + b * in->size);
+    }
+    if (s->adds[0]) {
+        f->kernels->add(in->grad, to, in->grad, batch * in->size, false);
+    }
+}
+
 static void dense_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
     const dense *own = s->own;
     const fast_value *in = s->in[0];
     size_t batch = w->pass->batch;
     float *dx = in->grad != NULL && own->flat != NULL ? own->flat_grad : in->grad;
-    bias_backward(s, fedtrain_fast_offset(f, s->layer->bias), w);
+    if (s->layer->has_bias) {
+        bias_backward(s, fedtrain_fast_offset(f, s->layer->bias), w);
+    }
     if (dx != NULL && (own->flat != NULL || !s->adds[0])) {
         memset(dx, 0, batch * in->size * sizeof *dx);
     }
     weight_backward(f, s, dx, w);
-    for (size_t b = 0; dx != in->grad && b < batch; b++) {
-        fedtrain_to_channels_last(dx + b * in->size, in->shape.c, fedtrain_fast_area(in->shape),
-                                  s->adds[0], in->grad + b * in->size);
+    if (dx != in->grad) {
+        put_in_order(f, s, dx, batch);
     }
 }
 

@@ -50,6 +50,7 @@ typedef struct fast_net {
     const fedtrain_kernels *kernels;
     size_t max_batch, batch; /* batch: of the last forward pass */
     bool has_tied;           /* some weights have more than one layer */
+    bool borrows_scores;     /* the last value's memory, and its gradient's, are the caller's */
     fast_value *values;      /* [layer_count + 1] */
     fast_stage *stages;      /* [layer_count] */
     char *own;               /* the stages' */
@@ -95,7 +96,9 @@ struct fast_op {
     size_t own_bytes;
     bool in_place;      /* may write over an input of the same shape */
     bool grad_in_place; /* may write an input's gradient over the output's */
-    bool keeps_output;
+    bool keeps_output;  /* backward reads what it gave */
+    bool is_exact;     /* writes its output and nothing behind it; only reads that one's gradient */
+    bool keeps_merged; /* so it does with another one merged */
 
     /** May this stage do the work of the one behind, the only one to read what it gives? */
     bool (*merges)(const fast_stage *s, const fast_stage *behind);
@@ -123,9 +126,10 @@ typedef struct fast_pool {
     int32_t *winner; /* int32, like the output */
 } fast_pool;
 
-extern const fast_op fedtrain_op_dense, fedtrain_op_conv, fedtrain_op_maxpool, fedtrain_op_relu;
-extern const fast_op fedtrain_op_each, fedtrain_op_embedding, fedtrain_op_lstm;
-extern const fast_op fedtrain_op_tanh, fedtrain_op_sigmoid, fedtrain_op_dropout;
+extern const fast_op fedtrain_op_dense, fedtrain_op_each, fedtrain_op_conv, fedtrain_op_maxpool,
+    fedtrain_op_avgpool, fedtrain_op_relu, fedtrain_op_tanh, fedtrain_op_sigmoid,
+    fedtrain_op_dropout, fedtrain_op_batchnorm, fedtrain_op_lrn, fedtrain_op_embedding,
+    fedtrain_op_lstm, fedtrain_op_widen, fedtrain_op_add, fedtrain_op_concat;
 
 /** Where a tensor's values begin among the parameters. */
 size_t fedtrain_fast_offset(const fast_net *f, size_t tensor);
@@ -149,22 +153,20 @@ size_t fedtrain_fast_matrix_scratch(const fast_matrix *m);
 void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const float *weight,
                                   const float *bias, const float *x, float *y, float *scratch);
 
-/** A weight's gradient. */
+/** What gradients come from, and where they go. */
 typedef struct fast_matrix_grad {
     const float *x, *dy;
     float *dx; /* overwritten, or (adds) added to; NULL: nobody wants it */
     bool adds;
     size_t weight; /* among the parameters */
     bool adds_weight;
+    bool has_bias;
+    size_t bias;
 } fast_matrix_grad;
 
-/** dx, then the weight's gradient, which is put to use. */
+/** dx, and the gradients of weight and bias, which are put to use. */
 void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
                                    const fast_matrix_grad *g, const fast_flow *w, float *scratch);
-
-/** The gradient of a bias: the sum of dy float32[rows, out]. */
-void fedtrain_fast_bias_backward(const float *dy, size_t rows, size_t out, size_t offset,
-                                 const fast_flow *w);
 
 static inline size_t fedtrain_fast_area(fed_shape s) {
     return (size_t)s.h * s.w;

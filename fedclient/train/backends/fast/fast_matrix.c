@@ -18,7 +18,7 @@ static size_t packed(size_t k, size_t n) {
 
 size_t fedtrain_fast_matrix_scratch(const fast_matrix *m) {
     size_t chunk = chunk_of(m), forward = packed(m->in, chunk);
-    size_t backward = packed(m->rows, m->in) + packed(chunk, m->in) + packed(chunk, m->rows);
+    size_t backward = packed(m->rows, m->in) + packed(chunk, m->in) + packed(m->rows, chunk);
     return forward > backward ? forward : backward;
 }
 
@@ -33,16 +33,29 @@ void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const
     }
 }
 
-/* columns [n, rows] = the first n columns of dy [rows, out]: products read them side by side. */
-static void transpose(const fast_matrix *m, const float *dy, size_t n, float *columns) {
-    enum { BLOCK = 16 };
-    for (size_t first = 0; first < n; first += BLOCK) {
-        size_t end = first + BLOCK < n ? first + BLOCK : n;
-        for (size_t i = 0; i < m->rows; i++) {
-            for (size_t o = first; o < end; o++) {
-                columns[o * m->rows + i] = dy[i * m->out + o];
-            }
+/* The sums of the first n columns of dy. */
+static void bias_backward(const fast_matrix *m, const float *dy, size_t n, size_t offset,
+                          const fast_flow *w) {
+    float *bias = fedtrain_fast_grad_at(w, offset);
+    memcpy(bias, dy, n * sizeof *bias);
+    for (size_t i = 1; i < m->rows; i++) {
+        for (size_t o = 0; o < n; o++) {
+            bias[o] += dy[i * m->out + o];
         }
+    }
+    fedtrain_fast_grad_done(w, offset, bias, n);
+}
+
+/* dw[o, :] = sum_i dy[i, o] x[i, :] for the n columns of dy that are packed: in each panel they lie
+ * side by side, as the product then reads them. */
+static void weight_backward(const fast_net *f, const fast_matrix *m, size_t n, const float *columns,
+                            const float *inputs, float *dw, bool adds) {
+    fedtrain_gemm g = {.n = m->in, .k = m->rows, .a_row = 1, .c_row = m->in, .start_row = m->in};
+    for (size_t o = 0; o < n; o += g.m) {
+        g.m = n - o < f->kernels->panel ? n - o : f->kernels->panel;
+        g.a_column = fedtrain_fast_round_up(g.m, f->kernels->lanes);
+        g.start = adds ? dw + o * m->in : NULL;
+        f->kernels->gemm(&g, columns + o * m->rows, inputs, dw + o * m->in);
     }
 }
 
@@ -54,10 +67,8 @@ void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
     float *columns = weights + packed(chunk_of(m), m->in);
     fedtrain_gemm by_input = {
         .m = m->rows, .n = m->in, .a_row = m->out, .a_column = 1, .c_row = m->in};
-    fedtrain_gemm by_weight = {
-        .n = m->in, .k = m->rows, .a_row = m->rows, .a_column = 1, .c_row = m->in};
     by_input.start = g->adds ? g->dx : NULL;
-    by_input.start_row = by_weight.start_row = m->in;
+    by_input.start_row = m->in;
     k->gemm_pack(g->x, m->in, 1, m->rows, m->in, inputs);
     for (size_t end = m->out, n; end > 0; end -= n) {
         n = end < CHUNK ? end : CHUNK;
@@ -68,25 +79,14 @@ void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
             k->gemm(&by_input, g->dy + o, weights, g->dx);
             by_input.start = g->dx;
         }
+        if (g->has_bias) {
+            bias_backward(m, g->dy + o, n, g->bias + o, w);
+        }
         float *dw = fedtrain_fast_grad_at(w, at);
-        by_weight.m = n;
-        by_weight.start = g->adds_weight ? dw : NULL;
-        transpose(m, g->dy + o, n, columns);
-        k->gemm(&by_weight, columns, inputs, dw);
+        k->gemm_pack(g->dy + o, m->out, 1, m->rows, n, columns);
+        weight_backward(f, m, n, columns, inputs, dw, g->adds_weight);
         fedtrain_fast_grad_done(w, at, dw, n * m->in);
     }
-}
-
-void fedtrain_fast_bias_backward(const float *dy, size_t rows, size_t out, size_t offset,
-                                 const fast_flow *w) {
-    float *bias = fedtrain_fast_grad_at(w, offset);
-    memcpy(bias, dy, out * sizeof *bias);
-    for (size_t i = 1; i < rows; i++) {
-        for (size_t o = 0; o < out; o++) {
-            bias[o] += dy[i * out + o];
-        }
-    }
-    fedtrain_fast_grad_done(w, offset, bias, out);
 }
 
 /* ---- Dense at each position ---- */
@@ -119,21 +119,20 @@ static void each_backward(const fast_net *f, fast_stage *s, const fast_flow *w) 
     const each *own = s->own;
     const fed_layer *l = s->layer;
     fast_matrix m = sizes(s, w->pass->batch);
-    if (l->has_bias) {
-        fedtrain_fast_bias_backward(s->out->grad, m.rows, m.out, fedtrain_fast_offset(f, l->bias),
-                                    w);
-    }
     const fast_matrix_grad g = {.x = s->in[0]->data,
                                 .dy = s->out->grad,
                                 .dx = s->in[0]->grad,
                                 .adds = s->adds[0],
                                 .weight = fedtrain_fast_offset(f, l->weight),
-                                .adds_weight = s->adds_weight};
+                                .adds_weight = s->adds_weight,
+                                .has_bias = l->has_bias,
+                                .bias = l->has_bias ? fedtrain_fast_offset(f, l->bias) : 0};
     fedtrain_fast_matrix_backward(f, &m, &g, w, own->scratch);
 }
 
 const fast_op fedtrain_op_each = {
     .own_bytes = sizeof(each),
+    .is_exact = true,
     .plan = each_plan,
     .forward = each_forward,
     .backward = each_backward,

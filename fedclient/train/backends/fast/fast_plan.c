@@ -65,6 +65,7 @@ static void merge(fast_net *f) {
         if (!s->is_merged && s->op->merges != NULL && behind->layer->inputs == 1 &&
             behind->in[0] == s->out && s->out->readers == 1 && s->op->merges(s, behind)) {
             s->merged = behind;
+            s->keeps_output |= s->op->keeps_merged;
             s->out = behind->out;
             behind->is_merged = true;
         }
@@ -94,7 +95,7 @@ static const fast_value *overwritten(const fast_net *f, const fast_stage *s) {
 
 static void plan_values(fast_net *f, fast_arena *a) {
     f->values[0].data = fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * f->values[0].size);
-    for (size_t l = 0; l < f->arch->layer_count; l++) {
+    for (size_t l = 0; l < f->arch->layer_count - f->borrows_scores; l++) {
         fast_stage *s = &f->stages[l];
         if (s->is_merged) {
             continue;
@@ -166,7 +167,7 @@ static void assign_slots(fast_net *f, slot_set *slots) {
     for (size_t v = 0; v <= count; v++) {
         f->values[v].slot = NO_SLOT;
     }
-    f->values[count].slot = slot_take(slots, f->values[count].size);
+    f->values[count].slot = slot_take(slots, f->borrows_scores ? 0 : f->values[count].size);
     for (size_t l = count; l-- > 0;) {
         fast_stage *s = &f->stages[l];
         if (!s->is_merged && s->out->trained) {
@@ -236,6 +237,7 @@ fed_status fedtrain_fast_plan(fast_net *f) {
         connect(f);
         find_tied(f);
         merge(f);
+        f->borrows_scores = f->stages[most - 2].op->is_exact && !f->stages[most - 2].is_merged;
         assign_slots(f, &slots);
         status = allocate(f, &slots, at);
     }

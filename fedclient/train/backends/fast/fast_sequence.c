@@ -214,15 +214,16 @@ static void weight_backward(const fast_net *f, const fast_stage *s, size_t which
                             const fast_flow *w) {
     const lstm *n = s->own;
     bool is_input = which == 0;
-    size_t batch = w->pass->batch, bias = fedtrain_fast_offset(f, s->layer->weight + 2 + which);
+    size_t batch = w->pass->batch;
     fast_matrix m = is_input ? input_sizes(n, batch) : recurrent_sizes(n, batch);
     const fast_matrix_grad g = {.x = is_input ? s->in[0]->data : n->before,
                                 .dy = n->gates,
                                 .dx = is_input ? s->in[0]->grad : NULL,
                                 .adds = s->adds[0],
-                                .weight = fedtrain_fast_offset(f, s->layer->weight + which)};
+                                .weight = fedtrain_fast_offset(f, s->layer->weight + which),
+                                .has_bias = true,
+                                .bias = fedtrain_fast_offset(f, s->layer->weight + 2 + which)};
     fedtrain_fast_matrix_backward(f, &m, &g, w, n->scratch);
-    fedtrain_fast_bias_backward(n->gates, m.rows, m.out, bias, w);
 }
 
 /* What the batch began with is a constant: nothing flows into the past. */

@@ -8,10 +8,9 @@ static size_t at_weight(const fed_layer *l, size_t o, size_t c, size_t ky, size_
     return ((o * (l->in.c / l->groups) + c) * l->kh + ky) * l->kw + kx;
 }
 
-/* Index of (y, x) in the c-th input channel of the output's group. */
-static size_t at_input(const fed_layer *l, place out, size_t c, size_t y, size_t x) {
-    size_t group = out.c / (l->out.c / l->groups);
-    return fedtrain_reference_at(l->in, out.b, group * (l->in.c / l->groups) + c, y, x);
+/* The first input channel of an output channel's group. */
+static size_t group_start(const fed_layer *l, size_t o) {
+    return o / (l->out.c / l->groups) * (l->in.c / l->groups);
 }
 
 /* y[b, o, r, q] = bias[o] + sum over the group's channels c and the window (ky, kx) of
@@ -20,13 +19,14 @@ static float output(const fedtrain_reference_op *op, place out) {
     const fed_layer *l = op->layer;
     const float *weight = fedtrain_reference_tensor(op, l->weight);
     double sum = l->has_bias ? fedtrain_reference_tensor(op, l->bias)[out.c] : 0;
-    for (size_t c = 0; c < l->in.c / l->groups; c++) {
+    size_t channels = l->in.c / l->groups, start = group_start(l, out.c);
+    for (size_t c = 0; c < channels; c++) {
         for (size_t ky = 0; ky < l->kh; ky++) {
             for (size_t kx = 0; kx < l->kw; kx++) {
                 size_t y, x;
                 if (fedtrain_reference_tap(l, out, ky, kx, &y, &x)) {
                     sum += (double)weight[at_weight(l, out.c, c, ky, kx)] *
-                           op->x[0][at_input(l, out, c, y, x)];
+                           op->x[0][fedtrain_reference_at(l->in, out.b, start + c, y, x)];
                 }
             }
         }
@@ -42,12 +42,14 @@ static void output_grad(const fedtrain_reference_op *op, place out, double d) {
     if (l->has_bias) {
         fedtrain_reference_grad(op, l->bias)[out.c] += d;
     }
-    for (size_t c = 0; c < l->in.c / l->groups; c++) {
+    size_t channels = l->in.c / l->groups, start = group_start(l, out.c);
+    for (size_t c = 0; c < channels; c++) {
         for (size_t ky = 0; ky < l->kh; ky++) {
             for (size_t kx = 0; kx < l->kw; kx++) {
                 size_t y, x;
                 if (fedtrain_reference_tap(l, out, ky, kx, &y, &x)) {
-                    size_t w = at_weight(l, out.c, c, ky, kx), v = at_input(l, out, c, y, x);
+                    size_t w = at_weight(l, out.c, c, ky, kx),
+                           v = fedtrain_reference_at(l->in, out.b, start + c, y, x);
                     dweight[w] += d * op->x[0][v];
                     op->dx[0][v] += d * weight[w];
                 }

@@ -34,8 +34,8 @@ typedef struct fedtrain_job {
  * A text is for models of T tokens that give scores for the word behind each. It is read in `batch`
  * streams, which begin evenly spread over it, a window of T tokens of each at a step, and again
  * from the start when no whole window is left. An LSTM's state goes from window to window, until
- * the streams begin anew; a round that begins within them reads the window before its first once
- * more to come by a state, so that the same job gives the same bits.
+ * the streams begin anew; a run that begins within them reads the window before its first once more
+ * to come by a state, so that the same job gives the same bits.
  *
  * params float32[layout.size], in and out    state fedtrain_optimizer_state_size floats, in and out
  * loss   mean over the steps it ran          Errors FED_EINVAL an empty shard, no steps, a batch

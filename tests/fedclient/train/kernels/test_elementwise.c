@@ -5,12 +5,12 @@
 
 #include "fedclient/train/kernels.h"
 
-enum { VALUES = 40001, ROOM = VALUES + FEDTRAIN_SLACK };
+enum { HALF = 20000, VALUES = 2 * HALF + 1, ROOM = VALUES + FEDTRAIN_SLACK };
 
 /* From -20 to 20 in steps of a thousandth, then what is near 0 and far out. */
 static void make_values(float *x) {
     for (int i = 0; i < VALUES; i++) {
-        x[i] = (float)(i - VALUES / 2) * 0.001F;
+        x[i] = (float)(i - HALF) * 0.001F;
     }
     const float special[] = {1e-30F, -1e-30F, 1e-4F, -3e-3F, 88, -88, 1e4F, -1e4F, 0.625F, -0.0F};
     memcpy(x, special, sizeof special);

@@ -1,0 +1,235 @@
+/* fedtrain: train, measure and export models on one machine, without any federation. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/version.h"
+#include "fedclient/apps/fedtrain.h"
+
+static const char usage[] =
+    "Usage: fedtrain train --model MODEL --data DIR [options]\n"
+    "       fedtrain evaluate --weights FILE --data DIR [options]\n"
+    "       fedtrain export --weights FILE [--model MODEL] OUT.onnx | OUT.safetensors\n"
+    "       fedtrain models [--batch N] [--optimizer SPEC] [MODEL...]\n"
+    "       fedtrain --help | --version\n"
+    "\n"
+    "Trains on this machine alone: the baseline that federated training is compared with.\n"
+    "\n"
+    "  --model MODEL      a name that `fedtrain models` lists, a text such as\n"
+    "                     \"input 784 | dense 10\", or @FILE with such a text\n"
+    "  --data DIR         where the data is\n"
+    "  --dataset NAME     what it is: mnist, fashion-mnist, cifar10, cifar100, csv or\n"
+    "                     csv:label=COLUMN; for language models ptb, shakespeare, words or chars,\n"
+    "                     with :vocabulary=N behind them if not all words are wanted (mnist)\n"
+    "  --train-part PART, --test-part PART   which files (train, test)\n"
+    "  --weights FILE     safetensors: a checkpoint, or what PyTorch saved of the same layers\n"
+    "  --batch N          samples a step (32)\n"
+    "  --normalise        give each channel mean 0 and deviation 1; how is kept with the weights,\n"
+    "                     so evaluate needs it only for weights from elsewhere\n"
+    "  --reference        use the slow reference implementation\n"
+    "\n"
+    "train:\n"
+    "  --epochs N         passes through the data (1); or\n"
+    "  --steps N          steps in all\n"
+    "  --optimizer SPEC   such as momentum:lr=0.1,decay=5e-4+cosine:steps=5000; of sgd, momentum,\n"
+    "                     adam and adamw, with warmup, step, cosine, stall, clip, prox behind "
+    "'+';\n"
+    "                     lr is 0.001 if nothing is said (adam)\n"
+    "  --augment SPEC     crop=4,flip=1: cut pictures out of a margin of 4 pixels, mirror half\n"
+    "  --seed N           of the first weights, the order of samples and what is dropped (1)\n"
+    "  --init FILE        begin with these weights: a checkpoint's, or PyTorch's\n"
+    "  --checkpoint FILE  written after each epoch: weights, optimizer, and where training is\n"
+    "  --resume           go on from the checkpoint, if there is one, to the same bits\n"
+    "  --csv FILE         the curve: a line an epoch\n"
+    "\n"
+    "Ctrl-C ends after the step, with the checkpoint written; a second one at once.\n"
+    "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n";
+
+enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+volatile sig_atomic_t app_interrupted;
+
+static void on_signal(int number) {
+    (void)number;
+    app_interrupted = 1;
+}
+
+/* ---- The commands and their options ---- */
+
+enum { TRAIN = 1, EVALUATE = 2, EXPORT = 4, MODELS = 8 };
+
+static const struct {
+    const char *name;
+    int bit;
+    size_t words; /* behind the options, at most */
+    fed_status (*run)(const app_options *o, fed_error *err);
+} commands[] = {{"train", TRAIN, 0, app_train},
+                {"evaluate", EVALUATE, 0, app_evaluate},
+                {"export", EXPORT, 1, app_export},
+                {"models", MODELS, 1000, app_models}};
+
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+/* An option, which commands take it, and where its value goes: one of the pointers. */
+typedef struct option_place {
+    const char *name;
+    int commands;
+    const char **text;
+    uint32_t *number;
+    uint32_t low;
+    bool *flag;
+} option_place;
+
+static fed_status parse_number(const option_place *place, const char *text, fed_error *err) {
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > UINT32_MAX ||
+        value < place->low) {
+        return fed_fail(err, FED_EINVAL, "--%s is a whole number from %u to 4294967295, not %s",
+                        place->name, place->low, text);
+    }
+    *place->number = (uint32_t)value;
+    return FED_OK;
+}
+
+static fed_status take_option(const option_place *place, const char *command, int bit,
+                              const char *value, fed_error *err) {
+    if ((place->commands & bit) == 0) {
+        return fed_fail(err, FED_EINVAL, "%s has no option --%s", command, place->name);
+    }
+    if (place->number != NULL) {
+        return parse_number(place, value, err);
+    }
+    if (place->text != NULL) {
+        *place->text = value;
+    } else {
+        *place->flag = true;
+    }
+    return FED_OK;
+}
+
+static fed_status parse_options(int argc, char **argv, int bit, app_options *o, fed_error *err) {
+    bool reference = false;
+    const option_place places[] = {
+        {"model", TRAIN | EVALUATE | EXPORT, .text = &o->model},
+        {"data", TRAIN | EVALUATE, .text = &o->data},
+        {"dataset", TRAIN | EVALUATE, .text = &o->dataset},
+        {"train-part", TRAIN | EVALUATE, .text = &o->train_part},
+        {"test-part", TRAIN | EVALUATE, .text = &o->test_part},
+        {"weights", EVALUATE | EXPORT, .text = &o->weights},
+        {"batch", TRAIN | EVALUATE | MODELS, .number = &o->batch, .low = 1},
+        {"reference", TRAIN | EVALUATE | MODELS, .flag = &reference},
+        {"epochs", TRAIN, .number = &o->epochs, .low = 1},
+        {"steps", TRAIN, .number = &o->steps, .low = 1},
+        {"optimizer", TRAIN | MODELS, .text = &o->optimizer},
+        {"augment", TRAIN, .text = &o->augment},
+        {"normalise", TRAIN | EVALUATE, .flag = &o->normalise},
+        {"seed", TRAIN, .number = &o->seed},
+        {"init", TRAIN, .text = &o->init},
+        {"checkpoint", TRAIN, .text = &o->checkpoint},
+        {"resume", TRAIN, .flag = &o->resume},
+        {"csv", TRAIN, .text = &o->csv},
+    };
+    enum { PLACES = sizeof places / sizeof places[0] };
+    struct option names[PLACES + 1] = {{NULL, 0, NULL, 0}};
+    for (size_t i = 0; i < PLACES; i++) {
+        names[i].name = places[i].name;
+        names[i].has_arg = places[i].flag != NULL ? no_argument : required_argument;
+    }
+    opterr = 0; /* the words are ours */
+    int which = 0;
+    for (int found = 0; (found = getopt_long(argc, argv, ":", names, &which)) != -1;) {
+        if (found != 0) {
+            return fed_fail(err, FED_EINVAL, "%s %s",
+                            found == ':' ? "a value is missing behind" : "unknown option",
+                            argv[optind - 1]);
+        }
+        FED_TRY(take_option(&places[which], argv[0], bit, optarg, err));
+    }
+    o->backend = reference ? FEDTRAIN_REFERENCE : FEDTRAIN_FAST;
+    o->words = argv + optind;
+    o->word_count = (size_t)(argc - optind);
+    return FED_OK;
+}
+
+/* What goes together. */
+static fed_status check_options(app_options *o, size_t words, fed_error *err) {
+    if (o->word_count > words) {
+        return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", o->words[words]);
+    }
+    if (o->epochs > 0 && o->steps > 0) {
+        return fed_fail(err, FED_EINVAL, "--epochs and --steps: give one of them");
+    }
+    if (o->resume && o->checkpoint == NULL) {
+        return fed_fail(err, FED_EINVAL, "--resume needs --checkpoint FILE");
+    }
+    if (o->resume && o->init != NULL) {
+        return fed_fail(err, FED_EINVAL, "--resume and --init both say how to begin: give one");
+    }
+    o->epochs = o->epochs == 0 && o->steps == 0 ? 1 : o->epochs;
+    return FED_OK;
+}
+
+static int complain(const fed_error *err) {
+    fprintf(stderr, "fedtrain: %s (fedtrain --help tells more)\n", err->text);
+    return EXIT_USAGE;
+}
+
+static int run(size_t k, const app_options *o) {
+    struct sigaction action = {.sa_handler = on_signal,
+                               .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL); /* the second one ends it at once */
+    sigaction(SIGTERM, &action, NULL);
+    fed_error err = {0};
+    fed_status status = commands[k].run(o, &err);
+    if (status == FED_ECANCELED) {
+        return EXIT_INTERRUPTED;
+    }
+    if (status == FED_OK && (fflush(stdout) != 0 || ferror(stdout))) {
+        status = fed_fail(&err, FED_EIO, "can't write to standard output: %s", strerror(errno));
+    }
+    if (status != FED_OK) {
+        fprintf(stderr, "fedtrain: %s\n", err.text[0] != '\0' ? err.text : fed_status_text(status));
+    }
+    return status == FED_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv) {
+    const char *command = argc > 1 ? argv[1] : "";
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(usage, stdout);
+            return EXIT_SUCCESS;
+        }
+    }
+    if (strcmp(command, "--version") == 0) {
+        puts("fedtrain " FED_VERSION);
+        return EXIT_SUCCESS;
+    }
+    fed_error err = {0};
+    size_t k = 0;
+    while (k < COMMANDS && strcmp(command, commands[k].name) != 0) {
+        k++;
+    }
+    if (k == COMMANDS) {
+        fed_fail(&err, FED_EINVAL, "%s%s", argc > 1 ? "unknown command " : "a command is missing",
+                 command);
+        return complain(&err);
+    }
+    app_options o = {.dataset = "mnist",
+                     .train_part = "train",
+                     .test_part = "test",
+                     .optimizer = "adam",
+                     .augment = "",
+                     .batch = 32,
+                     .seed = 1};
+    if (parse_options(argc - 1, argv + 1, commands[k].bit, &o, &err) != FED_OK ||
+        check_options(&o, commands[k].words, &err) != FED_OK) {
+        return complain(&err);
+    }
+    return run(k, &o);
+}

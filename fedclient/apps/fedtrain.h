@@ -1,0 +1,81 @@
+/* What the files of the fedtrain program share. */
+#ifndef FEDTRAIN_APP_H
+#define FEDTRAIN_APP_H
+
+#include <signal.h>
+
+#include "fed/checkpoint.h"
+#include "fedtrain/data.h"
+
+/** The command line. Strings are argv's. */
+typedef struct app_options {
+    const char *model;   /* a name, a text or @FILE; NULL: what the weights' file says */
+    const char *weights; /* a safetensors file */
+    const char *dataset, *data, *train_part, *test_part;
+    const char *optimizer, *augment;
+    const char *init, *checkpoint, *csv;
+    bool normalise, resume;
+    fedtrain_backend backend;
+    uint32_t batch, epochs, steps, seed; /* epochs or steps, the other is 0 */
+    char *const *words;                  /* behind the options */
+    size_t word_count;
+} app_options;
+
+/** Set by SIGINT and SIGTERM: end after this step. */
+extern volatile sig_atomic_t app_interrupted;
+
+/* The commands. FED_ECANCELED: interrupted, all is said and kept. */
+fed_status app_train(const app_options *o, fed_error *err) FED_CHECKED;
+fed_status app_evaluate(const app_options *o, fed_error *err) FED_CHECKED;
+fed_status app_export(const app_options *o, fed_error *err) FED_CHECKED;
+fed_status app_models(const app_options *o, fed_error *err) FED_CHECKED;
+
+/* ---- Models and weights: fedtrain_weights.c ---- */
+
+/** A model, its weights, and what an optimizer remembers of them, all in one buffer. */
+typedef struct app_weights {
+    fed_arch arch;
+    fed_layout layout; /* the model's tensors, then "optimizer.state" */
+    float *values;     /* float32[layout.size]; the first arch.layout.size are the weights */
+    float *state;      /* within values */
+} app_weights;
+
+/** Room for a model, weights drawn from the seed, a state of zeros for the optimizer (NULL: none).
+ * Owner: app_weights_free. */
+fed_status app_weights_new(const char *model, const fed_optimizer *optimizer, uint32_t seed,
+                           app_weights *w, fed_error *err) FED_CHECKED;
+
+/** The weights of --weights and its file, which says which model they are of, unless the command
+ * line does. Owner: app_weights_free, fed_checkpoint_close. */
+fed_status app_weights_open(const app_options *o, app_weights *w, fed_checkpoint **file,
+                            fed_error *err) FED_CHECKED;
+void app_weights_free(app_weights *w);
+
+/** A net for batches of --batch. Owner: fedtrain_net_free. */
+fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
+                       fed_error *err) FED_CHECKED;
+
+/* ---- Data: fedtrain_data.c ---- */
+
+/** Open a part of what --dataset and --data name. Owner: fedtrain_data_free. */
+fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *data,
+                         fed_error *err) FED_CHECKED;
+
+/** All of the data as one client's. Owner: fedtrain_share_free. */
+fed_status app_data_all(const fedtrain_data *data, fedtrain_share *share,
+                        fed_error *err) FED_CHECKED;
+
+/** Steps that see each sample, or token, about once. */
+size_t app_data_steps(const fedtrain_data *data, const fed_arch *arch, size_t batch);
+
+/** Means and deviations of the channels, as text that a checkpoint keeps: "0.13 0.31 ...". Owner:
+ * free(). */
+fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *err) FED_CHECKED;
+
+/** Normalise by such a text. */
+fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *err) FED_CHECKED;
+
+/** "loss 0.0612, accuracy 98.12 %", or of a text its perplexity. */
+void app_score_print(const fedtrain_data *data, const fedtrain_score *score);
+
+#endif

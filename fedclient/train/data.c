@@ -1,0 +1,105 @@
+/* Data of either kind: chooses between samples and text, so that programs need not. */
+#include "fedtrain/data.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool names_text(const char *name) {
+    size_t len = strcspn(name, ":");
+    const char *known;
+    for (size_t k = 0; (known = fedtrain_text_name(k)) != NULL; k++) {
+        if (strlen(known) == len && strncmp(known, name, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A part by the words of another one, which it keeps. */
+static fed_status open_by_words(const char *name, const char *directory, const char *part,
+                                const char *words, fedtrain_text *text, fed_error *err) {
+    fedtrain_text other;
+    FED_TRY(fedtrain_text_open(name, directory, words, NULL, &other, err));
+    fed_status status = fedtrain_text_open(name, directory, part, other.words, text, err);
+    if (status == FED_OK) {
+        text->own = other.own;
+        other.own = NULL;
+    }
+    fedtrain_text_free(&other);
+    return status;
+}
+
+fed_status fedtrain_data_open(const char *name, const char *directory, const char *part,
+                              const char *words, fedtrain_data *data, fed_error *err) {
+    fedtrain_data opened = {.is_text = names_text(name)};
+    if (!opened.is_text) {
+        FED_TRY(fedtrain_dataset_open(name, directory, part, &opened.set, err));
+    } else if (strcmp(part, words) == 0) {
+        FED_TRY(fedtrain_text_open(name, directory, part, NULL, &opened.text, err));
+    } else {
+        FED_TRY(open_by_words(name, directory, part, words, &opened.text, err));
+    }
+    *data = opened;
+    return FED_OK;
+}
+
+void fedtrain_data_free(fedtrain_data *data) {
+    fedtrain_dataset_free(&data->set);
+    fedtrain_text_free(&data->text);
+}
+
+fed_status fedtrain_data_split(const fedtrain_data *data, fedtrain_split split, uint32_t clients,
+                               uint64_t seed, fedtrain_partition *partition, fed_error *err) {
+    return data->is_text ? fedtrain_text_split(&data->text, split, clients, seed, partition, err)
+                         : fedtrain_dataset_split(&data->set, split, clients, seed, partition, err);
+}
+
+static fed_status copy_shard(fedtrain_shard view, fedtrain_shard *own) {
+    own->count = view.count;
+    own->index = malloc(view.count * sizeof *own->index + 1);
+    FED_REQUIRE(own->index != NULL, FED_ENOMEM);
+    memcpy(own->index, view.index, view.count * sizeof *own->index);
+    return FED_OK;
+}
+
+fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partition *partition,
+                               uint32_t k, fedtrain_share *share, fed_error *err) {
+    if (k >= partition->clients) {
+        return fed_fail(err, FED_EINVAL, "no client %" PRIu32 " among %" PRIu32 ": count from 0", k,
+                        partition->clients);
+    }
+    fedtrain_share made = {.token = NULL};
+    fed_status status = copy_shard(fedtrain_partition_shard(partition, k), &made.shard);
+    if (status == FED_OK && data->is_text) {
+        status = fedtrain_text_join(&data->text, made.shard.index, made.shard.count, &made.token,
+                                    &made.token_count);
+    }
+    if (status != FED_OK) {
+        fedtrain_share_free(&made);
+        return fed_fail(err, status, "no memory for the data of client %" PRIu32, k);
+    }
+    made.size = data->is_text ? made.token_count : made.shard.count;
+    *share = made;
+    return FED_OK;
+}
+
+void fedtrain_share_free(fedtrain_share *share) {
+    fedtrain_shard_free(&share->shard);
+    free(share->token);
+    *share = (fedtrain_share){.token = NULL};
+}
+
+void fedtrain_job_use(fedtrain_job *job, const fedtrain_data *data, const fedtrain_share *share) {
+    job->set = &data->set;
+    job->shard = &share->shard;
+    job->token = share->token;
+    job->token_count = share->token_count;
+}
+
+fed_status fedtrain_data_score(fedtrain_net *net, size_t batch, const fedtrain_data *data,
+                               const float *params, fedtrain_score *score, fed_error *err) {
+    return data->is_text ? fedtrain_evaluate_text(net, batch, data->text.token, data->text.count,
+                                                  params, score, err)
+                         : fedtrain_evaluate(net, batch, &data->set, params, score, err);
+}

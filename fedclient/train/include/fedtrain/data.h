@@ -1,0 +1,54 @@
+/* Data of either kind by its name, labelled samples or a text; and what one client holds of it. */
+#ifndef FEDTRAIN_DATA_H
+#define FEDTRAIN_DATA_H
+
+#include "fedtrain/train.h"
+
+/** Read-only once opened: any number of threads and clients share it. */
+typedef struct fedtrain_data {
+    bool is_text;
+    fedtrain_dataset set; /* this one, or */
+    fedtrain_text text;
+} fedtrain_data;
+
+/**
+ * Open a part of what fedtrain_dataset_open or fedtrain_text_open knows by this name.
+ *
+ * words   of a text: the part that its words are made from, "train" also for the part "test"; it is
+ *         read too. Samples have none
+ * Errors  as of these two. Owner: fedtrain_data_free
+ */
+fed_status fedtrain_data_open(const char *name, const char *directory, const char *part,
+                              const char *words, fedtrain_data *data, fed_error *err) FED_CHECKED;
+
+/** Safe on zeroed data. */
+void fedtrain_data_free(fedtrain_data *data);
+
+/** fedtrain_dataset_split or fedtrain_text_split, with their errors. */
+fed_status fedtrain_data_split(const fedtrain_data *data, fedtrain_split split, uint32_t clients,
+                               uint64_t seed, fedtrain_partition *partition,
+                               fed_error *err) FED_CHECKED;
+
+/** What one client trains on. */
+typedef struct fedtrain_share {
+    fedtrain_shard shard; /* of the samples, or of the text's units */
+    uint32_t *token;      /* uint32[token_count]: these units, joined; NULL: samples */
+    size_t token_count;
+    size_t size; /* samples, or tokens: what its updates weigh */
+} fedtrain_share;
+
+/** Client k's part, as copies of its own. FED_EINVAL k is no client of the partition; FED_ENOMEM.
+ * Owner: fedtrain_share_free, which is safe on a zeroed one. */
+fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partition *partition,
+                               uint32_t k, fedtrain_share *share, fed_error *err) FED_CHECKED;
+void fedtrain_share_free(fedtrain_share *share);
+
+/** Let a job train on a share; both must outlive it. Its other fields stay as they are. */
+void fedtrain_job_use(fedtrain_job *job, const fedtrain_data *data, const fedtrain_share *share);
+
+/** fedtrain_evaluate or fedtrain_evaluate_text, on all the data. */
+fed_status fedtrain_data_score(fedtrain_net *net, size_t batch, const fedtrain_data *data,
+                               const float *params, fedtrain_score *score,
+                               fed_error *err) FED_CHECKED;
+
+#endif

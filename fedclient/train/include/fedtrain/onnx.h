@@ -1,0 +1,28 @@
+/* Models as ONNX files, for inference elsewhere. */
+#ifndef FEDTRAIN_ONNX_H
+#define FEDTRAIN_ONNX_H
+
+#include "fed/arch.h"
+#include "fed/error.h"
+
+/**
+ * Write a model with its weights as an ONNX file (IR version 7, operators of version 13), which
+ * appears whole or not at all.
+ *
+ *   input    "input" float32[batch, c, h, w], or float32[batch, n] of a table's row; or "tokens"
+ *            int64[batch, T]
+ *   output   "scores" float32[batch, classes], before the softmax, or float32[batch, T, classes]
+ *
+ * The batch is any number. It is the net in use: dropout is gone, batch normalization goes by the
+ * running statistics, LSTMs begin anew with each call. The weights have the names of their
+ * tensors; an LSTM's are put in ONNX's order of gates under names of its own.
+ *
+ * params    float32[layout.size]
+ * metadata  NULL, or a list of key, value, ..., NULL
+ * Errors    FED_ENONFINITE names the tensor; FED_ERANGE more than 2 GiB, the format's limit;
+ *           FED_ENOMEM; FED_EIO and others of fed_file_create
+ */
+fed_status fedtrain_onnx_save(const char *path, const fed_arch *arch, const float *params,
+                              const char *const *metadata, fed_error *err) FED_CHECKED;
+
+#endif

@@ -1,0 +1,67 @@
+/* Register tiles: what convolutions and dense layers sum in. */
+#ifndef FEDTRAIN_TILE_H
+#define FEDTRAIN_TILE_H
+
+#include "fedclient/train/kernels/vector.h"
+
+/*
+ * A tile holds `height` x `vectors` sums, as many as leave registers for their operands. AVX-512
+ * has 32 registers, the narrower units 16.
+ */
+enum { WIDE = LANES == 16, MAX_HEIGHT = 16, MAX_VECTORS = WIDE ? 2 : 3 };
+enum { HEIGHT_1 = WIDE ? 16 : 8, HEIGHT_2 = WIDE ? 8 : 4 }; /* of a tile 1 or 2 vectors wide */
+
+typedef vec tile[MAX_HEIGHT][MAX_VECTORS];
+
+/* Two strides: to what the next height meets, and to the next of the values summed over. */
+typedef struct operand {
+    const float *at;
+    size_t next, deep;
+} operand;
+
+/* sum[h][v] += sum_k a[h, k] * b[k, v]. The lower half of a has a pointer of its own, so that the
+ * places of the upper half serve it too: there are not enough registers for all of them. */
+KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const size_t height,
+                            const size_t vectors) {
+    const size_t half = (height + 1) / 2;
+    const float *upper = a.at, *lower = kernel_apart(a.at + half * a.next);
+    for (size_t k = 0; k < depth; k++, upper += a.deep, lower += a.deep, b.at += b.deep) {
+        vec row[MAX_VECTORS];
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            row[v] = vec_load(b.at + v * LANES);
+        }
+        KERNEL_UNROLL
+        for (size_t h = 0; h < height; h++) {
+            vec value = (h < half ? upper[h * a.next] : lower[(h - half) * a.next]) - (vec){0};
+            KERNEL_UNROLL
+            for (size_t v = 0; v < vectors; v++) {
+                sum[h][v] += value * row[v];
+            }
+        }
+    }
+}
+
+KERNEL_INLINE void tile_load(tile sum, const float *from, size_t step, const size_t height,
+                             const size_t vectors) {
+    KERNEL_UNROLL
+    for (size_t h = 0; h < height; h++) {
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            sum[h][v] = vec_load(from + h * step + v * LANES);
+        }
+    }
+}
+
+KERNEL_INLINE void tile_store(tile sum, float *to, size_t step, const size_t height,
+                              const size_t vectors) {
+    KERNEL_UNROLL
+    for (size_t h = 0; h < height; h++) {
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            vec_store(to + h * step + v * LANES, sum[h][v]);
+        }
+    }
+}
+
+#endif

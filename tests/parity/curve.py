@@ -1,0 +1,257 @@
+"""Train a model with our engine and with PyTorch, from the same weights, with the same recipe; print both curves.
+
+    curve.py FEDTRAIN --model MODEL --data DIR [--dataset NAME] [--epochs N] [--batch N] [--optimizer SPEC]
+             [--augment SPEC] [--normalise] [--train-part PART] [--test-part PART]
+
+The options are fedtrain's, and mean what they mean there; of optimizers momentum, sgd, adam and adamw with "+cosine" and
+"+clip:norm". The first weights are PyTorch's. Pictures come in another order and are varied by other random numbers, and
+other values are dropped out, so curves are alike within noise only. A text is read in the same order.
+
+Prints a table in Markdown: after each epoch the step, and for both the training loss, the test loss, and the accuracy
+or perplexity. Exit status 77 where PyTorch is missing.
+"""
+import argparse
+import collections
+import csv
+import gzip
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import torch
+except ImportError:
+    print("skipped: this Python has no PyTorch (deploy/setup.sh --bench installs it)")
+    sys.exit(77)
+from torch.nn import functional
+
+import torch_models
+
+# ---- Data ----
+
+def contents(path):
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            return file.read()
+    with gzip.open(path + ".gz") as file:
+        return file.read()
+
+
+def idx_part(directory, part):
+    prefix = os.path.join(directory, "t10k" if part == "test" else part)
+    images = torch.frombuffer(bytearray(contents(prefix + "-images-idx3-ubyte"))[16:], dtype=torch.uint8)
+    labels = torch.frombuffer(bytearray(contents(prefix + "-labels-idx1-ubyte"))[8:], dtype=torch.uint8)
+    return images.reshape(-1, 1, 28, 28), labels.long()
+
+
+def cifar10_part(directory, part):
+    names = ["test_batch"] if part == "test" else [f"data_batch_{k}" for k in range(1, 6)]
+    data = b"".join(contents(os.path.join(directory, name + ".bin")) for name in names)
+    rows = torch.frombuffer(bytearray(data), dtype=torch.uint8).reshape(-1, 3073)
+    return rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0].long()
+
+
+class Pictures:
+    def __init__(self, options):
+        read = cifar10_part if options.dataset == "cifar10" else idx_part
+        self.options = options
+        self.x, self.label = read(options.data, options.train_part)
+        self.test_x, self.test_label = read(options.data, options.test_part)
+        self.mean, self.deviation = 0.0, 1.0
+        if options.normalise:
+            channels = (self.x.double() / 255).transpose(0, 1).flatten(1)
+            self.mean = channels.mean(1).float().reshape(1, -1, 1, 1)
+            self.deviation = channels.std(1, unbiased=False).float().reshape(1, -1, 1, 1)
+        augment = dict(pair.split("=") for pair in options.augment.split(",")) if options.augment else {}
+        self.crop, self.flip = int(augment.get("crop", 0)), augment.get("flip") == "1"
+        self.steps = len(self.x) // options.batch
+        self.order = self.walk()
+
+    def walk(self):
+        """Endlessly through the samples, each pass in another order."""
+        while True:
+            yield from torch.randperm(len(self.x)).tolist()
+
+    def ready(self, pixels):
+        x = (pixels.float() / 255 - self.mean) / self.deviation
+        return x.reshape(len(x), *self.options.shape)
+
+    def varied(self, x):
+        if self.crop:
+            padded = functional.pad(x, [self.crop] * 4)
+            height, width = x.shape[2:]
+            at = torch.randint(2 * self.crop + 1, (len(x), 2)).tolist()
+            x = torch.stack([p[:, i:i + height, j:j + width] for p, (i, j) in zip(padded, at)])
+        if self.flip:
+            x = torch.where(torch.rand(len(x), 1, 1, 1) < 0.5, x.flip(3), x)
+        return x
+
+    def batches(self):
+        for _ in range(self.steps):
+            index = torch.tensor([next(self.order) for _ in range(self.options.batch)])
+            yield self.ready(self.varied(self.x[index])), self.label[index]
+
+    def test(self, net):
+        loss = correct = 0
+        for k in range(0, len(self.test_x), 500):
+            scores, label = net(self.ready(self.test_x[k:k + 500])), self.test_label[k:k + 500]
+            loss += functional.cross_entropy(scores, label, reduction="sum").item()
+            correct += (scores.argmax(1) == label).sum().item()
+        return loss / len(self.test_x), correct / len(self.test_x)
+
+
+class Text:
+    """Words by falling frequency, equals in the order of their bytes; a line ends with <eos>."""
+
+    def __init__(self, options):
+        self.options = options
+        words = self.words(options.train_part)
+        by_rank = sorted(collections.Counter(words).items(), key=lambda pair: (-pair[1], pair[0]))
+        self.number = {word: k for k, (word, _) in enumerate(by_rank)}
+        self.train_streams = self.streams(words)
+        self.test_streams = self.streams(self.words(options.test_part))
+        self.steps = self.train_streams[0].shape[1] // torch_models.TOKENS
+
+    def words(self, part):
+        lines = contents(os.path.join(self.options.data, f"ptb.{part}.txt")).split(b"\n")[:-1]
+        return [word for line in lines for word in line.split() + [b"<eos>"]]
+
+    def streams(self, words):
+        tokens = torch.tensor([self.number.get(word, self.number[b"<unk>"]) for word in words])
+        length = (len(tokens) - 1) // self.options.batch
+        starts = torch.arange(self.options.batch) * length
+        index = starts[:, None] + torch.arange(length)
+        return tokens[index], tokens[index + 1]
+
+    def windows(self, streams):
+        x, label = streams
+        for k in range(0, x.shape[1] - torch_models.TOKENS + 1, torch_models.TOKENS):
+            yield x[:, k:k + torch_models.TOKENS], label[:, k:k + torch_models.TOKENS]
+
+    def batches(self):
+        return self.windows(self.train_streams)
+
+    def test(self, net):
+        losses = [functional.cross_entropy(net(x).flatten(0, 1), label.flatten()).item()
+                  for x, label in self.windows(self.test_streams)]
+        loss = sum(losses) / len(losses)
+        return loss, math.exp(loss)
+
+
+# ---- PyTorch's run ----
+
+def numbers(text):
+    return {key: float(value) for key, value in (pair.split("=") for pair in text.split(",") if pair)}
+
+
+class Optimizer:
+    """A spec string of ours, as PyTorch's classes."""
+
+    def __init__(self, spec, net):
+        (rule, of), *more = [(name, numbers(rest)) for name, _, rest in (part.partition(":") for part in spec.split("+"))]
+        parts = dict(more)
+        self.net, self.clip = net, parts.get("clip", {}).get("norm")
+        lr, decay = of.get("lr", 1e-3), of.get("decay", 0.01 if rule == "adamw" else 0.0)
+        if rule in ("adam", "adamw"):
+            make = torch.optim.Adam if rule == "adam" else torch.optim.AdamW
+            self.rule = make(net.parameters(), lr=lr, weight_decay=decay)
+        else:
+            self.rule = torch.optim.SGD(net.parameters(), lr=lr, weight_decay=decay, nesterov=of.get("nesterov", 0) > 0,
+                                        momentum=of.get("m", 0.9) if rule == "momentum" else 0)
+        steps = parts["cosine"]["steps"] if "cosine" in parts else 0
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.rule, lambda t: (1 + math.cos(math.pi * min(t / steps, 1))) / 2 if steps else 1.0)
+
+    def step(self, loss):
+        self.rule.zero_grad()
+        loss.backward()
+        if self.clip:
+            torch.nn.utils.clip_grad_norm_(self.net.parameters(), self.clip)
+        self.rule.step()
+        self.schedule.step()
+
+
+def forget(net):
+    if hasattr(net, "hidden"):
+        net.hidden = None
+
+
+def run_torch(net, data, options):
+    """(step, training loss, test loss, quality) after each epoch."""
+    rule = Optimizer(options.optimizer, net)
+    for epoch in range(options.epochs):
+        net.train()
+        forget(net)
+        losses, start = [], time.process_time()
+        for x, label in data.batches():
+            loss = functional.cross_entropy(net(x).flatten(0, -2), label.flatten())
+            rule.step(loss)
+            losses.append(loss.item())
+        seconds = time.process_time() - start
+        net.eval()
+        forget(net)
+        with torch.no_grad():
+            yield (epoch + 1) * data.steps, sum(losses) / len(losses), *data.test(net), seconds
+
+
+# ---- Ours ----
+
+def save(path, net):
+    """A safetensors file of the weights; of what is shared the first name only."""
+    header, parts, at, seen = {}, [], 0, set()
+    for name, tensor in net.state_dict().items():
+        if tensor.dtype == torch.float32 and tensor.data_ptr() not in seen:
+            seen.add(tensor.data_ptr())
+            parts.append(tensor.contiguous().numpy().tobytes())
+            header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + len(parts[-1])]}
+            at += len(parts[-1])
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+
+
+def run_ours(program, net, options, words):
+    with tempfile.TemporaryDirectory() as directory:
+        init, curve = os.path.join(directory, "init.safetensors"), os.path.join(directory, "curve.csv")
+        save(init, net)
+        subprocess.run([program, "train", *words, "--init", init, "--csv", curve], check=True, stdout=subprocess.DEVNULL)
+        with open(curve, encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))[1:]
+    return [(int(row[1]), *map(float, row[3:7])) for row in rows]
+
+
+def main():
+    program, *words = sys.argv[1:]
+    parser = argparse.ArgumentParser()
+    for name, preset in (("model", None), ("data", None), ("dataset", "mnist"), ("optimizer", "adam"), ("augment", ""),
+                         ("train-part", "train"), ("test-part", "test")):
+        parser.add_argument("--" + name, default=preset, required=preset is None)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--normalise", action="store_true")
+    options = parser.parse_args(words)
+    net, options.shape = torch_models.build(options.model)
+    ours = run_ours(program, net, options, words)
+    data = Text(options) if options.dataset == "ptb" else Pictures(options)
+    quality = "perplexity" if options.dataset == "ptb" else "accuracy"
+    columns = " | ".join(f"{who} {what}" for who in ("ours:", "PyTorch:") for what in ("training loss", "test loss", quality,
+                                                                                      "seconds"))
+    print(f"| step | {columns} |\n|{'---|' * 9}")
+    for mine, theirs in zip(ours, run_torch(net, data, options)):
+        if mine[0] != theirs[0]:
+            sys.exit(f"after an epoch our engine is at step {mine[0]}, PyTorch at {theirs[0]}")
+        shown = (f"{row[1]:.4f} | {row[2]:.4f} | {f'{row[3]:.2f}' if quality == 'perplexity' else f'{row[3]:.2%}'} "
+                 f"| {row[4]:.1f}" for row in (mine, theirs))
+        print(f"| {mine[0]} | {' | '.join(shown)} |", flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    main()
