@@ -146,7 +146,7 @@ static size_t take_steps(const char *model, const fed_arch *arch, fedtrain_net *
         must(fedtrain_net_step(net, &rule, params, state, &samples, &loss, &err), &err);
         check(model, "allocations in a step", 0, calls - before);
         for (size_t i = 0; k == 0 && i < arch->trained; i++) {
-            written += memcmp(&net->grad[i], &marker, sizeof marker) != 0 ? sizeof marker : 0;
+            written += net->grad[i] != marker ? sizeof marker : 0;
         }
         memset(state, 0, (2 * n + 1) * sizeof *state);
     }
