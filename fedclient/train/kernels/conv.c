@@ -1,8 +1,12 @@
 /* Convolutions by register tiles, forward and backward. */
+#include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 #include "fedclient/train/kernels/tile.h"
 
-enum { HEIGHT_3 = 4, HEIGHT_LOW = 4 };
+enum { HEIGHT_3 = 4, HEIGHT_LOW = 4, HEIGHT_ONE = FED_SMALL ? HEIGHT_LOW : HEIGHT_1 };
+
+/* Vectors in a tile's rows, at most. */
+#define WIDEST (FED_SMALL ? 1 : FEDTRAIN_LANES == 16 ? 2 : 3)
 
 /* What is read again and again by one block's loops should stay in the first cache. */
 enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
@@ -74,12 +78,14 @@ static void forward_block(const block *b, const float *x, float *y, size_t vecto
     for (size_t r = 0; r < c->rows; r++, x += c->x_row, y += c->y_row) {
         switch (vectors) {
         case 1:
-            forward_row(b, x, y, HEIGHT_1, 1);
+            forward_row(b, x, y, HEIGHT_ONE, 1);
             break;
+#if WIDEST >= 2
         case 2:
             forward_row(b, x, y, HEIGHT_2, 2);
             break;
-#if FEDTRAIN_LANES < 16
+#endif
+#if WIDEST >= 3
         case 3:
             forward_row(b, x, y, HEIGHT_3, 3);
             break;
@@ -90,9 +96,9 @@ static void forward_block(const block *b, const float *x, float *y, size_t vecto
     }
 }
 
-/* Blocks of equal width, none over MAX_VECTORS. */
+/* Blocks of equal width, none over WIDEST. */
 static size_t vectors_at_once(const fedtrain_conv *c) {
-    size_t vectors = c->out_pad / LANES, blocks = (vectors + MAX_VECTORS - 1) / MAX_VECTORS;
+    size_t vectors = c->out_pad / LANES, blocks = (vectors + WIDEST - 1) / WIDEST;
     return (vectors + blocks - 1) / blocks;
 }
 
@@ -152,12 +158,14 @@ static void weight_block(const fedtrain_conv *c, size_t rows, const float *x, co
         const float *from = x + c->begin[r];
         switch (vectors) {
         case 1:
-            weight_run(c, rows, from, dy, dcolumns, HEIGHT_1, 1);
+            weight_run(c, rows, from, dy, dcolumns, HEIGHT_ONE, 1);
             break;
+#if WIDEST >= 2
         case 2:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_2, 2);
             break;
-#if FEDTRAIN_LANES < 16
+#endif
+#if WIDEST >= 3
         case 3:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_3, 3);
             break;
