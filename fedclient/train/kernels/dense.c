@@ -10,7 +10,7 @@
  * Where the inputs are no whole vectors, the last one overlaps the one before, and the lanes that
  * both have count once. With less than one vector of inputs, all is done one by one.
  */
-enum { ROWS = WIDE ? 8 : 4, SAMPLES = FED_SMALL ? 1 : 2, SUMS = ROWS * SAMPLES };
+enum { ROWS = WIDE ? 8 : 4, SAMPLES = FED_SMALL ? 1 : 2, SUMS = 2 * ROWS };
 
 enum { FEW = 4 }; /* so many samples at most are too few for tiles on the way back */
 
