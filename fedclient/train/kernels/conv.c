@@ -1,8 +1,12 @@
 /* Convolutions by register tiles, forward and backward. */
+#include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 #include "fedclient/train/kernels/tile.h"
 
-enum { HEIGHT_3 = 4, HEIGHT_LOW = 4 };
+enum { HEIGHT_3 = 4, HEIGHT_LOW = 4, HEIGHT_ONE = FED_SMALL ? HEIGHT_LOW : HEIGHT_1 };
+
+/* Vectors in a tile's rows, at most. */
+#define WIDEST (FED_SMALL ? 1 : FEDTRAIN_LANES == 16 ? 2 : 3)
 
 /* So many positions at least make it worth loading and storing a tile of the weights' gradient. */
 enum { DEEP_ENOUGH = 128 };
@@ -77,12 +81,14 @@ static void forward_block(const block *b, const float *x, float *y, size_t vecto
     for (size_t r = 0; r < c->rows; r++, x += c->x_row, y += c->y_row) {
         switch (vectors) {
         case 1:
-            forward_row(b, x, y, HEIGHT_1, 1);
+            forward_row(b, x, y, HEIGHT_ONE, 1);
             break;
+#if WIDEST >= 2
         case 2:
             forward_row(b, x, y, HEIGHT_2, 2);
             break;
-#if FEDTRAIN_LANES < 16
+#endif
+#if WIDEST >= 3
         case 3:
             forward_row(b, x, y, HEIGHT_3, 3);
             break;
@@ -93,9 +99,9 @@ static void forward_block(const block *b, const float *x, float *y, size_t vecto
     }
 }
 
-/* Blocks of equal width, none over MAX_VECTORS. */
+/* Blocks of equal width, none over WIDEST. */
 static size_t vectors_at_once(const fedtrain_conv *c) {
-    size_t vectors = c->out_pad / LANES, blocks = (vectors + MAX_VECTORS - 1) / MAX_VECTORS;
+    size_t vectors = c->out_pad / LANES, blocks = (vectors + WIDEST - 1) / WIDEST;
     return (vectors + blocks - 1) / blocks;
 }
 
@@ -155,12 +161,14 @@ static void weight_block(const fedtrain_conv *c, size_t rows, const float *x, co
         const float *from = x + c->begin[r];
         switch (vectors) {
         case 1:
-            weight_run(c, rows, from, dy, dcolumns, HEIGHT_1, 1);
+            weight_run(c, rows, from, dy, dcolumns, HEIGHT_ONE, 1);
             break;
+#if WIDEST >= 2
         case 2:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_2, 2);
             break;
-#if FEDTRAIN_LANES < 16
+#endif
+#if WIDEST >= 3
         case 3:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_3, 3);
             break;

@@ -1,4 +1,5 @@
 /* Dense layers. A weight's row is contiguous along its inputs, so everything streams that way. */
+#include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 #include "fedclient/train/kernels/tile.h"
 
@@ -9,7 +10,7 @@
  * Where the inputs are no whole vectors, the last one overlaps the one before, and the lanes that
  * both have count once. With less than one vector of inputs, all is done one by one.
  */
-enum { ROWS = WIDE ? 8 : 4, SAMPLES = 2, SUMS = ROWS * SAMPLES };
+enum { ROWS = WIDE ? 8 : 4, SAMPLES = FED_SMALL ? 1 : 2, SUMS = 2 * ROWS };
 
 enum { FEW = 4 }; /* so many samples at most are too few for tiles on the way back */
 
@@ -66,7 +67,7 @@ KERNEL_INLINE void forward_rows(const fedtrain_dense *d, const float *w, const f
     for (; b + SAMPLES <= d->batch; b += SAMPLES) {
         forward_tile(d, w, bias, x + b * d->in, y + b * d->out, rows, SAMPLES);
     }
-    for (; b < d->batch; b++) {
+    for (; SAMPLES > 1 && b < d->batch; b++) {
         forward_tile(d, w, bias, x + b * d->in, y + b * d->out, rows, 1);
     }
 }
@@ -245,7 +246,7 @@ void KERNEL(dense_input_grad)(const fedtrain_dense *d, const float *w, const flo
         return;
     }
     fedtrain_dense rest = *d;
-    for (; d->batch <= FEW && rest.rows >= ROWS; rest.rows -= ROWS) {
+    for (; !FED_SMALL && d->batch <= FEW && rest.rows >= ROWS; rest.rows -= ROWS) {
         const size_t o = rest.rows - ROWS; /* the last rows first, as they are in cache */
         size_t b = 0;
         for (; b + 2 <= d->batch; b += 2) {
@@ -260,7 +261,7 @@ void KERNEL(dense_input_grad)(const fedtrain_dense *d, const float *w, const flo
     for (; b + HEIGHT_2 <= d->batch; b += HEIGHT_2) {
         input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, HEIGHT_2);
     }
-    for (; b + 2 <= d->batch; b += 2) {
+    for (; !FED_SMALL && b + 2 <= d->batch; b += 2) {
         input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, 2);
     }
     for (; b < d->batch; b++) {

@@ -1,6 +1,7 @@
 /* The fast backend's dense layers. */
 #include <string.h>
 
+#include "fed/small.h"
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
@@ -43,7 +44,7 @@ static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass 
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
     const float *bias =
         s->layer->has_bias ? pass->params + fedtrain_fast_offset(f, s->layer->bias) : own->zeros;
-    if (pass->batch < (f->kernels->lanes > 8 ? f->kernels->lanes / 2 : 4)) {
+    if (FED_SMALL || pass->batch < (f->kernels->lanes > 8 ? f->kernels->lanes / 2 : 4)) {
         f->kernels->dense(&d, weight, bias, input(s), s->out->data);
     } else {
         fedtrain_turn(f->kernels, input(s), pass->batch, in->size, own->turned);
