@@ -91,7 +91,7 @@ typedef struct fast_flow {
     float *updated;                /* params, with an update */
 } fast_flow;
 
-/** What a kind of layer implements; may be NULL: merges, start, keep_statistics, forget. */
+/** What a kind of layer implements; may be NULL: merges, plan, start, keep_statistics, forget. */
 struct fast_op {
     size_t own_bytes;
     bool in_place;      /* may write over an input of the same shape */
