@@ -1,7 +1,7 @@
 """Train a model with our engine and with PyTorch, from the same weights, with the same recipe; print both curves.
 
-    curve.py FEDTRAIN --model MODEL --data DIR [--dataset NAME] [--epochs N] [--batch N] [--optimizer SPEC]
-             [--augment SPEC] [--normalise] [--train-part PART] [--test-part PART]
+    curve.py FEDTRAIN --model MODEL --data DIR [--dataset NAME] [--epochs N | --steps N] [--batch N]
+             [--optimizer SPEC] [--augment SPEC] [--normalise] [--train-part PART] [--test-part PART]
 
 The options are fedtrain's, and mean what they mean there; of optimizers momentum, sgd, adam and adamw with "+cosine" and
 "+clip:norm". The first weights are PyTorch's. Pictures come in another order and are varied by other random numbers, and
@@ -14,6 +14,7 @@ import argparse
 import collections
 import csv
 import gzip
+import itertools
 import json
 import math
 import os
@@ -69,7 +70,7 @@ class Pictures:
             self.deviation = channels.std(1, unbiased=False).float().reshape(1, -1, 1, 1)
         augment = dict(pair.split("=") for pair in options.augment.split(",")) if options.augment else {}
         self.crop, self.flip = int(augment.get("crop", 0)), augment.get("flip") == "1"
-        self.steps = len(self.x) // options.batch
+        self.steps = -(-len(self.x) // options.batch)
         self.order = self.walk()
 
     def walk(self):
@@ -188,7 +189,7 @@ def run_torch(net, data, options):
         net.train()
         forget(net)
         losses, start = [], time.process_time()
-        for x, label in data.batches():
+        for x, label in itertools.islice(data.batches(), options.steps):
             loss = functional.cross_entropy(net(x).flatten(0, -2), label.flatten())
             rule.step(loss)
             losses.append(loss.item())
@@ -196,7 +197,7 @@ def run_torch(net, data, options):
         net.eval()
         forget(net)
         with torch.no_grad():
-            yield (epoch + 1) * data.steps, sum(losses) / len(losses), *data.test(net), seconds
+            yield epoch * data.steps + len(losses), sum(losses) / len(losses), *data.test(net), seconds
 
 
 # ---- Ours ----
@@ -233,6 +234,7 @@ def main():
                          ("train-part", "train"), ("test-part", "test")):
         parser.add_argument("--" + name, default=preset, required=preset is None)
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--steps", type=int, help="less than an epoch has")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--normalise", action="store_true")
     options = parser.parse_args(words)
