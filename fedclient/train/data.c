@@ -69,18 +69,17 @@ fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partiti
         return fed_fail(err, FED_EINVAL, "no client %" PRIu32 " among %" PRIu32 ": count from 0", k,
                         partition->clients);
     }
-    fedtrain_share made = {.token = NULL};
-    fed_status status = copy_shard(fedtrain_partition_shard(partition, k), &made.shard);
+    *share = (fedtrain_share){.token = NULL};
+    fed_status status = copy_shard(fedtrain_partition_shard(partition, k), &share->shard);
     if (status == FED_OK && data->is_text) {
-        status = fedtrain_text_join(&data->text, made.shard.index, made.shard.count, &made.token,
-                                    &made.token_count);
+        status = fedtrain_text_join(&data->text, share->shard.index, share->shard.count,
+                                    &share->token, &share->token_count);
     }
     if (status != FED_OK) {
-        fedtrain_share_free(&made);
+        fedtrain_share_free(share);
         return fed_fail(err, status, "no memory for the data of client %" PRIu32, k);
     }
-    made.size = data->is_text ? made.token_count : made.shard.count;
-    *share = made;
+    share->size = data->is_text ? share->token_count : share->shard.count;
     return FED_OK;
 }
 

@@ -24,6 +24,8 @@ typedef struct fedtrain_step {
     bool nesterov;
     float rate; /* of learning; Adam: / (1 - beta1^t) */
     float beta1, beta2;
+    float fresh1,
+        fresh2;   /* 1 - beta1, 1 - beta2: in float32 the latter would be 1.3e-5 too small */
     float scale2; /* 1 / sqrt(1 - beta2^t) */
     float epsilon;
     float keep; /* 1 - learning rate * AdamW's decay */

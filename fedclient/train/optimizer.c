@@ -107,6 +107,8 @@ static double bias_correction(double beta, double t) {
 static void begin_adam(const fed_optimizer *o, double rate, double t, fedtrain_step *s) {
     s->beta1 = (float)o->beta1;
     s->beta2 = (float)o->beta2;
+    s->fresh1 = (float)(1.0 - o->beta1);
+    s->fresh2 = (float)(1.0 - o->beta2);
     s->rate = (float)(rate / bias_correction(o->beta1, t));
     s->scale2 = (float)(1.0 / sqrt(bias_correction(o->beta2, t)));
     s->epsilon = (float)o->epsilon;

@@ -67,11 +67,10 @@ void KERNEL(momentum)(float *w, float *v, const float *w0, const float *g, size_
 KERNEL_INLINE
     void adam(float *restrict w, float *restrict m, float *restrict v, const float *restrict w0,
               const float *restrict g, size_t n, fedtrain_step s, shape kind) {
-    const float fresh1 = 1.0F - s.beta1, fresh2 = 1.0F - s.beta2;
     for (size_t i = 0; i < n; i++) {
         float slope = shaped(&s, kind, w[i], w0, i, g[i]);
-        m[i] = s.beta1 * m[i] + fresh1 * slope;
-        v[i] = s.beta2 * v[i] + fresh2 * (slope * slope);
+        m[i] = s.beta1 * m[i] + s.fresh1 * slope;
+        v[i] = s.beta2 * v[i] + s.fresh2 * (slope * slope);
         w[i] = s.keep * w[i] - s.rate * m[i] / (sqrtf(v[i]) * s.scale2 + s.epsilon);
     }
 }

@@ -45,7 +45,7 @@ static void fast_close(void *self) {
 static fed_status make_stages(fast_net *f) {
     size_t count = f->arch->layer_count, own = 0;
     f->values = calloc(count + 1, sizeof *f->values);
-    f->stages = calloc(count, sizeof *f->stages);
+    f->stages = calloc(count + 1, sizeof *f->stages);
     FED_REQUIRE(f->values != NULL && f->stages != NULL, FED_ENOMEM);
     for (size_t l = 0; l < count; l++) {
         f->stages[l].layer = &f->arch->layers[l];
