@@ -1,6 +1,7 @@
 /* The fast backend: runs a net's stages forward and backward over planned memory. */
 #include "fedclient/train/backends/fast/fast.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,8 +45,9 @@ static void fast_close(void *self) {
 /* The stages, and each one's own bytes. */
 static fed_status make_stages(fast_net *f) {
     size_t count = f->arch->layer_count, own = 0;
+    assert(count > 0); /* the parser sees to it */
     f->values = calloc(count + 1, sizeof *f->values);
-    f->stages = calloc(count + 1, sizeof *f->stages);
+    f->stages = calloc(count, sizeof *f->stages);
     FED_REQUIRE(f->values != NULL && f->stages != NULL, FED_ENOMEM);
     for (size_t l = 0; l < count; l++) {
         f->stages[l].layer = &f->arch->layers[l];
