@@ -30,6 +30,9 @@ const char *fed_arch_text(size_t k) {
 
 /* ---- The input ---- */
 
+/* Their numbers travel to the net as floats, which are exact up to here. */
+static const uint32_t WORDS_MAX = UINT32_C(1) << 24;
+
 static fed_status parse_tokens(arch_parser *p) {
     fed_arch *arch = p->arch;
     arch->input = (fed_shape){1, 1, 1};
@@ -39,8 +42,10 @@ static fed_status parse_tokens(arch_parser *p) {
     if (!fed_word_is(of, "of")) {
         return arch_fail(p, of, "\"of\" and how many words there are");
     }
-    return arch_number(p, 1, "how many words there are, as in \"input tokens 35 of 10000\"",
-                       &arch->words);
+    fed_word words = arch_word_peek(p);
+    FED_TRY(arch_number(p, 1, "how many words there are, as in \"input tokens 35 of 10000\"",
+                        &arch->words));
+    return p->arch->words <= WORDS_MAX ? FED_OK : arch_fail(p, words, "at most 2^24 words");
 }
 
 static fed_status parse_shape(arch_parser *p) {

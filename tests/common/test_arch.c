@@ -88,6 +88,7 @@ static void test_a_wrong_input_or_output_is_refused(void **state) {
         {"input -5 | dense 10", "column 7, \"-5\""},
         {"input 5.5 | dense 10", "column 7, \"5.5\""},
         {"input tokens 0 of 5", "column 14, \"0\": expected how many tokens"},
+        {"input tokens 5 of 16777217", "expected at most 2^24 words"},
         {"input tokens 5 9", "column 16, \"9\": expected \"of\""},
         {"input tokens 5 of", "ends at column 18: expected how many words"},
         {"input 5 init | dense 10", "column 14, \"|\": expected \"he\""},

@@ -17,7 +17,7 @@
  *
  * The input:
  *   input CxHxW            pictures; "input N": N features, a table's row
- *   input tokens T of N    T numbers of words, each below N
+ *   input tokens T of N    T numbers of words, each below N; N is 2^24 at most
  *   init he                behind the shape: weights in +-sqrt(6 / fan_in) instead of
  *                          sqrt(3 / fan_in), for deep nets of ReLUs
  *

@@ -1,0 +1,106 @@
+/* Data of either kind by its name, and a client's share of it. */
+#include "fed_test.h"
+#include "fedtrain/data.h"
+
+static char directory[256];
+
+static int setup(void **state) {
+    (void)state;
+    static const char table[] = "1,2,0\n3,4,1\n5,6,1\n7,8,0\n";
+    fed_test_tmpdir(directory, sizeof directory);
+    fed_test_put(directory, "train.csv", table, sizeof table - 1);
+    fed_test_put(directory, "train.txt", "b a a\na b\na\n", 12);
+    fed_test_put(directory, "test.txt", "c b a\n", 6);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    fed_test_rmdir(directory);
+    return 0;
+}
+
+static fedtrain_data open_data(const char *name, const char *part) {
+    fedtrain_data data;
+    fed_error err = {0};
+    assert_fed_ok_err(fedtrain_data_open(name, directory, part, "train", &data, &err));
+    return data;
+}
+
+static fedtrain_share take_share(const fedtrain_data *data, uint32_t clients, uint32_t k) {
+    fedtrain_partition all;
+    fedtrain_share share;
+    fed_error err = {0};
+    assert_fed_ok_err(fedtrain_data_split(data, FEDTRAIN_SPLIT_IID, clients, 1, &all, &err));
+    assert_fed_ok_err(fedtrain_share_take(data, &all, k, &share, &err));
+    fedtrain_partition_free(&all); /* the share has copies of its own */
+    return share;
+}
+
+static void a_name_says_whether_it_is_samples_or_a_text(void **state) {
+    (void)state;
+    fedtrain_data table = open_data("csv:label=last", "train"), text = open_data("words", "train");
+    assert_false(table.is_text);
+    assert_int_equal(table.set.count, 4);
+    assert_true(text.is_text);
+    assert_int_equal(text.text.count, 9); /* six words and three line ends */
+    fedtrain_data_free(&table);
+    fedtrain_data_free(&text);
+}
+
+static void another_part_of_a_text_has_the_words_of_the_training_part(void **state) {
+    (void)state;
+    fedtrain_data train = open_data("words", "train"), test = open_data("words", "test");
+    const fedtrain_vocabulary *words = test.text.words;
+    assert_int_equal(fedtrain_vocabulary_size(words), fedtrain_vocabulary_size(train.text.words));
+    assert_int_equal(test.text.token[0], fedtrain_vocabulary_find(words, "<unk>", 5)); /* c */
+    assert_int_equal(test.text.token[1], fedtrain_vocabulary_find(train.text.words, "b", 1));
+    fedtrain_data_free(&train);
+    assert_int_equal(fedtrain_vocabulary_find(words, "a", 1), test.text.token[2]);
+    fedtrain_data_free(&test);
+}
+
+static void shares_are_samples_or_tokens_and_together_all(void **state) {
+    (void)state;
+    static const char *const names[] = {"csv", "words"};
+    static const size_t sizes[] = {4, 9};
+    for (size_t i = 0; i < 2; i++) {
+        fedtrain_data data = open_data(names[i], "train");
+        size_t together = 0;
+        for (uint32_t k = 0; k < 3; k++) {
+            fedtrain_share share = take_share(&data, 3, k);
+            fedtrain_job job = {.steps = 7};
+            fedtrain_job_use(&job, &data, &share);
+            assert_true((job.token != NULL) == data.is_text);
+            assert_int_equal(share.size, data.is_text ? job.token_count : job.shard->count);
+            assert_int_equal(job.steps, 7);
+            together += share.size;
+            fedtrain_share_free(&share);
+        }
+        assert_int_equal(together, sizes[i]);
+        fedtrain_data_free(&data);
+    }
+}
+
+static void who_is_no_client_has_no_share(void **state) {
+    (void)state;
+    fedtrain_data data = open_data("csv", "train");
+    fedtrain_partition all;
+    fedtrain_share share;
+    fed_error err = {0};
+    assert_fed_ok_err(fedtrain_data_split(&data, FEDTRAIN_SPLIT_IID, 2, 1, &all, &err));
+    assert_fed_status(fedtrain_share_take(&data, &all, 2, &share, &err), FED_EINVAL);
+    assert_fed_says(err, "no client 2 among 2");
+    fedtrain_partition_free(&all);
+    fedtrain_data_free(&data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_says_whether_it_is_samples_or_a_text),
+        cmocka_unit_test(another_part_of_a_text_has_the_words_of_the_training_part),
+        cmocka_unit_test(shares_are_samples_or_tokens_and_together_all),
+        cmocka_unit_test(who_is_no_client_has_no_share),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
