@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 void fed_test_tmpdir(char *dst, size_t cap) {
@@ -42,4 +43,18 @@ void fed_test_put(const char *directory, const char *name, const void *data, siz
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, len, file), len);
     assert_int_equal(fclose(file), 0);
+}
+
+int fed_test_run(const char *directory, const char *program, const char *args, char *out,
+                 size_t cap) {
+    char command[1024];
+    snprintf(command, sizeof command, "cd '%s' && '%s/%s' %s 2>&1", directory, FED_BIN_DIR, program,
+             args);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t len = fread(out, 1, cap - 1, pipe);
+    out[len] = '\0';
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
 }

@@ -44,6 +44,11 @@ void fed_test_rmdir(const char *directory);
 /** Write a file. */
 void fed_test_put(const char *directory, const char *name, const void *data, size_t len);
 
+/** Run one of our programs in a directory, with arguments as a shell reads them; its exit status.
+ * out: what it printed, both streams, as far as it fits. */
+int fed_test_run(const char *directory, const char *program, const char *args, char *out,
+                 size_t cap);
+
 /** The error's sentence must hold these words. */
 #define assert_fed_says(err, words)                                                                \
     do {                                                                                           \

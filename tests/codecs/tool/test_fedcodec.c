@@ -2,7 +2,6 @@
 #include "fed_test.h"
 
 #include <math.h>
-#include <sys/wait.h>
 
 #include "fed/checkpoint.h"
 #include "fed/file.h"
@@ -14,16 +13,7 @@ typedef struct fixture {
 
 /* Run fedcodec in the fixture's directory; returns its exit status. */
 static int run(fixture *f, const char *args) {
-    char command[1024];
-    snprintf(command, sizeof command, "cd '%s' && '%s/fedcodec' %s 2>&1", f->dir, FED_BIN_DIR,
-             args);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t len = fread(f->out, 1, sizeof f->out - 1, pipe);
-    f->out[len] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    return fed_test_run(f->dir, "fedcodec", args, f->out, sizeof f->out);
 }
 
 static void assert_says(const fixture *f, const char *part) {

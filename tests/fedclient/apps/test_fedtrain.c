@@ -17,16 +17,7 @@ typedef struct fixture {
 
 /* Run fedtrain in the fixture's directory; returns its exit status. */
 static int run(fixture *f, const char *args) {
-    char command[1024];
-    snprintf(command, sizeof command, "cd '%s' && '%s/fedtrain' %s 2>&1", f->dir, FED_BIN_DIR,
-             args);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t len = fread(f->out, 1, sizeof f->out - 1, pipe);
-    f->out[len] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    return fed_test_run(f->dir, "fedtrain", args, f->out, sizeof f->out);
 }
 
 static void assert_says(const fixture *f, const char *part) {
