@@ -46,33 +46,36 @@ fed_status fed_task_read(fed_reader *r, fed_task *task) {
 }
 
 void fed_checkin_write(fed_writer *w, const fed_checkin *m) {
-    fed_write_u8(w, FED_PROTOCOL);
+    uint8_t protocol = m->protocol != 0 ? m->protocol : FED_PROTOCOL;
+    fed_write_u8(w, protocol);
     fed_write_u8(w, (uint8_t)m->role);
     fed_write_u32(w, m->hold_ms);
     fed_write_u64(w, m->task);
     fed_write_u32(w, m->version);
+    if (protocol >= 2) {
+        fed_write_u32(w, m->capabilities);
+        fed_write_u32(w, m->samples);
+    }
 }
 
 fed_status fed_checkin_read(fed_reader *r, fed_checkin *m) {
     fed_checkin t = {0};
     t.protocol = fed_read_u8(r);
-    if (r->status == FED_OK && t.protocol != FED_PROTOCOL) {
+    if (r->status == FED_OK && (t.protocol < FED_PROTOCOL_OLDEST || t.protocol > FED_PROTOCOL)) {
         r->status = FED_EVERSION; /* before the rest, which another version may lay out otherwise */
     }
     t.role = (fed_role)fed_read_u8(r);
     t.hold_ms = fed_read_u32(r);
     t.task = fed_read_u64(r);
     t.version = fed_read_u32(r);
+    if (t.protocol >= 2) {
+        t.capabilities = fed_read_u32(r);
+        t.samples = fed_read_u32(r);
+    }
     DELIVER(r, m, t, t.role <= FED_ROLE_EVALUATE);
 }
 
-void fed_assignment_write(fed_writer *w, const fed_assignment *m) {
-    fed_write_u8(w, (uint8_t)m->action);
-    if (m->action == FED_ACTION_WAIT) {
-        fed_write_u8(w, (uint8_t)m->reason);
-        fed_write_u32(w, m->retry_ms);
-        return;
-    }
+static void work_write(fed_writer *w, const fed_assignment *m) {
     fed_write_u32(w, m->round);
     fed_write_u32(w, m->version);
     fed_write_u64(w, m->digest);
@@ -81,21 +84,41 @@ void fed_assignment_write(fed_writer *w, const fed_assignment *m) {
     fed_task_write(w, &m->task);
 }
 
-fed_status fed_assignment_read(fed_reader *r, fed_assignment *m) {
+static fed_status work_read(fed_reader *r, fed_assignment *m) {
+    m->round = fed_read_u32(r);
+    m->version = fed_read_u32(r);
+    m->digest = fed_read_u64(r);
+    m->lease = fed_read_u64(r);
+    m->deadline_ms = fed_read_u32(r);
+    return fed_task_read(r, &m->task);
+}
+
+void fed_assignment_write(fed_writer *w, uint8_t protocol, const fed_assignment *m) {
+    fed_write_u8(w, (uint8_t)m->action);
+    if (m->action == FED_ACTION_WAIT) {
+        fed_write_u8(w, (uint8_t)m->reason);
+        fed_write_u32(w, m->retry_ms);
+    } else {
+        work_write(w, m);
+    }
+    if (protocol >= 2) {
+        fed_write_u32(w, m->capabilities);
+    }
+}
+
+fed_status fed_assignment_read(fed_reader *r, uint8_t protocol, fed_assignment *m) {
     fed_assignment t = {0};
     t.action = (fed_action)fed_read_u8(r);
     if (t.action == FED_ACTION_WAIT) {
         t.reason = (fed_wait_reason)fed_read_u8(r);
         t.retry_ms = fed_read_u32(r);
-        DELIVER(r, m, t, t.reason <= FED_WAIT_FINISHED);
+    } else {
+        FED_TRY(work_read(r, &t));
     }
-    t.round = fed_read_u32(r);
-    t.version = fed_read_u32(r);
-    t.digest = fed_read_u64(r);
-    t.lease = fed_read_u64(r);
-    t.deadline_ms = fed_read_u32(r);
-    FED_TRY(fed_task_read(r, &t.task));
-    DELIVER(r, m, t, t.action <= FED_ACTION_DONE);
+    if (protocol >= 2) {
+        t.capabilities = fed_read_u32(r);
+    }
+    DELIVER(r, m, t, t.action <= FED_ACTION_DONE && t.reason <= FED_WAIT_FINISHED);
 }
 
 void fed_part_write(fed_writer *w, const fed_part *m) {

@@ -1,13 +1,16 @@
 /* Check-in: ask the coordinator for work, and see whether this client can do it. */
 #include <string.h>
 
+#include "fed/version.h"
 #include "fedclient/client.h"
 
 static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *err) {
-    const fed_checkin checkin = {.role = client->options.role,
+    const fed_checkin checkin = {.protocol = client->protocol,
+                                 .role = client->options.role,
                                  .hold_ms = client->options.hold_ms,
                                  .task = client->model.task,
-                                 .version = client->model.version};
+                                 .version = client->model.version,
+                                 .samples = client->residual.samples};
     uint8_t message[32];
     fed_writer w;
     fed_writer_fixed(&w, message, sizeof message);
@@ -30,10 +33,23 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
     return FED_OK;
 }
 
-static fed_status understand(fedclient_turn *turn, const fedclient_answer *answer, fed_error *err) {
+/* A coordinator that is older than this device is asked again in the version before, and in that
+ * one from then on. */
+static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error *err) {
+    fed_status status = ask(client, answer, err);
+    while (status == FED_EVERSION && client->protocol > FED_PROTOCOL_OLDEST) {
+        client->protocol--;
+        fedclient_answer_free(answer);
+        status = ask(client, answer, err);
+    }
+    return status;
+}
+
+static fed_status understand(const fedclient *client, fedclient_turn *turn,
+                             const fedclient_answer *answer, fed_error *err) {
     fed_reader r;
     fed_reader_init(&r, answer->body.data, answer->body.len);
-    fed_status status = fed_assignment_read(&r, &turn->assignment);
+    fed_status status = fed_assignment_read(&r, client->protocol, &turn->assignment);
     if (status == FED_OK) {
         status = fed_reader_end(&r);
     }
@@ -51,9 +67,9 @@ static fed_status understand(fedclient_turn *turn, const fedclient_answer *answe
 
 fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error *err) {
     fedclient_answer answer = {0};
-    fed_status status = ask(client, &answer, err);
+    fed_status status = ask_any(client, &answer, err);
     if (status == FED_OK) {
-        status = understand(turn, &answer, err);
+        status = understand(client, turn, &answer, err);
     }
     fedclient_answer_free(&answer);
     FED_TRY(status);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/version.h"
+
 /** Read the heads of everything stored. Their payloads are let go: nothing large is held. */
 static fed_status state_load(fedclient *client, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
@@ -56,6 +58,7 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
     fedclient *fresh = calloc(1, sizeof *fresh);
     FED_REQUIRE(fresh != NULL, FED_ENOMEM);
     fresh->options = *options;
+    fresh->protocol = FED_PROTOCOL;
     fed_status status = front_take(fresh, options->server, err);
     if (status == FED_OK) {
         status = fedclient_identity_load(fresh, err);

@@ -23,6 +23,7 @@ struct fedclient {
     fedclient_pending_head pending;
     bool metric_due; /* measured, not yet reported; in memory only: measuring again costs little */
     fed_metric metric;
+    uint8_t protocol;  /* the newest that this coordinator speaks too, as far as is known */
     unsigned failures; /* turns in a row that time has to heal */
     bool heals;        /* this turn's failure is of that kind */
 };

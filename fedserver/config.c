@@ -265,6 +265,7 @@ static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     FED_TRY(take_codec(s, CODEC_UP, task->wire.codec_up, err));
     FED_TRY(take_codec(s, CODEC_DOWN, task->codec_down, err));
     FED_TRY(take_optimizer(s, &task->wire, err));
+    snprintf(task->strategy, sizeof task->strategy, "fedavg");
     return take_rules(s, &task->rules, err);
 }
 

@@ -11,6 +11,8 @@ typedef struct fedserver_round_rules {
     uint32_t goal;       /* updates at which a round commits at once */
     uint32_t minimum;    /* updates with which it commits at the deadline */
     int64_t deadline_ms; /* from the first lease of an attempt */
+    uint32_t staleness;  /* 0: synchronous. Else buffered asynchronous (FedBuff): an update trained
+                            on  a model up to this many versions old counts */
 } fedserver_round_rules;
 
 typedef enum fedserver_round_phase {

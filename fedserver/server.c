@@ -240,7 +240,8 @@ fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
     }
     token_text(bytes, text);
     fedserver_token_hash(text, hash);
-    status = server->store->token_add(server->db, hash, now_ms + ttl_s * 1000, err);
+    const fedserver_token token_row = {.expires_ms = now_ms + ttl_s * 1000};
+    status = server->store->token_add(server->db, hash, &token_row, err);
     FED_TRY(finish(server, status, err));
     memcpy(token, text, sizeof text);
     return FED_OK;
@@ -366,5 +367,6 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
     status = save_model(&found, &row, path, err);
     free(row.values);
     free(row.residual);
+    free(row.state);
     return status;
 }

@@ -12,9 +12,21 @@
 #include "fedcodec/codec.h"
 #include "fedserver/round.h"
 
+/** What a certificate allows. */
+typedef enum fedserver_role {
+    FEDSERVER_ROLE_DEVICE = 0,    /* trains */
+    FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
+    FEDSERVER_ROLE_OPERATOR = 2   /* asks for the status */
+} fedserver_role;
+
+enum { FEDSERVER_TAG = 32 }; /* bytes of a tag, its NUL included */
+
 typedef struct fedserver_token {
     int64_t expires_ms;
     int64_t used_ms; /* 0: not yet */
+    /* what the device that enrols with it becomes */
+    fedserver_role role;
+    char tag[FEDSERVER_TAG]; /* a group of devices that tasks may ask for; "": none */
 } fedserver_token;
 
 /** A device holds at most one lease, and its last counted one stays known for ever: so an update
@@ -30,9 +42,20 @@ typedef struct fedserver_device {
     uint64_t evaluated_task;    /* the newest model that it has measured */
     uint32_t evaluated_version; /* ... */
     int64_t revoked_ms;         /* 0: it may come in */
+    int64_t lease_deadline_ms;  /* until when the lease holds its place */
+    uint32_t samples;           /* that its data holds, as it said last; 0: not yet */
+    fedserver_role role;
+    char tag[FEDSERVER_TAG];
 } fedserver_device;
 
-enum { FEDSERVER_TASK_NAME = 64 };
+enum { FEDSERVER_TASK_NAME = 64, FEDSERVER_STRATEGY_SPEC = 128 };
+
+/** Who gets a round's places. */
+typedef enum fedserver_selection {
+    FEDSERVER_SELECT_UNIFORM = 0,    /* every device with the same chance */
+    FEDSERVER_SELECT_WEIGHTED = 1,   /* in proportion to its samples */
+    FEDSERVER_SELECT_ROUND_ROBIN = 2 /* who has waited longest */
+} fedserver_selection;
 
 typedef enum fedserver_task_state {
     FEDSERVER_TASK_QUEUED = 0,
@@ -44,6 +67,9 @@ typedef struct fedserver_task {
     fed_task wire; /* what devices are told; wire.id is its number */
     char name[FEDSERVER_TASK_NAME];
     char codec_down[FEDCODEC_SPEC];
+    char strategy[FEDSERVER_STRATEGY_SPEC]; /* how updates become the next version */
+    fedserver_selection selection;
+    char tag[FEDSERVER_TAG]; /* only devices of this tag; "": all */
     fedserver_round_rules rules;
     fedserver_task_state state;
     int64_t queued_ms, started_ms, finished_ms; /* 0: not yet */
@@ -64,6 +90,8 @@ typedef struct fedserver_model_row {
     float *values;   /* [size] */
     float *residual; /* [size]: what the deltas so far have left out; NULL: nothing */
     size_t size;
+    uint8_t *state; /* [state_len]: the strategy's, flat; NULL: none */
+    size_t state_len;
 } fedserver_model_row;
 
 /** A round, open (committed_ms 0) or committed. */
@@ -108,7 +136,8 @@ typedef struct fedserver_store {
     /** Has another process written since the last call? */
     fed_status (*changed)(void *db, bool *changed, fed_error *err);
 
-    fed_status (*token_add)(void *db, const uint8_t *hash, int64_t expires_ms, fed_error *err);
+    fed_status (*token_add)(void *db, const uint8_t *hash, const fedserver_token *token,
+                            fed_error *err);
     fed_status (*token_find)(void *db, const uint8_t *hash, fedserver_token *token, fed_error *err);
     /** FED_ENOTFOUND: there is no unused one of that hash. */
     fed_status (*token_use)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
@@ -126,7 +155,7 @@ typedef struct fedserver_store {
 
     fed_status (*model_put)(void *db, uint64_t task, const fedserver_model_row *row,
                             fed_error *err);
-    /** values and residual are the caller's to free(); the residual may be NULL. */
+    /** values, residual and state are the caller's to free(); the last two may be NULL. */
     fed_status (*model_find)(void *db, uint64_t task, fedserver_model_row *row, fed_error *err);
 
     /** The fed_part that turns version - 1 into version. */

@@ -26,6 +26,7 @@ static fed_status load_versions(fedserver *server, fedserver_training *t, fed_er
     uint64_t id = t->task.wire.id;
     fedserver_model_row row;
     FED_TRY(server->store->model_find(server->db, id, &row, err));
+    free(row.state);
     if (row.size != t->arch.layout.size) {
         free(row.values);
         free(row.residual);

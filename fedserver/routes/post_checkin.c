@@ -119,6 +119,6 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     server->counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);
-    fed_assignment_write(&body, &answer);
+    fed_assignment_write(&body, checkin.protocol, &answer);
     return fedserver_answer(response, 200, "application/octet-stream", &body, err);
 }

@@ -31,13 +31,24 @@ static const fed_task sample_task = {
     "\x00\x00\x00\x3f"                                                                             \
     "\x07\x00\x00\x00\x00\x00\x00\x00"
 
+/* Those of protocol 1 stay as they were: devices in the field speak it. */
 static const fed_checkin sample_checkin = {
-    .role = FED_ROLE_EVALUATE, .hold_ms = 30000, .task = 5, .version = 258};
+    .protocol = 1, .role = FED_ROLE_EVALUATE, .hold_ms = 30000, .task = 5, .version = 258};
 
 static const char checkin_bytes[] = "\x01\x01"
                                     "\x30\x75\x00\x00"
                                     "\x05\x00\x00\x00\x00\x00\x00\x00"
                                     "\x02\x01\x00";
+
+static const fed_checkin sample_checkin_2 = {
+    .hold_ms = 30000, .task = 5, .version = 258, .capabilities = FED_CAN_PATCH, .samples = 600};
+
+static const char checkin_2_bytes[] = "\x02\x00"
+                                      "\x30\x75\x00\x00"
+                                      "\x05\x00\x00\x00\x00\x00\x00\x00"
+                                      "\x02\x01\x00\x00"
+                                      "\x02\x00\x00\x00"
+                                      "\x58\x02\x00";
 
 static const fed_assignment sample_wait = {
     .action = FED_ACTION_WAIT, .reason = FED_WAIT_REPORTED, .retry_ms = 1000};
@@ -94,6 +105,13 @@ static const char train_bytes[] = "\x01"
                                   "\x99\x00\x00\x00\x00\x00\x00\x00"
                                   "\xc0\x27\x09\x00" TASK_BYTES;
 
+static const char train_2_bytes[] = "\x01"
+                                    "\x03\x00\x00\x00"
+                                    "\x02\x00\x00\x00"
+                                    "\x88\x77\x66\x55\x44\x33\x22\x11"
+                                    "\x99\x00\x00\x00\x00\x00\x00\x00"
+                                    "\xc0\x27\x09\x00" TASK_BYTES "\x01\x00\x00";
+
 static const char task_bytes[] = TASK_BYTES;
 
 /* ---- One row a message: how to write the sample, and how to read it ---- */
@@ -106,13 +124,23 @@ static void write_checkin(fed_writer *w) {
     fed_checkin_write(w, &sample_checkin);
 }
 
+static void write_checkin_2(fed_writer *w) {
+    fed_checkin_write(w, &sample_checkin_2);
+}
+
 static void write_wait(fed_writer *w) {
-    fed_assignment_write(w, &sample_wait);
+    fed_assignment_write(w, 1, &sample_wait);
 }
 
 static void write_train(fed_writer *w) {
     fed_assignment train = sample_train();
-    fed_assignment_write(w, &train);
+    fed_assignment_write(w, 1, &train);
+}
+
+static void write_train_2(fed_writer *w) {
+    fed_assignment train = sample_train();
+    train.capabilities = FED_CAN_PIECES;
+    fed_assignment_write(w, 2, &train);
 }
 
 static void write_part(fed_writer *w) {
@@ -147,7 +175,11 @@ static fed_status read_checkin(fed_reader *r, any_message *m) {
 }
 
 static fed_status read_assignment(fed_reader *r, any_message *m) {
-    return fed_assignment_read(r, &m->assignment);
+    return fed_assignment_read(r, 1, &m->assignment);
+}
+
+static fed_status read_assignment_2(fed_reader *r, any_message *m) {
+    return fed_assignment_read(r, 2, &m->assignment);
 }
 
 static fed_status read_part(fed_reader *r, any_message *m) {
@@ -170,8 +202,10 @@ static const struct {
     fed_status (*read)(fed_reader *r, any_message *m);
 } messages[] = {
     {"task", task_bytes, sizeof task_bytes - 1, write_task, read_task},
-    /* These two literals lend their closing NUL to the message's last byte. */
+    /* These literals lend their closing NUL to the message's last byte. */
     {"checkin", checkin_bytes, sizeof checkin_bytes, write_checkin, read_checkin},
+    {"checkin 2", checkin_2_bytes, sizeof checkin_2_bytes, write_checkin_2, read_checkin},
+    {"train 2", train_2_bytes, sizeof train_2_bytes, write_train_2, read_assignment_2},
     {"wait", wait_bytes, sizeof wait_bytes, write_wait, read_assignment},
     {"train", train_bytes, sizeof train_bytes - 1, write_train, read_assignment},
     {"part", part_bytes, sizeof part_bytes - 1, write_part, read_part},
@@ -256,7 +290,7 @@ static void test_an_assignment_to_train_comes_back_as_it_was(void **state) {
     fed_reader r;
     fed_reader_init(&r, train_bytes, sizeof train_bytes - 1);
     fed_assignment m;
-    assert_fed_ok(fed_assignment_read(&r, &m));
+    assert_fed_ok(fed_assignment_read(&r, 1, &m));
     assert_int_equal(m.action, FED_ACTION_TRAIN);
     assert_int_equal(m.round, 3);
     assert_int_equal(m.version, 2);
@@ -273,15 +307,21 @@ static void test_the_smaller_messages_come_back_as_they_were(void **state) {
     fed_checkin checkin;
     fed_reader_init(&r, checkin_bytes, sizeof checkin_bytes);
     assert_fed_ok(fed_checkin_read(&r, &checkin));
-    assert_int_equal(checkin.protocol, FED_PROTOCOL);
+    assert_int_equal(checkin.protocol, 1);
     assert_int_equal(checkin.role, FED_ROLE_EVALUATE);
     assert_int_equal(checkin.hold_ms, 30000);
     assert_true(checkin.task == 5);
     assert_int_equal(checkin.version, 258);
+    assert_int_equal(checkin.samples, 0);
+    fed_reader_init(&r, checkin_2_bytes, sizeof checkin_2_bytes);
+    assert_fed_ok(fed_checkin_read(&r, &checkin));
+    assert_int_equal(checkin.protocol, 2);
+    assert_int_equal(checkin.capabilities, FED_CAN_PATCH);
+    assert_int_equal(checkin.samples, 600);
 
     fed_assignment wait;
     fed_reader_init(&r, wait_bytes, sizeof wait_bytes);
-    assert_fed_ok(fed_assignment_read(&r, &wait));
+    assert_fed_ok(fed_assignment_read(&r, 1, &wait));
     assert_int_equal(wait.action, FED_ACTION_WAIT);
     assert_int_equal(wait.reason, FED_WAIT_REPORTED);
     assert_int_equal(wait.retry_ms, 1000);
@@ -344,8 +384,9 @@ static void test_unknown_enum_values_are_refused(void **state) {
 
 static void test_another_protocol_version_is_told_apart_from_garbage(void **state) {
     (void)state;
-    assert_fed_status(read_patched("checkin", 0, "\x02", 1), FED_EVERSION);
-    static const uint8_t longer[] = {2};
+    assert_fed_status(read_patched("checkin", 0, "\x03", 1), FED_EVERSION);
+    assert_fed_status(read_patched("checkin", 0, "\x00", 1), FED_EVERSION);
+    static const uint8_t longer[] = {3};
     fed_reader r;
     fed_reader_init(&r, longer, sizeof longer); /* even where its layout is another */
     fed_checkin m;

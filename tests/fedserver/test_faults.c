@@ -2,6 +2,8 @@
  */
 #include "coordinator_fixture.h"
 
+#include "fed/version.h"
+
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
@@ -95,7 +97,7 @@ static fed_status one_round(journey *j, fed_error *err) {
     if (status == FED_OK) {
         fed_reader r;
         fed_reader_init(&r, in.data, in.len);
-        assert_fed_ok(fed_assignment_read(&r, &work));
+        assert_fed_ok(fed_assignment_read(&r, FED_PROTOCOL, &work));
         j->done = work.action == FED_ACTION_DONE;
     }
     if (status == FED_OK && work.action == FED_ACTION_TRAIN) {

@@ -139,7 +139,7 @@ fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role rol
     fed_assignment assignment;
     fed_reader r;
     fed_reader_init(&r, a.body, a.len);
-    assert_fed_ok(fed_assignment_read(&r, &assignment));
+    assert_fed_ok(fed_assignment_read(&r, FED_PROTOCOL, &assignment));
     assert_fed_ok(fed_reader_end(&r));
     answer_free(&a);
     return assignment;

@@ -68,7 +68,7 @@ static void checkin(fed_fake *fake, fed_reader *body, fed_writer *answer) {
     fed_assignment a;
     assert_fed_ok(fed_checkin_read(body, &m));
     assign(fake, &m, &a);
-    fed_assignment_write(answer, &a);
+    fed_assignment_write(answer, m.protocol, &a);
     fake->checkins++;
 }
 

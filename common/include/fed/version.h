@@ -3,7 +3,9 @@
 #define FED_VERSION_H
 
 #define FED_VERSION "0.1.0"
-#define FED_PROTOCOL                                                                               \
-    1 /* docs/protocol.md; changes only when old peers can no longer talk to new ones */
+
+/* Versions of the protocol (docs/protocol.md#versions): the newest, and the oldest still spoken. */
+#define FED_PROTOCOL        2
+#define FED_PROTOCOL_OLDEST 1
 
 #endif

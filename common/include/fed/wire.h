@@ -32,15 +32,25 @@ fed_status fed_task_read(fed_reader *r, fed_task *task) FED_CHECKED;
 
 typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;
 
+/** What a peer of protocol 2 or later says it can do beyond what its version asks of everybody. A
+ * bit that the other does not know means nothing to it. */
+enum {
+    FED_CAN_PIECES = 1, /* coordinator: takes an update in pieces, and says how much it has */
+    FED_CAN_PATCH = 2   /* device: takes FED_PART_PATCH */
+};
+
 /** Device -> coordinator: here I am, this is what I hold. */
 typedef struct fed_checkin {
-    uint8_t protocol; /* FED_PROTOCOL; written by fed_checkin_write, checked by fed_checkin_read
-                         (FED_EVERSION) */
+    uint8_t protocol; /* of the message and of its answer; to write: 0 is FED_PROTOCOL. Reading one
+                         that is not FED_PROTOCOL_OLDEST to FED_PROTOCOL is FED_EVERSION */
     fed_role role;
     uint32_t hold_ms; /* the coordinator may keep the answer back this long while there is nothing
                          to do */
     uint64_t task;    /* of the model held; 0: none */
     uint32_t version; /* of the model held */
+    /* these from protocol 2 on */
+    uint32_t capabilities; /* FED_CAN_... */
+    uint32_t samples;      /* that its data holds; 0: it has not trained yet */
 } fed_checkin;
 
 void fed_checkin_write(fed_writer *w, const fed_checkin *m);
@@ -74,10 +84,13 @@ typedef struct fed_assignment {
     uint64_t lease;       /* TRAIN: names this device's place in the round; else 0 */
     uint32_t deadline_ms; /* TRAIN: from now; an update after it is refused */
     fed_task task;
+    /* this one from protocol 2 on */
+    uint32_t capabilities; /* FED_CAN_... */
 } fed_assignment;
 
-void fed_assignment_write(fed_writer *w, const fed_assignment *m);
-fed_status fed_assignment_read(fed_reader *r, fed_assignment *m) FED_CHECKED;
+/** protocol: the check-in's. */
+void fed_assignment_write(fed_writer *w, uint8_t protocol, const fed_assignment *m);
+fed_status fed_assignment_read(fed_reader *r, uint8_t protocol, fed_assignment *m) FED_CHECKED;
 
 typedef enum fed_part_kind { FED_PART_SNAPSHOT = 1, FED_PART_DELTA = 2 } fed_part_kind;
 

@@ -137,10 +137,17 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     return FED_OK;
 }
 
+static void text_read(sqlite3_stmt *row, int column, char *dst, size_t cap) {
+    const unsigned char *text = sqlite3_column_text(row, column);
+    snprintf(dst, cap, "%s", text != NULL ? (const char *)text : "");
+}
+
 /* -- tokens -- */
 
-static fed_status token_add(void *db, const uint8_t *hash, int64_t expires_ms, fed_error *err) {
-    return WRITE(TOKEN_ADD, BLOB(hash, FED_SHA256_SIZE), INT(expires_ms));
+static fed_status token_add(void *db, const uint8_t *hash, const fedserver_token *token,
+                            fed_error *err) {
+    return WRITE(TOKEN_ADD, BLOB(hash, FED_SHA256_SIZE), INT(token->expires_ms), INT(token->role),
+                 TEXT(token->tag));
 }
 
 static fed_status token_find(void *db, const uint8_t *hash, fedserver_token *token,
@@ -154,6 +161,8 @@ static fed_status token_find(void *db, const uint8_t *hash, fedserver_token *tok
     }
     token->expires_ms = sqlite3_column_int64(row, 0);
     token->used_ms = sqlite3_column_int64(row, 1);
+    token->role = (fedserver_role)sqlite3_column_int(row, 2);
+    text_read(row, 3, token->tag, sizeof token->tag);
     sqlite3_reset(row);
     return FED_OK;
 }
@@ -171,7 +180,7 @@ static fed_status token_use(void *user, const uint8_t *hash, int64_t now_ms, fed
 static fed_status device_add(void *user, fedserver_device *device, fed_error *err) {
     fedserver_database *db = user;
     FED_TRY(WRITE(DEVICE_ADD, BLOB(device->fingerprint, FED_SHA256_SIZE), INT(device->enrolled_ms),
-                  INT(device->expires_ms)));
+                  INT(device->expires_ms), INT(device->role), TEXT(device->tag)));
     device->id = sqlite3_last_insert_rowid(db->handle);
     return FED_OK;
 }
@@ -179,7 +188,8 @@ static fed_status device_add(void *user, fedserver_device *device, fed_error *er
 static fed_status device_put(void *db, const fedserver_device *device, fed_error *err) {
     return WRITE(DEVICE_PUT, INT(device->id), INT(device->lease), INT(device->lease_task),
                  INT(device->lease_round), INT(device->lease_attempt), INT(device->counted_lease),
-                 INT(device->evaluated_task), INT(device->evaluated_version));
+                 INT(device->evaluated_task), INT(device->evaluated_version),
+                 INT(device->lease_deadline_ms), INT(device->samples));
 }
 
 static fed_status device_revoke(void *db, int64_t device, int64_t now_ms, fed_error *err) {
@@ -199,7 +209,11 @@ static void device_read(sqlite3_stmt *row, fedserver_device *device) {
         .evaluated_task = (uint64_t)sqlite3_column_int64(row, 9),
         .evaluated_version = (uint32_t)sqlite3_column_int64(row, 10),
         .revoked_ms = sqlite3_column_int64(row, 11),
+        .lease_deadline_ms = sqlite3_column_int64(row, 12),
+        .samples = (uint32_t)sqlite3_column_int64(row, 13),
+        .role = (fedserver_role)sqlite3_column_int(row, 14),
     };
+    text_read(row, 15, device->tag, sizeof device->tag);
     if (sqlite3_column_bytes(row, 1) == FED_SHA256_SIZE) {
         memcpy(device->fingerprint, sqlite3_column_blob(row, 1), FED_SHA256_SIZE);
     }
@@ -229,19 +243,15 @@ static fed_status task_add(void *user, fedserver_task *task, fed_error *err) {
     fedserver_database *db = user;
     const fed_task *wire = &task->wire;
     const fedserver_round_rules *rules = &task->rules;
-    FED_TRY(WRITE(TASK_ADD, TEXT(task->name), TEXT(wire->model), TEXT(wire->codec_up),
-                  TEXT(task->codec_down), INT(wire->small_tensor), INT(wire->local_steps),
-                  INT(wire->batch), TEXT(wire->optimizer), REAL(wire->learning_rate),
-                  INT(wire->seed), INT(rules->rounds), INT(rules->cohort), INT(rules->goal),
-                  INT(rules->minimum), INT(rules->deadline_ms), INT(task->state),
-                  INT(task->queued_ms), INT(task->started_ms), INT(task->finished_ms)));
+    FED_TRY(WRITE(
+        TASK_ADD, TEXT(task->name), TEXT(wire->model), TEXT(wire->codec_up), TEXT(task->codec_down),
+        INT(wire->small_tensor), INT(wire->local_steps), INT(wire->batch), TEXT(wire->optimizer),
+        REAL(wire->learning_rate), INT(wire->seed), INT(rules->rounds), INT(rules->cohort),
+        INT(rules->goal), INT(rules->minimum), INT(rules->deadline_ms), INT(task->state),
+        INT(task->queued_ms), INT(task->started_ms), INT(task->finished_ms), TEXT(task->strategy),
+        INT(rules->staleness), INT(task->selection), TEXT(task->tag)));
     task->wire.id = (uint64_t)sqlite3_last_insert_rowid(db->handle);
     return FED_OK;
-}
-
-static void text_read(sqlite3_stmt *row, int column, char *dst, size_t cap) {
-    const unsigned char *text = sqlite3_column_text(row, column);
-    snprintf(dst, cap, "%s", text != NULL ? (const char *)text : "");
 }
 
 static void task_read(sqlite3_stmt *row, fedserver_task *task) {
@@ -256,17 +266,21 @@ static void task_read(sqlite3_stmt *row, fedserver_task *task) {
                   .cohort = (uint32_t)sqlite3_column_int64(row, 12),
                   .goal = (uint32_t)sqlite3_column_int64(row, 13),
                   .minimum = (uint32_t)sqlite3_column_int64(row, 14),
-                  .deadline_ms = sqlite3_column_int64(row, 15)},
+                  .deadline_ms = sqlite3_column_int64(row, 15),
+                  .staleness = (uint32_t)sqlite3_column_int64(row, 21)},
         .state = (fedserver_task_state)sqlite3_column_int(row, 16),
         .queued_ms = sqlite3_column_int64(row, 17),
         .started_ms = sqlite3_column_int64(row, 18),
         .finished_ms = sqlite3_column_int64(row, 19),
+        .selection = (fedserver_selection)sqlite3_column_int(row, 22),
     };
     text_read(row, 1, task->name, sizeof task->name);
     text_read(row, 2, task->wire.model, sizeof task->wire.model);
     text_read(row, 3, task->wire.codec_up, sizeof task->wire.codec_up);
     text_read(row, 4, task->codec_down, sizeof task->codec_down);
     text_read(row, 8, task->wire.optimizer, sizeof task->wire.optimizer);
+    text_read(row, 20, task->strategy, sizeof task->strategy);
+    text_read(row, 23, task->tag, sizeof task->tag);
 }
 
 static_assert(FEDSERVER_PICK_ID == 0 && FEDSERVER_PICK_QUEUED == FEDSERVER_TASK_QUEUED + 1 &&
@@ -299,17 +313,18 @@ static fed_status model_put(void *db, uint64_t task, const fedserver_model_row *
                             fed_error *err) {
     size_t len = model->size * sizeof(float);
     return WRITE(MODEL_PUT, INT(task), INT(model->version), INT(model->digest),
-                 BLOB(model->values, len), BLOB(model->residual, len));
+                 BLOB(model->values, len), BLOB(model->residual, len),
+                 BLOB(model->state, model->state_len));
 }
 
-/* A blob of float32 as memory of its own; NULL for SQL's NULL, or where memory ran out. */
-static float *floats_read(sqlite3_stmt *row, int column) {
+/* A blob as memory of its own; NULL for SQL's NULL, an empty one, or where memory ran out. */
+static void *blob_read(sqlite3_stmt *row, int column) {
     size_t len = (size_t)sqlite3_column_bytes(row, column);
-    float *values = len > 0 ? malloc(len) : NULL;
-    if (values != NULL) {
-        memcpy(values, sqlite3_column_blob(row, column), len);
+    void *copy = len > 0 ? malloc(len) : NULL;
+    if (copy != NULL) {
+        memcpy(copy, sqlite3_column_blob(row, column), len);
     }
-    return values;
+    return copy;
 }
 
 static fed_status model_find(void *db, uint64_t task, fedserver_model_row *model, fed_error *err) {
@@ -326,13 +341,17 @@ static fed_status model_find(void *db, uint64_t task, fedserver_model_row *model
         len % (int)sizeof(float) == 0 && (!residual || sqlite3_column_bytes(row, 3) == len);
     fedserver_model_row read = {.version = (uint32_t)sqlite3_column_int64(row, 0),
                                 .digest = (uint64_t)sqlite3_column_int64(row, 1),
-                                .values = sound ? floats_read(row, 2) : NULL,
-                                .residual = sound ? floats_read(row, 3) : NULL,
-                                .size = (size_t)len / sizeof(float)};
+                                .values = sound ? blob_read(row, 2) : NULL,
+                                .residual = sound ? blob_read(row, 3) : NULL,
+                                .size = (size_t)len / sizeof(float),
+                                .state = sound ? blob_read(row, 4) : NULL,
+                                .state_len = (size_t)sqlite3_column_bytes(row, 4)};
     sqlite3_reset(row);
-    if (!sound || (len > 0 && read.values == NULL) || (residual && read.residual == NULL)) {
+    if (!sound || (len > 0 && read.values == NULL) || (residual && read.residual == NULL) ||
+        (read.state_len > 0 && read.state == NULL)) {
         free(read.values);
         free(read.residual);
+        free(read.state);
         return sound ? fed_fail(err, FED_ENOMEM, "out of memory for a model of %d bytes", len)
                      : fed_fail(err, FED_EFORMAT, "the model of task %llu is damaged",
                                 (unsigned long long)task);

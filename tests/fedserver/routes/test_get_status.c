@@ -3,6 +3,8 @@
 
 #include <jansson.h>
 
+#include "fed/version.h"
+
 static const char task[] = "{\"name\": \"caf\\u00e9 \\\"1\\\"\", \"model\": \"input 2 | dense 2\","
                            " \"codec_up\": \"float32\", \"codec_down\": \"float32\","
                            " \"rounds\": 2, \"cohort\": 3, \"goal\": 2, \"minimum\": 1,"
@@ -49,7 +51,7 @@ static void an_idle_coordinator_has_nulls(void **state) {
     assert_true(json_is_null(json_object_get(root, "round")));
     assert_int_equal(json_array_size(json_object_get(root, "rounds")), 0);
     assert_int_equal(integer(root, "devices"), 0);
-    assert_int_equal(integer(root, "protocol"), 1);
+    assert_int_equal(integer(root, "protocol"), FED_PROTOCOL);
     assert_int_equal(integer(root, "now_ms"), c->now_ms);
     json_decref(root);
 }

@@ -52,9 +52,9 @@ static void what_was_committed_is_there_after_a_crash_and_nothing_else(void **st
     fedserver_token token;
     const uint8_t a[FED_SHA256_SIZE] = {1};
     const uint8_t b[FED_SHA256_SIZE] = {2};
-    assert_fed_ok_err(f->store->token_add(f->db, a, 1000, &err));
+    assert_fed_ok_err(f->store->token_add(f->db, a, &(fedserver_token){.expires_ms = 1000}, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
-    assert_fed_ok_err(f->store->token_add(f->db, b, 1000, &err));
+    assert_fed_ok_err(f->store->token_add(f->db, b, &(fedserver_token){.expires_ms = 1000}, &err));
     assert_fed_ok_err(f->store->token_find(f->db, b, &token, &err)); /* it sees its own writes */
     reopen(f);
     assert_fed_ok_err(f->store->token_find(f->db, a, &token, &err));
@@ -66,7 +66,8 @@ static void a_token_is_used_once(void **state) {
     fixture *f = *state;
     fed_error err = {0};
     const uint8_t hash[FED_SHA256_SIZE] = {1};
-    assert_fed_ok_err(f->store->token_add(f->db, hash, 1000, &err));
+    assert_fed_ok_err(
+        f->store->token_add(f->db, hash, &(fedserver_token){.expires_ms = 1000}, &err));
     assert_fed_ok_err(f->store->token_use(f->db, hash, 5, &err));
     assert_fed_status(f->store->token_use(f->db, hash, 6, &err), FED_ENOTFOUND);
 }
@@ -223,7 +224,7 @@ static void another_processs_writes_are_noticed_once(void **state) {
     assert_fed_ok_err(f->store->changed(f->db, &changed, &err));
     assert_fed_ok_err(f->store->changed(f->db, &changed, &err));
     assert_false(changed);
-    meddle(f, "INSERT INTO tokens VALUES (x'00', 1, NULL)");
+    meddle(f, "INSERT INTO tokens (hash, expires_ms) VALUES (x'00', 1)");
     assert_fed_ok_err(f->store->changed(f->db, &changed, &err));
     assert_true(changed);
     assert_fed_ok_err(f->store->changed(f->db, &changed, &err));
@@ -258,7 +259,14 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     fedserver_device device = {.enrolled_ms = 5, .expires_ms = 6, .fingerprint = {1}}, read = {0};
     assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
-    meddle(f, "ALTER TABLE devices DROP COLUMN revoked_ms; PRAGMA user_version = 1");
+    meddle(f, "ALTER TABLE devices DROP COLUMN revoked_ms;"
+              "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"
+              "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"
+              "ALTER TABLE devices DROP COLUMN tag; ALTER TABLE tokens DROP COLUMN role;"
+              "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"
+              "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"
+              "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE models DROP COLUMN state;"
+              "PRAGMA user_version = 1");
     reopen(f);
     assert_fed_ok_err(f->store->device_revoke(f->db, device.id, 7, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
