@@ -14,6 +14,11 @@ enum { ROWS = WIDE ? 8 : 4, SAMPLES = FED_SMALL ? 1 : 2, SUMS = 2 * ROWS };
 
 /* ---- Forward ---- */
 
+/* A function of its own: what it shuffles by would take registers from the loops that sum. */
+static __attribute__((noinline)) vec sums_of(vec v[LANES]) {
+    return vec_sums(v);
+}
+
 /* y[s, r] = bias[r] + w[r, :] . x[s, :] for `rows` rows and `samples` samples. */
 KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const float *bias,
                                 const float *x, float *y, const size_t rows, const size_t samples) {
@@ -22,7 +27,7 @@ KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const f
     for (; i + LANES <= d->in; i += LANES) {
         KERNEL_UNROLL
         for (size_t r = 0; r < rows; r++) {
-            vec weight = vec_load(w + r * d->in + i);
+            vec weight = vec_apart(vec_load(w + r * d->in + i));
             KERNEL_UNROLL
             for (size_t s = 0; s < samples; s++) {
                 sum[s * rows + r] += weight * vec_load(x + s * d->in + i);
@@ -44,7 +49,7 @@ KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const f
     float total[SUMS];
     KERNEL_UNROLL
     for (size_t k = 0; k < rows * samples; k += LANES) {
-        vec_store(total + k, vec_sums(sum + k));
+        vec_store(total + k, sums_of(sum + k));
     }
     for (size_t s = 0; s < samples; s++) {
         for (size_t r = 0; r < rows; r++) {
