@@ -157,7 +157,7 @@ typedef struct fedtrain_kernels {
 
     /*
      * Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out].
-     * dense_many: for half a vector of samples and more; xt float32[in, batch] and two vectors.
+     * dense_many: the same for many samples; xt float32[in, batch] and two vectors.
      * Backward, the inputs' gradient is added to dx, if that is not NULL, and dw overwritten. With
      * a rate, which takes a vector of inputs at least, dw is w, and goes that far down its
      * gradient: the same as `sgd` makes of it.

@@ -33,6 +33,9 @@ static const float *input(const fast_stage *s) {
     return d->flat != NULL ? d->flat : s->in[0]->data;
 }
 
+/* So many samples and more are worth being turned, so that a vector holds several. */
+enum { MANY = 8 };
+
 static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
     const dense *own = s->own;
     const fast_value *in = s->in[0];
@@ -44,7 +47,7 @@ static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass 
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
     const float *bias =
         s->layer->has_bias ? pass->params + fedtrain_fast_offset(f, s->layer->bias) : own->zeros;
-    if (FED_SMALL || pass->batch < (f->kernels->lanes > 8 ? f->kernels->lanes / 2 : 4)) {
+    if (FED_SMALL || pass->batch < MANY) {
         f->kernels->dense(&d, weight, bias, input(s), s->out->data);
     } else {
         fedtrain_turn(f->kernels, input(s), pass->batch, in->size, own->turned);
