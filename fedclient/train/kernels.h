@@ -155,15 +155,19 @@ typedef struct fedtrain_kernels {
     /* The rows of x float32[rows, width] are added to sum float32[width] and slack. */
     void (*sum_rows)(const float *x, size_t rows, size_t width, float *sum);
 
-    /* Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out].
-     * dense_many: for half a vector of samples and more; xt float32[in, batch] and two vectors. The
-     * input's gradient is added to dx; dw is overwritten. */
+    /*
+     * Dense.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch, out].
+     * dense_many: the same for many samples; xt float32[in, batch] and two vectors.
+     * Backward, the inputs' gradient is added to dx, if that is not NULL, and dw overwritten. With
+     * a rate, which takes a vector of inputs at least, dw is w, and goes that far down its
+     * gradient: the same as `sgd` makes of it.
+     */
     void (*dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                   float *y);
     void (*dense_many)(const fedtrain_dense *d, const float *w, const float *bias, const float *xt,
                        float *y);
-    void (*dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
-    void (*dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
+    void (*dense_grad)(const fedtrain_dense *d, const float *w, const float *x, const float *dy,
+                       float *dx, float *dw, float rate);
 
     /* tanh and the logistic function, y may be x; their gradients are like relu's. And y <- x *
      * scale, or 0 where keep is; or added to y, which may be x.   keep uint8[n]; all with slack */

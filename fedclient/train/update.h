@@ -2,6 +2,7 @@
 #ifndef FEDTRAIN_UPDATE_H
 #define FEDTRAIN_UPDATE_H
 
+#include "fed/small.h"
 #include "fedclient/train/kernels.h"
 #include "fedtrain/optimizer.h"
 
@@ -26,6 +27,12 @@ void fedtrain_update_clip(fedtrain_update *u, const fed_optimizer *optimizer, co
  * grad float32[n]: of these. In parts or at once, the values are the same. */
 void fedtrain_update_apply(const fedtrain_update *u, float *params, size_t offset,
                            const float *grad, size_t n);
+
+/** The rate, if all that a step does is to go that far down the gradient; else 0. */
+static inline float fedtrain_update_only_rate(const fedtrain_update *u) {
+    bool only = !FED_SMALL && u->rule == FED_SGD && !u->step.shaped && u->start == NULL;
+    return only ? u->step.rate : 0;
+}
 
 /** Where the gradient is 0, does a parameter, and what is remembered of it, stay as it is? */
 static inline bool fedtrain_update_skips_zeros(const fedtrain_update *u) {

@@ -12,13 +12,12 @@
  */
 enum { ROWS = WIDE ? 8 : 4, SAMPLES = FED_SMALL ? 1 : 2, SUMS = 2 * ROWS };
 
-enum { FEW = 4 }; /* so many samples at most are too few for tiles on the way back */
-
-/* Rows are too short for the processor to see where they lead, so the next ones are fetched early.
- */
-enum { AHEAD = 2 * ROWS };
-
 /* ---- Forward ---- */
+
+/* A function of its own: what it shuffles by would take registers from the loops that sum. */
+static __attribute__((noinline)) vec sums_of(vec v[LANES]) {
+    return vec_sums(v);
+}
 
 /* y[s, r] = bias[r] + w[r, :] . x[s, :] for `rows` rows and `samples` samples. */
 KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const float *bias,
@@ -28,8 +27,7 @@ KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const f
     for (; i + LANES <= d->in; i += LANES) {
         KERNEL_UNROLL
         for (size_t r = 0; r < rows; r++) {
-            vec weight = vec_load(w + r * d->in + i);
-            vec_prefetch(w + r * d->in + i, AHEAD * d->in);
+            vec weight = vec_apart(vec_load(w + r * d->in + i));
             KERNEL_UNROLL
             for (size_t s = 0; s < samples; s++) {
                 sum[s * rows + r] += weight * vec_load(x + s * d->in + i);
@@ -51,7 +49,7 @@ KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const f
     float total[SUMS];
     KERNEL_UNROLL
     for (size_t k = 0; k < rows * samples; k += LANES) {
-        vec_store(total + k, vec_sums(sum + k));
+        vec_store(total + k, sums_of(sum + k));
     }
     for (size_t s = 0; s < samples; s++) {
         for (size_t r = 0; r < rows; r++) {
@@ -153,16 +151,20 @@ void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bi
     }
 }
 
-/* ---- The inputs' gradient ---- */
+/* ---- Gradients ---- */
+
+/* Rows at a time: with few samples few enough to be unrolled, else so many that the inputs'
+ * gradient is seldom on its way between memory and registers. */
+enum { FEW = 4, DEEP = 32 };
 
 /* dx[s, :] += sum_r dy[s, r] w[r, :], `vectors` vectors of them; not the first `done` lanes. */
 KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, const float *dy,
-                                   float *dx, size_t done, const size_t samples,
+                                   float *dx, size_t done, const size_t rows, const size_t samples,
                                    const size_t vectors) {
     tile sum;
     const operand grads = {dy, d->out, 1}, weights = {w, 0, d->in};
     tile_load(sum, dx, d->in, samples, vectors);
-    tile_add(sum, grads, weights, d->rows, samples, vectors);
+    tile_add(sum, grads, weights, rows, samples, vectors);
     if (done > 0) {
         KERNEL_UNROLL
         for (size_t s = 0; s < samples; s++) {
@@ -172,150 +174,113 @@ KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, cons
     tile_store(sum, dx, d->in, samples, vectors);
 }
 
+/* All samples, `most` of them at a time. */
 KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, const float *dy,
-                                      float *dx, const size_t samples) {
-    size_t i = 0;
-    for (; i + 2 * LANES <= d->in; i += 2 * LANES) {
-        input_grad_tile(d, w + i, dy, dx + i, 0, samples, 2);
-    }
-    for (; i < d->in; i += LANES) {
-        size_t from = kernel_smaller(i, d->in - LANES);
-        input_grad_tile(d, w + from, dy, dx + from, i - from, samples, 1);
-    }
-}
-
-/* sum[s] = sum_r grad[r, s] w[r, :], a vector of them. */
-KERNEL_INLINE void tile_few(const fedtrain_dense *d, const float *w, vec grad[ROWS][SAMPLES],
-                            vec *sum, const size_t samples) {
-    KERNEL_UNROLL
-    for (size_t r = 0; r < ROWS; r++) {
-        vec weight = vec_load(w + r * d->in);
-        KERNEL_UNROLL
-        for (size_t s = 0; s < samples; s++) {
-            sum[s] = r == 0 ? grad[r][s] * weight : sum[s] + grad[r][s] * weight;
-        }
-    }
-}
-
-/* The same for ROWS rows and few samples, whose gradients stay in registers all along the rows. */
-KERNEL_INLINE void input_grad_few(const fedtrain_dense *d, const float *w, const float *dy,
-                                  float *dx, const size_t samples) {
-    vec grad[ROWS][SAMPLES];
-    KERNEL_UNROLL
-    for (size_t r = 0; r < ROWS; r++) {
-        KERNEL_UNROLL
-        for (size_t s = 0; s < samples; s++) {
-            grad[r][s] = dy[s * d->out + r] - (vec){0};
-        }
-    }
-    size_t i = 0;
-    for (; i + LANES <= d->in; i += LANES) {
-        vec sum[SAMPLES];
-        tile_few(d, w + i, grad, sum, samples);
-        KERNEL_UNROLL
-        for (size_t s = 0; s < samples; s++) {
-            vec_store(dx + s * d->in + i, vec_load(dx + s * d->in + i) + sum[s]);
-        }
-    }
-    if (i < d->in) {
-        const size_t from = d->in - LANES;
-        const ivec fresh = lanes_from(i - from);
-        vec sum[SAMPLES];
-        tile_few(d, w + from, grad, sum, samples);
-        for (size_t s = 0; s < samples; s++) {
-            float *to = dx + s * d->in + from;
-            vec_store(to, vec_load(to) + vec_select(fresh, sum[s], (vec){0}));
-        }
-    }
-}
-
-static void input_grad_one_by_one(const fedtrain_dense *d, const float *w, const float *dy,
-                                  float *dx) {
-    for (size_t b = 0; b < d->batch; b++) {
-        for (size_t r = 0; r < d->rows; r++) {
-            for (size_t i = 0; i < d->in; i++) {
-                dx[b * d->in + i] += dy[b * d->out + r] * w[r * d->in + i];
-            }
-        }
-    }
-}
-
-void KERNEL(dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx) {
-    if (d->in < LANES) {
-        input_grad_one_by_one(d, w, dy, dx);
-        return;
-    }
-    fedtrain_dense rest = *d;
-    for (; !FED_SMALL && d->batch <= FEW && rest.rows >= ROWS; rest.rows -= ROWS) {
-        const size_t o = rest.rows - ROWS; /* the last rows first, as they are in cache */
-        size_t b = 0;
-        for (; b + 2 <= d->batch; b += 2) {
-            input_grad_few(d, w + o * d->in, dy + b * d->out + o, dx + b * d->in, 2);
-        }
-        if (b < d->batch) {
-            input_grad_few(d, w + o * d->in, dy + b * d->out + o, dx + b * d->in, 1);
-        }
-    }
-    d = &rest;
+                                      float *dx, size_t done, const size_t rows, const size_t most,
+                                      const size_t vectors) {
     size_t b = 0;
-    for (; b + HEIGHT_2 <= d->batch; b += HEIGHT_2) {
-        input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, HEIGHT_2);
+    for (; b + most <= d->batch; b += most) {
+        input_grad_tile(d, w, dy + b * d->out, dx + b * d->in, done, rows, most, vectors);
     }
-    for (; !FED_SMALL && b + 2 <= d->batch; b += 2) {
-        input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, 2);
+    for (; !FED_SMALL && most > 2 && b + 2 <= d->batch; b += 2) {
+        input_grad_tile(d, w, dy + b * d->out, dx + b * d->in, done, rows, 2, vectors);
     }
     for (; b < d->batch; b++) {
-        input_grad_samples(d, w, dy + b * d->out, dx + b * d->in, 1);
+        input_grad_tile(d, w, dy + b * d->out, dx + b * d->in, done, rows, 1, vectors);
     }
 }
 
-/* ---- The weights' gradient ---- */
+/* w -= rate * grad, all but the first `done` lanes. Rounded twice, as in step.c. */
+KERNEL_INLINE void step_tile(const fedtrain_dense *d, float *w, const float *grad, float rate,
+                             size_t done, const size_t rows, const size_t vectors) {
+    for (size_t r = 0; r < rows; r++) {
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            float *at = w + r * d->in + v * LANES;
+            const vec step = rate * vec_load(grad + (r * vectors + v) * LANES);
+            const vec before = vec_load(at), after = before - vec_apart(step);
+            vec_store(at, v > 0 ? after : vec_select(lanes_from(done), after, before));
+        }
+    }
+}
 
-/* dw[r, :] = sum_b dy[b, r] x[b, :], `vectors` vectors of them */
+/* dw[r, :] = sum_b dy[b, r] x[b, :]; or a step by it. That is a loop of its own: in this one the
+ * step's values would take registers from the tile. */
 KERNEL_INLINE void weight_grad_tile(const fedtrain_dense *d, const float *x, const float *dy,
-                                    float *dw, const size_t rows, const size_t vectors) {
+                                    float *dw, float rate, size_t done, const size_t rows,
+                                    const size_t vectors) {
     tile sum = {0};
     const operand grads = {dy, 1, d->out}, inputs = {x, 0, d->in};
     tile_add(sum, grads, inputs, d->batch, rows, vectors);
-    tile_store(sum, dw, d->in, rows, vectors);
+    if (!FED_SMALL && rate > 0) {
+        float grad[MAX_HEIGHT * MAX_VECTORS * LANES];
+        tile_store(sum, grad, vectors * LANES, rows, vectors);
+        step_tile(d, dw, grad, rate, done, rows, vectors);
+    } else {
+        tile_store(sum, dw, d->in, rows, vectors);
+    }
 }
 
-KERNEL_INLINE void weight_grad_rows(const fedtrain_dense *d, const float *x, const float *dy,
-                                    float *dw, const size_t rows) {
+/* All that is to be done with some columns of a block of rows, while they are in the first cache.
+ */
+KERNEL_INLINE void grad_columns(const fedtrain_dense *d, const float *w, const float *x,
+                                const float *dy, float *dx, float *dw, float rate, size_t done,
+                                const size_t vectors) {
+    if (!FED_SMALL && dx != NULL && d->rows == HEIGHT_2 && d->batch <= FEW) {
+        input_grad_samples(d, w, dy, dx, done, HEIGHT_2, 2, vectors);
+    } else if (dx != NULL) {
+        input_grad_samples(d, w, dy, dx, done, d->rows, HEIGHT_2, vectors);
+    }
+    size_t r = 0;
+    for (; r + HEIGHT_2 <= d->rows; r += HEIGHT_2) {
+        weight_grad_tile(d, x, dy + r, dw + r * d->in, rate, done, HEIGHT_2, vectors);
+    }
+    for (; r < d->rows; r++) {
+        weight_grad_tile(d, x, dy + r, dw + r * d->in, rate, done, 1, vectors);
+    }
+}
+
+static void grad_rows(const fedtrain_dense *d, const float *w, const float *x, const float *dy,
+                      float *dx, float *dw, float rate) {
     size_t i = 0;
     for (; i + 2 * LANES <= d->in; i += 2 * LANES) {
-        weight_grad_tile(d, x + i, dy, dw + i, rows, 2);
+        grad_columns(d, w + i, x + i, dy, dx != NULL ? dx + i : NULL, dw + i, rate, 0, 2);
     }
     for (; i < d->in; i += LANES) {
-        size_t from = kernel_smaller(i, d->in - LANES);
-        weight_grad_tile(d, x + from, dy, dw + from, rows, 1);
+        const size_t from = kernel_smaller(i, d->in - LANES);
+        grad_columns(d, w + from, x + from, dy, dx != NULL ? dx + from : NULL, dw + from, rate,
+                     i - from, 1);
     }
 }
 
-static void weight_grad_one_by_one(const fedtrain_dense *d, const float *x, const float *dy,
-                                   float *dw) {
+static void grad_one_by_one(const fedtrain_dense *d, const float *w, const float *x,
+                            const float *dy, float *dx, float *dw) {
     for (size_t r = 0; r < d->rows; r++) {
         for (size_t i = 0; i < d->in; i++) {
             float sum = 0;
             for (size_t b = 0; b < d->batch; b++) {
-                sum += dy[b * d->out + r] * x[b * d->in + i];
+                const float grad = dy[b * d->out + r];
+                sum += grad * x[b * d->in + i];
+                if (dx != NULL) {
+                    dx[b * d->in + i] += grad * w[r * d->in + i];
+                }
             }
             dw[r * d->in + i] = sum;
         }
     }
 }
 
-void KERNEL(dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy,
-                               float *dw) {
+/* The last rows first: the forward pass left those in cache, and the next begins with the first. */
+void KERNEL(dense_grad)(const fedtrain_dense *d, const float *w, const float *x, const float *dy,
+                        float *dx, float *dw, float rate) {
     if (d->in < LANES) {
-        weight_grad_one_by_one(d, x, dy, dw);
+        grad_one_by_one(d, w, x, dy, dx, dw);
         return;
     }
-    size_t o = 0;
-    for (; o + HEIGHT_2 <= d->rows; o += HEIGHT_2) {
-        weight_grad_rows(d, x, dy + o, dw + o * d->in, HEIGHT_2);
-    }
-    for (; o < d->rows; o++) {
-        weight_grad_rows(d, x, dy + o, dw + o * d->in, 1);
+    fedtrain_dense part = *d;
+    for (size_t end = d->rows; end > 0; end -= part.rows) {
+        part.rows = kernel_smaller(d->batch <= FEW ? HEIGHT_2 : DEEP, end);
+        const size_t r = end - part.rows;
+        grad_rows(&part, w + r * d->in, x, dy + r, dx, dw + r * d->in, rate);
     }
 }

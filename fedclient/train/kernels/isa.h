@@ -44,8 +44,8 @@ void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, c
                    float *y);
 void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bias, const float *xt,
                         float *y);
-void KERNEL(dense_input_grad)(const fedtrain_dense *d, const float *w, const float *dy, float *dx);
-void KERNEL(dense_weight_grad)(const fedtrain_dense *d, const float *x, const float *dy, float *dw);
+void KERNEL(dense_grad)(const fedtrain_dense *d, const float *w, const float *x, const float *dy,
+                        float *dx, float *dw, float rate);
 void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
                   float *y);
 void KERNEL(conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,

@@ -51,26 +51,27 @@ static void turn_square(const float *x, const fedtrain_rows *from, float *y,
     }
 }
 
-static void turn_rest(const float *x, const fedtrain_rows *from, float *y, const fedtrain_rows *to,
-                      size_t row, size_t row_end, size_t column, size_t column_end) {
-    for (size_t r = row; r < row_end; r++) {
+static void turn_one_by_one(const float *x, const fedtrain_rows *from, size_t rows, size_t columns,
+                            float *y, const fedtrain_rows *to) {
+    for (size_t r = 0; r < rows; r++) {
         const float *values = x + row_at(from, r);
-        for (size_t c = column; c < column_end; c++) {
+        for (size_t c = 0; c < columns; c++) {
             y[row_at(to, c) + r] = values[c];
         }
     }
 }
 
+/* Where rows or columns are no whole vectors, the last square overlaps the one before. */
 void KERNEL(transpose)(const float *x, fedtrain_rows from, size_t rows, size_t columns, float *y,
                        fedtrain_rows to) {
+    if (rows < LANES || columns < LANES) {
+        turn_one_by_one(x, &from, rows, columns, y, &to);
+        return;
+    }
     for (size_t c = 0; c < columns; c += LANES) {
         for (size_t r = 0; r < rows; r += LANES) {
-            if (r + LANES <= rows && c + LANES <= columns) {
-                turn_square(x, &from, y, &to, r, c);
-            } else {
-                turn_rest(x, &from, y, &to, r, kernel_smaller(r + LANES, rows), c,
-                          kernel_smaller(c + LANES, columns));
-            }
+            turn_square(x, &from, y, &to, kernel_smaller(r, rows - LANES),
+                        kernel_smaller(c, columns - LANES));
         }
     }
 }

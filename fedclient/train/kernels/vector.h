@@ -70,9 +70,17 @@ KERNEL_INLINE const float *kernel_apart(const float *p) {
     return p;
 }
 
-/* Start fetching what lies `distance` floats behind p, which may be past the end of everything. */
-KERNEL_INLINE void vec_prefetch(const float *p, size_t distance) {
-    __builtin_prefetch((const void *)((uintptr_t)p + distance * sizeof *p));
+/* The same vector, but the compiler doesn't see what it was made of: a product is rounded before it
+ * is added to anything. */
+KERNEL_INLINE vec vec_apart(vec v) {
+#if defined(__x86_64__)
+    __asm__("" : "+v"(v));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(v));
+#else
+    __asm__("" : "+m"(v));
+#endif
+    return v;
 }
 
 /* a where the mask's lanes are -1, b where they are 0. */

@@ -5,6 +5,10 @@
 
 void fedtrain_turn(const fedtrain_kernels *k, const float *x, size_t rows, size_t columns,
                    float *y) {
+    if (rows == 1 || columns == 1) {
+        memcpy(y, x, rows * columns * sizeof *y);
+        return;
+    }
     k->transpose(x, (fedtrain_rows){.step = columns}, rows, columns, y,
                  (fedtrain_rows){.step = rows});
 }
@@ -46,27 +50,40 @@ void fedtrain_filters_back(const fedtrain_kernels *k, const fedtrain_filters *f,
     }
 }
 
-/* Without a branch, which random zeros would mislead: a 0 is written too, but not counted. */
-static inline void append(fedtrain_sparse *s, size_t row, size_t offset, float value) {
-    size_t at = row * s->width + s->count[row];
-    s->offset[at] = (uint32_t)offset;
-    s->value[at] = value;
-    s->count[row] += value != 0;
+/* Without branches, which random zeros would mislead: a 0 is written too, but not counted. */
+
+static void list_by_channel(const fedtrain_sparse_conv *c, const int32_t *winner, const float *dy,
+                            size_t windows, fedtrain_sparse *list) {
+    for (size_t o = 0; o < c->out; o++) {
+        uint32_t *offset = list->offset + o * list->width, count = 0;
+        float *value = list->value + o * list->width;
+        for (size_t k = o; k < windows * c->out; k += c->out) {
+            offset[count] = c->patch[winner[k]];
+            value[count] = dy[k];
+            count += dy[k] != 0;
+        }
+        list->count[o] = count;
+    }
+}
+
+static void list_by_position(const fedtrain_sparse_conv *c, const int32_t *winner, const float *dy,
+                             size_t windows, fedtrain_sparse *list) {
+    memset(list->count, 0, c->positions * sizeof *list->count);
+    for (size_t k = 0; k < windows; k++, winner += c->out, dy += c->out) {
+        for (size_t o = 0; o < c->out; o++) {
+            size_t position = (size_t)winner[o],
+                   at = position * list->width + list->count[position];
+            list->offset[at] = (uint32_t)(o * c->kh * c->row_pad);
+            list->value[at] = dy[o];
+            list->count[position] += dy[o] != 0;
+        }
+    }
 }
 
 void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const int32_t *winner,
                                const float *dy, size_t windows, fedtrain_conv_grad *grad) {
-    memset(grad->by_channel.count, 0, c->out * sizeof *grad->by_channel.count);
+    list_by_channel(c, winner, dy, windows, &grad->by_channel);
     if (grad->by_position.count != NULL) {
-        memset(grad->by_position.count, 0, c->positions * sizeof *grad->by_position.count);
-    }
-    for (size_t k = 0; k < windows; k++, winner += c->out, dy += c->out) {
-        for (size_t o = 0; o < c->out; o++) {
-            size_t position = (size_t)winner[o];
-            append(&grad->by_channel, o, c->patch[position], dy[o]);
-            if (grad->by_position.count != NULL) {
-                append(&grad->by_position, position, o * c->kh * c->row_pad, dy[o]);
-            }
-        }
+        list_by_position(c, winner, dy, windows, &grad->by_position);
     }
 }

@@ -75,15 +75,6 @@ static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_po
     }
 }
 
-static void add_bias_grad(const fedtrain_sparse *by_channel, size_t channels, float *bias) {
-    for (size_t o = 0; o < channels; o++) {
-        const float *value = by_channel->value + o * by_channel->width;
-        for (size_t j = 0; j < by_channel->count[o]; j++) {
-            bias[o] += value[j];
-        }
-    }
-}
-
 void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
                                    const fast_conv_pooled *p, float *bias, const fast_flow *w) {
     const fed_layer *l = s->layer;
@@ -91,6 +82,7 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
     const fast_value *in = s->in[0];
     const fast_pool *pool = s->merged->own;
     size_t weight = fedtrain_fast_offset(f, l->weight), batch = w->pass->batch;
+    const size_t windows = fedtrain_fast_area(s->out->shape);
     fedtrain_conv_grad list = p->grad;
     if (in->grad == NULL) {
         list.by_position.count = NULL;
@@ -102,10 +94,9 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
     }
     memset(p->grad_rows, 0, c->out * c->kh * c->row_pad * sizeof *p->grad_rows);
     for (size_t b = 0; b < batch; b++) {
-        size_t out = b * s->out->size;
-        fedtrain_conv_grad_pooled(c, pool->winner + out, s->out->grad + out,
-                                  fedtrain_fast_area(s->out->shape), &list);
-        add_bias_grad(&list.by_channel, c->out, bias);
+        const float *dy = s->out->grad + b * s->out->size;
+        fedtrain_conv_grad_pooled(c, pool->winner + b * s->out->size, dy, windows, &list);
+        f->kernels->sum_rows(dy, windows, c->out, bias);
         f->kernels->sparse_weight_grad(c, &list.by_channel, in->data + b * in->size, p->grad_rows);
         if (in->grad != NULL) {
             f->kernels->sparse_input_grad(c, &list.by_position, p->rows, in->grad + b * in->size);

@@ -33,6 +33,9 @@ static const float *input(const fast_stage *s) {
     return d->flat != NULL ? d->flat : s->in[0]->data;
 }
 
+/* So many samples and more are worth being turned, so that a vector holds several. */
+enum { MANY = 8 };
+
 static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
     const dense *own = s->own;
     const fast_value *in = s->in[0];
@@ -44,7 +47,7 @@ static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass 
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
     const float *bias =
         s->layer->has_bias ? pass->params + fedtrain_fast_offset(f, s->layer->bias) : own->zeros;
-    if (FED_SMALL || pass->batch < (f->kernels->lanes > 8 ? f->kernels->lanes / 2 : 4)) {
+    if (FED_SMALL || pass->batch < MANY) {
         f->kernels->dense(&d, weight, bias, input(s), s->out->data);
     } else {
         fedtrain_turn(f->kernels, input(s), pass->batch, in->size, own->turned);
@@ -65,24 +68,25 @@ static void bias_backward(const fast_stage *s, size_t offset, const fast_flow *w
     fedtrain_fast_grad_done(w, offset, bias, out);
 }
 
-/* From here on samples take more time than weights: more rows then are worth their way there. */
-enum { MANY = 16 };
+/* Rows of weights whose gradient is put to use while it is in cache. */
+enum { AT_ONCE = FED_SMALL ? 8 : 32 };
 
-/* A few rows of weights at a time: all that is to be done with them, before the next ones come. The
- * last rows first: the forward pass left those in cache, and the next one begins with the first.
- * dx: NULL if nobody wants it */
+/* The last rows first: the forward pass left those in cache, and the next one begins with the
+ * first. dx: NULL if nobody wants it */
 static void weight_backward(const fast_net *f, const fast_stage *s, float *dx, const fast_flow *w) {
-    const size_t at_once = w->pass->batch < MANY ? 8 : 32;
     fedtrain_dense d = sizes(s, w->pass->batch);
     size_t offset = fedtrain_fast_offset(f, s->layer->weight);
+    const float *params = w->pass->params, *x = input(s), *dy = s->out->grad;
+    float rate = w->update != NULL ? fedtrain_update_only_rate(w->update) : 0;
+    if (rate > 0 && d.in >= f->kernels->lanes) {
+        f->kernels->dense_grad(&d, params + offset, x, dy, dx, w->updated + offset, rate);
+        return;
+    }
     for (size_t end = d.out; end > 0; end -= d.rows) {
-        d.rows = end < at_once ? end : at_once;
+        d.rows = end < AT_ONCE ? end : AT_ONCE;
         size_t o = end - d.rows, at = offset + o * d.in;
         float *dw = fedtrain_fast_grad_at(w, at);
-        if (dx != NULL) {
-            f->kernels->dense_input_grad(&d, w->pass->params + at, s->out->grad + o, dx);
-        }
-        f->kernels->dense_weight_grad(&d, input(s), s->out->grad + o, dw);
+        f->kernels->dense_grad(&d, params + at, x, dy + o, dx, dw, 0);
         fedtrain_fast_grad_done(w, at, dw, d.rows * d.in);
     }
 }
