@@ -197,7 +197,7 @@ def save(path, net):
 
 
 def run_ours(program, net, words, stops):
-    """The rows of the curve. From point to point: fedtrain measures where it ends."""
+    """The same, from point to point: fedtrain measures where it ends."""
     with tempfile.TemporaryDirectory() as directory:
         init, curve, checkpoint = (os.path.join(directory, name) for name in ("init", "curve", "checkpoint"))
         save(init, net)
@@ -206,9 +206,9 @@ def run_ours(program, net, words, stops):
             subprocess.run([program, "train", *words, *begin, "--steps", str(stop), "--checkpoint", checkpoint,
                             "--csv", curve], check=True, stdout=subprocess.DEVNULL)
             begin = ["--resume"]
-        with open(curve, encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file))[1:]
-    return [(int(row[1]), *map(float, row[3:6])) for row in rows]
+            with open(curve, encoding="utf-8", newline="") as file:
+                row = list(csv.reader(file))[-1]
+            yield int(row[1]), *map(float, row[3:6])
 
 
 def parse(words):
@@ -232,9 +232,9 @@ def main():
     net, options.shape = torch_models.build(options.model, options.seed)
     data = Text(options) if options.dataset == "ptb" else Pictures(options)
     quality = "perplexity" if options.dataset == "ptb" else "accuracy"
-    ours = run_ours(program, net, words, points(data, options))
     columns = " | ".join(f"{who} {what}" for who in ("ours:", "PyTorch:") for what in ("training loss", "test loss", quality))
     print(f"| step | {columns} |\n|{'---|' * 7}")
+    ours = run_ours(program, net, words, points(data, options))  # begins first, so saves weights that are still the first
     for mine, theirs in zip(ours, run_torch(net, data, options)):
         if mine[0] != theirs[0]:
             sys.exit(f"our engine was measured at step {mine[0]}, PyTorch at {theirs[0]}")
