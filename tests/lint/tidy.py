@@ -2,21 +2,41 @@
 
     tidy.py ROOT BUILD [PATTERN]    only sources whose path contains PATTERN; exit status 1 on findings, 77 (skip)
                                     where clang-tidy is missing
+
+A source without findings is remembered in BUILD/tidy, and not looked at again as long as it is the same, is compiled
+alike, and no header, check or clang-tidy has changed.
 """
 import concurrent.futures
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 
+import tree
+
 DEFINES_FED_FAIL = ["common/error.c"]
 
 
-def sources(root, build, pattern):
-    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
-        paths = {os.path.relpath(entry["file"], root) for entry in json.load(file)}
-    return sorted(path for path in paths if not path.startswith("..") and pattern in path)
+def digest(*texts):
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()
+
+
+def contents(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def sources(tool, root, build, pattern):
+    """Each source's path, and the name of the file that says that it is without findings."""
+    commands = {}
+    for entry in json.loads(contents(os.path.join(build, "compile_commands.json"))):
+        commands.setdefault(os.path.relpath(entry["file"], root), []).append(entry["command"].encode())
+    common = digest(subprocess.run([tool, "--version"], check=True, capture_output=True).stdout, contents(__file__),
+                    *(contents(os.path.join(root, path)) for path in tree.files(root, (".h", ".def", ".clang-tidy"))))
+    return sorted((path, os.path.join(build, "tidy", digest(common.encode(), contents(os.path.join(root, path)), *of)))
+                  for path, of in commands.items() if not path.startswith("..") and pattern in path)
 
 
 def tidy(tool, root, build, path):
@@ -33,14 +53,18 @@ def main(root, build, pattern=""):
     if not tool:
         print("skipped: clang-tidy is not here")
         return 77
+    os.makedirs(os.path.join(build, "tidy"), exist_ok=True)
+    found = sources(tool, root, build, pattern)
+    todo = {path: clean for path, clean in found if not os.path.exists(clean)}
     bad = 0
-    paths = sources(root, build, pattern)
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for path, status, out, err in pool.map(lambda p: tidy(tool, root, build, p), paths):
+        for path, status, out, err in pool.map(lambda p: tidy(tool, root, build, p), todo):
             if status != 0 or "warning:" in out:
                 bad += 1
                 print(out or err)
-    print(f"tidy: {len(paths)} sources, {bad} with findings")
+            else:
+                open(todo[path], "wb").close()
+    print(f"tidy: {len(found)} sources, {len(found) - len(todo)} of them as they were, {bad} with findings")
     return 1 if bad else 0
 
 

@@ -1,14 +1,15 @@
 """Train a model with our engine and with PyTorch, from the same weights, with the same recipe; print both curves.
 
-    curve.py FEDTRAIN --model MODEL --data DIR [--dataset NAME] [--epochs N | --steps N] [--batch N]
+    curve.py FEDTRAIN --model MODEL --data DIR [--dataset NAME] [--epochs N] [--every STEPS] [--batch N] [--seed N]
              [--optimizer SPEC] [--augment SPEC] [--normalise] [--train-part PART] [--test-part PART]
 
 The options are fedtrain's, and mean what they mean there; of optimizers momentum, sgd, adam and adamw with "+cosine" and
 "+clip:norm". The first weights are PyTorch's. Pictures come in another order and are varied by other random numbers, and
 other values are dropped out, so curves are alike within noise only. A text is read in the same order.
 
-Prints a table in Markdown: after each epoch the step, and for both the training loss, the test loss, and the accuracy
-or perplexity. Exit status 77 where PyTorch is missing.
+Prints a table in Markdown: the step, and for both the loss in training since the row before, the test loss, and the
+accuracy or perplexity; a row for each epoch and, of pictures, with --every within it too. Exit status 77 where PyTorch
+is missing.
 """
 import argparse
 import collections
@@ -22,7 +23,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 
 try:
     import torch
@@ -32,6 +32,7 @@ except ImportError:
 from torch.nn import functional
 
 import torch_models
+from torch_optimizer import Optimizer
 
 # ---- Data ----
 
@@ -70,7 +71,7 @@ class Pictures:
             self.deviation = channels.std(1, unbiased=False).float().reshape(1, -1, 1, 1)
         augment = dict(pair.split("=") for pair in options.augment.split(",")) if options.augment else {}
         self.crop, self.flip = int(augment.get("crop", 0)), augment.get("flip") == "1"
-        self.steps = -(-len(self.x) // options.batch)
+        self.steps = -(-len(self.x) // options.batch)  # an epoch
         self.order = self.walk()
 
     def walk(self):
@@ -144,38 +145,14 @@ class Text:
         return loss, math.exp(loss)
 
 
+def points(data, options):
+    """The steps after which both are measured."""
+    every = options.every or data.steps
+    return [epoch * data.steps + min(step, data.steps)
+            for epoch in range(options.epochs) for step in range(every, data.steps + every, every)]
+
+
 # ---- PyTorch's run ----
-
-def numbers(text):
-    return {key: float(value) for key, value in (pair.split("=") for pair in text.split(",") if pair)}
-
-
-class Optimizer:
-    """A spec string of ours, as PyTorch's classes."""
-
-    def __init__(self, spec, net):
-        (rule, of), *more = [(name, numbers(rest)) for name, _, rest in (part.partition(":") for part in spec.split("+"))]
-        parts = dict(more)
-        self.net, self.clip = net, parts.get("clip", {}).get("norm")
-        lr, decay = of.get("lr", 1e-3), of.get("decay", 0.01 if rule == "adamw" else 0.0)
-        if rule in ("adam", "adamw"):
-            make = torch.optim.Adam if rule == "adam" else torch.optim.AdamW
-            self.rule = make(net.parameters(), lr=lr, weight_decay=decay)
-        else:
-            self.rule = torch.optim.SGD(net.parameters(), lr=lr, weight_decay=decay, nesterov=of.get("nesterov", 0) > 0,
-                                        momentum=of.get("m", 0.9) if rule == "momentum" else 0)
-        steps = parts["cosine"]["steps"] if "cosine" in parts else 0
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.rule, lambda t: (1 + math.cos(math.pi * min(t / steps, 1))) / 2 if steps else 1.0)
-
-    def step(self, loss):
-        self.rule.zero_grad()
-        loss.backward()
-        if self.clip:
-            torch.nn.utils.clip_grad_norm_(self.net.parameters(), self.clip)
-        self.rule.step()
-        self.schedule.step()
-
 
 def forget(net):
     if hasattr(net, "hidden"):
@@ -183,21 +160,23 @@ def forget(net):
 
 
 def run_torch(net, data, options):
-    """(step, training loss, test loss, quality) after each epoch."""
-    rule = Optimizer(options.optimizer, net)
-    for epoch in range(options.epochs):
+    """(step, training loss, test loss, quality) at each point."""
+    rule, step = Optimizer(options.optimizer, net), 0
+    for point in points(data, options):
         net.train()
-        forget(net)
-        losses, start = [], time.process_time()
-        for x, label in itertools.islice(data.batches(), options.steps):
+        if step % data.steps == 0:
+            batches = data.batches()
+            forget(net)
+        losses = []
+        for x, label in itertools.islice(batches, point - step):
             loss = functional.cross_entropy(net(x).flatten(0, -2), label.flatten())
             rule.step(loss)
             losses.append(loss.item())
-        seconds = time.process_time() - start
+        step = point
         net.eval()
         forget(net)
         with torch.no_grad():
-            yield epoch * data.steps + len(losses), sum(losses) / len(losses), *data.test(net), seconds
+            yield step, sum(losses) / len(losses), *data.test(net)
 
 
 # ---- Ours ----
@@ -217,39 +196,50 @@ def save(path, net):
         file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
 
 
-def run_ours(program, net, options, words):
+def run_ours(program, net, words, stops):
+    """The same, from point to point: fedtrain measures where it ends."""
     with tempfile.TemporaryDirectory() as directory:
-        init, curve = os.path.join(directory, "init.safetensors"), os.path.join(directory, "curve.csv")
+        init, curve, checkpoint = (os.path.join(directory, name) for name in ("init", "curve", "checkpoint"))
         save(init, net)
-        subprocess.run([program, "train", *words, "--init", init, "--csv", curve], check=True, stdout=subprocess.DEVNULL)
-        with open(curve, encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file))[1:]
-    return [(int(row[1]), *map(float, row[3:7])) for row in rows]
+        begin = ["--init", init]
+        for stop in stops:
+            subprocess.run([program, "train", *words, *begin, "--steps", str(stop), "--checkpoint", checkpoint,
+                            "--csv", curve], check=True, stdout=subprocess.DEVNULL)
+            begin = ["--resume"]
+            with open(curve, encoding="utf-8", newline="") as file:
+                row = list(csv.reader(file))[-1]
+            yield int(row[1]), *map(float, row[3:6])
+
+
+def parse(words):
+    """Our own options, then fedtrain's."""
+    own, parser = argparse.ArgumentParser(add_help=False), argparse.ArgumentParser()
+    own.add_argument("--epochs", type=int, default=1)
+    own.add_argument("--every", type=int)
+    options, words = own.parse_known_args(words)
+    for name, preset in (("model", None), ("data", None), ("dataset", "mnist"), ("optimizer", "adam"), ("augment", ""),
+                         ("train-part", "train"), ("test-part", "test")):
+        parser.add_argument("--" + name, default=preset, required=preset is None)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--normalise", action="store_true")
+    return parser.parse_args(words, options), words
 
 
 def main():
     program, *words = sys.argv[1:]
-    parser = argparse.ArgumentParser()
-    for name, preset in (("model", None), ("data", None), ("dataset", "mnist"), ("optimizer", "adam"), ("augment", ""),
-                         ("train-part", "train"), ("test-part", "test")):
-        parser.add_argument("--" + name, default=preset, required=preset is None)
-    parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--steps", type=int, help="less than an epoch has")
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--normalise", action="store_true")
-    options = parser.parse_args(words)
-    net, options.shape = torch_models.build(options.model)
-    ours = run_ours(program, net, options, words)
+    options, words = parse(words)
+    net, options.shape = torch_models.build(options.model, options.seed)
     data = Text(options) if options.dataset == "ptb" else Pictures(options)
     quality = "perplexity" if options.dataset == "ptb" else "accuracy"
-    columns = " | ".join(f"{who} {what}" for who in ("ours:", "PyTorch:") for what in ("training loss", "test loss", quality,
-                                                                                      "seconds"))
-    print(f"| step | {columns} |\n|{'---|' * 9}")
+    columns = " | ".join(f"{who} {what}" for who in ("ours:", "PyTorch:") for what in ("training loss", "test loss", quality))
+    print(f"| step | {columns} |\n|{'---|' * 7}")
+    ours = run_ours(program, net, words, points(data, options))  # begins first, so saves weights that are still the first
     for mine, theirs in zip(ours, run_torch(net, data, options)):
         if mine[0] != theirs[0]:
-            sys.exit(f"after an epoch our engine is at step {mine[0]}, PyTorch at {theirs[0]}")
-        shown = (f"{row[1]:.4f} | {row[2]:.4f} | {f'{row[3]:.2f}' if quality == 'perplexity' else f'{row[3]:.2%}'} "
-                 f"| {row[4]:.1f}" for row in (mine, theirs))
+            sys.exit(f"our engine was measured at step {mine[0]}, PyTorch at {theirs[0]}")
+        shown = (f"{row[1]:.4f} | {row[2]:.4f} | {f'{row[3]:.2f}' if quality == 'perplexity' else f'{row[3]:.2%}'}"
+                 for row in (mine, theirs))
         print(f"| {mine[0]} | {' | '.join(shown)} |", flush=True)
 
 
