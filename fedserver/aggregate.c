@@ -47,12 +47,13 @@ size_t fedserver_update_head_size(void) {
     return w.len;
 }
 
-fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples, fed_error *err) {
+fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples, uint32_t weight,
+                               fed_error *err) {
     if (samples < 1 || samples > SAMPLES_LIMIT) {
         return fed_fail(err, FED_ERANGE, "the update weighs %u samples; 1 to %d are allowed",
                         samples, SAMPLES_LIMIT);
     }
-    if (sum->samples + samples >= (uint64_t)FEDCODEC_FOLD_WEIGHT) {
+    if (sum->weight + (uint64_t)weight * samples >= (uint64_t)FEDCODEC_FOLD_WEIGHT) {
         return fed_fail(err, FED_ERANGE,
                         "the round holds %llu samples already; with %u more its sum could overflow",
                         (unsigned long long)sum->samples, samples);
@@ -61,22 +62,23 @@ fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples, fed_e
 }
 
 fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
-                             const fedserver_update *update, fed_error *err) {
+                             const fedserver_update *update, uint32_t weight, fed_error *err) {
     assert(layout->size == sum->size);
     uint32_t samples = update->head.samples;
-    FED_TRY(fedserver_sum_check(sum, samples, err));
-    FED_TRY(fedcodec_envelope_fold(update->envelope, update->envelope_len, layout, samples,
+    FED_TRY(fedserver_sum_check(sum, samples, weight, err));
+    FED_TRY(fedcodec_envelope_fold(update->envelope, update->envelope_len, layout, weight * samples,
                                    sum->acc, err));
     sum->updates++;
     sum->samples += samples;
+    sum->weight += (uint64_t)weight * samples;
     sum->loss += (double)samples * (double)update->head.loss;
     sum->bytes += update->body_len;
     return FED_OK;
 }
 
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean) {
-    assert(sum->samples > 0);
-    double scale = (double)sum->samples * (double)(INT64_C(1) << FEDCODEC_FOLD_BITS);
+    assert(sum->weight > 0);
+    double scale = (double)sum->weight * (double)(INT64_C(1) << FEDCODEC_FOLD_BITS);
     for (size_t i = 0; i < sum->size; i++) {
         mean[i] = (float)((double)sum->acc[i] / scale);
     }

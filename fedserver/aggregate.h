@@ -10,12 +10,13 @@
 #include "fed/wire.h"
 
 typedef struct fedserver_sum {
-    int64_t *acc; /* [size]: sum of samples * rint(value * 2^30) */
+    int64_t *acc; /* [size]: sum of weight * samples * rint(value * 2^30) */
     size_t size;
     uint32_t updates;
-    uint64_t samples; /* under FEDCODEC_FOLD_WEIGHT */
-    double loss;      /* sum of samples * loss, in the order of arrival */
-    uint64_t bytes;   /* of the updates' bodies */
+    uint64_t samples;
+    uint64_t weight; /* sum of weight * samples, under FEDCODEC_FOLD_WEIGHT */
+    double loss;     /* sum of samples * loss, in the order of arrival */
+    uint64_t bytes;  /* of the updates' bodies */
 } fedserver_sum;
 
 /** An empty sum. Owner: fedserver_sum_free. */
@@ -38,16 +39,18 @@ fed_status fedserver_update_read(const uint8_t *body, size_t len,
 size_t fedserver_update_head_size(void);
 
 /** FED_ERANGE, with a sentence, where this many samples are no weight, or too many with those that
- * are in. */
-fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples,
+ * are in. weight: of an update that is `staleness` versions old (fedserver_round_weight). */
+fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples, uint32_t weight,
                                fed_error *err) FED_CHECKED;
 
-/** Add one. On an error (bytes that are no envelope of this layout, a value out of range) the sum
- * is as it was. */
+/** Add one, weight * samples times. On an error (bytes that are no envelope of this layout, a value
+ * out of range) the sum is as it was. */
 fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
-                             const fedserver_update *update, fed_error *err) FED_CHECKED;
+                             const fedserver_update *update, uint32_t weight,
+                             fed_error *err) FED_CHECKED;
 
-/** mean[i] = acc[i] / (2^30 * samples), rounded once to float32. At least one update is in. */
+/** mean[i] = acc[i] / (2^30 * sum of weights), rounded once to float32. At least one update is in.
+ */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
 
 #endif

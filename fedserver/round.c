@@ -2,6 +2,7 @@
 #include "fedserver/round.h"
 
 #include <assert.h>
+#include <math.h>
 
 #define ROW(event, none, open, leasing, full)                                                      \
     [FEDSERVER_ON_##event] = {FEDSERVER_DO_##none, FEDSERVER_DO_##open, FEDSERVER_DO_##leasing,    \
@@ -90,4 +91,13 @@ fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
         break;
     }
     return action;
+}
+
+uint32_t fedserver_round_weight(const fedserver_round_rules *rules, const fedserver_round *round,
+                                uint32_t trained) {
+    if (rules->staleness == 0) {
+        return 1;
+    }
+    assert(trained <= round->number && round->number - trained <= rules->staleness);
+    return (uint32_t)lround(64.0 / sqrt(1.0 + (round->number - trained)));
 }

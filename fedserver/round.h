@@ -12,7 +12,7 @@ typedef struct fedserver_round_rules {
     uint32_t minimum;    /* updates with which it commits at the deadline */
     int64_t deadline_ms; /* from the first lease of an attempt */
     uint32_t staleness;  /* 0: synchronous. Else buffered asynchronous (FedBuff): an update trained
-                            on  a model up to this many versions old counts */
+                            on a model up to this many versions old counts */
 } fedserver_round_rules;
 
 typedef enum fedserver_round_phase {
@@ -73,5 +73,17 @@ typedef enum fedserver_round_action {
 fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
                                             fedserver_round *round, fedserver_round_event event,
                                             int64_t now_ms);
+
+/**
+ * How much an update of round `trained` counts in the open round, beside its samples: synchronous,
+ * 1; asynchronous, 64 / sqrt(1 + s) rounded to an integer, where s = round->number - trained, at
+ * most rules->staleness, is how many versions the model has moved on since. Integers keep the sum
+ * exact, whatever the order (D3): the mean is sum(weight * samples * update) / sum(weight *
+ * samples).
+ * Paper  Nguyen et al., "Federated learning with buffered asynchronous aggregation", AISTATS 2022,
+ *        section 5; departs: its sum is over K equal updates and divided by K
+ */
+uint32_t fedserver_round_weight(const fedserver_round_rules *rules, const fedserver_round *round,
+                                uint32_t trained);
 
 #endif

@@ -56,7 +56,8 @@ static fed_status restore_update(void *user, int64_t device, const uint8_t *body
         return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
                         (long long)device);
     }
-    return fedserver_sum_add(&t->sum, &t->arch.layout, &update, err);
+    uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update.head.round);
+    return fedserver_sum_add(&t->sum, &t->arch.layout, &update, weight, err);
 }
 
 static fed_status restore_round(void *user, const fedserver_round_row *row, fed_error *err) {
@@ -345,7 +346,8 @@ fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
                                     const fedserver_update *update, const uint8_t *body,
                                     int64_t now_ms, fed_error *err) {
     fedserver_training *t = &server->training;
-    FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, err));
+    uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update->head.round);
+    FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, weight, err));
     FED_TRY(server->store->update_add(server->db, device->id, body, update->body_len, err));
     device->counted_lease = update->head.lease;
     FED_TRY(server->store->device_put(server->db, device, err));
