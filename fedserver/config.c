@@ -30,6 +30,9 @@ typedef enum key_id {
     GOAL,
     MINIMUM,
     DEADLINE_S,
+    STALENESS,
+    SELECTION,
+    TAG,
     KEYS
 } key_id;
 
@@ -59,10 +62,13 @@ static const key_rule rules[KEYS] = {
                    "an optimizer, such as adam or momentum:m=0.9+clip:norm=1"},
     [LEARNING_RATE] = {"learning_rate", NUMBER, 1e-30, 1e30, "0.01", "a number above 0"},
     [ROUNDS] = {"rounds", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
-    [COHORT] = {"cohort", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
+    [COHORT] = {"cohort", INTEGER, 1, 1e6, "", "an integer from 1 to 1000000"},
     [GOAL] = {"goal", INTEGER, 1, 1e6, "", "an integer from 1 to cohort"},
     [MINIMUM] = {"minimum", INTEGER, 1, 1e6, "1", "an integer from 1 to goal"},
     [DEADLINE_S] = {"deadline_s", NUMBER, 0.1, 604800, "600", "a number from 0.1 to 604800"},
+    [STALENESS] = {"staleness", INTEGER, 0, 1000, "0", "an integer from 0 to 1000"},
+    [SELECTION] = {"selection", STRING, 1, 31, "uniform", "uniform, weighted or round_robin"},
+    [TAG] = {"tag", STRING, 1, FEDSERVER_TAG - 1, "", "a tag that devices enrolled with"},
 };
 
 /* A file being read. */
@@ -223,12 +229,38 @@ static fed_status take_optimizer(const source *s, fed_task *task, fed_error *err
     return FED_OK;
 }
 
-/* minimum <= goal <= cohort */
-static fed_status take_rules(source *s, fedserver_round_rules *dst, fed_error *err) {
-    if (s->integer[GOAL] == 0) { /* left out */
-        s->integer[GOAL] = s->integer[COHORT];
+/* One of the two says the other. 130 % of the goal: more than the 6 to 10 % of devices drop out
+ * that Google reports (Bonawitz et al., "Towards federated learning at scale", 2019). */
+static fed_status take_cohort(source *s, fed_error *err) {
+    if (s->integer[GOAL] == 0 && s->integer[COHORT] == 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s: key \"goal\" is missing (how many updates make a round), or "
+                        "\"cohort\" (how many devices are asked for one)",
+                        s->path);
     }
-    if (s->integer[GOAL] > s->integer[COHORT]) {
+    if (s->integer[GOAL] == 0) {
+        s->integer[GOAL] = s->integer[COHORT];
+    } else if (s->integer[COHORT] == 0) {
+        s->integer[COHORT] = (s->integer[GOAL] * 13 + 9) / 10;
+    }
+    return FED_OK;
+}
+
+static fed_status take_selection(const source *s, fedserver_selection *dst, fed_error *err) {
+    static const char *const names[] = {"uniform", "weighted", "round_robin"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        if (strcmp(s->string[SELECTION], names[k]) == 0) {
+            *dst = (fedserver_selection)k;
+            return FED_OK;
+        }
+    }
+    return refuse(s, SELECTION, "something else", err);
+}
+
+/* minimum <= goal; synchronous: goal <= cohort */
+static fed_status take_rules(source *s, fedserver_round_rules *dst, fed_error *err) {
+    FED_TRY(take_cohort(s, err));
+    if (s->integer[GOAL] > s->integer[COHORT] && s->integer[STALENESS] == 0) {
         return fed_fail(err, FED_EINVAL,
                         "%s:%d: key \"goal\" is %lld; it must be at most cohort, "
                         "which is %lld",
@@ -246,7 +278,8 @@ static fed_status take_rules(source *s, fedserver_round_rules *dst, fed_error *e
                                    .cohort = (uint32_t)s->integer[COHORT],
                                    .goal = (uint32_t)s->integer[GOAL],
                                    .minimum = (uint32_t)s->integer[MINIMUM],
-                                   .deadline_ms = llround(s->number[DEADLINE_S] * 1000.0)};
+                                   .deadline_ms = llround(s->number[DEADLINE_S] * 1000.0),
+                                   .staleness = (uint32_t)s->integer[STALENESS]};
     return FED_OK;
 }
 
@@ -266,6 +299,8 @@ static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     FED_TRY(take_codec(s, CODEC_DOWN, task->codec_down, err));
     FED_TRY(take_optimizer(s, &task->wire, err));
     snprintf(task->strategy, sizeof task->strategy, "fedavg");
+    snprintf(task->tag, sizeof task->tag, "%s", s->string[TAG]);
+    FED_TRY(take_selection(s, &task->selection, err));
     return take_rules(s, &task->rules, err);
 }
 

@@ -46,6 +46,7 @@ typedef struct fedserver_device {
     uint32_t samples;           /* that its data holds, as it said last; 0: not yet */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
+    int64_t seen_ms; /* last check-in to train, 0: none; not stored */
 } fedserver_device;
 
 enum { FEDSERVER_TASK_NAME = 64, FEDSERVER_STRATEGY_SPEC = 128 };

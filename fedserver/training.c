@@ -56,6 +56,11 @@ static fed_status restore_update(void *user, int64_t device, const uint8_t *body
         return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
                         (long long)device);
     }
+    if (update.head.round > t->round.number ||
+        t->round.number - update.head.round > t->task.rules.staleness) {
+        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is of round %u",
+                        (long long)device, update.head.round);
+    }
     uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update.head.round);
     return fedserver_sum_add(&t->sum, &t->arch.layout, &update, weight, err);
 }
@@ -71,26 +76,14 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
     return FED_OK;
 }
 
-/* Places are taken by this attempt's leases and by every device that has reported. */
-static uint32_t places_taken(const fedserver *server, const fedserver_training *t) {
-    uint32_t taken = 0;
-    for (size_t k = 0; k < server->devices.count; k++) {
-        const fedserver_device *device = &server->devices.items[k];
-        taken +=
-            device->lease_task == t->task.wire.id && device->lease_round == t->round.number &&
-            (device->lease_attempt == t->round.attempt || device->counted_lease == device->lease);
-    }
-    return taken;
-}
-
 static fed_status load_round(fedserver *server, fedserver_training *t, fed_error *err) {
     FED_TRY(server->store->round_each(server->db, t->task.wire.id, 1, restore_round, t, err));
     FED_TRY(server->store->update_each(server->db, restore_update, t, err));
     t->round.received = t->sum.updates;
-    t->round.leased = places_taken(server, t);
-    if (t->round.deadline_ms != 0) {
-        t->round.phase = t->round.leased >= t->task.rules.cohort ? FEDSERVER_ROUND_FULL
-                                                                 : FEDSERVER_ROUND_LEASING;
+    t->cohort.start = 1; /* who is there is not known yet: the first to come are served */
+    t->round.leased = fedserver_leases_count(server, t);
+    if (t->round.leased >= t->task.rules.cohort) {
+        t->round.phase = FEDSERVER_ROUND_FULL;
     }
     return FED_OK;
 }
@@ -152,8 +145,7 @@ static fedserver_round_row round_row(const fedserver_training *t) {
                                  .deadline_ms = t->round.deadline_ms};
 }
 
-/* Write the open round down as it is now. */
-static fed_status round_save(fedserver *server, fed_error *err) {
+fed_status fedserver_round_save(fedserver *server, fed_error *err) {
     fedserver_round_row row = round_row(&server->training);
     return server->store->round_put(server->db, server->training.task.wire.id, &row, err);
 }
@@ -178,8 +170,8 @@ fed_status fedserver_training_start(fedserver *server, int64_t now_ms, fed_error
     t->task.started_ms = now_ms;
     FED_TRY(server->store->task_put(server->db, &t->task, err));
     fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_START, now_ms);
-    FED_TRY(round_save(server, err));
-    server->epoch++;
+    FED_TRY(fedserver_round_save(server, err));
+    fedserver_places_open(server, now_ms);
     fed_logf(server->log, FED_LOG_INFO, "task %llu (%s) starts: %u rounds, %zu parameters",
              (unsigned long long)t->task.wire.id, t->task.name, t->task.rules.rounds,
              t->arch.layout.size);
@@ -217,8 +209,11 @@ static fed_status move_on(fedserver *server, int64_t now_ms, fed_error *err) {
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
-        return round_save(server, err);
+        t->lease_ends_ms = 0; /* some may be too old now */
+        fedserver_places_open(server, now_ms);
+        return fedserver_round_save(server, err);
     }
+    server->epoch++;
     t->task.state = FEDSERVER_TASK_FINISHED;
     t->task.finished_ms = now_ms;
     server->queue_changed = true; /* the next one may start */
@@ -242,11 +237,23 @@ static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err
     FED_TRY(server->store->update_clear(server->db, err));
     fedserver_sum_clear(&t->sum);
     server->counters.rounds_committed++;
-    server->epoch++;
     fed_logf(server->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,
              row.updates, row.loss, delta_len);
     return move_on(server, now_ms, err);
+}
+
+/* An attempt is over below the minimum. */
+static fed_status reopen(fedserver *server, const fedserver_round *before, int64_t now_ms,
+                         fed_error *err) {
+    server->counters.attempts_abandoned++;
+    fed_logf(server->log, FED_LOG_WARN,
+             "round %u: attempt %u is abandoned with %u of at least %u updates from %u leases; "
+             "what is counted stays counted",
+             before->number, before->attempt, before->received, server->training.task.rules.minimum,
+             before->leased);
+    fedserver_places_open(server, now_ms);
+    return fedserver_round_save(server, err);
 }
 
 fed_status fedserver_training_advance(fedserver *server, int64_t now_ms, fed_error *err) {
@@ -255,91 +262,24 @@ fed_status fedserver_training_advance(fedserver *server, int64_t now_ms, fed_err
         return FED_OK;
     }
     fedserver_round before = t->round;
-    switch (fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms)) {
-    case FEDSERVER_DO_COMMIT:
-        return commit_round(server, now_ms, err);
-    case FEDSERVER_DO_REOPEN:
-        server->counters.attempts_abandoned++;
-        server->epoch++;
-        fed_logf(server->log, FED_LOG_WARN,
-                 "round %u: attempt %u is abandoned with %u of at least %u updates from %u leases; "
-                 "what is counted stays counted",
-                 before.number, before.attempt, before.received, t->task.rules.minimum,
-                 before.leased);
-        return round_save(server, err);
-    default:
-        return FED_OK;
+    fedserver_round_action action =
+        fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms);
+    if (action == FEDSERVER_DO_COMMIT) {
+        FED_TRY(commit_round(server, now_ms, err));
+    } else if (action == FEDSERVER_DO_REOPEN) {
+        FED_TRY(reopen(server, &before, now_ms, err));
     }
-}
-
-/* Random, so that no lease of a database that was restored from a backup is ever given twice. */
-static fed_status lease_name(uint64_t *lease) {
-    uint64_t name = 0;
-    while (name == 0) {
-        FED_TRY(fed_random(&name, sizeof name));
-    }
-    *lease = name;
+    fedserver_leases_advance(server, now_ms);
     return FED_OK;
 }
 
-static fed_status give_lease(fedserver *server, fedserver_device *device, fed_error *err) {
+/* Asynchronous: the first update starts the round's deadline, and each frees its device's place. */
+static fed_status counted_in_between(fedserver *server, int64_t now_ms, fed_error *err) {
     const fedserver_training *t = &server->training;
-    fedserver_device leased = *device;
-    fed_status status = lease_name(&leased.lease);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "the system gives no random bytes");
+    if (t->round.leased + 1 == t->task.rules.cohort) {
+        fedserver_places_freed(server, now_ms);
     }
-    leased.lease_task = t->task.wire.id;
-    leased.lease_round = t->round.number;
-    leased.lease_attempt = t->round.attempt;
-    FED_TRY(server->store->device_put(server->db, &leased, err));
-    *device = leased;
-    return FED_OK;
-}
-
-static bool leased_here(const fedserver_training *t, const fedserver_device *device) {
-    return t->round.phase != FEDSERVER_ROUND_NONE && device->lease != 0 &&
-           device->lease_task == t->task.wire.id && device->lease_round == t->round.number;
-}
-
-static fedserver_round_event checkin_event(const fedserver_training *t,
-                                           const fedserver_device *device) {
-    if (!leased_here(t, device)) {
-        return FEDSERVER_ON_CHECKIN_NEW;
-    }
-    if (device->counted_lease == device->lease) {
-        return FEDSERVER_ON_CHECKIN_REPORTED;
-    }
-    return device->lease_attempt == t->round.attempt ? FEDSERVER_ON_CHECKIN_LEASED
-                                                     : FEDSERVER_ON_CHECKIN_NEW;
-}
-
-fed_status fedserver_training_checkin(fedserver *server, fedserver_device *device, int64_t now_ms,
-                                      fedserver_round_action *action, fed_error *err) {
-    fedserver_training *t = &server->training;
-    bool first = t->round.phase == FEDSERVER_ROUND_OPEN;
-    *action = fedserver_round_step(&t->task.rules, &t->round, checkin_event(t, device), now_ms);
-    if (*action != FEDSERVER_DO_LEASE) {
-        return FED_OK;
-    }
-    FED_TRY(give_lease(server, device, err));
-    return first ? round_save(server, err) : FED_OK; /* the deadline runs from here */
-}
-
-fedserver_round_event fedserver_update_event(const fedserver_training *t,
-                                             const fedserver_device *device,
-                                             const fed_update *head) {
-    if (head->lease != 0 && head->lease == device->counted_lease) {
-        return FEDSERVER_ON_UPDATE_COUNTED;
-    }
-    if (head->task != t->task.wire.id || head->round != t->round.number) {
-        return FEDSERVER_ON_UPDATE_CLOSED;
-    }
-    if (!leased_here(t, device) || head->lease != device->lease) {
-        return FEDSERVER_ON_UPDATE_UNKNOWN;
-    }
-    return device->lease_attempt == t->round.attempt ? FEDSERVER_ON_UPDATE_LEASED
-                                                     : FEDSERVER_ON_UPDATE_EXPIRED;
+    return t->round.received == 1 ? fedserver_round_save(server, err) : FED_OK;
 }
 
 fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
@@ -350,7 +290,11 @@ fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
     FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, weight, err));
     FED_TRY(server->store->update_add(server->db, device->id, body, update->body_len, err));
     device->counted_lease = update->head.lease;
+    device->samples = update->head.samples;
     FED_TRY(server->store->device_put(server->db, device, err));
     server->counters.updates_counted++;
+    if (t->task.rules.staleness > 0) {
+        FED_TRY(counted_in_between(server, now_ms, err));
+    }
     return fedserver_training_advance(server, now_ms, err);
 }

@@ -31,7 +31,7 @@ static void waits_for(const fedserver_training *t, char *dst, size_t cap) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
     uint32_t missing = rules->goal - round->received;
-    if (round->phase == FEDSERVER_ROUND_OPEN) {
+    if (round->deadline_ms == 0) {
         snprintf(dst, cap,
                  "a device to check in (%u places are free, %u updates are missing); the "
                  "deadline of %.1f s starts then",

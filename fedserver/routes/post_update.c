@@ -37,8 +37,13 @@ static fed_status answer(fedserver *server, fedserver_round_action action,
     case FEDSERVER_DO_REFUSE_EXPIRED:
         server->counters.updates_expired++;
         return fedserver_answer_error(response, err, 409, "lease_expired",
-                                      "this lease ended at its attempt's deadline; keep the update "
+                                      "this lease ended at its deadline; keep the update "
                                       "in the residual and check in");
+    case FEDSERVER_DO_REFUSE_STALE:
+        server->counters.updates_stale++;
+        return fedserver_answer_error(response, err, 409, "too_stale",
+                                      "the model has moved on too far since this update's version; "
+                                      "keep it in the residual and check in");
     case FEDSERVER_DO_REFUSE_UNKNOWN:
         server->counters.updates_unknown++;
         return fedserver_answer_error(response, err, 409, "lease_unknown",
@@ -62,7 +67,8 @@ fed_status fedserver_post_update(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 400, "bad_update",
                                       "the body does not start with an update's head");
     }
-    fedserver_round_event event = fedserver_update_event(t, call->device, &update.head);
+    fedserver_round_event event =
+        fedserver_leases_update_event(t, call->device, &update.head, call->now_ms);
     if (event == FEDSERVER_ON_UPDATE_LEASED) {
         const char *word = NULL;
         fed_error why = {0};
