@@ -64,6 +64,11 @@ typedef struct fedserver_value {
         (int)(sizeof((const fedserver_value[]){__VA_ARGS__}) / sizeof(fedserver_value))
 #define NO_VALUES NULL, 0
 
+/* In a function of the store, which has a `db` and an `err`. */
+#define WRITE(sql, ...) fedserver_database_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), err)
+#define READ(sql, statement, ...)                                                                  \
+    fedserver_database_read(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), statement, err)
+
 /** Bind and run a statement that changes something; starts the transaction where none is open. */
 fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,
                                     const fedserver_value *values, int count,
