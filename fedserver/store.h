@@ -140,6 +140,10 @@ typedef struct fedserver_store {
     /** FED_ENOTFOUND no file; FED_EFORMAT, FED_EVERSION one that this build can't read. */
     fed_status (*open)(const char *path, void **db, fed_error *err);
     void (*close)(void *db); /* what was not committed is lost */
+    /** For the process that serves, once, before its first write: what a crash has left behind and
+     * nobody was promised goes. No other process may have it open for that. FED_EFORMAT: what was
+     * promised is not there. */
+    fed_status (*recover)(void *db, fed_error *err);
     fed_status (*commit)(void *db, fed_error *err);
     void (*rollback)(void *db);
     /** Has another process written since the last call? */

@@ -113,14 +113,6 @@ static void store_close(void *db) {
     fedserver_database_close(db);
 }
 
-static fed_status store_commit(void *db, fed_error *err) {
-    return fedserver_database_commit(db, err);
-}
-
-static void store_rollback(void *db) {
-    fedserver_database_rollback(db);
-}
-
 static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     fedserver_database *db = user;
     sqlite3_stmt *statement;
@@ -443,8 +435,9 @@ const fedserver_store fedserver_store_sqlite = {
     .create = store_create,
     .open = store_open,
     .close = store_close,
-    .commit = store_commit,
-    .rollback = store_rollback,
+    .recover = fedserver_sqlite_recover,
+    .commit = fedserver_sqlite_commit,
+    .rollback = fedserver_sqlite_rollback,
     .changed = store_changed,
     .token_add = token_add,
     .token_find = token_find,

@@ -10,4 +10,13 @@ fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, 
                                         fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_update_clear(void *db, fed_error *err) FED_CHECKED;
 
+/** Remove what a crash has left: bytes behind the last committed body, files of rounds that are
+ * over. */
+fed_status fedserver_sqlite_recover(void *db, fed_error *err) FED_CHECKED;
+
+/** The store's commit and rollback: bodies first, then their rows, then the files of a round that
+ * ended with it. */
+fed_status fedserver_sqlite_commit(void *db, fed_error *err) FED_CHECKED;
+void fedserver_sqlite_rollback(void *db);
+
 #endif
