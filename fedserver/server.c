@@ -137,6 +137,7 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
 
 static fed_status start_serving(fedserver *server, fed_error *err) {
     FED_TRY(take_lock(server, err));
+    FED_TRY(server->store->recover(server->db, err));
     FED_TRY(read_pem(server, "ca.key", &server->ca_key, err));
     FED_TRY(read_pem(server, "ca.pem", &server->ca_cert, err));
     FED_TRY(server->store->device_each(server->db, take_device, server, err));

@@ -107,15 +107,24 @@ typedef struct fedserver_round_row {
     double accuracy, test_loss;
 } fedserver_round_row;
 
+/** An update of the open round: who sent it, and for which of the device's leases. */
+typedef struct fedserver_update_row {
+    uint64_t task;
+    uint32_t round; /* in which it counts */
+    int64_t device;
+    uint64_t lease;
+} fedserver_update_row;
+
 /** Is called for one row after the other; a failure ends the walk and becomes its result. What the
  * pointers point to lives for the call only. */
 typedef fed_status (*fedserver_device_visit)(void *user, const fedserver_device *device,
                                              fed_error *err);
 typedef fed_status (*fedserver_round_visit)(void *user, const fedserver_round_row *row,
                                             fed_error *err);
-/** number: the delta's version, or the update's device. */
-typedef fed_status (*fedserver_bytes_visit)(void *user, int64_t number, const uint8_t *data,
+typedef fed_status (*fedserver_delta_visit)(void *user, uint32_t version, const uint8_t *part,
                                             size_t len, fed_error *err);
+typedef fed_status (*fedserver_update_visit)(void *user, const fedserver_update_row *row,
+                                             const uint8_t *body, size_t len, fed_error *err);
 
 /**
  * A store. The first write after a commit starts a transaction, so a batch that writes nothing
@@ -132,6 +141,10 @@ typedef struct fedserver_store {
     /** FED_ENOTFOUND no file; FED_EFORMAT, FED_EVERSION one that this build can't read. */
     fed_status (*open)(const char *path, void **db, fed_error *err);
     void (*close)(void *db); /* what was not committed is lost */
+    /** For the process that serves, once, before its first write: what a crash has left behind and
+     * nobody was promised goes. No other process may have it open for that. FED_EFORMAT: what was
+     * promised is not there. */
+    fed_status (*recover)(void *db, fed_error *err);
     fed_status (*commit)(void *db, fed_error *err);
     void (*rollback)(void *db);
     /** Has another process written since the last call? */
@@ -164,7 +177,7 @@ typedef struct fedserver_store {
                             size_t len, fed_error *err);
     /** Forget those that lead to versions up to this one. */
     fed_status (*delta_prune)(void *db, uint64_t task, uint32_t version, fed_error *err);
-    fed_status (*delta_each)(void *db, uint64_t task, fedserver_bytes_visit visit, void *user,
+    fed_status (*delta_each)(void *db, uint64_t task, fedserver_delta_visit visit, void *user,
                              fed_error *err); /* oldest first */
 
     fed_status (*round_put)(void *db, uint64_t task, const fedserver_round_row *row,
@@ -173,11 +186,12 @@ typedef struct fedserver_store {
     fed_status (*round_each)(void *db, uint64_t task, uint32_t limit, fedserver_round_visit visit,
                              void *user, fed_error *err);
 
-    /** The body of POST /v1/update, as it came. */
-    fed_status (*update_add)(void *db, int64_t device, const uint8_t *body, size_t len,
-                             fed_error *err);
-    /** Those of the open round, in the order of their arrival. */
-    fed_status (*update_each)(void *db, fedserver_bytes_visit visit, void *user, fed_error *err);
+    /** The body of POST /v1/update, as it came. A lease has one update. */
+    fed_status (*update_add)(void *db, const fedserver_update_row *row, const uint8_t *body,
+                             size_t len, fed_error *err);
+    /** Those of the open round, in the order of their arrival. A visit may walk again, itself: one
+     * body a walk is in memory. FED_EFORMAT: a body is not what was acknowledged. */
+    fed_status (*update_each)(void *db, fedserver_update_visit visit, void *user, fed_error *err);
     fed_status (*update_clear)(void *db, fed_error *err);
 
     /** Replaces what that device said of that version before. */

@@ -13,13 +13,13 @@ void fedserver_training_free(fedserver_training *training) {
     *training = (fedserver_training){0};
 }
 
-static fed_status append_delta(void *user, int64_t version, const uint8_t *part, size_t len,
+static fed_status append_delta(void *user, uint32_t version, const uint8_t *part, size_t len,
                                fed_error *err) {
     fedserver_versions *versions = user;
-    fed_status status = fedserver_versions_append(versions, (uint32_t)version, part, len);
+    fed_status status = fedserver_versions_append(versions, version, part, len);
     return status == FED_OK ? FED_OK
-                            : fed_fail(err, status, "delta %lld can't be restored: %s",
-                                       (long long)version, fed_status_text(status));
+                            : fed_fail(err, status, "delta %u can't be restored: %s", version,
+                                       fed_status_text(status));
 }
 
 static fed_status load_versions(fedserver *server, fedserver_training *t, fed_error *err) {
@@ -48,18 +48,18 @@ static fed_status load_versions(fedserver *server, fedserver_training *t, fed_er
     return server->store->delta_each(server->db, id, append_delta, &t->versions, err);
 }
 
-static fed_status restore_update(void *user, int64_t device, const uint8_t *body, size_t len,
-                                 fed_error *err) {
+static fed_status restore_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                                 size_t len, fed_error *err) {
     fedserver_training *t = user;
     fedserver_update update;
     if (fedserver_update_read(body, len, &update) != FED_OK) {
         return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
-                        (long long)device);
+                        (long long)row->device);
     }
     if (update.head.round > t->round.number ||
         t->round.number - update.head.round > t->task.rules.staleness) {
         return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is of round %u",
-                        (long long)device, update.head.round);
+                        (long long)row->device, update.head.round);
     }
     uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update.head.round);
     return fedserver_sum_add(&t->sum, &t->arch.layout, &update, weight, err);
@@ -288,7 +288,11 @@ fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
     fedserver_training *t = &server->training;
     uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update->head.round);
     FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, weight, err));
-    FED_TRY(server->store->update_add(server->db, device->id, body, update->body_len, err));
+    const fedserver_update_row row = {.task = t->task.wire.id,
+                                      .round = t->round.number,
+                                      .device = device->id,
+                                      .lease = update->head.lease};
+    FED_TRY(server->store->update_add(server->db, &row, body, update->body_len, err));
     device->counted_lease = update->head.lease;
     device->samples = update->head.samples;
     FED_TRY(server->store->device_put(server->db, device, err));

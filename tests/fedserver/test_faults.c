@@ -33,8 +33,9 @@ FAULTY(delta_prune, (void *db, uint64_t id, uint32_t version, fed_error *err),
        (db, id, version, err))
 FAULTY(round_put, (void *db, uint64_t id, const fedserver_round_row *row, fed_error *err),
        (db, id, row, err))
-FAULTY(update_add, (void *db, int64_t device, const uint8_t *body, size_t len, fed_error *err),
-       (db, device, body, len, err))
+FAULTY(update_add,
+       (void *db, const fedserver_update_row *row, const uint8_t *body, size_t len, fed_error *err),
+       (db, row, body, len, err))
 FAULTY(update_clear, (void *db, fed_error *err), (db, err))
 FAULTY(commit, (void *db, fed_error *err), (db, err))
 

@@ -7,6 +7,10 @@
 
 #include "fed/error.h"
 
+/** Say what could not be done with path, from errno: "can't VERB PATH: reason". FED_ENOTFOUND,
+ * FED_ENOSPC a full disk, else FED_EIO. */
+fed_status fed_file_fail(fed_error *err, const char *verb, const char *path);
+
 /** Read a whole file of at most `limit` bytes into memory with a NUL behind it (not counted in
  * *len). Owner: the caller, free(). Errors name the path and the reason: FED_ENOTFOUND, FED_ERANGE
  * more than limit, FED_EIO, FED_ENOMEM. */

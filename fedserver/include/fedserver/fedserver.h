@@ -13,8 +13,9 @@
 
 /*
  * A coordinator lives in a directory: server.db (SQLite: tasks, models, rounds, updates, devices,
- * tokens), ca.pem, ca.key, server.pem, server.key. Everything that must survive is in there, and it
- * is changed only inside a transaction (docs/durability.md).
+ * tokens), updates-TASK-ROUND.seg (the open round's large updates), ca.pem, ca.key, server.pem,
+ * server.key. Everything that must survive is in there, and it is changed only inside a transaction
+ * (docs/durability.md).
  */
 
 /** What `fedserver init` makes. */

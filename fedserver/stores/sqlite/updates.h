@@ -1,0 +1,22 @@
+/* The open round's updates in server.db: the store's functions of that name, as in store.h. */
+#ifndef FEDSERVER_STORES_SQLITE_UPDATES_H
+#define FEDSERVER_STORES_SQLITE_UPDATES_H
+
+#include "fedserver/store.h"
+
+fed_status fedserver_sqlite_update_add(void *db, const fedserver_update_row *row,
+                                       const uint8_t *body, size_t len, fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, void *user,
+                                        fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_update_clear(void *db, fed_error *err) FED_CHECKED;
+
+/** Remove what a crash has left: bytes behind the last committed body, files of rounds that are
+ * over. */
+fed_status fedserver_sqlite_recover(void *db, fed_error *err) FED_CHECKED;
+
+/** The store's commit and rollback: bodies first, then their rows, then the files of a round that
+ * ended with it. */
+fed_status fedserver_sqlite_commit(void *db, fed_error *err) FED_CHECKED;
+void fedserver_sqlite_rollback(void *db);
+
+#endif
