@@ -210,6 +210,7 @@ static fed_status move_on(fedserver *server, int64_t now_ms, fed_error *err) {
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
         t->lease_ends_ms = 0; /* some may be too old now */
+        fedserver_leases_advance(server, now_ms);
         fedserver_places_open(server, now_ms);
         return fedserver_round_save(server, err);
     }
