@@ -174,6 +174,9 @@ static fed_status turn_failed(fedclient *client, fed_status status, fedclient_ev
     }
     client->known = false; /* a put may have failed: look again at what is stored */
     if (!client->heals) {
+        if (status == FED_EAUTH) {
+            event->wait_ms = fedclient_refused_ms(client->device);
+        }
         bool asked = status == FED_ECANCELED;
         fed_logf(client->options.log, asked ? FED_LOG_DEBUG : FED_LOG_ERROR, "%s", err->text);
         return status;

@@ -117,4 +117,7 @@ fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *
 /** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s. */
 uint32_t fedclient_backoff_ms(const char *device, unsigned failures);
 
+/** How long to wait after a refusal that time alone does not heal: 4 hours, +-20 %. */
+uint32_t fedclient_refused_ms(const char *device);
+
 #endif

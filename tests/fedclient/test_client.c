@@ -214,6 +214,7 @@ static void words_that_are_not_in_the_protocol_are_for_a_person(void **state) {
                                             .times = 1};
         assert_fed_status(fed_device_step(device, &event), cases[k].wanted);
     }
+    assert_in_range(event.wait_ms, 192 * 60000, 288 * 60000); /* the refusal, for who is alone */
     assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->calls, 1);
 }

@@ -95,10 +95,11 @@ typedef struct fedclient_event {
  * One turn of the client: send what is pending, or check in and do what is asked (download, train,
  * upload). Blocks for as long as that takes. Returns FED_OK with event filled in for everything
  * that time can heal (*err then holds the reason of a RETRY). Errors need a person: FED_EAUTH
- * certificate refused, FED_EFORMAT damaged state or a coordinator that talks nonsense,
- * FED_EVERSION, FED_EIO and FED_ENOSPC from the platform, or the callback's own. FED_ECANCELED: the
- * transport was told to stop. Whatever it is, nothing that is owed is lost, and the next step goes
- * on from what is stored.
+ * certificate refused (unknown, revoked, expired: a device that can't tell anybody asks again after
+ * event->wait_ms, about 4 hours, in case the operator has changed his mind), FED_EFORMAT damaged
+ * state or a coordinator that talks nonsense, FED_EVERSION, FED_EIO and FED_ENOSPC from the
+ * platform, or the callback's own. FED_ECANCELED: the transport was told to stop. Whatever it is,
+ * nothing that is owed is lost, and the next step goes on from what is stored.
  */
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) FED_CHECKED;
 
