@@ -190,6 +190,19 @@ static int command_devices(const arguments *args) {
     return OK;
 }
 
+static int command_status(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    char text[1024] = "";
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_status(server, fed_clock_unix_ms(), text, sizeof text, &err);
+    }
+    fedserver_close(server);
+    fputs(text, stdout);
+    return status == FED_OK ? OK : failure(args, &err);
+}
+
 static int command_revoke(const arguments *args) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -257,6 +270,9 @@ static const command commands[] = {
      "usage: fedserver revoke --dir DIR FINGERPRINT\n"
      "Shut a device out, from its next request on. Its acknowledged updates stay counted.\n"
      "FINGERPRINT may be cut to its first 8 digits or more.\n"},
+    {"status", command_status, "d", NULL,
+     "usage: fedserver status --dir DIR\n"
+     "Say what goes on: the task, for whom its round waits, until when, what happens then.\n"},
     {"export", command_export, "dt", "file",
      "usage: fedserver export --dir DIR [--task N] OUT.safetensors\n"
      "Write the newest model.\n"
@@ -362,7 +378,7 @@ static void print_commands(FILE *to) {
           "  init     make a coordinator        run      serve\n"
           "  token    admit devices             task     queue a training task\n"
           "  devices  list them                 revoke    shut one out\n"
-          "  export   write the newest model\n"
+          "  status   what a round waits for    export   write the newest model\n"
           "fedserver COMMAND --help says more.\n",
           to);
 }

@@ -92,6 +92,9 @@ fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
                                     const fedserver_update *update, const uint8_t *body,
                                     int64_t now_ms, fed_error *err) FED_CHECKED;
 
+/** The open round of the task in server->training, from the store: devices must be loaded. */
+fed_status fedserver_round_load(fedserver *server, fed_error *err) FED_CHECKED;
+
 /** Write the open round down as it is now. */
 fed_status fedserver_round_save(fedserver *server, fed_error *err) FED_CHECKED;
 

@@ -192,6 +192,7 @@ typedef struct fedserver_store {
     /** Those of the open round, in the order of their arrival. A visit may walk again, itself: one
      * body a walk is in memory. FED_EFORMAT: a body is not what was acknowledged. */
     fed_status (*update_each)(void *db, fedserver_update_visit visit, void *user, fed_error *err);
+    fed_status (*update_count)(void *db, uint32_t *count, fed_error *err);
     fed_status (*update_clear)(void *db, fed_error *err);
 
     /** Replaces what that device said of that version before. */

@@ -76,16 +76,21 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
     return FED_OK;
 }
 
-static fed_status load_round(fedserver *server, fedserver_training *t, fed_error *err) {
+fed_status fedserver_round_load(fedserver *server, fed_error *err) {
+    fedserver_training *t = &server->training;
     FED_TRY(server->store->round_each(server->db, t->task.wire.id, 1, restore_round, t, err));
-    FED_TRY(server->store->update_each(server->db, restore_update, t, err));
-    t->round.received = t->sum.updates;
-    t->cohort.start = 1; /* who is there is not known yet: the first to come are served */
+    FED_TRY(server->store->update_count(server->db, &t->round.received, err));
     t->round.leased = fedserver_leases_count(server, t);
     if (t->round.leased >= t->task.rules.cohort) {
         t->round.phase = FEDSERVER_ROUND_FULL;
     }
     return FED_OK;
+}
+
+static fed_status load_round(fedserver *server, fedserver_training *t, fed_error *err) {
+    t->cohort.start = 1; /* who is there is not known yet: the first to come are served */
+    FED_TRY(fedserver_round_load(server, err));
+    return server->store->update_each(server->db, restore_update, t, err);
 }
 
 static fed_status load_task(fedserver *server, fedserver_training *t, fed_error *err) {

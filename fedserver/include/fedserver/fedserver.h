@@ -81,6 +81,13 @@ fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) FED_CHECKED;
 
+/**
+ * What `fedserver status` prints: the task, what its round waits for, who serves; lines, cut where
+ * they are longer than cap. Not in the process that serves: it would lose its lock.
+ */
+fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
+                            fed_error *err) FED_CHECKED;
+
 /** Write the newest model of a task (0: the latest task) as safetensors. */
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
                                   fed_error *err) FED_CHECKED;

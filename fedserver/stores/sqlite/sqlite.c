@@ -458,6 +458,7 @@ const fedserver_store fedserver_store_sqlite = {
     .round_each = round_each,
     .update_add = fedserver_sqlite_update_add,
     .update_each = fedserver_sqlite_update_each,
+    .update_count = fedserver_sqlite_update_count,
     .update_clear = fedserver_sqlite_update_clear,
     .metric_put = metric_put,
 };

@@ -206,6 +206,16 @@ fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, 
     return status;
 }
 
+fed_status fedserver_sqlite_update_count(void *user, uint32_t *count, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(fedserver_database_read(user, FEDSERVER_SQL_UPDATE_COUNT, NO_VALUES, &row, err));
+    FED_TRY(fedserver_database_next(user, row, &found, err));
+    *count = found ? (uint32_t)sqlite3_column_int64(row, 0) : 0;
+    sqlite3_reset(row);
+    return FED_OK;
+}
+
 fed_status fedserver_sqlite_update_clear(void *user, fed_error *err) {
     fedserver_database *db = user;
     db->cleared = true;

@@ -8,6 +8,7 @@ fed_status fedserver_sqlite_update_add(void *db, const fedserver_update_row *row
                                        const uint8_t *body, size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, void *user,
                                         fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_update_count(void *db, uint32_t *count, fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_update_clear(void *db, fed_error *err) FED_CHECKED;
 
 /** Remove what a crash has left: bytes behind the last committed body, files of rounds that are
