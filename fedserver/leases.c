@@ -10,7 +10,7 @@
 enum { WAKE_SPACING_MS = 100 };
 /* The places that chosen devices leave empty are open to everybody after this part of the deadline,
  * and at most this. */
-enum { WINDOW_PART = 20, WINDOW_MOST_MS = 5000 };
+enum { WINDOW_PART = 50, WINDOW_MOST_MS = 2000 };
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;

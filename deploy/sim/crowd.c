@@ -54,12 +54,14 @@ static fed_status fit_optimizer(sim_client *client, const fed_optimizer *optimiz
 
 static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
     const fed_task *task = round->task;
+    client->again = round->round == client->round ? client->again + 1 : 0;
+    client->round = round->round;
     fedtrain_job job = {.net = client->place->net,
                         .steps = task->local_steps,
                         .batch = task->batch,
                         .seed = task->seed,
                         .client = client->k,
-                        .round = round->round};
+                        .round = round->round + client->again * FEDTRAIN_AGAIN};
     fedtrain_job_use(&job, &client->crowd->train, &client->share);
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
     FED_TRY(fit_optimizer(client, &job.optimizer, round->arch->trained));

@@ -89,8 +89,9 @@ typedef struct sim_client {
     fedclient_platform platform;
     fedclient_transport transport; /* the line's */
     sim_line line;
-    fedtrain_share share; /* what it trains on */
-    float *optimizer;     /* its state, between rounds */
+    fedtrain_share share;  /* what it trains on */
+    uint32_t round, again; /* the last one trained in, and how often before */
+    float *optimizer;      /* its state, between rounds */
     size_t optimizer_size;
     sim_place *place;            /* held during a turn */
     pthread_cond_t turn;         /* this one's place is there */

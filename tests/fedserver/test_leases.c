@@ -78,7 +78,7 @@ static unsigned fill(coordinator *c, const test_device *d, size_t count, bool in
             soonest_ms = !in[k] && next_ms[k] < soonest_ms ? next_ms[k] : soonest_ms;
         }
         if (round->phase != FEDSERVER_ROUND_FULL) {
-            assert_true(soonest_ms <= round->opened_ms + 5000); /* a 20th of the deadline */
+            assert_true(soonest_ms <= round->opened_ms + 2000); /* a 50th of the deadline */
             coordinator_wait(c, soonest_ms - c->now_ms);
         }
     }

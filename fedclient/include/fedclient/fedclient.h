@@ -30,7 +30,7 @@ typedef struct fedclient fedclient;
 typedef struct fedclient_round {
     const fed_task *task; /* model, steps, batch, optimizer, learning rate, seed */
     const fed_arch *arch; /* the same model, parsed */
-    uint32_t round;       /* or, in an evaluation, 0 */
+    uint32_t round;       /* or, in an evaluation, 0; asynchronous: may come again */
     uint32_t version;     /* of the model */
     float *values; /* float32[arch->layout.size]: in, the model; train leaves what it has become */
     uint32_t
