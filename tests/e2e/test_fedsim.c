@@ -109,6 +109,27 @@ static void clients_learn_the_made_up_digits(void **state) {
     json_decref(result);
 }
 
+static void asynchronous_rounds_of_more_clients_than_places_outlive_a_kill(void **state) {
+    const world *w = *state;
+    static const char task[] =
+        "{ \"name\": \"async\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
+        "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 10, \"batch\": 4,\n"
+        "  \"learning_rate\": 0.1, \"rounds\": 8, \"cohort\": 6, \"goal\": 5,\n"
+        "  \"deadline_s\": 20, \"staleness\": 4, \"selection\": \"weighted\" }\n";
+    fed_test_put(w->directory, "task.json", task, sizeof task - 1);
+    const char *more[] = {"--clients", "15", "--kill-round", "3", "--broken", "0.2", NULL};
+    assert_int_equal(run_fedsim(w, more), 0);
+    json_t *result = read_result(w);
+    assert_int_equal(json_integer_value(json_object_get(result, "rounds")), 8);
+    assert_int_equal(json_integer_value(json_object_get(result, "updates_counted")), 8 * 5);
+    assert_int_equal(json_integer_value(json_object_get(result, "coordinator_kills")), 1);
+    json_int_t present = json_integer_value(json_object_get(result, "clients_present"));
+    assert_true(present > 6);
+    assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")), present);
+    assert_true(json_real_value(json_object_get(result, "test_accuracy")) > 0.5);
+    json_decref(result);
+}
+
 /* Rows whose largest number says their class, a little blurred. */
 static void write_table(const world *w, const char *name, int rows) {
     char path[400];
@@ -197,6 +218,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             model_is_bit_identical_after_the_coordinator_was_killed_in_round_2, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            asynchronous_rounds_of_more_clients_than_places_outlive_a_kill, setup, teardown),
         cmocka_unit_test_setup_teardown(clients_learn_the_made_up_digits, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house, setup,
