@@ -1,0 +1,137 @@
+/* Whole rounds of one task, device by device, through fedserver_handle. */
+#include "strategy_case.h"
+
+#include <math.h>
+
+#include "coordinator_fixture.h"
+#include "fed/rng.h"
+
+void strategy_case_draw(uint64_t seed, strategy_round round[CASE_ROUNDS]) {
+    fed_rng rng;
+    fed_rng_init(&rng, seed, 0, 0);
+    for (int r = 0; r < CASE_ROUNDS; r++) {
+        float direction[CASE_VALUES];
+        for (int i = 0; i < CASE_VALUES; i++) {
+            direction[i] = fed_rng_float(&rng) - 0.5f;
+        }
+        for (int d = 0; d < CASE_DEVICES; d++) {
+            round[r].samples[d] = 1 + fed_rng_below(&rng, 40);
+            for (int i = 0; i < CASE_VALUES; i++) {
+                round[r].x[d][i] = direction[i] + 0.4f * (fed_rng_float(&rng) - 0.5f);
+            }
+        }
+    }
+}
+
+static void copy_model(const coordinator *c, float *values) {
+    const fedserver_training *t = &c->server->training;
+    assert_int_equal(t->arch.layout.size, CASE_VALUES);
+    assert_int_equal(t->arch.trained, CASE_TRAINED);
+    memcpy(values, t->versions.values, CASE_VALUES * sizeof *values);
+}
+
+static void crash(coordinator *c) {
+    coordinator_commit(c);
+    coordinator_crash(c);
+}
+
+static void play_round(coordinator *c, const test_device *device, const strategy_round *round,
+                       bool rough) {
+    for (int k = 0; k < CASE_DEVICES; k++) {
+        int d = rough ? CASE_DEVICES - 1 - k : k;
+        fed_assignment work = device_ask_work(c, &device[d]);
+        assert_int_equal(work.action, FED_ACTION_TRAIN);
+        assert_int_equal(device_upload(c, &device[d], &work, round->x[d], round->samples[d], NULL),
+                         200);
+        if (rough) {
+            crash(c);
+        }
+    }
+}
+
+void strategy_case_play(const char *strategy, const strategy_round round[CASE_ROUNDS], bool rough,
+                        strategy_models *models) {
+    coordinator c;
+    test_device device[CASE_DEVICES];
+    char task[512];
+    snprintf(task, sizeof task,
+             "{\"model\": \"input 1x4x4 | conv 2 3 | bn | relu | dense 3\", \"strategy\": \"%s\","
+             " \"codec_up\": \"float32\", \"codec_down\": \"float32\","
+             " \"rounds\": %d, \"cohort\": %d, \"minimum\": %d}",
+             strategy, CASE_ROUNDS, CASE_DEVICES, CASE_DEVICES);
+    coordinator_setup(&c);
+    for (int d = 0; d < CASE_DEVICES; d++) {
+        device[d] = coordinator_enrol(&c);
+    }
+    coordinator_task(&c, task);
+    copy_model(&c, models->version[0]);
+    for (int r = 0; r < CASE_ROUNDS; r++) {
+        play_round(&c, device, &round[r], rough);
+        assert_int_equal(c.server->training.versions.version, r + 1);
+        copy_model(&c, models->version[r + 1]);
+    }
+    coordinator_teardown(&c);
+}
+
+void strategy_case_follows(const char *strategy, strategy_reference reference) {
+    strategy_round round[CASE_ROUNDS];
+    strategy_models models;
+    double memory[3 * CASE_VALUES] = {0}, change[CASE_VALUES], wanted[CASE_VALUES];
+    strategy_case_draw(7, round);
+    strategy_case_play(strategy, round, false, &models);
+    for (int i = 0; i < CASE_VALUES; i++) {
+        wanted[i] = (double)models.version[0][i];
+    }
+    for (int r = 0; r < CASE_ROUNDS; r++) {
+        reference(&round[r], memory, change);
+        for (int i = 0; i < CASE_VALUES; i++) {
+            wanted[i] += change[i];
+            double found = (double)models.version[r + 1][i];
+            if (!(fabs(found - wanted[i]) <= 2e-6 * (1.0 + fabs(wanted[i])))) {
+                fail_msg("%s, version %d, value %d: %.9g, not %.9g", strategy, r + 1, i, found,
+                         wanted[i]);
+            }
+        }
+    }
+}
+
+void strategy_case_mean(const strategy_round *round, double *change) {
+    double samples = 0;
+    for (int d = 0; d < CASE_DEVICES; d++) {
+        samples += round->samples[d];
+    }
+    for (int i = 0; i < CASE_VALUES; i++) {
+        change[i] = 0;
+        for (int d = 0; d < CASE_DEVICES; d++) {
+            change[i] += round->samples[d] * (double)round->x[d][i] / samples;
+        }
+    }
+}
+
+bool strategy_case_withstands(const char *strategy) {
+    enum { HOSTILE = 2 };
+    strategy_round round[CASE_ROUNDS];
+    strategy_models models;
+    strategy_case_draw(11, round);
+    for (int r = 0; r < CASE_ROUNDS; r++) {
+        round[r].samples[HOSTILE] = 1 << 20;
+        for (int i = 0; i < CASE_VALUES; i++) {
+            round[r].x[HOSTILE][i] = (i + r) % 2 ? -16.0f : 16.0f;
+        }
+    }
+    strategy_case_play(strategy, round, false, &models);
+    for (int r = 0; r < CASE_ROUNDS; r++) {
+        for (int i = 0; i < CASE_VALUES; i++) {
+            float low = INFINITY, high = -INFINITY;
+            for (int d = 0; d < CASE_DEVICES; d++) {
+                low = d == HOSTILE ? low : fminf(low, round[r].x[d][i]);
+                high = d == HOSTILE ? high : fmaxf(high, round[r].x[d][i]);
+            }
+            float moved = models.version[r + 1][i] - models.version[r][i];
+            if (moved < low - 1e-5f || moved > high + 1e-5f) {
+                return false;
+            }
+        }
+    }
+    return true;
+}

@@ -1,0 +1,43 @@
+/* A strategy at work: whole rounds on a real coordinator, beside what the test says it must do. */
+#ifndef FED_TEST_STRATEGY_CASE_H
+#define FED_TEST_STRATEGY_CASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The model has batch normalization: its last values are running statistics. */
+enum { CASE_DEVICES = 7, CASE_ROUNDS = 4, CASE_VALUES = 55, CASE_TRAINED = 51 };
+
+/** What each device sends in a round. */
+typedef struct strategy_round {
+    float x[CASE_DEVICES][CASE_VALUES];
+    uint32_t samples[CASE_DEVICES];
+} strategy_round;
+
+/** Updates that agree on a direction, more or less. */
+void strategy_case_draw(uint64_t seed, strategy_round round[CASE_ROUNDS]);
+
+/** The model's versions, the first being what the task starts with. */
+typedef struct strategy_models {
+    float version[CASE_ROUNDS + 1][CASE_VALUES];
+} strategy_models;
+
+/** Play the rounds. rough: the devices report in the opposite order, and the coordinator is killed
+ * after each update and each round. */
+void strategy_case_play(const char *strategy, const strategy_round round[CASE_ROUNDS], bool rough,
+                        strategy_models *models);
+
+/** change[CASE_VALUES] of a round; what lasts over rounds is in `memory`, zeros at first. */
+typedef void (*strategy_reference)(const strategy_round *round, double *memory, double *change);
+
+/** Each version must be the one before it plus the reference's change. */
+void strategy_case_follows(const char *strategy, strategy_reference reference);
+
+/** Mean weighted by samples, the reference of all that only differ in what they do with it. */
+void strategy_case_mean(const strategy_round *round, double *change);
+
+/** With one device that sends what is farthest from the others, by as much as an update may hold:
+ * does a round's change stay within what the honest ones sent, value by value? */
+bool strategy_case_withstands(const char *strategy);
+
+#endif
