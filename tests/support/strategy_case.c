@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "coordinator_fixture.h"
 #include "fed/rng.h"
 
 void strategy_case_draw(uint64_t seed, strategy_round round[CASE_ROUNDS]) {
@@ -30,47 +29,58 @@ static void copy_model(const coordinator *c, float *values) {
     memcpy(values, t->versions.values, CASE_VALUES * sizeof *values);
 }
 
-static void crash(coordinator *c) {
-    coordinator_commit(c);
-    coordinator_crash(c);
+void strategy_house_open(strategy_house *house, bool rough) {
+    coordinator_setup(&house->coordinator);
+    for (int d = 0; d < CASE_DEVICES; d++) {
+        house->device[d] = coordinator_enrol(&house->coordinator);
+    }
+    house->rough = rough;
 }
 
-static void play_round(coordinator *c, const test_device *device, const strategy_round *round,
-                       bool rough) {
+void strategy_house_close(strategy_house *house) {
+    coordinator_teardown(&house->coordinator);
+}
+
+static void play_round(strategy_house *house, const strategy_round *round) {
+    coordinator *c = &house->coordinator;
     for (int k = 0; k < CASE_DEVICES; k++) {
-        int d = rough ? CASE_DEVICES - 1 - k : k;
-        fed_assignment work = device_ask_work(c, &device[d]);
+        int d = house->rough ? CASE_DEVICES - 1 - k : k;
+        const test_device *device = &house->device[d];
+        fed_assignment work = device_ask_work(c, device);
         assert_int_equal(work.action, FED_ACTION_TRAIN);
-        assert_int_equal(device_upload(c, &device[d], &work, round->x[d], round->samples[d], NULL),
+        assert_int_equal(device_upload(c, device, &work, round->x[d], round->samples[d], NULL),
                          200);
-        if (rough) {
-            crash(c);
+        if (house->rough && k % (CASE_DEVICES / 2) == 0) {
+            coordinator_commit(c);
+            coordinator_crash(c);
         }
     }
 }
 
-void strategy_case_play(const char *strategy, const strategy_round round[CASE_ROUNDS], bool rough,
-                        strategy_models *models) {
-    coordinator c;
-    test_device device[CASE_DEVICES];
+void strategy_house_play(strategy_house *house, const char *strategy,
+                         const strategy_round round[CASE_ROUNDS], strategy_models *models) {
+    coordinator *c = &house->coordinator;
     char task[512];
     snprintf(task, sizeof task,
              "{\"model\": \"input 1x4x4 | conv 2 3 | bn | relu | dense 3\", \"strategy\": \"%s\","
              " \"codec_up\": \"float32\", \"codec_down\": \"float32\","
              " \"rounds\": %d, \"cohort\": %d, \"minimum\": %d}",
              strategy, CASE_ROUNDS, CASE_DEVICES, CASE_DEVICES);
-    coordinator_setup(&c);
-    for (int d = 0; d < CASE_DEVICES; d++) {
-        device[d] = coordinator_enrol(&c);
-    }
-    coordinator_task(&c, task);
-    copy_model(&c, models->version[0]);
+    coordinator_task(c, task);
+    copy_model(c, models->version[0]);
     for (int r = 0; r < CASE_ROUNDS; r++) {
-        play_round(&c, device, &round[r], rough);
-        assert_int_equal(c.server->training.versions.version, r + 1);
-        copy_model(&c, models->version[r + 1]);
+        play_round(house, &round[r]);
+        assert_int_equal(c->server->training.versions.version, r + 1);
+        copy_model(c, models->version[r + 1]);
     }
-    coordinator_teardown(&c);
+}
+
+static void play_once(const char *strategy, const strategy_round round[CASE_ROUNDS],
+                      strategy_models *models) {
+    strategy_house house;
+    strategy_house_open(&house, false);
+    strategy_house_play(&house, strategy, round, models);
+    strategy_house_close(&house);
 }
 
 void strategy_case_follows(const char *strategy, strategy_reference reference) {
@@ -78,7 +88,7 @@ void strategy_case_follows(const char *strategy, strategy_reference reference) {
     strategy_models models;
     double memory[3 * CASE_VALUES] = {0}, change[CASE_VALUES], wanted[CASE_VALUES];
     strategy_case_draw(7, round);
-    strategy_case_play(strategy, round, false, &models);
+    play_once(strategy, round, &models);
     for (int i = 0; i < CASE_VALUES; i++) {
         wanted[i] = (double)models.version[0][i];
     }
@@ -119,7 +129,7 @@ bool strategy_case_withstands(const char *strategy) {
             round[r].x[HOSTILE][i] = (i + r) % 2 ? -16.0f : 16.0f;
         }
     }
-    strategy_case_play(strategy, round, false, &models);
+    play_once(strategy, round, &models);
     for (int r = 0; r < CASE_ROUNDS; r++) {
         for (int i = 0; i < CASE_VALUES; i++) {
             float low = INFINITY, high = -INFINITY;

@@ -2,8 +2,7 @@
 #ifndef FED_TEST_STRATEGY_CASE_H
 #define FED_TEST_STRATEGY_CASE_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "coordinator_fixture.h"
 
 /* The model has batch normalization: its last values are running statistics. */
 enum { CASE_DEVICES = 7, CASE_ROUNDS = 4, CASE_VALUES = 55, CASE_TRAINED = 51 };
@@ -22,10 +21,20 @@ typedef struct strategy_models {
     float version[CASE_ROUNDS + 1][CASE_VALUES];
 } strategy_models;
 
-/** Play the rounds. rough: the devices report in the opposite order, and the coordinator is killed
- * after each update and each round. */
-void strategy_case_play(const char *strategy, const strategy_round round[CASE_ROUNDS], bool rough,
-                        strategy_models *models);
+/** A coordinator with its devices, for any number of tasks. */
+typedef struct strategy_house {
+    coordinator coordinator;
+    test_device device[CASE_DEVICES];
+    bool rough; /* devices report in the opposite order, and the coordinator is killed after the
+                   first update of each round, in its midst, and after the last */
+} strategy_house;
+
+void strategy_house_open(strategy_house *house, bool rough);
+void strategy_house_close(strategy_house *house);
+
+/** Play the rounds, as a new task. */
+void strategy_house_play(strategy_house *house, const char *strategy,
+                         const strategy_round round[CASE_ROUNDS], strategy_models *models);
 
 /** change[CASE_VALUES] of a round; what lasts over rounds is in `memory`, zeros at first. */
 typedef void (*strategy_reference)(const strategy_round *round, double *memory, double *change);
