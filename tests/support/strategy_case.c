@@ -118,6 +118,33 @@ void strategy_case_mean(const strategy_round *round, double *change) {
     }
 }
 
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void strategy_case_sorted(const strategy_round *round, int i, double value[CASE_DEVICES]) {
+    for (int d = 0; d < CASE_DEVICES; d++) {
+        value[d] = (double)round->x[d][i];
+    }
+    qsort(value, CASE_DEVICES, sizeof *value, by_value);
+}
+
+double strategy_case_score(const strategy_round *round, int d, int f) {
+    double distance[CASE_DEVICES] = {0}, sum = 0;
+    for (int e = 0; e < CASE_DEVICES; e++) {
+        for (int i = 0; i < CASE_VALUES; i++) {
+            double x = (double)round->x[d][i] - (double)round->x[e][i];
+            distance[e] += x * x;
+        }
+    }
+    qsort(distance, CASE_DEVICES, sizeof *distance, by_value); /* the first is its own, 0 */
+    for (int e = 1; e <= CASE_DEVICES - f - 2; e++) {
+        sum += distance[e];
+    }
+    return sum;
+}
+
 bool strategy_case_withstands(const char *strategy) {
     enum { HOSTILE = 2 };
     strategy_round round[CASE_ROUNDS];

@@ -45,6 +45,12 @@ void strategy_case_follows(const char *strategy, strategy_reference reference);
 /** Mean weighted by samples, the reference of all that only differ in what they do with it. */
 void strategy_case_mean(const strategy_round *round, double *change);
 
+/** Value i of each device, in ascending order. */
+void strategy_case_sorted(const strategy_round *round, int i, double value[CASE_DEVICES]);
+
+/** Krum's score of device d, where f may be hostile. */
+double strategy_case_score(const strategy_round *round, int d, int f);
+
 /** With one device that sends what is farthest from the others, by as much as an update may hold:
  * does a round's change stay within what the honest ones sent, value by value? */
 bool strategy_case_withstands(const char *strategy);

@@ -2,30 +2,10 @@
 #include "fed_test.h"
 #include "strategy_case.h"
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double score(const strategy_round *round, int d, int f) {
-    double distance[CASE_DEVICES] = {0}, sum = 0;
-    for (int e = 0; e < CASE_DEVICES; e++) {
-        for (int i = 0; i < CASE_VALUES; i++) {
-            double x = (double)round->x[d][i] - (double)round->x[e][i];
-            distance[e] += x * x;
-        }
-    }
-    qsort(distance, CASE_DEVICES, sizeof *distance, by_value); /* the first is its own, 0 */
-    for (int e = 1; e <= CASE_DEVICES - f - 2; e++) {
-        sum += distance[e];
-    }
-    return sum;
-}
-
 static void choose(const strategy_round *round, int f, double *change) {
     int best = 0;
     for (int d = 1; d < CASE_DEVICES; d++) {
-        best = score(round, d, f) < score(round, best, f) ? d : best;
+        best = strategy_case_score(round, d, f) < strategy_case_score(round, best, f) ? d : best;
     }
     for (int i = 0; i < CASE_VALUES; i++) {
         change[i] = (double)round->x[best][i];

@@ -2,23 +2,11 @@
 #include "fed_test.h"
 #include "strategy_case.h"
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void sorted(const strategy_round *round, int i, double *value) {
-    for (int d = 0; d < CASE_DEVICES; d++) {
-        value[d] = (double)round->x[d][i];
-    }
-    qsort(value, CASE_DEVICES, sizeof *value, by_value);
-}
-
 static void reference(const strategy_round *round, double *memory, double *change) {
     (void)memory;
     for (int i = 0; i < CASE_VALUES; i++) {
         double value[CASE_DEVICES];
-        sorted(round, i, value);
+        strategy_case_sorted(round, i, value);
         change[i] = value[CASE_DEVICES / 2];
     }
 }

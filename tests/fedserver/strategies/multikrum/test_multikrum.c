@@ -2,33 +2,13 @@
 #include "fed_test.h"
 #include "strategy_case.h"
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double score(const strategy_round *round, int d, int f) {
-    double distance[CASE_DEVICES] = {0}, sum = 0;
-    for (int e = 0; e < CASE_DEVICES; e++) {
-        for (int i = 0; i < CASE_VALUES; i++) {
-            double x = (double)round->x[d][i] - (double)round->x[e][i];
-            distance[e] += x * x;
-        }
-    }
-    qsort(distance, CASE_DEVICES, sizeof *distance, by_value); /* the first is its own, 0 */
-    for (int e = 1; e <= CASE_DEVICES - f - 2; e++) {
-        sum += distance[e];
-    }
-    return sum;
-}
-
 /* Mean of the m best: those with fewer than m better ones. */
 static void mean_of_best(const strategy_round *round, int f, int m, double *change) {
     memset(change, 0, CASE_VALUES * sizeof *change);
     for (int d = 0; d < CASE_DEVICES; d++) {
         int better = 0;
         for (int e = 0; e < CASE_DEVICES; e++) {
-            better += score(round, e, f) < score(round, d, f);
+            better += strategy_case_score(round, e, f) < strategy_case_score(round, d, f);
         }
         for (int i = 0; i < CASE_VALUES && better < m; i++) {
             change[i] += (double)round->x[d][i] / m;

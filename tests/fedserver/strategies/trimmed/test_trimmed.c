@@ -2,22 +2,10 @@
 #include "fed_test.h"
 #include "strategy_case.h"
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void sorted(const strategy_round *round, int i, double *value) {
-    for (int d = 0; d < CASE_DEVICES; d++) {
-        value[d] = (double)round->x[d][i];
-    }
-    qsort(value, CASE_DEVICES, sizeof *value, by_value);
-}
-
 static void trim(const strategy_round *round, int cut, double *change) {
     for (int i = 0; i < CASE_VALUES; i++) {
         double value[CASE_DEVICES], sum = 0;
-        sorted(round, i, value);
+        strategy_case_sorted(round, i, value);
         for (int d = cut; d < CASE_DEVICES - cut; d++) {
             sum += value[d];
         }
