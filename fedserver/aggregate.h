@@ -8,10 +8,14 @@
 #include "fed/error.h"
 #include "fed/model.h"
 #include "fed/wire.h"
+#include "fedserver/strategy.h"
 
 typedef struct fedserver_sum {
-    int64_t *acc; /* [size]: sum of weight * samples * rint(value * 2^30) */
-    size_t size;
+    int64_t *acc;   /* [size]: sum of weight * samples * rint(value * 2^30); NULL where the strategy
+                       needs all updates at once: then they are only counted */
+    float *decoded; /* [size]: an update's values; NULL where the sum takes them as they come */
+    size_t size, trained;
+    double clip_norm; /* 0: none */
     uint32_t updates;
     uint64_t samples;
     uint64_t weight; /* sum of weight * samples, under FEDCODEC_FOLD_WEIGHT */
@@ -20,7 +24,8 @@ typedef struct fedserver_sum {
 } fedserver_sum;
 
 /** An empty sum. Owner: fedserver_sum_free. */
-fed_status fedserver_sum_init(fedserver_sum *sum, size_t size) FED_CHECKED;
+fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
+                              const fedserver_strategy *strategy) FED_CHECKED;
 void fedserver_sum_free(fedserver_sum *sum);
 void fedserver_sum_clear(fedserver_sum *sum);
 
@@ -49,8 +54,13 @@ fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
                              const fedserver_update *update, uint32_t weight,
                              fed_error *err) FED_CHECKED;
 
-/** mean[i] = acc[i] / (2^30 * sum of weights), rounded once to float32. At least one update is in.
- */
+/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. At least one update is in, and the
+ * strategy does without all at once. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
+
+/** An update's values into sum->decoded, clipped as the strategy says; the same bits from the same
+ * bytes. For a sum that has it. */
+fed_status fedserver_sum_decode(const fedserver_sum *sum, const fed_layout *layout,
+                                const fedserver_update *update, fed_error *err) FED_CHECKED;
 
 #endif

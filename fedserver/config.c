@@ -12,6 +12,7 @@
 #include "fed/file.h"
 #include "fed/optimizer_spec.h"
 #include "fedcodec/codec.h"
+#include "fedserver/strategy.h"
 
 typedef enum key_id {
     NAME,
@@ -25,6 +26,7 @@ typedef enum key_id {
     BATCH,
     OPTIMIZER,
     LEARNING_RATE,
+    STRATEGY,
     ROUNDS,
     COHORT,
     GOAL,
@@ -61,6 +63,8 @@ static const key_rule rules[KEYS] = {
     [OPTIMIZER] = {"optimizer", STRING, 1, FED_OPTIMIZER_SPEC - 1, "sgd",
                    "an optimizer, such as adam or momentum:m=0.9+clip:norm=1"},
     [LEARNING_RATE] = {"learning_rate", NUMBER, 1e-30, 1e30, "0.01", "a number above 0"},
+    [STRATEGY] = {"strategy", STRING, 1, FEDSERVER_STRATEGY_SPEC - 1, "fedavg",
+                  "a strategy, such as fedadam:lr=0.01 or median+clip:norm=1"},
     [ROUNDS] = {"rounds", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
     [COHORT] = {"cohort", INTEGER, 1, 1e6, "", "an integer from 1 to 1000000"},
     [GOAL] = {"goal", INTEGER, 1, 1e6, "", "an integer from 1 to cohort"},
@@ -283,6 +287,20 @@ static fed_status take_rules(source *s, fedserver_round_rules *dst, fed_error *e
     return FED_OK;
 }
 
+/* As it is written. The rules and the codec of the updates are known. */
+static fed_status take_strategy(const source *s, fedserver_task *task, fed_error *err) {
+    fedserver_strategy strategy;
+    fedcodec codec_up;
+    fed_error why = {0};
+    FED_TRY(fedcodec_parse(task->wire.codec_up, &codec_up, err));
+    if (fedserver_strategy_parse(s->string[STRATEGY], &strategy, &why) != FED_OK ||
+        fedserver_strategy_check(&strategy, &task->rules, &codec_up, &why) != FED_OK) {
+        return refuse_value(s, STRATEGY, &why, err);
+    }
+    snprintf(task->strategy, sizeof task->strategy, "%s", s->string[STRATEGY]);
+    return FED_OK;
+}
+
 static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     const char *slash = strrchr(s->path, '/');
@@ -298,10 +316,10 @@ static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     FED_TRY(take_codec(s, CODEC_UP, task->wire.codec_up, err));
     FED_TRY(take_codec(s, CODEC_DOWN, task->codec_down, err));
     FED_TRY(take_optimizer(s, &task->wire, err));
-    snprintf(task->strategy, sizeof task->strategy, "fedavg");
     snprintf(task->tag, sizeof task->tag, "%s", s->string[TAG]);
     FED_TRY(take_selection(s, &task->selection, err));
-    return take_rules(s, &task->rules, err);
+    FED_TRY(take_rules(s, &task->rules, err));
+    return take_strategy(s, task, err);
 }
 
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,

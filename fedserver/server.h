@@ -16,6 +16,7 @@
 #include "fedserver/fedserver.h"
 #include "fedserver/round.h"
 #include "fedserver/store.h"
+#include "fedserver/strategy.h"
 
 /** The task that runs or, where none does, the one that ran last. */
 typedef struct fedserver_training {
@@ -23,6 +24,8 @@ typedef struct fedserver_training {
     fedserver_task task;
     fed_arch arch;
     fedcodec codec_up, codec_down;
+    fedserver_strategy strategy;
+    float *state; /* the strategy's, after the newest version; NULL: it has none */
     fedserver_round round;
     fedserver_sum sum;       /* of the open round */
     fedserver_cohort cohort; /* who may take its free places */

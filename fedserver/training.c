@@ -9,6 +9,7 @@
 void fedserver_training_free(fedserver_training *training) {
     fedserver_versions_free(&training->versions);
     fedserver_sum_free(&training->sum);
+    free(training->state);
     fed_arch_free(&training->arch);
     *training = (fedserver_training){0};
 }
@@ -22,11 +23,39 @@ static fed_status append_delta(void *user, uint32_t version, const uint8_t *part
                                        fed_status_text(status));
 }
 
+/* The strategy's state as it was saved with the model, or where a task starts. */
+static fed_status keep_state(fedserver_training *t, const fedserver_model_row *row,
+                             fed_error *err) {
+    size_t trained = fedserver_trained(&t->arch.layout);
+    size_t len = fedserver_strategy_state_size(&t->strategy, trained) * sizeof *t->state;
+    t->state = (void *)row->state;
+    if (row->state_len == len) {
+        return FED_OK;
+    }
+    if (row->state_len > 0 || row->version > 0) {
+        return fed_fail(err, FED_EFORMAT,
+                        "task %llu: the stored state of strategy %s has %zu bytes, not %zu; "
+                        "restore the database from a backup",
+                        (unsigned long long)t->task.wire.id, t->task.strategy, row->state_len, len);
+    }
+    t->state = malloc(len);
+    if (t->state == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the strategy's state");
+    }
+    fedserver_strategy_start(&t->strategy, t->state, trained);
+    return FED_OK;
+}
+
 static fed_status load_versions(fedserver *server, fedserver_training *t, fed_error *err) {
     uint64_t id = t->task.wire.id;
     fedserver_model_row row;
     FED_TRY(server->store->model_find(server->db, id, &row, err));
-    free(row.state);
+    fed_status kept = keep_state(t, &row, err);
+    if (kept != FED_OK) {
+        free(row.values);
+        free(row.residual);
+        return kept;
+    }
     if (row.size != t->arch.layout.size) {
         free(row.values);
         free(row.residual);
@@ -48,19 +77,27 @@ static fed_status load_versions(fedserver *server, fedserver_training *t, fed_er
     return server->store->delta_each(server->db, id, append_delta, &t->versions, err);
 }
 
+/* A stored update, of a round that counts in the open one. */
+static fed_status read_stored(const fedserver_training *t, const fedserver_update_row *row,
+                              const uint8_t *body, size_t len, fedserver_update *update,
+                              fed_error *err) {
+    if (fedserver_update_read(body, len, update) != FED_OK) {
+        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
+                        (long long)row->device);
+    }
+    if (update->head.round > t->round.number ||
+        t->round.number - update->head.round > t->task.rules.staleness) {
+        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is of round %u",
+                        (long long)row->device, update->head.round);
+    }
+    return FED_OK;
+}
+
 static fed_status restore_update(void *user, const fedserver_update_row *row, const uint8_t *body,
                                  size_t len, fed_error *err) {
     fedserver_training *t = user;
     fedserver_update update;
-    if (fedserver_update_read(body, len, &update) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
-                        (long long)row->device);
-    }
-    if (update.head.round > t->round.number ||
-        t->round.number - update.head.round > t->task.rules.staleness) {
-        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is of round %u",
-                        (long long)row->device, update.head.round);
-    }
+    FED_TRY(read_stored(t, row, body, len, &update, err));
     uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update.head.round);
     return fedserver_sum_add(&t->sum, &t->arch.layout, &update, weight, err);
 }
@@ -97,8 +134,9 @@ static fed_status load_task(fedserver *server, fedserver_training *t, fed_error 
     FED_TRY(fed_arch_parse(t->task.wire.model, &t->arch, err));
     FED_TRY(fedcodec_parse(t->task.wire.codec_up, &t->codec_up, err));
     FED_TRY(fedcodec_parse(t->task.codec_down, &t->codec_down, err));
+    FED_TRY(fedserver_strategy_parse(t->task.strategy, &t->strategy, err));
     FED_TRY(load_versions(server, t, err));
-    fed_status status = fedserver_sum_init(&t->sum, t->arch.layout.size);
+    fed_status status = fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy);
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the sum of a round");
     }
@@ -183,26 +221,74 @@ fed_status fedserver_training_start(fedserver *server, int64_t now_ms, fed_error
     return FED_OK;
 }
 
-/* The new version, from the round's mean: in memory, and its rows. */
+/* The updates of the open round as they are read again, for a strategy that needs all at once. */
+typedef struct gathering {
+    const fedserver_training *training;
+    fedserver_rows rows;
+} gathering;
+
+static fed_status gather_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                                size_t len, fed_error *err) {
+    gathering *g = user;
+    const fedserver_training *t = g->training;
+    fedserver_update update;
+    FED_TRY(read_stored(t, row, body, len, &update, err));
+    FED_TRY(fedserver_sum_decode(&t->sum, &t->arch.layout, &update, err));
+    return fedserver_rows_add(&g->rows, row->device, update.head.lease, t->sum.decoded, err);
+}
+
+/* u = what the strategy makes of all updates of the round */
+static fed_status combine_all(fedserver *server, float *u, fed_error *err) {
+    fedserver_training *t = &server->training;
+    gathering g = {.training = t};
+    FED_TRY(fedserver_rows_open(&g.rows, server->directory, t->sum.size, err));
+    fed_status status = server->store->update_each(server->db, gather_update, &g, err);
+    if (status == FED_OK) {
+        fedserver_rows_sort(&g.rows);
+        const fedserver_strategy_half *half = &t->strategy.combine;
+        status = half->vtable->combine(half->param, &g.rows, u, err);
+    }
+    fedserver_rows_close(&g.rows);
+    return status;
+}
+
+/* What the round changes in the model, by the task's strategy. Its state moves on. */
+static fed_status make_change(fedserver *server, float *change, fed_error *err) {
+    fedserver_training *t = &server->training;
+    if (fedserver_strategy_needs_all(&t->strategy)) {
+        FED_TRY(combine_all(server, change, err));
+    } else {
+        fedserver_sum_mean(&t->sum, change);
+    }
+    fedserver_strategy_step(&t->strategy, t->state, change, t->sum.trained);
+    return FED_OK;
+}
+
+/* The new version, from the round's updates: in memory, and its rows. */
 static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *err) {
     fedserver_training *t = &server->training;
     fedserver_versions *v = &t->versions;
     uint64_t id = t->task.wire.id;
-    float *mean = malloc(t->sum.size * sizeof *mean);
-    if (mean == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the mean of a round");
+    float *change = malloc(t->sum.size * sizeof *change);
+    if (change == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
     }
     const uint8_t *part = NULL;
-    fedserver_sum_mean(&t->sum, mean);
-    fed_status status = fedserver_versions_advance(v, &t->codec_down, t->task.wire.small_tensor,
-                                                   mean, &part, delta_len, err);
-    free(mean);
+    fed_status status = make_change(server, change, err);
+    if (status == FED_OK) {
+        status = fedserver_versions_advance(v, &t->codec_down, t->task.wire.small_tensor, change,
+                                            &part, delta_len, err);
+    }
+    free(change);
     FED_TRY(status);
+    size_t state_size = fedserver_strategy_state_size(&t->strategy, t->sum.trained);
     fedserver_model_row row = {.version = v->version,
                                .digest = v->digest,
                                .values = v->values,
                                .residual = v->residual,
-                               .size = t->sum.size};
+                               .size = t->sum.size,
+                               .state = (void *)t->state,
+                               .state_len = state_size * sizeof *t->state};
     FED_TRY(server->store->model_put(server->db, id, &row, err));
     FED_TRY(server->store->delta_add(server->db, id, v->version, part, *delta_len, err));
     return server->store->delta_prune(server->db, id, v->oldest, err);

@@ -52,6 +52,19 @@ static fed_status fit_optimizer(sim_client *client, const fed_optimizer *optimiz
     return FED_OK;
 }
 
+/** The first clients are the hostile ones: what they send is noise, within +-8. */
+static void spoil(const sim_client *client, const fedclient_round *round) {
+    const sim_options *o = client->crowd->options;
+    if (client->k >= (uint32_t)(o->hostile * (double)o->clients)) {
+        return;
+    }
+    fed_rng rng;
+    fed_rng_init(&rng, o->seed, client->k, round->round);
+    for (size_t i = 0; i < round->arch->trained; i++) {
+        round->values[i] += 16.0f * fed_rng_float(&rng) - 8.0f;
+    }
+}
+
 static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
     const fed_task *task = round->task;
     client->again = round->round == client->round ? client->again + 1 : 0;
@@ -68,6 +81,7 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
     int64_t before = fed_clock_thread_cpu_us();
     FED_TRY(fedtrain_run(&job, round->values, client->optimizer, &round->loss, err));
     int64_t used = fed_clock_thread_cpu_us() - before;
+    spoil(client, round);
     round->samples = (uint32_t)client->share.size;
 
     sim_crowd *crowd = client->crowd;

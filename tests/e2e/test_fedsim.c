@@ -207,6 +207,36 @@ static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
+/* FedProx on the devices, FedAdam at the coordinator. */
+static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(void **state) {
+    const world *w = *state;
+    static const char task[] =
+        "{ \"model\": \"lr\", \"codec_up\": \"sbc:p=0.1\", \"local_steps\": 10, \"batch\": 4,\n"
+        "  \"optimizer\": \"sgd:lr=0.1+prox:mu=0.1\", \"strategy\": \"fedadam:lr=0.03\",\n"
+        "  \"rounds\": 5, \"cohort\": 10, \"deadline_s\": 30 }\n";
+    const char *more[] = {"--clients", "10", "--split", "two-class", NULL};
+    assert_true(accuracy_of_run(w, task, more) > 0.5);
+}
+
+static double accuracy_among_hostile_clients(const world *w, const char *strategy) {
+    char task[512];
+    snprintf(task, sizeof task,
+             "{ \"model\": \"lr\", \"codec_up\": \"float32\", \"codec_down\": \"float32\",\n"
+             "  \"optimizer\": \"sgd:lr=0.1\", \"strategy\": \"%s\", \"local_steps\": 10,\n"
+             "  \"rounds\": 4, \"cohort\": 10, \"deadline_s\": 30 }\n",
+             strategy);
+    const char *more[] = {"--clients", "10", "--hostile", "0.3", NULL};
+    return accuracy_of_run(w, task, more);
+}
+
+static void noise_from_hostile_clients_spoils_the_mean(void **state) {
+    assert_true(accuracy_among_hostile_clients(*state, "fedavg") < 0.5);
+}
+
+static void noise_from_hostile_clients_does_not_reach_the_median(void **state) {
+    assert_true(accuracy_among_hostile_clients(*state, "median") > 0.9);
+}
+
 static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     const world *w = *state;
     const char *more[] = {"--clients", "10", NULL};
@@ -228,6 +258,12 @@ int main(void) {
             a_language_model_learns_from_devices_that_each_hold_lines_of_a_text, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_net_with_batch_normalization_is_as_good_at_the_coordinator, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            clients_with_a_proximal_term_and_an_adaptive_server_learn_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(noise_from_hostile_clients_spoils_the_mean, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(noise_from_hostile_clients_does_not_reach_the_median, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
                                         teardown),
     };

@@ -15,7 +15,7 @@ static int setup(void **state) {
     static fixture f;
     fed_layout_init(&f.layout);
     assert_fed_ok(fed_layout_add(&f.layout, "w", 1, (uint32_t[]){SIZE}));
-    assert_fed_ok(fedserver_sum_init(&f.sum, SIZE));
+    assert_fed_ok(fedserver_sum_init(&f.sum, &f.layout, &(fedserver_strategy){0}));
     *state = &f;
     return 0;
 }

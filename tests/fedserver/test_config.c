@@ -20,6 +20,7 @@ static void what_is_left_out_has_its_default(void **state) {
     assert_string_equal(task->wire.codec_up, "sbc:p=0.01");
     assert_string_equal(task->codec_down, "3lc:s=1");
     assert_string_equal(task->wire.optimizer, "sgd");
+    assert_string_equal(task->strategy, "fedavg");
     assert_int_equal(task->wire.small_tensor, 1024);
     assert_int_equal(task->wire.local_steps, 10);
     assert_int_equal(task->wire.batch, 8);
