@@ -82,6 +82,10 @@ static double chance(const fedserver_cohort *cohort, int64_t device) {
     return ((double)(fed_digest_bytes(name, sizeof name) >> 11) + 0.5) * 0x1p-53;
 }
 
+static uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
 double fedserver_cohort_priority(const fedserver_cohort *cohort,
                                  const fedserver_candidate *candidate) {
     double u = chance(cohort, candidate->device);
@@ -91,13 +95,14 @@ double fedserver_cohort_priority(const fedserver_cohort *cohort,
     if (cohort->selection == FEDSERVER_SELECT_UNIFORM) {
         return u;
     }
-    if (candidate->last_round < cohort->turn) {
+    uint32_t last_round = least(candidate->last_round, cohort->round); /* it may be newer */
+    if (last_round < cohort->turn) {
         return u * cohort->before;
     }
-    if (candidate->last_round == cohort->turn) {
+    if (last_round == cohort->turn) {
         return cohort->before + u * (cohort->behind - cohort->before);
     }
-    double later = (candidate->last_round - cohort->turn - 1 + u) / (cohort->round - cohort->turn);
+    double later = (last_round - cohort->turn - 1 + u) / (cohort->round - cohort->turn);
     return cohort->behind + later * (1.0 - cohort->behind);
 }
 

@@ -152,6 +152,11 @@ static void wake(fedserver *server, int64_t now_ms) {
 }
 
 void fedserver_places_open(fedserver *server, int64_t now_ms) {
+    const fedserver_training *t = &server->training;
+    if (asynchronous(t) && t->round.number > 1) {
+        server->wake_due = true; /* no place is free that was not before; but there is a model */
+        return;
+    }
     draw(server, now_ms);
     wake(server, now_ms);
 }

@@ -128,7 +128,7 @@ void fedserver_leases_advance(fedserver *server, int64_t now_ms);
 /** After a restart: how many places are taken. */
 uint32_t fedserver_leases_count(const fedserver *server, const fedserver_training *training);
 
-/** A round or an attempt opens: draw who may have its places, and wake who waits. */
+/** A round or an attempt has opened: draw who may have its places, and wake who waits. */
 void fedserver_places_open(fedserver *server, int64_t now_ms);
 
 /** A place is free again: likewise, but many of these become one awakening. */

@@ -222,6 +222,20 @@ static void a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now(void **
     assert_int_equal(round_of(c)->leased, 0);
 }
 
+static void a_new_version_wakes_who_waits_for_one(void **state) {
+    coordinator *c = *state;
+    test_device d = coordinator_enrol(c);
+    coordinator_task(c, plain);
+    coordinator_wait(c, 100);
+    for (int k = 0; k < 4; k++) {
+        uint64_t epoch = fedserver_epoch(c->server);
+        fed_assignment work = device_ask_work(c, &d);
+        assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+        coordinator_wait(c, 100);
+        assert_true((fedserver_epoch(c->server) != epoch) == (k % 2 == 1));
+    }
+}
+
 /* -- the same bits -- */
 
 static void noise(float *x, uint32_t number) {
@@ -496,6 +510,7 @@ int main(void) {
         WITH(who_asks_again_gets_its_lease_with_the_newest_model),
         WITH(after_a_restart_everything_is_as_before),
         WITH(a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now),
+        WITH(a_new_version_wakes_who_waits_for_one),
         cmocka_unit_test(neither_order_nor_a_crash_at_every_upload_changes_a_bit),
         WITH(what_comes_too_late_or_too_old_stays_with_its_client),
         WITH(a_surplus_report_of_a_synchronous_round_stays_with_its_client),

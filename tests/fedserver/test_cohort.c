@@ -177,6 +177,22 @@ static void round_robin_prefers_who_has_waited_longest(void **state) {
     }
 }
 
+static void who_took_part_after_the_drawing_comes_last(void **state) {
+    (void)state;
+    crowd c = crowd_of();
+    for (uint32_t round = 1; round < 3; round++) { /* the turn is that of round 0, or the last */
+        for (uint32_t k = 0; k < DEVICES; k++) {
+            c.devices[k].last_round = round == 1 && k < PLACES ? 0 : round;
+        }
+        fedserver_cohort cohort = drawn(&c, FEDSERVER_SELECT_ROUND_ROBIN, round);
+        fedserver_candidate later = c.devices[0];
+        later.last_round = round + 5;
+        double priority = fedserver_cohort_priority(&cohort, &later);
+        assert_true(priority >= 0 && priority < 1);
+        assert_true(round > 1 || priority > fedserver_cohort_priority(&cohort, &c.devices[1]));
+    }
+}
+
 static void a_round_fills_within_its_window_though_most_stay_away(void **state) {
     (void)state;
     crowd c = crowd_of();
@@ -213,6 +229,7 @@ int main(void) {
         cmocka_unit_test(who_has_not_said_its_samples_counts_as_the_mean),
         cmocka_unit_test(round_robin_takes_everybody_before_anybody_twice),
         cmocka_unit_test(round_robin_prefers_who_has_waited_longest),
+        cmocka_unit_test(who_took_part_after_the_drawing_comes_last),
         cmocka_unit_test(a_round_fills_within_its_window_though_most_stay_away),
         cmocka_unit_test(with_places_for_all_everybody_comes_at_once),
     };

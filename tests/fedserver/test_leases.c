@@ -2,6 +2,8 @@
  */
 #include "coordinator_fixture.h"
 
+#include "fed/rng.h"
+
 enum { CROWD = 12 };
 
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
@@ -22,7 +24,7 @@ static void task_of(coordinator *c, const char *keys) {
     char json[400];
     snprintf(json, sizeof json,
              "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
-             " \"codec_down\": \"float32\", \"rounds\": 50, \"deadline_s\": 100, %s}",
+             " \"codec_down\": \"float32\", \"rounds\": 999, \"deadline_s\": 100, %s}",
              keys);
     coordinator_task(c, json);
 }
@@ -256,6 +258,83 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
     assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
 }
 
+/* What must be true after every request: each place that is taken is somebody's. */
+static void check_places(const coordinator *c) {
+    const fedserver_training *t = &c->server->training;
+    uint32_t taken = t->task.rules.staleness > 0 ? 0 : t->round.received;
+    for (size_t k = 0; k < c->server->devices.count; k++) {
+        taken += fedserver_lease_stands(t, &c->server->devices.items[k], c->now_ms);
+    }
+    assert_int_equal(t->round.leased, taken);
+    assert_true(taken <= t->task.rules.cohort);
+    assert_true((t->round.phase == FEDSERVER_ROUND_FULL) == (taken == t->task.rules.cohort));
+}
+
+static fed_status add_updates(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    *(uint32_t *)user += row->updates;
+    return FED_OK;
+}
+
+/* Devices come, report, repeat themselves, vanish and are shut out, the coordinator is killed, the
+ * clock jumps: places always add up, and every yes is counted once. */
+static void live(coordinator *c, const char *keys, uint32_t seed) {
+    test_device d[CROWD];
+    fed_assignment work[CROWD] = {{0}};
+    fed_rng rng;
+    fed_error err = {0};
+    uint32_t yes = 0, updates = 0;
+    crowd_of(c, d, CROWD);
+    task_of(c, keys);
+    coordinator_commit(c);
+    fed_rng_init(&rng, seed, 0, 0);
+    for (int step = 0; step < 1500; step++) {
+        uint32_t who = fed_rng_below(&rng, CROWD), dice = fed_rng_below(&rng, 1000);
+        bool out = row_of(c, &d[who])->revoked_ms != 0;
+        if (dice < 550 && !out) {
+            fed_assignment asked = device_ask_work(c, &d[who]);
+            work[who] = asked.action == FED_ACTION_TRAIN ? asked : work[who];
+        } else if (dice < 900 && !out && work[who].lease != 0) {
+            uint64_t counted = row_of(c, &d[who])->counted_lease;
+            int status = device_upload(c, &d[who], &work[who], ones, 1, NULL);
+            assert_true(status == 200 || status == 409);
+            yes += status == 200 && counted != work[who].lease;
+        } else if (dice < 980) {
+            coordinator_wait(c, (int64_t)fed_rng_below(&rng, 20000));
+        } else if (dice < 985) {
+            coordinator_wait(c, -(int64_t)fed_rng_below(&rng, 200000));
+        } else if (dice < 997) {
+            coordinator_commit(c);
+            coordinator_crash(c);
+            coordinator_wait(c, 0);
+        } else if (who < 2) {
+            revoke(c, &d[who]);
+            coordinator_wait(c, 0);
+        }
+        check_places(c);
+    }
+    assert_fed_ok_err(c->server->store->round_each(c->server->db, c->server->training.task.wire.id,
+                                                   1000, add_updates, &updates, &err));
+    assert_int_equal(updates + c->server->training.round.received, yes);
+    assert_true(c->server->training.versions.version > 10);
+}
+
+static void whatever_happens_places_and_updates_add_up(void **state) {
+    coordinator *c = *state;
+    static const char *const settings[] = {
+        "\"cohort\": 4, \"goal\": 3, \"minimum\": 2",
+        "\"cohort\": 4, \"goal\": 3, \"minimum\": 2, \"staleness\": 3,"
+        " \"selection\": \"round_robin\"",
+        "\"cohort\": 4, \"goal\": 9, \"staleness\": 1,"
+        " \"selection\": \"weighted\"",
+    };
+    for (uint32_t k = 0; k < 3; k++) {
+        live(c, settings[k], k);
+        coordinator_teardown(c);
+        coordinator_setup(c);
+    }
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
@@ -267,6 +346,7 @@ int main(void) {
         WITH(what_a_device_says_of_its_samples_is_kept),
         WITH(a_revoked_devices_place_goes_to_another),
         WITH(a_crowd_without_work_comes_back_over_a_longer_time),
+        WITH(whatever_happens_places_and_updates_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
