@@ -35,6 +35,14 @@ static void crowd_of(coordinator *c, test_device *d, size_t count) {
     }
 }
 
+/* A whole crowd, which has asked in vain before there was a task. */
+static void crowd_seen(coordinator *c, test_device d[CROWD]) {
+    crowd_of(c, d, CROWD);
+    for (int k = 0; k < CROWD; k++) {
+        assert_int_equal(device_ask_work(c, &d[k]).action, FED_ACTION_WAIT);
+    }
+}
+
 static fedserver_device *row_of(const coordinator *c, const test_device *d) {
     return fedserver_devices_find(&c->server->devices, d->fingerprint);
 }
@@ -102,10 +110,7 @@ static void those_whose_turn_has_not_come_are_held_until_it_does(void **state) {
     test_device d[CROWD];
     bool in[CROWD];
     unsigned places[CROWD] = {0};
-    crowd_of(c, d, CROWD);
-    for (int k = 0; k < CROWD; k++) {
-        assert_int_equal(device_ask_work(c, &d[k]).action, FED_ACTION_WAIT);
-    }
+    crowd_seen(c, d);
     task_of(c, "\"cohort\": 3");
     for (int round = 0; round < 40; round++) {
         unsigned asked = fill(c, d, CROWD, in);
@@ -125,10 +130,7 @@ static void round_robin_gives_everybody_a_place_before_anybody_two(void **state)
     test_device d[CROWD];
     bool in[CROWD];
     unsigned places[CROWD] = {0};
-    crowd_of(c, d, CROWD);
-    for (int k = 0; k < CROWD; k++) {
-        assert_int_equal(device_ask_work(c, &d[k]).action, FED_ACTION_WAIT);
-    }
+    crowd_seen(c, d);
     task_of(c, "\"cohort\": 3, \"selection\": \"round_robin\"");
     for (unsigned round = 1; round <= 12; round++) {
         fill(c, d, CROWD, in);
@@ -144,10 +146,7 @@ static void who_may_not_hold_is_told_to_come_when_its_turn_comes(void **state) {
     coordinator *c = *state;
     test_device d[CROWD];
     unsigned early = 0;
-    crowd_of(c, d, CROWD);
-    for (int k = 0; k < CROWD; k++) {
-        assert_int_equal(device_ask_work(c, &d[k]).action, FED_ACTION_WAIT);
-    }
+    crowd_seen(c, d);
     task_of(c, "\"cohort\": 1");
     for (int k = 0; k < CROWD && c->server->training.round.leased == 0; k++) {
         fed_assignment work = device_ask_work(c, &d[k]);
