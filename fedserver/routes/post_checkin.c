@@ -18,7 +18,7 @@ static void wait_for(fedserver *server, const fedserver_call *call, fed_wait_rea
                      fed_assignment *answer) {
     const fedserver_round *round = &server->training.round;
     int64_t least_ms = IDLE_MS;
-    if (round->deadline_ms != 0) {
+    if (round->deadline_ms > call->now_ms) {
         least_ms = clamp((round->deadline_ms - call->now_ms) / 10, OPEN_MIN_MS, OPEN_MAX_MS);
     }
     fed_rng rng;

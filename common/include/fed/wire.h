@@ -65,7 +65,7 @@ typedef enum fed_action {
 
 typedef enum fed_wait_reason {
     FED_WAIT_NO_TASK = 0,  /* nothing is scheduled */
-    FED_WAIT_FULL = 1,     /* this round has all the devices it wants */
+    FED_WAIT_FULL = 1,     /* this round has all the devices it wants, or others come first */
     FED_WAIT_REPORTED = 2, /* this device's update is in; the round is still open */
     FED_WAIT_NO_MODEL = 3, /* evaluator: every model has been evaluated */
     FED_WAIT_FINISHED = 4  /* the device already knows: its task is finished and no other runs */
