@@ -255,6 +255,12 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
     (void)MHD_add_response_header(response, name, value);
 }
 
+static void add_if_any(struct MHD_Response *response, const char *name, const char *value) {
+    if (value[0] != '\0') {
+        add_header(response, name, value);
+    }
+}
+
 static void add_headers(struct MHD_Response *response, const char *type, uint32_t retry_after_s) {
     add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     add_header(response, "X-Content-Type-Options", "nosniff");
@@ -281,6 +287,10 @@ static enum MHD_Result answer(exchange *x) {
     const int status = r != NULL ? r->status : x->response.status;
     const uint32_t retry_after_s = r != NULL && r->status == 503 ? 1 : x->response.retry_after_s;
     add_headers(response, r != NULL ? "application/json" : x->response.content_type, retry_after_s);
+    if (r == NULL) {
+        add_if_any(response, MHD_HTTP_HEADER_ETAG, x->response.etag);
+        add_if_any(response, MHD_HTTP_HEADER_CONTENT_RANGE, x->response.content_range);
+    }
     if (r == &expired || r == &stopping) {
         add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     }
@@ -363,6 +373,8 @@ static enum MHD_Result begin_request(exchange *x, const char *method) {
     x->begun_ms = fed_clock_monotonic_ms();
     x->request.method = method;
     x->request.bearer = bearer(x);
+    x->request.range = header(x, MHD_HTTP_HEADER_RANGE);
+    x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
     x->request.wire_bytes = head_bytes(x);
     if (x->peer->listener->kind == FEDSERVER_DEVICES) {
         x->request.fingerprint = x->peer->identity.fingerprint;

@@ -240,6 +240,7 @@ static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err
     FED_TRY(server->store->round_put(server->db, t->task.wire.id, &row, err));
     FED_TRY(server->store->update_clear(server->db, err));
     fedserver_sum_clear(&t->sum);
+    fedserver_versions_trim(&t->versions, now_ms);
     server->counters.rounds_committed++;
     server->epoch++;
     fed_logf(server->log, FED_LOG_INFO,

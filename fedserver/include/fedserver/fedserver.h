@@ -97,10 +97,11 @@ typedef enum fedserver_listener { FEDSERVER_FRONT = 0, FEDSERVER_DEVICES = 1 } f
 
 typedef struct fedserver_request {
     fedserver_listener listener;
-    const char *method; /* "GET" */
-    const char *path;   /* "/v1/status" */
-    const char *query;  /* without '?'; "" for none */
-    const char *bearer; /* from Authorization: Bearer; NULL for none */
+    const char *method;           /* "GET" */
+    const char *path;             /* "/v1/status" */
+    const char *query;            /* without '?'; "" for none */
+    const char *bearer;           /* from Authorization: Bearer; NULL for none */
+    const char *range, *if_range; /* the headers of that name; NULL for none */
     const uint8_t *body;
     size_t body_len;
     const uint8_t *fingerprint; /* DEVICES: SHA-256 of the peer's certificate, which TLS has
@@ -114,6 +115,8 @@ typedef struct fedserver_response {
     const char *content_type; /* static */
     fedserver_blob *body;     /* one share, the receiver's; NULL: empty */
     uint32_t retry_after_s;   /* as Retry-After; 0: none */
+    char etag[20];            /* as ETag, which names the whole body; "": none */
+    char content_range[72];   /* as Content-Range; "": none */
     bool hold; /* nothing to say yet: ask again after the state changed or hold_ms are over */
     uint32_t hold_ms;
 } fedserver_response;
