@@ -75,18 +75,21 @@ typedef enum stage {
     STAGE_BODY,    /* the body is being read */
     STAGE_DISCARD, /* refused, and the body is read only to get the refusal across */
     STAGE_PARKED,  /* complete and suspended: in http.queue or http.held */
+    STAGE_CUT,     /* the line broke in the middle of the body: what has come is in http.queue */
     STAGE_ANSWER,  /* there is an answer */
     STAGE_GONE     /* the peer is not there any more */
 } stage;
 
 /* A request and its answer. */
 typedef struct exchange {
-    peer *peer;
+    http *http;
+    peer *peer; /* CUT: NULL, as is connection */
     struct MHD_Connection *connection;
     stage stage;
     struct exchange *next; /* in http.queue or http.held */
     int64_t begun_ms, parked_ms, held_until_ms;
     fedserver_request request;
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* which request points to */
     uint8_t *body;
     size_t body_size; /* what the head announced, and body has room for; request.body_len is here */
     size_t taken;     /* of a body, kept or discarded */
@@ -114,7 +117,7 @@ struct http {
     int64_t next_ms;       /* when fedserver_tick wants to be called, Unix time */
     uint64_t progress;     /* grows whenever a byte or a request moves */
     unsigned idle_turns;
-    bool resumed, stopping;
+    bool resumed, stopping, closing;
 };
 
 static const refusal refusals[] = {
@@ -377,7 +380,8 @@ static enum MHD_Result begin_request(exchange *x, const char *method) {
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
     x->request.wire_bytes = head_bytes(x);
     if (x->peer->listener->kind == FEDSERVER_DEVICES) {
-        x->request.fingerprint = x->peer->identity.fingerprint;
+        memcpy(x->fingerprint, x->peer->identity.fingerprint, sizeof x->fingerprint);
+        x->request.fingerprint = x->fingerprint;
     }
     const uint64_t size = content_length(x);
     const refusal *why = why_not(x, size);
@@ -414,7 +418,7 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t len) {
 }
 
 static void drop_body(exchange *x) {
-    x->peer->listener->http->bodies -= x->body_size;
+    x->http->bodies -= x->body_size;
     x->body_size = 0;
     free(x->body);
     x->body = NULL;
@@ -422,7 +426,7 @@ static void drop_body(exchange *x) {
 
 /* The request is complete. */
 static enum MHD_Result end_request(exchange *x) {
-    http *h = x->peer->listener->http;
+    http *h = x->http;
     if (h->stopping && x->refused == NULL) {
         x->refused = &stopping;
     }
@@ -463,6 +467,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     case STAGE_ANSWER:
         return answer(x);
     case STAGE_PARKED:
+    case STAGE_CUT:
     case STAGE_GONE:
         break;
     }
@@ -485,6 +490,7 @@ static void *on_uri(void *user, const char *uri, struct MHD_Connection *connecti
     if (query != NULL) {
         *query++ = '\0';
     }
+    x->http = l->http;
     x->peer = p;
     x->connection = connection;
     x->request.listener = l->kind;
@@ -492,6 +498,30 @@ static void *on_uri(void *user, const char *uri, struct MHD_Connection *connecti
     x->request.query = query != NULL ? query : "";
     l->http->live++;
     return x;
+}
+
+static void exchange_free(exchange *x) {
+    drop_body(x);
+    fedserver_blob_free(x->response.body);
+    free(x);
+}
+
+/* The connection is lost in the middle of a body whose beginning is worth something: keep that for
+ * the next batch. Nothing of the connection may be used from here on. */
+static bool keep_cut(exchange *x) {
+    if (x->stage != STAGE_BODY || x->request.body_len == 0 || x->http->closing ||
+        !fedserver_body_in_parts(&x->request)) {
+        return false;
+    }
+    x->stage = STAGE_CUT;
+    x->peer = NULL;
+    x->connection = NULL;
+    x->request.body = x->body;
+    x->request.wire_bytes += x->request.body_len;
+    x->request.bearer = x->request.range = x->request.if_range = NULL;
+    x->request.method = "POST"; /* the route has no other */
+    line_add(&x->http->queue, x);
+    return true;
 }
 
 /* libmicrohttpd: the answer is out, or the connection is lost. */
@@ -506,9 +536,9 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     }
     h->live--;
     peer_owes(x->peer);
-    drop_body(x);
-    fedserver_blob_free(x->response.body);
-    free(x);
+    if (!keep_cut(x)) {
+        exchange_free(x);
+    }
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -524,7 +554,11 @@ static void resume_all(http *h, line *l, stage as) {
     line_clear(l);
     for (exchange *next = NULL; x != NULL; x = next) {
         next = x->next;
-        resume(h, x, as);
+        if (x->stage == STAGE_CUT) {
+            exchange_free(x);
+        } else {
+            resume(h, x, as);
+        }
     }
 }
 
@@ -547,7 +581,9 @@ static void release(http *h) {
     line_clear(&h->queue);
     for (exchange *next = NULL; x != NULL; x = next) {
         next = x->next;
-        if (x->response.hold) {
+        if (x->stage == STAGE_CUT) {
+            exchange_free(x);
+        } else if (x->response.hold) {
             hold(h, x, now_ms + hold_ms(&x->response));
         } else {
             drop_body(x);
@@ -737,6 +773,7 @@ static fed_status open_both(http *h, const fedserver_http_options *options, uint
 }
 
 static void close_both(http *h) {
+    h->closing = true;
     resume_all(h, &h->queue, STAGE_GONE); /* unanswered: their batch failed */
     resume_all(h, &h->held, STAGE_GONE);
     for (size_t k = 0; k < 2; k++) {

@@ -226,6 +226,14 @@ static fed_status move_on(fedserver *server, int64_t now_ms, fed_error *err) {
     return server->store->task_put(server->db, &t->task, err);
 }
 
+/* What has arrived of updates that can't be counted any more, now that the round is over. */
+static fed_status prune_pieces(fedserver *server, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    uint32_t next = t->round.number + 1;
+    uint32_t stale = t->task.rules.staleness < next ? t->task.rules.staleness : next;
+    return server->store->piece_prune(server->db, t->task.wire.id, next - stale, err);
+}
+
 static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err) {
     fedserver_training *t = &server->training;
     size_t delta_len = 0;
@@ -239,6 +247,7 @@ static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err
     row.delta_bytes = delta_len;
     FED_TRY(server->store->round_put(server->db, t->task.wire.id, &row, err));
     FED_TRY(server->store->update_clear(server->db, err));
+    FED_TRY(prune_pieces(server, err));
     fedserver_sum_clear(&t->sum);
     fedserver_versions_trim(&t->versions, now_ms);
     server->counters.rounds_committed++;
@@ -292,6 +301,7 @@ static fed_status give_lease(fedserver *server, fedserver_device *device, fed_er
     leased.lease_task = t->task.wire.id;
     leased.lease_round = t->round.number;
     leased.lease_attempt = t->round.attempt;
+    FED_TRY(server->store->piece_clear(server->db, device->id, err));
     FED_TRY(server->store->device_put(server->db, &leased, err));
     *device = leased;
     return FED_OK;

@@ -116,6 +116,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
         response->hold_ms = (uint32_t)hold_ms;
         return FED_OK;
     }
+    answer.capabilities = FED_CAN_PIECES;
     server->counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

@@ -125,6 +125,10 @@ typedef struct fedserver_response {
  * with. */
 int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len);
 
+/** Is the beginning of this request's body worth something by itself? Where the line breaks in the
+ * middle of such a body, hand over what has arrived all the same; nobody waits for the answer. */
+bool fedserver_body_in_parts(const fedserver_request *head);
+
 /**
  * A batch: begin, any number of handle and tick, commit. Only when commit answered FED_OK may the
  * answers leave: they are promises. Where anything but a request's own fault fails (the disk),

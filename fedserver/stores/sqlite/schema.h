@@ -3,7 +3,14 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": says whose database it is */
-#define FEDSERVER_SCHEMA_VERSION 3
+#define FEDSERVER_SCHEMA_VERSION 4
+
+/* Messages of updates that have arrived in part, since version 4: a row is the bytes from `start`
+ * on of the one that the device is sending. */
+#define FEDSERVER_SCHEMA_PIECES                                                                    \
+    "CREATE TABLE pieces (device INTEGER NOT NULL REFERENCES devices, start INTEGER NOT NULL,"     \
+    " lease INTEGER NOT NULL, digest INTEGER NOT NULL, total INTEGER NOT NULL,"                    \
+    " bytes BLOB NOT NULL, PRIMARY KEY (device, start)) STRICT;"
 
 /* 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
  * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
@@ -44,7 +51,7 @@
     "CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"      \
     " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"                       \
     " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                               \
-    " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;"
+    " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;" FEDSERVER_SCHEMA_PIECES
 
 /* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
 #define FEDSERVER_MIGRATIONS                                                                       \
@@ -61,6 +68,7 @@
             "ALTER TABLE tasks ADD COLUMN selection INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE tasks ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                           \
             "ALTER TABLE models ADD COLUMN state BLOB;",                                           \
+            FEDSERVER_SCHEMA_PIECES,                                                               \
     }
 
 #endif

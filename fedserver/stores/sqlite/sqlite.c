@@ -8,6 +8,7 @@
 
 #include "fedserver/store.h"
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/pieces.h"
 #include "fedserver/stores/sqlite/schema.h"
 
 #define WRITE(sql, ...) fedserver_database_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), err)
@@ -490,5 +491,10 @@ const fedserver_store fedserver_store_sqlite = {
     .update_add = update_add,
     .update_each = update_each,
     .update_clear = update_clear,
+    .piece_add = fedserver_sqlite_piece_add,
+    .piece_find = fedserver_sqlite_piece_find,
+    .piece_join = fedserver_sqlite_piece_join,
+    .piece_clear = fedserver_sqlite_piece_clear,
+    .piece_prune = fedserver_sqlite_piece_prune,
     .metric_put = metric_put,
 };
