@@ -89,7 +89,7 @@ typedef struct exchange {
     struct exchange *next; /* in http.queue or http.held */
     int64_t begun_ms, parked_ms, held_until_ms;
     fedserver_request request;
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* which request points to */
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* CUT: the request's, whose peer is gone */
     uint8_t *body;
     size_t body_size; /* what the head announced, and body has room for; request.body_len is here */
     size_t taken;     /* of a body, kept or discarded */
@@ -380,8 +380,7 @@ static enum MHD_Result begin_request(exchange *x, const char *method) {
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
     x->request.wire_bytes = head_bytes(x);
     if (x->peer->listener->kind == FEDSERVER_DEVICES) {
-        memcpy(x->fingerprint, x->peer->identity.fingerprint, sizeof x->fingerprint);
-        x->request.fingerprint = x->fingerprint;
+        x->request.fingerprint = x->peer->identity.fingerprint; /* why_not fills it in */
     }
     const uint64_t size = content_length(x);
     const refusal *why = why_not(x, size);
@@ -514,6 +513,8 @@ static bool keep_cut(exchange *x) {
         return false;
     }
     x->stage = STAGE_CUT;
+    memcpy(x->fingerprint, x->peer->identity.fingerprint, sizeof x->fingerprint);
+    x->request.fingerprint = x->fingerprint;
     x->peer = NULL;
     x->connection = NULL;
     x->request.body = x->body;

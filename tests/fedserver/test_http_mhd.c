@@ -199,12 +199,26 @@ static void test_a_broken_upload_harms_nobody(void **state) {
     assert_int_equal(atomic_load(&w->server.handled), 1);
 }
 
+/* The line breaks in the middle of a TLS record. */
+static void break_record(CURL *curl) {
+    static const char start[] = "\x17\x03\x03\x40\x11 and so on";
+    curl_socket_t fd;
+    assert_int_equal(curl_easy_getinfo(curl, CURLINFO_ACTIVESOCKET, &fd), CURLE_OK);
+    assert_int_equal(send(fd, start, sizeof start, 0), sizeof start);
+    fed_sleep_ms(5); /* so that it is read before the end comes */
+    assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
+}
+
 static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **state) {
     world *w = *state;
+    assert_fed_ok(fed_cert_fingerprint(w->device.cert.text, w->server.known, NULL));
     start(w);
     for (int k = 0; k < 20; k++) {
         CURL *curl = raw(w, &w->device, w->devices_port);
         say(curl, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
+        if (k % 2 == 1) {
+            break_record(curl);
+        }
         curl_easy_cleanup(curl);
     }
     wait_for(&w->server.parts, 100);
