@@ -83,7 +83,7 @@ typedef enum stage {
 /* A request and its answer. */
 typedef struct exchange {
     http *http;
-    peer *peer; /* CUT: NULL, as is connection */
+    peer *peer; /* CUT: gone */
     struct MHD_Connection *connection;
     stage stage;
     struct exchange *next; /* in http.queue or http.held */
@@ -255,13 +255,7 @@ static struct MHD_Response *blob_response(fedserver_response *response) {
 }
 
 static void add_header(struct MHD_Response *response, const char *name, const char *value) {
-    (void)MHD_add_response_header(response, name, value);
-}
-
-static void add_if_any(struct MHD_Response *response, const char *name, const char *value) {
-    if (value[0] != '\0') {
-        add_header(response, name, value);
-    }
+    (void)MHD_add_response_header(response, name, value); /* "" is refused, and left out */
 }
 
 static void add_headers(struct MHD_Response *response, const char *type, uint32_t retry_after_s) {
@@ -290,10 +284,8 @@ static enum MHD_Result answer(exchange *x) {
     const int status = r != NULL ? r->status : x->response.status;
     const uint32_t retry_after_s = r != NULL && r->status == 503 ? 1 : x->response.retry_after_s;
     add_headers(response, r != NULL ? "application/json" : x->response.content_type, retry_after_s);
-    if (r == NULL) {
-        add_if_any(response, MHD_HTTP_HEADER_ETAG, x->response.etag);
-        add_if_any(response, MHD_HTTP_HEADER_CONTENT_RANGE, x->response.content_range);
-    }
+    add_header(response, MHD_HTTP_HEADER_ETAG, x->response.etag);
+    add_header(response, MHD_HTTP_HEADER_CONTENT_RANGE, x->response.content_range);
     if (r == &expired || r == &stopping) {
         add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     }
@@ -380,7 +372,7 @@ static enum MHD_Result begin_request(exchange *x, const char *method) {
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
     x->request.wire_bytes = head_bytes(x);
     if (x->peer->listener->kind == FEDSERVER_DEVICES) {
-        x->request.fingerprint = x->peer->identity.fingerprint; /* why_not fills it in */
+        x->request.fingerprint = x->peer->identity.fingerprint; /* filled in by peer_valid */
     }
     const uint64_t size = content_length(x);
     const refusal *why = why_not(x, size);
@@ -515,12 +507,10 @@ static bool keep_cut(exchange *x) {
     x->stage = STAGE_CUT;
     memcpy(x->fingerprint, x->peer->identity.fingerprint, sizeof x->fingerprint);
     x->request.fingerprint = x->fingerprint;
-    x->peer = NULL;
-    x->connection = NULL;
     x->request.body = x->body;
     x->request.wire_bytes += x->request.body_len;
-    x->request.bearer = x->request.range = x->request.if_range = NULL;
-    x->request.method = "POST"; /* the route has no other */
+    x->request.bearer = x->request.range = x->request.if_range = NULL; /* the connection's memory */
+    x->request.method = "POST"; /* likewise; such routes have no other */
     line_add(&x->http->queue, x);
     return true;
 }

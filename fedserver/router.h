@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "fedserver/range.h"
+#include "fedserver/byte_range.h"
 #include "fedserver/server.h"
 
 /** A request that has passed the checks every one must pass. */

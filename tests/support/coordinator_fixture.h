@@ -13,7 +13,7 @@
 typedef struct coordinator {
     char directory[256];
     fedserver *server;
-    int64_t now_ms; /* what it is told the time is; tests move it */
+    int64_t now_ms;               /* what it is told the time is; tests move it */
     const char *range, *if_range; /* of the requests to come; NULL: none */
 } coordinator;
 

@@ -1,7 +1,7 @@
 /* Range headers: what they mean, and what is no range. */
 #include "fed_test.h"
 
-#include "fedserver/range.h"
+#include "fedserver/byte_range.h"
 
 enum { TOTAL = 100 };
 static const uint64_t tag = UINT64_C(0x0123456789abcdef);

@@ -1,5 +1,5 @@
 /* Reading Range and If-Range. */
-#include "fedserver/range.h"
+#include "fedserver/byte_range.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

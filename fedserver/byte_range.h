@@ -1,7 +1,7 @@
 /* Which bytes of an answer a request wants: the Range and If-Range headers (RFC 9110, 14
  * and 13.1.5). */
-#ifndef FEDSERVER_RANGE_H
-#define FEDSERVER_RANGE_H
+#ifndef FEDSERVER_BYTE_RANGE_H
+#define FEDSERVER_BYTE_RANGE_H
 
 #include <stdint.h>
 
