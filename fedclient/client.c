@@ -59,6 +59,8 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
     FED_REQUIRE(fresh != NULL, FED_ENOMEM);
     fresh->options = *options;
     fresh->protocol = FED_PROTOCOL;
+    const uint32_t piece = options->piece_bytes;
+    fresh->options.piece_bytes = piece == 0 || piece > FED_PIECE_BYTES ? FED_PIECE_BYTES : piece;
     fed_status status = front_take(fresh, options->server, err);
     if (status == FED_OK) {
         status = fedclient_identity_load(fresh, err);

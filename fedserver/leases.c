@@ -227,6 +227,7 @@ static fed_status give_lease(fedserver *server, fedserver_device *device, int64_
     if (asynchronous(t)) {
         t->lease_ends_ms = least(t->lease_ends_ms, leased.lease_deadline_ms);
     }
+    FED_TRY(server->store->piece_clear(server->db, device->id, err));
     return lease_store(server, device, &leased, err);
 }
 

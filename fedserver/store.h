@@ -195,6 +195,22 @@ typedef struct fedserver_store {
     fed_status (*update_count)(void *db, uint32_t *count, fed_error *err);
     fed_status (*update_clear)(void *db, fed_error *err);
 
+    /** Bytes of the message that a device is sending in pieces: they begin where those before end.
+     */
+    fed_status (*piece_add)(void *db, int64_t device, const fed_piece *piece, const uint8_t *data,
+                            size_t len, fed_error *err);
+    /** What the last one added was, and where it ends. FED_ENOTFOUND: there is none. Only lease,
+     * digest, total and offset of *piece are set. */
+    fed_status (*piece_find)(void *db, int64_t device, fed_piece *piece, uint64_t *end,
+                             fed_error *err);
+    /** All of them, one behind the other, into dst[cap]. FED_EFORMAT: they leave a gap, or are
+     * longer. */
+    fed_status (*piece_join)(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
+                             fed_error *err);
+    fed_status (*piece_clear)(void *db, int64_t device, fed_error *err);
+    /** Forget those of all devices whose lease is not of that task, or of a round before this. */
+    fed_status (*piece_prune)(void *db, uint64_t task, uint32_t round, fed_error *err);
+
     /** Replaces what that device said of that version before. */
     fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric, fed_error *err);
 } fedserver_store;

@@ -314,6 +314,14 @@ static fed_status move_on(fedserver *server, int64_t now_ms, fed_error *err) {
     return server->store->task_put(server->db, &t->task, err);
 }
 
+/* What has arrived of updates that can't be counted any more, now that the round is over. */
+static fed_status prune_pieces(fedserver *server, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    uint32_t next = t->round.number + 1;
+    uint32_t stale = t->task.rules.staleness < next ? t->task.rules.staleness : next;
+    return server->store->piece_prune(server->db, t->task.wire.id, next - stale, err);
+}
+
 static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err) {
     fedserver_training *t = &server->training;
     size_t delta_len = 0;
@@ -327,7 +335,9 @@ static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err
     row.delta_bytes = delta_len;
     FED_TRY(server->store->round_put(server->db, t->task.wire.id, &row, err));
     FED_TRY(server->store->update_clear(server->db, err));
+    FED_TRY(prune_pieces(server, err));
     fedserver_sum_clear(&t->sum);
+    fedserver_versions_trim(&t->versions, now_ms);
     server->counters.rounds_committed++;
     fed_logf(server->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,

@@ -57,12 +57,11 @@ static fed_status answer(fedserver *server, fedserver_round_action action,
     }
 }
 
-fed_status fedserver_post_update(fedserver *server, const fedserver_call *call,
-                                 fedserver_response *response, fed_error *err) {
+fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
+                                 size_t len, fedserver_response *response, fed_error *err) {
     fedserver_training *t = &server->training;
-    const uint8_t *body = call->request->body;
     fedserver_update update;
-    if (fedserver_update_read(body, call->request->body_len, &update) != FED_OK) {
+    if (fedserver_update_read(body, len, &update) != FED_OK) {
         server->counters.updates_bad++;
         return fedserver_answer_error(response, err, 400, "bad_update",
                                       "the body does not start with an update's head");
@@ -83,4 +82,10 @@ fed_status fedserver_post_update(fedserver *server, const fedserver_call *call,
         return fedserver_training_count(server, call->device, &update, body, call->now_ms, err);
     }
     return answer(server, action, response, err);
+}
+
+fed_status fedserver_post_update(fedserver *server, const fedserver_call *call,
+                                 fedserver_response *response, fed_error *err) {
+    return fedserver_update_take(server, call, call->request->body, call->request->body_len,
+                                 response, err);
 }

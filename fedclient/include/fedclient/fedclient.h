@@ -51,6 +51,9 @@ typedef struct fedclient_options {
      */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     void *user;
+    /** A larger update travels in pieces of so many bytes, a larger model in pieces of four times
+     * as many, which are kept in the store until all are there. 0, and at most: 1 MiB. */
+    uint32_t piece_bytes;
 } fedclient_options;
 
 /** The options are copied, what they point to must outlive the client. Reads the stored state:

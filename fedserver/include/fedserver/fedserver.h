@@ -105,10 +105,11 @@ typedef enum fedserver_listener { FEDSERVER_FRONT = 0, FEDSERVER_DEVICES = 1 } f
 
 typedef struct fedserver_request {
     fedserver_listener listener;
-    const char *method; /* "GET" */
-    const char *path;   /* "/v1/status" */
-    const char *query;  /* without '?'; "" for none */
-    const char *bearer; /* from Authorization: Bearer; NULL for none */
+    const char *method;           /* "GET" */
+    const char *path;             /* "/v1/status" */
+    const char *query;            /* without '?'; "" for none */
+    const char *bearer;           /* from Authorization: Bearer; NULL for none */
+    const char *range, *if_range; /* the headers of that name; NULL for none */
     const uint8_t *body;
     size_t body_len;
     const uint8_t *fingerprint; /* DEVICES: SHA-256 of the peer's certificate, which TLS has
@@ -122,6 +123,8 @@ typedef struct fedserver_response {
     const char *content_type; /* static */
     fedserver_blob *body;     /* one share, the receiver's; NULL: empty */
     uint32_t retry_after_s;   /* as Retry-After; 0: none */
+    char etag[20];            /* as ETag, which names the whole body; "": none */
+    char content_range[72];   /* as Content-Range; "": none */
     bool hold; /* nothing to say yet: ask again after the state changed or hold_ms are over */
     uint32_t hold_ms;
 } fedserver_response;
@@ -129,6 +132,10 @@ typedef struct fedserver_response {
 /** May a request with this head send a body of `len` bytes? 0, or the HTTP status to refuse it
  * with. */
 int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len);
+
+/** Is the beginning of this request's body worth something by itself? Where the line breaks in the
+ * middle of such a body, hand over what has arrived all the same; nobody waits for the answer. */
+bool fedserver_body_in_parts(const fedserver_request *head);
 
 /**
  * A batch: begin, any number of handle and tick, commit. Only when commit answered FED_OK may the

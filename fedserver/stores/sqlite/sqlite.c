@@ -8,6 +8,7 @@
 
 #include "fedserver/store.h"
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/pieces.h"
 #include "fedserver/stores/sqlite/schema.h"
 #include "fedserver/stores/sqlite/updates.h"
 
@@ -460,5 +461,10 @@ const fedserver_store fedserver_store_sqlite = {
     .update_each = fedserver_sqlite_update_each,
     .update_count = fedserver_sqlite_update_count,
     .update_clear = fedserver_sqlite_update_clear,
+    .piece_add = fedserver_sqlite_piece_add,
+    .piece_find = fedserver_sqlite_piece_find,
+    .piece_join = fedserver_sqlite_piece_join,
+    .piece_clear = fedserver_sqlite_piece_clear,
+    .piece_prune = fedserver_sqlite_piece_prune,
     .metric_put = metric_put,
 };
