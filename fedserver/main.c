@@ -217,6 +217,23 @@ static int command_export(const arguments *args) {
     return status == FED_OK ? OK : failure(args, &err);
 }
 
+static int command_backup(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_backup(server, args->file, &err);
+    }
+    fedserver_close(server);
+    return status == FED_OK ? OK : failure(args, &err);
+}
+
+static int command_restore(const arguments *args) {
+    fed_error err = {0};
+    fed_status status = fedserver_restore(args->file, args->directory, &err);
+    return status == FED_OK ? OK : failure(args, &err);
+}
+
 /* -- the commands and their options -- */
 
 typedef struct command {
@@ -261,6 +278,15 @@ static const command commands[] = {
      "usage: fedserver export --dir DIR [--task N] OUT.safetensors\n"
      "Write the newest model.\n"
      "  --task N   of that task (default: the one that runs or ran last)\n"},
+    {"backup", command_backup, "d", "directory",
+     "usage: fedserver backup --dir DIR DIRECTORY\n"
+     "Copy the coordinator as it is now, served or not, into DIRECTORY, which is made. The copy "
+     "is\n"
+     "a whole coordinator, with the CA's key: keep it as safe.\n"},
+    {"restore", command_restore, "d", "backup",
+     "usage: fedserver restore --dir DIR BACKUP\n"
+     "Make a coordinator in DIR, which must hold none, from a backup. What happened since is\n"
+     "forgotten, revocations too: revoke those devices again. Devices go on by themselves.\n"},
 };
 
 static const struct option long_options[] = {
@@ -363,6 +389,7 @@ static void print_commands(FILE *to) {
           "  token    admit devices             task     queue a training task\n"
           "  devices  list them                 revoke    shut one out\n"
           "  export   write the newest model\n"
+          "  backup   copy it while it serves   restore   make one from a backup\n"
           "fedserver COMMAND --help says more.\n",
           to);
 }

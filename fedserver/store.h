@@ -140,6 +140,9 @@ typedef struct fedserver_store {
     /** FED_ENOTFOUND no file; FED_EFORMAT, FED_EVERSION one that this build can't read. */
     fed_status (*open)(const char *path, void **db, fed_error *err);
     void (*close)(void *db); /* what was not committed is lost */
+    /** A new store in that file, whole and on the disk, with what is committed now; others may go
+     * on writing meanwhile. A file that is there is replaced. Not inside a transaction. */
+    fed_status (*copy)(void *db, const char *path, fed_error *err);
     /** For the process that serves, once, before its first write: what a crash has left behind and
      * nobody was promised goes. No other process may have it open for that. FED_EFORMAT: what was
      * promised is not there. */

@@ -85,6 +85,18 @@ fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *pat
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
                                   fed_error *err) FED_CHECKED;
 
+/**
+ * Copy a coordinator as of one instant into a directory of its own, while another process may serve
+ * it. The copy is a coordinator: complete, on the disk, or without server.db. Whoever has it has
+ * the CA's key. Errors: FED_EEXIST directory holds a coordinator already; FED_EFORMAT an update is
+ * damaged; FED_ENOSPC, FED_EIO.
+ */
+fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) FED_CHECKED;
+
+/** Make a coordinator in directory from a backup, which stays as it is. Errors: as above, and those
+ * of fedserver_open. */
+fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) FED_CHECKED;
+
 /** Immutable bytes that several answers share. */
 typedef struct fedserver_blob fedserver_blob;
 fedserver_blob *

@@ -435,6 +435,7 @@ const fedserver_store fedserver_store_sqlite = {
     .create = store_create,
     .open = store_open,
     .close = store_close,
+    .copy = fedserver_sqlite_copy,
     .recover = fedserver_sqlite_recover,
     .commit = fedserver_sqlite_commit,
     .rollback = fedserver_sqlite_rollback,

@@ -24,8 +24,8 @@ static fed_status segment_end(fedserver_database *db, uint64_t task, uint32_t ro
     return FED_OK;
 }
 
-static fed_status open_segment(fedserver_database *db, uint64_t task, uint32_t round, bool make,
-                               fed_error *err) {
+fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint32_t round,
+                                    bool make, fed_error *err) {
     const fedserver_segment *open = &db->segment;
     if (open->fd >= 0 && open->task == task && open->round == round) {
         return FED_OK;
@@ -89,7 +89,7 @@ fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *r
     bool large = len > ROW_LIMIT;
     uint64_t start = 0;
     if (large) {
-        FED_TRY(open_segment(db, row->task, row->round, true, err));
+        FED_TRY(fedserver_sqlite_segment(db, row->task, row->round, true, err));
         FED_TRY(fedserver_segment_append(&db->segment, body, len, &start, err));
     }
     const fedserver_value nothing = BLOB(NULL, 0);
@@ -148,7 +148,7 @@ static fed_status take_row(sqlite3_stmt *row, stored_update *u, fed_error *err) 
 
 static fed_status take_body(fedserver_database *db, stored_update *u, fed_error *err) {
     if (!u->in_row) {
-        FED_TRY(open_segment(db, u->row.task, u->row.round, false, err));
+        FED_TRY(fedserver_sqlite_segment(db, u->row.task, u->row.round, false, err));
         FED_TRY(fedserver_segment_read(&db->segment, u->start, u->len, u->body, err));
     }
     FED_REQUIRE(!u->guarded || fed_digest_bytes(u->body, u->len) == u->guard, FED_EFORMAT);

@@ -3,12 +3,20 @@
 #define FEDSERVER_STORES_SQLITE_UPDATES_H
 
 #include "fedserver/store.h"
+#include "fedserver/stores/sqlite/database.h"
 
 fed_status fedserver_sqlite_update_add(void *db, const fedserver_update_row *row,
                                        const uint8_t *body, size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, void *user,
                                         fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_update_clear(void *db, fed_error *err) FED_CHECKED;
+
+/** Open db->segment for that round; `make` it where it is missing (else FED_ENOTFOUND). */
+fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint32_t round,
+                                    bool make, fed_error *err) FED_CHECKED;
+
+/** The store's copy (copy.c). */
+fed_status fedserver_sqlite_copy(void *db, const char *path, fed_error *err) FED_CHECKED;
 
 /** Remove what a crash has left: bytes behind the last committed body, files of rounds that are
  * over. */
