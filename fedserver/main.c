@@ -225,13 +225,42 @@ static int command_backup(const arguments *args) {
         status = fedserver_backup(server, args->file, &err);
     }
     fedserver_close(server);
-    return status == FED_OK ? OK : failure(args, &err);
+    if (status != FED_OK) {
+        return failure(args, &err);
+    }
+    printf("%s is a backup of %s\n", args->file, args->directory);
+    return OK;
 }
 
 static int command_restore(const arguments *args) {
     fed_error err = {0};
-    fed_status status = fedserver_restore(args->file, args->directory, &err);
-    return status == FED_OK ? OK : failure(args, &err);
+    if (fedserver_restore(args->file, args->directory, &err) != FED_OK) {
+        return failure(args, &err);
+    }
+    printf("%s is restored from %s\n", args->directory, args->file);
+    return OK;
+}
+
+static void print_check(void *user, fedserver_check_kind kind, const char *text) {
+    static const char *const marks[] = {"ok      ", "note    ", "BROKEN  "};
+    (void)user;
+    printf("%s%s\n", marks[kind], text);
+}
+
+static int command_check(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    size_t findings = 0;
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_check(server, print_check, NULL, &findings, &err);
+    }
+    fedserver_close(server);
+    if (status != FED_OK) {
+        return failure(args, &err);
+    }
+    printf("%s: %zu rules broken\n", args->directory, findings);
+    return findings == 0 ? OK : FAILURE;
 }
 
 /* -- the commands and their options -- */
@@ -287,6 +316,10 @@ static const command commands[] = {
      "usage: fedserver restore --dir DIR BACKUP\n"
      "Make a coordinator in DIR, which must hold none, from a backup. What happened since is\n"
      "forgotten, revocations too: revoke those devices again. Devices go on by themselves.\n"},
+    {"check", command_check, "d", NULL,
+     "usage: fedserver check --dir DIR\n"
+     "Verify all that is stored, while nobody serves DIR; to check a coordinator that serves,\n"
+     "check a backup. Prints what was checked and what is broken; exits with 1 if anything is.\n"},
 };
 
 static const struct option long_options[] = {
@@ -390,6 +423,7 @@ static void print_commands(FILE *to) {
           "  devices  list them                 revoke    shut one out\n"
           "  export   write the newest model\n"
           "  backup   copy it while it serves   restore   make one from a backup\n"
+          "  check    verify what is stored\n"
           "fedserver COMMAND --help says more.\n",
           to);
 }

@@ -1,43 +1,10 @@
 /* Backup and restore: a copy made at any time is a whole coordinator, and goes on bit for bit. */
-#include "coordinator_fixture.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* An update of it is 100 KB: it lies in the segment file. */
-static const char task[] = "{\"model\": \"input 784 | dense 32 | dense 10\","
-                           " \"codec_up\": \"float32\", \"codec_down\": \"float32\","
-                           " \"rounds\": 4, \"cohort\": 3, \"goal\": 3, \"deadline_s\": 100}";
-enum { PARAMETERS = 784 * 32 + 32 + 32 * 10 + 10, DEVICES = 3 };
-
-typedef struct world {
-    coordinator home, copy;
-    test_device devices[DEVICES];
-    char backup[300];
-    float x[PARAMETERS];
-} world;
-
-static int setup(void **state) {
-    static world w;
-    coordinator_setup(&w.home);
-    for (int k = 0; k < DEVICES; k++) {
-        w.devices[k] = coordinator_enrol(&w.home);
-    }
-    coordinator_task(&w.home, task);
-    snprintf(w.backup, sizeof w.backup, "%s/backup", w.home.directory);
-    snprintf(w.copy.directory, sizeof w.copy.directory, "%.240s/copy", w.home.directory);
-    w.copy.now_ms = w.home.now_ms;
-    *state = &w;
-    return 0;
-}
-
-static int teardown(void **state) {
-    world *w = *state;
-    coordinator_teardown(&w->home);
-    return 0;
-}
+#include "large_world.h"
 
 /* As `fedserver backup` does it, in a process of its own. */
 static fed_status back_up(const char *from, const char *to, fed_error *err) {
@@ -52,23 +19,6 @@ static void open_copy(world *w) {
     fed_error err = {0};
     assert_fed_ok_err(fedserver_open(w->copy.directory, NULL, &w->copy.server, &err));
     assert_fed_ok_err(fedserver_begin(w->copy.server, &err));
-}
-
-/* Device k's update of this round. */
-static void upload(world *w, coordinator *c, int k) {
-    fed_assignment work = device_ask_work(c, &w->devices[k]);
-    assert_int_equal(work.action, FED_ACTION_TRAIN);
-    for (int i = 0; i < PARAMETERS; i++) {
-        w->x[i] = (float)((int)work.round + k * i % 7) / 16;
-    }
-    assert_int_equal(device_upload(c, &w->devices[k], &work, w->x, (uint32_t)k + 1, NULL), 200);
-    coordinator_commit(c);
-}
-
-static void one_round(world *w, coordinator *c, int from) {
-    for (int k = from; k < DEVICES; k++) {
-        upload(w, c, k);
-    }
 }
 
 static void a_backup_of_a_serving_coordinator_goes_on_bit_for_bit(void **state) {
@@ -172,8 +122,6 @@ static void a_damaged_update_stops_a_backup(void **state) {
     snprintf(path, sizeof path, "%s/server.db", w->backup);
     assert_int_equal(access(path, F_OK), -1);
 }
-
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

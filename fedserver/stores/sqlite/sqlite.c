@@ -436,6 +436,7 @@ const fedserver_store fedserver_store_sqlite = {
     .open = store_open,
     .close = store_close,
     .copy = fedserver_sqlite_copy,
+    .check = fedserver_sqlite_check,
     .recover = fedserver_sqlite_recover,
     .commit = fedserver_sqlite_commit,
     .rollback = fedserver_sqlite_rollback,

@@ -12,9 +12,8 @@
 
 /* -- the segment file -- */
 
-/* Where the round's last body ends; 0: it has none in a segment. */
-static fed_status segment_end(fedserver_database *db, uint64_t task, uint32_t round, uint64_t *end,
-                              fed_error *err) {
+fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,
+                                        uint64_t *end, fed_error *err) {
     sqlite3_stmt *row;
     bool found;
     FED_TRY(READ(UPDATE_END, &row, INT(task), INT(round)));
@@ -31,14 +30,14 @@ fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint3
         return FED_OK;
     }
     uint64_t end;
-    FED_TRY(segment_end(db, task, round, &end, err));
+    FED_TRY(fedserver_sqlite_segment_end(db, task, round, &end, err));
     return fedserver_segment_open(&db->segment, db->directory, task, round, end, make, err);
 }
 
 static fed_status tidy_segment(void *user, const char *path, uint64_t task, uint32_t round,
                                uint64_t size, fed_error *err) {
     uint64_t end;
-    FED_TRY(segment_end(user, task, round, &end, err));
+    FED_TRY(fedserver_sqlite_segment_end(user, task, round, &end, err));
     if (end == 0 ? unlink(path) != 0 : size > end && truncate(path, (off_t)end) != 0) {
         return fed_file_fail(err, "clean up", path);
     }
@@ -168,10 +167,10 @@ static fed_status fail_damaged(fedserver_database *db, const stored_update *u, f
     FED_TRY(fedserver_database_next(db, row, &found, err));
     snprintf(name, sizeof name, "%s", found ? (const char *)sqlite3_column_text(row, 0) : "?");
     sqlite3_reset(row);
-    return fed_fail(err, FED_EFORMAT,
-                    "%s/%s: the update of device %s in round %u of task %llu is damaged; restore "
-                    "the coordinator from a backup (fedserver restore)",
-                    db->directory, file, name, u->row.round, (unsigned long long)u->row.task);
+    return fed_fail(
+        err, FED_EFORMAT,
+        "%s/%s: the update of device %s in round %u of task %llu is damaged" FEDSERVER_RESTORE,
+        db->directory, file, name, u->row.round, (unsigned long long)u->row.task);
 }
 
 /* The update behind u->id, or none. */
@@ -204,6 +203,24 @@ fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, 
     }
     free(u.body);
     return status;
+}
+
+fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_checker *checker,
+                                          size_t *bodies, fed_error *err) {
+    stored_update u = {0};
+    fed_status status = FED_OK;
+    for (bool more = true; more && (status == FED_OK || status == FED_EFORMAT);) {
+        fed_error why = {0};
+        status = next_update(db, &u, &more, &why);
+        if (status == FED_EFORMAT) {
+            fedserver_check_say(checker, FEDSERVER_FOUND, "S9: %s", why.text);
+        } else if (status != FED_OK) {
+            (void)fed_fail(err, status, "%s", why.text);
+        }
+        *bodies += more;
+    }
+    free(u.body);
+    return status == FED_EFORMAT ? FED_OK : status;
 }
 
 fed_status fedserver_sqlite_update_clear(void *user, fed_error *err) {

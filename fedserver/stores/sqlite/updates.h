@@ -11,12 +11,21 @@ fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, 
                                         fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_update_clear(void *db, fed_error *err) FED_CHECKED;
 
+/** Where the round's last body ends; 0: it has none in a segment file. */
+fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,
+                                        uint64_t *end, fed_error *err) FED_CHECKED;
+
 /** Open db->segment for that round; `make` it where it is missing (else FED_ENOTFOUND). */
 fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint32_t round,
                                     bool make, fed_error *err) FED_CHECKED;
 
-/** The store's copy (copy.c). */
+/** The store's copy (copy.c) and check (check.c). */
 fed_status fedserver_sqlite_copy(void *db, const char *path, fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
+
+/** Every body and its guard; each that is damaged is a finding. */
+fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_checker *checker,
+                                          size_t *bodies, fed_error *err) FED_CHECKED;
 
 /** Remove what a crash has left: bytes behind the last committed body, files of rounds that are
  * over. */
