@@ -32,6 +32,10 @@ static fed_status fail_too_large(fed_error *err, const char *path, size_t limit)
                     limit);
 }
 
+static fed_status fail_too_long(fed_error *err) {
+    return fed_fail(err, FED_EINVAL, "a path is longer than %d characters", PATH_BYTES);
+}
+
 /* Append up to limit + 1 bytes of fd, so that the caller sees whether there are more than limit. */
 static fed_status read_all(int fd, const char *path, size_t limit, fed_writer *w, fed_error *err) {
     while (w->len <= limit) {
@@ -138,7 +142,7 @@ static int open_parent(const char *path) {
 fed_status fed_file_create(const char *path, unsigned mode, fed_file *file, fed_error *err) {
     if ((size_t)snprintf(file->temp, sizeof file->temp, "%s.new-XXXXXX", path) >=
         sizeof file->temp) {
-        return fed_fail(err, FED_EINVAL, "a path is longer than %d characters", PATH_BYTES);
+        return fail_too_long(err);
     }
     memcpy(file->path, path, strlen(path) + 1);
     file->directory = open_parent(path);
@@ -231,6 +235,24 @@ fed_status fed_file_commit(fed_file *file, fed_error *err) {
     return status;
 }
 
+fed_status fed_file_move(const char *from, const char *to, fed_error *err) {
+    fed_file file;
+    if ((size_t)snprintf(file.path, sizeof file.path, "%s", to) >= sizeof file.path ||
+        (size_t)snprintf(file.temp, sizeof file.temp, "%s", from) >= sizeof file.temp) {
+        return fail_too_long(err);
+    }
+    file.fd = open(from, O_RDWR | O_CLOEXEC);
+    if (file.fd < 0) {
+        return fed_file_fail(err, "open", from);
+    }
+    file.directory = open_parent(to);
+    if (file.directory < 0) {
+        close(file.fd);
+        return fed_file_fail(err, "open the directory of", to);
+    }
+    return fed_file_commit(&file, err);
+}
+
 fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
                             fed_error *err) {
     fed_file file;
@@ -263,7 +285,7 @@ static fed_status make_one(const char *path, unsigned mode, fed_error *err) {
 fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) {
     char part[PATH_BYTES];
     if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part) {
-        return fed_fail(err, FED_EINVAL, "a path is longer than %d characters", PATH_BYTES);
+        return fail_too_long(err);
     }
     for (char *slash = strchr(part + 1, '/'); part[0] != '\0' && slash != NULL;
          slash = strchr(slash + 1, '/')) {

@@ -89,7 +89,7 @@ uint64_t fedserver_epoch(const fedserver *server) {
 
 /* Two coordinators on one directory would each believe in a cache of their own. The system lets go
  * of the lock when the process ends, however it ends. */
-static fed_status take_lock(fedserver *server, fed_error *err) {
+fed_status fedserver_lock(fedserver *server, fed_error *err) {
     char path[PATH_SIZE];
     fedserver_path(server->directory, "server.lock", path, sizeof path);
     server->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -135,12 +135,16 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
     return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the devices");
 }
 
+fed_status fedserver_devices_load(fedserver *server, fed_error *err) {
+    return server->store->device_each(server->db, take_device, server, err);
+}
+
 static fed_status start_serving(fedserver *server, fed_error *err) {
-    FED_TRY(take_lock(server, err));
+    FED_TRY(fedserver_lock(server, err));
     FED_TRY(server->store->recover(server->db, err));
     FED_TRY(read_pem(server, "ca.key", &server->ca_key, err));
     FED_TRY(read_pem(server, "ca.pem", &server->ca_cert, err));
-    FED_TRY(server->store->device_each(server->db, take_device, server, err));
+    FED_TRY(fedserver_devices_load(server, err));
     FED_TRY(fedserver_training_load(server, err));
     server->serving = true;
     return FED_OK;
@@ -164,7 +168,7 @@ static fed_status notice_others(fedserver *server, fed_error *err) {
     }
     server->queue_changed = true;
     server->epoch++;
-    return server->store->device_each(server->db, take_device, server, err);
+    return fedserver_devices_load(server, err);
 }
 
 fed_status fedserver_begin(fedserver *server, fed_error *err) {

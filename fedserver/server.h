@@ -74,6 +74,12 @@ struct fedserver {
 fed_status fedserver_open_store(const char *directory, const fedserver_store *store,
                                 const fed_log *log, fedserver **server, fed_error *err) FED_CHECKED;
 
+/** Be the only process that serves or checks this directory: FED_EBUSY there is another one. */
+fed_status fedserver_lock(fedserver *server, fed_error *err) FED_CHECKED;
+
+/** Fill in server->devices from the store. */
+fed_status fedserver_devices_load(fedserver *server, fed_error *err) FED_CHECKED;
+
 /** DIRECTORY/name, cut where too long for cap. */
 void fedserver_path(const char *directory, const char *name, char *dst, size_t cap);
 

@@ -10,6 +10,7 @@
 #include "fed/hash.h"
 #include "fed/wire.h"
 #include "fedcodec/codec.h"
+#include "fedserver/fedserver.h"
 #include "fedserver/round.h"
 
 /** What a certificate allows. */
@@ -126,6 +127,20 @@ typedef fed_status (*fedserver_delta_visit)(void *user, uint32_t version, const 
 typedef fed_status (*fedserver_update_visit)(void *user, const fedserver_update_row *row,
                                              const uint8_t *body, size_t len, fed_error *err);
 
+/** Who checks, and how much was found. */
+typedef struct fedserver_checker {
+    fedserver_check_report report;
+    void *user;
+    size_t findings;
+} fedserver_checker;
+
+/** Report one sentence. */
+void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, const char *format,
+                         ...) FED_PRINTF(3, 4);
+
+/** What to do where only a copy can help; the end of a sentence. */
+#define FEDSERVER_RESTORE "; restore the coordinator from a backup (fedserver restore)"
+
 /**
  * A store. The first write after a commit starts a transaction, so a batch that writes nothing
  * costs nothing; commit makes everything since then durable, all of it or none. After a failed
@@ -141,6 +156,12 @@ typedef struct fedserver_store {
     /** FED_ENOTFOUND no file; FED_EFORMAT, FED_EVERSION one that this build can't read. */
     fed_status (*open)(const char *path, void **db, fed_error *err);
     void (*close)(void *db); /* what was not committed is lost */
+    /** A new store in that file, whole and on the disk, with what is committed now; others may go
+     * on writing meanwhile. A file that is there is replaced. Not inside a transaction. */
+    fed_status (*copy)(void *db, const char *path, fed_error *err);
+    /** Say whether what is stored is sound, as far as the store can tell. Changes nothing; nobody
+     * serves meanwhile. */
+    fed_status (*check)(void *db, fedserver_checker *checker, fed_error *err);
     /** For the process that serves, once, before its first write: what a crash has left behind and
      * nobody was promised goes. No other process may have it open for that. FED_EFORMAT: what was
      * promised is not there. */

@@ -141,11 +141,6 @@ static long serving_process(const char *directory) {
     return holder;
 }
 
-static fed_status keep_device(void *user, const fedserver_device *device, fed_error *err) {
-    fed_status status = fedserver_devices_add(user, device);
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the devices");
-}
-
 /* The task to speak of: the one that runs, or is next, or was the last. */
 static fed_status find_task(fedserver *server, fedserver_task *task, fed_error *err) {
     static const fedserver_task_pick picks[] = {FEDSERVER_PICK_RUNNING, FEDSERVER_PICK_QUEUED,
@@ -160,7 +155,7 @@ static fed_status find_task(fedserver *server, fedserver_task *task, fed_error *
 static fed_status say_round(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
     fedserver_training *t = &server->training;
     fedserver_waiting waiting;
-    FED_TRY(server->store->device_each(server->db, keep_device, &server->devices, err));
+    FED_TRY(fedserver_devices_load(server, err));
     FED_TRY(fedserver_round_load(server, err));
     fedserver_waiting_find(server, now_ms, &waiting);
     say(s, "round %u of %u, attempt %u\nwaiting for ", t->round.number, t->task.rules.rounds,

@@ -19,8 +19,9 @@ static int run(const char *words, char out[4096]) {
 
 static void every_command_explains_itself(void **state) {
     (void)state;
-    static const char *const names[] = {"init",    "run",    "token",  "task",
-                                        "devices", "revoke", "status", "export"};
+    static const char *const names[] = {"init",    "run",     "token",  "task",
+                                        "devices", "revoke",  "status", "export",
+                                        "backup",  "restore", "check"};
     char out[4096];
     assert_int_equal(run("--help", out), 0);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
@@ -49,6 +50,8 @@ static void wrong_usage_exits_with_2(void **state) {
         "revoke --dir x",
         "task --dir x a b",
         "export --dir x --task -1 y",
+        "backup --dir x",
+        "restore --dir x",
     };
     char out[4096];
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {

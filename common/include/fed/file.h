@@ -55,6 +55,10 @@ fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error 
 fed_status fed_file_commit(fed_file *file, fed_error *err) FED_CHECKED;
 void fed_file_abandon(fed_file *file);
 
+/** Rename a file so that its bytes and its new name survive power loss. On failure it is removed.
+ */
+fed_status fed_file_move(const char *from, const char *to, fed_error *err) FED_CHECKED;
+
 /** Put floats, little-endian whatever the machine.   x float32[n] */
 fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n,
                                fed_error *err) FED_CHECKED;

@@ -92,6 +92,36 @@ fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
                                   fed_error *err) FED_CHECKED;
 
+/**
+ * Copy a coordinator as of one instant into a directory of its own, while another process may serve
+ * it. The copy is a coordinator: complete, on the disk, or without server.db. Whoever has it has
+ * the CA's key. Errors: FED_EEXIST directory holds a coordinator already; FED_EFORMAT an update is
+ * damaged; FED_ENOSPC, FED_EIO.
+ */
+fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) FED_CHECKED;
+
+/** Make a coordinator in directory from a backup, which stays as it is. Errors: as above, and those
+ * of fedserver_open. */
+fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) FED_CHECKED;
+
+/** A line of fedserver_check's report. */
+typedef enum fedserver_check_kind {
+    FEDSERVER_CHECKED = 0, /* what was looked at, and how much of it */
+    FEDSERVER_NOTED = 1,   /* a crash has left it; the next start tidies it up */
+    FEDSERVER_FOUND = 2    /* a rule is broken: where, and what to do */
+} fedserver_check_kind;
+
+/** text: one sentence, which begins with the rules of docs/durability.md that it is about. */
+typedef void (*fedserver_check_report)(void *user, fedserver_check_kind kind, const char *text);
+
+/**
+ * Does everything that is stored keep the rules? Changes nothing. *findings = how many do not.
+ * Close the server afterwards. Errors: FED_EBUSY it is being served (check a backup of it); what
+ * else keeps the check from going on.
+ */
+fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
+                           size_t *findings, fed_error *err) FED_CHECKED;
+
 /** Immutable bytes that several answers share. */
 typedef struct fedserver_blob fedserver_blob;
 fedserver_blob *

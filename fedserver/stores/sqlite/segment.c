@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -95,11 +96,16 @@ fed_status fedserver_segment_read(const fedserver_segment *segment, uint64_t sta
 
 /* Only names that fedserver_segment_open would give: nobody else's files are touched. */
 static bool parse_name(const char *name, uint64_t *task, uint32_t *round) {
+    static const char prefix[] = "updates-";
     char again[64];
-    return sscanf(name, "updates-%" SCNu64 "-%" SCNu32 ".seg", task, round) == 2 &&
-           snprintf(again, sizeof again, FEDSERVER_SEGMENT_NAME, *task, *round) <
-               (int)sizeof again &&
-           strcmp(again, name) == 0;
+    char *end;
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) {
+        return false;
+    }
+    *task = strtoull(name + sizeof prefix - 1, &end, 10);
+    *round = *end == '-' ? (uint32_t)strtoul(end + 1, NULL, 10) : 0;
+    snprintf(again, sizeof again, FEDSERVER_SEGMENT_NAME, *task, *round);
+    return strcmp(again, name) == 0;
 }
 
 fed_status fedserver_segment_each(const char *directory, fedserver_segment_visit visit, void *user,

@@ -12,9 +12,8 @@
 
 /* -- the segment file -- */
 
-/* Where the round's last body ends; 0: it has none in a segment. */
-static fed_status segment_end(fedserver_database *db, uint64_t task, uint32_t round, uint64_t *end,
-                              fed_error *err) {
+fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,
+                                        uint64_t *end, fed_error *err) {
     sqlite3_stmt *row;
     bool found;
     FED_TRY(READ(UPDATE_END, &row, INT(task), INT(round)));
@@ -24,21 +23,21 @@ static fed_status segment_end(fedserver_database *db, uint64_t task, uint32_t ro
     return FED_OK;
 }
 
-static fed_status open_segment(fedserver_database *db, uint64_t task, uint32_t round, bool make,
-                               fed_error *err) {
+fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint32_t round,
+                                    bool make, fed_error *err) {
     const fedserver_segment *open = &db->segment;
     if (open->fd >= 0 && open->task == task && open->round == round) {
         return FED_OK;
     }
     uint64_t end;
-    FED_TRY(segment_end(db, task, round, &end, err));
+    FED_TRY(fedserver_sqlite_segment_end(db, task, round, &end, err));
     return fedserver_segment_open(&db->segment, db->directory, task, round, end, make, err);
 }
 
 static fed_status tidy_segment(void *user, const char *path, uint64_t task, uint32_t round,
                                uint64_t size, fed_error *err) {
     uint64_t end;
-    FED_TRY(segment_end(user, task, round, &end, err));
+    FED_TRY(fedserver_sqlite_segment_end(user, task, round, &end, err));
     if (end == 0 ? unlink(path) != 0 : size > end && truncate(path, (off_t)end) != 0) {
         return fed_file_fail(err, "clean up", path);
     }
@@ -89,7 +88,7 @@ fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *r
     bool large = len > ROW_LIMIT;
     uint64_t start = 0;
     if (large) {
-        FED_TRY(open_segment(db, row->task, row->round, true, err));
+        FED_TRY(fedserver_sqlite_segment(db, row->task, row->round, true, err));
         FED_TRY(fedserver_segment_append(&db->segment, body, len, &start, err));
     }
     const fedserver_value nothing = BLOB(NULL, 0);
@@ -148,7 +147,7 @@ static fed_status take_row(sqlite3_stmt *row, stored_update *u, fed_error *err) 
 
 static fed_status take_body(fedserver_database *db, stored_update *u, fed_error *err) {
     if (!u->in_row) {
-        FED_TRY(open_segment(db, u->row.task, u->row.round, false, err));
+        FED_TRY(fedserver_sqlite_segment(db, u->row.task, u->row.round, false, err));
         FED_TRY(fedserver_segment_read(&db->segment, u->start, u->len, u->body, err));
     }
     FED_REQUIRE(!u->guarded || fed_digest_bytes(u->body, u->len) == u->guard, FED_EFORMAT);
@@ -168,10 +167,10 @@ static fed_status fail_damaged(fedserver_database *db, const stored_update *u, f
     FED_TRY(fedserver_database_next(db, row, &found, err));
     snprintf(name, sizeof name, "%s", found ? (const char *)sqlite3_column_text(row, 0) : "?");
     sqlite3_reset(row);
-    return fed_fail(err, FED_EFORMAT,
-                    "%s/%s: the update of device %s in round %u of task %llu is damaged; restore "
-                    "the coordinator from a backup (fedserver restore)",
-                    db->directory, file, name, u->row.round, (unsigned long long)u->row.task);
+    return fed_fail(
+        err, FED_EFORMAT,
+        "%s/%s: the update of device %s in round %u of task %llu is damaged" FEDSERVER_RESTORE,
+        db->directory, file, name, u->row.round, (unsigned long long)u->row.task);
 }
 
 /* The update behind u->id, or none. */
@@ -214,6 +213,24 @@ fed_status fedserver_sqlite_update_count(void *user, uint32_t *count, fed_error 
     *count = found ? (uint32_t)sqlite3_column_int64(row, 0) : 0;
     sqlite3_reset(row);
     return FED_OK;
+}
+
+fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_checker *checker,
+                                          size_t *bodies, fed_error *err) {
+    stored_update u = {0};
+    fed_status status = FED_OK;
+    for (bool more = true; more && (status == FED_OK || status == FED_EFORMAT);) {
+        fed_error why = {0};
+        status = next_update(db, &u, &more, &why);
+        if (status == FED_EFORMAT) {
+            fedserver_check_say(checker, FEDSERVER_FOUND, "S9: %s", why.text);
+        } else if (status != FED_OK) {
+            (void)fed_fail(err, status, "%s", why.text);
+        }
+        *bodies += more;
+    }
+    free(u.body);
+    return status == FED_EFORMAT ? FED_OK : status;
 }
 
 fed_status fedserver_sqlite_update_clear(void *user, fed_error *err) {
