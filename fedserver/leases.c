@@ -44,12 +44,14 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
 
 /* -- places -- */
 
+/* The time is not known yet: leases that are over may count until fedserver_leases_advance looks,
+ * though others have their places. */
 uint32_t fedserver_leases_count(const fedserver *server, const fedserver_training *t) {
     uint32_t taken = asynchronous(t) ? 0 : t->round.received;
     for (size_t k = 0; k < server->devices.count; k++) {
         taken += fedserver_lease_stands(t, &server->devices.items[k], INT64_MIN);
     }
-    return taken;
+    return taken < t->task.rules.cohort ? taken : t->task.rules.cohort;
 }
 
 /* The places taken now; and when to look again. */

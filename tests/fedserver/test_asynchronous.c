@@ -208,6 +208,26 @@ static void after_a_restart_everything_is_as_before(void **state) {
     assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200); /* it was counted */
 }
 
+static void leases_that_are_over_take_no_place_after_a_restart(void **state) {
+    coordinator *c = *state;
+    test_device d[5];
+    fed_assignment work = {0};
+    coordinator_task(c, plain);
+    for (int k = 0; k < 5; k++) {
+        d[k] = coordinator_enrol(c);
+        coordinator_wait(c, k == 3 ? 10000 : 0); /* the first three are gone */
+        work = device_ask_work(c, &d[k]);
+        assert_int_equal(work.action, FED_ACTION_TRAIN);
+    }
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_equal(round_of(c)->leased, 3); /* of five that have not reported */
+    coordinator_wait(c, 0);
+    assert_int_equal(round_of(c)->leased, 2);
+    assert_int_equal(device_upload(c, &d[4], &work, ones, 1, NULL), 200);
+    assert_int_equal(round_of(c)->leased, 1);
+}
+
 static void a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
@@ -509,6 +529,7 @@ int main(void) {
         WITH(the_deadline_commits_what_is_in_and_without_anything_waits_on),
         WITH(who_asks_again_gets_its_lease_with_the_newest_model),
         WITH(after_a_restart_everything_is_as_before),
+        WITH(leases_that_are_over_take_no_place_after_a_restart),
         WITH(a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now),
         WITH(a_new_version_wakes_who_waits_for_one),
         cmocka_unit_test(neither_order_nor_a_crash_at_every_upload_changes_a_bit),
