@@ -67,7 +67,8 @@ static federation found(const char *spec) {
 }
 
 static void play(federation *f, size_t first, size_t every) {
-    double sum[ALL] = {0}, count = 0;
+    double sum[ALL] = {0};
+    size_t count = 0;
     for (size_t k = first; k < CLIENTS; k += every, count++) {
         float y[ALL];
         train(&f->optimizer, f->state[k], k, f->x, y);
@@ -76,7 +77,7 @@ static void play(federation *f, size_t first, size_t every) {
         }
     }
     for (size_t i = 0; i < ALL; i++) {
-        f->x[i] = (float)(sum[i] / count);
+        f->x[i] = (float)(sum[i] / (double)count);
     }
 }
 
@@ -92,7 +93,8 @@ static double distance(const federation *f) {
 /* Karimireddy et al. 2020, algorithm 1, option II, with a server's rate of 1. */
 static void plain_round(double *x, double *c, double own[CLIENTS][N], double lr, size_t first,
                         size_t every) {
-    double moved[N] = {0}, change[N] = {0}, count = 0;
+    double moved[N] = {0}, change[N] = {0};
+    size_t count = 0;
     for (size_t k = first; k < CLIENTS; k += every, count++) {
         for (size_t i = 0; i < N; i++) {
             double y = x[i];
@@ -106,7 +108,7 @@ static void plain_round(double *x, double *c, double own[CLIENTS][N], double lr,
         }
     }
     for (size_t i = 0; i < N; i++) {
-        x[i] += moved[i] / count;
+        x[i] += moved[i] / (double)count;
         c[i] += change[i] / CLIENTS;
     }
 }
