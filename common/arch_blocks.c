@@ -307,7 +307,7 @@ static fed_status parse_item(arch_parser *p) {
 /* "scaffold", "mse" or "scaffold | mse" behind the last layer. */
 static bool skip_end(arch_parser *p) {
     bool whole = p->scope->block == ARCH_BLOCKS;
-    bool scaffold = whole && arch_word_skip(p, "scaffold");
+    bool scaffold = !FED_SMALL && whole && arch_word_skip(p, "scaffold");
     bool more = !scaffold || arch_word_skip(p, "|");
     bool mse = whole && more && arch_word_skip(p, "mse");
     p->arch->scaffold = scaffold;
@@ -323,7 +323,8 @@ fed_status arch_layers_walk(arch_parser *p, arch_scope *scope) {
     fed_word end = arch_word_peek(p);
     bool good = scope->block == ARCH_BLOCKS ? end.len == 0 : fed_word_is(end, ";");
     const char *wanted = p->arch->loss == FED_LOSS_SQUARED ? "the end behind \"mse\""
-                         : p->arch->scaffold ? "\"mse\", or the end behind \"scaffold\""
-                                             : "\"|\" between layers";
+                         : !FED_SMALL && p->arch->scaffold
+                             ? "\"mse\", or the end behind \"scaffold\""
+                             : "\"|\" between layers";
     return good ? FED_OK : arch_fail(p, end, wanted);
 }

@@ -94,7 +94,7 @@ static fed_status add_controls(arch_parser *p) {
 }
 
 fed_status arch_statistics_add(arch_parser *p) {
-    if (p->arch->scaffold) {
+    if (!FED_SMALL && p->arch->scaffold) {
         FED_TRY(add_controls(p));
     }
     for (size_t i = 0; i < p->arch->layer_count; i++) {

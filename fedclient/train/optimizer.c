@@ -60,7 +60,7 @@ void fedtrain_optimizer_begin_round(const fed_optimizer *optimizer, float *state
 void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, float *params,
                                   size_t n) {
     const plan p = plan_of(optimizer, n);
-    if (!is_scaffold(optimizer) || state[p.rates] <= 0) { /* a schedule may end at 0 */
+    if (!is_scaffold(optimizer) || state[p.rates] <= 0) { /* a schedule may be at 0 */
         return;
     }
     float *own = state + p.own, *control = params + n;
@@ -192,7 +192,7 @@ void fedtrain_update_apply(const fedtrain_update *u, float *params, size_t offse
         u->kernels->adam(w, u->first + offset, u->second + offset, w0, grad, n, &u->step);
         break;
     }
-    if (u->own != NULL) {
+    if (!FED_SMALL && u->own != NULL) {
         const float *control = params + u->control + offset, *own = u->own + offset;
         for (size_t i = 0; i < n; i++) {
             w[i] -= u->step.rate * (control[i] - own[i]);

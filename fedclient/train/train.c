@@ -145,7 +145,7 @@ static fed_status check_job(const fedtrain_job *job, fed_error *err) {
     if (job->steps <= job->done) {
         return fed_fail(err, FED_EINVAL, "no local steps: 1 at least");
     }
-    if (job->optimizer.scaffold_share > 0 && !job->net->arch->scaffold) {
+    if (!FED_SMALL && job->optimizer.scaffold_share > 0 && !job->net->arch->scaffold) {
         return fed_fail(err, FED_EINVAL,
                         "an optimizer with +scaffold needs a model with \"| scaffold\" at its end, "
                         "not \"%s\"",
