@@ -220,6 +220,16 @@ static fed_status take_model(const source *s, char *dst, size_t cap, fed_error *
     return FED_OK;
 }
 
+/* SCAFFOLD's control variate travels in the model. */
+static fed_status check_scaffold(const source *s, const char *model, fed_error *err) {
+    fed_arch arch;
+    FED_TRY(fed_arch_parse(model, &arch, err));
+    bool scaffold = arch.scaffold;
+    fed_arch_free(&arch);
+    const fed_error why = {.text = "+scaffold needs a model that ends with \"| scaffold\""};
+    return scaffold ? FED_OK : refuse_value(s, OPTIMIZER, &why, err);
+}
+
 /* As it is written, so that older devices understand a plain name; and the rate it means. */
 static fed_status take_optimizer(const source *s, fed_task *task, fed_error *err) {
     fed_optimizer optimizer;
@@ -227,6 +237,9 @@ static fed_status take_optimizer(const source *s, fed_task *task, fed_error *err
     if (fed_optimizer_parse(s->string[OPTIMIZER], (float)s->number[LEARNING_RATE], &optimizer,
                             &why) != FED_OK) {
         return refuse_value(s, OPTIMIZER, &why, err);
+    }
+    if (optimizer.scaffold_share > 0) {
+        FED_TRY(check_scaffold(s, task->model, err));
     }
     snprintf(task->optimizer, sizeof task->optimizer, "%s", s->string[OPTIMIZER]);
     task->learning_rate = (float)optimizer.learning_rate;

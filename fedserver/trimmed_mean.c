@@ -12,16 +12,30 @@ typedef struct trimming {
     float *u;
 } trimming;
 
-/* a, b = the smaller and the larger of each pair */
-static void exchange(float *restrict a, float *restrict b, size_t n) {
+/* Floats to whole numbers of the same order, in their places, and back: comparing these becomes
+ * vector instructions, and -0 is always before 0. */
+static void swap_keys(float *x, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        float x = a[i], y = b[i];
-        a[i] = x < y ? x : y;
-        b[i] = x < y ? y : x;
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits ^= bits < 0 ? INT32_MAX : 0;
+        memcpy(x + i, &bits, sizeof bits);
     }
 }
 
-/* Sort n columns of `count` values, with Batcher's network (Knuth, The Art of Computer Programming,
+/* a, b = the smaller and the larger of each pair of keys */
+static void exchange(float *restrict a, float *restrict b, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int32_t x, y;
+        memcpy(&x, a + i, sizeof x);
+        memcpy(&y, b + i, sizeof y);
+        int32_t low = x < y ? x : y, high = x < y ? y : x;
+        memcpy(a + i, &low, sizeof low);
+        memcpy(b + i, &high, sizeof high);
+    }
+}
+
+/* Sort n columns of `count` keys, with Batcher's network (Knuth, The Art of Computer Programming,
  * volume 3, algorithm 5.2.2M): which pairs it compares does not depend on the values, so that whole
  * rows are compared at a time. */
 static void sort_columns(float *x, size_t count, size_t stride, size_t n) {
@@ -47,12 +61,13 @@ static void sort_columns(float *x, size_t count, size_t stride, size_t n) {
     }
 }
 
-/* u = mean of the rows [cut, count - cut) of n sorted columns */
-static void mean_of_middle(const trimming *t, const float *x, size_t stride, float *u, size_t n) {
+/* u = mean of the rows [cut, count - cut) of n columns of sorted keys */
+static void mean_of_middle(const trimming *t, float *x, size_t stride, float *u, size_t n) {
     double sum[TILE_MAX];
     memset(sum, 0, sizeof sum);
     for (size_t k = t->cut; k < t->count - t->cut; k++) {
-        const float *row = x + k * stride;
+        float *row = x + k * stride;
+        swap_keys(row, n);
         for (size_t i = 0; i < n; i++) {
             sum[i] += (double)row[i];
         }
@@ -68,6 +83,9 @@ static void trim_block(void *user, float *block, size_t first, size_t width) {
     tile = tile < TILE_MIN ? TILE_MIN : tile > TILE_MAX ? TILE_MAX : tile;
     for (size_t at = 0; at < width; at += tile) {
         size_t n = width - at < tile ? width - at : tile;
+        for (size_t k = 0; k < t->count; k++) {
+            swap_keys(block + at + k * width, n);
+        }
         sort_columns(block + at, t->count, width, n);
         mean_of_middle(t, block + at, width, t->u + first + at, n);
     }

@@ -218,6 +218,17 @@ static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(v
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
+/* SCAFFOLD: the control variate travels in the model, past codecs that would spoil it. */
+static void clients_with_control_variates_learn_from_uneven_data(void **state) {
+    const world *w = *state;
+    static const char task[] =
+        "{ \"model\": \"input 1x28x28 | dense 10 | scaffold\", \"codec_up\": \"sbc:p=0.1\",\n"
+        "  \"optimizer\": \"sgd:lr=0.1+scaffold\", \"local_steps\": 10, \"batch\": 4,\n"
+        "  \"rounds\": 5, \"cohort\": 10, \"deadline_s\": 30 }\n";
+    const char *more[] = {"--clients", "10", "--split", "two-class", NULL};
+    assert_true(accuracy_of_run(w, task, more) > 0.5);
+}
+
 static double accuracy_among_hostile_clients(const world *w, const char *strategy) {
     char task[512];
     snprintf(task, sizeof task,
@@ -260,6 +271,8 @@ int main(void) {
             a_net_with_batch_normalization_is_as_good_at_the_coordinator, setup, teardown),
         cmocka_unit_test_setup_teardown(
             clients_with_a_proximal_term_and_an_adaptive_server_learn_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(clients_with_control_variates_learn_from_uneven_data, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(noise_from_hostile_clients_spoils_the_mean, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(noise_from_hostile_clients_does_not_reach_the_median, setup,

@@ -140,6 +140,8 @@ static void mistakes_are_named_with_file_line_and_key(void **state) {
          {":2: key \"optimizer\"", "momentum"}},
         {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd:m=1\"}",
          {":2: key \"optimizer\"", "\"m\"", "lr, decay"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd+scaffold\"}",
+         {":2: key \"optimizer\"", "ends with \"| scaffold\""}},
         {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"goal\": 11}",
          {":2: key \"goal\" is 11", "cohort", "10"}},
         {"{\"model\": \"lr\", \"rounds\": 1}",
