@@ -116,7 +116,7 @@ static size_t find_block(const arch_parser *p, fed_word w) {
 
 /* A name that "let" may define: nothing else is called so. */
 static fed_status new_word(arch_parser *p, const char *wanted, fed_word *w) {
-    static const char *const taken[] = {"input", "let", "in", "from", "mse"};
+    static const char *const taken[] = {"input", "let", "in", "from", "mse", "scaffold"};
     *w = arch_word_next(p);
     bool good = is_name(*w) && !arch_word_is_number(*w) && arch_kind_find(*w) == 0 &&
                 find_block(p, *w) == ARCH_BLOCKS;
@@ -304,20 +304,27 @@ static fed_status parse_item(arch_parser *p) {
     return add_name(p, label.len > 0 ? label : p->kind, p->name);
 }
 
-static bool skip_mse(arch_parser *p) {
-    bool mse = p->scope->block == ARCH_BLOCKS && arch_word_skip(p, "mse");
+/* "scaffold", "mse" or "scaffold | mse" behind the last layer. */
+static bool skip_end(arch_parser *p) {
+    bool whole = p->scope->block == ARCH_BLOCKS;
+    bool scaffold = !FED_SMALL && whole && arch_word_skip(p, "scaffold");
+    bool more = !scaffold || arch_word_skip(p, "|");
+    bool mse = whole && more && arch_word_skip(p, "mse");
+    p->arch->scaffold = scaffold;
     p->arch->loss = mse ? FED_LOSS_SQUARED : FED_LOSS_CROSS_ENTROPY;
-    return mse;
+    return scaffold || mse;
 }
 
 fed_status arch_layers_walk(arch_parser *p, arch_scope *scope) {
     p->scope = scope;
     do {
         FED_TRY(parse_item(p));
-    } while (arch_word_skip(p, "|") && !skip_mse(p));
+    } while (arch_word_skip(p, "|") && !skip_end(p));
     fed_word end = arch_word_peek(p);
     bool good = scope->block == ARCH_BLOCKS ? end.len == 0 : fed_word_is(end, ";");
-    const char *wanted =
-        p->arch->loss == FED_LOSS_SQUARED ? "the end behind \"mse\"" : "\"|\" between layers";
+    const char *wanted = p->arch->loss == FED_LOSS_SQUARED ? "the end behind \"mse\""
+                         : !FED_SMALL && p->arch->scaffold
+                             ? "\"mse\", or the end behind \"scaffold\""
+                             : "\"|\" between layers";
     return good ? FED_OK : arch_fail(p, end, wanted);
 }

@@ -82,7 +82,21 @@ static fed_status add_bias(arch_parser *p, fed_layer *layer) {
                            : FED_OK;
 }
 
+/* As many again as there are trained ones. */
+static fed_status add_controls(arch_parser *p) {
+    fed_layout *layout = &p->arch->layout;
+    size_t index;
+    for (size_t k = 0, trained = layout->count; k < trained; k++) {
+        fed_tensor t = layout->tensors[k]; /* a copy: the list moves as it grows */
+        FED_TRY(add_tensor(p, "scaffold", t.name, t.rank, t.dims, &index));
+    }
+    return FED_OK;
+}
+
 fed_status arch_statistics_add(arch_parser *p) {
+    if (!FED_SMALL && p->arch->scaffold) {
+        FED_TRY(add_controls(p));
+    }
     for (size_t i = 0; i < p->arch->layer_count; i++) {
         fed_layer *layer = &p->arch->layers[i];
         if (layer->kind != FED_LAYER_BATCHNORM) {

@@ -121,7 +121,7 @@ fed_status arch_value_parse(arch_parser *p, uint32_t *value) FED_CHECKED;
 fed_layer_kind arch_kind_find(fed_word w);
 /** Parse what stands behind a kind's word, p->kind, and add the layer. */
 fed_status arch_layer_parse(arch_parser *p, fed_layer_kind kind) FED_CHECKED;
-/** The running statistics, behind all other tensors. */
+/** The running statistics, behind all other tensors; those of "scaffold" first. */
 fed_status arch_statistics_add(arch_parser *p) FED_CHECKED;
 
 uint64_t arch_shape_size(fed_shape s);

@@ -14,8 +14,7 @@
 
 enum { PATH_BYTES = sizeof((fed_file){0}.path), READ_CHUNK = 65536 };
 
-/* Say what could not be done with path, from errno. */
-static fed_status fail_errno(fed_error *err, const char *verb, const char *path) {
+fed_status fed_file_fail(fed_error *err, const char *verb, const char *path) {
     int reason = errno;
     fed_status status = FED_EIO;
     if (reason == ENOENT || reason == ENOTDIR) {
@@ -33,6 +32,10 @@ static fed_status fail_too_large(fed_error *err, const char *path, size_t limit)
                     limit);
 }
 
+static fed_status fail_too_long(fed_error *err) {
+    return fed_fail(err, FED_EINVAL, "a path is longer than %d characters", PATH_BYTES);
+}
+
 /* Append up to limit + 1 bytes of fd, so that the caller sees whether there are more than limit. */
 static fed_status read_all(int fd, const char *path, size_t limit, fed_writer *w, fed_error *err) {
     while (w->len <= limit) {
@@ -47,7 +50,7 @@ static fed_status read_all(int fd, const char *path, size_t limit, fed_writer *w
             return FED_OK;
         }
         if (got < 0 && errno != EINTR) {
-            return fail_errno(err, "read", path);
+            return fed_file_fail(err, "read", path);
         }
         fed_writer_advance(w, got > 0 ? (size_t)got : 0);
     }
@@ -58,7 +61,7 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
                          fed_error *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return fail_errno(err, "open", path);
+        return fed_file_fail(err, "open", path);
     }
     fed_writer bytes;
     fed_writer_growing(&bytes);
@@ -87,7 +90,7 @@ static fed_status map_open(int fd, const char *path, size_t limit, const uint8_t
                            size_t *len, fed_error *err) {
     struct stat info;
     if (fstat(fd, &info) != 0) {
-        return fail_errno(err, "read", path);
+        return fed_file_fail(err, "read", path);
     }
     if (!S_ISREG(info.st_mode)) {
         return fed_fail(err, FED_EIO, "can't read %s: it is not a plain file", path);
@@ -98,7 +101,7 @@ static fed_status map_open(int fd, const char *path, size_t limit, const uint8_t
     size_t size = (size_t)info.st_size;
     void *at = size == 0 ? NULL : mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) {
-        return fail_errno(err, "map", path);
+        return fed_file_fail(err, "map", path);
     }
     *data = size == 0 ? (const uint8_t *)"" : at;
     *len = size;
@@ -109,7 +112,7 @@ fed_status fed_file_map(const char *path, size_t limit, const uint8_t **data, si
                         fed_error *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not keep us waiting */
     if (fd < 0) {
-        return fail_errno(err, "open", path);
+        return fed_file_fail(err, "open", path);
     }
     fed_status status = map_open(fd, path, limit, data, len, err);
     close(fd);
@@ -139,21 +142,21 @@ static int open_parent(const char *path) {
 fed_status fed_file_create(const char *path, unsigned mode, fed_file *file, fed_error *err) {
     if ((size_t)snprintf(file->temp, sizeof file->temp, "%s.new-XXXXXX", path) >=
         sizeof file->temp) {
-        return fed_fail(err, FED_EINVAL, "a path is longer than %d characters", PATH_BYTES);
+        return fail_too_long(err);
     }
     memcpy(file->path, path, strlen(path) + 1);
     file->directory = open_parent(path);
     if (file->directory < 0) {
-        return fail_errno(err, "open the directory of", path);
+        return fed_file_fail(err, "open the directory of", path);
     }
     file->fd = mkstemp(file->temp); /* a name that is free */
     if (file->fd < 0) {
-        fed_status status = fail_errno(err, "create", file->temp);
+        fed_status status = fed_file_fail(err, "create", file->temp);
         close(file->directory);
         return status;
     }
     if (fchmod(file->fd, (mode_t)mode) != 0) {
-        fed_status status = fail_errno(err, "write", file->temp);
+        fed_status status = fed_file_fail(err, "write", file->temp);
         fed_file_abandon(file);
         return status;
     }
@@ -165,7 +168,7 @@ fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error 
     while (len > 0) {
         ssize_t put = write(file->fd, at, len);
         if (put < 0 && errno != EINTR) {
-            return fail_errno(err, "write", file->temp);
+            return fed_file_fail(err, "write", file->temp);
         }
         if (put > 0) {
             at += put;
@@ -207,17 +210,17 @@ void fed_file_abandon(fed_file *file) {
 /* The bytes to the disk, and the temp file closed. */
 static fed_status finish_temp(fed_file *file, fed_error *err) {
     if (fsync(file->fd) != 0) {
-        return fail_errno(err, "write", file->temp);
+        return fed_file_fail(err, "write", file->temp);
     }
     int failed = close(file->fd);
     file->fd = -1;
-    return failed ? fail_errno(err, "close", file->temp) : FED_OK;
+    return failed ? fed_file_fail(err, "close", file->temp) : FED_OK;
 }
 
 fed_status fed_file_commit(fed_file *file, fed_error *err) {
     fed_status status = finish_temp(file, err);
     if (status == FED_OK && rename(file->temp, file->path) != 0) {
-        status = fail_errno(err, "replace", file->path);
+        status = fed_file_fail(err, "replace", file->path);
     }
     if (status != FED_OK) {
         fed_file_abandon(file);
@@ -226,10 +229,28 @@ fed_status fed_file_commit(fed_file *file, fed_error *err) {
     /* Make the new name survive a power loss. EINVAL: a file system that has no such thing for
      * directories, and needs none. */
     if (fsync(file->directory) != 0 && errno != EINVAL) {
-        status = fail_errno(err, "sync the directory of", file->path);
+        status = fed_file_fail(err, "sync the directory of", file->path);
     }
     close(file->directory);
     return status;
+}
+
+fed_status fed_file_move(const char *from, const char *to, fed_error *err) {
+    fed_file file;
+    if ((size_t)snprintf(file.path, sizeof file.path, "%s", to) >= sizeof file.path ||
+        (size_t)snprintf(file.temp, sizeof file.temp, "%s", from) >= sizeof file.temp) {
+        return fail_too_long(err);
+    }
+    file.fd = open(from, O_RDWR | O_CLOEXEC);
+    if (file.fd < 0) {
+        return fed_file_fail(err, "open", from);
+    }
+    file.directory = open_parent(to);
+    if (file.directory < 0) {
+        close(file.fd);
+        return fed_file_fail(err, "open the directory of", to);
+    }
+    return fed_file_commit(&file, err);
 }
 
 fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
@@ -252,7 +273,7 @@ static fed_status make_one(const char *path, unsigned mode, fed_error *err) {
         return FED_OK;
     }
     if (errno != EEXIST) {
-        return fail_errno(err, "make the directory", path);
+        return fed_file_fail(err, "make the directory", path);
     }
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
         return fed_fail(err, FED_EEXIST, "can't make the directory %s: a file of that name exists",
@@ -264,7 +285,7 @@ static fed_status make_one(const char *path, unsigned mode, fed_error *err) {
 fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) {
     char part[PATH_BYTES];
     if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part) {
-        return fed_fail(err, FED_EINVAL, "a path is longer than %d characters", PATH_BYTES);
+        return fail_too_long(err);
     }
     for (char *slash = strchr(part + 1, '/'); part[0] != '\0' && slash != NULL;
          slash = strchr(slash + 1, '/')) {

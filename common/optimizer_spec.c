@@ -71,6 +71,9 @@ static const part suffixes[] = {
       {"norm", 0, 0, 1e30, "largest norm", false, NULL}},
      {FIELD(clip_value), FIELD(clip_norm)}},
     {"prox", {{"mu", 0, 1e-30, 1e6, "the proximal term's weight", false, NULL}}, {FIELD(prox_mu)}},
+    {"scaffold",
+     {{"share", 1, 1e-6, 1, "share of the devices in a round", false, NULL}},
+     {FIELD(scaffold_share)}},
 };
 
 static fed_status find(const part *parts, size_t count, const char *kind, fed_word name, size_t *k,
@@ -155,6 +158,11 @@ fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimi
             *plus = '\0';
         }
         FED_TRY(read_suffix(text, &named, &parsed, err));
+    }
+    if (parsed.scaffold_share > 0 && parsed.rule != FED_SGD) {
+        return fed_fail(err, FED_EINVAL,
+                        "optimizer's part scaffold goes with sgd only: it takes a round's change "
+                        "for the sum of its gradients");
     }
     *optimizer = parsed;
     return FED_OK;

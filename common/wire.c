@@ -162,6 +162,26 @@ fed_status fed_update_read(fed_reader *r, fed_update *m) {
     DELIVER(r, m, t, t.samples > 0 && isfinite(t.loss));
 }
 
+void fed_piece_write(fed_writer *w, const fed_piece *m) {
+    fed_write_u64(w, m->task);
+    fed_write_u32(w, m->round);
+    fed_write_u64(w, m->lease);
+    fed_write_u64(w, m->digest);
+    fed_write_u64(w, m->total);
+    fed_write_u64(w, m->offset);
+}
+
+fed_status fed_piece_read(fed_reader *r, fed_piece *m) {
+    fed_piece t = {0};
+    t.task = fed_read_u64(r);
+    t.round = fed_read_u32(r);
+    t.lease = fed_read_u64(r);
+    t.digest = fed_read_u64(r);
+    t.total = fed_read_u64(r);
+    t.offset = fed_read_u64(r);
+    DELIVER(r, m, t, t.offset <= t.total);
+}
+
 void fed_metric_write(fed_writer *w, const fed_metric *m) {
     fed_write_u64(w, m->task);
     fed_write_u32(w, m->version);

@@ -59,6 +59,8 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
     FED_REQUIRE(fresh != NULL, FED_ENOMEM);
     fresh->options = *options;
     fresh->protocol = FED_PROTOCOL;
+    const uint32_t piece = options->piece_bytes;
+    fresh->options.piece_bytes = piece == 0 || piece > FED_PIECE_BYTES ? FED_PIECE_BYTES : piece;
     fed_status status = front_take(fresh, options->server, err);
     if (status == FED_OK) {
         status = fedclient_identity_load(fresh, err);
@@ -174,6 +176,9 @@ static fed_status turn_failed(fedclient *client, fed_status status, fedclient_ev
     }
     client->known = false; /* a put may have failed: look again at what is stored */
     if (!client->heals) {
+        if (status == FED_EAUTH) {
+            event->wait_ms = fedclient_refused_ms(client->device);
+        }
         bool asked = status == FED_ECANCELED;
         fed_logf(client->options.log, asked ? FED_LOG_DEBUG : FED_LOG_ERROR, "%s", err->text);
         return status;

@@ -39,7 +39,8 @@ typedef struct fedclient_turn {
 
 /* exchange.c: one request */
 
-/** An answer whose status the caller has to judge: 200, or 4xx but for 401, 403, 408 and 429. */
+/** An answer whose status the caller has to judge: 200, 202, 206, or 4xx but for 401, 403, 408 and
+ * 429. */
 typedef struct fedclient_answer {
     int status;
     fed_writer body;
@@ -50,22 +51,26 @@ typedef struct fedclient_call {
     const char *method, *base, *path;
     const char *bearer;
     const fedclient_body *body;
+    fedclient_range *range;
     size_t answer_limit;
     uint32_t hold_ms;
 } fedclient_call;
 
 /**
- * Send a request and read the answer; fedclient_answer_free in every case. Where time can heal a
+ * Send a request and read the answer; fedclient_answer_free in every case. After a failure the
+ * body may hold the beginning of an answer, if call->range says so. Where time can heal a
  * failure (no connection, 408, 429, 5xx), client->heals is set beside the error.
  */
 fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                               fedclient_answer *answer, fed_error *err) FED_CHECKED;
 void fedclient_answer_free(fedclient_answer *answer);
 
-/** A body that lies in memory. */
+/** A body that lies in memory, in one place or in two. */
 typedef struct fedclient_span {
     const uint8_t *data;
     size_t left;
+    const uint8_t *more; /* what follows */
+    size_t more_left;
 } fedclient_span;
 fedclient_body fedclient_body_of(fedclient_span *span);
 
@@ -78,6 +83,29 @@ fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKE
 
 /** Ask for work. What is asked for is checked: the model is parsed, the codec known. */
 fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+
+/* arrived.c: what has arrived of a download that is not complete */
+
+typedef struct fedclient_arrived {
+    fedclient_download_head head; /* offset: unused */
+    fed_writer bytes;             /* from the beginning; complete when there are head.total */
+    size_t stored;                /* of them, in the platform's store, ... */
+    unsigned pieces;              /* ... in so many values */
+    bool unkept;                  /* the store has no room for them */
+} fedclient_arrived;
+
+/** Read what is stored: head.task is 0 where that is nothing. */
+fed_status fedclient_arrived_load(fedclient *client, fedclient_arrived *arrived,
+                                  fed_error *err) FED_CHECKED;
+/** Store what is not stored yet, if it is worth a put. It costs nothing but traffic where the store
+ * can't take it: so that is no failure. */
+void fedclient_arrived_keep(fedclient *client, fedclient_arrived *arrived);
+/** Remove all of it, from the store too. */
+void fedclient_arrived_forget(fedclient *client, fedclient_arrived *arrived);
+void fedclient_arrived_free(fedclient_arrived *arrived);
+
+/** Bytes that one request fetches of a large model, and one stored value holds. */
+size_t fedclient_arrived_piece(const fedclient *client);
 
 /* download.c */
 
@@ -116,5 +144,8 @@ fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *
 
 /** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s. */
 uint32_t fedclient_backoff_ms(const char *device, unsigned failures);
+
+/** How long to wait after a refusal that time alone does not heal: 4 hours, +-20 %. */
+uint32_t fedclient_refused_ms(const char *device);
 
 #endif

@@ -36,25 +36,34 @@ static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, 
     return FED_OK;
 }
 
-/** GET what is missing: since `have`, or (have NULL) everything. Only 200 is FED_OK. */
-static fed_status get_parts(fedclient *client, const fedclient_turn *turn, const uint32_t *have,
-                            fedclient_answer *answer, fed_error *err) {
-    const fed_assignment *wanted = &turn->assignment;
+static size_t answer_limit(const fedclient_turn *turn, const fedcodec *whole) {
+    return fedcodec_envelope_bound(whole, &turn->arch.layout, 0) + PART_HEADS;
+}
+
+/** GET the next bytes of the download; only 200 and 206 are FED_OK. */
+static fed_status get_more(fedclient *client, const fedclient_turn *turn,
+                           const fedclient_arrived *arrived, fedclient_range *range,
+                           fedclient_answer *answer, fed_error *err) {
+    const fedclient_download_head *target = &arrived->head;
     char held[16] = "none", path[128];
-    if (have != NULL) {
-        snprintf(held, sizeof held, "%" PRIu32, *have);
+    if (target->have != FEDCLIENT_HAVE_NONE) {
+        snprintf(held, sizeof held, "%" PRIu32, target->have);
     }
-    snprintf(path, sizeof path, "/v1/model?task=%" PRIu64 "&have=%s&want=%" PRIu32, wanted->task.id,
-             held, wanted->version);
+    snprintf(path, sizeof path, "/v1/model?task=%" PRIu64 "&have=%s&want=%" PRIu32, target->task,
+             held, target->want);
     fedcodec whole;
     FED_TRY(fedcodec_parse("float32", &whole, err));
-    const fedclient_call call = {
-        .method = "GET",
-        .base = client->devices,
-        .path = path,
-        .answer_limit = fedcodec_envelope_bound(&whole, &turn->arch.layout, 0) + PART_HEADS};
+    size_t limit = answer_limit(turn, &whole), piece = fedclient_arrived_piece(client);
+    *range = (fedclient_range){.first = arrived->bytes.len,
+                               .most = limit > piece ? piece : 0, /* small: no need to say so */
+                               .if_tag = target->tag};
+    const fedclient_call call = {.method = "GET",
+                                 .base = client->devices,
+                                 .path = path,
+                                 .range = range,
+                                 .answer_limit = limit};
     FED_TRY(fedclient_exchange(client, &call, answer, err));
-    if (answer->status != 200) {
+    if (answer->status != 200 && answer->status != 206) {
         return fed_fail(err, answer->status == 404 ? FED_ENOTFOUND : FED_EFORMAT,
                         "the coordinator has no model for this device: %s (%s)", answer->message,
                         answer->error);
@@ -62,30 +71,112 @@ static fed_status get_parts(fedclient *client, const fedclient_turn *turn, const
     return FED_OK;
 }
 
-/** Bring turn->model, of version *have (NULL: none of use), to the wanted version, and store it. */
-static fed_status fetch(fedclient *client, fedclient_turn *turn, const uint32_t *have,
-                        fed_error *err) {
-    const fed_assignment *wanted = &turn->assignment;
+/** Add what has come, all of it or the beginning, to what had arrived before: FED_EFORMAT where it
+ * does not follow that. Other bytes from the start take its place. */
+static fed_status take_in(fedclient *client, fedclient_arrived *arrived,
+                          const fedclient_range *range, fed_writer *body, fed_error *err) {
+    fedclient_download_head target = arrived->head;
+    fed_writer *bytes = &arrived->bytes;
+    bool follows = range->begin == bytes->len && range->tag == target.tag;
+    if (range->begin == 0 && !(follows && bytes->len > 0)) {
+        fedclient_arrived_forget(client, arrived);
+        target.tag = range->tag;
+        target.total = range->total;
+        arrived->head = target;
+        *bytes = *body; /* the memory, too */
+        fed_writer_growing(body);
+    } else if (follows && range->total == target.total) {
+        (void)fed_writer_reserve(bytes, (size_t)target.total - bytes->len);
+        fed_write_bytes(bytes, body->data, body->len);
+    } else {
+        return fed_fail(err, FED_EFORMAT, "the coordinator sent other bytes than those asked for");
+    }
+    FED_REQUIRE(bytes->status == FED_OK, FED_ENOMEM);
+    return bytes->len <= target.total
+               ? FED_OK
+               : fed_fail(err, FED_EFORMAT, "the coordinator sent more than it announced");
+}
+
+/** One request for what is missing. What comes before the line breaks is not lost. */
+static fed_status fetch_more(fedclient *client, const fedclient_turn *turn,
+                             fedclient_arrived *arrived, fed_error *err) {
     fedclient_answer answer = {0};
-    size_t count = 0;
-    bool any = have != NULL;
-    uint32_t version = any ? *have : 0;
-    float *values = fedclient_record_values(&turn->model, &count);
-    fed_status status = get_parts(client, turn, have, &answer, err);
-    if (status == FED_OK) {
-        status = apply_parts(&answer.body, &turn->arch.layout, values, &any, &version, err);
+    fedclient_range range = {0};
+    size_t before = arrived->bytes.len;
+    fed_status status = get_more(client, turn, arrived, &range, &answer, err);
+    if (range.total == 0 && status == FED_OK) { /* a transport without ranges */
+        range.total = answer.body.len;
+    }
+    fed_status taken = FED_OK;
+    if (range.total != 0 || status == FED_OK) {
+        fed_error why = {0};
+        taken = take_in(client, arrived, &range, &answer.body, &why);
+        if (status == FED_OK && taken != FED_OK) {
+            *err = why;
+        }
     }
     fedclient_answer_free(&answer);
-    FED_TRY(status);
-    if (!any || version != wanted->version || fed_digest(values, count) != wanted->digest) {
+    if (arrived->bytes.len > before) {
+        client->failures = 0; /* a line that breaks is no reason to wait while it carries */
+    } else if (status == FED_OK && taken == FED_OK && arrived->head.total != before) {
+        return fed_fail(err, FED_EFORMAT, "the coordinator sent nothing of what is missing");
+    }
+    return status != FED_OK ? status : taken;
+}
+
+/** Fetch what is missing of the download that arrived->head describes. */
+static fed_status fetch_all(fedclient *client, const fedclient_turn *turn,
+                            fedclient_arrived *arrived, fed_error *err) {
+    fed_status status = FED_OK;
+    do {
+        status = fetch_more(client, turn, arrived, err);
+        if (status != FED_OK || arrived->bytes.len < arrived->head.total) {
+            fedclient_arrived_keep(client, arrived);
+        }
+    } while (status == FED_OK && arrived->bytes.len < arrived->head.total);
+    return status;
+}
+
+/** All is there: bring turn->model to the version that it leads to, and store it. */
+static fed_status apply(fedclient *client, fedclient_turn *turn, const fedclient_arrived *arrived,
+                        fed_error *err) {
+    const fedclient_download_head *target = &arrived->head;
+    size_t count = 0;
+    bool any = target->have != FEDCLIENT_HAVE_NONE;
+    uint32_t version = any ? target->have : 0;
+    float *values = fedclient_record_values(&turn->model, &count);
+    FED_TRY(apply_parts(&arrived->bytes, &turn->arch.layout, values, &any, &version, err));
+    if (!any || version != target->want || fed_digest(values, count) != target->digest) {
         return fed_fail(err, FED_EFORMAT,
                         "the model from the coordinator is not version %" PRIu32
                         " as announced (its digest differs)",
-                        wanted->version);
+                        target->want);
     }
     client->model = (fedclient_model_head){
-        .task = wanted->task.id, .version = wanted->version, .digest = wanted->digest};
+        .task = target->task, .version = target->want, .digest = target->digest};
     return fedclient_model_store(client->options.platform, &client->model, &turn->model, err);
+}
+
+/** The download that arrived->head describes, to its end. What makes no sense is forgotten. */
+static fed_status finish(fedclient *client, fedclient_turn *turn, fedclient_arrived *arrived,
+                         fed_error *err) {
+    fed_status status = fetch_all(client, turn, arrived, err);
+    if (status == FED_OK) {
+        status = apply(client, turn, arrived, err);
+    }
+    if (status == FED_OK || status == FED_EFORMAT || status == FED_ENOTFOUND) {
+        fedclient_arrived_forget(client, arrived);
+    }
+    return status;
+}
+
+/** Bring turn->model, of version `have`, to the wanted version, and store it. */
+static fed_status fetch(fedclient *client, fedclient_turn *turn, uint32_t have,
+                        fedclient_arrived *arrived, fed_error *err) {
+    const fed_assignment *wanted = &turn->assignment;
+    arrived->head = (fedclient_download_head){
+        .task = wanted->task.id, .have = have, .want = wanted->version, .digest = wanted->digest};
+    return finish(client, turn, arrived, err);
 }
 
 /** turn->model = the stored model where it is of this task, else room for one. */
@@ -106,23 +197,66 @@ static fed_status take_up(fedclient *client, fedclient_turn *turn, bool *usable,
     return FED_OK;
 }
 
-fed_status fedclient_download(fedclient *client, fedclient_turn *turn, fed_error *err) {
-    bool usable = false;
-    FED_TRY(take_up(client, turn, &usable, err));
+static bool is_wanted(const fedclient *client, const fed_assignment *wanted) {
+    return client->model.version == wanted->version && client->model.digest == wanted->digest;
+}
+
+/** Is a download that an earlier turn has begun still of use? It may lead to an older version than
+ * the wanted one: it is finished all the same, so that rounds which are faster than this device's
+ * line do not make it start again and again. */
+static bool still_leads(const fedclient *client, const fed_assignment *wanted, bool usable,
+                        const fedclient_download_head *head) {
     const fedclient_model_head *held = &client->model;
-    if (usable && held->version == turn->assignment.version &&
-        held->digest == turn->assignment.digest) {
-        return FED_OK;
-    }
-    fed_status status = FED_EFORMAT;
-    if (usable && held->version < turn->assignment.version) {
-        status = fetch(client, turn, &held->version, err);
+    bool from = head->have == FEDCLIENT_HAVE_NONE || (usable && head->have == held->version);
+    bool to = head->want < wanted->version ||
+              (head->want == wanted->version && head->digest == wanted->digest);
+    bool news = !usable || head->want > held->version || head->digest != held->digest;
+    return head->task == wanted->task.id && from && to && news;
+}
+
+/** From what is held to the wanted version; where that does not work, from nothing. */
+static fed_status fetch_any(fedclient *client, fedclient_turn *turn, bool usable,
+                            fedclient_arrived *arrived, fed_error *err) {
+    const uint32_t held = client->model.version;
+    if (usable && held < turn->assignment.version) {
+        fed_status status = fetch(client, turn, held, arrived, err);
         if (status != FED_EFORMAT && status != FED_ENOTFOUND) {
             return status;
         }
         fed_logf(client->options.log, FED_LOG_WARN, "%s; fetching the whole model", err->text);
     }
-    status = fetch(client, turn, NULL, err);
+    return fetch(client, turn, FEDCLIENT_HAVE_NONE, arrived, err);
+}
+
+/** What an earlier turn has begun first, then the rest. */
+static fed_status go_on(fedclient *client, fedclient_turn *turn, bool usable,
+                        fedclient_arrived *arrived, fed_error *err) {
+    if (!still_leads(client, &turn->assignment, usable, &arrived->head)) {
+        fedclient_arrived_forget(client, arrived);
+        return fetch_any(client, turn, usable, arrived, err);
+    }
+    fed_status status = finish(client, turn, arrived, err);
+    if (status == FED_OK && is_wanted(client, &turn->assignment)) {
+        return FED_OK;
+    }
+    if (status == FED_OK || status == FED_ENOTFOUND) {
+        return fetch_any(client, turn, usable || status == FED_OK, arrived, err);
+    }
+    return status == FED_EFORMAT ? fetch_any(client, turn, false, arrived, err) : status;
+}
+
+fed_status fedclient_download(fedclient *client, fedclient_turn *turn, fed_error *err) {
+    bool usable = false;
+    FED_TRY(take_up(client, turn, &usable, err));
+    if (usable && is_wanted(client, &turn->assignment)) {
+        return FED_OK;
+    }
+    fedclient_arrived arrived;
+    fed_status status = fedclient_arrived_load(client, &arrived, err);
+    if (status == FED_OK) {
+        status = go_on(client, turn, usable, &arrived, err);
+    }
+    fedclient_arrived_free(&arrived);
     if (status == FED_ENOTFOUND) { /* the round went on without this device: it may join the next */
         client->heals = true;
         client->failures = 0;

@@ -10,6 +10,11 @@ void fedclient_answer_free(fedclient_answer *answer) {
 
 static fed_status span_read(void *user, void *dst, size_t cap, size_t *len) {
     fedclient_span *span = user;
+    if (span->left == 0) {
+        span->data = span->more;
+        span->left = span->more_left;
+        span->more_left = 0;
+    }
     size_t n = cap < span->left ? cap : span->left;
     memcpy(dst, span->data, n);
     span->data += n;
@@ -19,7 +24,7 @@ static fed_status span_read(void *user, void *dst, size_t cap, size_t *len) {
 }
 
 fedclient_body fedclient_body_of(fedclient_span *span) {
-    return (fedclient_body){.user = span, .size = span->left, .read = span_read};
+    return (fedclient_body){.user = span, .size = span->left + span->more_left, .read = span_read};
 }
 
 /** Copy the string behind "key": in a flat JSON object, as far as it fits; "" where there is none.
@@ -67,7 +72,7 @@ static void read_refusal(fedclient_answer *answer) {
 static fed_status judge(fedclient *client, const fedclient_call *call, fedclient_answer *answer,
                         fed_error *err) {
     int status = answer->status;
-    if (status == 200) {
+    if (status == 200 || status == 202 || status == 206) {
         return FED_OK;
     }
     if (status < 400) {
@@ -109,6 +114,7 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                                        .url = url,
                                        .bearer = call->bearer,
                                        .body = call->body,
+                                       .range = call->range,
                                        .answer_limit = call->answer_limit,
                                        .hold_ms = call->hold_ms};
     const fedclient_transport *transport = client->options.transport;

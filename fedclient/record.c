@@ -2,6 +2,7 @@
 #include "fedclient/record.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,9 +50,8 @@ static uint64_t guard_of(const fedclient_record *record) {
     return fed_digest_bytes(record->bytes + AT_FIELDS, record->len - AT_FIELDS);
 }
 
-static fed_status record_check(const fedclient_record *record, fedclient_kind kind,
+static fed_status record_check(const fedclient_record *record, fedclient_kind kind, const char *key,
                                fed_error *err) {
-    const char *key = fedclient_record_key(kind);
     if (record->len < FEDCLIENT_RECORD_HEAD || memcmp(record->bytes, magic, sizeof magic) != 0 ||
         record->bytes[AT_KIND] != kind) {
         return fed_fail(err, FED_EFORMAT,
@@ -77,14 +77,13 @@ static fed_status record_check(const fedclient_record *record, fedclient_kind ki
     return FED_OK;
 }
 
-fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_kind kind,
-                                 fedclient_record *record, fed_error *err) {
+static fed_status load_as(const fedclient_platform *platform, fedclient_kind kind, const char *key,
+                          fedclient_record *record, fed_error *err) {
     fedclient_record found = {0};
     fed_error why = {0};
-    const char *key = fedclient_record_key(kind);
     fed_status status = platform->get(platform->user, key, &found.bytes, &found.len, &why);
     if (status == FED_OK) {
-        status = record_check(&found, kind, &why);
+        status = record_check(&found, kind, key, &why);
     }
     if (status == FED_OK) {
         *record = found;
@@ -94,16 +93,25 @@ fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_k
     return status == FED_ENOTFOUND ? status : fed_fail(err, status, "%s", why.text);
 }
 
-fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
-                                  fedclient_record *record, fed_error *err) {
+fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_kind kind,
+                                 fedclient_record *record, fed_error *err) {
+    return load_as(platform, kind, fedclient_record_key(kind), record, err);
+}
+
+static fed_status store_as(const fedclient_platform *platform, fedclient_kind kind, const char *key,
+                           fedclient_record *record, fed_error *err) {
     memcpy(record->bytes, magic, sizeof magic);
     record->bytes[AT_KIND] = (uint8_t)kind;
     record->bytes[AT_FORMAT] = FORMAT;
     fed_writer w;
     fed_writer_fixed(&w, record->bytes + AT_GUARD, sizeof(uint64_t));
     fed_write_u64(&w, guard_of(record));
-    return platform->put(platform->user, fedclient_record_key(kind), record->bytes, record->len,
-                         err);
+    return platform->put(platform->user, key, record->bytes, record->len, err);
+}
+
+fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
+                                  fedclient_record *record, fed_error *err) {
+    return store_as(platform, kind, fedclient_record_key(kind), record, err);
 }
 
 /* The fields behind the guard; what is left of the head stays 0. */
@@ -199,6 +207,7 @@ fed_status fedclient_pending_load(const fedclient_platform *platform, fedclient_
     uint8_t fate = fed_read_u8(&r);
     head->fate = (fedclient_fate)fate;
     head->whole = fed_read_u8(&r) == 1;
+    head->pieces = fed_read_u8(&r) == 1;
     return load_end(head->seq != 0 && fate <= FEDCLIENT_FATE_REFUSED, FEDCLIENT_PENDING, record,
                     err);
 }
@@ -233,5 +242,56 @@ fed_status fedclient_pending_store(const fedclient_platform *platform,
     fed_write_u64(&w, head->seq);
     fed_write_u8(&w, (uint8_t)head->fate);
     fed_write_u8(&w, head->whole);
+    fed_write_u8(&w, head->pieces);
     return fedclient_record_store(platform, FEDCLIENT_PENDING, record, err);
+}
+
+/* -- pieces of a download -- */
+
+enum { DOWNLOAD_KEY = 24 };
+
+static const char *download_key(unsigned k, char key[DOWNLOAD_KEY]) {
+    snprintf(key, DOWNLOAD_KEY, "download%u", k);
+    return key;
+}
+
+fed_status fedclient_download_load(const fedclient_platform *platform, unsigned k,
+                                   fedclient_download_head *head, fedclient_record *record,
+                                   fed_error *err) {
+    char key[DOWNLOAD_KEY];
+    *record = (fedclient_record){0};
+    fed_status status = load_as(platform, FEDCLIENT_DOWNLOAD, download_key(k, key), record, err);
+    if (status != FED_OK) {
+        bool damaged = status == FED_EFORMAT || status == FED_EVERSION;
+        return damaged ? FED_ENOTFOUND : status; /* the coordinator has it still */
+    }
+    fed_reader r = fields_in(record);
+    head->task = fed_read_u64(&r);
+    head->have = fed_read_u32(&r);
+    head->want = fed_read_u32(&r);
+    head->digest = fed_read_u64(&r);
+    head->tag = fed_read_u64(&r);
+    head->total = fed_read_u64(&r);
+    head->offset = fed_read_u64(&r);
+    return FED_OK;
+}
+
+fed_status fedclient_download_store(const fedclient_platform *platform, unsigned k,
+                                    const fedclient_download_head *head, fedclient_record *record,
+                                    fed_error *err) {
+    char key[DOWNLOAD_KEY];
+    fed_writer w = fields_out(record);
+    fed_write_u64(&w, head->task);
+    fed_write_u32(&w, head->have);
+    fed_write_u32(&w, head->want);
+    fed_write_u64(&w, head->digest);
+    fed_write_u64(&w, head->tag);
+    fed_write_u64(&w, head->total);
+    fed_write_u64(&w, head->offset);
+    return store_as(platform, FEDCLIENT_DOWNLOAD, download_key(k, key), record, err);
+}
+
+fed_status fedclient_download_drop(const fedclient_platform *platform, unsigned k, fed_error *err) {
+    char key[DOWNLOAD_KEY];
+    return platform->drop(platform->user, download_key(k, key), err);
 }

@@ -21,7 +21,8 @@ typedef enum fedclient_kind {
     FEDCLIENT_IDENTITY = 1,
     FEDCLIENT_MODEL = 2,
     FEDCLIENT_RESIDUAL = 3,
-    FEDCLIENT_PENDING = 4
+    FEDCLIENT_PENDING = 4,
+    FEDCLIENT_DOWNLOAD = 5 /* a value each piece: fedclient_download_load */
 } fedclient_kind;
 
 typedef struct fedclient_record {
@@ -77,7 +78,20 @@ typedef struct fedclient_pending_head {
     uint64_t seq; /* of the residual that it was made from; 0: no upload */
     fedclient_fate fate;
     bool whole; /* it carries all of the residual that it can ever carry: once counted, 0 is left */
+    bool pieces; /* the coordinator takes it in pieces */
 } fedclient_pending_head;
+
+#define FEDCLIENT_HAVE_NONE UINT32_MAX
+
+/** What the record of a download's piece says of its payload: some bytes of the answer. */
+typedef struct fedclient_download_head {
+    uint64_t task; /* 0: no download */
+    uint32_t have; /* the version it starts from; FEDCLIENT_HAVE_NONE */
+    uint32_t want; /* and leads to, with this digest: */
+    uint64_t digest;
+    uint64_t tag, total; /* of the whole answer */
+    uint64_t offset;     /* where in it the payload begins */
+} fedclient_download_head;
 
 /*
  * Load one with its head; where none is stored, *head and *record are all 0. Store one: the head is
@@ -99,6 +113,16 @@ fed_status fedclient_residual_store(const fedclient_platform *platform,
                                     fed_error *err) FED_CHECKED;
 fed_status fedclient_pending_store(const fedclient_platform *platform,
                                    const fedclient_pending_head *head, fedclient_record *record,
+                                   fed_error *err) FED_CHECKED;
+
+/* The k-th piece of a download likewise; but a damaged one is FED_ENOTFOUND, too. */
+fed_status fedclient_download_load(const fedclient_platform *platform, unsigned k,
+                                   fedclient_download_head *head, fedclient_record *record,
+                                   fed_error *err) FED_CHECKED;
+fed_status fedclient_download_store(const fedclient_platform *platform, unsigned k,
+                                    const fedclient_download_head *head, fedclient_record *record,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedclient_download_drop(const fedclient_platform *platform, unsigned k,
                                    fed_error *err) FED_CHECKED;
 
 #endif

@@ -81,14 +81,16 @@ fed_status fedclient_encode(fedclient *client, fedclient_turn *turn, fed_error *
     if (status != FED_OK) {
         return fed_fail(err, status, "the update can't be compressed: %s", fed_status_text(status));
     }
-    client->pending = (fedclient_pending_head){.seq = client->residual.seq,
-                                               .fate = FEDCLIENT_FATE_UNKNOWN,
-                                               .whole = !turn->codec.vtable->feedback && !clipped};
+    client->pending =
+        (fedclient_pending_head){.seq = client->residual.seq,
+                                 .fate = FEDCLIENT_FATE_UNKNOWN,
+                                 .whole = !turn->codec.vtable->feedback && !clipped,
+                                 .pieces = (turn->assignment.capabilities & FED_CAN_PIECES) != 0};
     return fedclient_pending_store(platform, &client->pending, &turn->pending, err);
 }
 
-static fed_status post(fedclient *client, const fedclient_turn *turn, fedclient_answer *answer,
-                       fed_error *err) {
+static fed_status post_whole(fedclient *client, const fedclient_turn *turn,
+                             fedclient_answer *answer, fed_error *err) {
     fedclient_span span = {0};
     span.data = fedclient_record_payload(&turn->pending, &span.left);
     const fedclient_body body = fedclient_body_of(&span);
@@ -98,6 +100,91 @@ static fed_status post(fedclient *client, const fedclient_turn *turn, fedclient_
                                  .body = &body,
                                  .answer_limit = 4096};
     return fedclient_exchange(client, &call, answer, err);
+}
+
+/** What the head of every piece says of the message. */
+static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece) {
+    fed_reader r;
+    fed_update update;
+    fed_reader_init(&r, message, len);
+    FED_TRY(fed_update_read(&r, &update));
+    *piece = (fed_piece){.task = update.task,
+                         .round = update.round,
+                         .lease = update.lease,
+                         .digest = fed_digest_bytes(message, len),
+                         .total = len};
+    return FED_OK;
+}
+
+/** Send len bytes of the message from piece->offset on; 0: ask how many are there. On 202, *there
+ * is how many. */
+static fed_status post_piece(fedclient *client, const fed_piece *piece, const uint8_t *message,
+                             size_t len, uint64_t *there, fedclient_answer *answer,
+                             fed_error *err) {
+    uint8_t head[64];
+    fed_writer w;
+    fed_writer_fixed(&w, head, sizeof head);
+    fed_piece_write(&w, piece);
+    fedclient_span span = {
+        .data = head, .left = w.len, .more = message + piece->offset, .more_left = len};
+    const fedclient_body body = fedclient_body_of(&span);
+    const fedclient_call call = {.method = "POST",
+                                 .base = client->devices,
+                                 .path = "/v1/piece",
+                                 .body = &body,
+                                 .answer_limit = 4096};
+    FED_TRY(fedclient_exchange(client, &call, answer, err));
+    if (answer->status != 202) {
+        return FED_OK;
+    }
+    fed_reader r;
+    fed_reader_init(&r, answer->body.data, answer->body.len);
+    *there = fed_read_u64(&r);
+    return r.status == FED_OK && *there < piece->total
+               ? FED_OK
+               : fed_fail(err, FED_EFORMAT, "the coordinator's answer to a piece makes no sense");
+}
+
+/** Send the message piece after piece from where the coordinator has it, until it has a word on the
+ * whole. */
+static fed_status post_pieces(fedclient *client, const fedclient_turn *turn,
+                              fedclient_answer *answer, fed_error *err) {
+    enum { ASTRAY_MOST = 3 }; /* a coordinator that has lost pieces; or one that is confused */
+    fed_piece piece;
+    size_t total = 0, len = 0;
+    const uint8_t *message = fedclient_record_payload(&turn->pending, &total);
+    FED_TRY(describe(message, total, &piece));
+    unsigned astray = 0;
+    for (;;) {
+        uint64_t there = 0;
+        FED_TRY(post_piece(client, &piece, message, len, &there, answer, err));
+        if (answer->status != 202) {
+            return FED_OK;
+        }
+        fedclient_answer_free(answer);
+        client->failures = there > piece.offset ? 0 : client->failures;
+        astray += there != piece.offset + len && len > 0;
+        if (astray > ASTRAY_MOST) {
+            return fed_fail(err, FED_EFORMAT, "the coordinator keeps losing pieces of the update");
+        }
+        piece.offset = there;
+        len = total - (size_t)there;
+        len = len < client->options.piece_bytes ? len : client->options.piece_bytes;
+    }
+}
+
+static fed_status post(fedclient *client, const fedclient_turn *turn, fedclient_answer *answer,
+                       fed_error *err) {
+    size_t total = 0;
+    (void)fedclient_record_payload(&turn->pending, &total);
+    if (client->pending.pieces && total > client->options.piece_bytes) {
+        FED_TRY(post_pieces(client, turn, answer, err));
+        if (answer->status != 404) {
+            return FED_OK;
+        }
+        fedclient_answer_free(answer); /* an older release runs there now */
+    }
+    return post_whole(client, turn, answer, err);
 }
 
 /** Store what became of the message. The message itself is kept only where it is still needed to

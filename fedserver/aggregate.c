@@ -2,6 +2,7 @@
 #include "fedserver/aggregate.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,21 +11,36 @@
 /* One device may not outweigh all others together by claiming a huge number of samples. */
 enum { SAMPLES_LIMIT = 1 << 20 };
 
-fed_status fedserver_sum_init(fedserver_sum *sum, size_t size) {
-    int64_t *acc = calloc(size, sizeof *acc);
-    FED_REQUIRE(acc != NULL, FED_ENOMEM);
-    *sum = (fedserver_sum){.acc = acc, .size = size};
+fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
+                              const fedserver_strategy *strategy) {
+    bool all = fedserver_strategy_needs_all(strategy), clips = strategy->clip_norm > 0;
+    fedserver_sum made = {.size = layout->size,
+                          .trained = fedserver_trained(layout),
+                          .clip_norm = strategy->clip_norm,
+                          .acc = all ? NULL : calloc(layout->size, sizeof *made.acc),
+                          .decoded =
+                              all || clips ? malloc(layout->size * sizeof *made.decoded) : NULL};
+    if ((made.acc == NULL && !all) || (made.decoded == NULL && (all || clips))) {
+        fedserver_sum_free(&made);
+        return FED_ENOMEM;
+    }
+    *sum = made;
     return FED_OK;
 }
 
 void fedserver_sum_free(fedserver_sum *sum) {
     free(sum->acc);
+    free(sum->decoded);
     *sum = (fedserver_sum){0};
 }
 
 void fedserver_sum_clear(fedserver_sum *sum) {
-    memset(sum->acc, 0, sum->size * sizeof *sum->acc);
-    *sum = (fedserver_sum){.acc = sum->acc, .size = sum->size};
+    if (sum->acc != NULL) {
+        memset(sum->acc, 0, sum->size * sizeof *sum->acc);
+    }
+    sum->updates = 0;
+    sum->samples = sum->weight = sum->bytes = 0;
+    sum->loss = 0;
 }
 
 fed_status fedserver_update_read(const uint8_t *body, size_t len, fedserver_update *update) {
@@ -47,12 +63,13 @@ size_t fedserver_update_head_size(void) {
     return w.len;
 }
 
-fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples, fed_error *err) {
+fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples, uint32_t weight,
+                               fed_error *err) {
     if (samples < 1 || samples > SAMPLES_LIMIT) {
         return fed_fail(err, FED_ERANGE, "the update weighs %u samples; 1 to %d are allowed",
                         samples, SAMPLES_LIMIT);
     }
-    if (sum->samples + samples >= (uint64_t)FEDCODEC_FOLD_WEIGHT) {
+    if (sum->weight + (uint64_t)weight * samples >= (uint64_t)FEDCODEC_FOLD_WEIGHT) {
         return fed_fail(err, FED_ERANGE,
                         "the round holds %llu samples already; with %u more its sum could overflow",
                         (unsigned long long)sum->samples, samples);
@@ -60,23 +77,75 @@ fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples, fed_e
     return FED_OK;
 }
 
+/* x min(1, norm / |x|) */
+static void clip(float *x, size_t n, double norm) {
+    double squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        squares += (double)x[i] * (double)x[i];
+    }
+    double length = sqrt(squares);
+    if (length <= norm) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)((double)x[i] * (norm / length));
+    }
+}
+
+fed_status fedserver_sum_decode(const fedserver_sum *sum, const fed_layout *layout,
+                                const fedserver_update *update, fed_error *err) {
+    FED_TRY(fedcodec_envelope_decode(update->envelope, update->envelope_len, layout, sum->decoded,
+                                     err));
+    if (sum->clip_norm > 0) {
+        clip(sum->decoded, sum->trained, sum->clip_norm);
+    }
+    return FED_OK;
+}
+
+/* What fedcodec_envelope_fold does, of values that were clipped first. */
+static fed_status fold_clipped(fedserver_sum *sum, const fed_layout *layout,
+                               const fedserver_update *update, int64_t weight, fed_error *err) {
+    FED_TRY(fedserver_sum_decode(sum, layout, update, err));
+    for (size_t i = 0; i < sum->size; i++) {
+        if (!(fabsf(sum->decoded[i]) <= FEDCODEC_FOLD_LIMIT)) {
+            return fed_fail(err, FED_ERANGE, "a value of magnitude %g; the sum takes up to %g",
+                            (double)fabsf(sum->decoded[i]), (double)FEDCODEC_FOLD_LIMIT);
+        }
+    }
+    const double scale = (double)(INT64_C(1) << FEDCODEC_FOLD_BITS);
+    for (size_t i = 0; i < sum->size; i++) {
+        sum->acc[i] += weight * (int64_t)rint((double)sum->decoded[i] * scale);
+    }
+    return FED_OK;
+}
+
+static fed_status fold(fedserver_sum *sum, const fed_layout *layout, const fedserver_update *update,
+                       int64_t weight, fed_error *err) {
+    if (sum->acc == NULL) {
+        return FED_OK;
+    }
+    return sum->clip_norm > 0 ? fold_clipped(sum, layout, update, weight, err)
+                              : fedcodec_envelope_fold(update->envelope, update->envelope_len,
+                                                       layout, weight, sum->acc, err);
+}
+
 fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
-                             const fedserver_update *update, fed_error *err) {
+                             const fedserver_update *update, uint32_t weight, fed_error *err) {
     assert(layout->size == sum->size);
     uint32_t samples = update->head.samples;
-    FED_TRY(fedserver_sum_check(sum, samples, err));
-    FED_TRY(fedcodec_envelope_fold(update->envelope, update->envelope_len, layout, samples,
-                                   sum->acc, err));
+    FED_TRY(fedserver_sum_check(sum, samples, weight, err));
+    FED_TRY(fold(sum, layout, update, (int64_t)weight * samples, err));
     sum->updates++;
     sum->samples += samples;
+    sum->weight += (uint64_t)weight * samples;
     sum->loss += (double)samples * (double)update->head.loss;
     sum->bytes += update->body_len;
     return FED_OK;
 }
 
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean) {
-    assert(sum->samples > 0);
-    double scale = (double)sum->samples * (double)(INT64_C(1) << FEDCODEC_FOLD_BITS);
+    assert(sum->weight > 0 && sum->acc != NULL);
+    double scale = (double)sum->weight * (double)(INT64_C(1) << FEDCODEC_FOLD_BITS);
     for (size_t i = 0; i < sum->size; i++) {
         mean[i] = (float)((double)sum->acc[i] / scale);
     }

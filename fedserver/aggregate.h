@@ -8,18 +8,24 @@
 #include "fed/error.h"
 #include "fed/model.h"
 #include "fed/wire.h"
+#include "fedserver/strategy.h"
 
 typedef struct fedserver_sum {
-    int64_t *acc; /* [size]: sum of samples * rint(value * 2^30) */
-    size_t size;
+    int64_t *acc;   /* [size]: sum of weight * samples * rint(value * 2^30); NULL where the strategy
+                       needs all updates at once: then they are only counted */
+    float *decoded; /* [size]: an update's values; NULL where the sum takes them as they come */
+    size_t size, trained;
+    double clip_norm; /* 0: none */
     uint32_t updates;
-    uint64_t samples; /* under FEDCODEC_FOLD_WEIGHT */
-    double loss;      /* sum of samples * loss, in the order of arrival */
-    uint64_t bytes;   /* of the updates' bodies */
+    uint64_t samples;
+    uint64_t weight; /* sum of weight * samples, under FEDCODEC_FOLD_WEIGHT */
+    double loss;     /* sum of samples * loss, in the order of arrival */
+    uint64_t bytes;  /* of the updates' bodies */
 } fedserver_sum;
 
 /** An empty sum. Owner: fedserver_sum_free. */
-fed_status fedserver_sum_init(fedserver_sum *sum, size_t size) FED_CHECKED;
+fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
+                              const fedserver_strategy *strategy) FED_CHECKED;
 void fedserver_sum_free(fedserver_sum *sum);
 void fedserver_sum_clear(fedserver_sum *sum);
 
@@ -38,16 +44,23 @@ fed_status fedserver_update_read(const uint8_t *body, size_t len,
 size_t fedserver_update_head_size(void);
 
 /** FED_ERANGE, with a sentence, where this many samples are no weight, or too many with those that
- * are in. */
-fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples,
+ * are in. weight: of an update that is `staleness` versions old (fedserver_round_weight). */
+fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples, uint32_t weight,
                                fed_error *err) FED_CHECKED;
 
-/** Add one. On an error (bytes that are no envelope of this layout, a value out of range) the sum
- * is as it was. */
+/** Add one, weight * samples times. On an error (bytes that are no envelope of this layout, a value
+ * out of range) the sum is as it was. */
 fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
-                             const fedserver_update *update, fed_error *err) FED_CHECKED;
+                             const fedserver_update *update, uint32_t weight,
+                             fed_error *err) FED_CHECKED;
 
-/** mean[i] = acc[i] / (2^30 * samples), rounded once to float32. At least one update is in. */
+/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. At least one update is in, and the
+ * strategy does without all at once. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
+
+/** An update's values into sum->decoded, clipped as the strategy says; the same bits from the same
+ * bytes. For a sum that has it. */
+fed_status fedserver_sum_decode(const fedserver_sum *sum, const fed_layout *layout,
+                                const fedserver_update *update, fed_error *err) FED_CHECKED;
 
 #endif

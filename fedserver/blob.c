@@ -27,15 +27,15 @@ fedserver_blob *fedserver_blob_new(fed_writer *bytes) {
     return blob;
 }
 
-fedserver_blob *fedserver_blob_suffix(fedserver_blob *whole, size_t offset) {
-    assert(offset <= whole->len);
+fedserver_blob *fedserver_blob_slice(fedserver_blob *whole, size_t offset, size_t len) {
+    assert(offset <= whole->len && len <= whole->len - offset);
     fedserver_blob *blob = calloc(1, sizeof *blob);
     if (blob == NULL) {
         return NULL;
     }
     atomic_init(&blob->holders, 1);
     blob->data = whole->len == 0 ? whole->data : whole->data + offset;
-    blob->len = whole->len - offset;
+    blob->len = len;
     blob->whole = fedserver_blob_share(whole);
     return blob;
 }

@@ -4,7 +4,8 @@
 
 #include "fedserver/fedserver.h"
 
-/** The bytes of `whole` from `offset` on, without a copy: holds a share of it. NULL: no memory. */
-fedserver_blob *fedserver_blob_suffix(fedserver_blob *whole, size_t offset);
+/** Bytes [offset, offset + len) of `whole`, without a copy: holds a share of it. NULL: no memory.
+ */
+fedserver_blob *fedserver_blob_slice(fedserver_blob *whole, size_t offset, size_t len);
 
 #endif

@@ -12,6 +12,7 @@
 #include "fed/file.h"
 #include "fed/optimizer_spec.h"
 #include "fedcodec/codec.h"
+#include "fedserver/strategy.h"
 
 typedef enum key_id {
     NAME,
@@ -25,11 +26,15 @@ typedef enum key_id {
     BATCH,
     OPTIMIZER,
     LEARNING_RATE,
+    STRATEGY,
     ROUNDS,
     COHORT,
     GOAL,
     MINIMUM,
     DEADLINE_S,
+    STALENESS,
+    SELECTION,
+    TAG,
     KEYS
 } key_id;
 
@@ -58,11 +63,16 @@ static const key_rule rules[KEYS] = {
     [OPTIMIZER] = {"optimizer", STRING, 1, FED_OPTIMIZER_SPEC - 1, "sgd",
                    "an optimizer, such as adam or momentum:m=0.9+clip:norm=1"},
     [LEARNING_RATE] = {"learning_rate", NUMBER, 1e-30, 1e30, "0.01", "a number above 0"},
+    [STRATEGY] = {"strategy", STRING, 1, FEDSERVER_STRATEGY_SPEC - 1, "fedavg",
+                  "a strategy, such as fedadam:lr=0.01 or median+clip:norm=1"},
     [ROUNDS] = {"rounds", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
-    [COHORT] = {"cohort", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
+    [COHORT] = {"cohort", INTEGER, 1, 1e6, "", "an integer from 1 to 1000000"},
     [GOAL] = {"goal", INTEGER, 1, 1e6, "", "an integer from 1 to cohort"},
     [MINIMUM] = {"minimum", INTEGER, 1, 1e6, "1", "an integer from 1 to goal"},
     [DEADLINE_S] = {"deadline_s", NUMBER, 0.1, 604800, "600", "a number from 0.1 to 604800"},
+    [STALENESS] = {"staleness", INTEGER, 0, 1000, "0", "an integer from 0 to 1000"},
+    [SELECTION] = {"selection", STRING, 1, 31, "uniform", "uniform, weighted or round_robin"},
+    [TAG] = {"tag", STRING, 1, FEDSERVER_TAG - 1, "", "a tag that devices enrolled with"},
 };
 
 /* A file being read. */
@@ -210,6 +220,16 @@ static fed_status take_model(const source *s, char *dst, size_t cap, fed_error *
     return FED_OK;
 }
 
+/* SCAFFOLD's control variate travels in the model. */
+static fed_status check_scaffold(const source *s, const char *model, fed_error *err) {
+    fed_arch arch;
+    FED_TRY(fed_arch_parse(model, &arch, err));
+    bool scaffold = arch.scaffold;
+    fed_arch_free(&arch);
+    const fed_error why = {.text = "+scaffold needs a model that ends with \"| scaffold\""};
+    return scaffold ? FED_OK : refuse_value(s, OPTIMIZER, &why, err);
+}
+
 /* As it is written, so that older devices understand a plain name; and the rate it means. */
 static fed_status take_optimizer(const source *s, fed_task *task, fed_error *err) {
     fed_optimizer optimizer;
@@ -218,17 +238,46 @@ static fed_status take_optimizer(const source *s, fed_task *task, fed_error *err
                             &why) != FED_OK) {
         return refuse_value(s, OPTIMIZER, &why, err);
     }
+    if (optimizer.scaffold_share > 0) {
+        FED_TRY(check_scaffold(s, task->model, err));
+    }
     snprintf(task->optimizer, sizeof task->optimizer, "%s", s->string[OPTIMIZER]);
     task->learning_rate = (float)optimizer.learning_rate;
     return FED_OK;
 }
 
-/* minimum <= goal <= cohort */
-static fed_status take_rules(source *s, fedserver_round_rules *dst, fed_error *err) {
-    if (s->integer[GOAL] == 0) { /* left out */
-        s->integer[GOAL] = s->integer[COHORT];
+/* One of the two says the other. 130 % of the goal: more than the 6 to 10 % of devices drop out
+ * that Google reports (Bonawitz et al., "Towards federated learning at scale", 2019). */
+static fed_status take_cohort(source *s, fed_error *err) {
+    if (s->integer[GOAL] == 0 && s->integer[COHORT] == 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s: key \"goal\" is missing (how many updates make a round), or "
+                        "\"cohort\" (how many devices are asked for one)",
+                        s->path);
     }
-    if (s->integer[GOAL] > s->integer[COHORT]) {
+    if (s->integer[GOAL] == 0) {
+        s->integer[GOAL] = s->integer[COHORT];
+    } else if (s->integer[COHORT] == 0) {
+        s->integer[COHORT] = (s->integer[GOAL] * 13 + 9) / 10;
+    }
+    return FED_OK;
+}
+
+static fed_status take_selection(const source *s, fedserver_selection *dst, fed_error *err) {
+    static const char *const names[] = {"uniform", "weighted", "round_robin"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        if (strcmp(s->string[SELECTION], names[k]) == 0) {
+            *dst = (fedserver_selection)k;
+            return FED_OK;
+        }
+    }
+    return refuse(s, SELECTION, "something else", err);
+}
+
+/* minimum <= goal; synchronous: goal <= cohort */
+static fed_status take_rules(source *s, fedserver_round_rules *dst, fed_error *err) {
+    FED_TRY(take_cohort(s, err));
+    if (s->integer[GOAL] > s->integer[COHORT] && s->integer[STALENESS] == 0) {
         return fed_fail(err, FED_EINVAL,
                         "%s:%d: key \"goal\" is %lld; it must be at most cohort, "
                         "which is %lld",
@@ -246,7 +295,22 @@ static fed_status take_rules(source *s, fedserver_round_rules *dst, fed_error *e
                                    .cohort = (uint32_t)s->integer[COHORT],
                                    .goal = (uint32_t)s->integer[GOAL],
                                    .minimum = (uint32_t)s->integer[MINIMUM],
-                                   .deadline_ms = llround(s->number[DEADLINE_S] * 1000.0)};
+                                   .deadline_ms = llround(s->number[DEADLINE_S] * 1000.0),
+                                   .staleness = (uint32_t)s->integer[STALENESS]};
+    return FED_OK;
+}
+
+/* As it is written. The rules and the codec of the updates are known. */
+static fed_status take_strategy(const source *s, fedserver_task *task, fed_error *err) {
+    fedserver_strategy strategy;
+    fedcodec codec_up;
+    fed_error why = {0};
+    FED_TRY(fedcodec_parse(task->wire.codec_up, &codec_up, err));
+    if (fedserver_strategy_parse(s->string[STRATEGY], &strategy, &why) != FED_OK ||
+        fedserver_strategy_check(&strategy, &task->rules, &codec_up, &why) != FED_OK) {
+        return refuse_value(s, STRATEGY, &why, err);
+    }
+    snprintf(task->strategy, sizeof task->strategy, "%s", s->string[STRATEGY]);
     return FED_OK;
 }
 
@@ -265,8 +329,10 @@ static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     FED_TRY(take_codec(s, CODEC_UP, task->wire.codec_up, err));
     FED_TRY(take_codec(s, CODEC_DOWN, task->codec_down, err));
     FED_TRY(take_optimizer(s, &task->wire, err));
-    snprintf(task->strategy, sizeof task->strategy, "fedavg");
-    return take_rules(s, &task->rules, err);
+    snprintf(task->tag, sizeof task->tag, "%s", s->string[TAG]);
+    FED_TRY(take_selection(s, &task->selection, err));
+    FED_TRY(take_rules(s, &task->rules, err));
+    return take_strategy(s, task, err);
 }
 
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,

@@ -35,8 +35,10 @@ fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layo
 
 void fedserver_versions_free(fedserver_versions *v) {
     fedserver_blob_free(v->chain);
-    fedserver_blob_free(v->snapshot);
-    free(v->starts);
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        fedserver_blob_free(v->snapshots[k].blob);
+    }
+    free(v->links);
     free(v->values);
     free(v->residual);
     *v = (fedserver_versions){0};
@@ -72,21 +74,21 @@ static fed_status encode_part(fed_part_kind kind, uint32_t from, uint32_t to, co
 /* How many of the chain's oldest parts are no longer worth keeping once `len` more bytes follow. */
 static uint32_t parts_to_drop(const fedserver_versions *v, size_t chain_len, size_t len) {
     uint32_t drop = v->parts >= CHAIN_PARTS ? v->parts - CHAIN_PARTS + 1 : 0;
-    while (drop < v->parts && chain_len - v->starts[drop] + len > v->snapshot_limit) {
+    while (drop < v->parts && chain_len - v->links[drop].start + len > v->snapshot_limit) {
         drop++;
     }
     return drop;
 }
 
-static fed_status starts_reserve(fedserver_versions *v, size_t count) {
-    if (count <= v->starts_cap) {
+static fed_status links_reserve(fedserver_versions *v, size_t count) {
+    if (count <= v->links_cap) {
         return FED_OK;
     }
     size_t cap = count < 16 ? 16 : count * 2;
-    size_t *starts = realloc(v->starts, cap * sizeof *starts);
-    FED_REQUIRE(starts != NULL, FED_ENOMEM);
-    v->starts = starts;
-    v->starts_cap = cap;
+    fedserver_link *links = realloc(v->links, cap * sizeof *links);
+    FED_REQUIRE(links != NULL, FED_ENOMEM);
+    v->links = links;
+    v->links_cap = cap;
     return FED_OK;
 }
 
@@ -97,8 +99,8 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     const uint8_t *chain = v->chain != NULL ? fedserver_blob_data(v->chain, &chain_len) : NULL;
     uint32_t drop = parts_to_drop(v, chain_len, len);
     uint32_t kept = v->parts - drop;
-    size_t from = kept > 0 ? v->starts[drop] : chain_len;
-    FED_TRY(starts_reserve(v, kept + 1));
+    size_t from = kept > 0 ? v->links[drop].start : chain_len;
+    FED_TRY(links_reserve(v, kept + 1));
 
     /* A new blob, because answers under way still hold the old one. */
     fed_writer bytes;
@@ -111,9 +113,11 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     FED_REQUIRE(longer != NULL, FED_ENOMEM);
 
     for (uint32_t k = 0; k < kept; k++) {
-        v->starts[k] = v->starts[k + drop] - from;
+        v->links[k] = v->links[k + drop];
+        v->links[k].start -= from;
     }
-    v->starts[kept] = chain_len - from;
+    v->links[kept] =
+        (fedserver_link){.start = chain_len - from, .digest = fed_digest_bytes(part, len)};
     v->parts = kept + 1;
     v->oldest = to - v->parts;
     fedserver_blob_free(v->chain);
@@ -146,8 +150,6 @@ fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *cod
     if (status == FED_OK) {
         v->version = to;
         v->digest = fed_digest(v->values, layout->size);
-        fedserver_blob_free(v->snapshot);
-        v->snapshot = NULL;
         size_t chain_len;
         const uint8_t *chain = fedserver_blob_data(v->chain, &chain_len);
         *part = chain + (chain_len - bytes.len);
@@ -157,56 +159,122 @@ fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *cod
     return status;
 }
 
-static fed_status make_snapshot(fedserver_versions *v, fed_error *err) {
+void fedserver_versions_trim(fedserver_versions *v, int64_t now_ms) {
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        fedserver_snapshot *snapshot = &v->snapshots[k];
+        if (snapshot->version != v->version &&
+            now_ms - snapshot->asked_ms >= FEDSERVER_SNAPSHOT_MS) {
+            fedserver_blob_free(snapshot->blob);
+            *snapshot = (fedserver_snapshot){0};
+        }
+    }
+}
+
+static fedserver_snapshot *find_snapshot(fedserver_versions *v, uint32_t version) {
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        if (v->snapshots[k].blob != NULL && v->snapshots[k].version == version) {
+            return &v->snapshots[k];
+        }
+    }
+    return NULL;
+}
+
+/* A free place for a snapshot or, where all are in use, that of the youngest. */
+static fedserver_snapshot *place_for_snapshot(fedserver_versions *v) {
+    fedserver_snapshot *youngest = &v->snapshots[0];
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        if (v->snapshots[k].blob == NULL) {
+            return &v->snapshots[k];
+        }
+        youngest = v->snapshots[k].version > youngest->version ? &v->snapshots[k] : youngest;
+    }
+    return youngest;
+}
+
+/* The newest version as a part. */
+static fed_status encode_snapshot(const fedserver_versions *v, fed_writer *part, fed_error *err) {
     size_t size = v->layout->size;
     float *copy = malloc(size * sizeof *copy); /* encoding uses up its residual */
     if (copy == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a snapshot of the model");
     }
     memcpy(copy, v->values, size * sizeof *copy);
-    fed_writer part;
-    fed_writer_growing(&part);
     fedcodec codec;
     fed_status status = float32_codec(&codec, err);
     if (status == FED_OK) {
         status = encode_part(FED_PART_SNAPSHOT, v->version, v->version, &codec, v->layout, 0, copy,
-                             NULL, &part, err);
+                             NULL, part, err);
     }
     free(copy);
+    return status;
+}
+
+static fed_status make_snapshot(fedserver_versions *v, fedserver_snapshot **made, fed_error *err) {
+    fed_writer part;
+    fed_writer_growing(&part);
+    fed_status status = encode_snapshot(v, &part, err);
     if (status != FED_OK) {
         fed_writer_free(&part);
         return status;
     }
-    v->snapshot = fedserver_blob_new(&part);
-    return v->snapshot != NULL ? FED_OK : fed_fail(err, FED_ENOMEM, "out of memory for a snapshot");
-}
-
-/* The end of the chain that a device lacks which holds version `have`, oldest <= have <= version.
- */
-static fedserver_blob *missing_parts(fedserver_versions *v, uint32_t have) {
-    if (have < v->version) {
-        return fedserver_blob_suffix(v->chain, v->starts[have - v->oldest]);
+    uint64_t tag = fed_digest_bytes(part.data, part.len);
+    fedserver_blob *blob = fedserver_blob_new(&part);
+    if (blob == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a snapshot");
     }
-    fed_writer nothing;
-    fed_writer_growing(&nothing);
-    return fedserver_blob_new(&nothing);
+    fedserver_snapshot *place = place_for_snapshot(v);
+    fedserver_blob_free(place->blob);
+    *place = (fedserver_snapshot){.blob = blob, .version = v->version, .tag = tag};
+    *made = place;
+    return FED_OK;
 }
 
-fed_status fedserver_versions_get(fedserver_versions *v, bool any, uint32_t have,
-                                  fedserver_blob **parts, fed_error *err) {
+/* The chain from version `have` to `want`, oldest <= have <= want <= version. */
+static fedserver_blob *chain_slice(const fedserver_versions *v, uint32_t have, uint32_t want,
+                                   uint64_t *tag) {
+    fed_writer digests;
+    fed_writer_growing(&digests);
+    for (uint32_t k = have; k < want; k++) {
+        fed_write_u64(&digests, v->links[k - v->oldest].digest);
+    }
+    *tag = fed_digest_bytes(digests.data, digests.len);
+    bool good = digests.status == FED_OK;
+    fed_writer_free(&digests);
+    if (have == want) {
+        return fedserver_blob_new(&digests); /* no bytes */
+    }
+    size_t end = 0;
+    (void)fedserver_blob_data(v->chain, &end);
+    size_t start = v->links[have - v->oldest].start;
+    end = want < v->version ? v->links[want - v->oldest].start : end;
+    return good ? fedserver_blob_slice(v->chain, start, end - start) : NULL;
+}
+
+fed_status fedserver_versions_get(fedserver_versions *v, bool any, uint32_t have, uint32_t want,
+                                  int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
+                                  fed_error *err) {
     uint32_t oldest = v->parts > 0 ? v->oldest : v->version;
     fedserver_blob *found;
-    if (!any && have >= oldest && have <= v->version) {
-        found = missing_parts(v, have);
+    uint64_t name = 0;
+    fedserver_versions_trim(v, now_ms);
+    if (!any && oldest <= have && have <= want && want <= v->version) {
+        found = chain_slice(v, have, want, &name);
     } else {
-        if (v->snapshot == NULL) {
-            FED_TRY(make_snapshot(v, err));
+        fedserver_snapshot *snapshot = find_snapshot(v, want);
+        if (snapshot == NULL && want == v->version) {
+            FED_TRY(make_snapshot(v, &snapshot, err));
         }
-        found = fedserver_blob_share(v->snapshot);
+        if (snapshot == NULL) {
+            return fed_fail(err, FED_ENOTFOUND, "version %u is not kept", want);
+        }
+        snapshot->asked_ms = now_ms;
+        name = snapshot->tag;
+        found = fedserver_blob_share(snapshot->blob);
     }
     if (found == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a model download");
     }
     *parts = found;
+    *tag = name;
     return FED_OK;
 }

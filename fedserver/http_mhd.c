@@ -75,18 +75,21 @@ typedef enum stage {
     STAGE_BODY,    /* the body is being read */
     STAGE_DISCARD, /* refused, and the body is read only to get the refusal across */
     STAGE_PARKED,  /* complete and suspended: in http.queue or http.held */
+    STAGE_CUT,     /* the line broke in the middle of the body: what has come is in http.queue */
     STAGE_ANSWER,  /* there is an answer */
     STAGE_GONE     /* the peer is not there any more */
 } stage;
 
 /* A request and its answer. */
 typedef struct exchange {
-    peer *peer;
+    http *http;
+    peer *peer; /* CUT: gone */
     struct MHD_Connection *connection;
     stage stage;
     struct exchange *next; /* in http.queue or http.held */
     int64_t begun_ms, parked_ms, held_until_ms;
     fedserver_request request;
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* CUT: the request's, whose peer is gone */
     uint8_t *body;
     size_t body_size; /* what the head announced, and body has room for; request.body_len is here */
     size_t taken;     /* of a body, kept or discarded */
@@ -114,7 +117,7 @@ struct http {
     int64_t next_ms;       /* when fedserver_tick wants to be called, Unix time */
     uint64_t progress;     /* grows whenever a byte or a request moves */
     unsigned idle_turns;
-    bool resumed, stopping;
+    bool resumed, stopping, closing;
 };
 
 static const refusal refusals[] = {
@@ -252,7 +255,7 @@ static struct MHD_Response *blob_response(fedserver_response *response) {
 }
 
 static void add_header(struct MHD_Response *response, const char *name, const char *value) {
-    (void)MHD_add_response_header(response, name, value);
+    (void)MHD_add_response_header(response, name, value); /* "" is refused, and left out */
 }
 
 static void add_headers(struct MHD_Response *response, const char *type, uint32_t retry_after_s) {
@@ -281,6 +284,8 @@ static enum MHD_Result answer(exchange *x) {
     const int status = r != NULL ? r->status : x->response.status;
     const uint32_t retry_after_s = r != NULL && r->status == 503 ? 1 : x->response.retry_after_s;
     add_headers(response, r != NULL ? "application/json" : x->response.content_type, retry_after_s);
+    add_header(response, MHD_HTTP_HEADER_ETAG, x->response.etag);
+    add_header(response, MHD_HTTP_HEADER_CONTENT_RANGE, x->response.content_range);
     if (r == &expired || r == &stopping) {
         add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     }
@@ -363,9 +368,11 @@ static enum MHD_Result begin_request(exchange *x, const char *method) {
     x->begun_ms = fed_clock_monotonic_ms();
     x->request.method = method;
     x->request.bearer = bearer(x);
+    x->request.range = header(x, MHD_HTTP_HEADER_RANGE);
+    x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
     x->request.wire_bytes = head_bytes(x);
     if (x->peer->listener->kind == FEDSERVER_DEVICES) {
-        x->request.fingerprint = x->peer->identity.fingerprint;
+        x->request.fingerprint = x->peer->identity.fingerprint; /* filled in by peer_valid */
     }
     const uint64_t size = content_length(x);
     const refusal *why = why_not(x, size);
@@ -402,7 +409,7 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t len) {
 }
 
 static void drop_body(exchange *x) {
-    x->peer->listener->http->bodies -= x->body_size;
+    x->http->bodies -= x->body_size;
     x->body_size = 0;
     free(x->body);
     x->body = NULL;
@@ -410,7 +417,7 @@ static void drop_body(exchange *x) {
 
 /* The request is complete. */
 static enum MHD_Result end_request(exchange *x) {
-    http *h = x->peer->listener->http;
+    http *h = x->http;
     if (h->stopping && x->refused == NULL) {
         x->refused = &stopping;
     }
@@ -451,6 +458,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     case STAGE_ANSWER:
         return answer(x);
     case STAGE_PARKED:
+    case STAGE_CUT:
     case STAGE_GONE:
         break;
     }
@@ -473,6 +481,7 @@ static void *on_uri(void *user, const char *uri, struct MHD_Connection *connecti
     if (query != NULL) {
         *query++ = '\0';
     }
+    x->http = l->http;
     x->peer = p;
     x->connection = connection;
     x->request.listener = l->kind;
@@ -480,6 +489,30 @@ static void *on_uri(void *user, const char *uri, struct MHD_Connection *connecti
     x->request.query = query != NULL ? query : "";
     l->http->live++;
     return x;
+}
+
+static void exchange_free(exchange *x) {
+    drop_body(x);
+    fedserver_blob_free(x->response.body);
+    free(x);
+}
+
+/* The connection is lost in the middle of a body whose beginning is worth something: keep that for
+ * the next batch. Nothing of the connection may be used from here on. */
+static bool keep_cut(exchange *x) {
+    if (x->stage != STAGE_BODY || x->request.body_len == 0 || x->http->closing ||
+        !fedserver_body_in_parts(&x->request)) {
+        return false;
+    }
+    x->stage = STAGE_CUT;
+    memcpy(x->fingerprint, x->peer->identity.fingerprint, sizeof x->fingerprint);
+    x->request.fingerprint = x->fingerprint;
+    x->request.body = x->body;
+    x->request.wire_bytes += x->request.body_len;
+    x->request.bearer = x->request.range = x->request.if_range = NULL; /* the connection's memory */
+    x->request.method = "POST"; /* likewise; such routes have no other */
+    line_add(&x->http->queue, x);
+    return true;
 }
 
 /* libmicrohttpd: the answer is out, or the connection is lost. */
@@ -494,9 +527,9 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     }
     h->live--;
     peer_owes(x->peer);
-    drop_body(x);
-    fedserver_blob_free(x->response.body);
-    free(x);
+    if (!keep_cut(x)) {
+        exchange_free(x);
+    }
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -512,7 +545,11 @@ static void resume_all(http *h, line *l, stage as) {
     line_clear(l);
     for (exchange *next = NULL; x != NULL; x = next) {
         next = x->next;
-        resume(h, x, as);
+        if (x->stage == STAGE_CUT) {
+            exchange_free(x);
+        } else {
+            resume(h, x, as);
+        }
     }
 }
 
@@ -535,7 +572,9 @@ static void release(http *h) {
     line_clear(&h->queue);
     for (exchange *next = NULL; x != NULL; x = next) {
         next = x->next;
-        if (x->response.hold) {
+        if (x->stage == STAGE_CUT) {
+            exchange_free(x);
+        } else if (x->response.hold) {
             hold(h, x, now_ms + hold_ms(&x->response));
         } else {
             drop_body(x);
@@ -725,6 +764,7 @@ static fed_status open_both(http *h, const fedserver_http_options *options, uint
 }
 
 static void close_both(http *h) {
+    h->closing = true;
     resume_all(h, &h->queue, STAGE_GONE); /* unanswered: their batch failed */
     resume_all(h, &h->held, STAGE_GONE);
     for (size_t k = 0; k < 2; k++) {

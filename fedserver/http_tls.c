@@ -102,6 +102,10 @@ static ssize_t pull(gnutls_transport_ptr_t transport, void *dst, size_t size) {
     const http_tls_wire *wire = transport;
     const ssize_t n = recv(wire->fd, dst, size, 0);
     count(wire, n);
+    if (n == 0) { /* in the middle of a record GnuTLS would take the end for "come again later" */
+        errno = ECONNRESET;
+        return -1;
+    }
     return n;
 }
 

@@ -49,10 +49,7 @@ static fed_status make_database(const char *directory, const char *path, fed_err
     fedserver_path(directory, "server.db.new", fresh, sizeof fresh);
     unlink(fresh); /* of an init that was interrupted */
     FED_TRY(fedserver_store_at(0)->create(fresh, err));
-    if (rename(fresh, path) != 0) {
-        return fed_fail(err, FED_EIO, "%s: can't be renamed to %s", fresh, path);
-    }
-    return FED_OK;
+    return fed_file_move(fresh, path, err);
 }
 
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,

@@ -190,6 +190,19 @@ static int command_devices(const arguments *args) {
     return OK;
 }
 
+static int command_status(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    char text[1024] = "";
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_status(server, fed_clock_unix_ms(), text, sizeof text, &err);
+    }
+    fedserver_close(server);
+    fputs(text, stdout);
+    return status == FED_OK ? OK : failure(args, &err);
+}
+
 static int command_revoke(const arguments *args) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -215,6 +228,52 @@ static int command_export(const arguments *args) {
     }
     fedserver_close(server);
     return status == FED_OK ? OK : failure(args, &err);
+}
+
+static int command_backup(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_backup(server, args->file, &err);
+    }
+    fedserver_close(server);
+    if (status != FED_OK) {
+        return failure(args, &err);
+    }
+    printf("%s is a backup of %s\n", args->file, args->directory);
+    return OK;
+}
+
+static int command_restore(const arguments *args) {
+    fed_error err = {0};
+    if (fedserver_restore(args->file, args->directory, &err) != FED_OK) {
+        return failure(args, &err);
+    }
+    printf("%s is restored from %s\n", args->directory, args->file);
+    return OK;
+}
+
+static void print_check(void *user, fedserver_check_kind kind, const char *text) {
+    static const char *const marks[] = {"ok      ", "note    ", "BROKEN  "};
+    (void)user;
+    printf("%s%s\n", marks[kind], text);
+}
+
+static int command_check(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    size_t findings = 0;
+    fed_status status = fedserver_open(args->directory, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_check(server, print_check, NULL, &findings, &err);
+    }
+    fedserver_close(server);
+    if (status != FED_OK) {
+        return failure(args, &err);
+    }
+    printf("%s: %zu rules broken\n", args->directory, findings);
+    return findings == 0 ? OK : FAILURE;
 }
 
 /* -- the commands and their options -- */
@@ -257,10 +316,26 @@ static const command commands[] = {
      "usage: fedserver revoke --dir DIR FINGERPRINT\n"
      "Shut a device out, from its next request on. Its acknowledged updates stay counted.\n"
      "FINGERPRINT may be cut to its first 8 digits or more.\n"},
+    {"status", command_status, "d", NULL,
+     "usage: fedserver status --dir DIR\n"
+     "Say what goes on: the task, for whom its round waits, until when, what happens then.\n"},
     {"export", command_export, "dt", "file",
      "usage: fedserver export --dir DIR [--task N] OUT.safetensors\n"
      "Write the newest model.\n"
      "  --task N   of that task (default: the one that runs or ran last)\n"},
+    {"backup", command_backup, "d", "directory",
+     "usage: fedserver backup --dir DIR DIRECTORY\n"
+     "Copy the coordinator as it is now, served or not, into DIRECTORY, which is made. The copy "
+     "is\n"
+     "a whole coordinator, with the CA's key: keep it as safe.\n"},
+    {"restore", command_restore, "d", "backup",
+     "usage: fedserver restore --dir DIR BACKUP\n"
+     "Make a coordinator in DIR, which must hold none, from a backup. What happened since is\n"
+     "forgotten, revocations too: revoke those devices again. Devices go on by themselves.\n"},
+    {"check", command_check, "d", NULL,
+     "usage: fedserver check --dir DIR\n"
+     "Verify all that is stored, while nobody serves DIR; to check a coordinator that serves,\n"
+     "check a backup. Prints what was checked and what is broken; exits with 1 if anything is.\n"},
 };
 
 static const struct option long_options[] = {
@@ -362,7 +437,9 @@ static void print_commands(FILE *to) {
           "  init     make a coordinator        run      serve\n"
           "  token    admit devices             task     queue a training task\n"
           "  devices  list them                 revoke    shut one out\n"
-          "  export   write the newest model\n"
+          "  status   what a round waits for    export    write the newest model\n"
+          "  backup   copy it while it serves   restore   make one from a backup\n"
+          "  check    verify what is stored\n"
           "fedserver COMMAND --help says more.\n",
           to);
 }

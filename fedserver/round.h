@@ -4,45 +4,58 @@
 
 #include <stdint.h>
 
-/** What the task says about its rounds. 1 <= minimum <= goal <= cohort. */
+/*
+ * One machine, two settings. Synchronous (staleness 0): a round gives its places once, waits for
+ * `goal` updates or the deadline, and an attempt that misses the minimum is abandoned with its
+ * leases. Asynchronous (FedBuff): a place is free again once its device has reported or its lease's
+ * own time is over, leases stand from round to round, and nothing is ever abandoned.
+ */
+
+/** What the task says about its rounds. 1 <= minimum <= goal; synchronous: goal <= cohort. */
 typedef struct fedserver_round_rules {
     uint32_t rounds;     /* in the whole task */
-    uint32_t cohort;     /* places in a round */
+    uint32_t cohort;     /* places: leases in a round; asynchronous: leases at any time */
     uint32_t goal;       /* updates at which a round commits at once */
     uint32_t minimum;    /* updates with which it commits at the deadline */
-    int64_t deadline_ms; /* from the first lease of an attempt */
+    int64_t deadline_ms; /* from the first lease of an attempt; asynchronous: of a round from its
+                            first update, and of each lease from when it was given */
     uint32_t staleness;  /* 0: synchronous. Else buffered asynchronous (FedBuff): an update trained
-                            on  a model up to this many versions old counts */
+                            on a model up to this many versions old counts */
 } fedserver_round_rules;
 
 typedef enum fedserver_round_phase {
-    FEDSERVER_ROUND_NONE = 0,    /* no task runs */
-    FEDSERVER_ROUND_OPEN = 1,    /* this attempt has given no lease yet: no deadline */
-    FEDSERVER_ROUND_LEASING = 2, /* the deadline runs, places are left */
-    FEDSERVER_ROUND_FULL = 3     /* the deadline runs, every place is taken */
+    FEDSERVER_ROUND_NONE = 0, /* no task runs */
+    FEDSERVER_ROUND_OPEN = 1, /* places are left */
+    FEDSERVER_ROUND_FULL = 2  /* every place is taken */
 } fedserver_round_phase;
 
 typedef struct fedserver_round {
     fedserver_round_phase phase;
     uint32_t number, attempt; /* both count from 1 */
-    uint32_t leased;          /* places taken: this attempt's leases, and all that have reported */
+    uint32_t leased;          /* places taken: this attempt's leases, and all that have reported;
+                                 asynchronous: the leases that stand */
     uint32_t received;        /* updates counted, of every attempt */
     int64_t opened_ms;
-    int64_t deadline_ms; /* OPEN, NONE: 0 */
+    int64_t deadline_ms; /* 0: it does not run yet */
 } fedserver_round;
 
-/** What happened. The caller has looked up what the device holds in the open round. */
+/** What happened. The caller has looked up what the device holds: a lease stands while its update
+ * would count. */
 typedef enum fedserver_round_event {
     FEDSERVER_ON_START = 0,        /* a task starts with round 1 */
     FEDSERVER_ON_TICK,             /* time has passed, or an update was counted */
     FEDSERVER_ON_COMMITTED,        /* the caller has done what COMMIT asked for */
-    FEDSERVER_ON_CHECKIN_NEW,      /* a device without a lease of this attempt */
+    FEDSERVER_ON_LEASE_ENDED,      /* a place's device was shut out; asynchronous: or was late */
+    FEDSERVER_ON_CHECKIN_NEW,      /* a device without a lease that stands */
+    FEDSERVER_ON_CHECKIN_EARLY,    /* likewise, while others come first */
+    FEDSERVER_ON_CHECKIN_OTHER,    /* one that the task does not want */
     FEDSERVER_ON_CHECKIN_LEASED,   /* one whose lease stands */
-    FEDSERVER_ON_CHECKIN_REPORTED, /* one whose update is counted in this round */
+    FEDSERVER_ON_CHECKIN_REPORTED, /* synchronous: one whose update is counted in this round */
     FEDSERVER_ON_UPDATE_LEASED,    /* an update with the lease that stands */
-    FEDSERVER_ON_UPDATE_EXPIRED,   /* with the device's lease of an earlier attempt */
+    FEDSERVER_ON_UPDATE_EXPIRED,   /* with a lease that no longer does */
+    FEDSERVER_ON_UPDATE_STALE,     /* asynchronous: trained on too old a version */
     FEDSERVER_ON_UPDATE_UNKNOWN,   /* with a lease that the device does not have */
-    FEDSERVER_ON_UPDATE_CLOSED,    /* of another round or task */
+    FEDSERVER_ON_UPDATE_CLOSED,    /* of another task; synchronous: or round */
     FEDSERVER_ON_UPDATE_COUNTED,   /* with the lease that was counted last */
     FEDSERVER_ROUND_EVENTS
 } fedserver_round_event;
@@ -52,17 +65,20 @@ typedef enum fedserver_round_action {
     FEDSERVER_DO_NOTHING = 0,
     FEDSERVER_DO_OPEN,          /* a round has opened: write it down, wake who waits */
     FEDSERVER_DO_REOPEN,        /* likewise an attempt; leases of earlier ones no longer stand */
+    FEDSERVER_DO_FREE,          /* a place is free again */
     FEDSERVER_DO_COMMIT,        /* aggregate, then come back with COMMITTED */
     FEDSERVER_DO_FINISH,        /* that was the last round */
-    FEDSERVER_DO_LEASE,         /* give a new lease; the first one of an attempt sets deadline_ms */
+    FEDSERVER_DO_LEASE,         /* give a new lease; deadline_ms may run from now */
     FEDSERVER_DO_LEASE_AGAIN,   /* give the same one */
     FEDSERVER_DO_WAIT_NO_TASK,  /* answer WAIT */
     FEDSERVER_DO_WAIT_FULL,     /* ... */
+    FEDSERVER_DO_WAIT_TURN,     /* ... */
     FEDSERVER_DO_WAIT_REPORTED, /* ... */
-    FEDSERVER_DO_COUNT,         /* store and fold the update, then TICK */
+    FEDSERVER_DO_COUNT, /* store and fold the update, then TICK; deadline_ms may run from now */
     FEDSERVER_DO_COUNTED_BEFORE, /* say yes again */
     FEDSERVER_DO_REFUSE_CLOSED,  /* not counted, and never will be */
     FEDSERVER_DO_REFUSE_EXPIRED, /* ... */
+    FEDSERVER_DO_REFUSE_STALE,   /* ... */
     FEDSERVER_DO_REFUSE_UNKNOWN  /* ... */
 } fedserver_round_action;
 
@@ -73,5 +89,17 @@ typedef enum fedserver_round_action {
 fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
                                             fedserver_round *round, fedserver_round_event event,
                                             int64_t now_ms);
+
+/**
+ * How much an update of round `trained` counts in the open round, beside its samples: synchronous,
+ * 1; asynchronous, 64 / sqrt(1 + s) rounded to an integer, where s = round->number - trained, at
+ * most rules->staleness, is how many versions the model has moved on since. Integers keep the sum
+ * exact, whatever the order (D3): the mean is sum(weight * samples * update) / sum(weight *
+ * samples).
+ * Paper  Nguyen et al., "Federated learning with buffered asynchronous aggregation", AISTATS 2022,
+ *        section 5; departs: its sum is over K equal updates and divided by K
+ */
+uint32_t fedserver_round_weight(const fedserver_round_rules *rules, const fedserver_round *round,
+                                uint32_t trained);
 
 #endif

@@ -29,15 +29,17 @@ typedef struct refusal {
     const char *word, *message;
 } refusal;
 
-static uint64_t body_limit(const fedserver *server, const route *to) {
-    if (to->body_limit != FEDSERVER_BODY_UPDATE) {
-        return to->body_limit;
-    }
+uint64_t fedserver_update_limit(const fedserver *server) {
     const fedserver_training *t = &server->training;
     uint64_t envelope = !t->loaded ? 0
                                    : fedcodec_envelope_bound(&t->codec_up, &t->arch.layout,
                                                              t->task.wire.small_tensor);
     return fedserver_update_head_size() + envelope;
+}
+
+static uint64_t body_limit(const fedserver *server, const route *to) {
+    return to->body_limit != FEDSERVER_BODY_UPDATE ? to->body_limit
+                                                   : fedserver_update_limit(server);
 }
 
 /* The route of this request and the device behind it, or why there is none. */
@@ -76,6 +78,10 @@ static refusal admit(const fedserver *server, const fedserver_request *request, 
                          "the body is larger than any right one can be; check the client's task"};
     }
     return (refusal){0};
+}
+
+bool fedserver_body_in_parts(const fedserver_request *head) {
+    return head->listener == FEDSERVER_DEVICES && strcmp(head->path, "/v1/piece") == 0;
 }
 
 int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {

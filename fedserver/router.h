@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "fedserver/byte_range.h"
 #include "fedserver/server.h"
 
 /** A request that has passed the checks every one must pass. */
@@ -23,6 +24,14 @@ typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserve
                         fedserver_response *response, fed_error *err);
 #include "fedserver/routes.def"
 #undef FEDSERVER_ROUTE
+
+/** Answer an update, however it came: the body of POST /v1/update, or all its pieces. */
+fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
+                                 size_t len, fedserver_response *response,
+                                 fed_error *err) FED_CHECKED;
+
+/** Most bytes that an update of the current task can have. */
+uint64_t fedserver_update_limit(const fedserver *server);
 
 /** Find the route and let it answer; count the traffic. */
 fed_status fedserver_route(fedserver *server, const fedserver_request *request, int64_t now_ms,

@@ -89,7 +89,7 @@ uint64_t fedserver_epoch(const fedserver *server) {
 
 /* Two coordinators on one directory would each believe in a cache of their own. The system lets go
  * of the lock when the process ends, however it ends. */
-static fed_status take_lock(fedserver *server, fed_error *err) {
+fed_status fedserver_lock(fedserver *server, fed_error *err) {
     char path[PATH_SIZE];
     fedserver_path(server->directory, "server.lock", path, sizeof path);
     server->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -122,21 +122,29 @@ static fed_status read_pem(const fedserver *server, const char *name, fed_pem *p
 /* A device as the store has it. Of one that is known only what the command line may have changed:
  * the rest may be ahead of the store, in this batch. */
 static fed_status take_device(void *user, const fedserver_device *device, fed_error *err) {
-    fedserver_devices *devices = user;
-    fedserver_device *known = fedserver_devices_find(devices, device->fingerprint);
-    if (known != NULL) {
+    fedserver *server = user;
+    fedserver_device *known = fedserver_devices_find(&server->devices, device->fingerprint);
+    if (known != NULL && known->revoked_ms != device->revoked_ms) {
         known->revoked_ms = device->revoked_ms;
+        server->training.lease_ends_ms = 0; /* another may have its place */
+    }
+    if (known != NULL) {
         return FED_OK;
     }
-    fed_status status = fedserver_devices_add(devices, device);
+    fed_status status = fedserver_devices_add(&server->devices, device);
     return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the devices");
 }
 
+fed_status fedserver_devices_load(fedserver *server, fed_error *err) {
+    return server->store->device_each(server->db, take_device, server, err);
+}
+
 static fed_status start_serving(fedserver *server, fed_error *err) {
-    FED_TRY(take_lock(server, err));
+    FED_TRY(fedserver_lock(server, err));
+    FED_TRY(server->store->recover(server->db, err));
     FED_TRY(read_pem(server, "ca.key", &server->ca_key, err));
     FED_TRY(read_pem(server, "ca.pem", &server->ca_cert, err));
-    FED_TRY(server->store->device_each(server->db, take_device, &server->devices, err));
+    FED_TRY(fedserver_devices_load(server, err));
     FED_TRY(fedserver_training_load(server, err));
     server->serving = true;
     return FED_OK;
@@ -160,7 +168,7 @@ static fed_status notice_others(fedserver *server, fed_error *err) {
     }
     server->queue_changed = true;
     server->epoch++;
-    return server->store->device_each(server->db, take_device, &server->devices, err);
+    return fedserver_devices_load(server, err);
 }
 
 fed_status fedserver_begin(fedserver *server, fed_error *err) {
@@ -186,6 +194,18 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     return note(server, status);
 }
 
+/* When something happens by itself: a deadline, of the round or of a lease. */
+static int64_t next_tick_ms(const fedserver_training *t, int64_t now_ms) {
+    if (t->round.phase == FEDSERVER_ROUND_NONE) {
+        return now_ms + IDLE_TICK_MS;
+    }
+    int64_t next_ms = now_ms + BUSY_TICK_MS;
+    if (t->round.deadline_ms > now_ms && t->round.deadline_ms < next_ms) {
+        next_ms = t->round.deadline_ms;
+    }
+    return t->lease_ends_ms < next_ms ? t->lease_ends_ms : next_ms;
+}
+
 fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, fed_error *err) {
     assert(server->serving && !server->broken);
     fedserver_training *t = &server->training;
@@ -194,11 +214,9 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
         server->queue_changed = false;
         FED_TRY(note(server, fedserver_training_start(server, now_ms, err)));
     }
-    if (t->round.phase == FEDSERVER_ROUND_NONE) {
-        *next_ms = now_ms + IDLE_TICK_MS;
-    } else {
-        *next_ms = t->round.deadline_ms != 0 ? t->round.deadline_ms : now_ms + BUSY_TICK_MS;
-    }
+    *next_ms = next_tick_ms(t, now_ms);
+    int64_t wake_ms = fedserver_places_wake(server, now_ms);
+    *next_ms = wake_ms < *next_ms ? wake_ms : *next_ms;
     return FED_OK;
 }
 

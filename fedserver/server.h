@@ -11,10 +11,12 @@
 #include "fedcodec/codec.h"
 #include "fedserver/aggregate.h"
 #include "fedserver/auth.h"
+#include "fedserver/cohort.h"
 #include "fedserver/delta.h"
 #include "fedserver/fedserver.h"
 #include "fedserver/round.h"
 #include "fedserver/store.h"
+#include "fedserver/strategy.h"
 
 /** The task that runs or, where none does, the one that ran last. */
 typedef struct fedserver_training {
@@ -22,8 +24,13 @@ typedef struct fedserver_training {
     fedserver_task task;
     fed_arch arch;
     fedcodec codec_up, codec_down;
+    fedserver_strategy strategy;
+    float *state; /* the strategy's, after the newest version; NULL: it has none */
     fedserver_round round;
-    fedserver_sum sum; /* of the open round */
+    fedserver_sum sum;       /* of the open round */
+    fedserver_cohort cohort; /* who may take its free places */
+    int64_t lease_ends_ms; /* leases are looked at again then: the first of them ends, or may have;
+                              0: at once */
     fedserver_versions versions;
 } fedserver_training;
 
@@ -31,7 +38,8 @@ typedef struct fedserver_training {
 typedef struct fedserver_counters {
     uint64_t requests, received_bytes, sent_bytes;
     uint64_t rounds_committed, attempts_abandoned;
-    uint64_t updates_counted, updates_repeated, updates_closed, updates_expired, updates_unknown;
+    uint64_t updates_counted, updates_repeated, updates_closed, updates_expired, updates_unknown,
+        updates_stale;
     uint64_t updates_bad, updates_out_of_range, updates_too_large;
     uint64_t assignments[4]; /* by fed_action; held requests count when they are answered */
 } fedserver_counters;
@@ -53,6 +61,10 @@ struct fedserver {
     uint16_t front_port, devices_port;
     uint64_t epoch;
     bool queue_changed; /* a task may be waiting to start */
+    bool wake_due;      /* places are free: the epoch is to move, */
+    int64_t woken_ms;   /* but not too soon after this */
+    uint64_t active;    /* devices seen lately, counted at */
+    int64_t active_ms;
     fedserver_devices devices;
     fedserver_training training;
     fedserver_counters counters;
@@ -61,6 +73,12 @@ struct fedserver {
 /** fedserver_open with a store of one's own; how the tests inject faults. */
 fed_status fedserver_open_store(const char *directory, const fedserver_store *store,
                                 const fed_log *log, fedserver **server, fed_error *err) FED_CHECKED;
+
+/** Be the only process that serves or checks this directory: FED_EBUSY there is another one. */
+fed_status fedserver_lock(fedserver *server, fed_error *err) FED_CHECKED;
+
+/** Fill in server->devices from the store. */
+fed_status fedserver_devices_load(fedserver *server, fed_error *err) FED_CHECKED;
 
 /** DIRECTORY/name, cut where too long for cap. */
 void fedserver_path(const char *directory, const char *name, char *dst, size_t cap);
@@ -78,18 +96,54 @@ fed_status fedserver_training_start(fedserver *server, int64_t now_ms, fed_error
 fed_status fedserver_training_advance(fedserver *server, int64_t now_ms,
                                       fed_error *err) FED_CHECKED;
 
-/** A device checks in: *action says what to answer. For LEASE it has its new lease already. */
-fed_status fedserver_training_checkin(fedserver *server, fedserver_device *device, int64_t now_ms,
-                                      fedserver_round_action *action, fed_error *err) FED_CHECKED;
-
 /** Store and fold an update that has been checked, after fedserver_round_step said so. */
 fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
                                     const fedserver_update *update, const uint8_t *body,
                                     int64_t now_ms, fed_error *err) FED_CHECKED;
 
+/** The open round of the task in server->training, from the store: devices must be loaded. */
+fed_status fedserver_round_load(fedserver *server, fed_error *err) FED_CHECKED;
+
+/** Write the open round down as it is now. */
+fed_status fedserver_round_save(fedserver *server, fed_error *err) FED_CHECKED;
+
+/* leases.c */
+
+/** A device checks in: *action says what to answer. For LEASE it has its new lease already; for
+ * WAIT_TURN it may ask again at *turn_ms. */
+fed_status fedserver_leases_checkin(fedserver *server, fedserver_device *device, int64_t now_ms,
+                                    fedserver_round_action *action, int64_t *turn_ms,
+                                    fed_error *err) FED_CHECKED;
+
 /** What an update is to the round: the event that fedserver_round_step wants. */
-fedserver_round_event fedserver_update_event(const fedserver_training *training,
-                                             const fedserver_device *device,
-                                             const fed_update *head);
+fedserver_round_event fedserver_leases_update_event(const fedserver_training *training,
+                                                    const fedserver_device *device,
+                                                    const fed_update *head, int64_t now_ms);
+
+/** Would an update with the device's lease count? */
+bool fedserver_lease_stands(const fedserver_training *training, const fedserver_device *device,
+                            int64_t now_ms);
+
+/** When the lease that stands ends, Unix milliseconds. */
+int64_t fedserver_lease_deadline(const fedserver_training *training,
+                                 const fedserver_device *device);
+
+/** Take places back from leases that no longer stand, where it is time to look. */
+void fedserver_leases_advance(fedserver *server, int64_t now_ms);
+
+/** After a restart: how many places are taken. */
+uint32_t fedserver_leases_count(const fedserver *server, const fedserver_training *training);
+
+/** A round or an attempt has opened: draw who may have its places, and wake who waits. */
+void fedserver_places_open(fedserver *server, int64_t now_ms);
+
+/** A place is free again: likewise, but many of these become one awakening. */
+void fedserver_places_freed(fedserver *server, int64_t now_ms);
+
+/** Move the epoch if it is due. Returns when it will be, or INT64_MAX. */
+int64_t fedserver_places_wake(fedserver *server, int64_t now_ms);
+
+/** How many devices checked in lately. */
+uint64_t fedserver_devices_active(fedserver *server, int64_t now_ms);
 
 #endif

@@ -10,6 +10,7 @@
 #include "fed/hash.h"
 #include "fed/wire.h"
 #include "fedcodec/codec.h"
+#include "fedserver/fedserver.h"
 #include "fedserver/round.h"
 
 /** What a certificate allows. */
@@ -46,6 +47,7 @@ typedef struct fedserver_device {
     uint32_t samples;           /* that its data holds, as it said last; 0: not yet */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
+    int64_t seen_ms; /* last check-in to train, 0: none; not stored */
 } fedserver_device;
 
 enum { FEDSERVER_TASK_NAME = 64, FEDSERVER_STRATEGY_SPEC = 128 };
@@ -106,15 +108,38 @@ typedef struct fedserver_round_row {
     double accuracy, test_loss;
 } fedserver_round_row;
 
+/** An update of the open round: who sent it, and for which of the device's leases. */
+typedef struct fedserver_update_row {
+    uint64_t task;
+    uint32_t round; /* in which it counts */
+    int64_t device;
+    uint64_t lease;
+} fedserver_update_row;
+
 /** Is called for one row after the other; a failure ends the walk and becomes its result. What the
  * pointers point to lives for the call only. */
 typedef fed_status (*fedserver_device_visit)(void *user, const fedserver_device *device,
                                              fed_error *err);
 typedef fed_status (*fedserver_round_visit)(void *user, const fedserver_round_row *row,
                                             fed_error *err);
-/** number: the delta's version, or the update's device. */
-typedef fed_status (*fedserver_bytes_visit)(void *user, int64_t number, const uint8_t *data,
+typedef fed_status (*fedserver_delta_visit)(void *user, uint32_t version, const uint8_t *part,
                                             size_t len, fed_error *err);
+typedef fed_status (*fedserver_update_visit)(void *user, const fedserver_update_row *row,
+                                             const uint8_t *body, size_t len, fed_error *err);
+
+/** Who checks, and how much was found. */
+typedef struct fedserver_checker {
+    fedserver_check_report report;
+    void *user;
+    size_t findings;
+} fedserver_checker;
+
+/** Report one sentence. */
+void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, const char *format,
+                         ...) FED_PRINTF(3, 4);
+
+/** What to do where only a copy can help; the end of a sentence. */
+#define FEDSERVER_RESTORE "; restore the coordinator from a backup (fedserver restore)"
 
 /**
  * A store. The first write after a commit starts a transaction, so a batch that writes nothing
@@ -131,6 +156,16 @@ typedef struct fedserver_store {
     /** FED_ENOTFOUND no file; FED_EFORMAT, FED_EVERSION one that this build can't read. */
     fed_status (*open)(const char *path, void **db, fed_error *err);
     void (*close)(void *db); /* what was not committed is lost */
+    /** A new store in that file, whole and on the disk, with what is committed now; others may go
+     * on writing meanwhile. A file that is there is replaced. Not inside a transaction. */
+    fed_status (*copy)(void *db, const char *path, fed_error *err);
+    /** Say whether what is stored is sound, as far as the store can tell. Changes nothing; nobody
+     * serves meanwhile. */
+    fed_status (*check)(void *db, fedserver_checker *checker, fed_error *err);
+    /** For the process that serves, once, before its first write: what a crash has left behind and
+     * nobody was promised goes. No other process may have it open for that. FED_EFORMAT: what was
+     * promised is not there. */
+    fed_status (*recover)(void *db, fed_error *err);
     fed_status (*commit)(void *db, fed_error *err);
     void (*rollback)(void *db);
     /** Has another process written since the last call? */
@@ -163,7 +198,7 @@ typedef struct fedserver_store {
                             size_t len, fed_error *err);
     /** Forget those that lead to versions up to this one. */
     fed_status (*delta_prune)(void *db, uint64_t task, uint32_t version, fed_error *err);
-    fed_status (*delta_each)(void *db, uint64_t task, fedserver_bytes_visit visit, void *user,
+    fed_status (*delta_each)(void *db, uint64_t task, fedserver_delta_visit visit, void *user,
                              fed_error *err); /* oldest first */
 
     fed_status (*round_put)(void *db, uint64_t task, const fedserver_round_row *row,
@@ -172,12 +207,30 @@ typedef struct fedserver_store {
     fed_status (*round_each)(void *db, uint64_t task, uint32_t limit, fedserver_round_visit visit,
                              void *user, fed_error *err);
 
-    /** The body of POST /v1/update, as it came. */
-    fed_status (*update_add)(void *db, int64_t device, const uint8_t *body, size_t len,
-                             fed_error *err);
-    /** Those of the open round, in the order of their arrival. */
-    fed_status (*update_each)(void *db, fedserver_bytes_visit visit, void *user, fed_error *err);
+    /** The body of POST /v1/update, as it came. A lease has one update. */
+    fed_status (*update_add)(void *db, const fedserver_update_row *row, const uint8_t *body,
+                             size_t len, fed_error *err);
+    /** Those of the open round, in the order of their arrival. A visit may walk again, itself: one
+     * body a walk is in memory. FED_EFORMAT: a body is not what was acknowledged. */
+    fed_status (*update_each)(void *db, fedserver_update_visit visit, void *user, fed_error *err);
+    fed_status (*update_count)(void *db, uint32_t *count, fed_error *err);
     fed_status (*update_clear)(void *db, fed_error *err);
+
+    /** Bytes of the message that a device is sending in pieces: they begin where those before end.
+     */
+    fed_status (*piece_add)(void *db, int64_t device, const fed_piece *piece, const uint8_t *data,
+                            size_t len, fed_error *err);
+    /** What the last one added was, and where it ends. FED_ENOTFOUND: there is none. Only lease,
+     * digest, total and offset of *piece are set. */
+    fed_status (*piece_find)(void *db, int64_t device, fed_piece *piece, uint64_t *end,
+                             fed_error *err);
+    /** All of them, one behind the other, into dst[cap]. FED_EFORMAT: they leave a gap, or are
+     * longer. */
+    fed_status (*piece_join)(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
+                             fed_error *err);
+    fed_status (*piece_clear)(void *db, int64_t device, fed_error *err);
+    /** Forget those of all devices whose lease is not of that task, or of a round before this. */
+    fed_status (*piece_prune)(void *db, uint64_t task, uint32_t round, fed_error *err);
 
     /** Replaces what that device said of that version before. */
     fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric, fed_error *err);

@@ -9,24 +9,53 @@
 void fedserver_training_free(fedserver_training *training) {
     fedserver_versions_free(&training->versions);
     fedserver_sum_free(&training->sum);
+    free(training->state);
     fed_arch_free(&training->arch);
     *training = (fedserver_training){0};
 }
 
-static fed_status append_delta(void *user, int64_t version, const uint8_t *part, size_t len,
+static fed_status append_delta(void *user, uint32_t version, const uint8_t *part, size_t len,
                                fed_error *err) {
     fedserver_versions *versions = user;
-    fed_status status = fedserver_versions_append(versions, (uint32_t)version, part, len);
+    fed_status status = fedserver_versions_append(versions, version, part, len);
     return status == FED_OK ? FED_OK
-                            : fed_fail(err, status, "delta %lld can't be restored: %s",
-                                       (long long)version, fed_status_text(status));
+                            : fed_fail(err, status, "delta %u can't be restored: %s", version,
+                                       fed_status_text(status));
+}
+
+/* The strategy's state as it was saved with the model, or where a task starts. */
+static fed_status keep_state(fedserver_training *t, const fedserver_model_row *row,
+                             fed_error *err) {
+    size_t trained = fedserver_trained(&t->arch.layout);
+    size_t len = fedserver_strategy_state_size(&t->strategy, trained) * sizeof *t->state;
+    t->state = (void *)row->state;
+    if (row->state_len == len) {
+        return FED_OK;
+    }
+    if (row->state_len > 0 || row->version > 0) {
+        return fed_fail(err, FED_EFORMAT,
+                        "task %llu: the stored state of strategy %s has %zu bytes, not %zu; "
+                        "restore the database from a backup",
+                        (unsigned long long)t->task.wire.id, t->task.strategy, row->state_len, len);
+    }
+    t->state = malloc(len);
+    if (t->state == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the strategy's state");
+    }
+    fedserver_strategy_start(&t->strategy, t->state, trained);
+    return FED_OK;
 }
 
 static fed_status load_versions(fedserver *server, fedserver_training *t, fed_error *err) {
     uint64_t id = t->task.wire.id;
     fedserver_model_row row;
     FED_TRY(server->store->model_find(server->db, id, &row, err));
-    free(row.state);
+    fed_status kept = keep_state(t, &row, err);
+    if (kept != FED_OK) {
+        free(row.values);
+        free(row.residual);
+        return kept;
+    }
     if (row.size != t->arch.layout.size) {
         free(row.values);
         free(row.residual);
@@ -48,15 +77,29 @@ static fed_status load_versions(fedserver *server, fedserver_training *t, fed_er
     return server->store->delta_each(server->db, id, append_delta, &t->versions, err);
 }
 
-static fed_status restore_update(void *user, int64_t device, const uint8_t *body, size_t len,
-                                 fed_error *err) {
+/* A stored update, of a round that counts in the open one. */
+static fed_status read_stored(const fedserver_training *t, const fedserver_update_row *row,
+                              const uint8_t *body, size_t len, fedserver_update *update,
+                              fed_error *err) {
+    if (fedserver_update_read(body, len, update) != FED_OK) {
+        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
+                        (long long)row->device);
+    }
+    if (update->head.round > t->round.number ||
+        t->round.number - update->head.round > t->task.rules.staleness) {
+        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is of round %u",
+                        (long long)row->device, update->head.round);
+    }
+    return FED_OK;
+}
+
+static fed_status restore_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                                 size_t len, fed_error *err) {
     fedserver_training *t = user;
     fedserver_update update;
-    if (fedserver_update_read(body, len, &update) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
-                        (long long)device);
-    }
-    return fedserver_sum_add(&t->sum, &t->arch.layout, &update, err);
+    FED_TRY(read_stored(t, row, body, len, &update, err));
+    uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update.head.round);
+    return fedserver_sum_add(&t->sum, &t->arch.layout, &update, weight, err);
 }
 
 static fed_status restore_round(void *user, const fedserver_round_row *row, fed_error *err) {
@@ -70,36 +113,30 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
     return FED_OK;
 }
 
-/* Places are taken by this attempt's leases and by every device that has reported. */
-static uint32_t places_taken(const fedserver *server, const fedserver_training *t) {
-    uint32_t taken = 0;
-    for (size_t k = 0; k < server->devices.count; k++) {
-        const fedserver_device *device = &server->devices.items[k];
-        taken +=
-            device->lease_task == t->task.wire.id && device->lease_round == t->round.number &&
-            (device->lease_attempt == t->round.attempt || device->counted_lease == device->lease);
+fed_status fedserver_round_load(fedserver *server, fed_error *err) {
+    fedserver_training *t = &server->training;
+    FED_TRY(server->store->round_each(server->db, t->task.wire.id, 1, restore_round, t, err));
+    FED_TRY(server->store->update_count(server->db, &t->round.received, err));
+    t->round.leased = fedserver_leases_count(server, t);
+    if (t->round.leased >= t->task.rules.cohort) {
+        t->round.phase = FEDSERVER_ROUND_FULL;
     }
-    return taken;
+    return FED_OK;
 }
 
 static fed_status load_round(fedserver *server, fedserver_training *t, fed_error *err) {
-    FED_TRY(server->store->round_each(server->db, t->task.wire.id, 1, restore_round, t, err));
-    FED_TRY(server->store->update_each(server->db, restore_update, t, err));
-    t->round.received = t->sum.updates;
-    t->round.leased = places_taken(server, t);
-    if (t->round.deadline_ms != 0) {
-        t->round.phase = t->round.leased >= t->task.rules.cohort ? FEDSERVER_ROUND_FULL
-                                                                 : FEDSERVER_ROUND_LEASING;
-    }
-    return FED_OK;
+    t->cohort.start = 1; /* who is there is not known yet: the first to come are served */
+    FED_TRY(fedserver_round_load(server, err));
+    return server->store->update_each(server->db, restore_update, t, err);
 }
 
 static fed_status load_task(fedserver *server, fedserver_training *t, fed_error *err) {
     FED_TRY(fed_arch_parse(t->task.wire.model, &t->arch, err));
     FED_TRY(fedcodec_parse(t->task.wire.codec_up, &t->codec_up, err));
     FED_TRY(fedcodec_parse(t->task.codec_down, &t->codec_down, err));
+    FED_TRY(fedserver_strategy_parse(t->task.strategy, &t->strategy, err));
     FED_TRY(load_versions(server, t, err));
-    fed_status status = fedserver_sum_init(&t->sum, t->arch.layout.size);
+    fed_status status = fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy);
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the sum of a round");
     }
@@ -151,8 +188,7 @@ static fedserver_round_row round_row(const fedserver_training *t) {
                                  .deadline_ms = t->round.deadline_ms};
 }
 
-/* Write the open round down as it is now. */
-static fed_status round_save(fedserver *server, fed_error *err) {
+fed_status fedserver_round_save(fedserver *server, fed_error *err) {
     fedserver_round_row row = round_row(&server->training);
     return server->store->round_put(server->db, server->training.task.wire.id, &row, err);
 }
@@ -177,34 +213,82 @@ fed_status fedserver_training_start(fedserver *server, int64_t now_ms, fed_error
     t->task.started_ms = now_ms;
     FED_TRY(server->store->task_put(server->db, &t->task, err));
     fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_START, now_ms);
-    FED_TRY(round_save(server, err));
-    server->epoch++;
+    FED_TRY(fedserver_round_save(server, err));
+    fedserver_places_open(server, now_ms);
     fed_logf(server->log, FED_LOG_INFO, "task %llu (%s) starts: %u rounds, %zu parameters",
              (unsigned long long)t->task.wire.id, t->task.name, t->task.rules.rounds,
              t->arch.layout.size);
     return FED_OK;
 }
 
-/* The new version, from the round's mean: in memory, and its rows. */
+/* The updates of the open round as they are read again, for a strategy that needs all at once. */
+typedef struct gathering {
+    const fedserver_training *training;
+    fedserver_rows rows;
+} gathering;
+
+static fed_status gather_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                                size_t len, fed_error *err) {
+    gathering *g = user;
+    const fedserver_training *t = g->training;
+    fedserver_update update;
+    FED_TRY(read_stored(t, row, body, len, &update, err));
+    FED_TRY(fedserver_sum_decode(&t->sum, &t->arch.layout, &update, err));
+    return fedserver_rows_add(&g->rows, row->device, update.head.lease, t->sum.decoded, err);
+}
+
+/* u = what the strategy makes of all updates of the round */
+static fed_status combine_all(fedserver *server, float *u, fed_error *err) {
+    fedserver_training *t = &server->training;
+    gathering g = {.training = t};
+    FED_TRY(fedserver_rows_open(&g.rows, server->directory, t->sum.size, err));
+    fed_status status = server->store->update_each(server->db, gather_update, &g, err);
+    if (status == FED_OK) {
+        fedserver_rows_sort(&g.rows);
+        const fedserver_strategy_half *half = &t->strategy.combine;
+        status = half->vtable->combine(half->param, &g.rows, u, err);
+    }
+    fedserver_rows_close(&g.rows);
+    return status;
+}
+
+/* What the round changes in the model, by the task's strategy. Its state moves on. */
+static fed_status make_change(fedserver *server, float *change, fed_error *err) {
+    fedserver_training *t = &server->training;
+    if (fedserver_strategy_needs_all(&t->strategy)) {
+        FED_TRY(combine_all(server, change, err));
+    } else {
+        fedserver_sum_mean(&t->sum, change);
+    }
+    fedserver_strategy_step(&t->strategy, t->state, change, t->sum.trained);
+    return FED_OK;
+}
+
+/* The new version, from the round's updates: in memory, and its rows. */
 static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *err) {
     fedserver_training *t = &server->training;
     fedserver_versions *v = &t->versions;
     uint64_t id = t->task.wire.id;
-    float *mean = malloc(t->sum.size * sizeof *mean);
-    if (mean == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the mean of a round");
+    float *change = malloc(t->sum.size * sizeof *change);
+    if (change == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
     }
     const uint8_t *part = NULL;
-    fedserver_sum_mean(&t->sum, mean);
-    fed_status status = fedserver_versions_advance(v, &t->codec_down, t->task.wire.small_tensor,
-                                                   mean, &part, delta_len, err);
-    free(mean);
+    fed_status status = make_change(server, change, err);
+    if (status == FED_OK) {
+        status = fedserver_versions_advance(v, &t->codec_down, t->task.wire.small_tensor, change,
+                                            &part, delta_len, err);
+    }
+    free(change);
     FED_TRY(status);
+    size_t state_size = fedserver_strategy_state_size(&t->strategy, t->sum.trained);
     fedserver_model_row row = {.version = v->version,
                                .digest = v->digest,
                                .values = v->values,
                                .residual = v->residual,
-                               .size = t->sum.size};
+                               .size = t->sum.size,
+                               .state = (void *)t->state,
+                               .state_len = state_size * sizeof *t->state};
     FED_TRY(server->store->model_put(server->db, id, &row, err));
     FED_TRY(server->store->delta_add(server->db, id, v->version, part, *delta_len, err));
     return server->store->delta_prune(server->db, id, v->oldest, err);
@@ -216,14 +300,26 @@ static fed_status move_on(fedserver *server, int64_t now_ms, fed_error *err) {
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
-        return round_save(server, err);
+        t->lease_ends_ms = 0; /* some may be too old now */
+        fedserver_leases_advance(server, now_ms);
+        fedserver_places_open(server, now_ms);
+        return fedserver_round_save(server, err);
     }
+    server->epoch++;
     t->task.state = FEDSERVER_TASK_FINISHED;
     t->task.finished_ms = now_ms;
     server->queue_changed = true; /* the next one may start */
     fed_logf(server->log, FED_LOG_INFO, "task %llu (%s) is finished with version %u",
              (unsigned long long)t->task.wire.id, t->task.name, t->versions.version);
     return server->store->task_put(server->db, &t->task, err);
+}
+
+/* What has arrived of updates that can't be counted any more, now that the round is over. */
+static fed_status prune_pieces(fedserver *server, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    uint32_t next = t->round.number + 1;
+    uint32_t stale = t->task.rules.staleness < next ? t->task.rules.staleness : next;
+    return server->store->piece_prune(server->db, t->task.wire.id, next - stale, err);
 }
 
 static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err) {
@@ -239,13 +335,27 @@ static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err
     row.delta_bytes = delta_len;
     FED_TRY(server->store->round_put(server->db, t->task.wire.id, &row, err));
     FED_TRY(server->store->update_clear(server->db, err));
+    FED_TRY(prune_pieces(server, err));
     fedserver_sum_clear(&t->sum);
+    fedserver_versions_trim(&t->versions, now_ms);
     server->counters.rounds_committed++;
-    server->epoch++;
     fed_logf(server->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,
              row.updates, row.loss, delta_len);
     return move_on(server, now_ms, err);
+}
+
+/* An attempt is over below the minimum. */
+static fed_status reopen(fedserver *server, const fedserver_round *before, int64_t now_ms,
+                         fed_error *err) {
+    server->counters.attempts_abandoned++;
+    fed_logf(server->log, FED_LOG_WARN,
+             "round %u: attempt %u is abandoned with %u of at least %u updates from %u leases; "
+             "what is counted stays counted",
+             before->number, before->attempt, before->received, server->training.task.rules.minimum,
+             before->leased);
+    fedserver_places_open(server, now_ms);
+    return fedserver_round_save(server, err);
 }
 
 fed_status fedserver_training_advance(fedserver *server, int64_t now_ms, fed_error *err) {
@@ -254,101 +364,43 @@ fed_status fedserver_training_advance(fedserver *server, int64_t now_ms, fed_err
         return FED_OK;
     }
     fedserver_round before = t->round;
-    switch (fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms)) {
-    case FEDSERVER_DO_COMMIT:
-        return commit_round(server, now_ms, err);
-    case FEDSERVER_DO_REOPEN:
-        server->counters.attempts_abandoned++;
-        server->epoch++;
-        fed_logf(server->log, FED_LOG_WARN,
-                 "round %u: attempt %u is abandoned with %u of at least %u updates from %u leases; "
-                 "what is counted stays counted",
-                 before.number, before.attempt, before.received, t->task.rules.minimum,
-                 before.leased);
-        return round_save(server, err);
-    default:
-        return FED_OK;
+    fedserver_round_action action =
+        fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms);
+    if (action == FEDSERVER_DO_COMMIT) {
+        FED_TRY(commit_round(server, now_ms, err));
+    } else if (action == FEDSERVER_DO_REOPEN) {
+        FED_TRY(reopen(server, &before, now_ms, err));
     }
-}
-
-/* Random, so that no lease of a database that was restored from a backup is ever given twice. */
-static fed_status lease_name(uint64_t *lease) {
-    uint64_t name = 0;
-    while (name == 0) {
-        FED_TRY(fed_random(&name, sizeof name));
-    }
-    *lease = name;
+    fedserver_leases_advance(server, now_ms);
     return FED_OK;
 }
 
-static fed_status give_lease(fedserver *server, fedserver_device *device, fed_error *err) {
+/* Asynchronous: the first update starts the round's deadline, and each frees its device's place. */
+static fed_status counted_in_between(fedserver *server, int64_t now_ms, fed_error *err) {
     const fedserver_training *t = &server->training;
-    fedserver_device leased = *device;
-    fed_status status = lease_name(&leased.lease);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "the system gives no random bytes");
+    if (t->round.leased + 1 == t->task.rules.cohort) {
+        fedserver_places_freed(server, now_ms);
     }
-    leased.lease_task = t->task.wire.id;
-    leased.lease_round = t->round.number;
-    leased.lease_attempt = t->round.attempt;
-    FED_TRY(server->store->device_put(server->db, &leased, err));
-    *device = leased;
-    return FED_OK;
-}
-
-static bool leased_here(const fedserver_training *t, const fedserver_device *device) {
-    return t->round.phase != FEDSERVER_ROUND_NONE && device->lease != 0 &&
-           device->lease_task == t->task.wire.id && device->lease_round == t->round.number;
-}
-
-static fedserver_round_event checkin_event(const fedserver_training *t,
-                                           const fedserver_device *device) {
-    if (!leased_here(t, device)) {
-        return FEDSERVER_ON_CHECKIN_NEW;
-    }
-    if (device->counted_lease == device->lease) {
-        return FEDSERVER_ON_CHECKIN_REPORTED;
-    }
-    return device->lease_attempt == t->round.attempt ? FEDSERVER_ON_CHECKIN_LEASED
-                                                     : FEDSERVER_ON_CHECKIN_NEW;
-}
-
-fed_status fedserver_training_checkin(fedserver *server, fedserver_device *device, int64_t now_ms,
-                                      fedserver_round_action *action, fed_error *err) {
-    fedserver_training *t = &server->training;
-    bool first = t->round.phase == FEDSERVER_ROUND_OPEN;
-    *action = fedserver_round_step(&t->task.rules, &t->round, checkin_event(t, device), now_ms);
-    if (*action != FEDSERVER_DO_LEASE) {
-        return FED_OK;
-    }
-    FED_TRY(give_lease(server, device, err));
-    return first ? round_save(server, err) : FED_OK; /* the deadline runs from here */
-}
-
-fedserver_round_event fedserver_update_event(const fedserver_training *t,
-                                             const fedserver_device *device,
-                                             const fed_update *head) {
-    if (head->lease != 0 && head->lease == device->counted_lease) {
-        return FEDSERVER_ON_UPDATE_COUNTED;
-    }
-    if (head->task != t->task.wire.id || head->round != t->round.number) {
-        return FEDSERVER_ON_UPDATE_CLOSED;
-    }
-    if (!leased_here(t, device) || head->lease != device->lease) {
-        return FEDSERVER_ON_UPDATE_UNKNOWN;
-    }
-    return device->lease_attempt == t->round.attempt ? FEDSERVER_ON_UPDATE_LEASED
-                                                     : FEDSERVER_ON_UPDATE_EXPIRED;
+    return t->round.received == 1 ? fedserver_round_save(server, err) : FED_OK;
 }
 
 fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
                                     const fedserver_update *update, const uint8_t *body,
                                     int64_t now_ms, fed_error *err) {
     fedserver_training *t = &server->training;
-    FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, err));
-    FED_TRY(server->store->update_add(server->db, device->id, body, update->body_len, err));
+    uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update->head.round);
+    FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, weight, err));
+    const fedserver_update_row row = {.task = t->task.wire.id,
+                                      .round = t->round.number,
+                                      .device = device->id,
+                                      .lease = update->head.lease};
+    FED_TRY(server->store->update_add(server->db, &row, body, update->body_len, err));
     device->counted_lease = update->head.lease;
+    device->samples = update->head.samples;
     FED_TRY(server->store->device_put(server->db, device, err));
     server->counters.updates_counted++;
+    if (t->task.rules.staleness > 0) {
+        FED_TRY(counted_in_between(server, now_ms, err));
+    }
     return fedserver_training_advance(server, now_ms, err);
 }

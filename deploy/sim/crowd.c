@@ -52,20 +52,36 @@ static fed_status fit_optimizer(sim_client *client, const fed_optimizer *optimiz
     return FED_OK;
 }
 
+/** The first clients are the hostile ones: what they send is noise, within +-8. */
+static void spoil(const sim_client *client, const fedclient_round *round) {
+    const sim_options *o = client->crowd->options;
+    if (client->k >= (uint32_t)(o->hostile * (double)o->clients)) {
+        return;
+    }
+    fed_rng rng;
+    fed_rng_init(&rng, o->seed, client->k, round->round);
+    for (size_t i = 0; i < round->arch->trained; i++) {
+        round->values[i] += 16.0f * fed_rng_float(&rng) - 8.0f;
+    }
+}
+
 static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
     const fed_task *task = round->task;
+    client->again = round->round == client->round ? client->again + 1 : 0;
+    client->round = round->round;
     fedtrain_job job = {.net = client->place->net,
                         .steps = task->local_steps,
                         .batch = task->batch,
                         .seed = task->seed,
                         .client = client->k,
-                        .round = round->round};
+                        .round = round->round + client->again * FEDTRAIN_AGAIN};
     fedtrain_job_use(&job, &client->crowd->train, &client->share);
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
     FED_TRY(fit_optimizer(client, &job.optimizer, round->arch->trained));
     int64_t before = fed_clock_thread_cpu_us();
     FED_TRY(fedtrain_run(&job, round->values, client->optimizer, &round->loss, err));
     int64_t used = fed_clock_thread_cpu_us() - before;
+    spoil(client, round);
     round->samples = (uint32_t)client->share.size;
 
     sim_crowd *crowd = client->crowd;

@@ -33,6 +33,7 @@ static const char usage[] =
     "                       group, by its speakers (iid)\n"
     "  --offline F          fraction of the clients that are away in a round (0)\n"
     "  --broken F           fraction of the uploads that break midway or lose their answer (0)\n"
+    "  --hostile F          fraction of the clients that add noise to what they learnt (0)\n"
     "  --kill-round N       kill the coordinator in this round and start it again (never)\n"
     "  --seed N             of the split, of absences and breaks (1)\n"
     "  --threads N          trainings at a time (one for each core)\n"
@@ -71,6 +72,7 @@ static const struct option long_options[] = {{"task", required_argument, NULL, '
                                              {"split", required_argument, NULL, 's'},
                                              {"offline", required_argument, NULL, 'o'},
                                              {"broken", required_argument, NULL, 'b'},
+                                             {"hostile", required_argument, NULL, 'H'},
                                              {"kill-round", required_argument, NULL, 'k'},
                                              {"seed", required_argument, NULL, 'S'},
                                              {"threads", required_argument, NULL, 'T'},
@@ -110,6 +112,8 @@ static fed_status take_option(int letter, const char *name, const char *text, si
         return parse_number(name, text, 0, 0.99, &o->offline, err);
     case 'b':
         return parse_number(name, text, 0, 0.9, &o->broken, err);
+    case 'H':
+        return parse_number(name, text, 0, 1, &o->hostile, err);
     case 'c':
         FED_TRY(parse_number(name, text, 1, 20000, &v, err));
         o->clients = (uint32_t)v;
@@ -179,10 +183,11 @@ static fed_status read_task(const sim_options *o, uint32_t *rounds, fed_error *e
     json_int_t cohort = json_integer_value(json_object_get(task, "cohort"));
     json_t *goal = json_object_get(task, "goal");
     json_int_t wanted = goal != NULL ? json_integer_value(goal) : cohort;
+    bool again = json_integer_value(json_object_get(task, "staleness")) > 0; /* in one round */
     *rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
     json_decref(task);
     uint32_t here = o->clients - (uint32_t)(o->offline * (double)o->clients);
-    if (wanted > here) {
+    if (wanted > here && !again) {
         return fed_fail(err, FED_EINVAL,
                         "%s: \"goal\" is %" JSON_INTEGER_FORMAT ", but only %u of %u clients are "
                         "there in a round; set it to %u or less",

@@ -28,6 +28,7 @@ typedef struct sim_options {
     fedtrain_split split; /* of the training data among the clients */
     double offline;       /* fraction of the clients that are away in a round */
     double broken;        /* fraction of the uploads that break off midway, or lose their answer */
+    double hostile;       /* fraction of the clients that send noise instead of what they learnt */
     uint32_t kill_round;  /* SIGKILL the coordinator in this round and start it again; 0: never */
     uint64_t seed;        /* of the split, and of who is away and what breaks */
     uint16_t front_port, devices_port; /* 0: any free one */
@@ -89,8 +90,9 @@ typedef struct sim_client {
     fedclient_platform platform;
     fedclient_transport transport; /* the line's */
     sim_line line;
-    fedtrain_share share; /* what it trains on */
-    float *optimizer;     /* its state, between rounds */
+    fedtrain_share share;  /* what it trains on */
+    uint32_t round, again; /* the last one trained in, and how often before */
+    float *optimizer;      /* its state, between rounds */
     size_t optimizer_size;
     sim_place *place;            /* held during a turn */
     pthread_cond_t turn;         /* this one's place is there */

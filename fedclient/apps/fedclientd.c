@@ -61,6 +61,7 @@ typedef struct workshop {
     const settings *settings;
     const fedclient_platform *platform; /* the optimizer's state lies beside the library's */
     fedtrain_data data;                 /* the training part, or the one to evaluate on */
+    uint32_t round, again;              /* the last one trained in, and how often before */
     uint64_t task;                      /* that the rest belongs to; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
@@ -164,13 +165,15 @@ static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
 }
 
 static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
+    w->again = round->round == w->round ? w->again + 1 : 0;
+    w->round = round->round;
     fedtrain_job job = {.net = w->net,
                         .optimizer = w->optimizer,
                         .steps = round->task->local_steps,
                         .batch = round->task->batch,
                         .seed = round->task->seed,
                         .client = w->settings->shard,
-                        .round = round->round};
+                        .round = round->round + w->again * FEDTRAIN_AGAIN};
     fedtrain_job_use(&job, &w->data, &w->share);
     FED_TRY(fedtrain_run(&job, round->values, w->memory, &round->loss, err));
     round->samples = (uint32_t)w->share.size;

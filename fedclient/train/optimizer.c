@@ -13,7 +13,7 @@ static const double PI = 3.14159265358979323846;
 
 /* The state's parts, one behind the other: where each begins. */
 typedef struct plan {
-    size_t steps, stall, start, size;
+    size_t steps, stall, start, own, rates, size;
 } plan;
 
 /* What "stall" remembers. */
@@ -21,6 +21,10 @@ enum { SUM, COUNT, BEST, WAITED, CUTS, STALL_FLOATS };
 
 static bool is_adam(const fed_optimizer *o) {
     return !FED_SMALL && (o->rule == FED_ADAM || o->rule == FED_ADAMW);
+}
+
+static bool is_scaffold(const fed_optimizer *o) {
+    return !FED_SMALL && o->scaffold_share > 0;
 }
 
 static bool counts_steps(const fed_optimizer *o) {
@@ -32,7 +36,9 @@ static plan plan_of(const fed_optimizer *o, size_t n) {
     p.steps = is_adam(o) ? 2 * n : o->rule == FED_MOMENTUM ? n : 0;
     p.stall = p.steps + (counts_steps(o) ? 1 : 0);
     p.start = p.stall + (o->stall_window > 0 ? STALL_FLOATS : 0);
-    p.size = p.start + (o->prox_mu > 0 ? n : 0);
+    p.own = p.start + (o->prox_mu > 0 || is_scaffold(o) ? n : 0);
+    p.rates = p.own + (is_scaffold(o) ? n : 0);
+    p.size = p.rates + (is_scaffold(o) ? 1 : 0);
     return p;
 }
 
@@ -42,8 +48,26 @@ size_t fedtrain_optimizer_state_size(const fed_optimizer *optimizer, size_t n) {
 
 void fedtrain_optimizer_begin_round(const fed_optimizer *optimizer, float *state,
                                     const float *params, size_t n) {
-    if (optimizer->prox_mu > 0) {
-        memcpy(state + plan_of(optimizer, n).start, params, n * sizeof *params);
+    const plan p = plan_of(optimizer, n);
+    if (p.own > p.start) {
+        memcpy(state + p.start, params, n * sizeof *params);
+    }
+    if (is_scaffold(optimizer)) {
+        state[p.rates] = 0;
+    }
+}
+
+void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, float *params,
+                                  size_t n) {
+    const plan p = plan_of(optimizer, n);
+    if (!is_scaffold(optimizer) || state[p.rates] <= 0) { /* a schedule may be at 0 */
+        return;
+    }
+    float *own = state + p.own, *control = params + n;
+    for (size_t i = 0; i < n; i++) {
+        float change = (state[p.start + i] - params[i]) / state[p.rates] - control[i];
+        own[i] += change;
+        control[i] += (float)optimizer->scaffold_share * change;
     }
 }
 
@@ -124,7 +148,12 @@ fedtrain_update fedtrain_update_begin(const fed_optimizer *optimizer, float *sta
     }
     fedtrain_update u = {.rule = o->rule, .kernels = fedtrain_kernels_best(), .first = state};
     u.second = is_adam(o) ? state + n : NULL;
-    u.start = o->prox_mu > 0 ? state + p.start : NULL;
+    u.start = p.own > p.start ? state + p.start : NULL;
+    if (is_scaffold(o)) {
+        u.own = state + p.own;
+        u.control = n;
+        state[p.rates] += (float)rate;
+    }
     u.step = (fedtrain_step){.mu = (float)o->prox_mu,
                              .limit = o->clip_value > 0 ? (float)o->clip_value : INFINITY,
                              .scale = 1.0F,
@@ -162,6 +191,12 @@ void fedtrain_update_apply(const fedtrain_update *u, float *params, size_t offse
     case FED_ADAMW:
         u->kernels->adam(w, u->first + offset, u->second + offset, w0, grad, n, &u->step);
         break;
+    }
+    if (!FED_SMALL && u->own != NULL) {
+        const float *control = params + u->control + offset, *own = u->own + offset;
+        for (size_t i = 0; i < n; i++) {
+            w[i] -= u->step.rate * (control[i] - own[i]);
+        }
     }
 }
 

@@ -131,7 +131,7 @@ static fed_status check_build(const fedtrain_job *job, fed_error *err) {
     bool varied = job->augment.padding > 0 || job->augment.flip;
     bool scheduled =
         o->warmup_steps > 0 || o->step_every > 0 || o->cosine_steps > 0 || o->stall_window > 0;
-    bool shaped = o->clip_value > 0 || o->clip_norm > 0 || o->prox_mu > 0;
+    bool shaped = o->clip_value > 0 || o->clip_norm > 0 || o->prox_mu > 0 || o->scaffold_share > 0;
     if (FED_SMALL && (o->rule != FED_SGD || scheduled || shaped || varied || job->token != NULL)) {
         return fed_fail(err, FED_EINVAL,
                         "this program was built small (see fed/small.h): it trains on samples as "
@@ -144,6 +144,12 @@ static fed_status check_job(const fedtrain_job *job, fed_error *err) {
     FED_TRY(check_build(job, err));
     if (job->steps <= job->done) {
         return fed_fail(err, FED_EINVAL, "no local steps: 1 at least");
+    }
+    if (!FED_SMALL && job->optimizer.scaffold_share > 0 && !job->net->arch->scaffold) {
+        return fed_fail(err, FED_EINVAL,
+                        "an optimizer with +scaffold needs a model with \"| scaffold\" at its end, "
+                        "not \"%s\"",
+                        job->net->arch->text);
     }
     return is_text(job) ? fedtrain_text_check(job, err) : check_samples(job, err);
 }
@@ -207,6 +213,9 @@ fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, fl
     }
     free(w.order);
     FED_TRY(status);
+    if (step == job->steps) {
+        fedtrain_optimizer_end_round(&job->optimizer, state, params, job->net->arch->trained);
+    }
     *loss = (float)(sum / (double)(step - job->done));
     return FED_OK;
 }

@@ -11,7 +11,9 @@ typedef struct fedtrain_update {
     fed_rule rule;
     const fedtrain_kernels *kernels;
     float *first, *second; /* moments: float32[n], by the rule */
-    const float *start;    /* float32[n], where the proximal term pulls to; NULL: there is none */
+    const float *start;    /* float32[n], where the round began; NULL: nothing needs it */
+    const float *own;      /* float32[n], c_i of scaffold; NULL: there is none */
+    size_t control;        /* where c begins in the model's values */
     fedtrain_step step;
 } fedtrain_update;
 

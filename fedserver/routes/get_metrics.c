@@ -22,10 +22,11 @@ static void updates(fed_writer *w, const fedserver_counters *c) {
         const char *result;
         uint64_t count;
     } results[] = {
-        {"counted", c->updates_counted},           {"repeated", c->updates_repeated},
-        {"round_closed", c->updates_closed},       {"lease_unknown", c->updates_unknown},
-        {"lease_expired", c->updates_expired},     {"bad_update", c->updates_bad},
-        {"out_of_range", c->updates_out_of_range}, {"too_large", c->updates_too_large},
+        {"counted", c->updates_counted},       {"repeated", c->updates_repeated},
+        {"round_closed", c->updates_closed},   {"lease_unknown", c->updates_unknown},
+        {"lease_expired", c->updates_expired}, {"too_stale", c->updates_stale},
+        {"bad_update", c->updates_bad},        {"out_of_range", c->updates_out_of_range},
+        {"too_large", c->updates_too_large},
     };
     head(w, "fed_updates_total", "counter", "Updates received, by what became of them.");
     for (size_t k = 0; k < sizeof results / sizeof results[0]; k++) {

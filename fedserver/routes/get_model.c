@@ -1,6 +1,9 @@
-/* GET /v1/model?task=T&have=V&want=W: what a device lacks of the newest model. */
+/* GET /v1/model?task=T&have=V&want=W: what a device lacks of a version, or the rest of that. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "fedserver/blob.h"
 #include "fedserver/router.h"
 
 /* The value of `key` in a query such as "task=1&have=none"; NULL where it is missing. */
@@ -34,6 +37,36 @@ static bool query_number(const char *query, const char *key, uint64_t limit, uin
     return value <= limit;
 }
 
+/* Cut the whole answer, which *response is, to the range that the request wants. */
+static fed_status answer_range(const fedserver_request *request, uint64_t tag,
+                               fedserver_response *response, fed_error *err) {
+    size_t total = 0;
+    uint64_t first = 0, len = 0;
+    (void)fedserver_blob_data(response->body, &total);
+    fedserver_range_kind kind =
+        fedserver_range_read(request->range, request->if_range, total, tag, &first, &len);
+    if (kind == FEDSERVER_RANGE_WHOLE) {
+        return FED_OK;
+    }
+    fedserver_blob *whole = response->body;
+    response->body = NULL;
+    if (kind == FEDSERVER_RANGE_NONE) {
+        fedserver_blob_free(whole);
+        snprintf(response->content_range, sizeof response->content_range, "bytes */%zu", total);
+        return fedserver_answer_error(response, err, 416, "bad_range",
+                                      "the answer has %zu bytes, and the range begins behind them; "
+                                      "ask for all of it",
+                                      total);
+    }
+    response->status = 206;
+    snprintf(response->content_range, sizeof response->content_range,
+             "bytes %" PRIu64 "-%" PRIu64 "/%zu", first, first + len - 1, total);
+    response->body = fedserver_blob_slice(whole, (size_t)first, (size_t)len);
+    fedserver_blob_free(whole); /* the slice holds a share */
+    return response->body != NULL ? FED_OK
+                                  : fed_fail(err, FED_ENOMEM, "out of memory for a model download");
+}
+
 fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
                                fedserver_response *response, fed_error *err) {
     const char *query = call->request->query;
@@ -51,11 +84,19 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
                                       "have may be none");
     }
     fedserver_training *t = &server->training;
-    if (!t->loaded || task != t->task.wire.id || want != t->versions.version) {
-        return fedserver_answer_error(response, err, 404, "model_gone",
-                                      "only the newest version is served; check in again");
+    uint64_t tag = 0;
+    fed_status status = FED_ENOTFOUND;
+    if (t->loaded && task == t->task.wire.id) {
+        status = fedserver_versions_get(&t->versions, none, (uint32_t)have, (uint32_t)want,
+                                        call->now_ms, &response->body, &tag, err);
     }
-    FED_TRY(fedserver_versions_get(&t->versions, none, (uint32_t)have, &response->body, err));
+    if (status == FED_ENOTFOUND) {
+        return fedserver_answer_error(response, err, 404, "model_gone",
+                                      "that version is not kept any more, or never was; check in "
+                                      "again");
+    }
+    FED_TRY(status);
     response->content_type = "application/octet-stream";
-    return FED_OK;
+    fedserver_tag_write(tag, response->etag);
+    return answer_range(call->request, tag, response, err);
 }

@@ -1,9 +1,9 @@
 /* GET /v1/status: the whole state as JSON, with a sentence that says what the round waits for. */
 #include <stdio.h>
-#include <time.h>
 
 #include "fed/version.h"
 #include "fedserver/router.h"
+#include "fedserver/waiting.h"
 
 enum { ROUNDS_SHOWN = 200 };
 
@@ -27,52 +27,34 @@ static json_t *task_json(const fedserver_training *t) {
                      "digest", digest);
 }
 
-static void waits_for(const fedserver_training *t, char *dst, size_t cap) {
-    const fedserver_round *round = &t->round;
-    const fedserver_round_rules *rules = &t->task.rules;
-    uint32_t missing = rules->goal - round->received;
-    if (round->phase == FEDSERVER_ROUND_OPEN) {
-        snprintf(dst, cap,
-                 "a device to check in (%u places are free, %u updates are missing); the "
-                 "deadline of %.1f s starts then",
-                 rules->cohort - round->leased, missing, (double)rules->deadline_ms / 1000.0);
-        return;
+static json_t *names_json(const fedserver_waiting *waiting) {
+    json_t *names = json_array();
+    for (uint32_t k = 0; k < waiting->out && k < FEDSERVER_WAITING_NAMES; k++) {
+        json_array_append_new(names, json_string(waiting->names[k]));
     }
-    char until[16] = "?";
-    time_t deadline = (time_t)(round->deadline_ms / 1000);
-    struct tm utc;
-    if (gmtime_r(&deadline, &utc) != NULL) {
-        strftime(until, sizeof until, "%H:%M:%S", &utc);
-    }
-    int len = snprintf(dst, cap, "%u more update%s (%u of %u) until %s UTC; then ", missing,
-                       missing == 1 ? "" : "s", round->received, rules->goal, until);
-    if (len < 0 || (size_t)len >= cap) {
-        return;
-    }
-    dst += len;
-    cap -= (size_t)len;
-    if (round->received >= rules->minimum) {
-        snprintf(dst, cap, "the round commits, since the minimum of %u is met", rules->minimum);
-    } else {
-        snprintf(dst, cap, "a new attempt opens, unless the minimum of %u is met by %u more",
-                 rules->minimum, rules->minimum - round->received);
-    }
+    return names;
 }
 
-static json_t *round_json(const fedserver_training *t) {
+static json_t *round_json(const fedserver *server, int64_t now_ms) {
+    const fedserver_training *t = &server->training;
     const fedserver_round *round = &t->round;
+    const fedserver_round_rules *rules = &t->task.rules;
     if (round->phase == FEDSERVER_ROUND_NONE) {
         return json_null();
     }
-    char sentence[256];
-    waits_for(t, sentence, sizeof sentence);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "number",
-                     (json_int_t)round->number, "attempt", (json_int_t)round->attempt, "cohort",
-                     (json_int_t)t->task.rules.cohort, "goal", (json_int_t)t->task.rules.goal,
-                     "minimum", (json_int_t)t->task.rules.minimum, "leased",
-                     (json_int_t)round->leased, "received", (json_int_t)round->received,
-                     "opened_ms", (json_int_t)round->opened_ms, "deadline_ms",
-                     time_or_null(round->deadline_ms), "waits_for", sentence);
+    char text[400];
+    fedserver_waiting waiting;
+    fedserver_waiting_find(server, now_ms, &waiting);
+    fedserver_waiting_say(t, &waiting, now_ms, text, sizeof text);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:s}",
+                     "number", (json_int_t)round->number, "attempt", (json_int_t)round->attempt,
+                     "cohort", (json_int_t)rules->cohort, "goal", (json_int_t)rules->goal,
+                     "minimum", (json_int_t)rules->minimum, "staleness",
+                     (json_int_t)rules->staleness, "leased", (json_int_t)round->leased, "received",
+                     (json_int_t)round->received, "out", (json_int_t)waiting.out, "free",
+                     (json_int_t)waiting.free, "devices", names_json(&waiting), "opened_ms",
+                     (json_int_t)round->opened_ms, "deadline_ms", time_or_null(round->deadline_ms),
+                     "waits_for", text);
 }
 
 static fed_status append_round(void *user, const fedserver_round_row *row, fed_error *err) {
@@ -112,10 +94,10 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
         json_decref(rounds);
         return status;
     }
-    json_t *root =
-        json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o}", "version", FED_VERSION, "protocol",
-                  FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
-                  (json_int_t)server->devices.count, "task", task_json(t), "round", round_json(t),
-                  "rounds", rounds, "traffic", traffic_json(&server->counters));
+    json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o}", "version", FED_VERSION,
+                             "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms,
+                             "devices", (json_int_t)server->devices.count, "task", task_json(t),
+                             "round", round_json(server, call->now_ms), "rounds", rounds, "traffic",
+                             traffic_json(&server->counters));
     return fedserver_answer_json(response, 200, root, err);
 }

@@ -1,30 +1,33 @@
 /* POST /v1/checkin: a device says what it holds and is told what to do. */
 #include "fed/rng.h"
+#include "fedserver/pace.h"
 #include "fedserver/router.h"
 
 /* The longest that an answer is held back: shorter than what NATs and proxies forget. */
 enum { HOLD_LIMIT_MS = 55000 };
-/* How long to wait before asking again: idle, and at least and at most while a deadline runs. */
-enum { IDLE_RETRY_MS = 5000, OPEN_RETRY_MIN_MS = 500, OPEN_RETRY_MAX_MS = 10000 };
+/* About how long there is nothing to say: idle, and at least and at most while a deadline runs. */
+enum { IDLE_MS = 5000, OPEN_MIN_MS = 500, OPEN_MAX_MS = 10000 };
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* A wait of about a tenth of what is left of the round, spread by a quarter either way so that
- * devices which were answered together do not come back together. */
-static void wait_for(const fedserver_call *call, const fedserver_training *t,
-                     fed_wait_reason reason, fed_assignment *answer) {
-    int64_t base = IDLE_RETRY_MS;
-    if (t->round.deadline_ms != 0) {
-        int64_t left = t->round.deadline_ms - call->now_ms;
-        base = clamp(left / 10, OPEN_RETRY_MIN_MS, OPEN_RETRY_MAX_MS);
+/* Come back in about a tenth of what is left of the round, or when the crowd allows; for a request
+ * that was held, the time since it came is a part of that. */
+static void wait_for(fedserver *server, const fedserver_call *call, fed_wait_reason reason,
+                     fed_assignment *answer) {
+    const fedserver_round *round = &server->training.round;
+    int64_t least_ms = IDLE_MS;
+    if (round->deadline_ms > call->now_ms) {
+        least_ms = clamp((round->deadline_ms - call->now_ms) / 10, OPEN_MIN_MS, OPEN_MAX_MS);
     }
     fed_rng rng;
     fed_rng_init(&rng, (uint64_t)call->now_ms, (uint32_t)call->device->id, 0);
+    uint32_t wait_ms = fedserver_pace_ms(
+        (uint32_t)least_ms, fedserver_devices_active(server, call->now_ms), fed_rng_u32(&rng));
     answer->action = FED_ACTION_WAIT;
     answer->reason = reason;
-    answer->retry_ms = (uint32_t)(base * 3 / 4) + fed_rng_below(&rng, (uint32_t)(base / 2));
+    answer->retry_ms = (uint32_t)clamp(wait_ms - call->request->waited_ms, 0, UINT32_MAX);
 }
 
 static void assign(const fedserver_training *t, fed_action action, fed_assignment *answer) {
@@ -35,54 +38,61 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
 }
 
 /* No task runs. Whoever took part in the last one gets its last model, once. */
-static void after_the_task(const fedserver_call *call, const fedserver_training *t,
+static void after_the_task(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer) {
-    if (!t->loaded || checkin->task != t->task.wire.id) {
-        wait_for(call, t, FED_WAIT_NO_TASK, answer);
+    const fedserver_training *t = &server->training;
+    if (!t->loaded || checkin->task != t->task.wire.id || t->round.phase != FEDSERVER_ROUND_NONE) {
+        wait_for(server, call, FED_WAIT_NO_TASK, answer);
     } else if (checkin->version != t->versions.version) {
         assign(t, FED_ACTION_DONE, answer);
     } else {
-        wait_for(call, t, FED_WAIT_FINISHED, answer);
+        wait_for(server, call, FED_WAIT_FINISHED, answer);
     }
 }
 
+/* *turn_ms: when this device may have a place, if that is known. */
 static fed_status train(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
-                        fed_assignment *answer, fed_error *err) {
+                        fed_assignment *answer, int64_t *turn_ms, fed_error *err) {
     const fedserver_training *t = &server->training;
+    fedserver_device *device = call->device;
     fedserver_round_action action;
-    FED_TRY(fedserver_training_checkin(server, call->device, call->now_ms, &action, err));
+    device->samples = checkin->samples != 0 ? checkin->samples : device->samples;
+    FED_TRY(fedserver_leases_checkin(server, device, call->now_ms, &action, turn_ms, err));
     switch (action) {
     case FEDSERVER_DO_LEASE:
     case FEDSERVER_DO_LEASE_AGAIN:
         assign(t, FED_ACTION_TRAIN, answer);
         answer->round = t->round.number;
-        answer->lease = call->device->lease;
-        answer->deadline_ms = (uint32_t)clamp(t->round.deadline_ms - call->now_ms, 0, UINT32_MAX);
+        answer->lease = device->lease;
+        answer->deadline_ms =
+            (uint32_t)clamp(fedserver_lease_deadline(t, device) - call->now_ms, 0, UINT32_MAX);
         return FED_OK;
     case FEDSERVER_DO_WAIT_FULL:
-        wait_for(call, t, FED_WAIT_FULL, answer);
+    case FEDSERVER_DO_WAIT_TURN:
+        wait_for(server, call, FED_WAIT_FULL, answer);
         return FED_OK;
     case FEDSERVER_DO_WAIT_REPORTED:
-        wait_for(call, t, FED_WAIT_REPORTED, answer);
+        wait_for(server, call, FED_WAIT_REPORTED, answer);
         return FED_OK;
     default:
-        after_the_task(call, t, checkin, answer);
+        after_the_task(server, call, checkin, answer);
         return FED_OK;
     }
 }
 
 /* Each evaluating device measures each version once, the last one too: their test data differ. */
-static void evaluate(const fedserver_call *call, const fedserver_training *t,
-                     const fed_checkin *checkin, fed_assignment *answer) {
+static void evaluate(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
+                     fed_assignment *answer) {
+    const fedserver_training *t = &server->training;
     const fedserver_device *device = call->device;
     bool measured = device->evaluated_task == t->task.wire.id &&
                     device->evaluated_version == t->versions.version;
     if (t->loaded && !measured) {
         assign(t, FED_ACTION_EVALUATE, answer);
     } else if (t->loaded && t->round.phase != FEDSERVER_ROUND_NONE) {
-        wait_for(call, t, FED_WAIT_NO_MODEL, answer);
+        wait_for(server, call, FED_WAIT_NO_MODEL, answer);
     } else {
-        after_the_task(call, t, checkin, answer);
+        after_the_task(server, call, checkin, answer);
     }
 }
 
@@ -103,19 +113,26 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
                                       "the body is not a check-in");
     }
     fed_assignment answer = {0};
+    int64_t turn_ms = 0;
     if (checkin.role == FED_ROLE_EVALUATE) {
-        evaluate(call, &server->training, &checkin, &answer);
+        evaluate(server, call, &checkin, &answer);
     } else {
-        FED_TRY(train(server, call, &checkin, &answer, err));
+        FED_TRY(train(server, call, &checkin, &answer, &turn_ms, err));
     }
+    int64_t until_turn_ms = turn_ms - call->now_ms; /* 0 or less: it is not known, or has come */
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
     /* An evaluator holds the last model before the task is over: this is how it learns the end. */
     bool news = checkin.role == FED_ROLE_EVALUATE && answer.reason == FED_WAIT_FINISHED;
     if (answer.action == FED_ACTION_WAIT && hold_ms > 0 && !news) {
         response->hold = true;
-        response->hold_ms = (uint32_t)hold_ms;
+        response->hold_ms =
+            (uint32_t)(until_turn_ms > 0 ? clamp(until_turn_ms, 0, hold_ms) : hold_ms);
         return FED_OK;
     }
+    if (answer.action == FED_ACTION_WAIT && answer.retry_ms < until_turn_ms) {
+        answer.retry_ms = (uint32_t)until_turn_ms;
+    }
+    answer.capabilities = FED_CAN_PIECES;
     server->counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

@@ -17,7 +17,10 @@ static int unfit(fedserver *server, const fedserver_update *update, const char *
         (void)fed_fail(why, FED_ERANGE,
                        "the update holds a value of magnitude %g; the sum can hold %g",
                        (double)max_abs, (double)FEDCODEC_FOLD_LIMIT);
-    } else if (fedserver_sum_check(&t->sum, update->head.samples, why) == FED_OK) {
+    } else if (fedserver_sum_check(
+                   &t->sum, update->head.samples,
+                   fedserver_round_weight(&t->task.rules, &t->round, update->head.round),
+                   why) == FED_OK) {
         return 0;
     }
     server->counters.updates_out_of_range++;
@@ -34,8 +37,13 @@ static fed_status answer(fedserver *server, fedserver_round_action action,
     case FEDSERVER_DO_REFUSE_EXPIRED:
         server->counters.updates_expired++;
         return fedserver_answer_error(response, err, 409, "lease_expired",
-                                      "this lease ended at its attempt's deadline; keep the update "
+                                      "this lease ended at its deadline; keep the update "
                                       "in the residual and check in");
+    case FEDSERVER_DO_REFUSE_STALE:
+        server->counters.updates_stale++;
+        return fedserver_answer_error(response, err, 409, "too_stale",
+                                      "the model has moved on too far since this update's version; "
+                                      "keep it in the residual and check in");
     case FEDSERVER_DO_REFUSE_UNKNOWN:
         server->counters.updates_unknown++;
         return fedserver_answer_error(response, err, 409, "lease_unknown",
@@ -49,17 +57,17 @@ static fed_status answer(fedserver *server, fedserver_round_action action,
     }
 }
 
-fed_status fedserver_post_update(fedserver *server, const fedserver_call *call,
-                                 fedserver_response *response, fed_error *err) {
+fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
+                                 size_t len, fedserver_response *response, fed_error *err) {
     fedserver_training *t = &server->training;
-    const uint8_t *body = call->request->body;
     fedserver_update update;
-    if (fedserver_update_read(body, call->request->body_len, &update) != FED_OK) {
+    if (fedserver_update_read(body, len, &update) != FED_OK) {
         server->counters.updates_bad++;
         return fedserver_answer_error(response, err, 400, "bad_update",
                                       "the body does not start with an update's head");
     }
-    fedserver_round_event event = fedserver_update_event(t, call->device, &update.head);
+    fedserver_round_event event =
+        fedserver_leases_update_event(t, call->device, &update.head, call->now_ms);
     if (event == FEDSERVER_ON_UPDATE_LEASED) {
         const char *word = NULL;
         fed_error why = {0};
@@ -74,4 +82,10 @@ fed_status fedserver_post_update(fedserver *server, const fedserver_call *call,
         return fedserver_training_count(server, call->device, &update, body, call->now_ms, err);
     }
     return answer(server, action, response, err);
+}
+
+fed_status fedserver_post_update(fedserver *server, const fedserver_call *call,
+                                 fedserver_response *response, fed_error *err) {
+    return fedserver_update_take(server, call, call->request->body, call->request->body_len,
+                                 response, err);
 }

@@ -56,6 +56,27 @@ static void test_inputs_are_pictures_rows_or_tokens(void **state) {
     }
 }
 
+static void test_scaffold_adds_a_statistic_for_each_parameter(void **state) {
+    (void)state;
+    fed_arch arch = arch_case_parse("input 1x4x4 | conv 2 3 | bn | relu | dense 3 | scaffold");
+    const fed_tensor *own = fed_layout_find(&arch.layout, "conv1.weight");
+    const fed_tensor *twin = fed_layout_find(&arch.layout, "scaffold.conv1.weight");
+    const fed_tensor *mean = fed_layout_find(&arch.layout, "bn1.running_mean");
+    float values[106];
+    assert_true(arch.scaffold && own != NULL && twin != NULL && mean != NULL);
+    assert_int_equal(arch.trained, 51);
+    assert_int_equal(arch.layout.size, 2 * 51 + 4);
+    assert_int_equal(arch.layout.statistics, 6 + 2);
+    assert_int_equal(twin->offset, own->offset + 51);
+    assert_int_equal(twin->size, own->size);
+    assert_int_equal(mean->offset, 2 * 51);
+    fed_arch_init_values(&arch, 1, values);
+    for (size_t i = 51; i < 2 * 51; i++) {
+        assert_true(values[i] == 0.0f);
+    }
+    fed_arch_free(&arch);
+}
+
 static void test_the_output_is_scores_numbers_or_a_sequence_of_them(void **state) {
     (void)state;
     fed_arch arch = arch_case_parse("input 13 | dense 20 | tanh | dense 2 | mse");
@@ -63,7 +84,8 @@ static void test_the_output_is_scores_numbers_or_a_sequence_of_them(void **state
     assert_int_equal(arch.layer_count, 3);
     assert_int_equal(arch.classes, 2);
     fed_arch_free(&arch);
-    arch = arch_case_parse("input 3x6x1 | dense 5 each | mse");
+    arch = arch_case_parse("input 3x6x1 | dense 5 each | scaffold | mse");
+    assert_true(arch.scaffold);
     assert_int_equal(arch.classes, 5);
     assert_int_equal(arch.positions, 6);
     fed_arch_free(&arch);
@@ -104,6 +126,8 @@ static void test_a_wrong_input_or_output_is_refused(void **state) {
         {"input 5 | dense 3 | from in", "expected a layer with weights"},
         {"input 5 | mse", "column 11, \"mse\": expected a layer"},
         {"input 5 | dense 3 | mse | relu", "column 25, \"|\": expected the end behind \"mse\""},
+        {"input 5 | dense 3 | scaffold | relu",
+         "\"relu\": expected \"mse\", or the end behind \"scaffold\""},
         {"input 3x8x8 | conv 4 3", "ends at column 23: expected a last layer that gives scores, as "
                                    "in \"dense 10\", not 4x6x6 values"},
         {"input 5 | a: dense 3 | from in | dense 2",
@@ -174,6 +198,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes_follow_from_layer_to_layer),
         cmocka_unit_test(test_inputs_are_pictures_rows_or_tokens),
+        cmocka_unit_test(test_scaffold_adds_a_statistic_for_each_parameter),
         cmocka_unit_test(test_the_output_is_scores_numbers_or_a_sequence_of_them),
         cmocka_unit_test(test_a_wrong_input_or_output_is_refused),
         cmocka_unit_test(test_an_unknown_name_is_answered_with_those_that_exist),

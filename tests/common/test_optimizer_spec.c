@@ -60,11 +60,12 @@ static void test_wrong_words_are_named_with_what_would_be_right(void **unused) {
         {"momentum:nesterov=0.5", "nesterov=0.5 is not a whole number", ""},
         {"adam:b1=0.5,b1=0.5", "\"b1\" is given twice", ""},
         {"adam+lr=1", "unknown optimizer's part \"lr=1\"",
-         "warmup, step, cosine, stall, clip, prox"},
+         "warmup, step, cosine, stall, clip, prox, scaffold"},
         {"adam+cosine", "part cosine needs steps", "from 1 to"},
         {"adam+cosine:steps=1+cosine:steps=2", "part cosine is given twice", ""},
         {"adam+cosine:steps=16777216", "steps=16777216 is out of range", "10000000"},
         {"adam+clip", "part clip needs value or norm", ""},
+        {"momentum+scaffold", "scaffold goes with sgd", ""},
         {"adam+prox:mu=0", "mu=0 is out of range", "proximal"},
         {"adam++clip:norm=1", "adam+", ""},
     };

@@ -77,6 +77,19 @@ static const char update_bytes[] = "\x09\x00\x00\x00\x00\x00\x00\x00"
                                    "\x58\x02\x00\x00"
                                    "\x00\x00\x00\xc0";
 
+static const fed_piece sample_piece = {.task = 9,
+                                       .round = 3,
+                                       .lease = 0x0a0b0c0d0e0f1011,
+                                       .digest = 0x1122334455667788,
+                                       .total = 3000000,
+                                       .offset = 1048576};
+static const char piece_bytes[] = "\x09\x00\x00\x00\x00\x00\x00\x00"
+                                  "\x03\x00\x00\x00"
+                                  "\x11\x10\x0f\x0e\x0d\x0c\x0b\x0a"
+                                  "\x88\x77\x66\x55\x44\x33\x22\x11"
+                                  "\xc0\xc6\x2d\x00\x00\x00\x00\x00"
+                                  "\x00\x00\x10\x00\x00\x00\x00\x00";
+
 static const fed_metric sample_metric = {
     .task = 9, .version = 3, .samples = 10000, .correct = 9876, .loss = 0.25f};
 
@@ -151,6 +164,10 @@ static void write_update(fed_writer *w) {
     fed_update_write(w, &sample_update);
 }
 
+static void write_piece(fed_writer *w) {
+    fed_piece_write(w, &sample_piece);
+}
+
 static void write_metric(fed_writer *w) {
     fed_metric_write(w, &sample_metric);
 }
@@ -163,6 +180,7 @@ typedef union any_message {
     fed_assignment assignment;
     fed_part part;
     fed_update update;
+    fed_piece piece;
     fed_metric metric;
 } any_message;
 
@@ -190,6 +208,10 @@ static fed_status read_update(fed_reader *r, any_message *m) {
     return fed_update_read(r, &m->update);
 }
 
+static fed_status read_piece(fed_reader *r, any_message *m) {
+    return fed_piece_read(r, &m->piece);
+}
+
 static fed_status read_metric(fed_reader *r, any_message *m) {
     return fed_metric_read(r, &m->metric);
 }
@@ -210,6 +232,7 @@ static const struct {
     {"train", train_bytes, sizeof train_bytes - 1, write_train, read_assignment},
     {"part", part_bytes, sizeof part_bytes - 1, write_part, read_part},
     {"update", update_bytes, sizeof update_bytes - 1, write_update, read_update},
+    {"piece", piece_bytes, sizeof piece_bytes - 1, write_piece, read_piece},
     {"metric", metric_bytes, sizeof metric_bytes - 1, write_metric, read_metric},
 };
 
@@ -418,6 +441,8 @@ static void test_numbers_out_of_their_range_are_refused(void **state) {
     assert_fed_status(read_patched("update", samples, "\0\0\0\0", 4), FED_EFORMAT);
     assert_fed_status(read_patched("update", loss, nan_bits, 4), FED_EFORMAT);
     assert_fed_status(read_patched("update", loss, inf_bits, 4), FED_EFORMAT);
+    assert_fed_status(read_patched("piece", 36, "\xc1\xc6\x2d", 3), FED_EFORMAT); /* past its end */
+    assert_fed_status(read_patched("piece", 36, "\xc0\xc6\x2d", 3), FED_OK);
     assert_fed_status(read_patched("metric", 12, "\0\0\0\0\0\0\0\0", 8), FED_EFORMAT);
     assert_fed_status(read_patched("metric", 16, "\x11\x27", 2), FED_EFORMAT); /* 10001 right */
     assert_fed_status(read_patched("metric", 16, "\x10\x27", 2), FED_OK);

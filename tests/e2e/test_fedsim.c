@@ -109,6 +109,27 @@ static void clients_learn_the_made_up_digits(void **state) {
     json_decref(result);
 }
 
+static void asynchronous_rounds_of_more_clients_than_places_outlive_a_kill(void **state) {
+    const world *w = *state;
+    static const char task[] =
+        "{ \"name\": \"async\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
+        "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 10, \"batch\": 4,\n"
+        "  \"learning_rate\": 0.1, \"rounds\": 8, \"cohort\": 6, \"goal\": 5,\n"
+        "  \"deadline_s\": 20, \"staleness\": 4, \"selection\": \"weighted\" }\n";
+    fed_test_put(w->directory, "task.json", task, sizeof task - 1);
+    const char *more[] = {"--clients", "15", "--kill-round", "3", "--broken", "0.2", NULL};
+    assert_int_equal(run_fedsim(w, more), 0);
+    json_t *result = read_result(w);
+    assert_int_equal(json_integer_value(json_object_get(result, "rounds")), 8);
+    assert_int_equal(json_integer_value(json_object_get(result, "updates_counted")), 8 * 5);
+    assert_int_equal(json_integer_value(json_object_get(result, "coordinator_kills")), 1);
+    json_int_t present = json_integer_value(json_object_get(result, "clients_present"));
+    assert_true(present > 6);
+    assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")), present);
+    assert_true(json_real_value(json_object_get(result, "test_accuracy")) > 0.5);
+    json_decref(result);
+}
+
 /* Rows whose largest number says their class, a little blurred. */
 static void write_table(const world *w, const char *name, int rows) {
     char path[400];
@@ -186,6 +207,47 @@ static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
+/* FedProx on the devices, FedAdam at the coordinator. */
+static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(void **state) {
+    const world *w = *state;
+    static const char task[] =
+        "{ \"model\": \"lr\", \"codec_up\": \"sbc:p=0.1\", \"local_steps\": 10, \"batch\": 4,\n"
+        "  \"optimizer\": \"sgd:lr=0.1+prox:mu=0.1\", \"strategy\": \"fedadam:lr=0.03\",\n"
+        "  \"rounds\": 5, \"cohort\": 10, \"deadline_s\": 30 }\n";
+    const char *more[] = {"--clients", "10", "--split", "two-class", NULL};
+    assert_true(accuracy_of_run(w, task, more) > 0.5);
+}
+
+/* SCAFFOLD: the control variate travels in the model, past codecs that would spoil it. */
+static void clients_with_control_variates_learn_from_uneven_data(void **state) {
+    const world *w = *state;
+    static const char task[] =
+        "{ \"model\": \"input 1x28x28 | dense 10 | scaffold\", \"codec_up\": \"sbc:p=0.1\",\n"
+        "  \"optimizer\": \"sgd:lr=0.1+scaffold\", \"local_steps\": 10, \"batch\": 4,\n"
+        "  \"rounds\": 5, \"cohort\": 10, \"deadline_s\": 30 }\n";
+    const char *more[] = {"--clients", "10", "--split", "two-class", NULL};
+    assert_true(accuracy_of_run(w, task, more) > 0.5);
+}
+
+static double accuracy_among_hostile_clients(const world *w, const char *strategy) {
+    char task[512];
+    snprintf(task, sizeof task,
+             "{ \"model\": \"lr\", \"codec_up\": \"float32\", \"codec_down\": \"float32\",\n"
+             "  \"optimizer\": \"sgd:lr=0.1\", \"strategy\": \"%s\", \"local_steps\": 10,\n"
+             "  \"rounds\": 4, \"cohort\": 10, \"deadline_s\": 30 }\n",
+             strategy);
+    const char *more[] = {"--clients", "10", "--hostile", "0.3", NULL};
+    return accuracy_of_run(w, task, more);
+}
+
+static void noise_from_hostile_clients_spoils_the_mean(void **state) {
+    assert_true(accuracy_among_hostile_clients(*state, "fedavg") < 0.5);
+}
+
+static void noise_from_hostile_clients_does_not_reach_the_median(void **state) {
+    assert_true(accuracy_among_hostile_clients(*state, "median") > 0.9);
+}
+
 static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     const world *w = *state;
     const char *more[] = {"--clients", "10", NULL};
@@ -197,6 +259,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             model_is_bit_identical_after_the_coordinator_was_killed_in_round_2, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            asynchronous_rounds_of_more_clients_than_places_outlive_a_kill, setup, teardown),
         cmocka_unit_test_setup_teardown(clients_learn_the_made_up_digits, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house, setup,
@@ -205,6 +269,14 @@ int main(void) {
             a_language_model_learns_from_devices_that_each_hold_lines_of_a_text, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_net_with_batch_normalization_is_as_good_at_the_coordinator, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            clients_with_a_proximal_term_and_an_adaptive_server_learn_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(clients_with_control_variates_learn_from_uneven_data, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(noise_from_hostile_clients_spoils_the_mean, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(noise_from_hostile_clients_does_not_reach_the_median, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
                                         teardown),
     };

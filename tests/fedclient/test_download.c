@@ -1,6 +1,7 @@
 /* Downloads: deltas, snapshots, and what happens when they are not what was announced. */
 #include "fed_device.h"
 #include "fed_test.h"
+#include "fedclient/record.h"
 
 static int setup(void **state) {
     fed_device *device = calloc(1, sizeof *device);
@@ -161,6 +162,148 @@ static void a_broken_line_is_tried_again(void **state) {
     assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
 }
 
+/** Every byte is worth a put. */
+static void use_small_pieces(fed_device *device) {
+    device->options.piece_bytes = 16;
+    fed_device_restart(device);
+}
+
+/** Is something of a download stored? */
+static bool stored(fed_device *device) {
+    fedclient_download_head head;
+    fedclient_record record;
+    bool found = fedclient_download_load(&device->flash.inner, 0, &head, &record, NULL) == FED_OK;
+    fedclient_record_free(&record);
+    return found;
+}
+
+/** The next download breaks in the middle of its first piece, after which power fails, too. */
+static void break_download(fed_device *device) {
+    plan(device, FED_FAKE_MIDWAY, 1);
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_true(stored(device));
+    fed_device_restart(device);
+}
+
+static void a_download_goes_on_where_the_line_broke(void **state) {
+    fed_device *device = *state;
+    use_small_pieces(device);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    uint64_t calm = device->fake.sent_bytes;
+    fed_device other;
+    fed_device_open(&other, "3lc:s=1", 20);
+    use_small_pieces(&other);
+    for (int k = 0; k < 4; k++) {
+        break_download(&other);
+    }
+    assert_int_equal(step(&other).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(other.fake.sent_bytes, calm);
+    assert_false(stored(&other));
+    fed_device_check(&other, 0);
+    fed_device_close(&other);
+}
+
+static void rounds_that_go_on_do_not_make_a_slow_device_start_anew(void **state) {
+    fed_device *device = *state;
+    use_small_pieces(device);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    move_on(device, 5);
+    uint64_t before = device->fake.sent_bytes;
+    break_download(device); /* to version 6 */
+    move_on(device, 3);
+    device->fake.rounds = 9;
+    assert_int_equal(step(device).outcome, FEDCLIENT_FINISHED);
+    assert_non_null(strstr(device->fake.last_url, "task=7&have=6&want=9"));
+    assert_model_is(device, device->fake.model, 9);
+    uint64_t deltas = 0;
+    for (uint32_t v = 0; v < 9; v++) {
+        fed_writer part;
+        fed_writer_growing(&part);
+        fed_part_write(&part, &(fed_part){.envelope = device->fake.delta[v].data,
+                                          .envelope_len = device->fake.delta[v].len});
+        deltas += part.len;
+        fed_writer_free(&part);
+    }
+    assert_int_equal(device->fake.sent_bytes - before, deltas);
+    assert_false(stored(device));
+}
+
+static void a_download_that_is_gone_is_begun_anew(void **state) {
+    fed_device *device = *state;
+    use_small_pieces(device);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    break_download(device);
+    device->fake.gone = true;
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_false(stored(device));
+    fed_device_check(device, 0);
+}
+
+static void a_download_of_other_bytes_is_begun_anew(void **state) {
+    fed_device *device = *state;
+    const fedclient_platform *store = &device->flash.inner;
+    use_small_pieces(device);
+    break_download(device);
+    fedclient_download_head head;
+    fedclient_record record;
+    assert_fed_ok(fedclient_download_load(store, 0, &head, &record, &device->err));
+    head.tag ^= 1;
+    assert_fed_ok(fedclient_download_store(store, 0, &head, &record, &device->err));
+    fedclient_record_free(&record);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->fake.downloads, 2);
+    assert_false(stored(device));
+}
+
+static void a_download_of_a_task_that_is_over_is_forgotten(void **state) {
+    fed_device *device = *state;
+    use_small_pieces(device);
+    break_download(device);
+    fed_fake_new_task(&device->fake, "input 7 | dense 3");
+    fedclient_event event;
+    assert_fed_ok_err_of(device, fedclient_step(device->client, &event, &device->err));
+    assert_int_equal(event.outcome, FEDCLIENT_COUNTED);
+    assert_false(stored(device));
+}
+
+static void a_damaged_piece_is_fetched_again(void **state) {
+    fed_device *device = *state;
+    const fedclient_platform *store = &device->flash.inner;
+    uint8_t *data = NULL;
+    size_t len = 0;
+    use_small_pieces(device);
+    break_download(device);
+    break_download(device);
+    assert_fed_ok(store->get(store->user, "download1", &data, &len, NULL));
+    data[len - 1] ^= 1;
+    assert_fed_ok(store->put(store->user, "download1", data, len, NULL));
+    free(data);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    fed_device_check(device, 0);
+}
+
+static void a_store_without_room_for_pieces_costs_only_traffic(void **state) {
+    fed_device *device = *state;
+    use_small_pieces(device);
+    device->flash.full = "download";
+    plan(device, FED_FAKE_MIDWAY, 1);
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_false(stored(device));
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    fed_device_check(device, 0);
+}
+
+static void a_coordinator_without_tags_is_asked_for_everything_again(void **state) {
+    fed_device *device = *state;
+    use_small_pieces(device);
+    device->fake.rangeless = true;
+    plan(device, FED_FAKE_MIDWAY, 1);
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_false(stored(device));
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->fake.downloads, 2);
+}
+
 #define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -175,6 +318,14 @@ int main(void) {
         test(a_snapshot_that_is_cut_off_is_never_stored),
         test(a_model_that_is_gone_altogether_means_to_ask_again),
         test(a_broken_line_is_tried_again),
+        test(a_download_goes_on_where_the_line_broke),
+        test(rounds_that_go_on_do_not_make_a_slow_device_start_anew),
+        test(a_download_that_is_gone_is_begun_anew),
+        test(a_download_of_other_bytes_is_begun_anew),
+        test(a_download_of_a_task_that_is_over_is_forgotten),
+        test(a_damaged_piece_is_fetched_again),
+        test(a_store_without_room_for_pieces_costs_only_traffic),
+        test(a_coordinator_without_tags_is_asked_for_everything_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,10 +27,26 @@ static void devices_cut_off_together_come_back_apart(void **state) {
     }
 }
 
+static void who_is_refused_waits_four_hours_or_so(void **state) {
+    (void)state;
+    uint32_t least = UINT32_MAX, most = 0;
+    for (unsigned k = 0; k < 200; k++) {
+        char device[16];
+        snprintf(device, sizeof device, "%u", k);
+        uint32_t wait = fedclient_refused_ms(device);
+        least = wait < least ? wait : least;
+        most = wait > most ? wait : most;
+    }
+    const uint32_t minute = 60000;
+    assert_in_range(least, 192 * minute, 200 * minute); /* 240 -20 % */
+    assert_in_range(most, 280 * minute, 288 * minute);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_double_from_200_ms_to_a_minute),
         cmocka_unit_test(devices_cut_off_together_come_back_apart),
+        cmocka_unit_test(who_is_refused_waits_four_hours_or_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

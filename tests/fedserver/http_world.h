@@ -29,6 +29,8 @@ enum { SMALL = 1024, BIG_BLOB = 3000000 };
 struct fedserver {
     char directory[256];
     atomic_int handled, waiting, ticks;
+    atomic_int parts;               /* bytes of bodies for /parts */
+    uint8_t known[FED_SHA256_SIZE]; /* who sends them */
     atomic_bool released, commit_fails;
     atomic_ullong epoch;
     bool begun, inside; /* a batch has ever been, is open */
@@ -48,6 +50,10 @@ int fedserver_body_refused(const fedserver *server, const fedserver_request *hea
         return 403;
     }
     return strcmp(head->path, "/small") == 0 && len > SMALL ? 413 : 0;
+}
+
+bool fedserver_body_in_parts(const fedserver_request *head) {
+    return strcmp(head->path, "/parts") == 0;
 }
 
 fed_status fedserver_begin(fedserver *server, fed_error *err) {
@@ -86,6 +92,26 @@ static inline void answer_echo(const fedserver_request *request, fedserver_respo
     response->body = fedserver_blob_new(&w);
 }
 
+static inline void answer_range(const fedserver_request *request, fedserver_response *response) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_write_printf(&w, "%s %s", request->range != NULL ? request->range : "-",
+                     request->if_range != NULL ? request->if_range : "-");
+    response->status = 206;
+    snprintf(response->etag, sizeof response->etag, "\"name\"");
+    snprintf(response->content_range, sizeof response->content_range, "bytes 5-6/7");
+    response->body = fedserver_blob_new(&w);
+}
+
+static inline void take_parts(fedserver *server, const fedserver_request *request) {
+    assert_string_equal(request->method, "POST");
+    assert_memory_equal(request->fingerprint, server->known, sizeof server->known);
+    for (size_t k = 0; k < request->body_len; k++) {
+        assert_int_equal(request->body[k], 'p');
+    }
+    atomic_fetch_add(&server->parts, (int)request->body_len);
+}
+
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
                             fedserver_response *response, fed_error *err) {
     (void)now_ms, (void)err;
@@ -103,6 +129,10 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     } else if (strcmp(request->path, "/later") == 0) {
         response->status = 503;
         response->retry_after_s = 7;
+    } else if (strcmp(request->path, "/range") == 0) {
+        answer_range(request, response);
+    } else if (strcmp(request->path, "/parts") == 0) {
+        take_parts(server, request);
     } else if (strcmp(request->path, "/page") == 0) {
         response->content_type = "text/html; charset=utf-8";
         response->body = text_blob("<!DOCTYPE html>");

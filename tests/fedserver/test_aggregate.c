@@ -15,7 +15,7 @@ static int setup(void **state) {
     static fixture f;
     fed_layout_init(&f.layout);
     assert_fed_ok(fed_layout_add(&f.layout, "w", 1, (uint32_t[]){SIZE}));
-    assert_fed_ok(fedserver_sum_init(&f.sum, SIZE));
+    assert_fed_ok(fedserver_sum_init(&f.sum, &f.layout, &(fedserver_strategy){0}));
     *state = &f;
     return 0;
 }
@@ -27,7 +27,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-static fed_status add(fixture *f, const float x[SIZE], uint32_t samples, float loss) {
+static fed_status add_weighted(fixture *f, const float x[SIZE], uint32_t samples, uint32_t weight,
+                               float loss) {
     fed_error err = {0};
     fedcodec codec;
     float residual[SIZE] = {0};
@@ -43,10 +44,32 @@ static fed_status add(fixture *f, const float x[SIZE], uint32_t samples, float l
     fed_status status = fedserver_update_read(body.data, body.len, &update);
     if (status == FED_OK) {
         assert_int_equal(body.len - update.envelope_len, fedserver_update_head_size());
-        status = fedserver_sum_add(&f->sum, &f->layout, &update, &err);
+        status = fedserver_sum_add(&f->sum, &f->layout, &update, weight, &err);
     }
     fed_writer_free(&body);
     return status;
+}
+
+static fed_status add(fixture *f, const float x[SIZE], uint32_t samples, float loss) {
+    return add_weighted(f, x, samples, 1, loss);
+}
+
+static void a_weight_counts_as_so_many_times_the_samples(void **state) {
+    fixture *f = *state;
+    float mean[SIZE];
+    assert_fed_ok(add_weighted(f, (float[]){1, -2, 16}, 2, 3, 4));
+    assert_fed_ok(add_weighted(f, (float[]){5, 2, -16}, 1, 2, 8));
+    fedserver_sum_mean(&f->sum, mean);
+    assert_true(mean[0] == 2.0f && mean[1] == -1.0f && mean[2] == 8.0f);
+    assert_int_equal(f->sum.samples, 3);
+    assert_int_equal(f->sum.weight, 8);
+    for (uint64_t left = (1 << 29) - 1 - 8; left > 0;) {
+        uint32_t samples = left < (63 << 20) ? 1 : 1 << 20;
+        uint32_t weight = (uint32_t)(samples > 1 ? 63 : left);
+        assert_fed_ok(add_weighted(f, (float[]){0, 0, 0}, samples, weight, 1));
+        left -= (uint64_t)samples * weight;
+    }
+    assert_fed_status(add_weighted(f, (float[]){0, 0, 0}, 1, 1, 1), FED_ERANGE);
 }
 
 static void the_mean_weighs_by_samples(void **state) {
@@ -96,9 +119,8 @@ static void what_is_refused_leaves_no_trace(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(the_mean_weighs_by_samples),
-        WITH(clearing_starts_from_nothing),
-        WITH(the_largest_sum_there_can_be_does_not_overflow),
+        WITH(the_mean_weighs_by_samples),      WITH(a_weight_counts_as_so_many_times_the_samples),
+        WITH(clearing_starts_from_nothing),    WITH(the_largest_sum_there_can_be_does_not_overflow),
         WITH(what_is_refused_leaves_no_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

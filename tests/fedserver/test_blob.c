@@ -1,4 +1,4 @@
-/* Shared bytes: their holders, and suffixes that keep the whole alive. */
+/* Shared bytes: their holders, and slices that keep the whole alive. */
 #include "fed_test.h"
 
 #include "fedserver/blob.h"
@@ -24,20 +24,20 @@ static void a_share_outlives_the_first_holder(void **state) {
     fedserver_blob_free(share);
 }
 
-static void a_suffix_keeps_the_whole_alive_without_a_copy(void **state) {
+static void a_slice_keeps_the_whole_alive_without_a_copy(void **state) {
     (void)state;
     fedserver_blob *blob = blob_of("one two three");
     size_t len;
     const uint8_t *data = fedserver_blob_data(blob, &len);
-    fedserver_blob *end = fedserver_blob_suffix(blob, 8);
-    fedserver_blob *nothing = fedserver_blob_suffix(blob, 13);
+    fedserver_blob *part = fedserver_blob_slice(blob, 4, 3);
+    fedserver_blob *nothing = fedserver_blob_slice(blob, 13, 0);
     fedserver_blob_free(blob);
-    assert_ptr_equal(fedserver_blob_data(end, &len), data + 8);
-    assert_int_equal(len, 5);
-    assert_memory_equal(data + 8, "three", 5);
+    assert_ptr_equal(fedserver_blob_data(part, &len), data + 4);
+    assert_int_equal(len, 3);
+    assert_memory_equal(data + 4, "two", 3);
     (void)fedserver_blob_data(nothing, &len);
     assert_int_equal(len, 0);
-    fedserver_blob_free(end);
+    fedserver_blob_free(part);
     fedserver_blob_free(nothing);
 }
 
@@ -54,7 +54,7 @@ static void a_failed_writer_makes_no_blob(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_share_outlives_the_first_holder),
-        cmocka_unit_test(a_suffix_keeps_the_whole_alive_without_a_copy),
+        cmocka_unit_test(a_slice_keeps_the_whole_alive_without_a_copy),
         cmocka_unit_test(a_failed_writer_makes_no_blob),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

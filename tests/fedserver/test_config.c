@@ -20,6 +20,7 @@ static void what_is_left_out_has_its_default(void **state) {
     assert_string_equal(task->wire.codec_up, "sbc:p=0.01");
     assert_string_equal(task->codec_down, "3lc:s=1");
     assert_string_equal(task->wire.optimizer, "sgd");
+    assert_string_equal(task->strategy, "fedavg");
     assert_int_equal(task->wire.small_tensor, 1024);
     assert_int_equal(task->wire.local_steps, 10);
     assert_int_equal(task->wire.batch, 8);
@@ -30,7 +31,33 @@ static void what_is_left_out_has_its_default(void **state) {
     assert_int_equal(task->rules.goal, 10);
     assert_int_equal(task->rules.minimum, 1);
     assert_int_equal(task->rules.deadline_ms, 600000);
+    assert_int_equal(task->rules.staleness, 0);
+    assert_int_equal(task->selection, FEDSERVER_SELECT_UNIFORM);
+    assert_string_equal(task->tag, "");
     assert_string_equal(config.initial, "");
+}
+
+static void goal_and_cohort_say_each_other(void **state) {
+    (void)state;
+    static const struct {
+        const char *keys;
+        uint32_t cohort, goal;
+    } cases[] = {{"\"cohort\": 10", 10, 10},
+                 {"\"goal\": 10", 13, 10}, /* 130 %, rounded up */
+                 {"\"goal\": 1", 2, 1},
+                 {"\"goal\": 100", 130, 100},
+                 {"\"goal\": 1000000", 1300000, 1000000},
+                 {"\"goal\": 4, \"cohort\": 9", 9, 4},
+                 {"\"goal\": 9, \"cohort\": 4, \"staleness\": 1", 4, 9}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fedserver_config config;
+        fed_error err = {0};
+        char text[200];
+        snprintf(text, sizeof text, "{\"model\": \"lr\", \"rounds\": 1, %s}", cases[k].keys);
+        assert_fed_ok_err(parse(text, &config, &err));
+        assert_int_equal(config.task.rules.cohort, cases[k].cohort);
+        assert_int_equal(config.task.rules.goal, cases[k].goal);
+    }
 }
 
 static void every_key_is_taken(void **state) {
@@ -42,7 +69,8 @@ static void every_key_is_taken(void **state) {
               "\"seed\": 7, \"codec_up\": \"float32\", \"codec_down\": \"sbc\","
               "\"small_tensor\": 0, \"local_steps\": 3, \"batch\": 4,"
               "\"optimizer\": \"adam\", \"learning_rate\": 1, \"rounds\": 5,"
-              "\"cohort\": 9, \"goal\": 8, \"minimum\": 7, \"deadline_s\": 0.25}",
+              "\"cohort\": 9, \"goal\": 8, \"minimum\": 7, \"deadline_s\": 0.25,"
+              "\"staleness\": 6, \"selection\": \"round_robin\", \"tag\": \"lab\"}",
               &config, &err));
     const fedserver_task *task = &config.task;
     assert_string_equal(task->name, "n");
@@ -61,6 +89,9 @@ static void every_key_is_taken(void **state) {
     assert_int_equal(task->rules.goal, 8);
     assert_int_equal(task->rules.minimum, 7);
     assert_int_equal(task->rules.deadline_ms, 250);
+    assert_int_equal(task->rules.staleness, 6);
+    assert_int_equal(task->selection, FEDSERVER_SELECT_ROUND_ROBIN);
+    assert_string_equal(task->tag, "lab");
 }
 
 /* An optimizer's text goes to the devices as it is; its rate is the one that counts. */
@@ -109,8 +140,16 @@ static void mistakes_are_named_with_file_line_and_key(void **state) {
          {":2: key \"optimizer\"", "momentum"}},
         {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd:m=1\"}",
          {":2: key \"optimizer\"", "\"m\"", "lr, decay"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd+scaffold\"}",
+         {":2: key \"optimizer\"", "ends with \"| scaffold\""}},
         {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"goal\": 11}",
          {":2: key \"goal\" is 11", "cohort", "10"}},
+        {"{\"model\": \"lr\", \"rounds\": 1}",
+         {"conf/t.json: key \"goal\" is missing", "\"cohort\""}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"selection\": \"best\"}",
+         {":2: key \"selection\"", "round_robin"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"staleness\": 1001}",
+         {":2: key \"staleness\" is 1001"}},
         {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"minimum\": 11}",
          {":2: key \"minimum\" is 11", "goal", "10"}},
         {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"learning_rate\": 0}",
@@ -218,6 +257,7 @@ static void a_model_file_lies_beside_the_task_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_out_has_its_default),
+        cmocka_unit_test(goal_and_cohort_say_each_other),
         cmocka_unit_test(every_key_is_taken),
         cmocka_unit_test(an_optimizer_is_a_spec),
         cmocka_unit_test(mistakes_are_named_with_file_line_and_key),

@@ -39,11 +39,13 @@ static void advance(fixture *f, const float *mean) {
 
 /* What a device that has `have` (< 0: nothing) is sent: how many parts, and what they make of it.
  */
-static int apply(fixture *f, int64_t have, float *values) {
+static int apply_to(fixture *f, int64_t have, uint32_t want, float *values) {
     fed_error err = {0};
     fedserver_blob *blob;
     int parts = 0;
-    assert_fed_ok_err(fedserver_versions_get(&f->versions, have < 0, (uint32_t)have, &blob, &err));
+    uint64_t tag;
+    assert_fed_ok_err(
+        fedserver_versions_get(&f->versions, have < 0, (uint32_t)have, want, 0, &blob, &tag, &err));
     fed_reader r;
     size_t len;
     const uint8_t *data = fedserver_blob_data(blob, &len);
@@ -61,6 +63,10 @@ static int apply(fixture *f, int64_t have, float *values) {
     }
     fedserver_blob_free(blob);
     return parts;
+}
+
+static int apply(fixture *f, int64_t have, float *values) {
+    return apply_to(f, have, f->versions.version, values);
 }
 
 static void what_a_delta_leaves_out_comes_later(void **state) {
@@ -146,6 +152,117 @@ static void deltas_as_large_as_a_snapshot_are_not_kept_in_a_row(void **state) {
     done(&f);
 }
 
+static void
+a_version_that_was_announced_can_be_had_by_deltas_when_a_newer_one_is_there(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "sbc:p=0.01");
+    float mean[SIZE] = {0};
+    float values[5][SIZE] = {{0}};
+    for (uint32_t v = 0; v < 5; v++) {
+        memcpy(values[v], f.versions.values, sizeof values[v]);
+        mean[v] = 1;
+        advance(&f, mean);
+    }
+    for (uint32_t want = 0; want < 5; want++) {
+        for (uint32_t have = 0; have <= want; have++) {
+            float at[SIZE];
+            memcpy(at, values[have], sizeof at);
+            assert_int_equal(apply_to(&f, have, want, at), (int)(want - have));
+            assert_memory_equal(at, values[want], sizeof at);
+        }
+    }
+    done(&f);
+}
+
+/* What a device without a model is sent for that version; 0: nothing. */
+static uint64_t tag_of(fixture *f, uint32_t want, int64_t now_ms) {
+    fed_error err = {0};
+    fedserver_blob *blob = NULL;
+    uint64_t tag = 0;
+    fed_status status =
+        fedserver_versions_get(&f->versions, true, 0, want, now_ms, &blob, &tag, &err);
+    fedserver_blob_free(blob);
+    if (status != FED_OK) {
+        assert_fed_status(status, FED_ENOTFOUND);
+        assert_int_equal(tag, 0);
+    }
+    return tag;
+}
+
+static void a_snapshot_stays_as_long_as_somebody_asks_for_it(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "3lc:s=1");
+    const float mean[SIZE] = {1, 2, 3};
+    uint64_t first = tag_of(&f, 0, 0);
+    assert_true(first != 0);
+    advance(&f, mean);
+    assert_int_equal(tag_of(&f, 2, 0), 0); /* not made yet */
+    assert_true(tag_of(&f, 1, 0) != first);
+    int64_t now_ms = 0;
+    for (int k = 0; k < 5; k++) {
+        now_ms += FEDSERVER_SNAPSHOT_MS - 1;
+        advance(&f, mean);
+        fedserver_versions_trim(&f.versions, now_ms);
+        assert_true(tag_of(&f, 0, now_ms) == first);
+    }
+    assert_int_equal(tag_of(&f, 1, now_ms), 0); /* nobody has asked */
+    assert_int_equal(tag_of(&f, 0, now_ms + FEDSERVER_SNAPSHOT_MS), 0);
+    done(&f);
+}
+
+static void those_who_began_first_keep_their_snapshot(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "3lc:s=1");
+    const float mean[SIZE] = {1, 2, 3};
+    uint64_t tags[8];
+    for (uint32_t v = 0; v < 8; v++) { /* each version has somebody who fetches it slowly */
+        tags[v] = tag_of(&f, v, 0);
+        assert_true(tags[v] != 0);
+        advance(&f, mean);
+    }
+    for (uint32_t v = 0; v < 8; v++) {
+        bool kept = v < FEDSERVER_SNAPSHOTS - 1 || v == 7; /* and the last one asked for */
+        assert_true(tag_of(&f, v, 0) == (kept ? tags[v] : 0));
+    }
+    done(&f);
+}
+
+static void a_tag_names_the_bytes_whoever_asks_and_after_a_restart(void **state) {
+    (void)state;
+    fixture f, g;
+    open_with(&f, "3lc:s=1");
+    open_with(&g, "3lc:s=1");
+    const float mean[SIZE] = {1, 2, 3};
+    fed_error err = {0};
+    uint64_t tags[3];
+    fedserver_blob *blob;
+    advance(&f, mean);
+    for (uint32_t v = 2; v < 4; v++) {
+        const uint8_t *part;
+        size_t len;
+        assert_fed_ok_err(
+            fedserver_versions_advance(&f.versions, &f.codec, 0, mean, &part, &len, &err));
+        assert_fed_ok(fedserver_versions_append(&g.versions, v, part, len));
+    }
+    g.versions.version = 3;
+    const struct {
+        fixture *of;
+        uint32_t have, want;
+    } asked[3] = {{&f, 1, 3}, {&g, 1, 3}, {&f, 1, 2}};
+    for (size_t k = 0; k < 3; k++) {
+        assert_fed_ok_err(fedserver_versions_get(&asked[k].of->versions, false, asked[k].have,
+                                                 asked[k].want, 0, &blob, &tags[k], &err));
+        fedserver_blob_free(blob);
+    }
+    assert_true(tags[0] == tags[1]);
+    assert_true(tags[0] != tags[2]);
+    done(&f);
+    done(&g);
+}
+
 static void a_gap_in_the_stored_deltas_is_refused(void **state) {
     (void)state;
     fixture f;
@@ -165,6 +282,11 @@ int main(void) {
         cmocka_unit_test(a_device_behind_is_sent_the_deltas_it_lacks),
         cmocka_unit_test(a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits),
         cmocka_unit_test(deltas_as_large_as_a_snapshot_are_not_kept_in_a_row),
+        cmocka_unit_test(
+            a_version_that_was_announced_can_be_had_by_deltas_when_a_newer_one_is_there),
+        cmocka_unit_test(a_snapshot_stays_as_long_as_somebody_asks_for_it),
+        cmocka_unit_test(those_who_began_first_keep_their_snapshot),
+        cmocka_unit_test(a_tag_names_the_bytes_whoever_asks_and_after_a_restart),
         cmocka_unit_test(a_gap_in_the_stored_deltas_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,9 +33,16 @@ FAULTY(delta_prune, (void *db, uint64_t id, uint32_t version, fed_error *err),
        (db, id, version, err))
 FAULTY(round_put, (void *db, uint64_t id, const fedserver_round_row *row, fed_error *err),
        (db, id, row, err))
-FAULTY(update_add, (void *db, int64_t device, const uint8_t *body, size_t len, fed_error *err),
-       (db, device, body, len, err))
+FAULTY(update_add,
+       (void *db, const fedserver_update_row *row, const uint8_t *body, size_t len, fed_error *err),
+       (db, row, body, len, err))
 FAULTY(update_clear, (void *db, fed_error *err), (db, err))
+FAULTY(piece_add,
+       (void *db, int64_t device, const fed_piece *piece, const uint8_t *data, size_t len,
+        fed_error *err),
+       (db, device, piece, data, len, err))
+FAULTY(piece_clear, (void *db, int64_t device, fed_error *err), (db, device, err))
+FAULTY(piece_prune, (void *db, uint64_t id, uint32_t round, fed_error *err), (db, id, round, err))
 FAULTY(commit, (void *db, fed_error *err), (db, err))
 
 static void make_faulty(void) {
@@ -49,6 +56,9 @@ static void make_faulty(void) {
     faulty.round_put = faulty_round_put;
     faulty.update_add = faulty_update_add;
     faulty.update_clear = faulty_update_clear;
+    faulty.piece_add = faulty_piece_add;
+    faulty.piece_clear = faulty_piece_clear;
+    faulty.piece_prune = faulty_piece_prune;
     faulty.commit = faulty_commit;
 }
 
@@ -85,6 +95,36 @@ static fed_status post(journey *j, const char *path, const fed_writer *body, fed
     return fedserver_commit(j->server, err);
 }
 
+/* Its message in two pieces, the second of which completes it. */
+static fed_status upload(journey *j, const fed_assignment *work, fed_error *err) {
+    fed_writer message, out, in;
+    int http = 0;
+    fed_status status = FED_OK;
+    fed_writer_growing(&message);
+    device_encode(work, ones, 1, &message);
+    for (size_t k = 0; k < 2 && status == FED_OK; k++) {
+        fed_writer_growing(&out);
+        fed_writer_growing(&in);
+        size_t half = message.len / 2, at = k * half;
+        fed_piece_write(&out, &(fed_piece){.task = work->task.id,
+                                           .round = work->round,
+                                           .lease = work->lease,
+                                           .digest = fed_digest_bytes(message.data, message.len),
+                                           .total = message.len,
+                                           .offset = at});
+        fed_write_bytes(&out, message.data + at, k == 0 ? half : message.len - half);
+        status = post(j, "/v1/piece", &out, &in, &http, err);
+        if (status == FED_OK) {
+            assert_int_equal(http, k == 0 ? 202 : 200);
+            j->counted += k == 1;
+        }
+        fed_writer_free(&out);
+        fed_writer_free(&in);
+    }
+    fed_writer_free(&message);
+    return status;
+}
+
 static fed_status one_round(journey *j, fed_error *err) {
     fed_writer out;
     fed_writer in;
@@ -101,13 +141,7 @@ static fed_status one_round(journey *j, fed_error *err) {
         j->done = work.action == FED_ACTION_DONE;
     }
     if (status == FED_OK && work.action == FED_ACTION_TRAIN) {
-        fed_writer_free(&out);
-        device_encode(&work, ones, 1, &out);
-        status = post(j, "/v1/update", &out, &in, &http, err);
-        if (status == FED_OK) {
-            assert_int_equal(http, 200);
-            j->counted++;
-        }
+        status = upload(j, &work, err);
     }
     fed_writer_free(&out);
     fed_writer_free(&in);

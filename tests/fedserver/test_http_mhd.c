@@ -14,6 +14,7 @@ static void test_a_request_and_its_answer_pass_through_unchanged(void **state) {
     fed_reply r = fed_curl_ask(curl);
     assert_non_null(strstr(fed_reply_text(&r.headers), "Content-Type: application/json"));
     assert_non_null(strstr(fed_reply_text(&r.headers), "Cache-Control: no-store"));
+    assert_null(strstr(fed_reply_text(&r.headers), "ETag"));
     fed_reply_assert(&r, 200, "POST /v1/echo?a=1&b=%20 tok-en 9 some body");
     curl_slist_free_all(headers);
     curl_easy_cleanup(curl);
@@ -197,6 +198,54 @@ static void test_a_broken_upload_harms_nobody(void **state) {
     assert_works(w);
     finish(w);
     assert_int_equal(atomic_load(&w->server.handled), 1);
+}
+
+/* The line breaks in the middle of a TLS record. */
+static void break_record(CURL *curl) {
+    static const char start[] = "\x17\x03\x03\x40\x11 and so on";
+    curl_socket_t fd;
+    assert_int_equal(curl_easy_getinfo(curl, CURLINFO_ACTIVESOCKET, &fd), CURLE_OK);
+    assert_int_equal(send(fd, start, sizeof start, 0), sizeof start);
+    fed_sleep_ms(5); /* so that it is read before the end comes */
+    assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
+}
+
+static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **state) {
+    world *w = *state;
+    assert_fed_ok(fed_cert_fingerprint(w->device.cert.text, w->server.known, NULL));
+    start(w);
+    for (int k = 0; k < 20; k++) {
+        CURL *curl = raw(w, &w->device, w->devices_port);
+        say(curl, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
+        if (k % 2 == 1) {
+            break_record(curl);
+        }
+        curl_easy_cleanup(curl);
+    }
+    wait_for(&w->server.parts, 100);
+    assert_works(w);
+    assert_int_equal(atomic_load(&w->server.parts), 100);
+    CURL *stays = raw(w, &w->device, w->devices_port); /* when the coordinator stops */
+    say(stays, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
+    fed_sleep_ms(20);
+    finish(w);
+    curl_easy_cleanup(stays);
+}
+
+static void test_ranges_and_tags_pass_through(void **state) {
+    world *w = *state;
+    start(w);
+    CURL *curl = client(w, &w->device, w->devices_port, "/range");
+    struct curl_slist *headers = curl_slist_append(NULL, "Range: bytes=5-");
+    headers = curl_slist_append(headers, "If-Range: \"name\"");
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    fed_reply r = fed_curl_ask(curl);
+    assert_non_null(strstr(fed_reply_text(&r.headers), "ETag: \"name\""));
+    assert_non_null(strstr(fed_reply_text(&r.headers), "Content-Range: bytes 5-6/7"));
+    fed_reply_assert(&r, 206, "bytes=5- \"name\"");
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    finish(w);
 }
 
 static void test_slow_bodies_block_nobody(void **state) {
@@ -417,6 +466,8 @@ int main(void) {
         cmocka_unit_test(test_who_asks_before_sending_need_not_send),
         cmocka_unit_test(test_a_chunked_body_is_refused),
         cmocka_unit_test(test_a_broken_upload_harms_nobody),
+        cmocka_unit_test(test_the_beginning_of_a_body_that_is_worth_something_is_kept),
+        cmocka_unit_test(test_ranges_and_tags_pass_through),
         cmocka_unit_test(test_slow_bodies_block_nobody),
         cmocka_unit_test(test_a_held_request_is_asked_again_when_its_time_is_over),
         cmocka_unit_test(test_a_hundred_held_requests_cost_nothing_and_wake_together),

@@ -19,8 +19,9 @@ static int run(const char *words, char out[4096]) {
 
 static void every_command_explains_itself(void **state) {
     (void)state;
-    static const char *const names[] = {"init",    "run",    "token", "task",
-                                        "devices", "revoke", "export"};
+    static const char *const names[] = {"init",    "run",     "token",  "task",
+                                        "devices", "revoke",  "status", "export",
+                                        "backup",  "restore", "check"};
     char out[4096];
     assert_int_equal(run("--help", out), 0);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
@@ -49,6 +50,8 @@ static void wrong_usage_exits_with_2(void **state) {
         "revoke --dir x",
         "task --dir x a b",
         "export --dir x --task -1 y",
+        "backup --dir x",
+        "restore --dir x",
     };
     char out[4096];
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
@@ -92,6 +95,9 @@ static void a_coordinator_is_made_used_and_not_made_again(void **state) {
     snprintf(words, sizeof words, "task --dir %s/c %s", directory, path);
     assert_int_equal(run(words, out), 0);
     assert_string_equal(out, "task 1 is queued\n");
+    snprintf(words, sizeof words, "status --dir %s/c", directory);
+    assert_int_equal(run(words, out), 0);
+    assert_non_null(strstr(out, "): queued\nnot being served: "));
     snprintf(words, sizeof words, "export --dir %s/c --task 1 %s/m.safetensors", directory,
              directory);
     assert_int_equal(run(words, out), 0);

@@ -2,9 +2,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/version.h"
 #include "fed/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* An assignment's form is its check-in's. */
+static void check_assignment(uint8_t protocol, const uint8_t *data, size_t size) {
+    fed_reader r;
+    fed_reader_init(&r, data, size);
+    fed_assignment m;
+    if (fed_assignment_read(&r, protocol, &m) != FED_OK) {
+        return;
+    }
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_assignment_write(&w, protocol, &m);
+    if (w.status != FED_OK || w.len != r.pos || memcmp(w.data, data, w.len) != 0) {
+        abort();
+    }
+    fed_writer_free(&w);
+}
 
 /* Read one message; if that works, the written form must be the very bytes that were read. */
 #define CHECK_MESSAGE(kind)                                                                        \
@@ -26,17 +44,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 CHECK_MESSAGE(task)
 CHECK_MESSAGE(checkin)
-CHECK_MESSAGE(assignment)
 CHECK_MESSAGE(part)
 CHECK_MESSAGE(update)
+CHECK_MESSAGE(piece)
 CHECK_MESSAGE(metric)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_task(data, size);
     check_checkin(data, size);
-    check_assignment(data, size);
+    for (uint8_t protocol = FED_PROTOCOL_OLDEST; protocol <= FED_PROTOCOL; protocol++) {
+        check_assignment(protocol, data, size);
+    }
     check_part(data, size);
     check_update(data, size);
+    check_piece(data, size);
     check_metric(data, size);
     return 0;
 }

@@ -21,6 +21,7 @@ static void open_server(coordinator *c) {
 
 void coordinator_setup(coordinator *c) {
     fed_error err = {0};
+    c->range = c->if_range = NULL;
     fed_test_tmpdir(c->directory, sizeof c->directory);
     c->now_ms = INT64_C(1767225600000); /* 2026-01-01T00:00:00Z */
     must(fedserver_init(c->directory, &(fedserver_init_options){0}, &err), &err);
@@ -71,6 +72,8 @@ answer coordinator_ask(coordinator *c, const test_device *d, const char *method,
         .method = method,
         .path = path,
         .query = query,
+        .range = c->range,
+        .if_range = c->if_range,
         .body = body,
         .body_len = len,
         .fingerprint = d != NULL ? d->fingerprint : NULL,
@@ -84,6 +87,8 @@ answer coordinator_ask(coordinator *c, const test_device *d, const char *method,
         memcpy(a.body, data, a.len);
     }
     fedserver_blob_free(response.body);
+    memcpy(a.etag, response.etag, sizeof a.etag);
+    memcpy(a.content_range, response.content_range, sizeof a.content_range);
     if (a.status >= 400) {
         (void)sscanf((char *)a.body, "{\"error\":\"%31[a-z_]\"", a.error);
     }

@@ -13,7 +13,8 @@
 typedef struct coordinator {
     char directory[256];
     fedserver *server;
-    int64_t now_ms; /* what it is told the time is; tests move it */
+    int64_t now_ms;               /* what it is told the time is; tests move it */
+    const char *range, *if_range; /* of the requests to come; NULL: none */
 } coordinator;
 
 typedef struct test_device {
@@ -26,6 +27,7 @@ typedef struct answer {
     char error[32]; /* the word in {"error": word}, or "" */
     bool hold;
     uint32_t hold_ms;
+    char etag[20], content_range[72];
     uint8_t *body; /* NUL behind it */
     size_t len;
 } answer;

@@ -101,18 +101,16 @@ void fed_device_finish(fed_device *device, unsigned turns) {
     assert_true(finished);
 }
 
-/** What the store says is owed, by docs/durability.md. Owner: the caller. */
-static float *owed(fed_device *device) {
-    const fed_layout *layout = &device->fake.arch.layout;
-    const fedclient_platform *store = &device->flash.inner;
+float *fed_owed(const fedclient_platform *store, const fed_layout *layout) {
+    fed_error err = {0};
     float *sum = calloc(layout->size, sizeof *sum);
     assert_non_null(sum);
     fedclient_residual_head head;
     fedclient_pending_head sent;
     fedclient_record residual, pending;
     size_t n = 0, len = 0;
-    assert_fed_ok_err_of(device, fedclient_residual_load(store, &head, &residual, &device->err));
-    assert_fed_ok_err_of(device, fedclient_pending_load(store, &sent, &pending, &device->err));
+    assert_fed_ok_err(fedclient_residual_load(store, &head, &residual, &err));
+    assert_fed_ok_err(fedclient_pending_load(store, &sent, &pending, &err));
     if (residual.bytes != NULL) {
         const float *values = fedclient_record_values(&residual, &n);
         assert_int_equal(n, layout->size);
@@ -127,12 +125,16 @@ static float *owed(fed_device *device) {
         const uint8_t *body = fedclient_record_payload(&pending, &len);
         fed_reader_init(&r, body, len);
         assert_fed_ok(fed_update_read(&r, &update));
-        assert_fed_ok_err_of(device, fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r),
-                                                            layout, -1, sum, &device->err));
+        assert_fed_ok_err(
+            fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r), layout, -1, sum, &err));
     }
     fedclient_record_free(&residual);
     fedclient_record_free(&pending);
     return sum;
+}
+
+static float *owed(const fed_device *device) {
+    return fed_owed(&device->flash.inner, &device->fake.arch.layout);
 }
 
 void fed_device_check(fed_device *device, float tolerance) {

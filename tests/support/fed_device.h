@@ -49,6 +49,9 @@ void fed_device_finish(fed_device *device, unsigned turns);
  * unknown. */
 void fed_device_check(fed_device *device, float tolerance);
 
+/** What a device's store says is owed, by docs/durability.md. Owner: the caller. */
+float *fed_owed(const fedclient_platform *store, const fed_layout *layout);
+
 /** The sum of |owed|. */
 float fed_device_owed(fed_device *device);
 

@@ -49,6 +49,7 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
     bool holds = checkin->task == fake->task.id && checkin->version == fake->version;
     bool over = fake->version >= fake->rounds;
     a->retry_ms = 1234;
+    a->capabilities = fake->whole_only ? 0 : FED_CAN_PIECES;
     if (checkin->role == FED_ROLE_EVALUATE && fake->evaluated <= fake->version) {
         a->action = FED_ACTION_EVALUATE;
     } else if (over && !holds) {
@@ -111,12 +112,12 @@ static void model(fed_fake *fake, const char *url, int *status, fed_writer *answ
                             held, &want),
                      3);
     fake->downloads++;
-    if (strcmp(held, "none") == 0) {
+    if (strcmp(held, "none") == 0 && want == fake->version) {
         write_snapshot(fake, answer);
         return;
     }
     have = (uint32_t)strtoul(held, NULL, 10);
-    if (fake->gone || task != fake->task.id || have >= want || want != fake->version) {
+    if (fake->gone || task != fake->task.id || have >= want || want > fake->version) {
         answer_error(404, "model_gone", status, answer);
         return;
     }
@@ -171,6 +172,48 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fake->last_lease = fake->lease++;
 }
 
+/** As docs/protocol.md says. */
+static void piece(fed_fake *fake, const uint8_t *body, size_t len, int *status,
+                  fed_writer *answer) {
+    fed_reader r;
+    fed_piece m;
+    fed_writer *message = &fake->message;
+    fed_reader_init(&r, body, len);
+    if (fake->whole_only) {
+        answer_error(404, "not_found", status, answer);
+        return;
+    }
+    if (fed_piece_read(&r, &m) != FED_OK) { /* cut off before its head was through */
+        return;
+    }
+    fake->pieces++;
+    fake->received_bytes += fed_reader_left(&r);
+    if (m.lease == fake->last_lease) {
+        return;
+    }
+    if (m.task != fake->task.id || m.lease != fake->lease) {
+        answer_error(409, "lease_expired", status, answer);
+        return;
+    }
+    if (m.lease != fake->piece.lease || m.digest != fake->piece.digest) {
+        fed_writer_free(message);
+        fake->piece = m;
+    }
+    if (m.offset == message->len) {
+        size_t left = fed_reader_left(&r);
+        fed_write_bytes(message, fed_read_bytes(&r, left), left);
+    }
+    if (message->len < m.total) {
+        *status = 202;
+        fed_write_u64(answer, message->len);
+        return;
+    }
+    assert_int_equal(message->len, m.total);
+    assert_true(fed_digest_bytes(message->data, message->len) == m.digest);
+    update(fake, message->data, message->len, status, answer);
+    fed_writer_free(message);
+}
+
 static void metric(fed_fake *fake, fed_reader *body) {
     assert_fed_ok(fed_metric_read(body, &fake->metric));
     assert_int_equal(fake->metric.version, fake->version);
@@ -178,10 +221,34 @@ static void metric(fed_fake *fake, fed_reader *body) {
     fake->metrics++;
 }
 
-static void handle(fed_fake *fake, const fedclient_request *request, int *status,
+/** The part of the answer that was asked for. */
+static void cut_range(fedclient_range *range, int *status, fed_writer *answer) {
+    range->begin = 0;
+    range->total = answer->len;
+    range->tag = fed_digest_bytes(answer->data, answer->len);
+    bool asked = range->first != 0 || range->most != 0;
+    if (!asked || (range->if_tag != 0 && range->if_tag != range->tag)) {
+        return;
+    }
+    assert_true(range->first < answer->len);
+    size_t left = answer->len - (size_t)range->first;
+    left = range->most != 0 && range->most < left ? (size_t)range->most : left;
+    memmove(answer->data, answer->data + range->first, left);
+    answer->len = left;
+    range->begin = range->first;
+    *status = 206;
+}
+
+/** Do what is asked; midway: with half of the request's body, or giving half of the answer. */
+static void handle(fed_fake *fake, const fedclient_request *request, bool midway, int *status,
                    fed_writer *answer) {
     uint8_t *body = NULL;
     size_t len = request->body != NULL ? read_body(request->body, &body) : 0;
+    len = midway ? len / 2 : len;
+    if (midway && request->body != NULL && strstr(request->url, "/v1/piece") == NULL) {
+        free(body);
+        return;
+    }
     fed_reader r;
     fed_reader_init(&r, body, len);
     *status = 200;
@@ -192,7 +259,15 @@ static void handle(fed_fake *fake, const fedclient_request *request, int *status
         checkin(fake, &r, status, answer);
     } else if (strstr(request->url, "/v1/model?") != NULL) {
         model(fake, request->url, status, answer);
+        if (*status == 200 && request->range != NULL && !fake->rangeless) {
+            cut_range(request->range, status, answer);
+        }
+        answer->len = midway ? answer->len / 2 : answer->len;
+        fake->sent_bytes += answer->len;
+    } else if (strstr(request->url, "/v1/piece") != NULL) {
+        piece(fake, body, len, status, answer);
     } else if (strstr(request->url, "/v1/update") != NULL) {
+        fake->received_bytes += len;
         update(fake, body, len, status, answer);
     } else {
         assert_non_null(strstr(request->url, "/v1/metric"));
@@ -201,21 +276,32 @@ static void handle(fed_fake *fake, const fedclient_request *request, int *status
     free(body);
 }
 
+/** As a transport does that knows nothing of ranges. */
+static void forget_range(const fedclient_request *request) {
+    if (request->range != NULL) {
+        *request->range = (fedclient_range){0};
+    }
+}
+
 /** What the plan does to this request, once handled. */
-static fed_status spoil(fed_fake *fake, int *status, fed_writer *answer, fed_error *err) {
+static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *status,
+                        fed_writer *answer, fed_error *err) {
     const fed_fake_plan *plan = &fake->plan;
     switch (plan->fault) {
     case FED_FAKE_UNREACHABLE:
     case FED_FAKE_LOST_ANSWER:
+    case FED_FAKE_MIDWAY:
         return fed_fail(err, FED_ENET, "the fake's line broke");
     case FED_FAKE_STATUS:
         answer_error(plan->status, plan->error, status, answer);
         return FED_OK;
     case FED_FAKE_GARBAGE:
+        forget_range(request);
         answer->len = 0;
         fed_write_printf(answer, "<html>garbage</html>");
         return FED_OK;
     case FED_FAKE_TRUNCATED:
+        forget_range(request);
         answer->len /= 2;
         return FED_OK;
     }
@@ -227,19 +313,21 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
     fed_fake *fake = user;
     uint64_t number = fake->requests++;
     snprintf(fake->last_url, sizeof fake->last_url, "%s", request->url);
-    if (number > fake->dies_at || (number == fake->dies_at && !fake->dies_answering)) {
+    bool dies = number == fake->dies_at;
+    if (number > fake->dies_at || (dies && !fake->dies_answering && !fake->dies_midway)) {
         return fed_fail(err, FED_ENET, "the fake is gone");
     }
     bool planned = fake->plan.times > 0 && strstr(request->url, fake->plan.path) != NULL;
     fake->plan.times -= planned ? 1 : 0;
     if (!planned ||
         (fake->plan.fault != FED_FAKE_UNREACHABLE && fake->plan.fault != FED_FAKE_STATUS)) {
-        handle(fake, request, status, answer);
+        bool midway = planned && fake->plan.fault == FED_FAKE_MIDWAY;
+        handle(fake, request, midway || (dies && fake->dies_midway), status, answer);
     }
-    if (number == fake->dies_at) {
+    if (dies) {
         return fed_fail(err, FED_ENET, "the fake went away");
     }
-    return planned ? spoil(fake, status, answer, err) : FED_OK;
+    return planned ? spoil(fake, request, status, answer, err) : FED_OK;
 }
 
 static fed_status fake_identify(void *user, const fed_pem *key, const fed_pem *cert,
@@ -272,6 +360,8 @@ static void model_init(fed_fake *fake) {
     }
 }
 
+static fed_pem ca_key, ca_cert;
+
 void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t rounds) {
     fed_error err = {0};
     *fake = (fed_fake){.task = {.id = 7,
@@ -293,13 +383,17 @@ void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t
     snprintf(fake->task.model, sizeof fake->task.model, "%s", name);
     snprintf(fake->task.codec_up, sizeof fake->task.codec_up, "%s", codec);
     fed_writer_growing(&fake->last_update);
+    fed_writer_growing(&fake->message);
     for (size_t k = 0; k < FED_FAKE_VERSIONS; k++) {
         fed_writer_growing(&fake->delta[k]);
     }
     model_init(fake);
-    assert_fed_ok_err(fed_key_new(&fake->ca_key, &err));
-    assert_fed_ok_err(
-        fed_ca_new(&fake->ca_key, "fake", 1577836800, 4102444800, &fake->ca_cert, &err));
+    if (ca_key.text[0] == '\0') { /* once a program: it is slow */
+        assert_fed_ok_err(fed_key_new(&ca_key, &err));
+        assert_fed_ok_err(fed_ca_new(&ca_key, "fake", 1577836800, 4102444800, &ca_cert, &err));
+    }
+    fake->ca_key = ca_key;
+    fake->ca_cert = ca_cert;
 }
 
 static void model_free(fed_fake *fake) {
@@ -307,6 +401,7 @@ static void model_free(fed_fake *fake) {
     free(fake->model);
     free(fake->counted);
     fed_writer_free(&fake->last_update);
+    fed_writer_free(&fake->message);
     for (size_t k = 0; k < FED_FAKE_VERSIONS; k++) {
         fed_writer_free(&fake->delta[k]);
     }
@@ -336,6 +431,9 @@ static fed_status flash_put(void *user, const char *key, const void *data, size_
     uint64_t number = flash->puts++;
     bool dying = !flash->dead && number == flash->dies_at;
     flash->dead = flash->dead || dying;
+    if (flash->full != NULL && strncmp(key, flash->full, strlen(flash->full)) == 0) {
+        return fed_fail(err, FED_ENOSPC, "the flash is full");
+    }
     if (!flash->dead || (dying && flash->dies_writing)) {
         FED_TRY(flash->inner.put(flash->inner.user, key, data, len, err));
     }

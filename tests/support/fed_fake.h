@@ -14,7 +14,8 @@ typedef enum fed_fake_fault {
     FED_FAKE_LOST_ANSWER, /* it is done, the answer does not arrive: FED_ENET */
     FED_FAKE_STATUS,      /* it is not done; plan.status is the answer */
     FED_FAKE_GARBAGE,     /* 200, and bytes that mean nothing */
-    FED_FAKE_TRUNCATED    /* the first half of the answer */
+    FED_FAKE_TRUNCATED,   /* the first half of the answer */
+    FED_FAKE_MIDWAY /* FED_ENET when half of the request's body, or of the answer, is through */
 } fed_fake_fault;
 
 /** What happens to the next `times` requests for a path. */
@@ -48,8 +49,14 @@ typedef struct fed_fake {
     bool gone;           /* there are no deltas any more */
     uint64_t dies_at;    /* the request from which on nothing arrives; UINT64_MAX: never */
     bool dies_answering; /* that request is still done */
+    bool dies_midway;    /* or half of it, as FED_FAKE_MIDWAY */
+    bool whole_only;     /* takes no pieces */
+    bool rangeless;      /* knows no ranges and no tags */
+    fed_piece piece;     /* of the message that is coming in pieces */
+    fed_writer message;
     fed_fake_plan plan;
-    uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified;
+    uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified, pieces;
+    uint64_t sent_bytes, received_bytes; /* of models and updates: what came through */
     char last_url[256];
     fed_pem ca_key, ca_cert;
 } fed_fake;
@@ -72,6 +79,7 @@ typedef struct fed_fake_flash {
     uint64_t dies_at;  /* the put, from 0, that power fails in; UINT64_MAX: never */
     bool dies_writing; /* the new value is there all the same */
     bool dead;         /* nothing works until it is revived */
+    const char *full;  /* there is no room for keys that begin so; NULL: there is for all */
 } fed_fake_flash;
 
 void fed_fake_flash_open(fed_fake_flash *flash);

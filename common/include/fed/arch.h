@@ -59,6 +59,10 @@
  * is a sequence of such, {classes, T, 1}: scores, trained with softmax cross-entropy; or, with
  * "| mse" at the end, numbers, trained with the mean squared error.
  *
+ * "| scaffold" at the end, before mse, adds as many running statistics as there are parameters: the
+ * control variate c of an optimizer "+scaffold" (fed/optimizer_spec.h), 0 at first. They are called
+ * like the parameters, with "scaffold." in front, and lie right behind them.
+ *
  * Limits: 1,024 layers, 32 blocks, 4,095 characters, 2^28 values a sample in each layer, 2^31
  * parameters.
  *
@@ -130,6 +134,7 @@ typedef struct fed_arch {
     uint32_t words;              /* the input's tokens are below it; 0: it isn't tokens */
     uint32_t classes, positions; /* of the last value: scores for each of the positions */
     fed_loss loss;
+    bool scaffold; /* values trained to 2 trained - 1 are SCAFFOLD's c */
     fed_init init;
     size_t layer_count;
     fed_layer *layers;

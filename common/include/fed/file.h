@@ -7,6 +7,10 @@
 
 #include "fed/error.h"
 
+/** Say what could not be done with path, from errno: "can't VERB PATH: reason". FED_ENOTFOUND,
+ * FED_ENOSPC a full disk, else FED_EIO. */
+fed_status fed_file_fail(fed_error *err, const char *verb, const char *path);
+
 /** Read a whole file of at most `limit` bytes into memory with a NUL behind it (not counted in
  * *len). Owner: the caller, free(). Errors name the path and the reason: FED_ENOTFOUND, FED_ERANGE
  * more than limit, FED_EIO, FED_ENOMEM. */
@@ -50,6 +54,10 @@ fed_status fed_file_create(const char *path, unsigned mode, fed_file *file,
 fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error *err) FED_CHECKED;
 fed_status fed_file_commit(fed_file *file, fed_error *err) FED_CHECKED;
 void fed_file_abandon(fed_file *file);
+
+/** Rename a file so that its bytes and its new name survive power loss. On failure it is removed.
+ */
+fed_status fed_file_move(const char *from, const char *to, fed_error *err) FED_CHECKED;
 
 /** Put floats, little-endian whatever the machine.   x float32[n] */
 fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n,

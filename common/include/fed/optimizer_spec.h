@@ -38,6 +38,10 @@
  *                                 Pascanu et al. 2013, algorithm 1
  *   +prox:mu=0.01                 mu (w - w0) is added to g, w0 being the round's first weights
  *                                 Li et al. 2020 (FedProx), equation 2
+ *   +scaffold:share=1             c - c_i is added to what clip and decay make of g; with sgd only
+ *                                 Karimireddy et al. 2020 (SCAFFOLD), algorithm 1, option II.
+ *                                 share: of all devices that take part in a round
+ *                                 c is in the model: its text must end with "| scaffold"
  *
  * A gradient goes through prox, clip and decay, in that order, then to the rule. Steps are the
  * client's own, counted from its first round on.
@@ -62,6 +66,7 @@ typedef struct fed_optimizer {
     double stall_window, stall_patience, stall_factor, stall_gain;
     double clip_value, clip_norm;
     double prox_mu;
+    double scaffold_share;
 } fed_optimizer;
 
 /**

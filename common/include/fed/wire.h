@@ -65,7 +65,7 @@ typedef enum fed_action {
 
 typedef enum fed_wait_reason {
     FED_WAIT_NO_TASK = 0,  /* nothing is scheduled */
-    FED_WAIT_FULL = 1,     /* this round has all the devices it wants */
+    FED_WAIT_FULL = 1,     /* this round has all the devices it wants, or others come first */
     FED_WAIT_REPORTED = 2, /* this device's update is in; the round is still open */
     FED_WAIT_NO_MODEL = 3, /* evaluator: every model has been evaluated */
     FED_WAIT_FINISHED = 4  /* the device already knows: its task is finished and no other runs */
@@ -117,6 +117,22 @@ typedef struct fed_update {
 
 void fed_update_write(fed_writer *w, const fed_update *m);
 fed_status fed_update_read(fed_reader *r, fed_update *m) FED_CHECKED;
+
+enum { FED_PIECE_BYTES = 1 << 20 }; /* most bytes of a message that one piece carries */
+
+/** Device -> coordinator: head of a piece of an update's message, which is head and envelope. The
+ * piece's bytes follow to the end of the body; none: just a question how many have arrived. */
+typedef struct fed_piece {
+    uint64_t task; /* these three as in the update */
+    uint32_t round;
+    uint64_t lease;
+    uint64_t digest; /* fed_digest_bytes of the whole message */
+    uint64_t total;  /* its bytes */
+    uint64_t offset; /* where in it these bytes begin; at most total */
+} fed_piece;
+
+void fed_piece_write(fed_writer *w, const fed_piece *m);
+fed_status fed_piece_read(fed_reader *r, fed_piece *m) FED_CHECKED;
 
 /** Evaluating device -> coordinator: how good a model is. */
 typedef struct fed_metric {

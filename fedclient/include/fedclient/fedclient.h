@@ -30,7 +30,7 @@ typedef struct fedclient fedclient;
 typedef struct fedclient_round {
     const fed_task *task; /* model, steps, batch, optimizer, learning rate, seed */
     const fed_arch *arch; /* the same model, parsed */
-    uint32_t round;       /* or, in an evaluation, 0 */
+    uint32_t round;       /* or, in an evaluation, 0; asynchronous: may come again */
     uint32_t version;     /* of the model */
     float *values; /* float32[arch->layout.size]: in, the model; train leaves what it has become */
     uint32_t
@@ -51,6 +51,9 @@ typedef struct fedclient_options {
      */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     void *user;
+    /** A larger update travels in pieces of so many bytes, a larger model in pieces of four times
+     * as many, which are kept in the store until all are there. 0, and at most: 1 MiB. */
+    uint32_t piece_bytes;
 } fedclient_options;
 
 /** The options are copied, what they point to must outlive the client. Reads the stored state:
@@ -95,10 +98,11 @@ typedef struct fedclient_event {
  * One turn of the client: send what is pending, or check in and do what is asked (download, train,
  * upload). Blocks for as long as that takes. Returns FED_OK with event filled in for everything
  * that time can heal (*err then holds the reason of a RETRY). Errors need a person: FED_EAUTH
- * certificate refused, FED_EFORMAT damaged state or a coordinator that talks nonsense,
- * FED_EVERSION, FED_EIO and FED_ENOSPC from the platform, or the callback's own. FED_ECANCELED: the
- * transport was told to stop. Whatever it is, nothing that is owed is lost, and the next step goes
- * on from what is stored.
+ * certificate refused (unknown, revoked, expired: a device that can't tell anybody asks again after
+ * event->wait_ms, about 4 hours, in case the operator has changed his mind), FED_EFORMAT damaged
+ * state or a coordinator that talks nonsense, FED_EVERSION, FED_EIO and FED_ENOSPC from the
+ * platform, or the callback's own. FED_ECANCELED: the transport was told to stop. Whatever it is,
+ * nothing that is owed is lost, and the next step goes on from what is stored.
  */
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) FED_CHECKED;
 

@@ -21,11 +21,24 @@ typedef struct fedclient_body {
     fed_status (*read)(void *user, void *dst, size_t cap, size_t *len);
 } fedclient_body;
 
+/** Which bytes of an answer are wanted, and which ones came: so that a download that broke off goes
+ * on where it was. */
+typedef struct fedclient_range {
+    uint64_t first;  /* from here on (Range) ... */
+    uint64_t most;   /* ... so many at most; 0: to the end. Both 0: everything, no Range */
+    uint64_t if_tag; /* only if they are of the answer of this tag (If-Range); 0: of whichever */
+    /* out, of a 200 and a 206: */
+    uint64_t begin; /* where what came begins in the whole */
+    uint64_t total; /* bytes of the whole; 0: not known */
+    uint64_t tag;   /* its ETag, if that is 16 hex digits in quotes; 0: it has none */
+} fedclient_range;
+
 typedef struct fedclient_request {
     const char *method;         /* "GET", "POST" */
     const char *url;            /* "https://host:port/path?query" */
     const char *bearer;         /* sent as Authorization: Bearer; NULL for none */
     const fedclient_body *body; /* NULL for none */
+    fedclient_range *range;     /* NULL: everything is wanted */
     size_t answer_limit;        /* a longer answer is FED_ERANGE */
     uint32_t hold_ms;           /* the coordinator may be silent this long before it answers */
 } fedclient_request;
@@ -42,7 +55,9 @@ typedef struct fedclient_traffic {
  * arrived. FED_EAUTH: TLS refused one of the two certificates. FED_ETIMEOUT: no progress.
  * FED_ECANCELED: stopped on request. *status
  * is the HTTP status, and answer (growing, the caller's) the body, whenever the call answers
- * FED_OK, 4xx and 5xx included. One thread at a time per transport.
+ * FED_OK, 4xx and 5xx included. Where a request with a range breaks in the middle of its answer,
+ * range is filled in, and answer holds what has come. A transport may leave range as it is. One
+ * thread at a time per transport.
  */
 typedef struct fedclient_transport {
     void *user;

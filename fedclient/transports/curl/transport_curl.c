@@ -2,8 +2,10 @@
 #include <curl/curl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "fedclient/transport.h"
 
@@ -38,6 +40,7 @@ typedef struct exchange {
     size_t read;   /* of the body */
     size_t sent;   /* handed to curl; under `read` only after a rewind */
     fed_status body_status, answer_status;
+    long head_status; /* of the answer's head that is being read */
 } exchange;
 
 /* curl_global_init is per process; once is enough, and nobody could say when to undo it. */
@@ -103,6 +106,57 @@ static size_t put_answer(char *src, size_t size, size_t count, void *user) {
     return x->answer_status == FED_OK ? len : 0;
 }
 
+/** The value of the header line `name`, up to its line's end; NULL where it is another. */
+static const char *header_value(const char *line, size_t len, const char *name) {
+    size_t prefix = strlen(name);
+    if (len <= prefix || strncasecmp(line, name, prefix) != 0 || line[prefix] != ':') {
+        return NULL;
+    }
+    for (prefix++; prefix < len && line[prefix] == ' ';) {
+        prefix++;
+    }
+    return line + prefix;
+}
+
+/** 16 hex digits in quotes; 0: something else. */
+static uint64_t read_tag(const char *value) {
+    uint64_t tag = 0;
+    int end = 0;
+    bool sound = value[0] == '"' && strspn(value + 1, "0123456789abcdef") == 16 &&
+                 sscanf(value, "\"%16" SCNx64 "\"%n", &tag, &end) == 1 && end == 18;
+    return sound ? tag : 0;
+}
+
+/** What an answer's head says of its body: for requests with a range. A 100 goes before some. */
+static size_t read_header(char *src, size_t size, size_t count, void *user) {
+    exchange *x = user;
+    fedclient_range *range = x->request->range;
+    char line[128];
+    size_t len = size * count < sizeof line ? size * count : sizeof line - 1;
+    memcpy(line, src, len);
+    line[len] = '\0';
+    const char *value;
+    if (strncmp(line, "HTTP/", 5) == 0) {
+        x->head_status = strtol(line + strcspn(line, " "), NULL, 10);
+        range->begin = range->total = range->tag = 0;
+    } else if (x->head_status != 200 && x->head_status != 206) {
+        return size * count;
+    } else if ((value = header_value(line, len, "ETag")) != NULL) {
+        range->tag = read_tag(value);
+    } else if (x->head_status == 200 &&
+               (value = header_value(line, len, "Content-Length")) != NULL) {
+        range->total = strtoull(value, NULL, 10);
+    } else if (x->head_status == 206 &&
+               (value = header_value(line, len, "Content-Range")) != NULL) {
+        uint64_t last;
+        if (sscanf(value, "bytes %" SCNu64 "-%" SCNu64 "/%" SCNu64, &range->begin, &last,
+                   &range->total) != 3) {
+            range->begin = range->total = 0;
+        }
+    }
+    return size * count;
+}
+
 /** Called about once a second and on every byte; non-zero breaks off. */
 static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_off_t all_up,
                         curl_off_t up) {
@@ -161,6 +215,22 @@ static bool add_header(exchange *x, const char *header) {
     return longer != NULL;
 }
 
+static bool add_range(exchange *x, const fedclient_range *range) {
+    char text[80];
+    if (range->first == 0 && range->most == 0) {
+        return true;
+    }
+    int len = snprintf(text, sizeof text, "Range: bytes=%" PRIu64 "-", range->first);
+    if (range->most > 0) {
+        snprintf(text + len, sizeof text - (size_t)len, "%" PRIu64, range->first + range->most - 1);
+    }
+    if (!add_header(x, text)) {
+        return false;
+    }
+    snprintf(text, sizeof text, "If-Range: \"%016" PRIx64 "\"", range->if_tag);
+    return range->if_tag == 0 || add_header(x, text);
+}
+
 /** Only the headers that say something: on a metered link every byte is paid for. */
 static fed_status set_headers(exchange *x) {
     const fedclient_request *request = x->request;
@@ -176,6 +246,7 @@ static fed_status set_headers(exchange *x) {
         fed_writer_free(&w);
         FED_REQUIRE(added, FED_ENOMEM);
     }
+    FED_REQUIRE(request->range == NULL || add_range(x, request->range), FED_ENOMEM);
     curl_easy_setopt(x->line->easy, CURLOPT_HTTPHEADER, x->headers);
     return FED_OK;
 }
@@ -205,6 +276,8 @@ static fed_status set_request(exchange *x) {
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, x->request->method);
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, x->request->range != NULL ? read_header : NULL);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, x->request->range != NULL ? x : NULL);
     set_times(easy, x->request->hold_ms);
     return set_headers(x);
 }

@@ -13,8 +13,9 @@
 
 /*
  * A coordinator lives in a directory: server.db (SQLite: tasks, models, rounds, updates, devices,
- * tokens), ca.pem, ca.key, server.pem, server.key. Everything that must survive is in there, and it
- * is changed only inside a transaction (docs/durability.md).
+ * tokens), updates-TASK-ROUND.seg (the open round's large updates), ca.pem, ca.key, server.pem,
+ * server.key. Everything that must survive is in there, and it is changed only inside a transaction
+ * (docs/durability.md).
  */
 
 /** What `fedserver init` makes. */
@@ -80,9 +81,46 @@ fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) FED_CHECKED;
 
+/**
+ * What `fedserver status` prints: the task, what its round waits for, who serves; lines, cut where
+ * they are longer than cap. Not in the process that serves: it would lose its lock.
+ */
+fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
+                            fed_error *err) FED_CHECKED;
+
 /** Write the newest model of a task (0: the latest task) as safetensors. */
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
                                   fed_error *err) FED_CHECKED;
+
+/**
+ * Copy a coordinator as of one instant into a directory of its own, while another process may serve
+ * it. The copy is a coordinator: complete, on the disk, or without server.db. Whoever has it has
+ * the CA's key. Errors: FED_EEXIST directory holds a coordinator already; FED_EFORMAT an update is
+ * damaged; FED_ENOSPC, FED_EIO.
+ */
+fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) FED_CHECKED;
+
+/** Make a coordinator in directory from a backup, which stays as it is. Errors: as above, and those
+ * of fedserver_open. */
+fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) FED_CHECKED;
+
+/** A line of fedserver_check's report. */
+typedef enum fedserver_check_kind {
+    FEDSERVER_CHECKED = 0, /* what was looked at, and how much of it */
+    FEDSERVER_NOTED = 1,   /* a crash has left it; the next start tidies it up */
+    FEDSERVER_FOUND = 2    /* a rule is broken: where, and what to do */
+} fedserver_check_kind;
+
+/** text: one sentence, which begins with the rules of docs/durability.md that it is about. */
+typedef void (*fedserver_check_report)(void *user, fedserver_check_kind kind, const char *text);
+
+/**
+ * Does everything that is stored keep the rules? Changes nothing. *findings = how many do not.
+ * Close the server afterwards. Errors: FED_EBUSY it is being served (check a backup of it); what
+ * else keeps the check from going on.
+ */
+fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
+                           size_t *findings, fed_error *err) FED_CHECKED;
 
 /** Immutable bytes that several answers share. */
 typedef struct fedserver_blob fedserver_blob;
@@ -97,10 +135,11 @@ typedef enum fedserver_listener { FEDSERVER_FRONT = 0, FEDSERVER_DEVICES = 1 } f
 
 typedef struct fedserver_request {
     fedserver_listener listener;
-    const char *method; /* "GET" */
-    const char *path;   /* "/v1/status" */
-    const char *query;  /* without '?'; "" for none */
-    const char *bearer; /* from Authorization: Bearer; NULL for none */
+    const char *method;           /* "GET" */
+    const char *path;             /* "/v1/status" */
+    const char *query;            /* without '?'; "" for none */
+    const char *bearer;           /* from Authorization: Bearer; NULL for none */
+    const char *range, *if_range; /* the headers of that name; NULL for none */
     const uint8_t *body;
     size_t body_len;
     const uint8_t *fingerprint; /* DEVICES: SHA-256 of the peer's certificate, which TLS has
@@ -114,6 +153,8 @@ typedef struct fedserver_response {
     const char *content_type; /* static */
     fedserver_blob *body;     /* one share, the receiver's; NULL: empty */
     uint32_t retry_after_s;   /* as Retry-After; 0: none */
+    char etag[20];            /* as ETag, which names the whole body; "": none */
+    char content_range[72];   /* as Content-Range; "": none */
     bool hold; /* nothing to say yet: ask again after the state changed or hold_ms are over */
     uint32_t hold_ms;
 } fedserver_response;
@@ -121,6 +162,10 @@ typedef struct fedserver_response {
 /** May a request with this head send a body of `len` bytes? 0, or the HTTP status to refuse it
  * with. */
 int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len);
+
+/** Is the beginning of this request's body worth something by itself? Where the line breaks in the
+ * middle of such a body, hand over what has arrived all the same; nobody waits for the answer. */
+bool fedserver_body_in_parts(const fedserver_request *head);
 
 /**
  * A batch: begin, any number of handle and tick, commit. Only when commit answered FED_OK may the

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const texts[FEDSERVER_SQL_COUNT] = {
 #define FEDSERVER_SQL(name, text) [FEDSERVER_SQL_##name] = (text),
@@ -15,10 +16,7 @@ enum { BUSY_TIMEOUT_MS = 5000 };
 fed_status fedserver_database_fail(fedserver_database *db, int code, fed_error *err) {
     switch (code & 0xff) {
     case SQLITE_FULL:
-        return fed_fail(err, FED_ENOSPC,
-                        "%s: the disk is full; free some space and start again: "
-                        "everything acknowledged so far is kept",
-                        db->path);
+        return fed_fail(err, FED_ENOSPC, FEDSERVER_DISK_FULL, db->path);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return fed_fail(err, FED_EBUSY,
@@ -48,7 +46,11 @@ fed_status fedserver_database_open(const char *path, int flags, fedserver_databa
     if (made == NULL) {
         return fed_fail(err, FED_ENOMEM, "%s: out of memory", path);
     }
+    const char *slash = strrchr(path, '/');
     snprintf(made->path, sizeof made->path, "%s", path);
+    snprintf(made->directory, sizeof made->directory, "%.*s", slash ? (int)(slash - path) : 1,
+             slash ? path : ".");
+    made->segment.fd = -1;
     int code = sqlite3_open_v2(path, &made->handle, flags | SQLITE_OPEN_EXRESCODE, NULL);
     fed_status status = code == SQLITE_OK ? FED_OK : fedserver_database_fail(made, code, err);
     if (status == FED_OK) {
@@ -75,6 +77,7 @@ void fedserver_database_close(fedserver_database *db) {
     for (int k = 0; k < FEDSERVER_SQL_COUNT; k++) {
         sqlite3_finalize(db->statements[k]);
     }
+    fedserver_segment_close(&db->segment);
     sqlite3_close(db->handle); /* rolls back what was not committed */
     free(db);
 }

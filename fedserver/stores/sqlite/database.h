@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "fed/error.h"
+#include "fedserver/stores/sqlite/segment.h"
 
 typedef enum fedserver_sql {
 #define FEDSERVER_SQL(name, text) FEDSERVER_SQL_##name,
@@ -20,9 +21,11 @@ typedef enum fedserver_sql {
 typedef struct fedserver_database {
     sqlite3 *handle; /* first: the tests reach for it */
     sqlite3_stmt *statements[FEDSERVER_SQL_COUNT];
-    bool writing;         /* inside a transaction */
-    int64_t data_version; /* what other processes wrote, as of the last look */
-    char path[1024];
+    bool writing;              /* inside a transaction */
+    int64_t data_version;      /* what other processes wrote, as of the last look */
+    fedserver_segment segment; /* of the open round's updates, or of the round last read */
+    bool cleared;              /* this transaction ends a round: its segment is over with it */
+    char path[1024], directory[1024];
 } fedserver_database;
 
 /** flags: SQLITE_OPEN_..., as of sqlite3_open_v2. */
@@ -63,6 +66,11 @@ typedef struct fedserver_value {
     (const fedserver_value[]){__VA_ARGS__},                                                        \
         (int)(sizeof((const fedserver_value[]){__VA_ARGS__}) / sizeof(fedserver_value))
 #define NO_VALUES NULL, 0
+
+/* In a function of the store, which has a `db` and an `err`. */
+#define WRITE(sql, ...) fedserver_database_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), err)
+#define READ(sql, statement, ...)                                                                  \
+    fedserver_database_read(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), statement, err)
 
 /** Bind and run a statement that changes something; starts the transaction where none is open. */
 fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,

@@ -3,7 +3,21 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": says whose database it is */
-#define FEDSERVER_SCHEMA_VERSION 3
+#define FEDSERVER_SCHEMA_VERSION 5
+
+/* The open round's updates, since version 4. A body lies in the row or (start, len) in the round's
+ * segment file; its guard is XXH3-64, NULL for one that an older release stored. */
+#define FEDSERVER_SCHEMA_UPDATES_4                                                                 \
+    "CREATE TABLE updates (id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks,"        \
+    " round INTEGER NOT NULL, device INTEGER NOT NULL REFERENCES devices,"                         \
+    " lease INTEGER NOT NULL UNIQUE, len INTEGER NOT NULL, guard INTEGER, start INTEGER,"          \
+    " body BLOB, CHECK ((body IS NULL) <> (start IS NULL))) STRICT;"
+/* Messages of updates that have arrived in part, since version 5: a row is the bytes from `start`
+ * on of the one that the device is sending. */
+#define FEDSERVER_SCHEMA_PIECES                                                                    \
+    "CREATE TABLE pieces (device INTEGER NOT NULL REFERENCES devices, start INTEGER NOT NULL,"     \
+    " lease INTEGER NOT NULL, digest INTEGER NOT NULL, total INTEGER NOT NULL,"                    \
+    " bytes BLOB NOT NULL, PRIMARY KEY (device, start)) STRICT;"
 
 /* 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
  * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
@@ -38,13 +52,11 @@
     " attempts INTEGER NOT NULL, opened_ms INTEGER NOT NULL, deadline_ms INTEGER NOT NULL,"        \
     " committed_ms INTEGER NOT NULL, updates INTEGER NOT NULL, samples INTEGER NOT NULL,"          \
     " loss REAL NOT NULL, update_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"            \
-    " PRIMARY KEY (task, number)) STRICT, WITHOUT ROWID;"                                          \
-    "CREATE TABLE updates (id INTEGER PRIMARY KEY,"                                                \
-    " device INTEGER NOT NULL UNIQUE REFERENCES devices, body BLOB NOT NULL) STRICT;"              \
+    " PRIMARY KEY (task, number)) STRICT, WITHOUT ROWID;" FEDSERVER_SCHEMA_UPDATES_4               \
     "CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"      \
     " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"                       \
     " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                               \
-    " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;"
+    " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;" FEDSERVER_SCHEMA_PIECES
 
 /* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
 #define FEDSERVER_MIGRATIONS                                                                       \
@@ -61,6 +73,12 @@
             "ALTER TABLE tasks ADD COLUMN selection INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE tasks ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                           \
             "ALTER TABLE models ADD COLUMN state BLOB;",                                           \
+            "ALTER TABLE updates RENAME TO updates_by_device;" FEDSERVER_SCHEMA_UPDATES_4          \
+            "INSERT INTO updates (id, task, round, device, lease, len, body)"                      \
+            " SELECT u.id, d.lease_task, d.lease_round, d.id, d.counted_lease, length(u.body),"    \
+            " u.body FROM updates_by_device u JOIN devices d ON d.id = u.device;"                  \
+            "DROP TABLE updates_by_device;",                                                       \
+            FEDSERVER_SCHEMA_PIECES,                                                               \
     }
 
 #endif

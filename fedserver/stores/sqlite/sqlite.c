@@ -8,11 +8,9 @@
 
 #include "fedserver/store.h"
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/pieces.h"
 #include "fedserver/stores/sqlite/schema.h"
-
-#define WRITE(sql, ...) fedserver_database_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), err)
-#define READ(sql, statement, ...)                                                                  \
-    fedserver_database_read(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), statement, err)
+#include "fedserver/stores/sqlite/updates.h"
 
 /* -- the database as a whole -- */
 
@@ -114,14 +112,6 @@ static fed_status store_open(const char *path, void **out, fed_error *err) {
 
 static void store_close(void *db) {
     fedserver_database_close(db);
-}
-
-static fed_status store_commit(void *db, fed_error *err) {
-    return fedserver_database_commit(db, err);
-}
-
-static void store_rollback(void *db) {
-    fedserver_database_rollback(db);
 }
 
 static fed_status store_changed(void *user, bool *changed, fed_error *err) {
@@ -369,14 +359,15 @@ static fed_status delta_prune(void *db, uint64_t task, uint32_t version, fed_err
     return WRITE(DELTA_PRUNE, INT(task), INT(version));
 }
 
-/* Walk over rows of (number, bytes). */
-static fed_status bytes_each(fedserver_database *db, sqlite3_stmt *row, fedserver_bytes_visit visit,
-                             void *user, fed_error *err) {
+static fed_status delta_each(void *db, uint64_t task, fedserver_delta_visit visit, void *user,
+                             fed_error *err) {
+    sqlite3_stmt *row;
     bool more;
+    FED_TRY(READ(DELTA_EACH, &row, INT(task)));
     FED_TRY(fedserver_database_next(db, row, &more, err));
     while (more) {
-        const uint8_t *data = sqlite3_column_blob(row, 1);
-        fed_status status = visit(user, sqlite3_column_int64(row, 0), data,
+        const uint8_t *part = sqlite3_column_blob(row, 1);
+        fed_status status = visit(user, (uint32_t)sqlite3_column_int64(row, 0), part,
                                   (size_t)sqlite3_column_bytes(row, 1), err);
         if (status != FED_OK) {
             sqlite3_reset(row);
@@ -387,14 +378,7 @@ static fed_status bytes_each(fedserver_database *db, sqlite3_stmt *row, fedserve
     return FED_OK;
 }
 
-static fed_status delta_each(void *db, uint64_t task, fedserver_bytes_visit visit, void *user,
-                             fed_error *err) {
-    sqlite3_stmt *row;
-    FED_TRY(READ(DELTA_EACH, &row, INT(task)));
-    return bytes_each(db, row, visit, user, err);
-}
-
-/* -- rounds, updates, metrics -- */
+/* -- rounds, metrics; updates are in updates.c -- */
 
 static fed_status round_put(void *db, uint64_t task, const fedserver_round_row *row,
                             fed_error *err) {
@@ -440,21 +424,6 @@ static fed_status round_each(void *db, uint64_t task, uint32_t limit, fedserver_
     return FED_OK;
 }
 
-static fed_status update_add(void *db, int64_t device, const uint8_t *body, size_t len,
-                             fed_error *err) {
-    return WRITE(UPDATE_ADD, INT(device), BLOB(body, len));
-}
-
-static fed_status update_each(void *db, fedserver_bytes_visit visit, void *user, fed_error *err) {
-    sqlite3_stmt *row;
-    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_UPDATE_EACH, NO_VALUES, &row, err));
-    return bytes_each(db, row, visit, user, err);
-}
-
-static fed_status update_clear(void *db, fed_error *err) {
-    return fedserver_database_write(db, FEDSERVER_SQL_UPDATE_CLEAR, NO_VALUES, err);
-}
-
 static fed_status metric_put(void *db, int64_t device, const fed_metric *metric, fed_error *err) {
     return WRITE(METRIC_PUT, INT(metric->task), INT(metric->version), INT(device),
                  INT(metric->samples), INT(metric->correct), REAL(metric->loss));
@@ -467,8 +436,11 @@ const fedserver_store fedserver_store_sqlite = {
     .create = store_create,
     .open = store_open,
     .close = store_close,
-    .commit = store_commit,
-    .rollback = store_rollback,
+    .copy = fedserver_sqlite_copy,
+    .check = fedserver_sqlite_check,
+    .recover = fedserver_sqlite_recover,
+    .commit = fedserver_sqlite_commit,
+    .rollback = fedserver_sqlite_rollback,
     .changed = store_changed,
     .token_add = token_add,
     .token_find = token_find,
@@ -487,8 +459,14 @@ const fedserver_store fedserver_store_sqlite = {
     .delta_each = delta_each,
     .round_put = round_put,
     .round_each = round_each,
-    .update_add = update_add,
-    .update_each = update_each,
-    .update_clear = update_clear,
+    .update_add = fedserver_sqlite_update_add,
+    .update_each = fedserver_sqlite_update_each,
+    .update_count = fedserver_sqlite_update_count,
+    .update_clear = fedserver_sqlite_update_clear,
+    .piece_add = fedserver_sqlite_piece_add,
+    .piece_find = fedserver_sqlite_piece_find,
+    .piece_join = fedserver_sqlite_piece_join,
+    .piece_clear = fedserver_sqlite_piece_clear,
+    .piece_prune = fedserver_sqlite_piece_prune,
     .metric_put = metric_put,
 };

@@ -11,7 +11,7 @@
 
 enum { N = 77, STEPS = 200, STATE = 3 * N + 6 }; /* N: off every vector width */
 
-static float params[N], grad[N], state[STATE];
+static float params[2 * N], grad[N], state[STATE]; /* scaffold has twice as many parameters */
 
 static fed_optimizer parse(const char *spec) {
     fed_optimizer optimizer;
@@ -137,6 +137,7 @@ static const char *const specs[] = {
     "sgd:lr=0.1+prox:mu=0.5",
     "momentum+prox:mu=2+clip:value=1",
     "adamw:lr=1e-3+clip:norm=0.5+prox:mu=0.1",
+    "sgd:lr=0.1,decay=0.01+scaffold", /* c and c_i are 0 */
 };
 
 enum { SPECS = sizeof specs / sizeof specs[0] };
@@ -211,7 +212,9 @@ static void test_the_state_is_as_large_as_the_header_says(void **unused) {
                  {"adamw", 2 * N + 1},
                  {"sgd+cosine:steps=9", 1},
                  {"momentum+stall", N + 5},
-                 {"adam+warmup:steps=2+step:every=3+stall+prox:mu=1", 3 * N + 6}};
+                 {"adam+warmup:steps=2+step:every=3+stall+prox:mu=1", 3 * N + 6},
+                 {"sgd+scaffold", 2 * N + 1},
+                 {"sgd+scaffold+prox:mu=1", 2 * N + 1}};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         fed_optimizer o = parse(sizes[k].spec);
         assert_int_equal(fedtrain_optimizer_state_size(&o, N), sizes[k].size);

@@ -56,34 +56,112 @@ static void an_idle_coordinator_has_nulls(void **state) {
     json_decref(root);
 }
 
+/* The sentence must be this, where each '*' stands for the next device's name. */
+static void expect_sentence(coordinator *c, const test_device *d, const char *pattern) {
+    char want[512] = "";
+    for (const char *p = pattern; *p != '\0'; p++) {
+        char name[FED_SHA256_HEX] = {*p};
+        if (*p == '*') {
+            fed_hex(d->fingerprint, 4, name);
+            d++;
+        }
+        strncat(want, name, sizeof want - strlen(want) - 1);
+    }
+    json_t *root = status(c);
+    assert_string_equal(text(json_object_get(root, "round"), "waits_for"), want);
+    json_decref(root);
+}
+
 static void the_sentence_says_what_is_awaited_until_when_and_what_then(void **state) {
     coordinator *c = *state;
     test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
     coordinator_task(c, task);
+    expect_sentence(c, d,
+                    "a device to check in (3 places are free, 2 updates are missing); the deadline "
+                    "of 90.0 s starts then");
+    fed_assignment work = device_ask_work(c, &d[0]);
+    expect_sentence(c, d,
+                    "2 more updates (0 of 2) from 1 device (*) and 2 free places until 00:01:30 "
+                    "UTC; then a new attempt opens, unless the minimum of 1 is met by 1 more");
+    assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
+    expect_sentence(c, d,
+                    "1 more update (1 of 2) from 2 free places until 00:01:30 UTC; then the round "
+                    "commits, since the minimum of 1 is met");
+    (void)device_ask_work(c, &d[1]);
+    expect_sentence(c, &d[1],
+                    "1 more update (1 of 2) from 1 device (*) and 1 free place until 00:01:30 UTC; "
+                    "then the round commits, since the minimum of 1 is met");
+}
+
+static void the_sentence_of_an_asynchronous_round_says_when_a_place_is_free(void **state) {
+    coordinator *c = *state;
+    test_device d[7];
+    fed_assignment work = {0};
+    for (int k = 0; k < 7; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                        " \"rounds\": 2, \"cohort\": 7, \"goal\": 3, \"minimum\": 2,"
+                        " \"deadline_s\": 90, \"staleness\": 1}");
+    expect_sentence(c, d,
+                    "a device to check in (7 places are free, 3 updates are missing); the deadline "
+                    "of 90.0 s starts with its update");
+    for (int k = 6; k >= 0; k--) {
+        work = device_ask_work(c, &d[k]);
+        coordinator_wait(c, 1000);
+    }
+    expect_sentence(c, d,
+                    "3 more updates (0 of 3) from 7 devices (*, *, *, * and 3 more); the first "
+                    "lease ends at 00:01:30 UTC, and its place is free again then");
+    assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
+    expect_sentence(c, &d[1],
+                    "2 more updates (1 of 3) from 6 devices (*, *, *, * and 2 more) and 1 free "
+                    "place until 00:01:37 UTC; from then on the minimum of 2 is enough to commit");
+    coordinator_wait(c, 90000);
+    expect_sentence(c, d,
+                    "2 more updates (1 of 3) from 7 free places; the round commits with the "
+                    "minimum of 2");
+}
+
+static void who_is_out_is_told_to_programs_too(void **state) {
+    coordinator *c = *state;
+    test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    char name[FED_SHA256_HEX];
+    coordinator_task(c, task);
+    (void)device_ask_work(c, &d[1]);
     json_t *root = status(c);
     const json_t *round = json_object_get(root, "round");
-    assert_true(json_is_null(json_object_get(round, "deadline_ms")));
-    assert_non_null(strstr(text(round, "waits_for"), "3 places are free"));
-    json_decref(root);
-
-    fed_assignment work = device_ask_work(c, &d[0]);
-    root = status(c);
-    round = json_object_get(root, "round");
+    const json_t *devices = json_object_get(round, "devices");
+    fed_hex(d[1].fingerprint, 4, name);
+    assert_int_equal(integer(round, "out"), 1);
+    assert_int_equal(integer(round, "free"), 2);
+    assert_int_equal(integer(round, "staleness"), 0);
     assert_int_equal(integer(round, "deadline_ms"), c->now_ms + 90000);
-    assert_string_equal(text(round, "waits_for"),
-                        "2 more updates (0 of 2) until 00:01:30 UTC; then a new attempt opens, "
-                        "unless the minimum of 1 is met by 1 more");
+    assert_int_equal(json_array_size(devices), 1);
+    assert_string_equal(json_string_value(json_array_get(devices, 0)), name);
     json_decref(root);
+}
 
-    assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
-    root = status(c);
-    round = json_object_get(root, "round");
-    assert_string_equal(text(round, "waits_for"),
-                        "1 more update (1 of 2) until 00:01:30 UTC; then the round commits, since "
-                        "the minimum of 1 is met");
-    assert_int_equal(integer(round, "received"), 1);
-    assert_int_equal(integer(round, "leased"), 1);
+static void the_command_line_says_the_same(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    fedserver *cli = NULL;
+    char lines[1024], want[1024];
+    test_device d = coordinator_enrol(c);
+    coordinator_task(c, "{\"name\": \"t\", \"model\": \"input 2 | dense 2\", \"rounds\": 2,"
+                        " \"cohort\": 3, \"codec_up\": \"float32\"}");
+    fed_assignment work = device_ask_work(c, &d);
+    assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+    coordinator_commit(c);
+    json_t *root = status(c);
+    snprintf(want, sizeof want, "task 1 (t): round 1 of 2, attempt 1\nwaiting for %s\n",
+             text(json_object_get(root, "round"), "waits_for"));
     json_decref(root);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &cli, &err));
+    assert_fed_ok_err(fedserver_status(cli, c->now_ms, lines, sizeof lines, &err));
+    fedserver_close(cli);
+    lines[strlen(want)] = '\0';
+    assert_string_equal(lines, want);
 }
 
 static void a_committed_round_and_its_task_are_told(void **state) {
@@ -183,6 +261,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(an_idle_coordinator_has_nulls),
         WITH(the_sentence_says_what_is_awaited_until_when_and_what_then),
+        WITH(the_sentence_of_an_asynchronous_round_says_when_a_place_is_free),
+        WITH(who_is_out_is_told_to_programs_too),
+        WITH(the_command_line_says_the_same),
         WITH(a_committed_round_and_its_task_are_told),
         WITH(at_most_200_rounds_are_told_newest_first),
         WITH(metrics_count_what_happened),

@@ -15,12 +15,29 @@
  *             bias corrections have long been 1 and schedules have ended.
  *   stall     5: the window's losses and their number, the best mean, windows since, cuts so far
  *   prox      n, the round's first weights
+ *   scaffold  2 n + 1, the round's first weights, c_i, and the sum of its learning rates
  */
 size_t fedtrain_optimizer_state_size(const fed_optimizer *optimizer, size_t n);
 
-/** The round begins with params: the proximal term pulls to them. Else does nothing. */
+/** The round begins with params: prox pulls to them, scaffold measures from them. Else does
+ * nothing.
+ */
 void fedtrain_optimizer_begin_round(const fed_optimizer *optimizer, float *state,
                                     const float *params, size_t n);
+
+/**
+ * It is over, with all its steps. Else than for scaffold, does nothing.
+ *
+ *     c_i' = c_i - c + (x - y) / rates;   c += share (c_i' - c_i)
+ *
+ * from x to y within the round. c is params[n] to params[2 n - 1]: what the device adds to it goes
+ * to the coordinator with its update, as running statistics do, and the mean of all comes back with
+ * the model. That is the paper's c, whoever takes part and however a device gets its model; and
+ * what was not counted stays in the residual, as it does for weights. rates, the sum of the steps'
+ * learning rates, is the paper's K lr where the rate stays the same.
+ */
+void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, float *params,
+                                  size_t n);
 
 /** The loss of the batch that the next step is for, finite: "stall" watches it. Else does nothing.
  */
@@ -31,7 +48,8 @@ void fedtrain_optimizer_see_loss(const fed_optimizer *optimizer, float *state, s
 double fedtrain_optimizer_rate(const fed_optimizer *optimizer, const float *state, size_t n);
 
 /** One step: params and state change in place; the same bits as from fedtrain_run, which updates in
- * parts, and with any vectors.   state float32[state_size], params, grad float32[n] */
+ * parts, and with any vectors.   state float32[state_size], params, grad float32[n]; for scaffold
+ * params float32[2 n] */
 void fedtrain_optimizer_step(const fed_optimizer *optimizer, float *state, float *params,
                              const float *grad, size_t n);
 

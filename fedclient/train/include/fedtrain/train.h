@@ -26,6 +26,10 @@ typedef struct fedtrain_job {
     void *user;
 } fedtrain_job;
 
+/** Further than any task's last round: a device that trains for the k-th time in an asynchronous
+ * round r, k from 0, takes r + k * this for job->round, and so other samples each time. */
+enum { FEDTRAIN_AGAIN = 1000000 };
+
 /**
  * Run job->steps optimizer steps, less those done, from params, in place. Batches walk through the
  * shard, reshuffled each pass: the walk of round r goes on where that of round r - 1 ended, without

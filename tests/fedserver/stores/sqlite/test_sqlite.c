@@ -1,50 +1,7 @@
 /* The SQLite store: what is committed is there, what is not is not, and errors are sentences. */
 #include "fed_test.h"
 
-#include <sqlite3.h>
-#include <stdbool.h>
-
-#include "fedserver/store.h"
-
-typedef struct fixture {
-    const fedserver_store *store;
-    char directory[256];
-    char path[300];
-    void *db;
-} fixture;
-
-static int setup(void **state) {
-    static fixture f;
-    fed_error err = {0};
-    f.store = fedserver_store_at(0);
-    fed_test_tmpdir(f.directory, sizeof f.directory);
-    snprintf(f.path, sizeof f.path, "%s/server.db", f.directory);
-    assert_fed_ok_err(f.store->create(f.path, &err));
-    assert_fed_ok_err(f.store->open(f.path, &f.db, &err));
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state) {
-    fixture *f = *state;
-    f->store->close(f->db);
-    fed_test_rmdir(f->directory);
-    return 0;
-}
-
-static void reopen(fixture *f) {
-    fed_error err = {0};
-    f->store->close(f->db);
-    assert_fed_ok_err(f->store->open(f->path, &f->db, &err));
-}
-
-/* Run SQL on a connection of its own, as another process would. */
-static void meddle(const fixture *f, const char *sql) {
-    sqlite3 *other;
-    assert_int_equal(sqlite3_open(f->path, &other), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(other, sql, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(other);
-}
+#include "store_fixture.h"
 
 static void what_was_committed_is_there_after_a_crash_and_nothing_else(void **state) {
     fixture *f = *state;
@@ -235,13 +192,16 @@ static void a_full_disk_is_named_and_loses_nothing_committed(void **state) {
     fixture *f = *state;
     fed_error err = {0};
     fedserver_device device = {.fingerprint = {1}};
+    fedserver_task task = {.name = "n"};
     assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
     sqlite3 *handle = *(sqlite3 **)f->db; /* its first member */
     assert_int_equal(sqlite3_exec(handle, "PRAGMA max_page_count = 1", NULL, NULL, NULL),
                      SQLITE_OK); /* SQLite raises it to what the file has */
-    uint8_t *large = calloc(1, 1 << 20);
-    assert_fed_status(f->store->update_add(f->db, device.id, large, 1 << 20, &err), FED_ENOSPC);
+    uint8_t *large = calloc(1, 65536);
+    const fedserver_update_row row = {.task = 1, .device = device.id, .lease = 1};
+    assert_fed_status(f->store->update_add(f->db, &row, large, 65536, &err), FED_ENOSPC);
     assert_non_null(strstr(err.text, "disk is full"));
     assert_non_null(strstr(err.text, f->path));
     free(large);
@@ -257,8 +217,17 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     fixture *f = *state;
     fed_error err = {0};
     fedserver_device device = {.enrolled_ms = 5, .expires_ms = 6, .fingerprint = {1}}, read = {0};
+    fedserver_task task = {.name = "n"};
     assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    device.lease_task = task.wire.id;
+    device.lease_round = 3;
+    device.lease = device.counted_lease = 99;
+    assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
+    meddle(f, "DROP TABLE updates; CREATE TABLE updates (id INTEGER PRIMARY KEY,"
+              "device INTEGER NOT NULL UNIQUE REFERENCES devices, body BLOB NOT NULL) STRICT;"
+              "INSERT INTO updates VALUES (4, 1, x'0102')");
     meddle(f, "ALTER TABLE devices DROP COLUMN revoked_ms;"
               "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"
               "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"
@@ -266,7 +235,7 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
               "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"
               "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"
               "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE models DROP COLUMN state;"
-              "PRAGMA user_version = 1");
+              "DROP TABLE pieces; PRAGMA user_version = 1");
     reopen(f);
     assert_fed_ok_err(f->store->device_revoke(f->db, device.id, 7, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
@@ -275,6 +244,12 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     assert_int_equal(read.id, device.id);
     assert_int_equal(read.enrolled_ms, 5);
     assert_int_equal(read.revoked_ms, 7);
+    sums seen = {0};
+    assert_fed_ok_err(f->store->update_each(f->db, sum_up, &seen, &err));
+    assert_int_equal(seen.count, 1);
+    assert_true(seen.last.task == 1 && seen.last.round == 3 && seen.last.device == device.id &&
+                seen.last.lease == 99);
+    assert_int_equal(seen.bytes, 3);
 }
 
 static void foreign_and_newer_databases_are_refused(void **state) {
@@ -296,8 +271,6 @@ static void foreign_and_newer_databases_are_refused(void **state) {
     fclose(file);
     assert_fed_status(f->store->open(path, &db, &err), FED_EFORMAT);
 }
-
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

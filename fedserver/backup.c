@@ -1,0 +1,50 @@
+/* Copies of a coordinator: a backup while it serves, and the way back. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "fed/crypto.h"
+#include "fed/file.h"
+#include "fedserver/server.h"
+
+enum { PATH_SIZE = 1024 };
+
+static fed_status copy_file(const char *from, const char *to, const char *name, unsigned mode,
+                            fed_error *err) {
+    char path[PATH_SIZE];
+    uint8_t *data;
+    size_t len;
+    fedserver_path(from, name, path, sizeof path);
+    FED_TRY(fed_file_read(path, FED_PEM_SIZE, &data, &len, err));
+    fedserver_path(to, name, path, sizeof path);
+    fed_status status = fed_file_replace(path, data, len, mode, err);
+    free(data);
+    return status;
+}
+
+/* As init does, the database comes last and appears whole. */
+fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) {
+    char path[PATH_SIZE];
+    char fresh[PATH_SIZE];
+    fedserver_path(directory, "server.db", path, sizeof path);
+    fedserver_path(directory, "server.db.new", fresh, sizeof fresh);
+    if (access(path, F_OK) == 0) {
+        return fed_fail(err, FED_EEXIST,
+                        "%s holds a coordinator already; move it away, or choose another directory",
+                        directory);
+    }
+    FED_TRY(fed_dir_make(directory, 0700, err));
+    FED_TRY(copy_file(server->directory, directory, "ca.key", 0600, err));
+    FED_TRY(copy_file(server->directory, directory, "ca.pem", 0644, err));
+    FED_TRY(copy_file(server->directory, directory, "server.key", 0600, err));
+    FED_TRY(copy_file(server->directory, directory, "server.pem", 0644, err));
+    FED_TRY(server->store->copy(server->db, fresh, err));
+    return fed_file_move(fresh, path, err);
+}
+
+fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) {
+    fedserver *server;
+    FED_TRY(fedserver_open(backup, NULL, &server, err));
+    fed_status status = fedserver_backup(server, directory, err);
+    fedserver_close(server);
+    return status;
+}

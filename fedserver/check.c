@@ -1,0 +1,320 @@
+/* fedserver check: does what is stored keep the rules of docs/durability.md? Changes nothing. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fed/hash.h"
+#include "fedcodec/envelope.h"
+#include "fedserver/server.h"
+
+typedef struct checking {
+    fedserver *server;
+    fedserver_checker *checker;
+
+    fedserver_task task; /* being looked at */
+    uint64_t id;         /* its number */
+    fed_arch arch;       /* its model, once it could be parsed; likewise its codecs */
+    fedcodec codec_up, codec_down;
+    uint32_t version; /* of its model */
+    uint32_t last;    /* delta or round that was seen last */
+    size_t deltas, rounds, open_rounds;
+
+    uint64_t running_task; /* 0: none */
+    uint32_t open_round;
+    size_t running, updates;
+    uint64_t *leases; /* of the open round's updates: device by device, the last one */
+} checking;
+
+#define CHECKED(...) fedserver_check_say(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
+#define FOUND(...)   fedserver_check_say(c->checker, FEDSERVER_FOUND, __VA_ARGS__)
+
+void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, const char *format,
+                         ...) {
+    char text[sizeof((fed_error){0}.text)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    checker->findings += kind == FEDSERVER_FOUND;
+    checker->report(checker->user, kind, text);
+}
+
+/* -- a task's model and deltas -- */
+
+static void check_model(checking *c, const fedserver_model_row *row) {
+    c->version = row->version;
+    if (row->size != c->arch.layout.size) {
+        FOUND("D5: task %" PRIu64 "'s model has %zu values instead of %zu" FEDSERVER_RESTORE, c->id,
+              row->size, c->arch.layout.size);
+    } else if (fed_digest(row->values, row->size) != row->digest) {
+        FOUND("D5: the values of task %" PRIu64 "'s model do not have its digest" FEDSERVER_RESTORE,
+              c->id);
+    }
+}
+
+static fed_status check_delta(void *user, uint32_t version, const uint8_t *bytes, size_t len,
+                              fed_error *err) {
+    (void)err;
+    checking *c = user;
+    fed_error why = {0};
+    fed_reader r;
+    fed_part part = {0};
+    fed_reader_init(&r, bytes, len);
+    if (fed_part_read(&r, &part) != FED_OK || fed_reader_end(&r) != FED_OK ||
+        part.kind != FED_PART_DELTA || part.from + 1 != version || part.to != version) {
+        FOUND("D5: delta %u of task %" PRIu64 " is damaged" FEDSERVER_RESTORE, version, c->id);
+    } else if (fedcodec_envelope_check(part.envelope, (size_t)part.envelope_len, &c->arch.layout,
+                                       &c->codec_down, c->task.wire.small_tensor, NULL,
+                                       &why) != FED_OK) {
+        FOUND("D5: delta %u of task %" PRIu64 " does not fit its model: %s" FEDSERVER_RESTORE,
+              version, c->id, why.text);
+    }
+    if (c->deltas > 0 && version != c->last + 1) {
+        FOUND("D5: task %" PRIu64 " has no delta between %u and %u" FEDSERVER_RESTORE, c->id,
+              c->last, version);
+    }
+    c->deltas++;
+    c->last = version;
+    return FED_OK;
+}
+
+static fed_status check_deltas(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    c->deltas = 0;
+    FED_TRY(s->store->delta_each(s->db, c->id, check_delta, c, err));
+    if (c->deltas > 0 && c->last != c->version) {
+        FOUND("D5: task %" PRIu64
+              "'s deltas lead to version %u; its model is version %u" FEDSERVER_RESTORE,
+              c->id, c->last, c->version);
+    }
+    return FED_OK;
+}
+
+/* -- a task's rounds -- */
+
+/* Round k makes version k. Newest first. */
+static fed_status check_round(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    checking *c = user;
+    bool open = row->committed_ms == 0;
+    bool newest = c->rounds == c->open_rounds; /* of the committed ones */
+    c->open_rounds += open;
+    if (c->rounds > 0 && row->number + 1 != c->last) {
+        FOUND("S5: task %" PRIu64 " has no round between %u and %u" FEDSERVER_RESTORE, c->id,
+              row->number, c->last);
+    }
+    if (row->number != c->version + (open ? 1 : 0) && (open || newest)) {
+        FOUND("S5: round %u of task %" PRIu64 " is %s; its model is version %u" FEDSERVER_RESTORE,
+              row->number, c->id, open ? "open" : "committed", c->version);
+    }
+    c->rounds++;
+    c->last = row->number;
+    return FED_OK;
+}
+
+static fed_status check_rounds(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    bool runs = c->task.state == FEDSERVER_TASK_RUNNING;
+    c->rounds = c->open_rounds = 0;
+    c->last = 1;
+    FED_TRY(s->store->round_each(s->db, c->id, INT32_MAX, check_round, c, err));
+    if (c->open_rounds != (runs ? 1 : 0) || c->last != 1) {
+        FOUND("S5: task %" PRIu64
+              " %s; of its rounds, the first of which is %u, %zu are open" FEDSERVER_RESTORE,
+              c->id, runs ? "runs" : "does not run", c->last, c->open_rounds);
+    }
+    return FED_OK;
+}
+
+/* -- tasks -- */
+
+static fed_status open_task(checking *c, fed_error *err) {
+    c->id = c->task.wire.id;
+    FED_TRY(fed_arch_parse(c->task.wire.model, &c->arch, err));
+    FED_TRY(fedcodec_parse(c->task.wire.codec_up, &c->codec_up, err));
+    return fedcodec_parse(c->task.codec_down, &c->codec_down, err);
+}
+
+static fed_status check_rows(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    fed_error why = {0};
+    fedserver_model_row row;
+    fed_status status = s->store->model_find(s->db, c->id, &row, &why);
+    if (status == FED_ENOTFOUND || status == FED_EFORMAT) {
+        FOUND("D5: %s" FEDSERVER_RESTORE, why.text);
+        return FED_OK;
+    }
+    FED_REQUIRE(status == FED_OK, fed_fail(err, status, "%s", why.text));
+    check_model(c, &row);
+    free(row.values);
+    free(row.residual);
+    free(row.state);
+    FED_TRY(check_deltas(c, err));
+    FED_TRY(check_rounds(c, err));
+    if (c->task.state == FEDSERVER_TASK_RUNNING) {
+        c->running++;
+        c->running_task = c->id;
+        c->open_round = c->version + 1;
+    }
+    CHECKED("D5, S5: task %" PRIu64 ": model of version %u, its digest, %zu deltas, %zu rounds",
+            c->id, c->version, c->deltas, c->rounds);
+    return FED_OK;
+}
+
+static fed_status check_task(checking *c, fed_error *err) {
+    fed_error why = {0};
+    fed_status status = open_task(c, &why);
+    if (status == FED_OK) {
+        status = check_rows(c, err);
+    } else {
+        FOUND("task %" PRIu64 " makes no sense to this release: %s" FEDSERVER_RESTORE, c->id,
+              why.text);
+        status = FED_OK;
+    }
+    fed_arch_free(&c->arch);
+    return status;
+}
+
+static fed_status check_tasks(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    fed_status status = FED_OK;
+    for (uint64_t id = 1; status == FED_OK; id++) { /* numbers without a gap */
+        fed_error absent = {0};
+        status = s->store->task_find(s->db, FEDSERVER_PICK_ID, id, &c->task, &absent);
+        if (status == FED_ENOTFOUND) {
+            break;
+        }
+        status = status == FED_OK ? check_task(c, err) : fed_fail(err, status, "%s", absent.text);
+    }
+    FED_REQUIRE(status == FED_ENOTFOUND, status);
+    if (c->running > 1) {
+        FOUND("S5: %zu tasks run at the same time" FEDSERVER_RESTORE, c->running);
+    }
+    return FED_OK;
+}
+
+/* -- the open round's updates -- */
+
+static const fedserver_device *find_device(const checking *c, int64_t id) {
+    const fedserver_devices *all = &c->server->devices;
+    size_t k = 0;
+    while (k < all->count && all->items[k].id != id) {
+        k++;
+    }
+    return k < all->count ? &all->items[k] : NULL;
+}
+
+static bool head_fits(const checking *c, const fedserver_update_row *row, const fed_update *head) {
+    return row->task == c->running_task && row->round == c->open_round && head->task == row->task &&
+           head->lease == row->lease && head->round <= row->round &&
+           row->round - head->round <= c->task.rules.staleness;
+}
+
+static fed_status check_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                               size_t len, fed_error *err) {
+    (void)err;
+    checking *c = user;
+    fed_error why = {0};
+    fedserver_update update;
+    const fedserver_device *device = find_device(c, row->device);
+    c->updates++;
+    if (device != NULL) {
+        c->leases[device - c->server->devices.items] = row->lease;
+    } else {
+        FOUND("S2: the update of lease %016" PRIx64 " is of no device" FEDSERVER_RESTORE,
+              row->lease);
+    }
+    if (fedserver_update_read(body, len, &update) != FED_OK || !head_fits(c, row, &update.head)) {
+        FOUND("S3, S4: the update of lease %016" PRIx64
+              " is not of the open round" FEDSERVER_RESTORE,
+              row->lease);
+    } else if (fedcodec_envelope_check(update.envelope, update.envelope_len, &c->arch.layout,
+                                       &c->codec_up, c->task.wire.small_tensor, NULL,
+                                       &why) != FED_OK) {
+        FOUND("S2: the update of lease %016" PRIx64 " does not fit the model: %s" FEDSERVER_RESTORE,
+              row->lease, why.text);
+    }
+    return FED_OK;
+}
+
+static void check_leases(checking *c) {
+    const fedserver_devices *all = &c->server->devices;
+    for (size_t k = 0; k < all->count; k++) {
+        if (c->leases[k] != 0 && c->leases[k] != all->items[k].counted_lease) {
+            char name[2 * 8 + 1];
+            fed_hex(all->items[k].fingerprint, 8, name);
+            FOUND("D2, S3: device %s has reported with lease %016" PRIx64
+                  ", but its row says %016" PRIx64 FEDSERVER_RESTORE,
+                  name, c->leases[k], all->items[k].counted_lease);
+        }
+    }
+}
+
+/* A body that the store can't hand out is a finding of its own check: not again. */
+static fed_status check_updates(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    c->task = (fedserver_task){0};
+    fed_error why = {0};
+    fed_status status = FED_OK;
+    if (c->running_task != 0) {
+        FED_TRY(s->store->task_find(s->db, FEDSERVER_PICK_ID, c->running_task, &c->task, err));
+        status = open_task(c, &why);
+    }
+    c->leases = calloc(s->devices.count + 1, sizeof *c->leases);
+    if (c->leases == NULL) {
+        status = fed_fail(&why, FED_ENOMEM, "out of memory for the devices");
+    }
+    if (status == FED_OK) {
+        status = s->store->update_each(s->db, check_update, c, &why);
+    }
+    if (status == FED_OK) {
+        check_leases(c);
+    }
+    free(c->leases);
+    fed_arch_free(&c->arch);
+    FED_REQUIRE(status == FED_OK || status == FED_EFORMAT, fed_fail(err, status, "%s", why.text));
+    CHECKED("D1, D2, S2, S3: %zu updates of the open round: head, lease, device, values",
+            c->updates);
+    return FED_OK;
+}
+
+/* -- all of it -- */
+
+/* The last word is the loader's own: what it makes of the rows is what a restart would. */
+static void check_start(checking *c) {
+    fedserver *s = c->server;
+    const fedserver_training *t = &s->training;
+    fed_error why = {0};
+    if (fedserver_training_load(s, &why) != FED_OK) {
+        FOUND("S4: the coordinator would not start: %s", why.text);
+        return;
+    }
+    if (t->round.leased > t->task.rules.cohort || t->round.received != c->updates) {
+        FOUND("S4: round %u has %u of %u places taken and %u of %zu updates" FEDSERVER_RESTORE,
+              t->round.number, t->round.leased, t->task.rules.cohort, t->round.received,
+              c->updates);
+    }
+    if (t->round.phase == FEDSERVER_ROUND_NONE) {
+        CHECKED("S4: a restart finds no task that runs");
+        return;
+    }
+    CHECKED("D3, S4: a restart goes on with round %u, %u places taken, %u updates folded again",
+            t->round.number, t->round.leased, t->round.received);
+}
+
+fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
+                           size_t *findings, fed_error *err) {
+    fedserver_checker checker = {.report = report, .user = user};
+    checking c = {.server = server, .checker = &checker};
+    FED_TRY(fedserver_lock(server, err));
+    FED_TRY(server->store->check(server->db, &checker, err));
+    FED_TRY(fedserver_devices_load(server, err));
+    FED_TRY(check_tasks(&c, err));
+    FED_TRY(check_updates(&c, err));
+    if (checker.findings == 0) {
+        check_start(&c);
+    }
+    *findings = checker.findings;
+    return FED_OK;
+}

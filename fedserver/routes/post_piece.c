@@ -1,0 +1,149 @@
+/* POST /v1/piece: an update in pieces, for lines that break before all of it is through. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedserver/router.h"
+
+/* A piece as it came. */
+typedef struct piece {
+    fed_piece head;
+    const uint8_t *data;
+    size_t len;
+} piece;
+
+static bool piece_read(const fedserver_request *request, piece *p) {
+    fed_reader r;
+    fed_reader_init(&r, request->body, request->body_len);
+    if (fed_piece_read(&r, &p->head) != FED_OK) {
+        return false;
+    }
+    p->len = fed_reader_left(&r);
+    p->data = fed_read_bytes(&r, p->len);
+    return p->len <= p->head.total - p->head.offset;
+}
+
+/* What an update with this head would be to the round. */
+static fed_update update_head(const piece *p) {
+    return (fed_update){
+        .task = p->head.task, .round = p->head.round, .lease = p->head.lease, .samples = 1};
+}
+
+/* The lease does not stand, or is counted: say so, as to any update. */
+static fed_status answer_head(fedserver *server, const fedserver_call *call, const piece *p,
+                              fedserver_response *response, fed_error *err) {
+    uint8_t bytes[64];
+    fed_writer w;
+    fed_writer_fixed(&w, bytes, sizeof bytes);
+    const fed_update head = update_head(p);
+    fed_update_write(&w, &head);
+    return fedserver_update_take(server, call, bytes, w.len, response, err);
+}
+
+/* How many bytes of this very message are there. *other: those of another one are in its place. */
+static fed_status find_end(fedserver *server, const fedserver_call *call, const piece *p,
+                           uint64_t *end, bool *other, fed_error *err) {
+    fed_piece last;
+    fed_error absent = {0};
+    fed_status status =
+        server->store->piece_find(server->db, call->device->id, &last, end, &absent);
+    *other = false;
+    if (status == FED_ENOTFOUND) {
+        *end = 0;
+        return FED_OK;
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", absent.text);
+    }
+    if (last.lease != p->head.lease || last.digest != p->head.digest ||
+        last.total != p->head.total) {
+        *other = true;
+        *end = 0;
+    }
+    return FED_OK;
+}
+
+static fed_status answer_end(fedserver_response *response, uint64_t end, fed_error *err) {
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_write_u64(&body, end);
+    return fedserver_answer(response, 202, "application/octet-stream", &body, err);
+}
+
+/* A message that is complete: an update like any other. */
+static fed_status take_message(fedserver *server, const fedserver_call *call, const piece *p,
+                               const uint8_t *bytes, size_t len, fedserver_response *response,
+                               fed_error *err) {
+    if (fed_digest_bytes(bytes, len) == p->head.digest) {
+        return fedserver_update_take(server, call, bytes, len, response, err);
+    }
+    server->counters.updates_bad++;
+    return fedserver_answer_error(response, err, 400, "bad_update",
+                                  "the pieces do not make the message that was announced (its "
+                                  "digest differs)");
+}
+
+/* All stored pieces and this one, the last. */
+static fed_status take_whole(fedserver *server, const fedserver_call *call, const piece *p,
+                             fedserver_response *response, fed_error *err) {
+    const size_t total = (size_t)p->head.total;
+    size_t len = 0;
+    uint8_t *bytes = malloc(total);
+    if (bytes == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for an update of %zu bytes", total);
+    }
+    fed_status status = FED_OK;
+    if (p->head.offset > 0) {
+        status = server->store->piece_join(server->db, call->device->id, bytes, total - p->len,
+                                           &len, err);
+    }
+    if (status == FED_OK) {
+        memcpy(bytes + len, p->data, p->len);
+        status = take_message(server, call, p, bytes, len + p->len, response, err);
+    }
+    free(bytes);
+    return status;
+}
+
+/* A piece of this device's own, standing lease. */
+static fed_status take_piece(fedserver *server, const fedserver_call *call, const piece *p,
+                             fedserver_response *response, fed_error *err) {
+    const fedserver_store *store = server->store;
+    const int64_t device = call->device->id;
+    uint64_t end = 0;
+    bool other = false;
+    FED_TRY(find_end(server, call, p, &end, &other, err));
+    if (p->head.offset != end || p->len == 0) { /* a question, or sent before, or too early */
+        return answer_end(response, end, err);
+    }
+    if (end + p->len == p->head.total) {
+        FED_TRY(take_whole(server, call, p, response, err));
+        return end > 0 || other ? store->piece_clear(server->db, device, err) : FED_OK;
+    }
+    if (other) {
+        FED_TRY(store->piece_clear(server->db, device, err));
+    }
+    FED_TRY(store->piece_add(server->db, device, &p->head, p->data, p->len, err));
+    return answer_end(response, end + p->len, err);
+}
+
+fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
+                                fedserver_response *response, fed_error *err) {
+    piece p;
+    if (!piece_read(call->request, &p)) {
+        server->counters.updates_bad++;
+        return fedserver_answer_error(response, err, 400, "bad_update",
+                                      "the body is not a piece of an update");
+    }
+    const fed_update head = update_head(&p);
+    if (fedserver_leases_update_event(&server->training, call->device, &head, call->now_ms) !=
+        FEDSERVER_ON_UPDATE_LEASED) {
+        return answer_head(server, call, &p, response, err);
+    }
+    if (p.head.total > fedserver_update_limit(server)) {
+        server->counters.updates_too_large++;
+        return fedserver_answer_error(response, err, 413, "too_large",
+                                      "no update of this task can be so large; check the client's "
+                                      "task");
+    }
+    return take_piece(server, call, &p, response, err);
+}

@@ -1,0 +1,58 @@
+/* What the store can say of itself: sound pages, rows that refer to rows, files that rows refer to,
+ * bodies that fit their guards. */
+#include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/updates.h"
+
+typedef struct checking {
+    fedserver_database *db;
+    fedserver_checker *checker;
+    size_t files;
+} checking;
+
+/* Each row is a complaint. */
+static fed_status check_rows(const checking *c, fedserver_sql sql, fed_error *err) {
+    fedserver_database *db = c->db;
+    sqlite3_stmt *row;
+    bool more;
+    FED_TRY(fedserver_database_read(db, sql, NO_VALUES, &row, err));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        fedserver_check_say(c->checker, FEDSERVER_FOUND, "S1: %s: %s" FEDSERVER_RESTORE, db->path,
+                            (const char *)sqlite3_column_text(row, 0));
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
+}
+
+/* A file that is too short is found body by body. */
+static fed_status check_file(void *user, const char *path, uint64_t task, uint32_t round,
+                             uint64_t size, fed_error *err) {
+    checking *c = user;
+    uint64_t end;
+    FED_TRY(fedserver_sqlite_segment_end(c->db, task, round, &end, err));
+    if (end == 0) {
+        fedserver_check_say(c->checker, FEDSERVER_NOTED,
+                            "S9: %s is of no open round; the next start removes it", path);
+    } else if (size > end) {
+        fedserver_check_say(c->checker, FEDSERVER_NOTED,
+                            "S9: %s has %" PRIu64 " bytes that were never acknowledged; the next "
+                            "start removes them",
+                            path, size - end);
+    }
+    c->files++;
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_error *err) {
+    checking c = {.db = db, .checker = checker};
+    FED_TRY(check_rows(&c, FEDSERVER_SQL_CHECK_PAGES, err));
+    FED_TRY(check_rows(&c, FEDSERVER_SQL_CHECK_REFERENCES, err));
+    fedserver_check_say(checker, FEDSERVER_CHECKED, "S1: the database: pages, indexes, references");
+    FED_TRY(fedserver_segment_each(c.db->directory, check_file, &c, err));
+    size_t bodies = 0;
+    FED_TRY(fedserver_sqlite_updates_check(c.db, checker, &bodies, err));
+    fedserver_check_say(checker, FEDSERVER_CHECKED,
+                        "S9: %zu bodies of updates and their guards, %zu segment files", bodies,
+                        c.files);
+    return FED_OK;
+}

@@ -1,0 +1,63 @@
+/* The table of pieces. */
+#include "fedserver/stores/sqlite/pieces.h"
+
+#include <string.h>
+
+#include "fedserver/stores/sqlite/database.h"
+
+fed_status fedserver_sqlite_piece_add(void *db, int64_t device, const fed_piece *piece,
+                                      const uint8_t *data, size_t len, fed_error *err) {
+    return WRITE(PIECE_ADD, INT(device), INT(piece->offset), INT(piece->lease), INT(piece->digest),
+                 INT(piece->total), BLOB(data, len));
+}
+
+fed_status fedserver_sqlite_piece_find(void *db, int64_t device, fed_piece *piece, uint64_t *end,
+                                       fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(READ(PIECE_FIND, &row, INT(device)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "device %lld is not sending pieces", (long long)device);
+    }
+    *piece = (fed_piece){.lease = (uint64_t)sqlite3_column_int64(row, 0),
+                         .digest = (uint64_t)sqlite3_column_int64(row, 1),
+                         .total = (uint64_t)sqlite3_column_int64(row, 2),
+                         .offset = (uint64_t)sqlite3_column_int64(row, 3)};
+    *end = (uint64_t)sqlite3_column_int64(row, 4);
+    sqlite3_reset(row);
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_piece_join(void *db, int64_t device, uint8_t *dst, size_t cap,
+                                       size_t *len, fed_error *err) {
+    sqlite3_stmt *row;
+    bool more;
+    size_t at = 0;
+    FED_TRY(READ(PIECE_JOIN, &row, INT(device)));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        const void *bytes = sqlite3_column_blob(row, 1);
+        size_t size = (size_t)sqlite3_column_bytes(row, 1);
+        if (sqlite3_column_int64(row, 0) != (sqlite3_int64)at || size > cap - at || size == 0) {
+            sqlite3_reset(row);
+            return fed_fail(err, FED_EFORMAT,
+                            "the pieces of device %lld's update leave a gap; restore the database "
+                            "from a backup",
+                            (long long)device);
+        }
+        memcpy(dst + at, bytes, size);
+        at += size;
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    *len = at;
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_piece_clear(void *db, int64_t device, fed_error *err) {
+    return WRITE(PIECE_CLEAR, INT(device));
+}
+
+fed_status fedserver_sqlite_piece_prune(void *db, uint64_t task, uint32_t round, fed_error *err) {
+    return WRITE(PIECE_PRUNE, INT(task), INT(round));
+}

@@ -1,0 +1,240 @@
+/* The open round's updates: small bodies in their rows, large ones in the round's segment file. */
+#include "fedserver/stores/sqlite/updates.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fed/file.h"
+#include "fed/hash.h"
+#include "fedserver/stores/sqlite/database.h"
+
+/* -- the segment file -- */
+
+fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,
+                                        uint64_t *end, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(READ(UPDATE_END, &row, INT(task), INT(round)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    *end = (uint64_t)sqlite3_column_int64(row, 0);
+    sqlite3_reset(row);
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint32_t round,
+                                    bool make, fed_error *err) {
+    const fedserver_segment *open = &db->segment;
+    if (open->fd >= 0 && open->task == task && open->round == round) {
+        return FED_OK;
+    }
+    uint64_t end;
+    FED_TRY(fedserver_sqlite_segment_end(db, task, round, &end, err));
+    return fedserver_segment_open(&db->segment, db->directory, task, round, end, make, err);
+}
+
+static fed_status tidy_segment(void *user, const char *path, uint64_t task, uint32_t round,
+                               uint64_t size, fed_error *err) {
+    uint64_t end;
+    FED_TRY(fedserver_sqlite_segment_end(user, task, round, &end, err));
+    if (end == 0 ? unlink(path) != 0 : size > end && truncate(path, (off_t)end) != 0) {
+        return fed_file_fail(err, "clean up", path);
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_recover(void *user, fed_error *err) {
+    fedserver_database *db = user;
+    fedserver_segment_close(&db->segment);
+    return fedserver_segment_each(db->directory, tidy_segment, db, err);
+}
+
+/* -- a transaction -- */
+
+fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
+    fedserver_database *db = user;
+    fed_status status = fedserver_segment_sync(&db->segment, err);
+    if (status == FED_OK) {
+        status = fedserver_database_commit(db, err);
+    }
+    if (status != FED_OK) {
+        fedserver_sqlite_rollback(db);
+        return status;
+    }
+    if (db->cleared) {
+        db->cleared = false;
+        fed_status ignored = fedserver_sqlite_recover(db, NULL); /* else the next start does it */
+        (void)ignored;
+    }
+    return FED_OK;
+}
+
+void fedserver_sqlite_rollback(void *user) {
+    fedserver_database *db = user;
+    fedserver_segment_close(&db->segment); /* where it ends is in the rows, which are back */
+    db->cleared = false;
+    fedserver_database_rollback(db);
+}
+
+/* -- updates -- */
+
+enum { ROW_LIMIT = 65536 }; /* bytes of a body that lies in its row */
+
+/* The database would write a large body twice, into its journal and then into itself. */
+fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *row,
+                                       const uint8_t *body, size_t len, fed_error *err) {
+    fedserver_database *db = user;
+    bool large = len > ROW_LIMIT;
+    uint64_t start = 0;
+    if (large) {
+        FED_TRY(fedserver_sqlite_segment(db, row->task, row->round, true, err));
+        FED_TRY(fedserver_segment_append(&db->segment, body, len, &start, err));
+    }
+    const fedserver_value nothing = BLOB(NULL, 0);
+    const fedserver_value at = INT(start);
+    const fedserver_value bytes = BLOB(body, len);
+    return WRITE(UPDATE_ADD, INT(row->task), INT(row->round), INT(row->device), INT(row->lease),
+                 INT(len), INT(fed_digest_bytes(body, len)), large ? at : nothing,
+                 large ? nothing : bytes);
+}
+
+/* One update while it is walked over. Its bytes are its own, so that no statement stays open. */
+typedef struct stored_update {
+    int64_t id;
+    fedserver_update_row row;
+    size_t len, cap;
+    uint64_t guard;
+    bool guarded; /* releases before layout 4 stored no guard */
+    bool in_row;
+    uint64_t start; /* else in the segment */
+    uint8_t *body;
+} stored_update;
+
+static fed_status make_room(stored_update *u, fed_error *err) {
+    if (u->len <= u->cap) {
+        return FED_OK;
+    }
+    free(u->body);
+    u->cap = 0;
+    u->body = malloc(u->len);
+    if (u->body == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for an update of %zu bytes", u->len);
+    }
+    u->cap = u->len;
+    return FED_OK;
+}
+
+static fed_status take_row(sqlite3_stmt *row, stored_update *u, fed_error *err) {
+    u->id = sqlite3_column_int64(row, 0);
+    u->row = (fedserver_update_row){.task = (uint64_t)sqlite3_column_int64(row, 1),
+                                    .round = (uint32_t)sqlite3_column_int64(row, 2),
+                                    .device = sqlite3_column_int64(row, 3),
+                                    .lease = (uint64_t)sqlite3_column_int64(row, 4)};
+    u->len = (size_t)sqlite3_column_int64(row, 5);
+    u->guarded = sqlite3_column_type(row, 6) != SQLITE_NULL;
+    u->guard = (uint64_t)sqlite3_column_int64(row, 6);
+    u->in_row = sqlite3_column_type(row, 7) == SQLITE_NULL;
+    u->start = (uint64_t)sqlite3_column_int64(row, 7);
+    FED_TRY(make_room(u, err));
+    if (u->in_row && u->len > 0) {
+        const void *body = sqlite3_column_blob(row, 8);
+        FED_REQUIRE(sqlite3_column_bytes(row, 8) == (int)u->len, FED_EFORMAT);
+        memcpy(u->body, body, u->len);
+    }
+    return FED_OK;
+}
+
+static fed_status take_body(fedserver_database *db, stored_update *u, fed_error *err) {
+    if (!u->in_row) {
+        FED_TRY(fedserver_sqlite_segment(db, u->row.task, u->row.round, false, err));
+        FED_TRY(fedserver_segment_read(&db->segment, u->start, u->len, u->body, err));
+    }
+    FED_REQUIRE(!u->guarded || fed_digest_bytes(u->body, u->len) == u->guard, FED_EFORMAT);
+    return FED_OK;
+}
+
+/* Say whose update can't be read and what to do. */
+static fed_status fail_damaged(fedserver_database *db, const stored_update *u, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    char name[32];
+    char file[64] = "server.db";
+    if (!u->in_row) {
+        snprintf(file, sizeof file, FEDSERVER_SEGMENT_NAME, u->row.task, u->row.round);
+    }
+    FED_TRY(READ(DEVICE_NAME, &row, INT(u->row.device)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    snprintf(name, sizeof name, "%s", found ? (const char *)sqlite3_column_text(row, 0) : "?");
+    sqlite3_reset(row);
+    return fed_fail(
+        err, FED_EFORMAT,
+        "%s/%s: the update of device %s in round %u of task %llu is damaged" FEDSERVER_RESTORE,
+        db->directory, file, name, u->row.round, (unsigned long long)u->row.task);
+}
+
+/* The update behind u->id, or none. */
+static fed_status next_update(fedserver_database *db, stored_update *u, bool *more,
+                              fed_error *err) {
+    sqlite3_stmt *row;
+    FED_TRY(READ(UPDATE_NEXT, &row, INT(u->id)));
+    FED_TRY(fedserver_database_next(db, row, more, err));
+    if (!*more) {
+        return FED_OK;
+    }
+    fed_status status = take_row(row, u, err);
+    sqlite3_reset(row);
+    if (status == FED_OK) {
+        status = take_body(db, u, err);
+    }
+    return status == FED_EFORMAT || status == FED_ENOTFOUND ? fail_damaged(db, u, err) : status;
+}
+
+fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, void *user,
+                                        fed_error *err) {
+    stored_update u = {0};
+    bool more = true;
+    fed_status status = next_update(db, &u, &more, err);
+    while (status == FED_OK && more) {
+        status = visit(user, &u.row, u.body, u.len, err);
+        if (status == FED_OK) {
+            status = next_update(db, &u, &more, err);
+        }
+    }
+    free(u.body);
+    return status;
+}
+
+fed_status fedserver_sqlite_update_count(void *user, uint32_t *count, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(fedserver_database_read(user, FEDSERVER_SQL_UPDATE_COUNT, NO_VALUES, &row, err));
+    FED_TRY(fedserver_database_next(user, row, &found, err));
+    *count = found ? (uint32_t)sqlite3_column_int64(row, 0) : 0;
+    sqlite3_reset(row);
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_checker *checker,
+                                          size_t *bodies, fed_error *err) {
+    stored_update u = {0};
+    fed_status status = FED_OK;
+    for (bool more = true; more && (status == FED_OK || status == FED_EFORMAT);) {
+        fed_error why = {0};
+        status = next_update(db, &u, &more, &why);
+        if (status == FED_EFORMAT) {
+            fedserver_check_say(checker, FEDSERVER_FOUND, "S9: %s", why.text);
+        } else if (status != FED_OK) {
+            (void)fed_fail(err, status, "%s", why.text);
+        }
+        *bodies += more;
+    }
+    free(u.body);
+    return status == FED_EFORMAT ? FED_OK : status;
+}
+
+fed_status fedserver_sqlite_update_clear(void *user, fed_error *err) {
+    fedserver_database *db = user;
+    db->cleared = true;
+    return fedserver_database_write(db, FEDSERVER_SQL_UPDATE_CLEAR, NO_VALUES, err);
+}

@@ -1,0 +1,8 @@
+/* FedAvg, McMahan et al. 2017 (Communication-Efficient Learning of Deep Networks from Decentralized
+ * Data), algorithm 1: the mean of the updates, weighted by samples, is the change of the model. */
+#include "fedserver/strategy.h"
+
+extern const fedserver_strategy_vtable fedserver_strategy_fedavg;
+
+/* The mean is summed up as updates arrive (aggregate.h): there is nothing left to do. */
+const fedserver_strategy_vtable fedserver_strategy_fedavg = {.name = "fedavg"};

@@ -1,0 +1,26 @@
+/* Coordinate-wise trimmed mean, Yin et al. 2018 (Byzantine-Robust Distributed Learning: Towards
+ * Optimal Statistical Rates), definition 2. */
+#include <math.h>
+
+#include "fedserver/robust.h"
+#include "fedserver/strategy.h"
+
+enum { P };
+
+/* Rounded up, so that a share that is not 0 always cuts; but one value is left. The paper's share
+ * of the updates is whole; 1e-9 keeps it so where 0.07 * 100 is 7.000000000000001. */
+static fed_status combine(const double *param, const fedserver_rows *rows, float *u,
+                          fed_error *err) {
+    size_t cut = (size_t)ceil(param[P] * (double)rows->count - 1e-9);
+    size_t most = (rows->count - 1) / 2;
+    return fedserver_trimmed_mean(rows, cut < most ? cut : most, u, err);
+}
+
+extern const fedserver_strategy_vtable fedserver_strategy_trimmed;
+
+const fedserver_strategy_vtable fedserver_strategy_trimmed = {
+    .name = "trimmed",
+    .params = {[P] = {"p", 0.1, 0.001, 0.499, "share cut off at each end", false, NULL}},
+    .combine = combine,
+    .dense = true,
+};

@@ -1,0 +1,28 @@
+/* What an open round waits for: for whom, until when, and what happens then. */
+#ifndef FEDSERVER_WAITING_H
+#define FEDSERVER_WAITING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fedserver/server.h"
+
+/* A device's name for people: so many digits of its fingerprint, which `fedserver revoke` takes. */
+enum { FEDSERVER_WAITING_NAMES = 4, FEDSERVER_WAITING_DIGITS = 8 };
+
+typedef struct fedserver_waiting {
+    uint32_t out;  /* devices with a lease, whose reports are not in */
+    uint32_t free; /* places that nobody has */
+    /* the first of those devices, as they enrolled */
+    char names[FEDSERVER_WAITING_NAMES][FEDSERVER_WAITING_DIGITS + 1];
+    int64_t lease_ends_ms; /* when the first of their leases ends */
+} fedserver_waiting;
+
+/** Of an open round. */
+void fedserver_waiting_find(const fedserver *server, int64_t now_ms, fedserver_waiting *waiting);
+
+/** As a sentence that follows "waiting for"; cut where it is longer than cap. */
+void fedserver_waiting_say(const fedserver_training *training, const fedserver_waiting *waiting,
+                           int64_t now_ms, char *dst, size_t cap);
+
+#endif

@@ -1,0 +1,189 @@
+/* How fast updates become durable, beside the same in the database's rows, and beside the disk. */
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "fedserver/store.h"
+
+/*
+ *     bench_store [DIRECTORY]
+ *
+ * In DIRECTORY (default: the working directory), which should be on the disk in question: batches
+ * of updates, each with its device's row, committed; the same with every body in its row; and bare
+ * appends with one fdatasync a batch. The three take turns, so their ratios come from one run.
+ */
+
+enum { DEVICES = 64, ROUNDS = 5 };
+
+typedef struct bench {
+    const fedserver_store *store;
+    void *db;
+    fedserver_device devices[DEVICES];
+    uint64_t task, leases;
+    sqlite3 *rows;
+    sqlite3_stmt *insert, *touch;
+    int raw;
+    uint8_t *body;
+    size_t len;
+} bench;
+
+static void sql(sqlite3 *db, const char *text) {
+    bench_require(sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK ? FED_OK : FED_EIO,
+                  sqlite3_errmsg(db));
+}
+
+static void expect(const bench *b, int code, int wanted) {
+    bench_require(code == wanted ? FED_OK : FED_EIO, sqlite3_errmsg(b->rows));
+}
+
+/* -- the three ways -- */
+
+static void by_store(bench *b, int batch) {
+    fed_error err = {0};
+    for (int k = 0; k < batch; k++) {
+        fedserver_device *device = &b->devices[k % DEVICES];
+        device->counted_lease = ++b->leases;
+        const fedserver_update_row row = {
+            .task = b->task, .round = 1, .device = device->id, .lease = device->counted_lease};
+        bench_require(b->store->update_add(b->db, &row, b->body, b->len, &err), err.text);
+        bench_require(b->store->device_put(b->db, device, &err), err.text);
+    }
+    bench_require(b->store->commit(b->db, &err), err.text);
+}
+
+static void by_rows(bench *b, int batch) {
+    sql(b->rows, "BEGIN IMMEDIATE");
+    for (int k = 0; k < batch; k++) {
+        sqlite3_bind_int(b->insert, 1, k % DEVICES + 1);
+        sqlite3_bind_blob64(b->insert, 2, b->body, b->len, SQLITE_STATIC);
+        expect(b, sqlite3_step(b->insert), SQLITE_DONE);
+        sqlite3_reset(b->insert);
+        sqlite3_bind_int64(b->touch, 1, (sqlite3_int64)++b->leases);
+        sqlite3_bind_int(b->touch, 2, k % DEVICES + 1);
+        expect(b, sqlite3_step(b->touch), SQLITE_DONE);
+        sqlite3_reset(b->touch);
+    }
+    sql(b->rows, "COMMIT");
+}
+
+static void by_appends(bench *b, int batch) {
+    for (int k = 0; k < batch; k++) {
+        for (size_t done = 0; done < b->len;) {
+            ssize_t put = write(b->raw, b->body + done, b->len - done);
+            bench_require(put > 0 ? FED_OK : FED_EIO, "write");
+            done += (size_t)put;
+        }
+    }
+    bench_require(fdatasync(b->raw) == 0 ? FED_OK : FED_EIO, "fdatasync");
+}
+
+static void end_round(bench *b) {
+    fed_error err = {0};
+    bench_require(b->store->update_clear(b->db, &err), err.text);
+    bench_require(b->store->commit(b->db, &err), err.text);
+}
+
+/* `count` updates in each way, in batches. */
+static void measure(bench *b, int batch, int count) {
+    bench_times store = {.count = 0}, rows = {.count = 0}, raw = {.count = 0};
+    bench_times end = {.count = 0}, rows_end = {.count = 0};
+    for (int r = 0; r < ROUNDS; r++) {
+        BENCH_TIME(&raw, for (int k = 0; k < count; k += batch) by_appends(b, batch));
+        BENCH_TIME(&store, for (int k = 0; k < count; k += batch) by_store(b, batch));
+        BENCH_TIME(&rows, for (int k = 0; k < count; k += batch) by_rows(b, batch));
+        BENCH_TIME(&end, end_round(b));
+        BENCH_TIME(&rows_end, sql(b->rows, "DELETE FROM updates"));
+        bench_require(ftruncate(b->raw, 0) == 0 && lseek(b->raw, 0, SEEK_SET) == 0 ? FED_OK
+                                                                                   : FED_EIO,
+                      "ftruncate");
+    }
+    double took = bench_median_s(&store), disk = bench_median_s(&raw), row = bench_median_s(&rows);
+    printf("| %7zu | %5d | %8.0f | %8.0f | %8.0f | %5.2f | %5.2f | %6.1f | %6.1f |\n", b->len,
+           batch, count / disk, count / took, count / row, disk / took, row / took,
+           1e3 * bench_median_s(&end), 1e3 * bench_median_s(&rows_end));
+    fflush(stdout);
+}
+
+/* -- open and close -- */
+
+static void open_store(bench *b, const char *path) {
+    fed_error err = {0};
+    fedserver_task task = {.name = "bench"};
+    b->store = fedserver_store_at(0);
+    bench_require(b->store->create(path, &err), err.text);
+    bench_require(b->store->open(path, &b->db, &err), err.text);
+    bench_require(b->store->task_add(b->db, &task, &err), err.text);
+    b->task = task.wire.id;
+    for (int k = 0; k < DEVICES; k++) {
+        b->devices[k] = (fedserver_device){.fingerprint = {(uint8_t)k, 1}};
+        bench_require(b->store->device_add(b->db, &b->devices[k], &err), err.text);
+    }
+    bench_require(b->store->commit(b->db, &err), err.text);
+}
+
+/* Layout 3: every body in its row. */
+static void open_rows(bench *b, const char *path) {
+    expect(b, sqlite3_open(path, &b->rows), SQLITE_OK);
+    sql(b->rows,
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+        "PRAGMA journal_size_limit = 67108864;"
+        "CREATE TABLE devices (id INTEGER PRIMARY KEY, counted_lease INTEGER) STRICT;"
+        "CREATE TABLE updates (id INTEGER PRIMARY KEY, device INTEGER, body BLOB) STRICT;");
+    for (int k = 0; k < DEVICES; k++) {
+        sql(b->rows, "INSERT INTO devices (counted_lease) VALUES (0)");
+    }
+    expect(b,
+           sqlite3_prepare_v2(b->rows, "INSERT INTO updates (device, body) VALUES (?, ?)", -1,
+                              &b->insert, NULL),
+           SQLITE_OK);
+    expect(b,
+           sqlite3_prepare_v2(b->rows, "UPDATE devices SET counted_lease = ? WHERE id = ?", -1,
+                              &b->touch, NULL),
+           SQLITE_OK);
+}
+
+int main(int argc, char **argv) {
+    char directory[300];
+    char path[3][400];
+    static const char *const names[] = {"server.db", "rows.db", "raw"};
+    snprintf(directory, sizeof directory, "%s/bench_store-XXXXXX", argc > 1 ? argv[1] : ".");
+    bench_require(mkdtemp(directory) != NULL ? FED_OK : FED_EIO, directory);
+    for (int k = 0; k < 3; k++) {
+        snprintf(path[k], sizeof path[k], "%s/%s", directory, names[k]);
+    }
+    static bench b;
+    open_store(&b, path[0]);
+    open_rows(&b, path[1]);
+    b.raw = open(path[2], O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    bench_require(b.raw >= 0 ? FED_OK : FED_EIO, path[2]);
+
+    printf(
+        "updates/s, median of %d rounds; ratios to the bare appends and to rows; closing a "
+        "round\n\n"
+        "|   bytes | batch |      raw |    store |     rows | /raw  | /rows | end ms | rows   |\n"
+        "|---|---|---|---|---|---|---|---|---|\n",
+        ROUNDS);
+    static const size_t lens[] = {2048, 1724320}; /* 1.7 MB: lenet5-caffe as float32 */
+    for (int i = 0; i < 2; i++) {
+        b.len = lens[i];
+        b.body = bench_alloc(b.len);
+        memset(b.body, 'u', b.len);
+        for (int batch = 1; batch <= 64; batch = batch == 1 ? 16 : batch * 4) {
+            measure(&b, batch, i == 0 ? 192 : (batch == 64 ? 64 : 32));
+        }
+        free(b.body);
+    }
+    sqlite3_finalize(b.insert);
+    sqlite3_finalize(b.touch);
+    sqlite3_close(b.rows);
+    b.store->close(b.db);
+    close(b.raw);
+    for (int k = 0; k < 3; k++) {
+        unlink(path[k]);
+    }
+    return rmdir(directory);
+}

@@ -1,0 +1,85 @@
+/* What every strategy must keep, those of tomorrow too: walks strategies.def. */
+#include "fed_test.h"
+
+#include "fed/hash.h"
+#include "fedserver/strategy.h"
+#include "strategy_case.h"
+
+static strategy_round rounds[CASE_ROUNDS];
+static strategy_house calm, rough;
+
+static int setup(void **state) {
+    (void)state;
+    strategy_house_open(&calm, false);
+    strategy_house_open(&rough, true);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    strategy_house_close(&calm);
+    strategy_house_close(&rough);
+    return 0;
+}
+
+/* The strategy alone, and with the part that goes with any. */
+static void each_spec(void (*check)(const char *spec)) {
+    const fedserver_strategy_vtable *vtable;
+    for (size_t k = 0; (vtable = fedserver_strategy_at(k)) != NULL; k++) {
+        char spec[64];
+        check(vtable->name);
+        snprintf(spec, sizeof spec, "%s+clip:norm=1.5", vtable->name);
+        check(spec);
+    }
+}
+
+static void check_roughness(const char *spec) {
+    strategy_models one, other;
+    strategy_house_play(&calm, spec, rounds, &one);
+    strategy_house_play(&rough, spec, rounds, &other);
+    size_t n = sizeof one.version / sizeof(float);
+    if (fed_digest(one.version[0], n) != fed_digest(other.version[0], n)) {
+        fail_msg("%s: the order of arrival, or a crash, changed the model", spec);
+    }
+}
+
+/* D3 */
+static void neither_order_nor_crashes_change_a_bit(void **state) {
+    (void)state;
+    strategy_case_draw(3, rounds);
+    each_spec(check_roughness);
+}
+
+static void check_agreement(const char *spec) {
+    strategy_models models;
+    strategy_house_play(&calm, spec, rounds, &models);
+    for (int r = 0; r < CASE_ROUNDS; r++) {
+        for (int i = CASE_TRAINED; i < CASE_VALUES; i++) {
+            float moved = models.version[r + 1][i] - models.version[r][i];
+            float sent = rounds[r].x[0][i];
+            if (!(moved >= sent - 1e-5f && moved <= sent + 1e-5f)) {
+                fail_msg("%s, version %d: a statistic moved by %g, where all sent %g", spec, r + 1,
+                         (double)moved, (double)sent);
+            }
+        }
+    }
+}
+
+static void a_statistic_that_all_agree_on_is_taken_as_it_is(void **state) {
+    (void)state;
+    strategy_case_draw(5, rounds);
+    for (int r = 0; r < CASE_ROUNDS; r++) {
+        for (int d = 1; d < CASE_DEVICES; d++) {
+            memcpy(rounds[r].x[d], rounds[r].x[0], sizeof rounds[r].x[0]);
+        }
+    }
+    each_spec(check_agreement);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neither_order_nor_crashes_change_a_bit),
+        cmocka_unit_test(a_statistic_that_all_agree_on_is_taken_as_it_is),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

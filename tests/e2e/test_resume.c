@@ -1,0 +1,262 @@
+/* A large model over a line that breaks again and again, with the coordinator and the device killed
+ * on the way: it gets through, and hardly a byte travels twice.
+ *
+ * In the test suite 20 MB with a break each 1 MB. FED_RESUME_MB and FED_RESUME_BREAK_MB ask for
+ * others: docs/results/reliability.md has the figures of 100 and 5. */
+#include "fed_line.h"
+#include "fed_test.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed/checkpoint.h"
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed/hash.h"
+#include "fedclient/fedclient.h"
+#include "fedserver/fedserver.h"
+
+enum {
+    MB = 1000000,
+    TRANSFERS = 3
+}; /* the model, its update, the new model's delta: all float32 */
+
+typedef struct world {
+    char directory[256], coordinator[300], device[300];
+    char *ca;
+    fed_line line;
+    pid_t coordinator_pid, device_pid;
+    unsigned coordinator_kills, device_kills;
+} world;
+
+static uint64_t setting(const char *name, uint64_t preset) {
+    const char *text = getenv(name);
+    return (text != NULL ? strtoull(text, NULL, 10) : preset) * MB;
+}
+
+/* -- the device, in a process of its own -- */
+
+static fed_status train(void *user, fedclient_round *round, fed_error *err) {
+    (void)user, (void)err;
+    for (size_t i = 0; i < round->arch->layout.size; i++) {
+        round->values[i] += (float)(i % 5) / 64;
+    }
+    round->samples = 1;
+    round->loss = 1;
+    return FED_OK;
+}
+
+static fed_status run_device(const world *w, fedclient *client, fed_error *err) {
+    fedclient_event event = {0};
+    if (!fedclient_enrolled(client)) {
+        char token[FEDSERVER_TOKEN];
+        fedserver *server = NULL;
+        FED_TRY(fedserver_open(w->coordinator, NULL, &server, err));
+        fed_status status = fedserver_token_new(server, fed_clock_unix_ms(), 3600, token, err);
+        fedserver_close(server);
+        FED_TRY(status);
+        FED_TRY(fedclient_enrol(client, token, err));
+    }
+    while (event.outcome != FEDCLIENT_FINISHED) {
+        FED_TRY(fedclient_step(client, &event, err));
+        fed_sleep_ms(event.outcome == FEDCLIENT_RETRY ? 5 : 0);
+    }
+    return FED_OK;
+}
+
+static int device_main(const world *w) {
+    fedclient_platform platform = {0};
+    fedclient_transport transport = {0};
+    fedclient *client = NULL;
+    fed_error err = {0};
+    char server[64];
+    snprintf(server, sizeof server, "https://127.0.0.2:%u", w->line.ports[0]);
+    fed_status status = fedclient_platform_posix_open(w->device, &platform, &err);
+    if (status == FED_OK) {
+        status = fedclient_transport_curl_open(w->ca, &transport, &err);
+    }
+    const fedclient_options options = {
+        .server = server, .platform = &platform, .transport = &transport, .train = train};
+    if (status == FED_OK) {
+        status = fedclient_open(&options, &client, &err);
+    }
+    if (status == FED_OK) {
+        status = run_device(w, client, &err);
+    }
+    if (status != FED_OK && status != FED_ENET) { /* not reachable while it enrols */
+        fprintf(stderr, "the device ended: %s\n", err.text);
+    }
+    return status == FED_OK ? 0 : 1;
+}
+
+static void start_device(world *w) {
+    w->device_pid = fork();
+    assert_true(w->device_pid >= 0);
+    if (w->device_pid == 0) {
+        _exit(device_main(w));
+    }
+}
+
+static void start_coordinator(world *w) {
+    char front[16], devices[16];
+    snprintf(front, sizeof front, "%u", w->line.ports[0]);
+    snprintf(devices, sizeof devices, "%u", w->line.ports[1]);
+    w->coordinator_pid = fork();
+    assert_true(w->coordinator_pid >= 0);
+    if (w->coordinator_pid == 0) {
+        (void)freopen("/dev/null", "w", stdout);
+        execl(FED_BIN_DIR "/fedserver", "fedserver", "run", "--dir", w->coordinator, "--front-port",
+              front, "--devices-port", devices, "--quiet", (char *)NULL);
+        _exit(127);
+    }
+}
+
+static void kill_now(pid_t pid) {
+    int how = 0;
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+}
+
+/* -- the world -- */
+
+static void open_world(world *w, uint64_t model_bytes, uint64_t break_bytes) {
+    static const char *const hosts[] = {"127.0.0.2", NULL};
+    fed_error err = {0};
+    char path[400], task[300];
+    uint64_t id = 0;
+    size_t len = 0;
+    memset(w, 0, sizeof *w);
+    fed_test_tmpdir(w->directory, sizeof w->directory);
+    snprintf(w->coordinator, sizeof w->coordinator, "%s/coordinator", w->directory);
+    snprintf(w->device, sizeof w->device, "%s/device", w->directory);
+    assert_fed_ok_err(
+        fedserver_init(w->coordinator, &(fedserver_init_options){.hosts = hosts}, &err));
+    snprintf(path, sizeof path, "%s/ca.pem", w->coordinator);
+    assert_fed_ok_err(fed_file_read(path, 65536, (uint8_t **)&w->ca, &len, &err));
+    snprintf(task, sizeof task,
+             "{\"model\": \"input 1000 | dense %" PRIu64 "\", \"codec_up\": \"float32\","
+             " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 1, \"deadline_s\": 3600}",
+             model_bytes / 4000);
+    fed_test_put(w->directory, "task.json", task, strlen(task));
+    snprintf(path, sizeof path, "%s/task.json", w->directory);
+    fedserver *server = NULL;
+    assert_fed_ok_err(fedserver_open(w->coordinator, NULL, &server, &err));
+    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
+    fedserver_close(server);
+    fed_line_open(&w->line, break_bytes);
+    start_coordinator(w);
+    start_device(w);
+}
+
+/* At so many bytes somebody is killed: the device and the coordinator in turn, in each transfer. */
+static void kill_somebody(world *w, uint64_t content, uint64_t *next) {
+    if (w->line.up_bytes + w->line.down_bytes < *next) {
+        return;
+    }
+    if (w->device_kills == w->coordinator_kills) {
+        kill_now(w->device_pid);
+        start_device(w);
+        w->device_kills++;
+    } else {
+        kill_now(w->coordinator_pid);
+        start_coordinator(w);
+        w->coordinator_kills++;
+    }
+    *next += content / (2 * TRANSFERS + 1);
+}
+
+/* Until the device has the final model. */
+static void run_world(world *w, uint64_t content) {
+    uint64_t next = content / (2 * TRANSFERS + 1);
+    bool finished = false;
+    while (!finished) {
+        int how = 0;
+        fed_line_turn(&w->line, 20);
+        kill_somebody(w, content, &next);
+        if (waitpid(w->device_pid, &how, WNOHANG) == w->device_pid) {
+            assert_true(WIFEXITED(how));
+            finished = WEXITSTATUS(how) == 0;
+            if (!finished) { /* the coordinator was away */
+                fed_sleep_ms(20);
+                start_device(w);
+            }
+        }
+    }
+}
+
+/* The device and the coordinator hold the same model: the initial one and what the device trained.
+ */
+static void check_models(world *w) {
+    fed_error err = {0};
+    char args[800], out[300], path[400];
+    fedclient_platform platform = {0};
+    fedclient_transport transport = {0};
+    fedclient *client = NULL;
+    uint64_t task;
+    uint32_t version;
+    float *values = NULL;
+    size_t count;
+    snprintf(path, sizeof path, "%s/out.safetensors", w->directory);
+    snprintf(args, sizeof args, "export --dir '%s' '%s'", w->coordinator, path);
+    assert_int_equal(fed_test_run(w->directory, "fedserver", args, out, sizeof out), 0);
+    fed_model model = {0};
+    assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
+    assert_fed_ok_err(fedclient_platform_posix_open(w->device, &platform, &err));
+    assert_fed_ok_err(fedclient_transport_curl_open(w->ca, &transport, &err));
+    const fedclient_options options = {.server = "https://127.0.0.2",
+                                       .platform = &platform,
+                                       .transport = &transport,
+                                       .train = train};
+    assert_fed_ok_err(fedclient_open(&options, &client, &err));
+    assert_fed_ok_err(fedclient_model(client, &task, &version, &values, &count, &err));
+    assert_int_equal(version, 1);
+    assert_int_equal(count, model.layout.size);
+    assert_true(fed_digest(values, count) == fed_digest(model.values, count));
+    free(values);
+    fedclient_close(client);
+    fedclient_transport_curl_close(&transport);
+    fedclient_platform_posix_close(&platform);
+    fed_model_free(&model);
+}
+
+static void close_world(world *w) {
+    kill_now(w->coordinator_pid);
+    fed_line_close(&w->line);
+    fed_test_rmdir(w->directory);
+    free(w->ca);
+}
+
+static void a_large_model_gets_through_a_line_that_breaks(void **state) {
+    (void)state;
+    static world w;
+    const uint64_t model = setting("FED_RESUME_MB", 20);
+    const uint64_t each = setting("FED_RESUME_BREAK_MB", 1);
+    const uint64_t content = TRANSFERS * model;
+    open_world(&w, model, each);
+    int64_t begun_ms = fed_clock_monotonic_ms();
+    run_world(&w, content);
+    int64_t took_ms = fed_clock_monotonic_ms() - begun_ms;
+    const uint64_t travelled = w.line.up_bytes + w.line.down_bytes;
+    print_message("%.1f MB of content; %.1f MB travelled (%.1f up, %.1f down), %.2f %% more; "
+                  "%" PRIu64 " breaks, %" PRIu64 " connections, %u kills of the device, %u of the "
+                  "coordinator; %.1f s\n",
+                  (double)content / MB, (double)travelled / MB, (double)w.line.up_bytes / MB,
+                  (double)w.line.down_bytes / MB, 100.0 * (double)travelled / (double)content - 100,
+                  w.line.breaks, w.line.dialled, w.device_kills, w.coordinator_kills,
+                  (double)took_ms / 1000);
+    check_models(&w);
+    assert_true(w.line.breaks + w.device_kills + w.coordinator_kills >= content / each - 1);
+    assert_true(w.device_kills > 1 && w.coordinator_kills > 1);
+    assert_true(travelled < content + content * 12 / 100);
+    close_world(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_large_model_gets_through_a_line_that_breaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,294 @@
+/* Updates in pieces: in any order, twice, by the wrong device, with lies; and what is kept of them.
+ */
+#include "coordinator_fixture.h"
+
+#include "fed/hash.h"
+
+static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                           " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 2,"
+                           " \"deadline_s\": 10}";
+static const float ones[6] = {1, 1, 1, 1, 1, 1};
+
+/* A device with an update to send. */
+typedef struct sender {
+    coordinator c;
+    test_device d, other;
+    fed_assignment work, other_work;
+    fed_writer message;
+    fed_piece head;
+} sender;
+
+static void make_message(sender *s, float value) {
+    const float x[6] = {value, value, value, value, value, value};
+    fed_writer_free(&s->message);
+    device_encode(&s->work, x, 1, &s->message);
+    s->head = (fed_piece){.task = s->work.task.id,
+                          .round = s->work.round,
+                          .lease = s->work.lease,
+                          .digest = fed_digest_bytes(s->message.data, s->message.len),
+                          .total = s->message.len};
+}
+
+static int setup(void **state) {
+    sender *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    coordinator_setup(&s->c);
+    s->d = coordinator_enrol(&s->c);
+    s->other = coordinator_enrol(&s->c);
+    coordinator_task(&s->c, task);
+    s->work = device_ask_work(&s->c, &s->d);
+    s->other_work = device_ask_work(&s->c, &s->other);
+    assert_int_equal(s->work.capabilities & FED_CAN_PIECES, FED_CAN_PIECES);
+    fed_writer_growing(&s->message);
+    make_message(s, 1);
+    *state = s;
+    return 0;
+}
+
+static int teardown(void **state) {
+    sender *s = *state;
+    coordinator_teardown(&s->c);
+    fed_writer_free(&s->message);
+    free(s);
+    return 0;
+}
+
+/* Send bytes [from, to) of the message; the status, and what is there by the answer's word. */
+static int send_as(sender *s, const test_device *d, size_t from, size_t to, uint64_t *end,
+                   char word[32]) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    s->head.offset = from;
+    fed_piece_write(&w, &s->head);
+    fed_write_bytes(&w, s->message.data + from, to - from);
+    answer a = coordinator_ask(&s->c, d, "POST", "/v1/piece", "", w.data, w.len);
+    fed_reader r;
+    fed_reader_init(&r, a.body, a.len);
+    *end = a.status == 202 ? fed_read_u64(&r) : UINT64_MAX;
+    memcpy(word, a.error, 32);
+    fed_writer_free(&w);
+    answer_free(&a);
+    return a.status;
+}
+
+static void must_have(sender *s, size_t from, size_t to, uint64_t wanted) {
+    uint64_t end;
+    char word[32];
+    assert_int_equal(send_as(s, &s->d, from, to, &end, word), 202);
+    assert_int_equal(end, wanted);
+}
+
+static void must_be(sender *s, size_t from, size_t to, int status, const char *error) {
+    uint64_t end;
+    char word[32];
+    assert_int_equal(send_as(s, &s->d, from, to, &end, word), status);
+    assert_string_equal(word, error);
+}
+
+static uint32_t counted(const sender *s) {
+    return s->c.server->training.sum.updates;
+}
+
+static void the_last_piece_counts_the_update(void **state) {
+    sender *s = *state;
+    must_have(s, 0, 0, 0);
+    must_have(s, 0, 10, 10);
+    must_have(s, 10, 11, 11);
+    must_have(s, 0, 0, 11);
+    assert_int_equal(counted(s), 0);
+    must_be(s, 11, s->message.len, 200, "");
+    assert_int_equal(counted(s), 1);
+    must_be(s, 11, s->message.len, 200, ""); /* its answer was lost */
+    must_be(s, 0, 0, 200, "");
+    assert_int_equal(counted(s), 1);
+}
+
+static void one_piece_can_be_all_of_it(void **state) {
+    sender *s = *state;
+    must_be(s, 0, s->message.len, 200, "");
+    assert_int_equal(counted(s), 1);
+}
+
+static void pieces_out_of_order_and_twice_change_nothing(void **state) {
+    sender *s = *state;
+    must_have(s, 20, 30, 0);
+    must_have(s, 0, 20, 20);
+    must_have(s, 0, 20, 20);
+    must_have(s, 10, 30, 20); /* overlaps */
+    must_have(s, 25, 30, 20);
+    must_be(s, s->message.len, s->message.len, 202, "");
+    must_be(s, 20, s->message.len, 200, "");
+    assert_int_equal(counted(s), 1);
+    assert_true(s->c.server->training.sum.acc[0] == INT64_C(1) << FEDCODEC_FOLD_BITS);
+}
+
+static void pieces_outlive_the_coordinator(void **state) {
+    sender *s = *state;
+    for (size_t at = 0; at + 1 < s->message.len; at++) {
+        must_have(s, at, at + 1, at + 1);
+        coordinator_commit(&s->c);
+        coordinator_crash(&s->c);
+        must_have(s, 0, 0, at + 1);
+    }
+    must_be(s, s->message.len - 1, s->message.len, 200, "");
+    coordinator_commit(&s->c);
+    coordinator_crash(&s->c);
+    assert_int_equal(counted(s), 1);
+    must_be(s, 0, 0, 200, "");
+}
+
+static void what_was_not_committed_is_asked_for_again(void **state) {
+    sender *s = *state;
+    must_have(s, 0, 10, 10);
+    coordinator_commit(&s->c);
+    must_have(s, 10, 20, 20);
+    coordinator_crash(&s->c);
+    must_have(s, 20, 30, 10);
+    must_be(s, 10, s->message.len, 200, "");
+}
+
+static void another_devices_lease_is_unknown(void **state) {
+    sender *s = *state;
+    uint64_t end;
+    char word[32];
+    must_have(s, 0, 10, 10);
+    assert_int_equal(send_as(s, &s->other, 10, 20, &end, word), 409);
+    assert_string_equal(word, "lease_unknown");
+    must_have(s, 0, 0, 10);
+}
+
+static void two_devices_do_not_mix(void **state) {
+    sender *s = *state;
+    must_have(s, 0, 10, 10);
+    sender second = {.c = s->c, .d = s->other, .work = s->other_work};
+    fed_writer_growing(&second.message);
+    make_message(&second, 2);
+    must_have(&second, 0, 5, 5);
+    must_have(s, 0, 0, 10);
+    must_be(&second, 5, second.message.len, 200, "");
+    must_be(s, 10, s->message.len, 200, ""); /* the round is complete */
+    assert_int_equal(s->c.server->training.versions.version, 1);
+    fed_writer_free(&second.message);
+}
+
+/* A device that has lost its state trains again, with the same lease. */
+static void another_message_begins_anew(void **state) {
+    sender *s = *state;
+    must_have(s, 0, 10, 10);
+    make_message(s, 2);
+    must_have(s, 0, 0, 0);
+    must_have(s, 10, 20, 0);
+    must_have(s, 0, 5, 5);
+    make_message(s, 1); /* and of the first nothing is left */
+    must_have(s, 0, 0, 0);
+    make_message(s, 2);
+    must_be(s, 5, s->message.len, 200, "");
+    assert_true(s->c.server->training.sum.acc[0] == INT64_C(2) << FEDCODEC_FOLD_BITS);
+}
+
+static void lying_totals_and_digests_are_refused(void **state) {
+    sender *s = *state;
+    s->head.total = UINT64_MAX;
+    must_be(s, 0, 10, 413, "too_large");
+    s->head.total = s->message.len + 1000000;
+    must_be(s, 0, 10, 413, "too_large");
+    s->head.total = 5;
+    must_be(s, 0, 10, 400, "bad_update");
+    s->head.total = s->message.len - 1; /* is complete too early */
+    must_have(s, 0, 10, 10);
+    must_be(s, 10, s->message.len - 1, 400, "bad_update");
+    s->head.total = s->message.len;
+    s->head.digest ^= 1;
+    must_have(s, 0, 10, 10);
+    must_be(s, 10, s->message.len, 400, "bad_update");
+    must_have(s, 0, 0, 0); /* nothing of it is kept */
+    assert_int_equal(counted(s), 0);
+    make_message(s, 1);
+    must_be(s, 0, s->message.len, 200, "");
+}
+
+static void a_message_that_is_no_update_is_refused_when_it_is_complete(void **state) {
+    sender *s = *state;
+    s->message.data[s->message.len - 1] = 0x7f; /* NaN */
+    s->message.data[s->message.len - 2] = 0xff;
+    s->head.digest = fed_digest_bytes(s->message.data, s->message.len);
+    must_have(s, 0, 10, 10);
+    must_be(s, 10, s->message.len, 400, "bad_update");
+    must_have(s, 0, 0, 0);
+    make_message(s, 17);
+    must_have(s, 0, 10, 10);
+    must_be(s, 10, s->message.len, 422, "out_of_range");
+}
+
+static void a_body_that_is_no_piece_is_refused(void **state) {
+    sender *s = *state;
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_piece_write(&w, &s->head);
+    for (size_t len = 0; len < w.len; len++) {
+        answer a = coordinator_ask(&s->c, &s->d, "POST", "/v1/piece", "", w.data, len);
+        assert_int_equal(a.status, 400);
+        answer_free(&a);
+    }
+    fed_writer_free(&w);
+    uint8_t *large = calloc(1, FED_PIECE_BYTES + 65);
+    answer a = coordinator_ask(&s->c, &s->d, "POST", "/v1/piece", "", large, FED_PIECE_BYTES + 65);
+    assert_int_equal(a.status, 413);
+    answer_free(&a);
+    free(large);
+}
+
+static uint64_t stored(sender *s) {
+    fed_piece piece;
+    fed_error err = {0};
+    uint64_t end = 0;
+    const fedserver_device *d = fedserver_devices_find(&s->c.server->devices, s->d.fingerprint);
+    fed_status status = s->c.server->store->piece_find(s->c.server->db, d->id, &piece, &end, &err);
+    assert_true(status == FED_OK || status == FED_ENOTFOUND);
+    return end;
+}
+
+static void pieces_go_when_their_round_closes(void **state) {
+    sender *s = *state;
+    must_have(s, 0, 10, 10);
+    assert_int_equal(device_upload(&s->c, &s->other, &s->other_work, ones, 1, NULL), 200);
+    assert_int_equal(stored(s), 10);
+    coordinator_wait(&s->c, 10001); /* the deadline: one update is enough */
+    assert_int_equal(s->c.server->training.versions.version, 1);
+    assert_int_equal(stored(s), 0);
+    must_be(s, 10, 20, 409, "round_closed");
+    must_be(s, 0, 0, 409, "round_closed");
+}
+
+static void pieces_go_when_their_device_gets_another_lease(void **state) {
+    sender *s = *state;
+    must_have(s, 0, 10, 10);
+    coordinator_wait(&s->c, 10001); /* nobody has reported: another attempt */
+    must_be(s, 10, 20, 409, "lease_expired");
+    s->work = device_ask_work(&s->c, &s->d);
+    assert_int_equal(stored(s), 0);
+    make_message(s, 1);
+    must_have(s, 0, 0, 0);
+    must_be(s, 0, s->message.len, 200, "");
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(the_last_piece_counts_the_update),
+        test(one_piece_can_be_all_of_it),
+        test(pieces_out_of_order_and_twice_change_nothing),
+        test(pieces_outlive_the_coordinator),
+        test(what_was_not_committed_is_asked_for_again),
+        test(another_devices_lease_is_unknown),
+        test(two_devices_do_not_mix),
+        test(another_message_begins_anew),
+        test(lying_totals_and_digests_are_refused),
+        test(a_message_that_is_no_update_is_refused_when_it_is_complete),
+        test(a_body_that_is_no_piece_is_refused),
+        test(pieces_go_when_their_round_closes),
+        test(pieces_go_when_their_device_gets_another_lease),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

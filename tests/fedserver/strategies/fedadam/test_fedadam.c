@@ -1,0 +1,31 @@
+/* FedAdam against algorithm 2 of its paper. */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "strategy_case.h"
+
+static void reference(const strategy_round *round, double *memory, double *change) {
+    double *p = memory, *v = memory + CASE_VALUES, *rounds = memory + 2 * CASE_VALUES;
+    strategy_case_mean(round, change);
+    for (int i = 0; i < CASE_TRAINED; i++) {
+        double u = change[i];
+        v[i] = *rounds > 0 ? v[i] : 0.01 * 0.01;
+        p[i] = 0.7 * p[i] + (1 - 0.7) * u;
+        v[i] = 0.95 * v[i] + (1 - 0.95) * u * u;
+        change[i] = 0.2 * p[i] / (sqrt(v[i]) + 0.01);
+    }
+    ++*rounds;
+}
+
+static void it_divides_by_the_root_of_the_mean_square(void **state) {
+    (void)state;
+    strategy_case_follows("fedadam:lr=0.2,b1=0.7,b2=0.95,tau=0.01", reference);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_divides_by_the_root_of_the_mean_square),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

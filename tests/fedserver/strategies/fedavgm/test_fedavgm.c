@@ -1,0 +1,23 @@
+/* FedAvgM against its definition. */
+#include "fed_test.h"
+#include "strategy_case.h"
+
+static void reference(const strategy_round *round, double *v, double *change) {
+    strategy_case_mean(round, change);
+    for (int i = 0; i < CASE_TRAINED; i++) {
+        v[i] = 0.8 * v[i] + change[i];
+        change[i] = 0.5 * v[i];
+    }
+}
+
+static void it_is_the_mean_with_momentum(void **state) {
+    (void)state;
+    strategy_case_follows("fedavgm:lr=0.5,m=0.8", reference);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_the_mean_with_momentum),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,51 @@
+/* Multi-Krum, against its definition. */
+#include "fed_test.h"
+#include "strategy_case.h"
+
+/* Mean of the m best: those with fewer than m better ones. */
+static void mean_of_best(const strategy_round *round, int f, int m, double *change) {
+    memset(change, 0, CASE_VALUES * sizeof *change);
+    for (int d = 0; d < CASE_DEVICES; d++) {
+        int better = 0;
+        for (int e = 0; e < CASE_DEVICES; e++) {
+            better += strategy_case_score(round, e, f) < strategy_case_score(round, d, f);
+        }
+        for (int i = 0; i < CASE_VALUES && better < m; i++) {
+            change[i] += (double)round->x[d][i] / m;
+        }
+    }
+}
+
+static void five(const strategy_round *round, double *memory, double *change) {
+    (void)memory;
+    mean_of_best(round, 2, 5, change);
+}
+
+static void all_but_three(const strategy_round *round, double *memory, double *change) {
+    (void)memory;
+    mean_of_best(round, 1, CASE_DEVICES - 3, change);
+}
+
+static void it_is_the_mean_of_the_best(void **state) {
+    (void)state;
+    strategy_case_follows("multikrum:f=2,m=5", five);
+}
+
+static void it_takes_all_but_f_and_two_where_m_is_not_said(void **state) {
+    (void)state;
+    strategy_case_follows("multikrum", all_but_three);
+}
+
+static void one_hostile_device_does_not_move_it(void **state) {
+    (void)state;
+    assert_true(strategy_case_withstands("multikrum:f=1"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_the_mean_of_the_best),
+        cmocka_unit_test(it_takes_all_but_f_and_two_where_m_is_not_said),
+        cmocka_unit_test(one_hostile_device_does_not_move_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

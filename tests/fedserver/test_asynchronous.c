@@ -1,0 +1,540 @@
+/* Buffered asynchronous training through fedserver_handle: what counts, what it weighs, what a
+ * crash leaves, and that real clients keep what was refused. */
+#include "coordinator_fixture.h"
+
+#include <math.h>
+
+#include "fed/arch.h"
+#include "fed/rng.h"
+#include "fed_device.h"
+#include "fedcodec/envelope.h"
+
+enum { PARAMETERS = 6, LARGE_PARAMETERS = 330 };
+
+static const char plain[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                            " \"codec_down\": \"float32\", \"rounds\": 5, \"cohort\": 3,"
+                            " \"goal\": 2, \"deadline_s\": 10, \"staleness\": 2}";
+static const char coded[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \"sbc:p=0.1\","
+                            " \"codec_down\": \"3lc:s=1\", \"small_tensor\": 0, \"rounds\": 3,"
+                            " \"cohort\": 5, \"goal\": 3, \"deadline_s\": 10, \"staleness\": 2}";
+static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
+
+static int setup(void **state) {
+    static coordinator c;
+    coordinator_setup(&c);
+    *state = &c;
+    return 0;
+}
+
+static int teardown(void **state) {
+    coordinator_teardown(*state);
+    return 0;
+}
+
+static const fedserver_round *round_of(const coordinator *c) {
+    return &c->server->training.round;
+}
+
+/* -- what counts -- */
+
+static void a_device_trains_again_at_once_after_its_report(void **state) {
+    coordinator *c = *state;
+    test_device d = coordinator_enrol(c);
+    coordinator_task(c, plain);
+    for (uint32_t k = 1; k <= 4; k++) { /* two rounds, both updates of each its own */
+        fed_assignment work = device_ask_work(c, &d);
+        assert_int_equal(work.action, FED_ACTION_TRAIN);
+        assert_int_equal(work.deadline_ms, 10000);
+        assert_int_equal(work.version, (k - 1) / 2);
+        assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+        coordinator_commit(c);
+        assert_int_equal(c->server->training.versions.version, k / 2);
+    }
+}
+
+static void older_updates_count_for_less(void **state) {
+    coordinator *c = *state;
+    test_device d[3] = {coordinator_enrol(c), coordinator_enrol(c), coordinator_enrol(c)};
+    coordinator_task(c, plain);
+    fed_assignment old = device_ask_work(c, &d[0]);
+    for (int k = 0; k < 2; k++) { /* two rounds go by */
+        for (int who = 1; who < 3; who++) {
+            fed_assignment work = device_ask_work(c, &d[who]);
+            assert_int_equal(device_upload(c, &d[who], &work, ones, 1, NULL), 200);
+        }
+    }
+    assert_int_equal(c->server->training.versions.version, 2);
+    float before[PARAMETERS];
+    const float x[PARAMETERS] = {4, -4, 2, 0, 8, 0.5f};
+    memcpy(before, c->server->training.versions.values, sizeof before);
+    assert_int_equal(device_upload(c, &d[0], &old, x, 5, NULL), 200);
+    fed_assignment fresh = device_ask_work(c, &d[1]);
+    assert_int_equal(fresh.version, 2);
+    assert_int_equal(device_upload(c, &d[1], &fresh, ones, 3, NULL), 200);
+    assert_int_equal(c->server->training.versions.version, 3);
+    for (int i = 0; i < PARAMETERS; i++) { /* 64 / sqrt(1 + 2) is 37 */
+        double mean = (37.0 * 5 * (double)x[i] + 64.0 * 3 * 1) / (37.0 * 5 + 64.0 * 3);
+        float want = before[i] + (float)mean;
+        assert_true(fabsf(c->server->training.versions.values[i] - want) < 1e-6f);
+    }
+}
+
+static void too_old_an_update_is_refused_and_its_place_is_free(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    test_device d[3] = {coordinator_enrol(c), coordinator_enrol(c), coordinator_enrol(c)};
+    coordinator_task(c, plain);
+    fed_assignment old = device_ask_work(c, &d[0]);
+    for (int k = 0; k < 6; k++) {
+        fed_assignment work = device_ask_work(c, &d[1 + k % 2]);
+        assert_int_equal(device_upload(c, &d[1 + k % 2], &work, ones, 1, NULL), 200);
+    }
+    assert_int_equal(round_of(c)->number, 4);
+    assert_int_equal(device_upload(c, &d[0], &old, ones, 1, word), 409);
+    assert_string_equal(word, "too_stale");
+    assert_int_equal(round_of(c)->leased, 0);
+    fed_assignment fresh = device_ask_work(c, &d[0]);
+    assert_true(fresh.lease != old.lease);
+    assert_int_equal(fresh.version, 3);
+    fresh.round = 0; /* no device was ever told these */
+    assert_int_equal(device_upload(c, &d[0], &fresh, ones, 1, word), 409);
+    assert_string_equal(word, "lease_unknown");
+    fresh.round = 5;
+    assert_int_equal(device_upload(c, &d[0], &fresh, ones, 1, word), 409);
+    assert_string_equal(word, "lease_unknown");
+    fresh.round = 4;
+    assert_int_equal(device_upload(c, &d[0], &fresh, ones, 1, NULL), 200);
+}
+
+static void a_lease_ends_at_its_own_deadline_and_its_place_is_given_to_who_waits(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    fed_error err = {0};
+    int64_t next_ms;
+    test_device d[4];
+    fed_assignment work[4];
+    for (int k = 0; k < 4; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+    coordinator_task(c, plain);
+    for (int k = 0; k < 3; k++) {
+        work[k] = device_ask_work(c, &d[k]);
+        coordinator_wait(c, 1000);
+    }
+    assert_int_equal(device_ask_work(c, &d[3]).reason, FED_WAIT_FULL);
+    assert_fed_ok_err(fedserver_tick(c->server, c->now_ms, &next_ms, &err));
+    assert_int_equal(next_ms - c->now_ms, 7000); /* nothing else would wake the coordinator */
+    uint64_t epoch = fedserver_epoch(c->server);
+    coordinator_wait(c, 7000);
+    assert_int_not_equal(fedserver_epoch(c->server), epoch);
+    assert_int_equal(round_of(c)->leased, 2);
+    assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, word), 409);
+    assert_string_equal(word, "lease_expired");
+    coordinator_wait(c, 500); /* both wait for one place: one of them may have it a little later */
+    assert_int_equal(device_ask_work(c, &d[3]).action, FED_ACTION_TRAIN);
+    assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 200);
+}
+
+static void the_deadline_commits_what_is_in_and_without_anything_waits_on(void **state) {
+    coordinator *c = *state;
+    test_device d = coordinator_enrol(c);
+    coordinator_task(c, plain);
+    coordinator_wait(c, 3600000);
+    fed_assignment work = device_ask_work(c, &d);
+    coordinator_wait(c, 3600000); /* that lease is over */
+    assert_int_equal(round_of(c)->attempt, 1);
+    work = device_ask_work(c, &d);
+    assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    coordinator_wait(c, 9999);
+    assert_int_equal(c->server->training.versions.version, 0);
+    coordinator_wait(c, 1);
+    assert_int_equal(c->server->training.versions.version, 1);
+}
+
+static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
+    coordinator *c = *state;
+    test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    coordinator_task(c, plain);
+    fed_assignment first = device_ask_work(c, &d[0]);
+    for (int k = 0; k < 4; k++) {
+        fed_assignment work = device_ask_work(c, &d[1]);
+        assert_int_equal(device_upload(c, &d[1], &work, ones, 1, NULL), 200);
+    }
+    coordinator_wait(c, 4000);
+    fed_assignment again = device_ask_work(c, &d[0]);
+    assert_true(again.lease == first.lease);
+    assert_int_equal(again.version, 2);
+    assert_int_equal(again.round, 3);
+    assert_int_equal(again.deadline_ms, 6000);
+    for (int k = 0; k < 4; k++) { /* two more rounds: it would be too old, had it not asked */
+        fed_assignment work = device_ask_work(c, &d[1]);
+        assert_int_equal(device_upload(c, &d[1], &work, ones, 1, NULL), 200);
+    }
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_equal(device_upload(c, &d[0], &again, ones, 1, NULL), 200);
+}
+
+static void after_a_restart_everything_is_as_before(void **state) {
+    coordinator *c = *state;
+    test_device d[4];
+    fed_assignment work[4];
+    for (int k = 0; k < 4; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+    coordinator_task(c, plain);
+    for (int k = 0; k < 3; k++) {
+        work[k] = device_ask_work(c, &d[k]);
+        coordinator_wait(c, 3000);
+    }
+    assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
+    coordinator_commit(c);
+    const fedserver_round before = *round_of(c);
+    assert_int_equal(before.leased, 2);
+    assert_int_equal(before.received, 1);
+    coordinator_crash(c);
+    assert_memory_equal(round_of(c), &before, sizeof before);
+    coordinator_wait(c, 0);
+    assert_memory_equal(round_of(c), &before, sizeof before);
+    assert_true(device_ask_work(c, &d[1]).lease == work[1].lease);
+    coordinator_crash(c);
+    coordinator_wait(c, 4000); /* d[1]'s is over, d[2]'s is not */
+    assert_int_equal(round_of(c)->leased, 1);
+    assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 409);
+    assert_int_equal(device_upload(c, &d[2], &work[2], ones, 1, NULL), 200);
+    assert_int_equal(c->server->training.versions.version, 1);
+    assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200); /* it was counted */
+}
+
+static void leases_that_are_over_take_no_place_after_a_restart(void **state) {
+    coordinator *c = *state;
+    test_device d[5];
+    fed_assignment work = {0};
+    coordinator_task(c, plain);
+    for (int k = 0; k < 5; k++) {
+        d[k] = coordinator_enrol(c);
+        coordinator_wait(c, k == 3 ? 10000 : 0); /* the first three are gone */
+        work = device_ask_work(c, &d[k]);
+        assert_int_equal(work.action, FED_ACTION_TRAIN);
+    }
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_equal(round_of(c)->leased, 3); /* of five that have not reported */
+    coordinator_wait(c, 0);
+    assert_int_equal(round_of(c)->leased, 2);
+    assert_int_equal(device_upload(c, &d[4], &work, ones, 1, NULL), 200);
+    assert_int_equal(round_of(c)->leased, 1);
+}
+
+static void a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now(void **state) {
+    coordinator *c = *state;
+    test_device d = coordinator_enrol(c);
+    coordinator_task(c, plain);
+    fed_assignment first = device_ask_work(c, &d);
+    coordinator_wait(c, -86400000);
+    assert_int_equal(round_of(c)->leased, 1);
+    coordinator_wait(c, 10000);
+    assert_int_equal(round_of(c)->leased, 0);
+    coordinator_wait(c, -5000); /* and what has ended has ended */
+    assert_int_equal(device_upload(c, &d, &first, ones, 1, NULL), 409);
+    assert_int_equal(round_of(c)->leased, 0);
+}
+
+static void a_new_version_wakes_who_waits_for_one(void **state) {
+    coordinator *c = *state;
+    test_device d = coordinator_enrol(c);
+    coordinator_task(c, plain);
+    coordinator_wait(c, 100);
+    for (int k = 0; k < 4; k++) {
+        uint64_t epoch = fedserver_epoch(c->server);
+        fed_assignment work = device_ask_work(c, &d);
+        assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+        coordinator_wait(c, 100);
+        assert_true((fedserver_epoch(c->server) != epoch) == (k % 2 == 1));
+    }
+}
+
+/* -- the same bits -- */
+
+static void noise(float *x, uint32_t number) {
+    fed_rng rng;
+    fed_rng_init(&rng, 99, number, 0);
+    for (int i = 0; i < LARGE_PARAMETERS; i++) {
+        x[i] = fed_rng_float(&rng) - 0.5f;
+    }
+}
+
+static void settle(coordinator *c, bool crash) {
+    coordinator_commit(c);
+    if (crash) {
+        coordinator_crash(c);
+        coordinator_wait(c, 0);
+    }
+}
+
+/* Three rounds of updates of up to two versions' age; `order` permutes those of each. With `crash`
+ * there is one after every lease and every upload. */
+static uint64_t digest_of(const int order[3], bool crash) {
+    enum { DEVICES = 5, ROUNDS = 3 };
+    static const int reports[ROUNDS][3] = {{0, 1, 2}, {3, 0, 1}, {4, 2, 3}};
+    coordinator c;
+    test_device d[DEVICES];
+    fed_assignment work[DEVICES];
+    float x[LARGE_PARAMETERS];
+    coordinator_setup(&c);
+    for (int k = 0; k < DEVICES; k++) {
+        d[k] = coordinator_enrol(&c);
+    }
+    coordinator_task(&c, coded);
+    for (int k = 0; k < DEVICES; k++) {
+        work[k] = device_ask_work(&c, &d[k]);
+        settle(&c, crash);
+    }
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (int k = 0; k < 3; k++) {
+            int who = reports[round][order[k]];
+            noise(x, round * DEVICES + (uint32_t)who);
+            assert_int_equal(device_upload(&c, &d[who], &work[who], x, (uint32_t)who + 1, NULL),
+                             200);
+            settle(&c, crash);
+        }
+        assert_int_equal(c.server->training.versions.version, round + 1);
+        for (int k = 0; k < 3 && round + 1 < ROUNDS; k++) {
+            int who = reports[round][k];
+            work[who] = device_ask_work(&c, &d[who]);
+            assert_int_equal(work[who].version, round + 1);
+            settle(&c, crash);
+        }
+    }
+    uint64_t digest = c.server->training.versions.digest;
+    coordinator_teardown(&c);
+    return digest;
+}
+
+static void neither_order_nor_a_crash_at_every_upload_changes_a_bit(void **state) {
+    (void)state;
+    const int forward[3] = {0, 1, 2};
+    const int mixed[3] = {2, 0, 1};
+    uint64_t digest = digest_of(forward, false);
+    assert_true(digest_of(mixed, false) == digest);
+    assert_true(digest_of(forward, true) == digest);
+    assert_true(digest_of(mixed, true) == digest);
+}
+
+/* -- real clients -- */
+
+/* A client on memory, that reaches the coordinator without a network. */
+typedef struct member {
+    coordinator *c;
+    fedclient *client;
+    fedclient_platform platform;
+    fedclient_transport transport;
+    uint8_t fingerprint[FED_SHA256_SIZE];
+    const fed_layout *layout;
+    int64_t takes_ms; /* a training */
+    void (*meanwhile)(struct member *member);
+    struct member *others;
+    float trained[LARGE_PARAMETERS], counted[LARGE_PARAMETERS];
+    uint32_t calls, refused;
+    char word[32];
+} member;
+
+static fed_status member_send(void *user, const fedclient_request *request, int *status,
+                              fed_writer *reply, fed_error *err) {
+    member *m = user;
+    uint8_t body[16384];
+    size_t len = 0;
+    char path[256];
+    snprintf(path, sizeof path, "%s", strchr(request->url + strlen("https://"), '/'));
+    char *query = strchr(path, '?');
+    for (size_t got = 1; request->body != NULL && len < request->body->size && got > 0;
+         len += got) {
+        FED_TRY(request->body->read(request->body->user, body + len, sizeof body - len, &got));
+    }
+    bool front = strcmp(path, "/v1/enrol") == 0;
+    if (query != NULL) {
+        *query++ = '\0';
+    }
+    const fedserver_request asked = {.listener = front ? FEDSERVER_FRONT : FEDSERVER_DEVICES,
+                                     .method = request->method,
+                                     .path = path,
+                                     .query = query != NULL ? query : "",
+                                     .bearer = request->bearer,
+                                     .body = body,
+                                     .body_len = len,
+                                     .fingerprint = front ? NULL : m->fingerprint};
+    fedserver_response response;
+    FED_TRY(fedserver_handle(m->c->server, &asked, m->c->now_ms, &response, err));
+    coordinator_commit(m->c);
+    size_t reply_len = 0;
+    const uint8_t *data =
+        response.body != NULL ? fedserver_blob_data(response.body, &reply_len) : NULL;
+    fed_write_bytes(reply, data, reply_len);
+    fedserver_blob_free(response.body);
+    *status = response.status;
+    if (strcmp(path, "/v1/update") == 0 && *status == 200) {
+        fedserver_update update;
+        FED_TRY(fedserver_update_read(body, len, &update));
+        FED_TRY(fedcodec_envelope_axpy(update.envelope, update.envelope_len, m->layout, 1,
+                                       m->counted, err));
+    } else if (strcmp(path, "/v1/update") == 0) {
+        m->refused++;
+        (void)sscanf((const char *)reply->data, "{\"error\":\"%31[a-z_]\"", m->word);
+    }
+    return FED_OK;
+}
+
+static fed_status member_identify(void *user, const fed_pem *key, const fed_pem *cert,
+                                  fed_error *err) {
+    member *m = user;
+    (void)key;
+    return cert != NULL ? fed_cert_fingerprint(cert->text, m->fingerprint, err) : FED_OK;
+}
+
+static fed_status member_train(void *user, fedclient_round *round, fed_error *err) {
+    member *m = user;
+    fed_rng rng;
+    (void)err;
+    fed_rng_init(&rng, 5, m->fingerprint[0], m->calls++);
+    for (int i = 0; i < LARGE_PARAMETERS; i++) {
+        float x = ((float)fed_rng_below(&rng, 9) - 4) / 1024;
+        m->trained[i] += x;
+        round->values[i] += x;
+    }
+    round->samples = 3;
+    round->loss = 0.5f;
+    m->c->now_ms += m->takes_ms;
+    if (m->meanwhile != NULL) {
+        m->meanwhile(m);
+    }
+    return FED_OK;
+}
+
+static void member_open(member *m, coordinator *c) {
+    fed_error err = {0};
+    char token[FEDSERVER_TOKEN];
+    *m = (member){.c = c, .layout = &c->server->training.arch.layout};
+    m->transport =
+        (fedclient_transport){.user = m, .send = member_send, .identify = member_identify};
+    assert_fed_ok_err(fedclient_platform_memory_open(&m->platform, &err));
+    const fedclient_options options = {.server = "https://here:8443",
+                                       .platform = &m->platform,
+                                       .transport = &m->transport,
+                                       .train = member_train,
+                                       .user = m};
+    coordinator_commit(c);
+    assert_fed_ok_err(fedserver_token_new(c->server, c->now_ms, 3600, token, &err));
+    assert_fed_ok_err(fedclient_open(&options, &m->client, &err));
+    assert_fed_ok_err(fedclient_enrol(m->client, token, &err));
+}
+
+static fedclient_event member_step(member *m) {
+    fed_error err = {0};
+    fedclient_event event;
+    assert_fed_ok_err(fedclient_step(m->client, &event, &err));
+    if (event.outcome == FEDCLIENT_RETRY) {
+        fail_msg("%s", err.text);
+    }
+    return event;
+}
+
+/* D4: all it has trained is counted or owed. */
+static void member_close(member *m) {
+    float *owed = fed_owed(&m->platform, m->layout);
+    for (int i = 0; i < LARGE_PARAMETERS; i++) {
+        assert_true(fabsf(m->trained[i] - m->counted[i] - owed[i]) < 1e-5f);
+    }
+    free(owed);
+    fedclient_close(m->client);
+    fedclient_platform_memory_close(&m->platform);
+}
+
+/* While it trains, the others commit three rounds. */
+static void others_go_on(member *m) {
+    for (int k = 0; k < 9 && m->calls == 2; k++) {
+        assert_int_equal(member_step(&m->others[k % 3]).outcome, FEDCLIENT_COUNTED);
+    }
+}
+
+static const char endless[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \"sbc:p=0.1\","
+                              " \"codec_down\": \"3lc:s=1\", \"small_tensor\": 0, \"rounds\": 99,"
+                              " \"cohort\": 4, \"goal\": 3, \"deadline_s\": 10, \"staleness\": 2}";
+
+static void what_comes_too_late_or_too_old_stays_with_its_client(void **state) {
+    coordinator *c = *state;
+    member others[3], slow;
+    coordinator_task(c, endless);
+    for (int k = 0; k < 3; k++) {
+        member_open(&others[k], c);
+    }
+    member_open(&slow, c);
+    slow.others = others;
+    slow.meanwhile = others_go_on;
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
+    assert_string_equal(slow.word, "too_stale");
+    slow.takes_ms = 10001;
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
+    assert_string_equal(slow.word, "lease_expired");
+    slow.takes_ms = 0;
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(slow.calls, 4);
+    assert_int_equal(slow.refused, 2);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(others[k].refused, 0);
+        member_close(&others[k]);
+    }
+    member_close(&slow);
+}
+
+/* While it trains, the others reach the goal. */
+static void others_finish(member *m) {
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(member_step(&m->others[k]).outcome, FEDCLIENT_COUNTED);
+    }
+}
+
+static void a_surplus_report_of_a_synchronous_round_stays_with_its_client(void **state) {
+    coordinator *c = *state;
+    static const char task[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \"sbc:p=0.1\","
+                               " \"codec_down\": \"3lc:s=1\", \"small_tensor\": 0, \"rounds\": 9,"
+                               " \"goal\": 2, \"deadline_s\": 10}";
+    member others[2], slow;
+    coordinator_task(c, task);
+    assert_int_equal(c->server->training.task.rules.cohort, 3);
+    member_open(&others[0], c);
+    member_open(&others[1], c);
+    member_open(&slow, c);
+    slow.others = others;
+    slow.meanwhile = others_finish;
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
+    assert_string_equal(slow.word, "round_closed");
+    slow.meanwhile = NULL;
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_COUNTED);
+    member_close(&others[0]);
+    member_close(&others[1]);
+    member_close(&slow);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(a_device_trains_again_at_once_after_its_report),
+        WITH(older_updates_count_for_less),
+        WITH(too_old_an_update_is_refused_and_its_place_is_free),
+        WITH(a_lease_ends_at_its_own_deadline_and_its_place_is_given_to_who_waits),
+        WITH(the_deadline_commits_what_is_in_and_without_anything_waits_on),
+        WITH(who_asks_again_gets_its_lease_with_the_newest_model),
+        WITH(after_a_restart_everything_is_as_before),
+        WITH(leases_that_are_over_take_no_place_after_a_restart),
+        WITH(a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now),
+        WITH(a_new_version_wakes_who_waits_for_one),
+        cmocka_unit_test(neither_order_nor_a_crash_at_every_upload_changes_a_bit),
+        WITH(what_comes_too_late_or_too_old_stays_with_its_client),
+        WITH(a_surplus_report_of_a_synchronous_round_stays_with_its_client),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

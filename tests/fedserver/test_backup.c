@@ -1,0 +1,135 @@
+/* Backup and restore: a copy made at any time is a whole coordinator, and goes on bit for bit. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "large_world.h"
+
+/* As `fedserver backup` does it, in a process of its own. */
+static fed_status back_up(const char *from, const char *to, fed_error *err) {
+    fedserver *other;
+    FED_TRY(fedserver_open(from, NULL, &other, err));
+    fed_status status = fedserver_backup(other, to, err);
+    fedserver_close(other);
+    return status;
+}
+
+static void open_copy(world *w) {
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_open(w->copy.directory, NULL, &w->copy.server, &err));
+    assert_fed_ok_err(fedserver_begin(w->copy.server, &err));
+}
+
+static void a_backup_of_a_serving_coordinator_goes_on_bit_for_bit(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    one_round(w, &w->home, 0);
+    upload(w, &w->home, 0);
+    upload(w, &w->home, 1);
+    assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
+    assert_fed_ok_err(fedserver_restore(w->backup, w->copy.directory, &err));
+    open_copy(w);
+    assert_int_equal(w->copy.server->training.round.received, 2);
+    for (int k = 0; k < 2; k++) {
+        coordinator *c = k == 0 ? &w->home : &w->copy;
+        upload(w, c, 2);
+        one_round(w, c, 0);
+        assert_int_equal(c->server->training.versions.version, 3);
+    }
+    assert_true(w->home.server->training.versions.digest ==
+                w->copy.server->training.versions.digest);
+    fedserver_close(w->copy.server);
+}
+
+/* Backups, one after the other, until it is told to stop. */
+typedef struct copying {
+    const world *w;
+    atomic_int stop;
+    int count;
+    fed_status status;
+    fed_error err;
+} copying;
+
+static void *copy_on(void *user) {
+    copying *c = user;
+    while (c->status == FED_OK && (!c->stop || c->count == 0)) {
+        char to[400];
+        snprintf(to, sizeof to, "%s-%d", c->w->backup, c->count);
+        c->status = back_up(c->w->home.directory, to, &c->err);
+        c->count += c->status == FED_OK;
+    }
+    return NULL;
+}
+
+static void backups_made_while_rounds_come_and_go_are_whole(void **state) {
+    world *w = *state;
+    copying c = {.w = w};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, copy_on, &c), 0);
+    for (int k = 0; k < 4; k++) {
+        one_round(w, &w->home, 0);
+    }
+    c.stop = 1;
+    pthread_join(thread, NULL);
+    if (c.status != FED_OK) {
+        fail_msg("%s", c.err.text);
+    }
+    for (int k = 0; k < c.count; k++) {
+        snprintf(w->copy.directory, sizeof w->copy.directory, "%.240s-%d", w->backup, k);
+        open_copy(w);
+        const fedserver_training *t = &w->copy.server->training;
+        while (t->task.state == FEDSERVER_TASK_RUNNING) {
+            one_round(w, &w->copy, (int)t->round.received);
+        }
+        assert_true(t->versions.digest == w->home.server->training.versions.digest);
+        fedserver_close(w->copy.server);
+    }
+}
+
+static void keys_are_for_the_owner_only(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    upload(w, &w->home, 0);
+    assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
+    static const char *const names[] = {"ca.key", "server.key", "server.db", "updates-1-1.seg"};
+    for (int k = 0; k < 4; k++) {
+        char path[400];
+        struct stat info;
+        snprintf(path, sizeof path, "%s/%s", w->backup, names[k]);
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(info.st_mode & 077, 0);
+    }
+}
+
+static void a_coordinator_is_never_overwritten(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
+    assert_fed_status(back_up(w->home.directory, w->backup, &err), FED_EEXIST);
+    assert_fed_status(fedserver_restore(w->backup, w->home.directory, &err), FED_EEXIST);
+    assert_non_null(strstr(err.text, "move it away"));
+}
+
+static void a_damaged_update_stops_a_backup(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    char path[400];
+    upload(w, &w->home, 0);
+    snprintf(path, sizeof path, "%.240s/updates-1-1.seg", w->home.directory);
+    assert_int_equal(truncate(path, 100), 0);
+    assert_fed_status(back_up(w->home.directory, w->backup, &err), FED_EFORMAT);
+    snprintf(path, sizeof path, "%s/server.db", w->backup);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(a_backup_of_a_serving_coordinator_goes_on_bit_for_bit),
+        WITH(backups_made_while_rounds_come_and_go_are_whole),
+        WITH(keys_are_for_the_owner_only),
+        WITH(a_coordinator_is_never_overwritten),
+        WITH(a_damaged_update_stops_a_backup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

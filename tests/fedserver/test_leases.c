@@ -1,0 +1,351 @@
+/* Places through fedserver_handle: who is let in, when it may ask again, and whose place is free.
+ */
+#include "coordinator_fixture.h"
+
+#include "fed/rng.h"
+
+enum { CROWD = 12 };
+
+static const float ones[6] = {1, 1, 1, 1, 1, 1};
+
+static int setup(void **state) {
+    static coordinator c;
+    coordinator_setup(&c);
+    *state = &c;
+    return 0;
+}
+
+static int teardown(void **state) {
+    coordinator_teardown(*state);
+    return 0;
+}
+
+static void task_of(coordinator *c, const char *keys) {
+    char json[400];
+    snprintf(json, sizeof json,
+             "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+             " \"codec_down\": \"float32\", \"rounds\": 999, \"deadline_s\": 100, %s}",
+             keys);
+    coordinator_task(c, json);
+}
+
+static void crowd_of(coordinator *c, test_device *d, size_t count) {
+    for (size_t k = 0; k < count; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+}
+
+/* A whole crowd, which has asked in vain before there was a task. */
+static void crowd_seen(coordinator *c, test_device d[CROWD]) {
+    crowd_of(c, d, CROWD);
+    for (int k = 0; k < CROWD; k++) {
+        assert_int_equal(device_ask_work(c, &d[k]).action, FED_ACTION_WAIT);
+    }
+}
+
+static fedserver_device *row_of(const coordinator *c, const test_device *d) {
+    return fedserver_devices_find(&c->server->devices, d->fingerprint);
+}
+
+/* A check-in that may be held for a long time: TRAIN, or how long it is. */
+static int64_t held_ms(coordinator *c, const test_device *d) {
+    fed_error err = {0};
+    uint8_t body[64];
+    fed_writer w;
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_checkin_write(&w, &(fed_checkin){.role = FED_ROLE_TRAIN, .hold_ms = 50000});
+    const fedserver_request request = {.listener = FEDSERVER_DEVICES,
+                                       .method = "POST",
+                                       .path = "/v1/checkin",
+                                       .query = "",
+                                       .body = body,
+                                       .body_len = w.len,
+                                       .fingerprint = d->fingerprint};
+    fedserver_response response;
+    assert_fed_ok_err(fedserver_handle(c->server, &request, c->now_ms, &response, &err));
+    fedserver_blob_free(response.body);
+    return response.hold ? response.hold_ms : 0;
+}
+
+/* All of them are held, and asked again when their time is over, until the round is full. Returns
+ * how often somebody was asked. */
+static unsigned fill(coordinator *c, const test_device *d, size_t count, bool in[CROWD]) {
+    const fedserver_round *round = &c->server->training.round;
+    int64_t next_ms[CROWD] = {0};
+    unsigned asked = 0;
+    for (size_t k = 0; k < count; k++) {
+        in[k] = false;
+    }
+    while (round->phase != FEDSERVER_ROUND_FULL) {
+        int64_t soonest_ms = INT64_MAX;
+        for (size_t k = 0; k < count && round->phase != FEDSERVER_ROUND_FULL; k++) {
+            if (!in[k] && next_ms[k] <= c->now_ms) {
+                int64_t wait_ms = held_ms(c, &d[k]);
+                asked++;
+                in[k] = wait_ms == 0;
+                next_ms[k] = c->now_ms + wait_ms;
+            }
+            soonest_ms = !in[k] && next_ms[k] < soonest_ms ? next_ms[k] : soonest_ms;
+        }
+        if (round->phase != FEDSERVER_ROUND_FULL) {
+            assert_true(soonest_ms <= round->opened_ms + 2000); /* a 50th of the deadline */
+            coordinator_wait(c, soonest_ms - c->now_ms);
+        }
+    }
+    return asked;
+}
+
+static void finish_round(coordinator *c, const test_device *d, size_t count, const bool in[CROWD]) {
+    for (size_t k = 0; k < count; k++) {
+        if (in[k]) {
+            fed_assignment work = device_ask_work(c, &d[k]);
+            assert_int_equal(work.action, FED_ACTION_TRAIN);
+            assert_int_equal(device_upload(c, &d[k], &work, ones, 1, NULL), 200);
+        }
+    }
+}
+
+static void those_whose_turn_has_not_come_are_held_until_it_does(void **state) {
+    coordinator *c = *state;
+    test_device d[CROWD];
+    bool in[CROWD];
+    unsigned places[CROWD] = {0};
+    crowd_seen(c, d);
+    task_of(c, "\"cohort\": 3");
+    for (int round = 0; round < 40; round++) {
+        unsigned asked = fill(c, d, CROWD, in);
+        assert_in_range(asked, 3, 3 * CROWD);
+        finish_round(c, d, CROWD, in);
+        for (int k = 0; k < CROWD; k++) {
+            places[k] += in[k];
+        }
+    }
+    for (int k = 0; k < CROWD; k++) { /* 10 are expected, and 5 sigma are 13.7 */
+        assert_in_range(places[k], 1, 23);
+    }
+}
+
+static void round_robin_gives_everybody_a_place_before_anybody_two(void **state) {
+    coordinator *c = *state;
+    test_device d[CROWD];
+    bool in[CROWD];
+    unsigned places[CROWD] = {0};
+    crowd_seen(c, d);
+    task_of(c, "\"cohort\": 3, \"selection\": \"round_robin\"");
+    for (unsigned round = 1; round <= 12; round++) {
+        fill(c, d, CROWD, in);
+        finish_round(c, d, CROWD, in);
+        for (int k = 0; k < CROWD; k++) {
+            places[k] += in[k];
+            assert_in_range(places[k], round / 4, (round + 3) / 4);
+        }
+    }
+}
+
+static void who_may_not_hold_is_told_to_come_when_its_turn_comes(void **state) {
+    coordinator *c = *state;
+    test_device d[CROWD];
+    unsigned early = 0;
+    crowd_seen(c, d);
+    task_of(c, "\"cohort\": 1");
+    for (int k = 0; k < CROWD && c->server->training.round.leased == 0; k++) {
+        fed_assignment work = device_ask_work(c, &d[k]);
+        if (work.action == FED_ACTION_WAIT) {
+            early++;
+            assert_int_equal(work.reason, FED_WAIT_FULL);
+            assert_true(work.retry_ms >= held_ms(c, &d[k]));
+        }
+    }
+    assert_true(early > 0);
+}
+
+static void a_tag_admits_only_its_own(void **state) {
+    coordinator *c = *state;
+    test_device d[3];
+    crowd_of(c, d, 3);
+    snprintf(row_of(c, &d[1])->tag, FEDSERVER_TAG, "lab");
+    snprintf(row_of(c, &d[2])->tag, FEDSERVER_TAG, "labs");
+    task_of(c, "\"cohort\": 3, \"tag\": \"lab\"");
+    for (int k = 0; k < 3; k++) {
+        fed_assignment work = device_ask_work(c, &d[k]);
+        assert_int_equal(work.action, k == 1 ? FED_ACTION_TRAIN : FED_ACTION_WAIT);
+        assert_int_equal(work.reason, k == 1 ? 0 : FED_WAIT_NO_TASK);
+    }
+}
+
+static void what_a_device_says_of_its_samples_is_kept(void **state) {
+    coordinator *c = *state;
+    test_device d[1];
+    crowd_of(c, d, 1);
+    task_of(c, "\"cohort\": 1");
+    uint8_t body[64];
+    fed_writer w;
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_checkin_write(&w, &(fed_checkin){.role = FED_ROLE_TRAIN, .samples = 600});
+    answer a = coordinator_ask(c, d, "POST", "/v1/checkin", "", body, w.len);
+    answer_free(&a);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_equal(row_of(c, d)->samples, 600);
+    fed_assignment work = device_ask_work(c, d);
+    assert_int_equal(row_of(c, d)->samples, 600); /* that check-in says nothing about them */
+    assert_int_equal(device_upload(c, d, &work, ones, 70, NULL), 200);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_equal(row_of(c, d)->samples, 70);
+}
+
+static void revoke(coordinator *c, const test_device *d) {
+    fed_error err = {0};
+    fedserver_entry entry;
+    char hex[FED_SHA256_HEX];
+    fed_hex(d->fingerprint, FED_SHA256_SIZE, hex);
+    coordinator_commit(c);
+    fedserver *cli = NULL; /* as the command line does it */
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &cli, &err));
+    assert_fed_ok_err(fedserver_device_revoke(cli, c->now_ms, hex, &entry, &err));
+    fedserver_close(cli);
+    coordinator_commit(c);
+}
+
+static void a_revoked_devices_place_goes_to_another(void **state) {
+    coordinator *c = *state;
+    static const char *const settings[] = {"\"cohort\": 2", "\"cohort\": 2, \"staleness\": 1"};
+    for (int k = 0; k < 2; k++) {
+        test_device d[3];
+        crowd_of(c, d, 3);
+        task_of(c, settings[k]);
+        fed_assignment work = device_ask_work(c, &d[0]);
+        assert_int_equal(device_ask_work(c, &d[1]).action, FED_ACTION_TRAIN);
+        assert_int_equal(device_ask_work(c, &d[2]).reason, FED_WAIT_FULL);
+        uint64_t epoch = fedserver_epoch(c->server);
+        revoke(c, &d[1]);
+        coordinator_wait(c, 200);
+        assert_int_not_equal(fedserver_epoch(c->server), epoch);
+        assert_int_equal(c->server->training.round.leased, 1);
+        assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
+        assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
+        revoke(c, &d[0]); /* what it has reported stays counted */
+        coordinator_wait(c, 0);
+        assert_int_equal(c->server->training.round.received, 1);
+        coordinator_commit(c);
+        coordinator_teardown(c);
+        coordinator_setup(c);
+    }
+}
+
+static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
+    coordinator *c = *state;
+    test_device d[1];
+    crowd_of(c, d, 1);
+    assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
+    for (uint64_t k = 0; k < 4000; k++) { /* seen just now */
+        fedserver_device other = *row_of(c, d);
+        memcpy(other.fingerprint + 8, &k, sizeof k);
+        memcpy(other.fingerprint, &(uint64_t){k * 0x9e3779b97f4a7c15u}, sizeof k);
+        assert_fed_ok(fedserver_devices_add(&c->server->devices, &other));
+    }
+    uint32_t longest = 0;
+    for (int k = 0; k < 50; k++) {
+        coordinator_wait(c, 1000);
+        fed_assignment work = device_ask_work(c, d);
+        longest = work.retry_ms > longest ? work.retry_ms : longest;
+        assert_in_range(work.retry_ms, 3750, 83770);
+    }
+    assert_true(longest > 60000);
+    coordinator_wait(c, 20 * 60 * 1000); /* the others have not been seen since */
+    assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
+}
+
+/* What must be true after every request: each place that is taken is somebody's. */
+static void check_places(const coordinator *c) {
+    const fedserver_training *t = &c->server->training;
+    uint32_t taken = t->task.rules.staleness > 0 ? 0 : t->round.received;
+    for (size_t k = 0; k < c->server->devices.count; k++) {
+        taken += fedserver_lease_stands(t, &c->server->devices.items[k], c->now_ms);
+    }
+    assert_int_equal(t->round.leased, taken);
+    assert_true(taken <= t->task.rules.cohort);
+    assert_true((t->round.phase == FEDSERVER_ROUND_FULL) == (taken == t->task.rules.cohort));
+}
+
+static fed_status add_updates(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    *(uint32_t *)user += row->updates;
+    return FED_OK;
+}
+
+/* Devices come, report, repeat themselves, vanish and are shut out, the coordinator is killed, the
+ * clock jumps: places always add up, and every yes is counted once. */
+static void live(coordinator *c, const char *keys, uint32_t seed) {
+    test_device d[CROWD];
+    fed_assignment work[CROWD] = {{0}};
+    fed_rng rng;
+    fed_error err = {0};
+    uint32_t yes = 0, updates = 0;
+    crowd_of(c, d, CROWD);
+    task_of(c, keys);
+    coordinator_commit(c);
+    fed_rng_init(&rng, seed, 0, 0);
+    for (int step = 0; step < 1500; step++) {
+        uint32_t who = fed_rng_below(&rng, CROWD), dice = fed_rng_below(&rng, 1000);
+        bool out = row_of(c, &d[who])->revoked_ms != 0;
+        if (dice < 550 && !out) {
+            fed_assignment asked = device_ask_work(c, &d[who]);
+            work[who] = asked.action == FED_ACTION_TRAIN ? asked : work[who];
+        } else if (dice < 900 && !out && work[who].lease != 0) {
+            uint64_t counted = row_of(c, &d[who])->counted_lease;
+            int status = device_upload(c, &d[who], &work[who], ones, 1, NULL);
+            assert_true(status == 200 || status == 409);
+            yes += status == 200 && counted != work[who].lease;
+        } else if (dice < 980) {
+            coordinator_wait(c, (int64_t)fed_rng_below(&rng, 20000));
+        } else if (dice < 985) {
+            coordinator_wait(c, -(int64_t)fed_rng_below(&rng, 200000));
+        } else if (dice < 997) {
+            coordinator_commit(c);
+            coordinator_crash(c);
+            coordinator_wait(c, 0);
+        } else if (who < 2) {
+            revoke(c, &d[who]);
+            coordinator_wait(c, 0);
+        }
+        check_places(c);
+    }
+    assert_fed_ok_err(c->server->store->round_each(c->server->db, c->server->training.task.wire.id,
+                                                   1000, add_updates, &updates, &err));
+    assert_int_equal(updates + c->server->training.round.received, yes);
+    assert_true(c->server->training.versions.version > 10);
+}
+
+static void whatever_happens_places_and_updates_add_up(void **state) {
+    coordinator *c = *state;
+    static const char *const settings[] = {
+        "\"cohort\": 4, \"goal\": 3, \"minimum\": 2",
+        "\"cohort\": 4, \"goal\": 3, \"minimum\": 2, \"staleness\": 3,"
+        " \"selection\": \"round_robin\"",
+        "\"cohort\": 4, \"goal\": 9, \"staleness\": 1,"
+        " \"selection\": \"weighted\"",
+    };
+    for (uint32_t k = 0; k < 3; k++) {
+        live(c, settings[k], k);
+        coordinator_teardown(c);
+        coordinator_setup(c);
+    }
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(those_whose_turn_has_not_come_are_held_until_it_does),
+        WITH(round_robin_gives_everybody_a_place_before_anybody_two),
+        WITH(who_may_not_hold_is_told_to_come_when_its_turn_comes),
+        WITH(a_tag_admits_only_its_own),
+        WITH(what_a_device_says_of_its_samples_is_kept),
+        WITH(a_revoked_devices_place_goes_to_another),
+        WITH(a_crowd_without_work_comes_back_over_a_longer_time),
+        WITH(whatever_happens_places_and_updates_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
