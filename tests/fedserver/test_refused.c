@@ -1,0 +1,225 @@
+/* What a coordinator refuses stays with its clients: real ones, that reach it without a network. */
+#include "coordinator_fixture.h"
+
+#include <math.h>
+
+#include "fed/rng.h"
+#include "fed_device.h"
+#include "fedcodec/envelope.h"
+
+enum { PARAMETERS = 330 };
+
+static int setup(void **state) {
+    static coordinator c;
+    coordinator_setup(&c);
+    *state = &c;
+    return 0;
+}
+
+static int teardown(void **state) {
+    coordinator_teardown(*state);
+    return 0;
+}
+
+/* A client on memory. */
+typedef struct member {
+    coordinator *c;
+    fedclient *client;
+    fedclient_platform platform;
+    fedclient_transport transport;
+    uint8_t fingerprint[FED_SHA256_SIZE];
+    const fed_layout *layout;
+    int64_t takes_ms; /* a training */
+    void (*meanwhile)(struct member *member);
+    struct member *others;
+    float trained[PARAMETERS], counted[PARAMETERS];
+    uint32_t calls, refused;
+    char word[32];
+} member;
+
+static fed_status member_send(void *user, const fedclient_request *request, int *status,
+                              fed_writer *reply, fed_error *err) {
+    member *m = user;
+    uint8_t body[16384];
+    size_t len = 0;
+    char path[256];
+    snprintf(path, sizeof path, "%s", strchr(request->url + strlen("https://"), '/'));
+    char *query = strchr(path, '?');
+    for (size_t got = 1; request->body != NULL && len < request->body->size && got > 0;
+         len += got) {
+        FED_TRY(request->body->read(request->body->user, body + len, sizeof body - len, &got));
+    }
+    bool front = strcmp(path, "/v1/enrol") == 0;
+    if (query != NULL) {
+        *query++ = '\0';
+    }
+    const fedserver_request asked = {.listener = front ? FEDSERVER_FRONT : FEDSERVER_DEVICES,
+                                     .method = request->method,
+                                     .path = path,
+                                     .query = query != NULL ? query : "",
+                                     .bearer = request->bearer,
+                                     .body = body,
+                                     .body_len = len,
+                                     .fingerprint = front ? NULL : m->fingerprint};
+    fedserver_response response;
+    FED_TRY(fedserver_handle(m->c->server, &asked, m->c->now_ms, &response, err));
+    coordinator_commit(m->c);
+    size_t reply_len = 0;
+    const uint8_t *data =
+        response.body != NULL ? fedserver_blob_data(response.body, &reply_len) : NULL;
+    fed_write_bytes(reply, data, reply_len);
+    fedserver_blob_free(response.body);
+    *status = response.status;
+    if (strcmp(path, "/v1/update") == 0 && *status == 200) {
+        fedserver_update update;
+        FED_TRY(fedserver_update_read(body, len, &update));
+        FED_TRY(fedcodec_envelope_axpy(update.envelope, update.envelope_len, m->layout, 1,
+                                       m->counted, err));
+    } else if (strcmp(path, "/v1/update") == 0) {
+        m->refused++;
+        (void)sscanf((const char *)reply->data, "{\"error\":\"%31[a-z_]\"", m->word);
+    }
+    return FED_OK;
+}
+
+static fed_status member_identify(void *user, const fed_pem *key, const fed_pem *cert,
+                                  fed_error *err) {
+    member *m = user;
+    (void)key;
+    return cert != NULL ? fed_cert_fingerprint(cert->text, m->fingerprint, err) : FED_OK;
+}
+
+static fed_status member_train(void *user, fedclient_round *round, fed_error *err) {
+    member *m = user;
+    fed_rng rng;
+    (void)err;
+    fed_rng_init(&rng, 5, m->fingerprint[0], m->calls++);
+    for (int i = 0; i < PARAMETERS; i++) {
+        float x = ((float)fed_rng_below(&rng, 9) - 4) / 1024;
+        m->trained[i] += x;
+        round->values[i] += x;
+    }
+    round->samples = 3;
+    round->loss = 0.5f;
+    m->c->now_ms += m->takes_ms;
+    if (m->meanwhile != NULL) {
+        m->meanwhile(m);
+    }
+    return FED_OK;
+}
+
+static void member_open(member *m, coordinator *c) {
+    fed_error err = {0};
+    char token[FEDSERVER_TOKEN];
+    *m = (member){.c = c, .layout = &c->server->training.arch.layout};
+    m->transport =
+        (fedclient_transport){.user = m, .send = member_send, .identify = member_identify};
+    assert_fed_ok_err(fedclient_platform_memory_open(&m->platform, &err));
+    const fedclient_options options = {.server = "https://here:8443",
+                                       .platform = &m->platform,
+                                       .transport = &m->transport,
+                                       .train = member_train,
+                                       .user = m};
+    coordinator_commit(c);
+    assert_fed_ok_err(fedserver_token_new(c->server, c->now_ms, 3600, token, &err));
+    assert_fed_ok_err(fedclient_open(&options, &m->client, &err));
+    assert_fed_ok_err(fedclient_enrol(m->client, token, &err));
+}
+
+static fedclient_event member_step(member *m) {
+    fed_error err = {0};
+    fedclient_event event;
+    assert_fed_ok_err(fedclient_step(m->client, &event, &err));
+    if (event.outcome == FEDCLIENT_RETRY) {
+        fail_msg("%s", err.text);
+    }
+    return event;
+}
+
+/* D4: all it has trained is counted or owed. */
+static void member_close(member *m) {
+    float *owed = fed_owed(&m->platform, m->layout);
+    for (int i = 0; i < PARAMETERS; i++) {
+        assert_true(fabsf(m->trained[i] - m->counted[i] - owed[i]) < 1e-5f);
+    }
+    free(owed);
+    fedclient_close(m->client);
+    fedclient_platform_memory_close(&m->platform);
+}
+
+/* While it trains, the others commit three rounds. */
+static void others_go_on(member *m) {
+    for (int k = 0; k < 9 && m->calls == 2; k++) {
+        assert_int_equal(member_step(&m->others[k % 3]).outcome, FEDCLIENT_COUNTED);
+    }
+}
+
+static const char endless[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \"sbc:p=0.1\","
+                              " \"codec_down\": \"3lc:s=1\", \"small_tensor\": 0, \"rounds\": 99,"
+                              " \"cohort\": 4, \"goal\": 3, \"deadline_s\": 10, \"staleness\": 2}";
+
+static void what_comes_too_late_or_too_old_stays_with_its_client(void **state) {
+    coordinator *c = *state;
+    member others[3], slow;
+    coordinator_task(c, endless);
+    for (int k = 0; k < 3; k++) {
+        member_open(&others[k], c);
+    }
+    member_open(&slow, c);
+    slow.others = others;
+    slow.meanwhile = others_go_on;
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
+    assert_string_equal(slow.word, "too_stale");
+    slow.takes_ms = 10001;
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
+    assert_string_equal(slow.word, "lease_expired");
+    slow.takes_ms = 0;
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(slow.calls, 4);
+    assert_int_equal(slow.refused, 2);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(others[k].refused, 0);
+        member_close(&others[k]);
+    }
+    member_close(&slow);
+}
+
+/* While it trains, the others reach the goal. */
+static void others_finish(member *m) {
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(member_step(&m->others[k]).outcome, FEDCLIENT_COUNTED);
+    }
+}
+
+static void a_surplus_report_of_a_synchronous_round_stays_with_its_client(void **state) {
+    coordinator *c = *state;
+    static const char task[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \"sbc:p=0.1\","
+                               " \"codec_down\": \"3lc:s=1\", \"small_tensor\": 0, \"rounds\": 9,"
+                               " \"goal\": 2, \"deadline_s\": 10}";
+    member others[2], slow;
+    coordinator_task(c, task);
+    assert_int_equal(c->server->training.task.rules.cohort, 3);
+    member_open(&others[0], c);
+    member_open(&others[1], c);
+    member_open(&slow, c);
+    slow.others = others;
+    slow.meanwhile = others_finish;
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
+    assert_string_equal(slow.word, "round_closed");
+    slow.meanwhile = NULL;
+    assert_int_equal(member_step(&slow).outcome, FEDCLIENT_COUNTED);
+    member_close(&others[0]);
+    member_close(&others[1]);
+    member_close(&slow);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(what_comes_too_late_or_too_old_stays_with_its_client),
+        WITH(a_surplus_report_of_a_synchronous_round_stays_with_its_client),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
