@@ -20,7 +20,7 @@ fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, u
 fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint32_t round,
                                     bool make, fed_error *err) FED_CHECKED;
 
-/** The store's copy (copy.c) and check (check.c). */
+/** The store's copy (copy.c) and check (verify.c). */
 fed_status fedserver_sqlite_copy(void *db, const char *path, fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
 

@@ -1,0 +1,48 @@
+/* The scale run, small: the coordinator's memory does not grow with the updates, and little with
+ * the connections. bench_scale is the whole one. */
+#include "fed_test.h"
+#include "scale_run.h"
+
+/* Memory is the sanitizers' then, not ours. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MEASURABLE 0
+#elif defined(__has_feature)
+#define MEASURABLE (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
+#else
+#define MEASURABLE 1
+#endif
+
+enum { DEVICES = 200, UPDATES = 120, CONNECTION_BYTES = 64 * 1024 };
+
+static void memory_is_flat_in_updates_and_bounded_in_connections(void **state) {
+    (void)state;
+    static scale_figures f;
+    const scale_plan plan = {.devices = DEVICES,
+                             .updates = UPDATES,
+                             .active = 16,
+                             .checkins = 400,
+                             .models = 100,
+                             .rounds = 1};
+    scale_run(&plan, &f);
+    assert_int_equal(f.connected, DEVICES);
+    assert_int_equal(f.failures, 0);
+    assert_int_equal(f.waiting, DEVICES - UPDATES);
+    assert_int_equal(f.woken, f.waiting);
+    if (!MEASURABLE) {
+        return;
+    }
+    size_t bound = 3 * f.model_bytes + (size_t)DEVICES * CONNECTION_BYTES;
+    assert_true(f.pss_waiting - f.pss_idle <= bound);
+    for (int k = 0; k < SCALE_STAGES; k++) {
+        assert_true(f.pss_updates[k] - f.pss_idle <= bound);
+    }
+    /* 90 more updates of 407 KB: what they leave is less than a few of them */
+    assert_true(f.pss_updates[SCALE_STAGES - 1] <= f.pss_updates[0] + 4 * f.update_bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_flat_in_updates_and_bounded_in_connections),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,47 @@
+/* A coordinator process with many enrolled devices, and what it costs; an nginx beside it. */
+#ifndef SCALE_WORLD_H
+#define SCALE_WORLD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "fed/crypto.h"
+
+/** A server process to be loaded. */
+typedef struct scale_server {
+    pid_t pid;
+    uint16_t port; /* where a device's certificate is demanded */
+} scale_server;
+
+typedef struct scale_world {
+    char directory[256], home[300]; /* home: the coordinator's */
+    fed_pem key;                    /* of all devices */
+    fed_pem *certs;                 /* [devices] */
+    size_t devices;
+    scale_server coordinator;
+} scale_world;
+
+/** A coordinator with that many devices enrolled; not started yet. */
+void scale_world_open(scale_world *w, size_t devices);
+void scale_world_close(scale_world *w);
+
+/** Start `fedserver run`. */
+void scale_world_start(scale_world *w);
+
+/** Queue a task (JSON), as another process. */
+void scale_world_task(const scale_world *w, const char *task);
+
+/** The model that GET /v1/model sends, and an answer to a check-in, both as nginx shall send them:
+ * so many bytes. Returns 0 where nginx is not installed. */
+int scale_world_nginx(const scale_world *w, size_t checkin_len, size_t model_len,
+                      scale_server *nginx);
+
+/** End a process that was started here. */
+void scale_server_stop(scale_server *server);
+
+/** What it holds of the memory (proportional set size), and the CPU time it has used. */
+size_t scale_server_pss_bytes(const scale_server *server);
+double scale_server_cpu_s(const scale_server *server);
+
+#endif
