@@ -153,6 +153,8 @@ static fed_status post_pieces(fedclient *client, const fedclient_turn *turn,
     fed_piece piece;
     size_t total = 0, len = 0;
     const uint8_t *message = fedclient_record_payload(&turn->pending, &total);
+    const size_t least = total / FED_PIECES + 1, wanted = client->options.piece_bytes;
+    const size_t most = wanted > least ? wanted : least;
     FED_TRY(describe(message, total, &piece));
     unsigned astray = 0;
     for (;;) {
@@ -169,7 +171,7 @@ static fed_status post_pieces(fedclient *client, const fedclient_turn *turn,
         }
         piece.offset = there;
         len = total - (size_t)there;
-        len = len < client->options.piece_bytes ? len : client->options.piece_bytes;
+        len = len < most ? len : most;
     }
 }
 
