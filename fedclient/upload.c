@@ -153,6 +153,8 @@ static fed_status post_pieces(fedclient *client, const fedclient_turn *turn,
     fed_piece piece;
     size_t total = 0, len = 0;
     const uint8_t *message = fedclient_record_payload(&turn->pending, &total);
+    const size_t least = total / FED_PIECES + 1, wanted = client->options.piece_bytes;
+    const size_t most = wanted > least ? wanted : least;
     FED_TRY(describe(message, total, &piece));
     unsigned astray = 0;
     for (;;) {
@@ -169,15 +171,23 @@ static fed_status post_pieces(fedclient *client, const fedclient_turn *turn,
         }
         piece.offset = there;
         len = total - (size_t)there;
-        len = len < client->options.piece_bytes ? len : client->options.piece_bytes;
+        len = len < most ? len : most;
     }
+}
+
+/** A small message costs less as one; but one that did not get through may be small for other lines
+ * than this. */
+static bool needs_pieces(const fedclient *client, size_t total) {
+    enum { NEVER_UP_TO = 16384 };
+    return client->pending.pieces &&
+           (total > client->options.piece_bytes || (client->failures > 0 && total > NEVER_UP_TO));
 }
 
 static fed_status post(fedclient *client, const fedclient_turn *turn, fedclient_answer *answer,
                        fed_error *err) {
     size_t total = 0;
     (void)fedclient_record_payload(&turn->pending, &total);
-    if (client->pending.pieces && total > client->options.piece_bytes) {
+    if (needs_pieces(client, total)) {
         FED_TRY(post_pieces(client, turn, answer, err));
         if (answer->status != 404) {
             return FED_OK;

@@ -112,10 +112,11 @@ static fed_status take_piece(fedserver *server, const fedserver_call *call, cons
     uint64_t end = 0;
     bool other = false;
     FED_TRY(find_end(server, call, p, &end, &other, err));
-    if (p->head.offset != end || p->len == 0) { /* a question, or sent before, or too early */
-        return answer_end(response, end, err);
+    bool last = p->head.offset == end && end + p->len == p->head.total;
+    if (p->head.offset != end || p->len == 0 || (!last && p->len < p->head.total / FED_PIECES)) {
+        return answer_end(response, end, err); /* a question, sent before, too early, or a crumb */
     }
-    if (end + p->len == p->head.total) {
+    if (last) {
         FED_TRY(take_whole(server, call, p, response, err));
         return end > 0 || other ? store->piece_clear(server->db, device, err) : FED_OK;
     }

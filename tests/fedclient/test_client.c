@@ -607,6 +607,22 @@ static void an_older_coordinator_gets_the_update_whole(void **state) {
     fed_device_close(&device);
 }
 
+static void what_does_not_get_through_as_one_goes_on_in_pieces(void **state) {
+    fed_device *device = *state;
+    fed_fake_new_task(&device->fake, "input 100 | dense 60");
+    snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "float32");
+    size_t size = device->fake.arch.layout.size;
+    free(device->trained);
+    free(device->last);
+    device->trained = calloc(size, sizeof(float));
+    device->last = calloc(size, sizeof(float));
+    device->fake.plan = (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_MIDWAY, .times = 1};
+    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_true(device->fake.pieces > 1);
+    fed_device_check(device, 0);
+}
+
 static void a_lease_that_is_over_is_noticed_before_the_bytes_are_sent(void **state) {
     (void)state;
     fed_device device;
@@ -662,6 +678,7 @@ int main(void) {
         cmocka_unit_test(a_break_before_in_or_after_any_piece_loses_no_gradient),
         cmocka_unit_test(power_loss_at_any_put_of_a_piece_loses_no_gradient),
         cmocka_unit_test(no_byte_that_came_through_travels_twice),
+        test(what_does_not_get_through_as_one_goes_on_in_pieces),
         cmocka_unit_test(an_older_coordinator_gets_the_update_whole),
         cmocka_unit_test(a_lease_that_is_over_is_noticed_before_the_bytes_are_sent),
     };

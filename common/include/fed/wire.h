@@ -118,7 +118,10 @@ typedef struct fed_update {
 void fed_update_write(fed_writer *w, const fed_update *m);
 fed_status fed_update_read(fed_reader *r, fed_update *m) FED_CHECKED;
 
-enum { FED_PIECE_BYTES = 1 << 20 }; /* most bytes of a message that one piece carries */
+enum {
+    FED_PIECE_BYTES = 1 << 20, /* most bytes of a message that one piece carries */
+    FED_PIECES = 16384         /* and what is less than this part of a message is not kept */
+};
 
 /** Device -> coordinator: head of a piece of an update's message, which is head and envelope. The
  * piece's bytes follow to the end of the body; none: just a question how many have arrived. */

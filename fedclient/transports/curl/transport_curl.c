@@ -10,12 +10,11 @@
 #include "fedclient/transport.h"
 
 enum {
-    CONNECT_TIMEOUT_S = 15,
+    CONNECT_TIMEOUT_S = 30, /* the coordinator's own patience */
     STALL_TIMEOUT_S = 30, /* a transfer that moves less than a byte a second for so long is dead */
-    HOLD_MARGIN_MS = 15000,
-    SMALL_BODY = 65536, /* below: kept while it is sent, so that it can be sent again at once */
-    HANGUPS_TOLD = 5    /* a coordinator that restarts hangs up once or twice; one that refuses a
-                           certificate always */
+    SMALL_BODY = 65536,   /* below: kept while it is sent, so that it can be sent again at once */
+    HANGUPS_TOLD = 5      /* a coordinator that restarts hangs up once or twice; one that refuses a
+                             certificate always */
 };
 
 typedef struct curl_line {
@@ -202,11 +201,10 @@ static fed_status make_easy(curl_line *line) {
     return FED_OK;
 }
 
-/** Silence is progress only while the coordinator may hold its answer back. */
+/** There is no limit but on silence; while the coordinator may hold its answer back, that is
+ * longer. */
 static void set_times(CURL *easy, uint32_t hold_ms) {
-    bool held = hold_ms > 0;
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, held ? (long)hold_ms + HOLD_MARGIN_MS : 0L);
-    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, held ? 0L : (long)STALL_TIMEOUT_S);
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)STALL_TIMEOUT_S + (long)hold_ms / 1000);
 }
 
 static bool add_header(exchange *x, const char *header) {

@@ -18,8 +18,8 @@ typedef struct sender {
     fed_piece head;
 } sender;
 
-static void make_message(sender *s, float value) {
-    const float x[6] = {value, value, value, value, value, value};
+/* The update of x, as the task says. */
+static void make_message_of(sender *s, const float *x) {
     fed_writer_free(&s->message);
     device_encode(&s->work, x, 1, &s->message);
     s->head = (fed_piece){.task = s->work.task.id,
@@ -27,6 +27,11 @@ static void make_message(sender *s, float value) {
                           .lease = s->work.lease,
                           .digest = fed_digest_bytes(s->message.data, s->message.len),
                           .total = s->message.len};
+}
+
+static void make_message(sender *s, float value) {
+    const float x[6] = {value, value, value, value, value, value};
+    make_message_of(s, x);
 }
 
 static int setup(void **state) {
@@ -238,6 +243,29 @@ static void a_body_that_is_no_piece_is_refused(void **state) {
     free(large);
 }
 
+static void crumbs_are_not_kept(void **state) {
+    sender *s = *state;
+    static const char large[] = "{\"model\": \"input 100 | dense 150\", \"codec_up\": \"float32\","
+                                " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 1}";
+    for (int k = 0; k < 3; k++) { /* the first task ends */
+        fed_assignment work = device_ask_work(&s->c, &s->d);
+        assert_int_equal(device_upload(&s->c, &s->d, &work, ones, 1, NULL), 200);
+        coordinator_wait(&s->c, 10001);
+    }
+    coordinator_task(&s->c, large);
+    s->work = device_ask_work(&s->c, &s->d);
+    assert_int_equal(s->work.action, FED_ACTION_TRAIN);
+    float *x = calloc(15150, sizeof *x);
+    make_message_of(s, x);
+    free(x);
+    size_t least = s->message.len / FED_PIECES;
+    assert_int_equal(least, 3);
+    must_have(s, 0, least - 1, 0);
+    must_have(s, 0, least, least);
+    must_have(s, least, s->message.len - 1, s->message.len - 1);
+    must_be(s, s->message.len - 1, s->message.len, 200, "");
+}
+
 static uint64_t stored(sender *s) {
     fed_piece piece;
     fed_error err = {0};
@@ -287,6 +315,7 @@ int main(void) {
         test(lying_totals_and_digests_are_refused),
         test(a_message_that_is_no_update_is_refused_when_it_is_complete),
         test(a_body_that_is_no_piece_is_refused),
+        test(crumbs_are_not_kept),
         test(pieces_go_when_their_round_closes),
         test(pieces_go_when_their_device_gets_another_lease),
     };

@@ -1,4 +1,5 @@
 /* HTTPS by libcurl, against a real coordinator on loopback. */
+#include "fed/clock.h"
 #include "fed_coordinator.h"
 #include "fed_test.h"
 #include "fedclient/fedclient.h"
@@ -267,6 +268,64 @@ static void a_device_without_a_certificate_is_not_let_in(void **state) {
     assert_true(status == FED_EAUTH || status == FED_ENET); /* it may see the alert, or not */
 }
 
+/* Queue a task whose model has six parameters, and wait until it runs. */
+static void start_task(world *w) {
+    static const char task[] = "{\"model\": \"input 2 | dense 2\", \"rounds\": 1, \"cohort\": 1}";
+    fed_test_put(w->directory, "task.json", task, sizeof task - 1);
+    char path[300];
+    uint64_t id = 0;
+    fedserver *second = NULL;
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/task.json", w->directory);
+    assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &second, &err));
+    assert_fed_ok_err(fedserver_task_add(second, fed_clock_unix_ms(), path, &id, &err));
+    fedserver_close(second);
+}
+
+static fed_status get_model(world *w, fedclient_range *range) {
+    char url[200];
+    snprintf(url, sizeof url, "https://127.0.0.1:%u/v1/model?task=1&have=none&want=0",
+             w->home.devices);
+    const fedclient_request request = {
+        .method = "GET", .url = url, .range = range, .answer_limit = 1 << 20};
+    w->answer.len = 0;
+    return w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err);
+}
+
+static void an_answer_can_be_had_from_any_byte_on(void **state) {
+    world *w = *state;
+    device d = {0};
+    fedclient_range whole = {0};
+    start_task(w);
+    device_enrol(w, &d, &w->home);
+    assert_fed_ok(get_model(w, &whole));
+    assert_int_equal(w->status, 200);
+    assert_int_equal(whole.begin, 0);
+    assert_int_equal(whole.total, w->answer.len);
+    assert_true(whole.tag != 0);
+
+    fedclient_range part = {.first = 5, .most = 10, .if_tag = whole.tag};
+    assert_fed_ok(get_model(w, &part));
+    assert_int_equal(w->status, 206);
+    assert_int_equal(w->answer.len, 10);
+    assert_true(part.begin == 5 && part.total == whole.total && part.tag == whole.tag);
+
+    fedclient_range rest = {.first = 5, .if_tag = whole.tag};
+    assert_fed_ok(get_model(w, &rest));
+    assert_int_equal(w->answer.len, whole.total - 5);
+
+    fedclient_range other = {.first = 5, .if_tag = whole.tag ^ 1};
+    assert_fed_ok(get_model(w, &other));
+    assert_int_equal(w->status, 200);
+    assert_true(other.begin == 0 && other.total == whole.total);
+
+    fedclient_range behind = {.first = whole.total, .begin = 7, .total = 7};
+    assert_fed_ok(get_model(w, &behind));
+    assert_int_equal(w->status, 416);
+    assert_int_equal(behind.total, 0);
+    device_close(&d);
+}
+
 /** A certificate of one coordinator is none for the other: after a few times that is said. */
 static void a_refused_certificate_is_told_from_bad_luck(void **state) {
     world *w = *state;
@@ -313,6 +372,7 @@ int main(void) {
         test(a_body_too_large_gets_its_answer),
         test(a_stop_breaks_a_request_off),
         test(an_enrolled_device_is_let_in),
+        test(an_answer_can_be_had_from_any_byte_on),
         test(a_device_without_a_certificate_is_not_let_in),
         test(a_refused_certificate_is_told_from_bad_luck),
     };
