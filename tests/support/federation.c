@@ -91,6 +91,7 @@ static void start(federation *f, unsigned who) {
     p->pid = fork();
     assert_true(p->pid >= 0);
     if (p->pid == 0) {
+        fault_die_with_parent();
         for (unsigned k = 0; k < FEDERATION_PROCESSES; k++) {
             if (k != who && f->process[k].pid > 0) {
                 close(f->process[k].fd);
@@ -349,7 +350,7 @@ static void open_run(federation *f, const federation_setup *setup, const federat
     assert_int_equal(rmdir(f->directory), 0);
     copy_directory(setup->directory, f->directory);
     for (unsigned who = 0; who < FEDERATION_PROCESSES; who++) {
-        f->process[who].plan = fault_plan_new();
+        f->process[who].plan = fault_shared_new(sizeof(fault_plan));
         assert_non_null(f->process[who].plan);
         f->process[who].due_ms = f->now_ms;
     }
@@ -357,7 +358,7 @@ static void open_run(federation *f, const federation_setup *setup, const federat
 
 static void close_run(federation *f) {
     for (unsigned who = 0; who < FEDERATION_PROCESSES; who++) {
-        fault_plan_free(f->process[who].plan);
+        fault_shared_free(f->process[who].plan, sizeof(fault_plan));
     }
     fed_ledger_free(&f->ledger);
     if (f->result->broken[0] == '\0' || getenv("FED_SWEEP_KEEP") == NULL) {

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -25,13 +26,17 @@ static fault_plan *plan; /* NULL: nothing is watched */
 static char root[PATH_MAX];
 static size_t root_len;
 
-fault_plan *fault_plan_new(void) {
-    void *at = mmap(NULL, sizeof *plan, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+void *fault_shared_new(size_t size) {
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return at == MAP_FAILED ? NULL : at;
 }
 
-void fault_plan_free(fault_plan *p) {
-    (void)munmap(p, sizeof *p);
+void fault_shared_free(void *shared, size_t size) {
+    (void)munmap(shared, size);
+}
+
+void fault_die_with_parent(void) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 const char *fault_kind_name(fault_kind kind) {

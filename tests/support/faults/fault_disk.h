@@ -4,6 +4,7 @@
 #define FED_FAULT_DISK_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -38,9 +39,12 @@ typedef struct fault_plan {
     char what[200]; /* the call that it fired at: its name and path */
 } fault_plan;
 
-/** A plan in memory that children share. It is never unmapped by itself: fault_plan_free. */
-fault_plan *fault_plan_new(void);
-void fault_plan_free(fault_plan *plan);
+/** Memory of zeros that children share, for a plan and the like. NULL: none left. */
+void *fault_shared_new(size_t size);
+void fault_shared_free(void *shared, size_t size);
+
+/** This process gets a SIGKILL when its parent ends, however it ends. */
+void fault_die_with_parent(void);
 
 const char *fault_kind_name(fault_kind kind);
 
