@@ -188,15 +188,15 @@ static bool due(chaos *c, int64_t *when, int64_t every_ms) {
 static void strike(chaos *c) {
     static const int64_t jumps_ms[] = {0, 30000, -30000, 600000, -600000, 1800000, -1800000};
     child *victim = &c->device[fed_rng_below(&c->dice, c->devices)];
-    if (due(c, &c->kill_device_ms, 1200 / c->devices + 10) && victim->pid > 0) {
+    if (due(c, &c->kill_device_ms, 2400 / c->devices + 100) && victim->pid > 0) {
         (void)kill(victim->pid, SIGKILL);
         c->device_kills++;
     }
-    if (due(c, &c->kill_coordinator_ms, 800 + 6 * (int64_t)c->devices) && c->coordinator.pid > 0) {
+    if (due(c, &c->kill_coordinator_ms, 800 + 12 * (int64_t)c->devices) && c->coordinator.pid > 0) {
         (void)kill(c->coordinator.pid, SIGKILL);
         c->coordinator_kills++;
     }
-    if (due(c, &c->jump_ms, 700)) {
+    if (due(c, &c->jump_ms, 700 + 20 * (int64_t)c->devices)) {
         c->run.board->clock_ahead_ms =
             jumps_ms[fed_rng_below(&c->dice, sizeof jumps_ms / sizeof jumps_ms[0])];
         c->clock_jumps++;
@@ -308,6 +308,7 @@ static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(vo
     (void)state;
     chaos c = {.devices = small_devices, .rounds = small_rounds};
     c.run.seed = seed;
+    c.run.wait_most_ms = 500 + 10 * c.devices;
     c.run.board = fault_shared_new(sizeof *c.run.board);
     assert_non_null(c.run.board);
     c.token = calloc(c.devices, sizeof *c.token);

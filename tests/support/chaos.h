@@ -24,7 +24,8 @@ typedef struct chaos_run {
     chaos_board *board;
     char directory[300]; /* holds coordinator/, device0/ ... and device0.log ... */
     uint64_t seed;
-    char ca[4096]; /* PEM */
+    uint32_t wait_most_ms; /* devices ask again after this at the latest: nobody has all day */
+    char ca[4096];         /* PEM */
 } chaos_run;
 
 /** How a device ends that is not finished. */

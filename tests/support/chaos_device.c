@@ -15,7 +15,7 @@
 #include "fed_ledger.h"
 #include "fedserver/http.h"
 
-enum { HOLD_MS = 400, WAIT_MOST_MS = 700, STALE = 4 };
+enum { HOLD_MS = 400, STALE = 4 };
 
 /* -- the coordinator -- */
 
@@ -249,7 +249,7 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
         run->board->enrolled++;
     }
     while (run->board->storm == 0 && run->board->over == 0) {
-        fed_sleep_ms(20); /* until everybody is there */
+        fed_sleep_ms(200); /* until everybody is there */
     }
     for (;;) {
         fedclient_event event = {0};
@@ -258,7 +258,7 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
             (event.outcome == FEDCLIENT_WAITED && event.reason == FED_WAIT_FINISHED)) {
             return FED_OK;
         }
-        fed_sleep_ms(event.wait_ms < WAIT_MOST_MS ? event.wait_ms : WAIT_MOST_MS);
+        fed_sleep_ms(event.wait_ms < run->wait_most_ms ? event.wait_ms : run->wait_most_ms);
     }
 }
 

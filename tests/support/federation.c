@@ -69,8 +69,7 @@ static void plan_life(const federation *f, unsigned who) {
     fault_plan *plan = p->plan;
     memset(plan, 0, sizeof *plan);
     plan->seed = fault->at[0] * 31 + p->lives;
-    plan->lies = fault->lies;
-    plan->kind = fault->lies ? FAULT_POWER : FAULT_NONE; /* the image is kept from the start */
+    plan->lie = fault->lie;
     if (fault->storm != 0 && f->result->kills < STORM_KILLS) {
         fed_rng rng;
         fed_rng_init(&rng, fault->storm, who, p->lives);
@@ -283,6 +282,12 @@ static bool send_order(federation *f, unsigned who) {
     return sent;
 }
 
+/** How long a device that died stays away. */
+static int64_t absence_ms(const federation *f, unsigned who) {
+    bool long_one = f->fault->storm != 0 && (f->fault->storm + f->process[who].lives) % 4 == 0;
+    return long_one ? 100000 : 1000;
+}
+
 static void turn(federation *f, unsigned who) {
     federation_process *p = &f->process[who];
     fed_writer in, answer, out;
@@ -308,7 +313,7 @@ static void turn(federation *f, unsigned who) {
     }
     if (!alive) {
         bury(f, who);
-        p->due_ms = f->now_ms + 1000;
+        p->due_ms = f->now_ms + absence_ms(f, who);
     }
     fed_writer_free(&in);
     fed_writer_free(&answer);

@@ -36,8 +36,9 @@ typedef struct federation_fault {
     unsigned process;
     fault_kind kind;
     uint64_t at[FEDERATION_LIVES]; /* 0: nothing */
-    uint64_t storm;                /* not 0: every process dies now and then, as this seed says */
-    bool lies;                     /* fsync does nothing, everywhere */
+    uint64_t storm;                /* not 0: every process dies now and then, as this seed says,
+                                      and some stay away until their lease is over */
+    fault_lie lie;                 /* of every disk */
 } federation_fault;
 
 /** What a run came to. */
@@ -57,6 +58,10 @@ void federation_clear(federation_setup *setup);
 /** One run, from the prepared directory to the end of the task. */
 void federation_run(const federation_setup *setup, const federation_fault *fault,
                     federation_result *result);
+
+/** `fedserver init` under a fault at that call; then it must be open to use, or not be there and
+ * init must do. False: init makes fewer calls. Fails the test otherwise. */
+bool federation_init_dies(fault_kind kind, uint64_t at);
 
 /* -- between its files -- */
 

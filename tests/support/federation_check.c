@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fed/arch.h"
 #include "fed/checkpoint.h"
@@ -49,6 +51,63 @@ void federation_prepare(federation_setup *setup) {
     if (setup->enrolled) {
         federation_enrol(setup);
     }
+}
+
+/** In a process of its own. */
+static int run_init(const char *directory, fault_plan *plan, bool cut) {
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        fed_error err = {0};
+        fault_disk_watch(directory, plan);
+        fed_status status = fedserver_init(directory, NULL, &err);
+        if (status == FED_OK && cut) {
+            fault_disk_cut();
+        }
+        _exit(status == FED_OK ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    return how;
+}
+
+/** Is there a coordinator that can serve? */
+static bool serves(const char *directory) {
+    fedserver *server = NULL;
+    fed_error err = {0};
+    fed_status status = fedserver_open(directory, NULL, &server, &err);
+    if (status == FED_ENOTFOUND) {
+        return false;
+    }
+    assert_fed_ok_err(status);
+    assert_fed_ok_err(fedserver_begin(server, &err));
+    fedserver_close(server);
+    return true;
+}
+
+bool federation_init_dies(fault_kind kind, uint64_t at) {
+    char parent[300], directory[400];
+    fault_plan *plan = fault_shared_new(sizeof *plan);
+    assert_non_null(plan);
+    *plan = (fault_plan){.kind = kind, .at = at, .seed = at};
+    fed_test_tmpdir(parent, sizeof parent);
+    snprintf(directory, sizeof directory, "%s/coordinator", parent);
+    bool cuts = kind == FAULT_POWER || kind == FAULT_POWER_TORN;
+    int how = run_init(directory, plan, cuts);
+    bool fired = plan->fired != 0;
+    bool there = serves(directory);
+    if (!fired || (WIFEXITED(how) && WEXITSTATUS(how) == 0)) {
+        assert_true(there); /* it said so: a power cut at its end included */
+    }
+    if (!there) {
+        *plan = (fault_plan){.kind = FAULT_NONE};
+        assert_int_equal(run_init(directory, plan, false), 0);
+        assert_true(serves(directory));
+    }
+    fault_shared_free(plan, sizeof *plan);
+    fed_test_rmdir(parent);
+    return fired;
 }
 
 void federation_clear(federation_setup *setup) {

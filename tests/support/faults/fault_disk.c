@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -204,7 +205,10 @@ static int sync_fd(const char *name, int fd, long number) {
     if (t == TURN_FAIL) {
         return -1;
     }
-    if (loses_pages() && !plan->lies) {
+    struct stat info;
+    bool names = fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
+    bool lie = plan->lie == FAULT_LIES_ON_ALL || (plan->lie == FAULT_LIES_ON_NAMES && names);
+    if (loses_pages() && !lie) {
         fault_image_sync(fd, path);
     }
     return (int)done(t, 0);

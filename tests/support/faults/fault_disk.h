@@ -28,12 +28,19 @@ typedef enum fault_kind {
 
 enum { FAULT_FULL_CALLS = 40, FAULT_SECTOR = 512 };
 
+/** A disk that says that it has synced what it has not. */
+typedef enum fault_lie {
+    FAULT_HONEST = 0,
+    FAULT_LIES_ON_ALL,
+    FAULT_LIES_ON_NAMES /* of directories: as if nobody had synced them */
+} fault_lie;
+
 /** What is to happen, and what did. In shared memory, so that it can be read after the death. */
 typedef struct fault_plan {
     fault_kind kind;
-    uint64_t at;         /* the call */
-    uint64_t seed;       /* of POWER_TORN */
-    int lies;            /* fsync says yes and does nothing */
+    uint64_t at;   /* the call */
+    uint64_t seed; /* of POWER_TORN */
+    fault_lie lie;
     atomic_ullong calls; /* so far */
     atomic_int fired;
     char what[200]; /* the call that it fired at: its name and path */
