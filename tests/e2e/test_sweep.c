@@ -3,7 +3,7 @@
  * time.
  *
  *     e2e.test_sweep          every k-th call, a bounded time: what ctest runs
- *     e2e.test_sweep whole    every call, and many storms
+ *     e2e.test_sweep whole    every call, and many storms; behind it, which tests: whole '*large*'
  */
 #include <stdbool.h>
 #include <string.h>
@@ -221,6 +221,9 @@ static void a_directory_that_is_not_synced_is_found_out(void **state) {
 
 int main(int argc, char **argv) {
     whole = argc > 1 && strcmp(argv[1], "whole") == 0;
+    if (argc > 2) {
+        cmocka_set_test_filter(argv[2]);
+    }
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm",
                1); /* what a cut leaves is ours to say: no disk is waited for */

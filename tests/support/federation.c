@@ -18,6 +18,7 @@
 #include "fed/file.h"
 #include "fed/rng.h"
 #include "fed_test.h"
+#include "fedclient/record.h"
 
 enum { TURNS_MOST = 1500, STORM_KILLS = 30, SILENCE_S = 20 };
 
@@ -203,6 +204,18 @@ static void note_assignment(federation *f, const parcel *asked, fed_reader *answ
     }
 }
 
+/** What a device has stored to send: with the last of its pieces all of it is acknowledged. */
+static uint8_t *read_pending(const federation *f, unsigned device, size_t *len) {
+    char path[500];
+    fed_error err = {0};
+    uint8_t *record = NULL;
+    snprintf(path, sizeof path, "%s/device%u/pending", f->directory, device);
+    assert_fed_ok_err(fed_file_read(path, SIZE_MAX / 2, &record, len, &err));
+    *len -= FEDCLIENT_RECORD_HEAD;
+    memmove(record, record + FEDCLIENT_RECORD_HEAD, *len);
+    return record;
+}
+
 static void note_answer(federation *f, unsigned device, const fed_writer *request,
                         const fed_writer *answer) {
     parcel p;
@@ -210,14 +223,18 @@ static void note_answer(federation *f, unsigned device, const fed_writer *reques
     fed_error err = {0};
     open_parcel(request, &p);
     fed_reader_init(&r, answer->data, answer->len);
-    uint32_t status = fed_read_u32(&r);
-    if (status == 200 && strcmp(p.path, "/v1/checkin") == 0) {
-        note_assignment(f, &p, &r);
+    if (fed_read_u32(&r) != 200) {
+        return;
     }
-    if (status == 200 && strcmp(p.path, "/v1/update") == 0 &&
-        fed_ledger_add(&f->ledger, device, p.body, p.len, &err) != FED_OK) {
+    bool piece = strcmp(p.path, "/v1/piece") == 0;
+    uint8_t *whole = piece ? read_pending(f, device, &p.len) : NULL;
+    if (strcmp(p.path, "/v1/checkin") == 0) {
+        note_assignment(f, &p, &r);
+    } else if ((piece || strcmp(p.path, "/v1/update") == 0) &&
+               fed_ledger_add(&f->ledger, device, piece ? whole : p.body, p.len, &err) != FED_OK) {
         federation_break(f, "D2: %s", err.text);
     }
+    free(whole);
 }
 
 /** Ask the coordinator; it is started where it is not there. False: it died. */
