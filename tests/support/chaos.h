@@ -17,7 +17,7 @@ typedef struct chaos_board {
     /* what happened */
     atomic_uint lines, broken_lines, slow_lines, stalled_lines, loris;
     atomic_uint repeated, stale, lost_answers; /* requests */
-    atomic_uint enrolled;
+    atomic_uint enrolled, finished;
 } chaos_board;
 
 typedef struct chaos_run {

@@ -254,8 +254,12 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
     for (;;) {
         fedclient_event event = {0};
         FED_TRY(fedclient_step(client, &event, err));
-        if (event.outcome == FEDCLIENT_FINISHED ||
-            (event.outcome == FEDCLIENT_WAITED && event.reason == FED_WAIT_FINISHED)) {
+        bool waits = event.outcome == FEDCLIENT_WAITED;
+        bool never_took_part =
+            waits && event.reason == FED_WAIT_NO_TASK && run->board->finished > 0;
+        if (event.outcome == FEDCLIENT_FINISHED || never_took_part ||
+            (waits && event.reason == FED_WAIT_FINISHED)) {
+            run->board->finished++;
             return FED_OK;
         }
         fed_sleep_ms(event.wait_ms < run->wait_most_ms ? event.wait_ms : run->wait_most_ms);

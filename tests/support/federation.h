@@ -26,8 +26,10 @@ typedef struct federation_setup {
     const char *task; /* JSON; the model is `model`, from zeros */
     const char *model;
     unsigned devices;
-    bool enrolled;   /* else each enrols in its first turn */
-    bool acks_early; /* a planted fault: the coordinator answers before it commits */
+    bool one_is_late;      /* the last device's updates are overtaken by everybody else's */
+    bool counts_any_round; /* asynchronous: a round counts what was trained for an earlier one */
+    bool enrolled;         /* else each enrols in its first turn */
+    bool acks_early;       /* a planted fault: the coordinator answers before it commits */
     char token[FEDERATION_DEVICES][FEDERATION_TOKENS][FEDSERVER_TOKEN];
 } federation_setup;
 
@@ -44,12 +46,12 @@ typedef struct federation_fault {
 /** What a run came to. */
 typedef struct federation_result {
     bool fired;
-    char what[200];                       /* where it fired */
-    uint64_t calls[FEDERATION_PROCESSES]; /* that change files, in each first life */
-    unsigned kills, turns, counted;       /* counted: updates that were acknowledged */
-    unsigned lost, twice, tokens;         /* tokens: given to a device beyond its first */
-    uint64_t digest;                      /* of the final model */
-    char broken[500];                     /* which invariant does not hold, and how; "": all do */
+    char what[200];                          /* where it fired */
+    uint64_t calls[FEDERATION_PROCESSES];    /* that change files, in each first life */
+    unsigned kills, turns, refused, counted; /* counted: updates that were acknowledged */
+    unsigned lost, twice, tokens;            /* tokens: given to a device beyond its first */
+    uint64_t digest;                         /* of the final model */
+    char broken[500]; /* which invariant does not hold, and how; "": all do */
 } federation_result;
 
 void federation_prepare(federation_setup *setup);
@@ -83,7 +85,8 @@ typedef struct federation {
     federation_process process[FEDERATION_PROCESSES];
     int64_t now_ms;
     fed_ledger ledger;
-    bool enrols_only;
+    bool enrols_only, overtaking;
+    bool over;                            /* a device knows that the task is over */
     uint64_t digest[FEDERATION_VERSIONS]; /* of each version, as it was announced; 0: not yet */
 } federation;
 

@@ -206,6 +206,7 @@ static void report(int fd, fed_status status, const fedclient_event *event, cons
     fed_write_u8(&w, (uint8_t)status);
     fed_write_u8(&w, event->outcome == FEDCLIENT_FINISHED || (event->outcome == FEDCLIENT_WAITED &&
                                                               event->reason == FED_WAIT_FINISHED));
+    fed_write_u8(&w, event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_NO_TASK);
     fed_write_u32(&w, event->wait_ms);
     fed_write_str(&w, err->text);
     (void)federation_send(fd, &w);
