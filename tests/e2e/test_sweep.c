@@ -59,7 +59,7 @@ static bool try(const federation_setup *setup, const federation_fault *fault, ta
     }
     t->runs++;
     t->points += r.fired ? 1U : 0U;
-    t->kills += r.kills;
+    t->kills += r.broken[0] == '\0' ? r.kills : 0;
     t->counted += r.counted;
     t->lost += r.lost;
     t->twice += r.twice;
@@ -73,10 +73,10 @@ static bool try(const federation_setup *setup, const federation_fault *fault, ta
 }
 
 static void print(const tally *t) {
-    printf("%-34s %5u points, %5u kills survived, %6u updates acknowledged, %u lost, %u twice\n",
-           t->name, t->points, t->kills - t->broken, t->counted, t->lost, t->twice);
+    printf("%-26s %5u points, %5u kills survived, %6u updates acknowledged, %u lost, %u twice\n",
+           t->name, t->points, t->kills, t->counted, t->lost, t->twice);
     if (t->tokens > 0) {
-        printf("%-34s %5u times a device needed another token\n", "", t->tokens);
+        printf("%-26s %5u times a device needed another token\n", "", t->tokens);
     }
     fflush(stdout);
 }
