@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "chaos.h"
-#include "faults/fault_disk.h"
 #include "fed/clock.h"
 #include "fed/rng.h"
 #include "fed_drill.h"
 #include "fed_ledger.h"
 #include "fedserver/http.h"
+#include "tests/support/faults/fault_disk.h"
 
 enum { HOLD_MS = 400, STALE = 4 };
 
@@ -188,17 +188,6 @@ static fed_status send_body(bad_line *l, const fedclient_request *request, const
     return FED_OK;
 }
 
-static fed_status read_body(const fedclient_body *body, fed_writer *w) {
-    for (size_t left = body->size; left > 0;) {
-        uint8_t piece[4096];
-        size_t len = 0;
-        FED_TRY(body->read(body->user, piece, sizeof piece, &len));
-        fed_write_bytes(w, piece, len);
-        left -= len;
-    }
-    return w->status;
-}
-
 static fed_status line_send(void *user, const fedclient_request *request, int *status,
                             fed_writer *answer, fed_error *err) {
     bad_line *l = user;
@@ -215,7 +204,7 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
     }
     fed_writer w;
     fed_writer_growing(&w);
-    fed_status result = read_body(request->body, &w);
+    fed_status result = fed_drill_read_body(request->body, &w);
     s.body = w.data;
     s.len = w.len;
     if (result == FED_OK) {

@@ -102,3 +102,14 @@ fed_status fed_drill_owed(const fedclient_platform *store, const fed_layout *lay
     *seq = head.seq;
     return status;
 }
+
+fed_status fed_drill_read_body(const fedclient_body *body, fed_writer *w) {
+    for (size_t left = body->size; left > 0;) {
+        uint8_t piece[4096];
+        size_t len = 0;
+        FED_TRY(body->read(body->user, piece, sizeof piece, &len));
+        fed_write_bytes(w, piece, len);
+        left -= len;
+    }
+    return w->status;
+}

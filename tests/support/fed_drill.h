@@ -32,4 +32,7 @@ fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) 
 fed_status fed_drill_owed(const fedclient_platform *store, const fed_layout *layout, float *owed,
                           uint64_t *seq, fed_error *err) FED_CHECKED;
 
+/** Append a request's whole body to w. */
+fed_status fed_drill_read_body(const fedclient_body *body, fed_writer *w) FED_CHECKED;
+
 #endif

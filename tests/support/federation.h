@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "faults/fault_disk.h"
 #include "fed_ledger.h"
 #include "fedserver/fedserver.h"
+#include "tests/support/faults/fault_disk.h"
 
 enum {
     FEDERATION_DEVICES = 3,

@@ -144,17 +144,6 @@ static void no_traffic(void *user, fedclient_traffic *traffic) {
     *traffic = (fedclient_traffic){0};
 }
 
-static fed_status write_body(fed_writer *w, const fedclient_body *body) {
-    for (size_t left = body != NULL ? body->size : 0; left > 0;) {
-        uint8_t piece[4096];
-        size_t len = 0;
-        FED_TRY(body->read(body->user, piece, sizeof piece, &len));
-        fed_write_bytes(w, piece, len);
-        left -= len;
-    }
-    return w->status;
-}
-
 /** "https://host:port/path?query" */
 static fed_status write_request(const line *l, const fedclient_request *request, fed_writer *w) {
     char path[256];
@@ -173,7 +162,7 @@ static fed_status write_request(const line *l, const fedclient_request *request,
     fed_write_str(w, path);
     fed_write_str(w, query != NULL ? query : "");
     fed_write_str(w, request->bearer != NULL ? request->bearer : "");
-    return write_body(w, request->body);
+    return request->body != NULL ? fed_drill_read_body(request->body, w) : w->status;
 }
 
 /** Blocks until the driver has the coordinator's answer: u8 arrived, u32 status, body. */

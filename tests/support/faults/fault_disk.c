@@ -1,10 +1,7 @@
 /* The calls that change files, between the program and the system. See fault_disk.h. */
-/* Both names of each call are defined here (open and open64), so none may be renamed. */
-#undef _FILE_OFFSET_BITS
-#define _GNU_SOURCE /* NOLINT: RTLD_NEXT, syscall */
-#include "fault_disk.h"
+#define _GNU_SOURCE /* NOLINT: syscall */
+#include "tests/support/faults/fault_disk.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,7 +18,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "fault_image.h"
+#include "tests/support/faults/fault_image.h"
 
 static fault_plan *plan; /* NULL: nothing is watched */
 static char root[PATH_MAX];
@@ -93,7 +90,7 @@ static bool watched_fd(int fd, char path[PATH_MAX]) {
 
 typedef enum turn { TURN_GO, TURN_FAIL, TURN_HALF, TURN_DIE_AFTER } turn;
 
-static turn fire(const char *name, const char *path, bool writes, bool grows) {
+static turn fire(bool writes, bool grows) {
     switch (plan->kind) {
     case FAULT_KILL_AFTER:
         return TURN_DIE_AFTER;
@@ -117,7 +114,6 @@ static turn fire(const char *name, const char *path, bool writes, bool grows) {
         errno = ENOSPC;
         return grows ? TURN_FAIL : TURN_GO;
     default:
-        (void)name, (void)path;
         return TURN_GO;
     }
 }
@@ -132,7 +128,7 @@ static turn step(const char *name, const char *path, bool writes, bool grows) {
     if (atomic_exchange(&plan->fired, 1) == 0) {
         snprintf(plan->what, sizeof plan->what, "%s %.150s", name, path + root_len);
     }
-    return fire(name, path, writes, grows);
+    return fire(writes, grows);
 }
 
 /** What the call came to. */
@@ -145,56 +141,74 @@ static long done(turn t, long result) {
 
 /* -- the calls -- */
 
-static ssize_t put(const char *name, int fd, const void *data, size_t len, bool at, off_t offset) {
+/* Under names of our own, which the linker knows as the C library's; and where that has a second
+ * one for large files, which are all files here, under that too. */
+#define STANDS_FOR(name) __asm__(name)
+#define ALSO(name, of)   __asm__(name) __attribute__((alias(of)))
+
+ssize_t fault_write(int fd, const void *data, size_t len) STANDS_FOR("write");
+ssize_t fault_writev(int fd, const struct iovec *parts, int count) STANDS_FOR("writev");
+ssize_t fault_pwrite(int fd, const void *data, size_t len, int64_t offset) STANDS_FOR("pwrite");
+ssize_t fault_pwrite64(int fd, const void *data, size_t len, int64_t offset)
+    ALSO("pwrite64", "pwrite");
+int fault_ftruncate(int fd, int64_t size) STANDS_FOR("ftruncate");
+int fault_ftruncate64(int fd, int64_t size) ALSO("ftruncate64", "ftruncate");
+int fault_fsync(int fd) STANDS_FOR("fsync");
+int fault_fdatasync(int fd) STANDS_FOR("fdatasync");
+int fault_open(const char *path, int flags, ...) STANDS_FOR("open");
+int fault_open64(const char *path, int flags, ...) ALSO("open64", "open");
+int fault_mkstemp(char *path) STANDS_FOR("mkstemp");
+int fault_mkstemp64(char *path) ALSO("mkstemp64", "mkstemp");
+int fault_rename(const char *from, const char *to) STANDS_FOR("rename");
+int fault_unlink(const char *path) STANDS_FOR("unlink");
+int fault_rmdir(const char *path) STANDS_FOR("rmdir");
+int fault_mkdir(const char *path, mode_t mode) STANDS_FOR("mkdir");
+
+static ssize_t put(const char *name, int fd, const void *data, size_t len, int64_t offset) {
     char path[PATH_MAX];
     turn t = watched_fd(fd, path) ? step(name, path, true, true) : TURN_GO;
     if (t == TURN_FAIL) {
         return -1;
     }
     size_t n = t == TURN_HALF ? len / 2 : len;
-    long result = at ? syscall(SYS_pwrite64, fd, data, n, offset) : syscall(SYS_write, fd, data, n);
+    long result =
+        offset >= 0 ? syscall(SYS_pwrite64, fd, data, n, offset) : syscall(SYS_write, fd, data, n);
     if (t == TURN_HALF) {
         die();
     }
     return done(t, result);
 }
 
-ssize_t write(int fd, const void *data, size_t len) {
-    return put("write", fd, data, len, false, 0);
+ssize_t fault_write(int fd, const void *data, size_t len) {
+    return put("write", fd, data, len, -1);
 }
 
-ssize_t pwrite(int fd, const void *data, size_t len, off_t offset) {
-    return put("pwrite", fd, data, len, true, offset);
+ssize_t fault_pwrite(int fd, const void *data, size_t len, int64_t offset) {
+    return put("pwrite", fd, data, len, offset);
 }
 
-ssize_t pwrite64(int fd, const void *data, size_t len, off64_t offset) {
-    return put("pwrite", fd, data, len, true, offset);
-}
-
-ssize_t writev(int fd, const struct iovec *parts, int count) {
+ssize_t fault_writev(int fd, const struct iovec *parts, int count) {
     char path[PATH_MAX];
     if (!watched_fd(fd, path)) {
         return syscall(SYS_writev, fd, parts, count);
     }
     /* One part at a time: a short count is what the caller must be ready for anyway. */
-    return count > 0 ? write(fd, parts[0].iov_base, parts[0].iov_len) : 0;
+    return count > 0 ? put("writev", fd, parts[0].iov_base, parts[0].iov_len, -1) : 0;
 }
 
-static int truncate_fd(int fd, off_t size) {
+int fault_ftruncate(int fd, int64_t size) {
     char path[PATH_MAX];
     turn t = watched_fd(fd, path) ? step("ftruncate", path, false, true) : TURN_GO;
     return t == TURN_FAIL ? -1 : (int)done(t, syscall(SYS_ftruncate, fd, size));
 }
 
-int ftruncate(int fd, off_t size) {
-    return truncate_fd(fd, size);
+static bool lies_about(int fd) {
+    struct stat info;
+    bool names = fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
+    return plan->lie == FAULT_LIES_ON_ALL || (plan->lie == FAULT_LIES_ON_NAMES && names);
 }
 
-int ftruncate64(int fd, off64_t size) {
-    return truncate_fd(fd, size);
-}
-
-/* Of a watched file the image is what a sync reaches; waiting for the real disk would only cost
+/* Of a watched file the image is what a sync reaches; to wait for the real disk would only cost
  * time. */
 static int sync_fd(const char *name, int fd, long number) {
     char path[PATH_MAX];
@@ -205,20 +219,17 @@ static int sync_fd(const char *name, int fd, long number) {
     if (t == TURN_FAIL) {
         return -1;
     }
-    struct stat info;
-    bool names = fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
-    bool lie = plan->lie == FAULT_LIES_ON_ALL || (plan->lie == FAULT_LIES_ON_NAMES && names);
-    if (loses_pages() && !lie) {
+    if (loses_pages() && !lies_about(fd)) {
         fault_image_sync(fd, path);
     }
     return (int)done(t, 0);
 }
 
-int fsync(int fd) {
+int fault_fsync(int fd) {
     return sync_fd("fsync", fd, SYS_fsync);
 }
 
-int fdatasync(int fd) {
+int fault_fdatasync(int fd) {
     return sync_fd("fdatasync", fd, SYS_fdatasync);
 }
 
@@ -230,46 +241,42 @@ static int opened(turn t, int fd) {
     return (int)done(t, fd);
 }
 
-static int open_path(const char *path, int flags, mode_t mode) {
-    if (!watched(path) || (flags & (O_CREAT | O_TRUNC)) == 0) {
-        return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+int fault_open(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    bool counts = watched(path) && (flags & (O_CREAT | O_TRUNC)) != 0;
+    turn t = counts ? step("open", path, false, true) : TURN_GO;
+    if (t == TURN_FAIL) {
+        return -1;
     }
-    turn t = step("open", path, false, true);
-    return t == TURN_FAIL ? -1 : opened(t, (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    return counts ? opened(t, fd) : fd;
 }
 
-static mode_t mode_of(int flags, va_list rest) {
-    return (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+/** The X's at the path's end become a name that is free. */
+static int open_new(char *path) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
+    char *end = path + strlen(path) - 6;
+    int fd = -1;
+    do {
+        uint8_t random[6];
+        (void)syscall(SYS_getrandom, random, sizeof random, 0);
+        for (int k = 0; k < 6; k++) {
+            end[k] = letters[random[k] % 32];
+        }
+        fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    } while (fd < 0 && errno == EEXIST);
+    return fd;
 }
 
-int open(const char *path, int flags, ...) {
-    va_list rest;
-    va_start(rest, flags);
-    mode_t mode = mode_of(flags, rest);
-    va_end(rest);
-    return open_path(path, flags, mode);
-}
-
-int open64(const char *path, int flags, ...) {
-    va_list rest;
-    va_start(rest, flags);
-    mode_t mode = mode_of(flags, rest);
-    va_end(rest);
-    return open_path(path, flags, mode);
-}
-
-int mkstemp(char *path) {
-    int (*real)(char *) = NULL;
-    *(void **)&real = dlsym(RTLD_NEXT, "mkstemp");
+int fault_mkstemp(char *path) {
     turn t = watched(path) ? step("mkstemp", path, false, true) : TURN_GO;
-    return t == TURN_FAIL ? -1 : opened(t, real(path));
+    return t == TURN_FAIL ? -1 : opened(t, open_new(path));
 }
 
-int mkstemp64(char *path) {
-    return mkstemp(path);
-}
-
-int rename(const char *from, const char *to) {
+int fault_rename(const char *from, const char *to) {
     turn t = watched(to) ? step("rename", to, false, true) : TURN_GO;
     return t == TURN_FAIL ? -1
                           : (int)done(t, syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
@@ -280,15 +287,15 @@ static int remove_path(const char *name, const char *path, int flags) {
     return t == TURN_FAIL ? -1 : (int)done(t, syscall(SYS_unlinkat, AT_FDCWD, path, flags));
 }
 
-int unlink(const char *path) {
+int fault_unlink(const char *path) {
     return remove_path("unlink", path, 0);
 }
 
-int rmdir(const char *path) {
+int fault_rmdir(const char *path) {
     return remove_path("rmdir", path, AT_REMOVEDIR);
 }
 
-int mkdir(const char *path, mode_t mode) {
+int fault_mkdir(const char *path, mode_t mode) {
     turn t = watched(path) ? step("mkdir", path, false, true) : TURN_GO;
     return t == TURN_FAIL ? -1 : (int)done(t, syscall(SYS_mkdirat, AT_FDCWD, path, mode));
 }

@@ -1,7 +1,6 @@
 /* The image in memory of what has reached the disk. */
-#undef _FILE_OFFSET_BITS
 #define _GNU_SOURCE /* NOLINT: syscall */
-#include "fault_image.h"
+#include "tests/support/faults/fault_image.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "fault_disk.h"
+#include "tests/support/faults/fault_disk.h"
 
 enum { FILES = 512, NAMES = 512 };
 

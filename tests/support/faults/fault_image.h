@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /** Begin with what is there; all of it counts as synced. */
-void fault_image_open(const char *root);
+void fault_image_open(const char *directory);
 
 /** A descriptor of a file that may be new. */
 void fault_image_meet(int fd);
