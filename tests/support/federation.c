@@ -267,7 +267,7 @@ static void note_turn(federation *f, unsigned who, fed_reader *r) {
     federation_process *p = &f->process[who];
     fed_status status = (fed_status)fed_read_u8(r);
     p->finished = (fed_read_u8(r) != 0 || f->enrols_only) && status == FED_OK;
-    bool idle = fed_read_u8(r) != 0; /* there is no task */
+    bool idle = fed_read_u8(r) != 0 && status == FED_OK; /* there is no task */
     p->due_ms = f->now_ms + TURN_MS + fed_read_u32(r);
     f->over |= p->finished && !f->enrols_only;
     p->finished |= idle && f->over; /* it never took part, and can't any more */
