@@ -1,4 +1,5 @@
 /* The residual: everything this device has trained that the coordinator has not acknowledged. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,8 @@ static fed_status store_training(fedclient *client, fedclient_turn *turn,
                                  const fedclient_round *round, fed_error *err) {
     uint64_t last = client->residual.seq;
     last = client->pending.seq > last ? client->pending.seq : last;
+    assert(last <
+           UINT64_MAX); /* D4: a number that was used before would subtract a message twice */
     client->residual = (fedclient_residual_head){.seq = last + 1,
                                                  .task = turn->assignment.task.id,
                                                  .lease = turn->assignment.lease,
@@ -107,6 +110,9 @@ static fed_status store_training(fedclient *client, fedclient_turn *turn,
 }
 
 fed_status fedclient_train(fedclient *client, fedclient_turn *turn, fed_error *err) {
+    /* D2: what became of the last upload is known, else its gradient would be in the next one too
+     */
+    assert(client->pending.seq == 0 || client->pending.fate != FEDCLIENT_FATE_UNKNOWN);
     size_t n = 0;
     const float *model = fedclient_record_values(&turn->model, &n);
     float *trained = malloc(n * sizeof *trained);

@@ -104,6 +104,17 @@ static void a_second_client_is_told_that_it_is_in_use(void **state) {
     assert_int_equal(how, 0);
 }
 
+static void what_a_killed_put_left_behind_is_gone_after_the_next_start(void **state) {
+    world *w = *state;
+    char path[400];
+    put(w, "residual", "kept");
+    fed_test_put(w->state, "residual.new-a1B2c3", "half", 4);
+    reopen(w);
+    snprintf(path, sizeof path, "%s/residual.new-a1B2c3", w->state);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_value(w, "residual", "kept");
+}
+
 static void names_cannot_leave_the_directory(void **state) {
     world *w = *state;
     static const char *const bad[] = {"", ".", "..", ".lock", "../x", "a/b"};
@@ -131,6 +142,7 @@ int main(void) {
         test(a_dropped_value_is_gone),
         test(only_the_owner_reads_it),
         test(a_second_client_is_told_that_it_is_in_use),
+        test(what_a_killed_put_left_behind_is_gone_after_the_next_start),
         test(names_cannot_leave_the_directory),
         test(a_directory_that_cannot_be_made_is_named),
     };

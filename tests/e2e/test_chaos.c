@@ -1,0 +1,350 @@
+/* The chaos run: a coordinator and its devices, a process each, over real TLS on bad lines. They
+ * are killed at random; requests are repeated, lost and replayed; the clock jumps; slow loris come
+ * along. In the end the models are computed once more, plainly and in calm, from the updates that
+ * were acknowledged: to the bit.
+ *
+ *     e2e.test_chaos                            24 devices: what ctest runs
+ *     e2e.test_chaos DEVICES ROUNDS [SEED]      e2e.test_chaos 400 8
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "chaos.h"
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed/rng.h"
+#include "fed_drill.h"
+#include "fed_test.h"
+#include "federation.h"
+
+#define MODEL "input 128 | dense 64 | relu | dense 10"
+
+enum { LORIS = 16, TOKEN_LIFE_S = 24 * 3600, LIMIT_S = 900, POLL_MS = 10 };
+
+typedef struct child {
+    pid_t pid;
+    unsigned lives;
+    bool finished;
+    int64_t starts_ms; /* not before */
+} child;
+
+typedef struct chaos {
+    chaos_run run;
+    unsigned devices, rounds;
+    char (*token)[FEDSERVER_TOKEN];
+    child *device, coordinator, proxy, loris;
+    fed_rng dice;
+    unsigned device_kills, coordinator_kills, clock_jumps, again;
+    int64_t kill_device_ms, kill_coordinator_ms, jump_ms; /* when the next one is due */
+    bool broken;
+} chaos;
+
+static unsigned small_devices = 24, small_rounds = 8;
+static uint64_t seed = 1;
+
+/* -- the beginning -- */
+
+static unsigned largest_power(unsigned most) {
+    unsigned p = 1;
+    while (2 * p <= most) {
+        p *= 2;
+    }
+    return p;
+}
+
+/** A power of two of updates a round, so that every sum is exact in float32. */
+static void make_task(const chaos *c, fedserver *server) {
+    unsigned goal = largest_power(c->devices * 2 / 3), cohort = goal * 13 / 10;
+    char text[600], path[400];
+    fed_error err = {0};
+    uint64_t id = 0;
+    snprintf(text, sizeof text,
+             "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
+             " \"codec_up\": \"topk:p=0.1\", \"codec_down\": \"float32\", \"rounds\": %u,"
+             " \"cohort\": %u, \"goal\": %u, \"minimum\": %u, \"deadline_s\": 20 }",
+             c->rounds, cohort < c->devices ? cohort : c->devices, goal, goal);
+    snprintf(path, sizeof path, "%s/zeros.safetensors", c->run.directory);
+    assert_fed_ok_err(fed_drill_zeros(MODEL, path, &err));
+    fed_test_put(c->run.directory, "task.json", text, strlen(text));
+    snprintf(path, sizeof path, "%s/task.json", c->run.directory);
+    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
+}
+
+static void prepare(chaos *c) {
+    static const char *const hosts[] = {"127.0.0.1", NULL};
+    char path[400];
+    fed_error err = {0};
+    fedserver *server = NULL;
+    uint8_t *ca = NULL;
+    size_t len = 0;
+    fed_test_tmpdir(c->run.directory, sizeof c->run.directory);
+    snprintf(path, sizeof path, "%s/coordinator", c->run.directory);
+    assert_fed_ok_err(fedserver_init(path, &(fedserver_init_options){.hosts = hosts}, &err));
+    assert_fed_ok_err(fedserver_open(path, NULL, &server, &err));
+    for (unsigned k = 0; k < c->devices; k++) {
+        assert_fed_ok_err(
+            fedserver_token_new(server, fed_clock_unix_ms(), TOKEN_LIFE_S, c->token[k], &err));
+    }
+    make_task(c, server);
+    fedserver_close(server);
+    snprintf(path, sizeof path, "%s/coordinator/ca.pem", c->run.directory);
+    assert_fed_ok_err(fed_file_read(path, sizeof c->run.ca - 1, &ca, &len, &err));
+    memcpy(c->run.ca, ca, len);
+    free(ca);
+}
+
+/* -- children -- */
+
+static bool is_child(child *one) {
+    fflush(NULL);
+    one->pid = fork();
+    assert_true(one->pid >= 0);
+    if (one->pid == 0) {
+        fault_die_with_parent();
+    }
+    return one->pid == 0;
+}
+
+static void start_coordinator(chaos *c) {
+    if (is_child(&c->coordinator)) {
+        chaos_coordinator(&c->run);
+    }
+    c->coordinator.lives++;
+}
+
+static void start_device(chaos *c, unsigned k) {
+    if (is_child(&c->device[k])) {
+        chaos_device(&c->run, k, c->device[k].lives, c->token[k]);
+    }
+    c->device[k].lives++;
+}
+
+static void end_child(child *one) {
+    if (one->pid > 0) {
+        (void)kill(one->pid, SIGKILL);
+        (void)waitpid(one->pid, NULL, 0);
+        one->pid = 0;
+    }
+}
+
+static void note_end(chaos *c, unsigned k, int how) {
+    child *d = &c->device[k];
+    d->pid = 0;
+    d->starts_ms = fed_clock_monotonic_ms() + fed_rng_below(&c->dice, 300);
+    d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
+    bool again = WIFEXITED(how) && WEXITSTATUS(how) == CHAOS_AGAIN;
+    c->again += again ? 1U : 0U;
+    bool killed = WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL;
+    c->broken |= !d->finished && !again && !killed;
+}
+
+static void reap(chaos *c) {
+    int how = 0;
+    for (pid_t pid = waitpid(-1, &how, WNOHANG); pid > 0; pid = waitpid(-1, &how, WNOHANG)) {
+        if (pid == c->coordinator.pid) {
+            c->coordinator.pid = 0;
+            c->broken |= !WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL;
+        }
+        for (unsigned k = 0; k < c->devices; k++) {
+            if (c->device[k].pid == pid) {
+                note_end(c, k, how);
+            }
+        }
+    }
+}
+
+/** Whoever should be there is; returns how many devices are not finished. */
+static unsigned raise_all(chaos *c) {
+    int64_t now = fed_clock_monotonic_ms();
+    unsigned left = 0;
+    if (c->coordinator.pid == 0) {
+        start_coordinator(c);
+    }
+    for (unsigned k = 0; k < c->devices; k++) {
+        left += c->device[k].finished ? 0U : 1U;
+        if (!c->device[k].finished && c->device[k].pid == 0 && now >= c->device[k].starts_ms) {
+            start_device(c, k);
+        }
+    }
+    return left;
+}
+
+/* -- what goes wrong -- */
+
+static bool due(chaos *c, int64_t *when, int64_t every_ms) {
+    int64_t now = fed_clock_monotonic_ms();
+    if (now < *when) {
+        return false;
+    }
+    bool first = *when == 0;
+    *when = now + every_ms / 2 + fed_rng_below(&c->dice, (uint32_t)every_ms);
+    return !first;
+}
+
+static void strike(chaos *c) {
+    static const int64_t jumps_ms[] = {0, 30000, -30000, 600000, -600000, 1800000, -1800000};
+    child *victim = &c->device[fed_rng_below(&c->dice, c->devices)];
+    if (due(c, &c->kill_device_ms, 2400 / c->devices + 100) && victim->pid > 0) {
+        (void)kill(victim->pid, SIGKILL);
+        c->device_kills++;
+    }
+    if (due(c, &c->kill_coordinator_ms, 800 + 12 * (int64_t)c->devices) && c->coordinator.pid > 0) {
+        (void)kill(c->coordinator.pid, SIGKILL);
+        c->coordinator_kills++;
+    }
+    if (due(c, &c->jump_ms, 700 + 20 * (int64_t)c->devices)) {
+        c->run.board->clock_ahead_ms =
+            jumps_ms[fed_rng_below(&c->dice, sizeof jumps_ms / sizeof jumps_ms[0])];
+        c->clock_jumps++;
+    }
+}
+
+static void live(chaos *c) {
+    const int64_t limit = fed_clock_monotonic_ms() + 1000 * (int64_t)LIMIT_S;
+    if (is_child(&c->proxy)) {
+        chaos_proxy(&c->run);
+    }
+    start_coordinator(c);
+    while (c->run.board->front == 0 || c->run.board->proxy_devices == 0) {
+        fed_sleep_ms(POLL_MS);
+    }
+    for (unsigned left = c->devices; left > 0 && !c->broken; left = raise_all(c)) {
+        fed_sleep_ms(POLL_MS);
+        reap(c);
+        if (c->run.board->storm != 0) {
+            strike(c);
+        } else if (c->run.board->enrolled >= c->devices) {
+            c->run.board->storm = 1;
+            if (is_child(&c->loris)) {
+                chaos_loris(&c->run, LORIS);
+            }
+        }
+        if (fed_clock_monotonic_ms() > limit) {
+            printf("D6: %u devices are not finished after %d s\n", left, LIMIT_S);
+            c->broken = true;
+        }
+    }
+    c->run.board->over = 1;
+    end_child(&c->coordinator);
+    end_child(&c->proxy);
+    end_child(&c->loris);
+    for (unsigned k = 0; k < c->devices; k++) {
+        end_child(&c->device[k]);
+    }
+}
+
+/* -- the end -- */
+
+static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) {
+    fed_error err = {0};
+    if (kind == CHAOS_LOG_VERSION) {
+        uint32_t version = fed_read_u32(r);
+        uint64_t digest = fed_read_u64(r);
+        assert_true(version < FEDERATION_VERSIONS);
+        if (f->digest[version] != 0 && f->digest[version] != digest) {
+            federation_break(f, "D5: version %u had two digests", version);
+        }
+        f->digest[version] = digest;
+        return;
+    }
+    size_t len = fed_reader_left(r);
+    if (fed_ledger_add(&f->ledger, k, fed_read_bytes(r, len), len, &err) != FED_OK) {
+        federation_break(f, "D2: %s", err.text);
+    }
+}
+
+static void read_log(const chaos *c, federation *f, unsigned k) {
+    char path[400];
+    fed_error err = {0};
+    uint8_t *data = NULL;
+    size_t len = 0;
+    fed_reader r;
+    snprintf(path, sizeof path, "%s/device%u.log", c->run.directory, k);
+    assert_fed_ok_err(fed_file_read(path, SIZE_MAX / 2, &data, &len, &err));
+    fed_reader_init(&r, data, len);
+    while (fed_reader_left(&r) > 0) {
+        uint8_t kind = fed_read_u8(&r);
+        uint32_t size = fed_read_u32(&r);
+        const uint8_t *bytes = fed_read_bytes(&r, size);
+        assert_non_null(bytes);
+        fed_reader record;
+        fed_reader_init(&record, bytes, size);
+        take_record(f, k, kind, &record);
+    }
+    free(data);
+}
+
+static void print(const chaos *c, const federation_result *r, int64_t ms) {
+    const chaos_board *b = c->run.board;
+    printf("%u devices, %u rounds in %.1f s: %u updates acknowledged, %u lost, %u counted twice\n"
+           "  killed: coordinator %u, devices %u; started again by themselves: %u\n"
+           "  lines: %u, of these broken %u, slow %u, stalled %u; slow loris %u\n"
+           "  requests: repeated %u, stale %u, answers lost %u; clock jumps %u\n"
+           "  final model %016llx, as computed in calm: %s\n",
+           c->devices, c->rounds, 1e-3 * (double)ms, r->counted, r->lost, r->twice,
+           c->coordinator_kills, c->device_kills, c->again, b->lines, b->broken_lines,
+           b->slow_lines, b->stalled_lines, b->loris, b->repeated, b->stale, b->lost_answers,
+           c->clock_jumps, (unsigned long long)r->digest,
+           r->broken[0] == '\0' ? "the same bits" : r->broken);
+    fflush(stdout);
+}
+
+static void check(const chaos *c, federation_result *result) {
+    federation_setup setup = {.model = MODEL, .devices = c->devices};
+    federation f = {.setup = &setup, .result = result, .now_ms = fed_clock_unix_ms()};
+    snprintf(f.directory, sizeof f.directory, "%s", c->run.directory);
+    for (unsigned k = 0; k < c->devices; k++) {
+        read_log(c, &f, k);
+    }
+    federation_check(&f);
+    fed_ledger_free(&f.ledger);
+}
+
+static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(void **state) {
+    (void)state;
+    chaos c = {.devices = small_devices, .rounds = small_rounds};
+    c.run.seed = seed;
+    c.run.wait_most_ms = 500 + 10 * c.devices;
+    c.run.board = fault_shared_new(sizeof *c.run.board);
+    assert_non_null(c.run.board);
+    c.token = calloc(c.devices, sizeof *c.token);
+    c.device = calloc(c.devices, sizeof *c.device);
+    assert_true(c.token != NULL && c.device != NULL);
+    fed_rng_init(&c.dice, seed, 0, 0);
+    prepare(&c);
+    const int64_t begun_ms = fed_clock_monotonic_ms();
+    live(&c);
+    federation_result result = {0};
+    if (!c.broken) {
+        check(&c, &result);
+    }
+    print(&c, &result, fed_clock_monotonic_ms() - begun_ms);
+    fed_test_rmdir(c.run.directory);
+    free(c.token);
+    free(c.device);
+    fault_shared_free(c.run.board, sizeof *c.run.board);
+    assert_false(c.broken);
+    assert_string_equal(result.broken, "");
+    assert_true(c.coordinator_kills > 0 && c.device_kills > 0);
+}
+
+int main(int argc, char **argv) {
+    if (argc >= 3) {
+        small_devices = (unsigned)strtoul(argv[1], NULL, 10);
+        small_rounds = (unsigned)strtoul(argv[2], NULL, 10);
+        seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    }
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_model_is_what_a_calm_computation_makes_of_the_counted_updates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,302 @@
+/* A device of the chaos run: the real client and transport, on a line that repeats and loses
+ * things. */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "chaos.h"
+#include "fed/clock.h"
+#include "fed/rng.h"
+#include "fed_drill.h"
+#include "fed_ledger.h"
+#include "fedserver/http.h"
+#include "tests/support/faults/fault_disk.h"
+
+enum { HOLD_MS = 400, STALE = 4 };
+
+/* -- the coordinator -- */
+
+static void note_ports(void *user, uint16_t front, uint16_t devices) {
+    chaos_board *board = user;
+    board->devices = devices;
+    board->front = front;
+}
+
+void chaos_coordinator(const chaos_run *run) {
+    char directory[400];
+    fed_error err = {0};
+    fedserver *server = NULL;
+    static const atomic_int never;
+    const fed_log log = {.write = fed_log_stderr, .level = FED_LOG_INFO};
+    const fed_log *talks = getenv("FED_CHAOS_VERBOSE") != NULL ? &log : NULL;
+    fault_clock_use(&run->board->clock_ahead_ms);
+    snprintf(directory, sizeof directory, "%s/coordinator", run->directory);
+    const fedserver_http_options options = {.bind = "127.0.0.1",
+                                            .front_port = (uint16_t)run->board->front,
+                                            .devices_port = (uint16_t)run->board->devices,
+                                            .stop = &never,
+                                            .ready = note_ports,
+                                            .user = run->board};
+    fed_status status = fedserver_open(directory, talks, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_http_serve(server, &options, talks, &err);
+    }
+    fprintf(stderr, "chaos: the coordinator ended: %s (%s)\n", err.text, fed_status_name(status));
+    _exit(CHAOS_WANTS_A_PERSON);
+}
+
+/* -- a device -- */
+
+typedef struct saved {
+    char url[400];
+    uint8_t *body;
+    size_t len;
+} saved;
+
+typedef struct bad_line {
+    const chaos_run *run;
+    fedclient_transport inner;
+    fed_rng dice;
+    int log;
+    saved stale[STALE]; /* updates that were sent before */
+    unsigned kept;
+} bad_line;
+
+static bool lucky(bad_line *l, unsigned of_100) {
+    return l->run->board->storm != 0 && fed_rng_below(&l->dice, 100) < of_100;
+}
+
+/** One write, so that a kill can't leave half a record. */
+static void write_log(const bad_line *l, uint8_t kind, const void *data, size_t len) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_write_u8(&w, kind);
+    fed_write_u32(&w, (uint32_t)len);
+    fed_write_bytes(&w, data, len);
+    if (write(l->log, w.data, w.len) != (ssize_t)w.len) {
+        perror("chaos: log");
+        _exit(1);
+    }
+    fed_writer_free(&w);
+}
+
+/** "https://127.0.0.1:PORT/..." by way of the proxy. */
+static void detour(const bad_line *l, const char *url, char *dst, size_t cap) {
+    const chaos_board *board = l->run->board;
+    const char *port = strrchr(url, ':');
+    unsigned long number = strtoul(port + 1, NULL, 10);
+    unsigned via = number == board->front ? board->proxy_front : board->proxy_devices;
+    snprintf(dst, cap, "%.*s:%u%s", (int)(port - url), url, via, strchr(port, '/'));
+}
+
+typedef struct cursor {
+    const saved *s;
+    size_t at;
+} cursor;
+
+static fed_status read_saved(void *user, void *dst, size_t cap, size_t *len) {
+    cursor *c = user;
+    *len = c->s->len - c->at < cap ? c->s->len - c->at : cap;
+    memcpy(dst, c->s->body + c->at, *len);
+    c->at += *len;
+    return FED_OK;
+}
+
+/** Send an update once more. Whatever comes of it, it must not count again: the check at the end
+ * would see that. What was acknowledged must be so again, if it is still the last one. */
+static void send_again(bad_line *l, const saved *s, bool was_counted) {
+    cursor c = {.s = s};
+    const fedclient_body body = {.user = &c, .size = s->len, .read = read_saved};
+    const fedclient_request request = {
+        .method = "POST", .url = s->url, .body = &body, .answer_limit = 4096};
+    fed_error err = {0};
+    fed_writer answer;
+    int status = 0;
+    fed_writer_growing(&answer);
+    fed_status result = l->inner.send(l->inner.user, &request, &status, &answer, &err);
+    fed_writer_free(&answer);
+    if (result == FED_OK && was_counted && status != 200 && status < 500) {
+        fprintf(stderr, "chaos: an acknowledged update was answered with %d\n", status);
+        _exit(CHAOS_WANTS_A_PERSON);
+    }
+}
+
+/** Keep a body, in place of the oldest. */
+static const saved *save(bad_line *l, const char *url, const uint8_t *body, size_t len) {
+    saved *s = &l->stale[l->kept++ % STALE];
+    free(s->body);
+    s->body = malloc(len);
+    if (s->body == NULL) {
+        _exit(1);
+    }
+    memcpy(s->body, body, len);
+    s->len = len;
+    snprintf(s->url, sizeof s->url, "%s", url);
+    return s;
+}
+
+static void note_checkin(const bad_line *l, const uint8_t *body, size_t len,
+                         const fed_writer *answer) {
+    fed_checkin checkin;
+    fed_assignment a;
+    fed_reader r;
+    fed_reader_init(&r, body, len);
+    if (fed_checkin_read(&r, &checkin) != FED_OK) {
+        return;
+    }
+    fed_reader_init(&r, answer->data, answer->len);
+    if (fed_assignment_read(&r, checkin.protocol, &a) == FED_OK && a.action != FED_ACTION_WAIT) {
+        fed_writer w;
+        fed_writer_growing(&w);
+        fed_write_u32(&w, a.version);
+        fed_write_u64(&w, a.digest);
+        write_log(l, CHAOS_LOG_VERSION, w.data, w.len);
+        fed_writer_free(&w);
+    }
+}
+
+/** A request whose body is in memory goes out, and what it came to is logged. */
+static fed_status send_body(bad_line *l, const fedclient_request *request, const saved *s,
+                            int *status, fed_writer *answer, fed_error *err) {
+    cursor c = {.s = s};
+    const fedclient_body body = {.user = &c, .size = s->len, .read = read_saved};
+    fedclient_request copy = *request;
+    copy.url = s->url;
+    copy.body = &body;
+    FED_TRY(l->inner.send(l->inner.user, &copy, status, answer, err));
+    bool update = strstr(s->url, "/v1/update") != NULL;
+    if (update && *status == 200) {
+        write_log(l, CHAOS_LOG_UPDATE, s->body, s->len);
+    } else if (*status == 200 && strstr(s->url, "/v1/checkin") != NULL) {
+        note_checkin(l, s->body, s->len, answer);
+    }
+    if (!update) {
+        return FED_OK;
+    }
+    if (lucky(l, 15)) {
+        l->run->board->repeated++;
+        send_again(l, s, *status == 200);
+    }
+    save(l, s->url, s->body, s->len);
+    if (lucky(l, 5)) {
+        l->run->board->lost_answers++;
+        return fed_fail(err, FED_ENET, "the answer was lost");
+    }
+    return FED_OK;
+}
+
+static fed_status line_send(void *user, const fedclient_request *request, int *status,
+                            fed_writer *answer, fed_error *err) {
+    bad_line *l = user;
+    saved s;
+    detour(l, request->url, s.url, sizeof s.url);
+    if (l->kept > 0 && lucky(l, 10)) { /* out of order: after newer ones, rounds later */
+        l->run->board->stale++;
+        send_again(l, &l->stale[fed_rng_below(&l->dice, l->kept < STALE ? l->kept : STALE)], false);
+    }
+    if (request->body == NULL) {
+        fedclient_request copy = *request;
+        copy.url = s.url;
+        return l->inner.send(l->inner.user, &copy, status, answer, err);
+    }
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_status result = fed_drill_read_body(request->body, &w);
+    s.body = w.data;
+    s.len = w.len;
+    if (result == FED_OK) {
+        result = send_body(l, request, &s, status, answer, err);
+    }
+    fed_writer_free(&w);
+    return result;
+}
+
+static fed_status line_identify(void *user, const fed_pem *key, const fed_pem *cert,
+                                fed_error *err) {
+    bad_line *l = user;
+    return l->inner.identify(l->inner.user, key, cert, err);
+}
+
+static void line_disconnect(void *user) {
+    bad_line *l = user;
+    l->inner.disconnect(l->inner.user);
+}
+
+static void line_traffic(void *user, fedclient_traffic *traffic) {
+    bad_line *l = user;
+    l->inner.traffic(l->inner.user, traffic);
+}
+
+/* -- a device's life -- */
+
+static fed_status live(const chaos_run *run, fedclient *client, const char *token, fed_error *err) {
+    if (!fedclient_enrolled(client)) {
+        FED_TRY(fedclient_enrol(client, token, err));
+        run->board->enrolled++;
+    }
+    while (run->board->storm == 0 && run->board->over == 0) {
+        fed_sleep_ms(200); /* until everybody is there */
+    }
+    for (;;) {
+        fedclient_event event = {0};
+        FED_TRY(fedclient_step(client, &event, err));
+        bool waits = event.outcome == FEDCLIENT_WAITED;
+        bool never_took_part =
+            waits && event.reason == FED_WAIT_NO_TASK && run->board->finished > 0;
+        if (event.outcome == FEDCLIENT_FINISHED || never_took_part ||
+            (waits && event.reason == FED_WAIT_FINISHED)) {
+            run->board->finished++;
+            return FED_OK;
+        }
+        fed_sleep_ms(event.wait_ms < run->wait_most_ms ? event.wait_ms : run->wait_most_ms);
+    }
+}
+
+static fed_status open_and_live(const chaos_run *run, unsigned k, bad_line *l, const char *token,
+                                fed_error *err) {
+    char directory[400], server[64];
+    fedclient_platform platform = {0};
+    fedclient *client = NULL;
+    snprintf(directory, sizeof directory, "%s/device%u", run->directory, k);
+    snprintf(server, sizeof server, "https://127.0.0.1:%u", (unsigned)run->board->front);
+    FED_TRY(fedclient_platform_posix_open(directory, &platform, err));
+    FED_TRY(fedclient_transport_curl_open(run->ca, &l->inner, err));
+    fedclient_transport transport = {l, line_send, line_identify, line_disconnect, line_traffic};
+    fed_drill drill = {.client = k, .platform = &platform};
+    const fed_log log = {.write = fed_log_stderr, .level = FED_LOG_INFO};
+    const fedclient_options options = {.server = server,
+                                       .platform = &platform,
+                                       .transport = &transport,
+                                       .log = getenv("FED_CHAOS_VERBOSE") != NULL ? &log : NULL,
+                                       .hold_ms = HOLD_MS,
+                                       .train = fed_drill_train,
+                                       .user = &drill};
+    FED_TRY(fedclient_open(&options, &client, err));
+    return live(run, client, token, err);
+}
+
+void chaos_device(const chaos_run *run, unsigned k, unsigned life,
+                  const char token[FEDSERVER_TOKEN]) {
+    char path[400];
+    fed_error err = {0};
+    bad_line l = {.run = run};
+    fault_clock_use(&run->board->clock_ahead_ms);
+    fed_rng_init(&l.dice, run->seed, 1000 + k, life);
+    snprintf(path, sizeof path, "%s/device%u.log", run->directory, k);
+    l.log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    fed_status status = open_and_live(run, k, &l, token, &err);
+    if (status == FED_OK) {
+        _exit(0);
+    }
+    /* A program ends on these and is started again: no line while enrolling, or lines that so often
+     * end in the handshake that a refused certificate looks no different. */
+    bool again = status == FED_ENET || status == FED_EAUTH;
+    if (!again || getenv("FED_CHAOS_VERBOSE") != NULL) {
+        fprintf(stderr, "chaos: device %u wants a person: %s (%s)\n", k, err.text,
+                fed_status_name(status));
+    }
+    _exit(again ? CHAOS_AGAIN : CHAOS_WANTS_A_PERSON);
+}

@@ -1,0 +1,26 @@
+/* What of a directory a power cut would leave: every file as it was last synced, under synced
+ * names. */
+#ifndef FED_FAULT_IMAGE_H
+#define FED_FAULT_IMAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** Begin with what is there; all of it counts as synced. */
+void fault_image_open(const char *directory);
+
+/** A descriptor of a file that may be new. */
+void fault_image_meet(int fd);
+
+/** fsync: of a file its bytes, of a directory its names. */
+void fault_image_sync(int fd, const char *path);
+
+/**
+ * Make the directory what the power cut leaves.
+ *
+ * torn  else nothing that was not synced is left; here each sector of FAULT_SECTOR bytes, each size
+ *       and each directory's names are the old ones or the new ones, as the seed says.
+ */
+void fault_image_restore(bool torn, uint64_t seed);
+
+#endif

@@ -1,0 +1,115 @@
+/* Training that can be added up, and what is owed of it. */
+#include "fed_drill.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/arch.h"
+#include "fed/checkpoint.h"
+#include "fed/rng.h"
+#include "fedclient/record.h"
+#include "fedcodec/envelope.h"
+
+static const float unit = 1.0f / 1024;
+
+static float next_value(fed_rng *rng) {
+    return unit * ((float)fed_rng_below(rng, 9) - 4);
+}
+
+void fed_drill_add(uint32_t client, uint64_t count, size_t n, double *x) {
+    for (uint64_t s = 1; s <= count; s++) {
+        fed_rng rng;
+        fed_rng_init(&rng, s, client, 0);
+        for (size_t i = 0; i < n; i++) {
+            x[i] += (double)next_value(&rng);
+        }
+    }
+}
+
+/** The number that the library will give to the training under way. */
+static fed_status next_seq(const fedclient_platform *store, uint64_t *seq, fed_error *err) {
+    fedclient_residual_head residual;
+    fedclient_pending_head pending;
+    fedclient_record record = {0};
+    FED_TRY(fedclient_residual_load(store, &residual, &record, err));
+    fedclient_record_free(&record);
+    FED_TRY(fedclient_pending_load(store, &pending, &record, err));
+    fedclient_record_free(&record);
+    *seq = (residual.seq > pending.seq ? residual.seq : pending.seq) + 1;
+    return FED_OK;
+}
+
+fed_status fed_drill_train(void *user, fedclient_round *round, fed_error *err) {
+    const fed_drill *drill = user;
+    uint64_t seq = 0;
+    FED_TRY(next_seq(drill->platform, &seq, err));
+    fed_rng rng;
+    fed_rng_init(&rng, seq, drill->client, 0);
+    for (size_t i = 0; i < round->arch->layout.size; i++) {
+        round->values[i] += next_value(&rng);
+    }
+    round->samples = 10;
+    round->loss = 0.5f;
+    return FED_OK;
+}
+
+fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) {
+    fed_arch arch;
+    FED_TRY(fed_arch_parse(model, &arch, err));
+    float *zeros = calloc(arch.layout.size, sizeof *zeros);
+    fed_status status =
+        zeros == NULL ? FED_ENOMEM : fed_checkpoint_save(path, &arch.layout, zeros, NULL, err);
+    free(zeros);
+    fed_arch_free(&arch);
+    return status;
+}
+
+/** owed -= the message that was counted. */
+static fed_status subtract(const fedclient_record *pending, const fed_layout *layout, float *owed,
+                           fed_error *err) {
+    size_t len = 0;
+    const uint8_t *body = fedclient_record_payload(pending, &len);
+    fed_update update;
+    fed_reader r;
+    fed_reader_init(&r, body, len);
+    FED_TRY(fed_update_read(&r, &update));
+    return fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r), layout, -1, owed, err);
+}
+
+fed_status fed_drill_owed(const fedclient_platform *store, const fed_layout *layout, float *owed,
+                          uint64_t *seq, fed_error *err) {
+    fedclient_residual_head head;
+    fedclient_pending_head sent;
+    fedclient_record residual = {0}, pending = {0};
+    memset(owed, 0, layout->size * sizeof *owed);
+    FED_TRY(fedclient_residual_load(store, &head, &residual, err));
+    fed_status status = fedclient_pending_load(store, &sent, &pending, err);
+    bool counted = sent.seq == head.seq && sent.fate == FEDCLIENT_FATE_COUNTED;
+    size_t n = 0;
+    if (status == FED_OK && residual.bytes != NULL && !(counted && sent.whole)) {
+        const float *values = fedclient_record_values(&residual, &n);
+        if (n != layout->size) {
+            status = fed_fail(err, FED_EFORMAT, "the residual has %zu values", n);
+        } else {
+            memcpy(owed, values, n * sizeof *owed);
+        }
+    }
+    if (status == FED_OK && counted && !sent.whole && head.seq != 0) {
+        status = subtract(&pending, layout, owed, err);
+    }
+    fedclient_record_free(&residual);
+    fedclient_record_free(&pending);
+    *seq = head.seq;
+    return status;
+}
+
+fed_status fed_drill_read_body(const fedclient_body *body, fed_writer *w) {
+    for (size_t left = body->size; left > 0;) {
+        uint8_t piece[4096];
+        size_t len = 0;
+        FED_TRY(body->read(body->user, piece, sizeof piece, &len));
+        fed_write_bytes(w, piece, len);
+        left -= len;
+    }
+    return w->status;
+}

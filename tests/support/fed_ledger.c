@@ -1,0 +1,105 @@
+/* What was acknowledged, and a plain computation of what must come of it. */
+#include "fed_ledger.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedcodec/envelope.h"
+
+void fed_ledger_free(fed_ledger *ledger) {
+    for (size_t k = 0; k < ledger->count; k++) {
+        free(ledger->entries[k].body);
+    }
+    free(ledger->entries);
+    *ledger = (fed_ledger){0};
+}
+
+fed_status fed_ledger_add(fed_ledger *ledger, uint32_t client, const uint8_t *body, size_t len,
+                          fed_error *err) {
+    fed_ledger_entry e = {.client = client, .len = len};
+    fed_reader r;
+    fed_reader_init(&r, body, len);
+    FED_TRY(fed_update_read(&r, &e.head));
+    e.head_len = r.pos;
+    for (size_t k = 0; k < ledger->count; k++) {
+        const fed_ledger_entry *old = &ledger->entries[k];
+        if (old->client == client && old->head.lease == e.head.lease) {
+            bool same = old->len == len && memcmp(old->body, body, len) == 0;
+            return same
+                       ? FED_OK
+                       : fed_fail(err, FED_ESTATE,
+                                  "client %u: two updates were acknowledged for one lease", client);
+        }
+    }
+    fed_ledger_entry *grown = realloc(ledger->entries, (ledger->count + 1) * sizeof *grown);
+    FED_REQUIRE(grown != NULL, FED_ENOMEM);
+    ledger->entries = grown;
+    e.body = malloc(len);
+    FED_REQUIRE(e.body != NULL, FED_ENOMEM);
+    memcpy(e.body, body, len);
+    grown[ledger->count++] = e;
+    return FED_OK;
+}
+
+static fed_status decode(const fed_ledger_entry *e, const fed_layout *layout, float *x,
+                         fed_error *err) {
+    return fedcodec_envelope_decode(e->body + e->head_len, e->len - e->head_len, layout, x, err);
+}
+
+fed_status fed_ledger_sum(const fed_ledger *ledger, const fed_layout *layout, uint32_t client,
+                          double *sum, fed_error *err) {
+    float *x = malloc(layout->size * sizeof *x);
+    fed_status status = x == NULL ? FED_ENOMEM : FED_OK;
+    for (size_t k = 0; k < ledger->count && status == FED_OK; k++) {
+        if (ledger->entries[k].client != client) {
+            continue;
+        }
+        status = decode(&ledger->entries[k], layout, x, err);
+        for (size_t i = 0; i < layout->size && status == FED_OK; i++) {
+            sum[i] += (double)x[i];
+        }
+    }
+    free(x);
+    return status;
+}
+
+size_t fed_ledger_round(const fed_ledger *ledger, uint32_t round) {
+    size_t count = 0;
+    for (size_t k = 0; k < ledger->count; k++) {
+        count += ledger->entries[k].head.round == round ? 1 : 0;
+    }
+    return count;
+}
+
+/** sum += samples * rint(x * 2^30); *samples += the weight. */
+static void add(const fed_ledger_entry *e, const float *x, size_t n, int64_t *sum,
+                uint64_t *samples) {
+    for (size_t i = 0; i < n; i++) {
+        sum[i] += (int64_t)e->head.samples * (int64_t)rint(ldexp((double)x[i], 30));
+    }
+    *samples += e->head.samples;
+}
+
+fed_status fed_ledger_apply(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
+                            float *values, fed_error *err) {
+    size_t n = layout->size;
+    float *x = malloc(n * sizeof *x);
+    int64_t *sum = calloc(n, sizeof *sum);
+    uint64_t samples = 0;
+    fed_status status = x == NULL || sum == NULL ? FED_ENOMEM : FED_OK;
+    for (size_t k = 0; k < ledger->count && status == FED_OK; k++) {
+        if (ledger->entries[k].head.round == round) {
+            status = decode(&ledger->entries[k], layout, x, err);
+        }
+        if (ledger->entries[k].head.round == round && status == FED_OK) {
+            add(&ledger->entries[k], x, n, sum, &samples);
+        }
+    }
+    for (size_t i = 0; i < n && status == FED_OK && samples > 0; i++) {
+        values[i] += (float)((double)sum[i] / ldexp((double)samples, 30));
+    }
+    free(x);
+    free(sum);
+    return status;
+}

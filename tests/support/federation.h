@@ -1,0 +1,120 @@
+/* A little federation: a coordinator and a few devices, each a process of its own that can be
+ * killed alone, joined by sockets of one machine and driven turn by turn in a time of their own. */
+#ifndef FED_FEDERATION_H
+#define FED_FEDERATION_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "fed_ledger.h"
+#include "fedserver/fedserver.h"
+#include "tests/support/faults/fault_disk.h"
+
+enum {
+    FEDERATION_DEVICES = 3,
+    FEDERATION_LIVES = 2,
+    FEDERATION_VERSIONS = 16,
+    FEDERATION_TOKENS = 8
+};
+
+/** A process: the coordinator is 0, device k is k + 1. */
+enum { FEDERATION_COORDINATOR = 0, FEDERATION_PROCESSES = 1 + FEDERATION_DEVICES };
+
+/** Makes a directory that every run begins with: a coordinator with the task, devices enrolled. */
+typedef struct federation_setup {
+    char directory[300];
+    const char *task; /* JSON; the model is `model`, from zeros */
+    const char *model;
+    unsigned devices;
+    bool one_is_late;      /* the last device's updates are overtaken by everybody else's */
+    bool counts_any_round; /* asynchronous: a round counts what was trained for an earlier one */
+    bool enrolled;         /* else each enrols in its first turn */
+    bool acks_early;       /* a planted fault: the coordinator answers before it commits */
+    char token[FEDERATION_DEVICES][FEDERATION_TOKENS][FEDSERVER_TOKEN];
+} federation_setup;
+
+/** What goes wrong at which process, in its first life and in those after it. */
+typedef struct federation_fault {
+    unsigned process;
+    fault_kind kind;
+    uint64_t at[FEDERATION_LIVES]; /* 0: nothing */
+    uint64_t storm;                /* not 0: every process dies now and then, as this seed says,
+                                      and some stay away until their lease is over */
+    fault_lie lie;                 /* of every disk */
+} federation_fault;
+
+/** What a run came to. */
+typedef struct federation_result {
+    bool fired;
+    char what[200];                          /* where it fired */
+    uint64_t calls[FEDERATION_PROCESSES];    /* that change files, in each first life */
+    unsigned kills, turns, refused, counted; /* counted: updates that were acknowledged */
+    unsigned lost, twice, tokens;            /* tokens: given to a device beyond its first */
+    uint64_t digest;                         /* of the final model */
+    char broken[500]; /* which invariant does not hold, and how; "": all do */
+} federation_result;
+
+void federation_prepare(federation_setup *setup);
+void federation_clear(federation_setup *setup);
+
+/** One run, from the prepared directory to the end of the task. */
+void federation_run(const federation_setup *setup, const federation_fault *fault,
+                    federation_result *result);
+
+/** `fedserver init` under a fault at that call; then it must be open to use, or not be there and
+ * init must do. False: init makes fewer calls. Fails the test otherwise. */
+bool federation_init_dies(fault_kind kind, uint64_t at);
+
+/* -- between its files -- */
+
+typedef struct federation_process {
+    pid_t pid; /* 0: not there */
+    int fd;
+    fault_plan *plan;      /* shared with the child */
+    unsigned lives, spent; /* spent: tokens */
+    bool finished;         /* a device that knows the task is over */
+    bool excused;          /* it said why it is about to end */
+    int64_t due_ms;
+} federation_process;
+
+typedef struct federation {
+    const federation_setup *setup;
+    const federation_fault *fault;
+    federation_result *result;
+    char directory[400];
+    federation_process process[FEDERATION_PROCESSES];
+    int64_t now_ms;
+    fed_ledger ledger;
+    bool enrols_only, overtaking;
+    bool over;                            /* a device knows that the task is over */
+    uint64_t digest[FEDERATION_VERSIONS]; /* of each version, as it was announced; 0: not yet */
+} federation;
+
+/** Note the first invariant that does not hold. */
+void federation_break(federation *f, const char *format, ...) FED_PRINTF(2, 3);
+
+/** The children's whole lives. */
+_Noreturn void federation_coordinator(const federation *f, int fd);
+_Noreturn void federation_device(const federation *f, int fd, unsigned k);
+
+/** A datagram of the sockets between the processes; false: the other end is gone, or silent. */
+bool federation_send(int fd, const fed_writer *w);
+bool federation_receive(int fd, fed_writer *w);
+
+/** A request, as devices put it: u8 front, u8 named, fingerprint[32], method, path, query, bearer
+ * (strings), body. */
+enum {
+    FEDERATION_ASK = 'A',
+    FEDERATION_STEP = 'S',
+    FEDERATION_ENROL = 'E',
+    FEDERATION_DONE = 'D',
+    FEDERATION_QUIT = 'Q'
+};
+
+/** Let every device enrol; what is then on the disks is what runs begin with. */
+void federation_enrol(federation_setup *setup);
+
+/** D1-D5, once the task is over and every process has ended. */
+void federation_check(federation *f);
+
+#endif

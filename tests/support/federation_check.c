@@ -1,0 +1,288 @@
+/* What a federation begins with, and what must be true of it in the end: D1 to D5. */
+#include <dirent.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed/arch.h"
+#include "fed/checkpoint.h"
+#include "fed/clock.h"
+#include "fed/hash.h"
+#include "fed_drill.h"
+#include "fed_test.h"
+#include "fedclient/record.h"
+#include "federation.h"
+#include "fedserver/server.h"
+
+enum { TOKEN_LIFE_S = 24 * 3600 };
+
+/* -- the beginning -- */
+
+static void make_task(federation_setup *setup, fedserver *server) {
+    char path[400];
+    uint64_t id = 0;
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/zeros.safetensors", setup->directory);
+    assert_fed_ok_err(fed_drill_zeros(setup->model, path, &err));
+    fed_test_put(setup->directory, "task.json", setup->task, strlen(setup->task));
+    snprintf(path, sizeof path, "%s/task.json", setup->directory);
+    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
+}
+
+void federation_prepare(federation_setup *setup) {
+    char directory[400];
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fed_test_tmpdir(setup->directory, sizeof setup->directory);
+    snprintf(directory, sizeof directory, "%s/coordinator", setup->directory);
+    assert_fed_ok_err(fedserver_init(directory, NULL, &err));
+    assert_fed_ok_err(fedserver_open(directory, NULL, &server, &err));
+    for (unsigned k = 0; k < FEDERATION_DEVICES * FEDERATION_TOKENS; k++) {
+        assert_fed_ok_err(fedserver_token_new(server, fed_clock_unix_ms(), TOKEN_LIFE_S,
+                                              setup->token[0][0] + (size_t)k * FEDSERVER_TOKEN,
+                                              &err));
+    }
+    make_task(setup, server);
+    fedserver_close(server);
+    if (setup->enrolled) {
+        federation_enrol(setup);
+    }
+}
+
+/** In a process of its own. */
+static int run_init(const char *directory, fault_plan *plan, bool cut) {
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        fed_error err = {0};
+        fault_disk_watch(directory, plan);
+        fed_status status = fedserver_init(directory, NULL, &err);
+        if (status == FED_OK && cut) {
+            fault_disk_cut();
+        }
+        _exit(status == FED_OK ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    return how;
+}
+
+/** Is there a coordinator that can serve? */
+static bool serves(const char *directory) {
+    fedserver *server = NULL;
+    fed_error err = {0};
+    fed_status status = fedserver_open(directory, NULL, &server, &err);
+    if (status == FED_ENOTFOUND) {
+        return false;
+    }
+    assert_fed_ok_err(status);
+    assert_fed_ok_err(fedserver_begin(server, &err));
+    fedserver_close(server);
+    return true;
+}
+
+bool federation_init_dies(fault_kind kind, uint64_t at) {
+    char parent[300], directory[400];
+    fault_plan *plan = fault_shared_new(sizeof *plan);
+    assert_non_null(plan);
+    *plan = (fault_plan){.kind = kind, .at = at, .seed = at};
+    fed_test_tmpdir(parent, sizeof parent);
+    snprintf(directory, sizeof directory, "%s/coordinator", parent);
+    bool cuts = kind == FAULT_POWER || kind == FAULT_POWER_TORN;
+    int how = run_init(directory, plan, cuts);
+    bool fired = plan->fired != 0;
+    bool there = serves(directory);
+    if (!fired || (WIFEXITED(how) && WEXITSTATUS(how) == 0)) {
+        assert_true(there); /* it said so: a power cut at its end included */
+    }
+    if (!there) {
+        *plan = (fault_plan){.kind = FAULT_NONE};
+        assert_int_equal(run_init(directory, plan, false), 0);
+        assert_true(serves(directory));
+    }
+    fault_shared_free(plan, sizeof *plan);
+    fed_test_rmdir(parent);
+    return fired;
+}
+
+void federation_clear(federation_setup *setup) {
+    fed_test_rmdir(setup->directory);
+}
+
+/* -- the end -- */
+
+/** Ask the coordinator's own status; NULL: it could not be asked. */
+static json_t *read_status(federation *f, fedserver *server) {
+    const fedserver_request request = {
+        .listener = FEDSERVER_FRONT, .method = "GET", .path = "/v1/status", .query = ""};
+    fedserver_response response = {0};
+    fed_error err = {0};
+    fed_status status = fedserver_begin(server, &err);
+    if (status == FED_OK) {
+        status = fedserver_handle(server, &request, f->now_ms, &response, &err);
+    }
+    size_t len = 0;
+    const uint8_t *text =
+        response.body != NULL ? fedserver_blob_data(response.body, &len) : (const uint8_t *)"";
+    json_t *json = json_loadb((const char *)text, len, 0, NULL);
+    fedserver_blob_free(response.body);
+    if (status != FED_OK || json == NULL) {
+        federation_break(f, "D6: the coordinator can't be opened: %s", err.text);
+    }
+    return json;
+}
+
+static uint64_t number(const json_t *object, const char *key) {
+    return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+/** D1, D2: `in` updates were counted, `said` were acknowledged. */
+static void compare(federation *f, size_t in, size_t said, const char *where, unsigned round) {
+    f->result->lost += said > in ? (unsigned)(said - in) : 0;
+    f->result->twice += in > said ? (unsigned)(in - said) : 0;
+    if (said != in) {
+        federation_break(f, "%s: %s %u counted %zu updates, %zu were acknowledged",
+                         said > in ? "D1" : "D2", where, round, in, said);
+    }
+}
+
+/** Round by round, where an update counts in its own round only; and all of them. */
+static void check_counts(federation *f, const json_t *status) {
+    size_t k = 0, all = 0;
+    json_t *row = NULL;
+    json_array_foreach(json_object_get(status, "rounds"), k, row) {
+        unsigned round = (unsigned)number(row, "number");
+        size_t in = (size_t)number(row, "updates");
+        all += in;
+        if (!f->setup->counts_any_round) {
+            compare(f, in, fed_ledger_round(&f->ledger, round), "round", round);
+        }
+    }
+    f->result->counted = (unsigned)f->ledger.count;
+    if (f->result->lost + f->result->twice == 0) {
+        compare(f, all, f->ledger.count, "task", 1);
+    }
+}
+
+/** D3, D5: each version is what a plain computation makes of the acknowledged updates. */
+static void check_models(federation *f, const fed_layout *layout, const fed_model *last,
+                         uint32_t versions, bool exact) {
+    float *values = calloc(layout->size, sizeof *values);
+    assert_non_null(values);
+    fed_error err = {0};
+    for (uint32_t v = 0; v <= versions; v++) {
+        if (v > 0) {
+            assert_fed_ok_err(fed_ledger_apply(&f->ledger, layout, v, values, &err));
+        }
+        uint64_t digest = fed_digest(values, layout->size);
+        if (exact && f->digest[v] != 0 && f->digest[v] != digest) {
+            federation_break(f, "D3: version %u is not what its updates make of it", v);
+        }
+    }
+    f->result->digest = fed_digest(last->values, layout->size);
+    if (exact && f->result->digest != fed_digest(values, layout->size)) {
+        federation_break(f, "D3: the final model is not what its updates make of it");
+    }
+    if (f->digest[versions] != 0 && f->digest[versions] != f->result->digest) {
+        federation_break(f, "D5: the final model is not the one that was announced");
+    }
+    free(values);
+}
+
+/** D6: what a death leaves behind does not pile up. */
+static void check_leftovers(federation *f, const char *directory) {
+    DIR *dir = opendir(directory);
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+        if (strstr(e->d_name, ".new-") != NULL) {
+            federation_break(f, "D6: %s is left for ever", e->d_name);
+        }
+    }
+    closedir(dir);
+}
+
+/** D4, D5: of one device. A model through a lossy codec is of values that round a training. */
+static void check_device(federation *f, const fed_layout *layout, unsigned k, bool exact) {
+    char directory[500];
+    fed_error err = {0};
+    fedclient_platform platform = {0};
+    fedclient_model_head head;
+    fedclient_record model = {0};
+    uint64_t seq = 0;
+    size_t n = layout->size;
+    float *owed = calloc(n, sizeof *owed);
+    double *sum = calloc(n, sizeof *sum), *trained = calloc(n, sizeof *trained);
+    assert_true(owed != NULL && sum != NULL && trained != NULL);
+    snprintf(directory, sizeof directory, "%s/device%u", f->directory, k);
+    assert_fed_ok_err(fedclient_platform_posix_open(directory, &platform, &err));
+    check_leftovers(f, directory);
+    if (fed_drill_owed(&platform, layout, owed, &seq, &err) != FED_OK ||
+        fed_ledger_sum(&f->ledger, layout, k, sum, &err) != FED_OK ||
+        fedclient_model_load(&platform, &head, &model, &err) != FED_OK) {
+        federation_break(f, "D4: device %u: %s", k, err.text);
+    }
+    fed_drill_add(k, seq, n, trained);
+    for (size_t i = 0; i < n; i++) {
+        double got = sum[i] + (double)owed[i];
+        if (fabs(trained[i] - got) > (exact ? 0 : 1e-6)) {
+            federation_break(f, "D4: device %u, value %zu: trained %g, acknowledged %g, owed %g", k,
+                             i, trained[i], sum[i], (double)owed[i]);
+        }
+    }
+    size_t count = 0;
+    const float *values = model.bytes != NULL ? fedclient_record_values(&model, &count) : NULL;
+    bool wrong = values == NULL ? seq > 0 : fed_digest(values, count) != f->result->digest;
+    if (wrong) {
+        federation_break(f, "D5: device %u holds another model than the coordinator", k);
+    }
+    fedclient_record_free(&model);
+    fedclient_platform_posix_close(&platform);
+    free(owed);
+    free(sum);
+    free(trained);
+}
+
+static void check_all(federation *f, fedserver *server, const json_t *status) {
+    char path[500];
+    fed_error err = {0};
+    fed_arch arch;
+    fed_model last = {0};
+    snprintf(path, sizeof path, "%s/final.safetensors", f->directory);
+    if (fedserver_model_export(server, 0, path, &err) != FED_OK ||
+        fed_checkpoint_load(path, &last, &err) != FED_OK) {
+        federation_break(f, "D3: %s", err.text);
+        return;
+    }
+    assert_fed_ok_err(fed_arch_parse(f->setup->model, &arch, &err));
+    check_counts(f, status);
+    const json_t *task = json_object_get(status, "task");
+    bool exact = strcmp(json_string_value(json_object_get(task, "codec_down")), "float32") == 0;
+    check_models(f, &arch.layout, &last, (uint32_t)number(task, "version"), exact);
+    for (unsigned k = 0; k < f->setup->devices; k++) {
+        check_device(f, &arch.layout, k, exact);
+    }
+    fed_model_free(&last);
+    fed_arch_free(&arch);
+}
+
+void federation_check(federation *f) {
+    char directory[500];
+    fed_error err = {0};
+    fedserver *server = NULL;
+    snprintf(directory, sizeof directory, "%s/coordinator", f->directory);
+    if (fedserver_open(directory, NULL, &server, &err) != FED_OK) {
+        federation_break(f, "D6: the coordinator can't be opened: %s", err.text);
+        return;
+    }
+    json_t *status = read_status(f, server);
+    if (status != NULL && fedserver_commit(server, &err) == FED_OK) {
+        check_all(f, server, status);
+    }
+    json_decref(status);
+    fedserver_close(server);
+}

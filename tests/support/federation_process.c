@@ -1,0 +1,251 @@
+/* The processes of a little federation: a coordinator without a network, and a device. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fed_drill.h"
+#include "federation.h"
+#include "fedserver/fedserver.h"
+
+enum { GIVES_UP = 3 };
+
+bool federation_send(int fd, const fed_writer *w) {
+    return send(fd, w->data, w->len, MSG_NOSIGNAL) == (ssize_t)w->len;
+}
+
+bool federation_receive(int fd, fed_writer *w) {
+    enum { MOST = 128 * 1024 };
+    w->len = 0;
+    uint8_t *room = fed_writer_reserve(w, MOST);
+    ssize_t got = room != NULL ? recv(fd, room, MOST, 0) : -1;
+    if (got <= 0) {
+        return false;
+    }
+    fed_writer_advance(w, (size_t)got);
+    return true;
+}
+
+/** As a program does that can't go on: say why, and end. */
+static _Noreturn void give_up(const fed_error *err) {
+    if (getenv("FED_SWEEP_VERBOSE") != NULL) {
+        fprintf(stderr, "process %d gives up: %s\n", (int)getpid(), err->text);
+    }
+    _exit(GIVES_UP);
+}
+
+static void must(fed_status status, const fed_error *err) {
+    if (status != FED_OK) {
+        give_up(err);
+    }
+}
+
+/* -- the coordinator -- */
+
+typedef struct asked {
+    char method[8], path[64], query[256], bearer[256];
+    uint8_t fingerprint[FED_SHA256_SIZE];
+    fedserver_request request;
+} asked;
+
+static void read_request(fed_reader *r, asked *a) {
+    a->request =
+        (fedserver_request){.listener = fed_read_u8(r) != 0 ? FEDSERVER_FRONT : FEDSERVER_DEVICES};
+    bool named = fed_read_u8(r) != 0;
+    memcpy(a->fingerprint, fed_read_bytes(r, FED_SHA256_SIZE), FED_SHA256_SIZE);
+    fed_read_str(r, a->method, sizeof a->method);
+    fed_read_str(r, a->path, sizeof a->path);
+    fed_read_str(r, a->query, sizeof a->query);
+    fed_read_str(r, a->bearer, sizeof a->bearer);
+    a->request.method = a->method;
+    a->request.path = a->path;
+    a->request.query = a->query;
+    a->request.bearer = a->bearer[0] != '\0' ? a->bearer : NULL;
+    a->request.fingerprint = named ? a->fingerprint : NULL;
+    a->request.body_len = fed_reader_left(r);
+    a->request.body = fed_read_bytes(r, a->request.body_len);
+}
+
+static void answer(int fd, fedserver_response *response) {
+    fed_writer out;
+    fed_writer_growing(&out);
+    fed_write_u32(&out, (uint32_t)response->status);
+    size_t len = 0;
+    const uint8_t *body = response->body != NULL ? fedserver_blob_data(response->body, &len) : NULL;
+    fed_write_bytes(&out, body, len);
+    fedserver_blob_free(response->body);
+    (void)federation_send(fd, &out);
+    fed_writer_free(&out);
+}
+
+/** One request is one batch. */
+static void serve(const federation *f, fedserver *server, int fd, fed_reader *r) {
+    fed_error err = {0};
+    asked a;
+    fedserver_response response;
+    int64_t now_ms = (int64_t)fed_read_u64(r), next_ms = 0;
+    read_request(r, &a);
+    must(fedserver_begin(server, &err), &err);
+    must(fedserver_handle(server, &a.request, now_ms, &response, &err), &err);
+    if (f->setup->acks_early) {
+        answer(fd, &response);
+    }
+    must(fedserver_tick(server, now_ms, &next_ms, &err), &err);
+    must(fedserver_commit(server, &err), &err);
+    if (!f->setup->acks_early) {
+        answer(fd, &response);
+    }
+}
+
+void federation_coordinator(const federation *f, int fd) {
+    char directory[500];
+    fed_error err = {0};
+    fedserver *server = NULL;
+    snprintf(directory, sizeof directory, "%s/coordinator", f->directory);
+    fault_disk_watch(directory, f->process[FEDERATION_COORDINATOR].plan);
+    must(fedserver_open(directory, NULL, &server, &err), &err);
+    fedserver_ports(server, 8443, 8444);
+    fed_writer in;
+    fed_writer_growing(&in);
+    while (federation_receive(fd, &in)) {
+        fed_reader r;
+        fed_reader_init(&r, in.data, in.len);
+        if (fed_read_u8(&r) == FEDERATION_QUIT) {
+            break;
+        }
+        serve(f, server, fd, &r);
+    }
+    fedserver_close(server);
+    _exit(0);
+}
+
+/* -- a device -- */
+
+typedef struct line {
+    int fd;
+    bool named;
+    uint8_t fingerprint[FED_SHA256_SIZE];
+} line;
+
+static fed_status identify(void *user, const fed_pem *key, const fed_pem *cert, fed_error *err) {
+    line *l = user;
+    (void)key;
+    l->named = cert != NULL;
+    return cert != NULL ? fed_cert_fingerprint(cert->text, l->fingerprint, err) : FED_OK;
+}
+
+static void no_connection(void *user) {
+    (void)user;
+}
+
+static void no_traffic(void *user, fedclient_traffic *traffic) {
+    (void)user;
+    *traffic = (fedclient_traffic){0};
+}
+
+/** "https://host:port/path?query" */
+static fed_status write_request(const line *l, const fedclient_request *request, fed_writer *w) {
+    char path[256];
+    const char *port = strrchr(request->url, ':');
+    FED_REQUIRE(port != NULL && strchr(port, '/') != NULL, FED_EINVAL);
+    snprintf(path, sizeof path, "%s", strchr(port, '/'));
+    char *query = strchr(path, '?');
+    if (query != NULL) {
+        *query++ = '\0';
+    }
+    fed_write_u8(w, FEDERATION_ASK);
+    fed_write_u8(w, strncmp(port, ":8443", 5) == 0);
+    fed_write_u8(w, l->named);
+    fed_write_bytes(w, l->fingerprint, sizeof l->fingerprint);
+    fed_write_str(w, request->method);
+    fed_write_str(w, path);
+    fed_write_str(w, query != NULL ? query : "");
+    fed_write_str(w, request->bearer != NULL ? request->bearer : "");
+    return request->body != NULL ? fed_drill_read_body(request->body, w) : w->status;
+}
+
+/** Blocks until the driver has the coordinator's answer: u8 arrived, u32 status, body. */
+static fed_status ask(void *user, const fedclient_request *request, int *status, fed_writer *body,
+                      fed_error *err) {
+    const line *l = user;
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_status result = write_request(l, request, &w);
+    if (result == FED_OK && (!federation_send(l->fd, &w) || !federation_receive(l->fd, &w))) {
+        _exit(0); /* the driver is gone */
+    }
+    fed_reader r;
+    fed_reader_init(&r, w.data, w.len);
+    if (result == FED_OK && fed_read_u8(&r) == 0) {
+        result = fed_fail(err, FED_ENET, "no answer");
+    }
+    if (result == FED_OK) {
+        *status = (int)fed_read_u32(&r);
+        fed_write_bytes(body, w.data + r.pos, fed_reader_left(&r));
+    }
+    fed_writer_free(&w);
+    return result;
+}
+
+static void report(int fd, fed_status status, const fedclient_event *event, const fed_error *err) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_write_u8(&w, FEDERATION_DONE);
+    fed_write_u8(&w, (uint8_t)status);
+    fed_write_u8(&w, event->outcome == FEDCLIENT_FINISHED || (event->outcome == FEDCLIENT_WAITED &&
+                                                              event->reason == FED_WAIT_FINISHED));
+    fed_write_u8(&w, event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_NO_TASK);
+    fed_write_u32(&w, event->wait_ms);
+    fed_write_str(&w, err->text);
+    (void)federation_send(fd, &w);
+    fed_writer_free(&w);
+}
+
+/** One turn, or only the enrolment; the order holds a token, for a device that has to. */
+static fed_status obey(fedclient *client, uint8_t what, fed_reader *order, fedclient_event *event,
+                       fed_error *err) {
+    char token[FEDSERVER_TOKEN];
+    fed_read_str(order, token, sizeof token);
+    if (!fedclient_enrolled(client)) {
+        FED_TRY(fedclient_enrol(client, token, err));
+    }
+    return what == FEDERATION_ENROL ? FED_OK : fedclient_step(client, event, err);
+}
+
+void federation_device(const federation *f, int fd, unsigned k) {
+    char directory[500];
+    fed_error err = {0};
+    fedclient_platform platform;
+    snprintf(directory, sizeof directory, "%s/device%u", f->directory, k);
+    fault_disk_watch(directory, f->process[k + 1].plan);
+    must(fedclient_platform_posix_open(directory, &platform, &err), &err);
+    line l = {.fd = fd};
+    fedclient_transport transport = {&l, ask, identify, no_connection, no_traffic};
+    fed_drill drill = {.client = k, .platform = &platform};
+    const fedclient_options options = {.server = "https://coordinator:8443",
+                                       .platform = &platform,
+                                       .transport = &transport,
+                                       .train = fed_drill_train,
+                                       .user = &drill};
+    fedclient *client = NULL;
+    must(fedclient_open(&options, &client, &err), &err);
+    fed_writer in;
+    fed_writer_growing(&in);
+    while (federation_receive(fd, &in)) {
+        fed_reader r;
+        fed_reader_init(&r, in.data, in.len);
+        uint8_t what = fed_read_u8(&r);
+        if (what == FEDERATION_QUIT) {
+            break;
+        }
+        fedclient_event event = {0};
+        fed_status status = obey(client, what, &r, &event, &err);
+        report(fd, status, &event, &err);
+        if (status != FED_OK) {
+            give_up(&err);
+        }
+    }
+    fedclient_close(client);
+    _exit(0);
+}
