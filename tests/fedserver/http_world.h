@@ -42,7 +42,7 @@ static inline fedserver_blob *text_blob(const char *text) {
     return fedserver_blob_new(&w);
 }
 
-int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {
+int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
     assert_true(server->begun);
     if (strcmp(head->path, "/forbidden") == 0) {
         return 403;
@@ -131,6 +131,11 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
 
 uint64_t fedserver_epoch(const fedserver *server) {
     return atomic_load(&server->epoch);
+}
+
+int fedserver_wake_fd(const fedserver *server) {
+    (void)server;
+    return -1;
 }
 
 const char *fedserver_directory(const fedserver *server) {
@@ -224,6 +229,9 @@ static inline void start(world *w) {
     w->server.begun = false;
     if (w->options.bind == NULL) {
         w->options.bind = "127.0.0.1";
+    }
+    if (w->options.connections == 0) {
+        w->options.connections = 1000; /* of our only device */
     }
     w->options.stop = &w->stop;
     w->options.ready = on_ready;

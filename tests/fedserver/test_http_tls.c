@@ -14,13 +14,13 @@ static void test_the_front_wants_no_certificate(void **state) {
     finish(w);
 }
 
-static void test_a_device_is_known_by_its_fingerprint(void **state) {
+static void test_a_device_is_known_by_its_key(void **state) {
     world *w = *state;
     start(w);
     fed_error err = {0};
     uint8_t digest[FED_SHA256_SIZE];
     char hex[FED_SHA256_HEX];
-    assert_fed_ok_err(fed_cert_fingerprint(w->device.cert.text, digest, &err));
+    assert_fed_ok_err(fed_key_fingerprint(&w->device.key, digest, &err));
     fed_hex(digest, sizeof digest, hex);
     CURL *curl = client(w, &w->device, w->devices_port, "/who");
     for (int k = 0; k < 3; k++) { /* a new connection each time: resumed, or not, it is the same */
@@ -195,7 +195,7 @@ static void test_a_request_works_while_others_stall(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_front_wants_no_certificate),
-        cmocka_unit_test(test_a_device_is_known_by_its_fingerprint),
+        cmocka_unit_test(test_a_device_is_known_by_its_key),
         cmocka_unit_test(test_nobody_without_a_certificate_comes_in),
         cmocka_unit_test(test_a_certificate_of_another_ca_is_shut_out),
         cmocka_unit_test(test_an_expired_certificate_is_shut_out),

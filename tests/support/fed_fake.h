@@ -48,7 +48,9 @@ typedef struct fed_fake {
     uint64_t dies_at;    /* the request from which on nothing arrives; UINT64_MAX: never */
     bool dies_answering; /* that request is still done */
     fed_fake_plan plan;
-    uint64_t requests, checkins, downloads, updates, resent, metrics, identified;
+    uint64_t requests, checkins, downloads, updates, resent, metrics, identified, renewals;
+    int64_t
+        expires_s; /* certificates that it enrols with, unlike renewed ones; 0: in a long time */
     char last_url[256];
     fed_pem ca_key, ca_cert;
 } fed_fake;

@@ -60,7 +60,8 @@
             "ALTER TABLE tasks ADD COLUMN staleness INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE tasks ADD COLUMN selection INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE tasks ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                           \
-            "ALTER TABLE models ADD COLUMN state BLOB;",                                           \
+            "ALTER TABLE models ADD COLUMN state BLOB;"                                            \
+            "UPDATE devices SET role = 1 WHERE evaluated_task != 0;",                              \
     }
 
 #endif
