@@ -433,7 +433,7 @@ static void a_measurement_nobody_wants_is_dropped(void **state) {
 /** Give the device a certificate that is in the last third of its life. */
 static void make_old(fed_device *device) {
     const fedclient_platform *store = &device->flash.inner;
-    device->fake.expires_s = store->unix_ms(store->user) / 1000 + 24 * 3600;
+    device->fake.enrolled_until_s = store->unix_ms(store->user) / 1000 + 24 * 3600;
     assert_fed_ok_err_of(device, fedclient_enrol(device->client, "good-token", &device->err));
     device->flash.puts = 0;
     device->fake.requests = 0;

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "fed/version.h"
 #include "fed_test.h"
 #include "fedcodec/envelope.h"
 
@@ -37,7 +38,7 @@ static void enrol(fed_fake *fake, const fedclient_request *request, const char *
     const fed_cert_options options = {.purpose = FED_CERT_CLIENT,
                                       .common_name = "device",
                                       .not_before = 1577836800,
-                                      .not_after = !renews && fake->expires_s != 0 ? fake->expires_s
+                                      .not_after = !renews && fake->enrolled_until_s != 0 ? fake->enrolled_until_s
                                                                                    : 4102444800};
     assert_fed_ok_err(fed_cert_issue(&fake->ca_key, &fake->ca_cert, csr, &options, &cert, &err));
     fed_write_printf(answer, "devices-port: 8444\n%s", cert.text);
@@ -66,9 +67,14 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
     }
 }
 
-static void checkin(fed_fake *fake, fed_reader *body, fed_writer *answer) {
+static void checkin(fed_fake *fake, fed_reader *body, int *status, fed_writer *answer) {
     fed_checkin m;
     fed_assignment a;
+    if (body->len > 0 && body->data[0] > fake->protocol) {
+        answer_error(400, "protocol_version", status, answer);
+        fake->refused++;
+        return;
+    }
     assert_fed_ok(fed_checkin_read(body, &m));
     assign(fake, &m, &a);
     fed_assignment_write(answer, m.protocol, &a);
@@ -186,7 +192,7 @@ static void handle(fed_fake *fake, const fedclient_request *request, int *status
         body[len] = '\0';
         enrol(fake, request, (const char *)body, status, answer);
     } else if (strstr(request->url, "/v1/checkin") != NULL) {
-        checkin(fake, &r, answer);
+        checkin(fake, &r, status, answer);
     } else if (strstr(request->url, "/v1/model?") != NULL) {
         model(fake, request->url, status, answer);
     } else if (strstr(request->url, "/v1/update") != NULL) {
@@ -280,6 +286,7 @@ void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t
                                 .seed = 1},
                        .rounds = rounds,
                        .lease = 1000,
+                       .protocol = FED_PROTOCOL,
                        .dies_at = UINT64_MAX};
     fake->transport = (fedclient_transport){.user = fake,
                                             .send = fake_send,

@@ -43,14 +43,15 @@ typedef struct fed_fake {
     uint64_t lease, last_lease;
     uint32_t evaluated; /* the last version measured + 1 */
     fed_metric metric;
+    uint8_t protocol;    /* the newest that it speaks; FED_PROTOCOL unless a test says otherwise */
     bool wrong_digest;   /* the assignment's, from now on */
     bool gone;           /* there are no deltas any more */
     uint64_t dies_at;    /* the request from which on nothing arrives; UINT64_MAX: never */
     bool dies_answering; /* that request is still done */
     fed_fake_plan plan;
-    uint64_t requests, checkins, downloads, updates, resent, metrics, identified, renewals;
-    int64_t
-        expires_s; /* certificates that it enrols with, unlike renewed ones; 0: in a long time */
+    uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified;
+    uint64_t renewals;
+    int64_t enrolled_until_s; /* 0: until long after; renewed certificates always are */
     char last_url[256];
     fed_pem ca_key, ca_cert;
 } fed_fake;
