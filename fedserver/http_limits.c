@@ -141,21 +141,23 @@ static double most(double a, double b) {
     return a > b ? a : b;
 }
 
-uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, uint64_t bytes,
-                         bool upload, int64_t now_ms) {
+uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, http_limits_kind kind,
+                         int64_t now_ms) {
     const http_limits_rules *rules = &limits->rules;
     fill(rules, peer, now_ms);
-    if (peer->connections > rules->connections || (upload && peer->uploads >= rules->uploads)) {
+    if (peer->connections > rules->connections ||
+        (kind.upload && peer->uploads >= rules->uploads)) {
         return 1;
     }
-    const double wait = most(wait_s(peer->requests, rules->requests_per_s),
-                             most(wait_s(peer->bytes, rules->bytes_per_s),
-                                  wait_s(peer->failures, rules->failures_per_s)));
+    double wait = most(wait_s(peer->requests, rules->requests_per_s),
+                       wait_s(peer->bytes, rules->bytes_per_s));
+    if (kind.trial) {
+        wait = most(wait, wait_s(peer->failures, rules->failures_per_s));
+    }
     if (wait > 0) {
         return wait < 3600 ? (uint32_t)wait + 1 : 3600;
     }
     peer->requests -= 1;
-    peer->bytes -= (double)bytes;
     return 0;
 }
 

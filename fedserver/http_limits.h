@@ -8,7 +8,7 @@
 
 /*
  * A bucket fills at its rate up to its burst. A request is let in while no bucket of its peer is
- * empty, and then takes what it costs, if need be into debt: so a body of any size gets in, and the
+ * empty; what it costs is taken then, if need be into debt: so a body of any size gets in, and the
  * peer pays for it by waiting. A peer is a key: a device's fingerprint, or the hash of an address.
  */
 enum { HTTP_LIMITS_KEY = 32, HTTP_LIMITS_PEERS = 65536 };
@@ -43,12 +43,18 @@ http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_
                                     int64_t now_ms);
 void http_limits_leave(http_limits_peer *peer);
 
-/** May this peer have one more request in, of so many bytes, one that counts as an upload or not?
- * 0: yes, and it has been paid for; else after how many seconds to ask again. */
-uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, uint64_t bytes,
-                         bool upload, int64_t now_ms);
+/** What a request is, besides being one. */
+typedef struct http_limits_kind {
+    bool upload; /* counts as one while it lasts: the caller sees to peer->uploads */
+    bool trial;  /* it can fail: not for who has failed too often */
+} http_limits_kind;
 
-/** Bytes that went to it, or a failure such as a wrong token: to be paid for later. */
+/** May this peer have one more request in? 0: yes, and the request has been paid for; else after
+ * how many seconds to ask again. */
+uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, http_limits_kind kind,
+                         int64_t now_ms);
+
+/** Bytes that come from it or go to it, or a failure such as a wrong token: paid for by waiting. */
 void http_limits_pay(http_limits_peer *peer, uint64_t bytes, unsigned failures);
 
 #endif

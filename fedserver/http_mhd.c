@@ -129,8 +129,8 @@ struct http {
 };
 
 static const refusal refusals[] = {
-    {403, "device_unknown",
-     "the coordinator doesn't know this certificate: enrol the device again"},
+    {403, "device_refused",
+     "the coordinator takes nothing of this kind from this device: check in, and it says why"},
     {404, "not_found", "there is nothing at this address: see docs/protocol.md"},
     {405, "method_not_allowed", "this address does not take that method: see docs/protocol.md"},
     {413, "too_large", "the body is larger than this request can be: do not send it again"},
@@ -365,21 +365,15 @@ static const refusal *refusal_of(int status) {
 /* More than this peer, or all of them, may ask for? */
 static const refusal *over_limit(exchange *x, uint64_t size) {
     http *h = x->peer->listener->http;
-    const bool upload = size >= UPLOAD_LEAST;
+    const bool front = x->request.listener == FEDSERVER_FRONT;
+    const http_limits_kind kind = {.upload = size >= UPLOAD_LEAST, .trial = front && size > 0};
     const int64_t now_ms = fed_clock_monotonic_ms();
-    x->wait_s =
-        http_limits_ask(&h->limits[x->request.listener], x->peer->account, size, upload, now_ms);
+    x->wait_s = http_limits_ask(&h->limits[x->request.listener], x->peer->account, kind, now_ms);
     if (x->wait_s > 0) {
         return &too_many;
     }
-    x->wait_s = http_limits_ask(&h->all, &h->all.crowd, 0, upload, now_ms);
-    if (x->wait_s > 0) {
-        return &too_many_in_all;
-    }
-    x->upload = upload;
-    x->peer->account->uploads += upload;
-    h->all.crowd.uploads += upload;
-    return NULL;
+    x->wait_s = http_limits_ask(&h->all, &h->all.crowd, kind, now_ms);
+    return x->wait_s > 0 ? &too_many_in_all : NULL;
 }
 
 /* Why a request with this head and body size is not taken; NULL: it is. */
@@ -417,9 +411,19 @@ static enum MHD_Result refuse(exchange *x, const refusal *why, uint64_t size) {
     return MHD_YES;
 }
 
+/* A body is taken: of so many bytes. */
+static void keep_account(exchange *x, size_t size) {
+    http *h = x->peer->listener->http;
+    x->body_size = size;
+    h->bodies += size;
+    http_limits_pay(x->peer->account, size, 0);
+    x->upload = size >= UPLOAD_LEAST;
+    x->peer->account->uploads += x->upload;
+    h->all.crowd.uploads += x->upload;
+}
+
 /* The head is complete. */
 static enum MHD_Result begin_request(exchange *x, const char *method) {
-    http *h = x->peer->listener->http;
     peer_settled(x->peer);
     x->begun_ms = fed_clock_monotonic_ms();
     x->request.method = method;
@@ -439,8 +443,7 @@ static enum MHD_Result begin_request(exchange *x, const char *method) {
         if (x->body == NULL) {
             return refuse(x, &full, size);
         }
-        x->body_size = (size_t)size;
-        h->bodies += x->body_size;
+        keep_account(x, (size_t)size);
     }
     x->stage = STAGE_BODY;
     return MHD_YES;

@@ -109,7 +109,8 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
         fed_error ignored = {0}; /* it comes again when the next batch begins */
         (void)!fedserver_notice_others(server, &ignored); /* it may have enrolled just now */
     }
-    return admit(server, head, len, &to, &device).status;
+    const int status = admit(server, head, len, &to, &device).status;
+    return status == 403 && len < FED_PEM_SIZE ? 0 : status; /* small: read it, to say why */
 }
 
 /* An expired certificate resumes old TLS sessions without being looked at again: so look here. */

@@ -77,9 +77,9 @@ static void test_pipelined_requests_are_all_answered(void **state) {
     world *w = *state;
     start(w);
     CURL *curl = raw(w, NULL, w->front_port);
-    say(curl, "GET /one HTTP/1.1\r\nHost: x\r\n\r\nGET /two HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_say(curl, "GET /one HTTP/1.1\r\nHost: x\r\n\r\nGET /two HTTP/1.1\r\nHost: x\r\n\r\n");
     char heard[2048];
-    hear(curl, "/two?", heard, sizeof heard);
+    fed_curl_hear(curl, "/two?", heard, sizeof heard);
     assert_non_null(strstr(heard, "/one?"));
     assert_non_null(strstr(heard, "/two?"));
     curl_easy_cleanup(curl);
@@ -141,7 +141,7 @@ static void test_a_body_of_an_unknown_device_gets_its_403(void **state) {
     CURL *curl = client(w, &w->device, w->devices_port, "/forbidden");
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "x");
     fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 403, "{\"error\": \"device_unknown\", \"message\": \"");
+    fed_reply_assert(&r, 403, "{\"error\": \"device_refused\", \"message\": \"");
     assert_int_equal(atomic_load(&w->server.handled), 0);
     curl_easy_cleanup(curl);
     finish(w);
@@ -177,9 +177,9 @@ static void test_a_chunked_body_is_refused(void **state) {
     world *w = *state;
     start(w);
     CURL *curl = raw(w, NULL, w->front_port);
-    say(curl, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    fed_curl_say(curl, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
     char heard[2048];
-    hear(curl, "length_required", heard, sizeof heard);
+    fed_curl_hear(curl, "length_required", heard, sizeof heard);
     assert_non_null(strstr(heard, "HTTP/1.1 411 "));
     assert_non_null(strstr(heard, "length_required"));
     curl_easy_cleanup(curl);
@@ -191,7 +191,8 @@ static void test_a_broken_upload_harms_nobody(void **state) {
     start(w);
     for (int k = 0; k < 10; k++) {
         CURL *curl = raw(w, &w->device, w->devices_port);
-        say(curl, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nsome of it");
+        fed_curl_say(curl,
+                     "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nsome of it");
         curl_easy_cleanup(curl);
     }
     assert_works(w);
@@ -206,14 +207,14 @@ static void test_slow_bodies_block_nobody(void **state) {
     CURL *slow[SLOW];
     for (int k = 0; k < SLOW; k++) {
         slow[k] = raw(w, &w->device, w->devices_port);
-        say(slow[k], "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab");
+        fed_curl_say(slow[k], "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab");
     }
     assert_works(w);
     assert_true(server_load_percent(w) < 30);
     char heard[2048];
     for (int k = 0; k < SLOW; k++) {
-        say(slow[k], "cd");
-        hear(slow[k], "abcd", heard, sizeof heard);
+        fed_curl_say(slow[k], "cd");
+        fed_curl_hear(slow[k], "abcd", heard, sizeof heard);
         assert_non_null(strstr(heard, "POST /echo? - 4 abcd"));
         curl_easy_cleanup(slow[k]);
     }
@@ -273,7 +274,7 @@ static void test_nothing_is_given_to_a_held_peer_that_has_gone(void **state) {
     world *w = *state;
     start(w);
     CURL *curl = raw(w, &w->device, w->devices_port);
-    say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     curl_easy_cleanup(curl);
     assert_works(w); /* our farewell has certainly arrived */
@@ -289,11 +290,11 @@ static void test_stopping_sends_home_who_is_held(void **state) {
     world *w = *state;
     start(w);
     CURL *curl = raw(w, &w->device, w->devices_port);
-    say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     finish(w);
     char heard[2048];
-    hear(curl, "}", heard, sizeof heard);
+    fed_curl_hear(curl, "}", heard, sizeof heard);
     assert_non_null(strstr(heard, "HTTP/1.1 503 "));
     assert_non_null(strstr(heard, "Retry-After: "));
     assert_non_null(strstr(heard, "{\"error\": \"stopping\""));
@@ -313,7 +314,7 @@ static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     world *w = *state;
     start(w);
     CURL *held = raw(w, &w->device, w->devices_port);
-    say(held, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_say(held, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     atomic_store(&w->server.commit_fails, true);
     CURL *curl = client(w, NULL, w->front_port, "/promise");
@@ -324,7 +325,7 @@ static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     assert_int_not_equal(r.code, CURLE_OK);
     assert_int_equal(r.status, 0);
     char heard[64];
-    hear(held, "HTTP", heard, sizeof heard);
+    fed_curl_hear(held, "HTTP", heard, sizeof heard);
     assert_string_equal(heard, "");
     fed_reply_free(&r);
     curl_easy_cleanup(curl);

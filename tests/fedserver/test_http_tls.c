@@ -122,7 +122,7 @@ static void assert_stalling_costs_nothing(world *w, int peers, const uint8_t *wo
     int fds[64];
     start(w);
     for (int k = 0; k < peers; k++) {
-        fds[k] = dial(k % 2 == 0 ? w->front_port : w->devices_port);
+        fds[k] = fed_dial(k % 2 == 0 ? w->front_port : w->devices_port);
         assert_int_equal(send(fds[k], words, len, 0), len);
     }
     const int64_t load = server_load_percent(w);
@@ -159,7 +159,7 @@ static void test_garbage_harms_nobody(void **state) {
     static const char garbage[] = "GET / HTTP/1.0\r\n\r\n";
     int fds[8];
     for (int k = 0; k < 8; k++) {
-        fds[k] = dial(k % 2 == 0 ? w->front_port : w->devices_port);
+        fds[k] = fed_dial(k % 2 == 0 ? w->front_port : w->devices_port);
         (void)send(fds[k], garbage, sizeof garbage, MSG_NOSIGNAL);
     }
     assert_works(w);
@@ -176,7 +176,7 @@ static void test_a_request_works_while_others_stall(void **state) {
     start(w);
     int fds[50];
     for (int k = 0; k < 50; k++) {
-        fds[k] = dial(w->devices_port);
+        fds[k] = fed_dial(w->devices_port);
         assert_int_equal(send(fds[k], hello, len / 2, 0), len / 2);
     }
     CURL *curl = client(w, &w->device, w->devices_port, "/big");

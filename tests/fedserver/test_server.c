@@ -533,7 +533,8 @@ static void only_known_paths_methods_and_devices_get_in(void **state) {
             .path = cases[k].path,
             .query = "",
             .fingerprint = cases[k].who != NULL ? cases[k].who->fingerprint : NULL};
-        assert_int_equal(fedserver_body_refused(c->server, &head, cases[k].len), cases[k].status);
+        const int early = cases[k].status == 403 ? 0 : cases[k].status; /* small: told why, later */
+        assert_int_equal(fedserver_body_refused(c->server, &head, cases[k].len), early);
         answer a = coordinator_ask(c, cases[k].who, cases[k].method, cases[k].path, "", body,
                                    (size_t)cases[k].len);
         assert_int_equal(a.status, cases[k].status);
