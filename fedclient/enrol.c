@@ -199,14 +199,15 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     const bool heals = client->heals;
     fed_status status = renew(client, &why);
     client->heals = heals;
+    if (status == FED_EIO || status == FED_ENOSPC || status == FED_ECANCELED) {
+        return fed_fail(err, status, "%s", why.text);
+    }
+    const int64_t later_s = now_s + 1 + (client->expires_s - now_s) / TRIES;
+    client->renew_s = client->renew_s > later_s ? client->renew_s : later_s;
     if (status == FED_OK) {
         fed_logf(client->options.log, FED_LOG_INFO, "the certificate was renewed");
         return FED_OK;
     }
-    if (status == FED_EIO || status == FED_ENOSPC || status == FED_ECANCELED) {
-        return fed_fail(err, status, "%s", why.text);
-    }
-    client->renew_s = now_s + 1 + (client->expires_s - now_s) / TRIES;
     fed_logf(client->options.log, FED_LOG_WARN,
              "the certificate could not be renewed, which is tried again: %s", why.text);
     return FED_OK;

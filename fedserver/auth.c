@@ -149,9 +149,10 @@ static fed_status issue(const fedserver_auth *auth, const fed_pem *csr, int64_t 
     fed_hex(issued->device.fingerprint, 8, hex);
     snprintf(name, sizeof name, "device-%s", hex);
     int64_t now = now_ms / 1000;
+    int64_t behind = auth->life_s < HOUR_S ? auth->life_s : HOUR_S; /* a device's clock may be */
     fed_cert_options options = {.purpose = FED_CERT_CLIENT,
                                 .common_name = name,
-                                .not_before = now - HOUR_S, /* for devices whose clock is behind */
+                                .not_before = now - behind,
                                 .not_after = now + auth->life_s};
     fed_status status =
         fed_cert_issue(auth->ca_key, auth->ca_cert, csr->text, &options, &issued->cert, why);

@@ -32,6 +32,30 @@ void http_limits_open(http_limits *limits, const http_limits_rules *rules) {
     begin(rules, &limits->crowd, 0);
 }
 
+/* Many devices may share an address. Failures: ten wrong tokens, then one in six seconds. */
+void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
+                       http_limits *address, http_limits *all) {
+    enum { REQUESTS_PER_S = 100, CONNECTIONS = 16, UPLOADS = 4, UPLOADS_OF_ALL = 256 };
+    const double rate = requests_per_s != 0 ? requests_per_s : REQUESTS_PER_S;
+    http_limits_rules rules = {.requests_per_s = rate,
+                               .requests_burst = rate * 10,
+                               .bytes_per_s = 32e6,
+                               .bytes_burst = 256e6,
+                               .failures_per_s = 1.0 / 6,
+                               .failures_burst = 10,
+                               .connections = connections != 0 ? connections : CONNECTIONS,
+                               .uploads = UPLOADS};
+    http_limits_open(device, &rules);
+    rules.requests_per_s = rate * 10;
+    rules.requests_burst = rate * 100;
+    rules.connections = UINT32_MAX; /* libmicrohttpd sees to that */
+    http_limits_open(address, &rules);
+    rules.requests_per_s = rate * 256;
+    rules.requests_burst = rate * 256;
+    rules.uploads = UPLOADS_OF_ALL; /* bytes and failures are paid for by their peers */
+    http_limits_open(all, &rules);
+}
+
 void http_limits_free(http_limits *limits) {
     for (size_t k = 0; k < limits->slot_count; k++) {
         for (http_limits_peer *p = limits->slots[k], *next = NULL; p != NULL; p = next) {

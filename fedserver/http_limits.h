@@ -34,6 +34,10 @@ typedef struct http_limits {
     http_limits_peer crowd; /* whoever comes when there are too many peers, or no memory */
 } http_limits;
 
+/** Open those of docs/protocol.md#limits: of a device (both numbers 0: the default), of an address
+ * at the front, and of all together, whose peer is its crowd. */
+void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
+                       http_limits *address, http_limits *all);
 void http_limits_open(http_limits *limits, const http_limits_rules *rules);
 void http_limits_free(http_limits *limits);
 

@@ -23,25 +23,20 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fedserver/http_limits.h"
+#include "fedserver/http_peer.h"
 #include "fedserver/http_socket.h"
 #include "fedserver/http_tls.h"
 
 enum {
     POOL_BYTES = 32 * 1024,    /* libmicrohttpd's memory a connection; bounds a request's head */
     BODIES_MOST = 256 << 20,   /* request bodies in memory, together */
-    UPLOADS_MOST = 256,        /* at a time, of all */
     DISCARD_MOST = 8 << 20,    /* a refused body up to this is read all the same, see refuse */
     LOOK_MS = 100,             /* how long a look at *stop may be away */
-    HEAD_MS = 30 * 1000,       /* from the connect, or the last answer, to a whole request head */
     STALL_S = 60,              /* nothing sent, nothing taken */
     BODY_BYTES_PER_MS = 4,     /* a body slower than this, ... */
     BODY_GRACE_MS = 60 * 1000, /* ... once this is over, is cut off */
     HOLD_MOST_MS = 55 * 1000,  /* routers on the way forget a silent connection after a minute */
     DRAIN_MS = 2000,           /* to get the last answers out when stopping */
-    UPLOAD_LEAST = 64 * 1024,  /* a body from here on is an upload */
-    REQUESTS_PER_S = 100,      /* of one device, where the options do not say */
-    CONNECTIONS = 16,          /* likewise, at a time */
     IDLE_TURNS = 4,            /* turns without a byte moved before we believe it */
     IDLE_MOST_MS = 50          /* then the loop slows down to this */
 };
@@ -58,17 +53,6 @@ typedef struct listener {
     struct MHD_Daemon *daemon;
     int epoll_fd;
 } listener;
-
-/* A connection, from accept to close. */
-typedef struct peer {
-    listener *listener;
-    http_tls_wire wire;
-    struct peer *before, *after; /* among those that owe us a request head, the oldest first */
-    bool owes;
-    int64_t since_ms;
-    http_tls_identity identity;
-    http_limits_peer *account; /* of its address or, of a device, of its key; NULL: not known yet */
-} peer;
 
 /* An error that the adapter answers by itself. */
 typedef struct refusal {
@@ -87,7 +71,7 @@ typedef enum stage {
 
 /* A request and its answer. */
 typedef struct exchange {
-    peer *peer;
+    http_peer *peer;
     struct MHD_Connection *connection;
     stage stage;
     struct exchange *next; /* in http.queue or http.held */
@@ -99,7 +83,6 @@ typedef struct exchange {
     fedserver_response response;
     const refusal *refused; /* instead of response */
     uint32_t wait_s;        /* 429: after how long to come again */
-    bool upload;            /* counted as one */
     char uri[];
 } exchange;
 
@@ -111,18 +94,16 @@ struct http {
     fedserver *server;
     const fed_log *log;
     listener listeners[2]; /* daemon NULL: another process's */
-    http_limits limits[2]; /* of one peer of each listener */
-    http_limits all;       /* of all together: its crowd */
     http_tls tls;
-    peer *oldest, *newest; /* peers that owe a request head */
-    line queue;            /* complete requests, for the next batch */
-    line held;             /* asked, told to wait */
-    int64_t held_next_ms;  /* when the first of them is to be asked again */
-    uint64_t epoch;        /* of the coordinator, when they were asked */
-    size_t live;           /* exchanges */
-    size_t bodies;         /* bytes of bodies announced by them */
-    int64_t next_ms;       /* when fedserver_tick wants to be called, Unix time */
-    uint64_t progress;     /* grows whenever a byte or a request moves */
+    http_peers peers;
+    line queue;           /* complete requests, for the next batch */
+    line held;            /* asked, told to wait */
+    int64_t held_next_ms; /* when the first of them is to be asked again */
+    uint64_t epoch;       /* of the coordinator, when they were asked */
+    size_t live;          /* exchanges */
+    size_t bodies;        /* bytes of bodies announced by them */
+    int64_t next_ms;      /* when fedserver_tick wants to be called, Unix time */
+    uint64_t progress;    /* grows whenever a byte or a request moves */
     unsigned idle_turns;
     bool resumed, stopping;
     bool woken; /* the coordinator wants a batch */
@@ -145,9 +126,6 @@ static const refusal stopping = {503, "stopping",
 static const refusal too_many = {429, "too_many",
                                  "more requests, bytes or connections than one peer may have: send "
                                  "the same again later"};
-static const refusal too_many_in_all = {429, "too_many",
-                                        "more requests than the coordinator takes: send the same "
-                                        "again later"};
 static const refusal expired = {403, "device_unknown",
                                 "this device's certificate has expired: enrol the device again"};
 
@@ -164,62 +142,8 @@ static void line_add(line *l, exchange *x) {
 
 /* ---- peers ---------------------------------------------------------------------------------- */
 
-static void peer_settled(peer *p) {
-    http *h = p->listener->http;
-    if (!p->owes) {
-        return;
-    }
-    *(p->before != NULL ? &p->before->after : &h->oldest) = p->after;
-    *(p->after != NULL ? &p->after->before : &h->newest) = p->before;
-    p->owes = false;
-}
-
-static void peer_owes(peer *p) {
-    http *h = p->listener->http;
-    peer_settled(p);
-    p->since_ms = fed_clock_monotonic_ms();
-    p->before = h->newest;
-    p->after = NULL;
-    *(h->newest != NULL ? &h->newest->after : &h->oldest) = p;
-    h->newest = p;
-    p->owes = true;
-}
-
-/* Shake off who connects and is silent, or sends a handshake or a head by drops. */
-static void cut_silent_peers(http *h) {
-    const int64_t now_ms = fed_clock_monotonic_ms();
-    while (h->oldest != NULL && now_ms - h->oldest->since_ms >= HEAD_MS) {
-        peer *p = h->oldest;
-        peer_settled(p);
-        (void)shutdown(p->wire.fd, SHUT_RDWR); /* libmicrohttpd finds it closed */
-    }
-}
-
-/* Whose limits it is under: from now on that key's. */
-static void peer_account(peer *p, const uint8_t *key) {
-    http_limits *limits = &p->listener->http->limits[p->listener->kind];
-    if (p->account != NULL) {
-        http_limits_leave(p->account);
-        p->account = NULL;
-    }
-    if (key != NULL) {
-        p->account = http_limits_enter(limits, key, fed_clock_monotonic_ms());
-    }
-}
-
-/* Is the peer's certificate valid now? A resumed session is not verified again, and a connection
- * may live longer than a certificate. */
-static bool peer_valid(peer *p, struct MHD_Connection *connection, int64_t now_s) {
-    if (p->listener->kind == FEDSERVER_FRONT) {
-        return true;
-    }
-    if (!p->identity.known) {
-        http_tls_identify(
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session,
-            &p->identity);
-        peer_account(p, p->identity.known ? p->identity.fingerprint : NULL);
-    }
-    return p->identity.known && now_s < p->identity.expires_s;
+static void *session_of(struct MHD_Connection *connection) {
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
 }
 
 /* libmicrohttpd: a connection came (before its handshake) or went (after everything else). */
@@ -227,35 +151,15 @@ static void on_peer(void *user, struct MHD_Connection *connection, void **contex
                     enum MHD_ConnectionNotificationCode what) {
     listener *l = user;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        peer *p = *context;
-        if (p != NULL) {
-            peer_settled(p);
-            peer_account(p, NULL);
-        }
-        free(p);
+        http_peer_free(*context);
         return;
     }
-    void *session =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
     const int fd =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    peer *p = calloc(1, sizeof *p);
-    *context = p;
-    if (p == NULL) {
+    *context = http_peer_new(&l->http->peers, l, l->kind, session_of(connection), fd);
+    if (*context == NULL) {
         (void)shutdown(fd, SHUT_RDWR);
-        return;
     }
-    p->listener = l;
-    p->wire = (http_tls_wire){.fd = fd, .progress = &l->http->progress, .log = l->http->log};
-    http_tls_attach(session, &p->wire);
-    if (l->kind == FEDSERVER_DEVICES) {
-        http_tls_demand(session, &l->http->tls);
-    } else {
-        uint8_t key[HTTP_LIMITS_KEY];
-        http_socket_peer_key(fd, key);
-        peer_account(p, key);
-    }
-    peer_owes(p);
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -362,29 +266,15 @@ static const refusal *refusal_of(int status) {
     return &refused_otherwise;
 }
 
-/* More than this peer, or all of them, may ask for? */
-static const refusal *over_limit(exchange *x, uint64_t size) {
-    http *h = x->peer->listener->http;
-    const bool front = x->request.listener == FEDSERVER_FRONT;
-    const http_limits_kind kind = {.upload = size >= UPLOAD_LEAST, .trial = front && size > 0};
-    const int64_t now_ms = fed_clock_monotonic_ms();
-    x->wait_s = http_limits_ask(&h->limits[x->request.listener], x->peer->account, kind, now_ms);
-    if (x->wait_s > 0) {
-        return &too_many;
-    }
-    x->wait_s = http_limits_ask(&h->all, &h->all.crowd, kind, now_ms);
-    return x->wait_s > 0 ? &too_many_in_all : NULL;
-}
-
 /* Why a request with this head and body size is not taken; NULL: it is. */
 static const refusal *why_not(exchange *x, uint64_t size) {
     const http *h = x->peer->listener->http;
-    if (!peer_valid(x->peer, x->connection, fed_clock_unix_ms() / 1000)) {
+    if (!http_peer_valid(x->peer, session_of(x->connection), fed_clock_unix_ms() / 1000)) {
         return &expired;
     }
-    const refusal *over = over_limit(x, size);
-    if (over != NULL) {
-        return over;
+    x->wait_s = http_peer_ask(x->peer, size);
+    if (x->wait_s > 0) {
+        return &too_many;
     }
     if (header(x, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL) {
         return &chunked;
@@ -411,25 +301,14 @@ static enum MHD_Result refuse(exchange *x, const refusal *why, uint64_t size) {
     return MHD_YES;
 }
 
-/* A body is taken: of so many bytes. */
-static void keep_account(exchange *x, size_t size) {
-    http *h = x->peer->listener->http;
-    x->body_size = size;
-    h->bodies += size;
-    http_limits_pay(x->peer->account, size, 0);
-    x->upload = size >= UPLOAD_LEAST;
-    x->peer->account->uploads += x->upload;
-    h->all.crowd.uploads += x->upload;
-}
-
 /* The head is complete. */
 static enum MHD_Result begin_request(exchange *x, const char *method) {
-    peer_settled(x->peer);
+    http_peer_settled(x->peer);
     x->begun_ms = fed_clock_monotonic_ms();
     x->request.method = method;
     x->request.bearer = bearer(x);
     x->request.wire_bytes = head_bytes(x);
-    if (x->peer->listener->kind == FEDSERVER_DEVICES) {
+    if (x->peer->kind == FEDSERVER_DEVICES) {
         x->request.fingerprint = x->peer->identity.fingerprint;
         x->request.certificate = x->peer->identity.certificate;
     }
@@ -443,7 +322,9 @@ static enum MHD_Result begin_request(exchange *x, const char *method) {
         if (x->body == NULL) {
             return refuse(x, &full, size);
         }
-        keep_account(x, (size_t)size);
+        x->body_size = (size_t)size;
+        x->peer->listener->http->bodies += x->body_size;
+        http_peer_body_begins(x->peer, size);
     }
     x->stage = STAGE_BODY;
     return MHD_YES;
@@ -469,11 +350,7 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t len) {
 static void drop_body(exchange *x) {
     http *h = x->peer->listener->http;
     h->bodies -= x->body_size;
-    if (x->upload) {
-        x->upload = false;
-        x->peer->account->uploads--;
-        h->all.crowd.uploads--;
-    }
+    http_peer_body_ends(x->peer, x->body_size);
     x->body_size = 0;
     free(x->body);
     x->body = NULL;
@@ -532,7 +409,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
  * on_request gets them taken apart. */
 static void *on_uri(void *user, const char *uri, struct MHD_Connection *connection) {
     listener *l = user;
-    peer *p =
+    http_peer *p =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     const size_t len = strlen(uri);
     exchange *x = p != NULL ? calloc(1, sizeof *x + len + 1) : NULL;
@@ -564,7 +441,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
         return;
     }
     h->live--;
-    peer_owes(x->peer);
+    http_peer_owes(x->peer);
     drop_body(x);
     fedserver_blob_free(x->response.body);
     free(x);
@@ -599,14 +476,12 @@ static int64_t hold_ms(const fedserver_response *response) {
     return response->hold_ms < HOLD_MOST_MS ? response->hold_ms : HOLD_MOST_MS;
 }
 
-/* What an answer costs: its bytes and, at the front, a wrong token or an unknown key. */
 static void pay(exchange *x) {
     size_t len = 0;
     if (x->response.body != NULL) {
         (void)fedserver_blob_data(x->response.body, &len);
     }
-    const int status = x->response.status;
-    http_limits_pay(x->peer->account, len, status == 401 || status == 403 ? 1 : 0);
+    http_peer_answered(x->peer, x->response.status, len);
 }
 
 /* The batch is durable: its answers may leave. */
@@ -673,7 +548,7 @@ static fed_status turn(http *h, fed_error *err) {
             (void)MHD_run(h->listeners[k].daemon);
         }
     }
-    cut_silent_peers(h);
+    http_peers_cut_silent(&h->peers);
     wake_held(h);
     if (h->queue.first != NULL || h->woken || fed_clock_unix_ms() >= h->next_ms) {
         h->woken = false;
@@ -800,34 +675,6 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     return FED_OK;
 }
 
-/* Many devices may share an address. Failures: ten wrong tokens, then one in six seconds. */
-static void open_limits(http *h, const fedserver_http_options *options) {
-    const uint32_t asked = options->requests_per_s;
-    const double requests_per_s = asked != 0 ? asked : REQUESTS_PER_S;
-    const http_limits_rules device = {
-        .requests_per_s = requests_per_s,
-        .requests_burst = requests_per_s * 10,
-        .bytes_per_s = 32e6,
-        .bytes_burst = 256e6,
-        .failures_per_s = 1.0 / 6,
-        .failures_burst = 10,
-        .connections = options->connections != 0 ? options->connections : CONNECTIONS,
-        .uploads = 4};
-    http_limits_rules address = device;
-    address.requests_per_s *= 10;
-    address.requests_burst *= 10;
-    address.connections = UINT32_MAX; /* libmicrohttpd sees to that */
-    const http_limits_rules all = {.requests_per_s = requests_per_s * 256,
-                                   .requests_burst = requests_per_s * 256,
-                                   .bytes_burst = 1,
-                                   .failures_burst = 1,
-                                   .connections = UINT32_MAX,
-                                   .uploads = UPLOADS_MOST};
-    http_limits_open(&h->limits[FEDSERVER_DEVICES], &device);
-    http_limits_open(&h->limits[FEDSERVER_FRONT], &address);
-    http_limits_open(&h->all, &all);
-}
-
 static bool serves(const fedserver_http_options *options, int kind) {
     return options->doors == FEDSERVER_DOORS_BOTH ||
            (options->doors == FEDSERVER_DOOR_FRONT) == (kind == FEDSERVER_FRONT);
@@ -866,9 +713,7 @@ static void close_doors(http *h) {
             MHD_stop_daemon(h->listeners[k].daemon);
         }
     }
-    for (size_t k = 0; k < 2; k++) {
-        http_limits_free(&h->limits[k]);
-    }
+    http_peers_free(&h->peers);
     http_tls_free(&h->tls);
 }
 
@@ -889,7 +734,10 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
               .listeners = {{.epoll_fd = -1}, {.epoll_fd = -1}},
               .epoch = fedserver_epoch(server)};
     uint16_t ports[2] = {options->front_port, options->devices_port};
-    open_limits(&h, options);
+    h.peers = (http_peers){.tls = &h.tls, .log = log, .progress = &h.progress};
+    http_limits_usual(options->requests_per_s, options->connections,
+                      &h.peers.limits[FEDSERVER_DEVICES], &h.peers.limits[FEDSERVER_FRONT],
+                      &h.peers.all);
     fed_status status = run_batch(&h, err); /* without requests: can it work at all? */
     if (status == FED_OK) {
         status = open_doors(&h, options, ports, err);

@@ -111,7 +111,7 @@ typedef struct front {
 } front;
 
 /* In the child: become `fedserver front`, with nothing of this process but that socket. */
-static void exec_front(const front *f) {
+static void exec_front(const front *f, pid_t parent_pid) {
     char socket_text[16], port[16], days[32], requests[32], parent[32];
     const char *words[20] = {"fedserver",        "front",  "--dir",
                              f->args->directory, "--bind", f->args->bind};
@@ -120,7 +120,7 @@ static void exec_front(const front *f) {
     snprintf(port, sizeof port, "%u", f->devices_port);
     snprintf(days, sizeof days, "%.9g", f->args->device_days);
     snprintf(requests, sizeof requests, "%ld", f->args->requests);
-    snprintf(parent, sizeof parent, "%ld", (long)getppid());
+    snprintf(parent, sizeof parent, "%ld", (long)parent_pid);
     const char *const more[] = {"--front-socket", socket_text, "--devices-port", port,
                                 "--device-days",  days,        "--requests",     requests,
                                 "--parent",       parent};
@@ -133,10 +133,11 @@ static void exec_front(const front *f) {
 }
 
 static void start_front(front *f) {
+    const pid_t self = getpid(); /* asked here: the child's parent may have been killed by then */
     f->started_ms = fed_clock_monotonic_ms();
     f->pid = fork();
     if (f->pid == 0) {
-        exec_front(f);
+        exec_front(f, self);
     }
     f->pid = f->pid < 0 ? 0 : f->pid; /* tried again, a second later */
     children = f->pid == 0;

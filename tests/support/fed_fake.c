@@ -35,11 +35,11 @@ static void enrol(fed_fake *fake, const fedclient_request *request, const char *
     fed_error err = {0};
     fed_pem cert;
     fake->renewals += renews ? 1 : 0;
-    const fed_cert_options options = {.purpose = FED_CERT_CLIENT,
-                                      .common_name = "device",
-                                      .not_before = 1577836800,
-                                      .not_after = !renews && fake->enrolled_until_s != 0 ? fake->enrolled_until_s
-                                                                                   : 4102444800};
+    const fed_cert_options options = {
+        .purpose = FED_CERT_CLIENT,
+        .common_name = "device",
+        .not_before = 1577836800,
+        .not_after = !renews && fake->enrolled_until_s != 0 ? fake->enrolled_until_s : 4102444800};
     assert_fed_ok_err(fed_cert_issue(&fake->ca_key, &fake->ca_cert, csr, &options, &cert, &err));
     fed_write_printf(answer, "devices-port: 8444\n%s", cert.text);
 }
