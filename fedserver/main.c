@@ -1,5 +1,4 @@
 /* The coordinator's command line. */
-#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
@@ -161,11 +160,13 @@ static void tend_front(void *user) {
     children = children != 0 || f->pid == 0;
 }
 
+/* It is told more than once: what comes between its fork and its exec is lost. */
 static void stop_front(front *f) {
-    if (f->pid > 0) {
-        kill(f->pid, SIGTERM);
-        while (waitpid(f->pid, NULL, 0) < 0 && errno == EINTR) {
-        }
+    enum { PAUSE_MS = 5, TRIES = 1000 };
+    for (int k = 0; f->pid > 0; k++) {
+        kill(f->pid, k < TRIES ? SIGTERM : SIGKILL);
+        fed_sleep_ms(PAUSE_MS);
+        f->pid = waitpid(f->pid, NULL, WNOHANG) == f->pid ? 0 : f->pid;
     }
     if (f->socket > 0) {
         close(f->socket);

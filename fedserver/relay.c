@@ -212,9 +212,23 @@ fed_status fedserver_relay_ask(fedserver_relay *relay, const fedserver_call *cal
     return FED_OK;
 }
 
+/* Cut "STATUS PATH TYPE" into its words, in place. */
+static bool split_head(char *head, int *status, char **path, char **type) {
+    *path = strchr(head, ' ');
+    *type = *path != NULL ? strchr(*path + 1, ' ') : NULL;
+    if (*type == NULL) {
+        return false;
+    }
+    *(*path)++ = '\0';
+    *(*type)++ = '\0';
+    *status = (int)strtol(head, NULL, 10);
+    return *status >= 200 && *status <= 599;
+}
+
 /* An answer: its first line says what of. False: it makes no sense. */
 static bool take_answer(fedserver_relay *relay, size_t len) {
-    char head[HEAD], path[QUESTION], type[64];
+    char head[HEAD];
+    char *path = NULL, *type = NULL;
     int status = 0;
     const uint8_t *end = memchr(relay->packet, '\n', len < HEAD ? len : HEAD);
     if (end == NULL) {
@@ -223,10 +237,7 @@ static bool take_answer(fedserver_relay *relay, size_t len) {
     const size_t head_len = (size_t)(end - relay->packet);
     memcpy(head, relay->packet, head_len);
     head[head_len] = '\0';
-    if (sscanf(head, "%d %63s %63[^\n]", &status, path, type) != 3) {
-        return false;
-    }
-    topic *t = topic_of(relay, path);
+    topic *t = split_head(head, &status, &path, &type) ? topic_of(relay, path) : NULL;
     fed_writer body;
     fed_writer_growing(&body);
     fed_write_bytes(&body, end + 1, len - head_len - 1);
@@ -238,7 +249,7 @@ static bool take_answer(fedserver_relay *relay, size_t len) {
     fedserver_blob_free(t->body);
     t->body = blob;
     t->status = status;
-    memcpy(t->type, type, sizeof type);
+    snprintf(t->type, sizeof t->type, "%s", type);
     t->heard_ms = t->asked_ms;
     t->asked = false;
     return true;
