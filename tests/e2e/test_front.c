@@ -45,21 +45,9 @@ static int teardown(void **state) {
 
 /* The status of the answer to an enrolment; 0: none. */
 static long enrol(world *w) {
-    fed_error err = {0};
-    fed_pem key, csr;
-    char bearer[128];
-    assert_fed_ok_err(fed_key_new(&key, &err));
-    assert_fed_ok_err(fed_csr_new(&key, "x", &csr, &err));
-    snprintf(bearer, sizeof bearer, "Authorization: Bearer %s", w->token[w->tokens_used++]);
-    struct curl_slist *headers = curl_slist_append(NULL, bearer);
-    CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/enrol");
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, csr.text);
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_free(&r);
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(curl);
-    return r.status;
+    fed_identity who;
+    const char *token = w->token[w->tokens_used++];
+    return fed_curl_enrol(&w->coordinator.ca, w->coordinator.front_port, token, &who);
 }
 
 static void assert_status_says(const world *w, const char *words) {
@@ -67,17 +55,6 @@ static void assert_status_says(const world *w, const char *words) {
     fed_reply r = fed_curl_ask(curl);
     fed_reply_assert(&r, 200, words);
     curl_easy_cleanup(curl);
-}
-
-static pid_t child_of(pid_t pid) {
-    char path[96];
-    int child = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    const int found = fscanf(file, "%d", &child);
-    fclose(file);
-    return found == 1 ? child : 0;
 }
 
 /* Has it ended, though perhaps nobody has asked yet how? */
@@ -103,19 +80,19 @@ static void what_the_front_enrols_the_rounds_know_at_once(void **state) {
 /* Its listening socket is its parent's too: nobody is refused meanwhile, people only wait. */
 static void a_front_that_dies_comes_back(void **state) {
     world *w = *state;
-    const pid_t first = child_of(w->coordinator.pid);
+    const pid_t first = fed_test_child(w->coordinator.pid);
     assert_true(first > 0);
     assert_int_equal(kill(first, SIGKILL), 0);
     assert_int_equal(enrol(w), 200);
     assert_status_says(w, "\"devices\":1");
-    const pid_t second = child_of(w->coordinator.pid);
+    const pid_t second = fed_test_child(w->coordinator.pid);
     assert_true(second > 0 && second != first);
 }
 
 static void a_front_ends_with_its_parent(void **state) {
     world *w = *state;
     fed_error err = {0};
-    const pid_t front = child_of(w->coordinator.pid);
+    const pid_t front = fed_test_child(w->coordinator.pid);
     assert_fed_ok_err(sim_coordinator_stop(&w->coordinator, SIGKILL, &err));
     for (int k = 0; k < TRIES && !gone(front); k++) {
         fed_sleep_ms(PAUSE_MS);

@@ -308,6 +308,61 @@ static void test_time_passes_without_requests(void **state) {
     finish(w);
 }
 
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static void test_a_device_beyond_its_rate_is_told_to_wait(void **state) {
+    world *w = *state;
+    w->options.requests_per_s = 1; /* ten at once */
+    start(w);
+    CURL *curl = client(w, &w->device, w->devices_port, "/echo");
+    int refused = 0;
+    for (int k = 0; k < 20; k++) {
+        fed_reply r = fed_curl_ask(curl);
+        refused += r.status == 429;
+        assert_true(r.status == 200 || strstr(fed_reply_text(&r.headers), "Retry-After: ") != NULL);
+        fed_reply_free(&r);
+    }
+    assert_true(refused > 0);
+    assert_works(w); /* others are under limits of their own */
+    curl_easy_cleanup(curl);
+    finish(w);
+    w->options.requests_per_s = 0;
+}
+
+static void test_one_connection_too_many_is_told_to_wait(void **state) {
+    world *w = *state;
+    w->options.connections = 2;
+    start(w);
+    CURL *curl[3];
+    for (int k = 0; k < 3; k++) {
+        curl[k] = client(w, &w->device, w->devices_port, "/echo");
+        fed_reply r = fed_curl_ask(curl[k]);
+        fed_reply_assert(&r, k < 2 ? 200 : 429, k < 2 ? "GET /echo" : "too_many");
+    }
+    for (int k = 0; k < 3; k++) {
+        curl_easy_cleanup(curl[k]);
+    }
+    finish(w);
+    w->options.connections = 0;
+}
+
+/* What is announced and refused costs nothing, or a number could shut a device out for hours. */
+static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
+    world *w = *state;
+    start(w);
+    CURL *bad = raw(w, &w->device, w->devices_port);
+    fed_curl_say(bad, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000000\r\n\r\n");
+    char heard[1024];
+    fed_curl_hear(bad, "}", heard, sizeof heard);
+    assert_non_null(strstr(heard, "HTTP/1.1 413"));
+    CURL *curl = client(w, &w->device, w->devices_port, "/echo");
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "GET /echo");
+    curl_easy_cleanup(bad);
+    curl_easy_cleanup(curl);
+    finish(w);
+}
+
 /* ---- promises -------------------------------------------------------------------------------- */
 
 static void test_no_answer_leaves_when_the_commit_fails(void **state) {
@@ -424,6 +479,9 @@ int main(void) {
         cmocka_unit_test(test_nothing_is_given_to_a_held_peer_that_has_gone),
         cmocka_unit_test(test_stopping_sends_home_who_is_held),
         cmocka_unit_test(test_time_passes_without_requests),
+        cmocka_unit_test(test_a_device_beyond_its_rate_is_told_to_wait),
+        cmocka_unit_test(test_one_connection_too_many_is_told_to_wait),
+        cmocka_unit_test(test_a_body_that_is_not_taken_is_not_paid_for),
         cmocka_unit_test(test_no_answer_leaves_when_the_commit_fails),
         cmocka_unit_test(test_a_port_in_use_is_named),
         cmocka_unit_test(test_a_restart_finds_its_ports_free),

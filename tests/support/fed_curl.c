@@ -153,3 +153,24 @@ int fed_dial(uint16_t port) {
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
     return fd;
 }
+
+long fed_curl_enrol(const fed_pem *ca, uint16_t front_port, const char *token, fed_identity *who) {
+    fed_error err = {0};
+    fed_pem csr;
+    char bearer[128];
+    assert_fed_ok_err(fed_key_new(&who->key, &err));
+    assert_fed_ok_err(fed_csr_new(&who->key, "anything", &csr, &err));
+    snprintf(bearer, sizeof bearer, "Authorization: Bearer %s", token);
+    struct curl_slist *headers = curl_slist_append(NULL, bearer);
+    CURL *curl = fed_curl_new(ca, NULL, front_port, "/v1/enrol");
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, csr.text);
+    fed_reply r = fed_curl_ask(curl);
+    const char *cert = strstr(fed_reply_text(&r.body), "-----BEGIN");
+    snprintf(who->cert.text, sizeof who->cert.text, "%s", cert != NULL ? cert : "");
+    const long status = r.code == CURLE_OK ? r.status : 0;
+    fed_reply_free(&r);
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    return status;
+}

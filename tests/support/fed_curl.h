@@ -41,6 +41,10 @@ void fed_reply_free(fed_reply *reply);
 /** It must be an answer of that status, with that in its body; frees it. */
 void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body);
 
+/** Make a key, and enrol it with a token at that front; the answer's status. 200: *who is enrolled.
+ */
+long fed_curl_enrol(const fed_pem *ca, uint16_t front_port, const char *token, fed_identity *who);
+
 /** A TLS connection on which the test says what it likes. */
 CURL *fed_curl_raw(const fed_pem *ca, const fed_identity *who, uint16_t port);
 void fed_curl_say(CURL *curl, const char *words);
