@@ -336,6 +336,15 @@ fed_status fed_csr_new(const fed_pem *key, const char *common_name, fed_pem *csr
     return status;
 }
 
+static fed_status parse_request(mbedtls_x509_csr *csr, const char *pem, fed_error *err) {
+    int code = mbedtls_x509_csr_parse(csr, (const unsigned char *)pem, strlen(pem) + 1);
+    return code == 0 ? FED_OK
+                     : fail_code(err, FED_EFORMAT,
+                                 "can't read the certificate request (PEM, with a key of curve "
+                                 "P-256)",
+                                 code);
+}
+
 /* Does the asker hold the key that the request names? */
 static int check_signature(mbedtls_x509_csr *csr) {
     unsigned char hash[MBEDTLS_MD_MAX_SIZE];
@@ -350,17 +359,12 @@ static int check_signature(mbedtls_x509_csr *csr) {
 }
 
 static fed_status read_request(mbedtls_x509_csr *csr, const char *pem, fed_error *err) {
-    int code = mbedtls_x509_csr_parse(csr, (const unsigned char *)pem, strlen(pem) + 1);
-    if (code != 0) {
-        return fail_code(err, FED_EFORMAT,
-                         "can't read the certificate request (PEM, with a key of curve P-256)",
-                         code);
-    }
+    FED_TRY(parse_request(csr, pem, err));
     if (!is_p256(&csr->pk)) {
         return fed_fail(err, FED_EAUTH,
                         "the certificate request's key is not one of curve P-256; make such a key");
     }
-    code = check_signature(csr);
+    int code = check_signature(csr);
     if (code != 0) {
         return fail_code(err, FED_EAUTH,
                          "the certificate request is not signed by its own key with ECDSA and "
@@ -435,6 +439,53 @@ fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_
     fed_status status = read_cert(&cert, cert_pem, err);
     if (status == FED_OK) {
         fed_sha256(cert.raw.p, cert.raw.len, digest);
+    }
+    mbedtls_x509_crt_free(&cert);
+    return status;
+}
+
+static fed_status hash_key(mbedtls_pk_context *key, uint8_t digest[FED_SHA256_SIZE],
+                           fed_error *err) {
+    unsigned char der[1024]; /* written from its end */
+    int len = mbedtls_pk_write_pubkey_der(key, der, sizeof der);
+    if (len < 0) {
+        return fail_code(err, FED_EFORMAT, "can't write the public key", len);
+    }
+    fed_sha256(der + sizeof der - (size_t)len, (size_t)len, digest);
+    return FED_OK;
+}
+
+fed_status fed_key_fingerprint(const fed_pem *key, uint8_t digest[FED_SHA256_SIZE],
+                               fed_error *err) {
+    mbedtls_pk_context pk;
+    mbedtls_pk_init(&pk);
+    fed_status status = read_key(&pk, key, err);
+    if (status == FED_OK) {
+        status = hash_key(&pk, digest, err);
+    }
+    mbedtls_pk_free(&pk);
+    return status;
+}
+
+fed_status fed_csr_key_fingerprint(const char *csr_pem, uint8_t digest[FED_SHA256_SIZE],
+                                   fed_error *err) {
+    mbedtls_x509_csr csr;
+    mbedtls_x509_csr_init(&csr);
+    fed_status status = parse_request(&csr, csr_pem, err);
+    if (status == FED_OK) {
+        status = hash_key(&csr.pk, digest, err);
+    }
+    mbedtls_x509_csr_free(&csr);
+    return status;
+}
+
+fed_status fed_cert_key_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
+                                    fed_error *err) {
+    mbedtls_x509_crt cert;
+    mbedtls_x509_crt_init(&cert);
+    fed_status status = read_cert(&cert, cert_pem, err);
+    if (status == FED_OK) {
+        status = hash_key(&cert.pk, digest, err);
     }
     mbedtls_x509_crt_free(&cert);
     return status;

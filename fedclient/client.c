@@ -203,6 +203,9 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
     client->heals = false;
     fed_status status = client->known ? FED_OK : state_load(client, &why);
     if (status == FED_OK) {
+        status = fedclient_identity_renew(client, &why); /* may put "identity" */
+    }
+    if (status == FED_OK) {
         status = turn_run(client, &turn, &why);
     }
     turn_free(&turn);

@@ -17,6 +17,7 @@ struct fedclient {
     char devices[FEDCLIENT_URL]; /* the same host, the devices' port; "" before enrolment */
     char device[FED_SHA256_HEX]; /* "" before enrolment */
     int64_t expires_s;           /* the certificate's last second, Unix */
+    int64_t renew_s;             /* from when on to ask for the next one */
     bool known;                  /* the three heads below are those in the store */
     fedclient_model_head model;  /* all 0: none */
     fedclient_residual_head residual;
@@ -78,6 +79,10 @@ fedclient_body fedclient_body_of(fedclient_span *span);
 
 /** Present the stored identity to the transport. FED_OK, too, where there is none yet. */
 fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKED;
+
+/** Where less than a third of the certificate's life is left, get the next one. Where that can't be
+ * done now, FED_OK as well: the old one is still good. An error is the platform's. */
+fed_status fedclient_identity_renew(fedclient *client, fed_error *err) FED_CHECKED;
 
 /* checkin.c */
 

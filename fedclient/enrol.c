@@ -1,4 +1,5 @@
-/* Enrolment: from a one-time token to a key and a certificate of the device's own. */
+/* Identity: from a one-time token to a key and a certificate of the device's own, and from that
+ * certificate to the next one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,9 @@
 typedef struct identity {
     uint16_t devices_port;
     fed_pem key, cert;
-    /* not stored, but the certificate's: */
+    /* not stored, but the key's and the certificate's: */
     char device[FED_SHA256_HEX];
-    int64_t expires_s;
+    int64_t begins_s, expires_s;
 } identity;
 
 int fedclient_enrolled(const fedclient *client) {
@@ -32,12 +33,16 @@ static int url_host_len(const char *url) {
     return (int)(colon != NULL ? (size_t)(colon - url) : strlen(url));
 }
 
-/** Read the certificate: it must be one before it is stored. */
+/** Read the certificate: it must be one, and this key's, before it is stored. */
 static fed_status identity_inspect(identity *id, fed_error *err) {
     uint8_t digest[FED_SHA256_SIZE];
-    int64_t not_before = 0;
-    FED_TRY(fed_cert_fingerprint(id->cert.text, digest, err));
-    FED_TRY(fed_cert_validity(id->cert.text, &not_before, &id->expires_s, err));
+    uint8_t certified[FED_SHA256_SIZE];
+    FED_TRY(fed_key_fingerprint(&id->key, digest, err));
+    FED_TRY(fed_cert_key_fingerprint(id->cert.text, certified, err));
+    if (memcmp(digest, certified, sizeof digest) != 0) {
+        return fed_fail(err, FED_EFORMAT, "the certificate is not one for this device's key");
+    }
+    FED_TRY(fed_cert_validity(id->cert.text, &id->begins_s, &id->expires_s, err));
     fed_hex(digest, sizeof digest, id->device);
     return FED_OK;
 }
@@ -48,34 +53,40 @@ static fed_status identity_take(fedclient *client, const identity *id, fed_error
     FED_TRY(transport->identify(transport->user, &id->key, &id->cert, err));
     memcpy(client->device, id->device, sizeof client->device);
     client->expires_s = id->expires_s;
+    client->renew_s = id->expires_s - (id->expires_s - id->begins_s) / 3;
     snprintf(client->devices, sizeof client->devices, "%.*s:%u", url_host_len(client->front),
              client->front, id->devices_port);
     return FED_OK;
 }
 
-fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
+/** FED_ENOTFOUND: there is none. */
+static fed_status identity_read(const fedclient *client, identity *id, fed_error *err) {
     fedclient_record record = {0};
-    fed_status status =
-        fedclient_record_load(client->options.platform, FEDCLIENT_IDENTITY, &record, err);
-    if (status == FED_ENOTFOUND) {
-        return FED_OK;
-    }
-    FED_TRY(status);
+    FED_TRY(fedclient_record_load(client->options.platform, FEDCLIENT_IDENTITY, &record, err));
     size_t len = 0;
     const uint8_t *payload = fedclient_record_payload(&record, &len);
     fed_reader r;
     fed_reader_init(&r, payload, len);
-    identity id = {.devices_port = fed_read_u16(&r)};
-    fed_read_str(&r, id.key.text, sizeof id.key.text);
-    fed_read_str(&r, id.cert.text, sizeof id.cert.text);
-    status = fed_reader_end(&r);
+    *id = (identity){.devices_port = fed_read_u16(&r)};
+    fed_read_str(&r, id->key.text, sizeof id->key.text);
+    fed_read_str(&r, id->cert.text, sizeof id->cert.text);
+    fed_status status = fed_reader_end(&r);
     fedclient_record_free(&record);
     if (status != FED_OK) {
         return fed_fail(err, status,
                         "the stored value \"identity\" makes no sense: remove it and "
                         "enrol again");
     }
-    FED_TRY(identity_inspect(&id, err));
+    return identity_inspect(id, err);
+}
+
+fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
+    identity id;
+    fed_status status = identity_read(client, &id, err);
+    if (status == FED_ENOTFOUND) {
+        return FED_OK;
+    }
+    FED_TRY(status);
     return identity_take(client, &id, err);
 }
 
@@ -114,15 +125,14 @@ static fed_status read_answer(const fedclient_answer *answer, identity *id, fed_
     }
     if (port == 0 || port > UINT16_MAX || *end != '\n' || strlen(end + 1) >= FED_PEM_SIZE) {
         return fed_fail(err, FED_EFORMAT,
-                        "the answer to the enrolment is not a certificate: is "
-                        "this the coordinator's address?");
+                        "the coordinator's answer is not a certificate: is this its address?");
     }
     id->devices_port = (uint16_t)port;
     memcpy(id->cert.text, end + 1, strlen(end + 1) + 1);
     return identity_inspect(id, err);
 }
 
-/** Ask for a certificate for id->key. */
+/** Ask for a certificate for id->key: with a token to enrol, without one to renew. */
 static fed_status request_certificate(fedclient *client, const char *token, identity *id,
                                       fed_error *err) {
     fed_pem csr;
@@ -131,14 +141,14 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
     const fedclient_body body = fedclient_body_of(&span);
     const fedclient_call call = {.method = "POST",
                                  .base = client->front,
-                                 .path = "/v1/enrol",
+                                 .path = token != NULL ? "/v1/enrol" : "/v1/renew",
                                  .bearer = token,
                                  .body = &body,
                                  .answer_limit = FED_PEM_SIZE + 64};
     fedclient_answer answer = {0};
     fed_status status = fedclient_exchange(client, &call, &answer, err);
     if (status == FED_OK && answer.status != 200) {
-        status = fed_fail(err, FED_EFORMAT, "the coordinator refused the enrolment: %s (%s)",
+        status = fed_fail(err, FED_EFORMAT, "the coordinator refused a certificate: %s (%s)",
                           answer.message, answer.error);
     }
     if (status == FED_OK) {
@@ -165,5 +175,40 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
     FED_TRY(identity_store(client, &id, err));
     FED_TRY(identity_take(client, &id, err));
     fed_logf(client->options.log, FED_LOG_INFO, "enrolled as device %s", client->device);
+    return FED_OK;
+}
+
+/** The key stays: so the device is the same one, and where the answer or the power is lost, the old
+ * certificate is as good as before. */
+static fed_status renew(fedclient *client, fed_error *err) {
+    identity id;
+    FED_TRY(identity_read(client, &id, err));
+    FED_TRY(request_certificate(client, NULL, &id, err));
+    FED_TRY(identity_store(client, &id, err));
+    return identity_take(client, &id, err);
+}
+
+fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
+    enum { TRIES = 100 }; /* in what is left of the old one, at least */
+    const fedclient_platform *platform = client->options.platform;
+    const int64_t now_s = platform->unix_ms(platform->user) / 1000;
+    if (now_s < client->renew_s || now_s > client->expires_s) {
+        return FED_OK;
+    }
+    fed_error why = {0};
+    const bool heals = client->heals;
+    fed_status status = renew(client, &why);
+    client->heals = heals;
+    if (status == FED_EIO || status == FED_ENOSPC || status == FED_ECANCELED) {
+        return fed_fail(err, status, "%s", why.text);
+    }
+    const int64_t later_s = now_s + 1 + (client->expires_s - now_s) / TRIES;
+    client->renew_s = client->renew_s > later_s ? client->renew_s : later_s;
+    if (status == FED_OK) {
+        fed_logf(client->options.log, FED_LOG_INFO, "the certificate was renewed");
+        return FED_OK;
+    }
+    fed_logf(client->options.log, FED_LOG_WARN,
+             "the certificate could not be renewed, which is tried again: %s", why.text);
     return FED_OK;
 }

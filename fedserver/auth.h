@@ -9,10 +9,11 @@
 #include "fed/error.h"
 #include "fedserver/store.h"
 
-/** Every enrolled device, found by its certificate's fingerprint in constant time. */
+/** Every enrolled device, found by its fingerprint in constant time. */
 typedef struct fedserver_devices {
     fedserver_device *items;
     size_t count, cap;
+    size_t stale;    /* slots of names that are no more */
     uint32_t *slots; /* hash table of index + 1; 0: empty */
     size_t slot_count;
 } fedserver_devices;
@@ -25,7 +26,11 @@ fed_status fedserver_devices_add(fedserver_devices *devices,
 fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
                                          const uint8_t fingerprint[FED_SHA256_SIZE]);
 
-/** What became of an enrolment. The device's own faults are outcomes, not errors. */
+/** Let a device of the list be found by this fingerprint, and not by its old one. */
+fed_status fedserver_devices_name(fedserver_devices *devices, const fedserver_device *device,
+                                  const uint8_t fingerprint[FED_SHA256_SIZE]) FED_CHECKED;
+
+/** What became of an enrolment or a renewal. The device's own faults are outcomes, not errors. */
 typedef enum fedserver_enrolment {
     FEDSERVER_ENROLLED = 0,
     FEDSERVER_TOKEN_MISSING,
@@ -33,27 +38,48 @@ typedef enum fedserver_enrolment {
     FEDSERVER_TOKEN_USED,
     FEDSERVER_TOKEN_EXPIRED,
     FEDSERVER_REQUEST_MALFORMED,
-    FEDSERVER_REQUEST_REFUSED
+    FEDSERVER_REQUEST_REFUSED,
+    FEDSERVER_KEY_KNOWN,      /* enrolment of a key that is enrolled */
+    FEDSERVER_KEY_UNKNOWN,    /* renewal for one that is not */
+    FEDSERVER_DEVICE_REVOKED, /* ... */
+    FEDSERVER_DEVICE_EXPIRED  /* ... */
 } fedserver_enrolment;
 
 /** What enrolment works on. */
 typedef struct fedserver_auth {
     const fedserver_store *store;
     void *db;
-    fedserver_devices *devices;
+    fedserver_devices *devices; /* kept up to date; NULL: there is no list in this process */
     const fed_pem *ca_key, *ca_cert;
+    int64_t life_s; /* of a certificate */
 } fedserver_auth;
+
+/** A certificate that was issued, and for which device. */
+typedef struct fedserver_issued {
+    fed_pem cert;
+    fedserver_device device;
+} fedserver_issued;
 
 /** The name under which the store keeps a token. */
 void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
 
 /**
  * Issue a device's certificate for a token and a certificate request (request[len], not trusted).
- * On ENROLLED the token is used up, the device is stored and *cert filled in, else nothing has
+ * On ENROLLED the token is used up, the device is stored and *issued filled in, else nothing has
  * changed and *why says in a sentence what was wrong with the request.
  */
 fed_status fedserver_enrol(const fedserver_auth *auth, const char *token, const uint8_t *request,
-                           size_t len, int64_t now_ms, fedserver_enrolment *outcome, fed_pem *cert,
+                           size_t len, int64_t now_ms, fedserver_enrolment *outcome,
+                           fedserver_issued *issued, fed_error *why, fed_error *err) FED_CHECKED;
+
+/**
+ * Issue a newer certificate for the key of an enrolled device. Who signs a request with that key is
+ * the device: nothing else is asked for, and what comes out is of use to nobody without the key.
+ * The device stays the same one, with its lease and all that was counted of it; its old certificate
+ * is good until its own end, so a lost answer costs no more than asking again.
+ */
+fed_status fedserver_renew(const fedserver_auth *auth, const uint8_t *request, size_t len,
+                           int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,
                            fed_error *why, fed_error *err) FED_CHECKED;
 
 #endif

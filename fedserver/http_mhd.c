@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fedserver/http_peer.h"
 #include "fedserver/http_socket.h"
 #include "fedserver/http_tls.h"
 
@@ -31,7 +32,6 @@ enum {
     BODIES_MOST = 256 << 20,   /* request bodies in memory, together */
     DISCARD_MOST = 8 << 20,    /* a refused body up to this is read all the same, see refuse */
     LOOK_MS = 100,             /* how long a look at *stop may be away */
-    HEAD_MS = 30 * 1000,       /* from the connect, or the last answer, to a whole request head */
     STALL_S = 60,              /* nothing sent, nothing taken */
     BODY_BYTES_PER_MS = 4,     /* a body slower than this, ... */
     BODY_GRACE_MS = 60 * 1000, /* ... once this is over, is cut off */
@@ -54,16 +54,6 @@ typedef struct listener {
     int epoll_fd;
 } listener;
 
-/* A connection, from accept to close. */
-typedef struct peer {
-    listener *listener;
-    http_tls_wire wire;
-    struct peer *before, *after; /* among those that owe us a request head, the oldest first */
-    bool owes;
-    int64_t since_ms;
-    http_tls_identity identity;
-} peer;
-
 /* An error that the adapter answers by itself. */
 typedef struct refusal {
     int status;
@@ -83,18 +73,19 @@ typedef enum stage {
 /* A request and its answer. */
 typedef struct exchange {
     http *http;
-    peer *peer; /* CUT: gone */
+    http_peer *peer; /* CUT: gone */
     struct MHD_Connection *connection;
     stage stage;
     struct exchange *next; /* in http.queue or http.held */
     int64_t begun_ms, parked_ms, held_until_ms;
     fedserver_request request;
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* CUT: the request's, whose peer is gone */
+    http_tls_identity identity; /* CUT: of the peer, which is gone */
     uint8_t *body;
     size_t body_size; /* what the head announced, and body has room for; request.body_len is here */
     size_t taken;     /* of a body, kept or discarded */
     fedserver_response response;
     const refusal *refused; /* instead of response */
+    uint32_t wait_s;        /* 429: after how long to come again */
     char uri[];
 } exchange;
 
@@ -105,24 +96,25 @@ typedef struct line {
 struct http {
     fedserver *server;
     const fed_log *log;
-    listener listeners[2];
+    listener listeners[2]; /* daemon NULL: another process's */
     http_tls tls;
-    peer *oldest, *newest; /* peers that owe a request head */
-    line queue;            /* complete requests, for the next batch */
-    line held;             /* asked, told to wait */
-    int64_t held_next_ms;  /* when the first of them is to be asked again */
-    uint64_t epoch;        /* of the coordinator, when they were asked */
-    size_t live;           /* exchanges */
-    size_t bodies;         /* bytes of bodies announced by them */
-    int64_t next_ms;       /* when fedserver_tick wants to be called, Unix time */
-    uint64_t progress;     /* grows whenever a byte or a request moves */
+    http_peers peers;
+    line queue;           /* complete requests, for the next batch */
+    line held;            /* asked, told to wait */
+    int64_t held_next_ms; /* when the first of them is to be asked again */
+    uint64_t epoch;       /* of the coordinator, when they were asked */
+    size_t live;          /* exchanges */
+    size_t bodies;        /* bytes of bodies announced by them */
+    int64_t next_ms;      /* when fedserver_tick wants to be called, Unix time */
+    uint64_t progress;    /* grows whenever a byte or a request moves */
     unsigned idle_turns;
     bool resumed, stopping, closing;
+    bool woken; /* the coordinator wants a batch */
 };
 
 static const refusal refusals[] = {
-    {403, "device_unknown",
-     "the coordinator doesn't know this certificate: enrol the device again"},
+    {403, "device_refused",
+     "the coordinator takes nothing of this kind from this device: check in, and it says why"},
     {404, "not_found", "there is nothing at this address: see docs/protocol.md"},
     {405, "method_not_allowed", "this address does not take that method: see docs/protocol.md"},
     {413, "too_large", "the body is larger than this request can be: do not send it again"},
@@ -134,6 +126,9 @@ static const refusal chunked = {411, "length_required",
 static const refusal full = {503, "busy", "too many uploads at once: send the same again later"};
 static const refusal stopping = {503, "stopping",
                                  "the coordinator is stopping: send the same again later"};
+static const refusal too_many = {429, "too_many",
+                                 "more requests, bytes or connections than one peer may have: send "
+                                 "the same again later"};
 static const refusal expired = {403, "device_unknown",
                                 "this device's certificate has expired: enrol the device again"};
 
@@ -150,49 +145,8 @@ static void line_add(line *l, exchange *x) {
 
 /* ---- peers ---------------------------------------------------------------------------------- */
 
-static void peer_settled(peer *p) {
-    http *h = p->listener->http;
-    if (!p->owes) {
-        return;
-    }
-    *(p->before != NULL ? &p->before->after : &h->oldest) = p->after;
-    *(p->after != NULL ? &p->after->before : &h->newest) = p->before;
-    p->owes = false;
-}
-
-static void peer_owes(peer *p) {
-    http *h = p->listener->http;
-    peer_settled(p);
-    p->since_ms = fed_clock_monotonic_ms();
-    p->before = h->newest;
-    p->after = NULL;
-    *(h->newest != NULL ? &h->newest->after : &h->oldest) = p;
-    h->newest = p;
-    p->owes = true;
-}
-
-/* Shake off who connects and is silent, or sends a handshake or a head by drops. */
-static void cut_silent_peers(http *h) {
-    const int64_t now_ms = fed_clock_monotonic_ms();
-    while (h->oldest != NULL && now_ms - h->oldest->since_ms >= HEAD_MS) {
-        peer *p = h->oldest;
-        peer_settled(p);
-        (void)shutdown(p->wire.fd, SHUT_RDWR); /* libmicrohttpd finds it closed */
-    }
-}
-
-/* Is the peer's certificate valid now? A resumed session is not verified again, and a connection
- * may live longer than a certificate. */
-static bool peer_valid(peer *p, struct MHD_Connection *connection, int64_t now_s) {
-    if (p->listener->kind == FEDSERVER_FRONT) {
-        return true;
-    }
-    if (!p->identity.known) {
-        http_tls_identify(
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session,
-            &p->identity);
-    }
-    return p->identity.known && now_s < p->identity.expires_s;
+static void *session_of(struct MHD_Connection *connection) {
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
 }
 
 /* libmicrohttpd: a connection came (before its handshake) or went (after everything else). */
@@ -200,30 +154,15 @@ static void on_peer(void *user, struct MHD_Connection *connection, void **contex
                     enum MHD_ConnectionNotificationCode what) {
     listener *l = user;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        peer *p = *context;
-        if (p != NULL) {
-            peer_settled(p);
-        }
-        free(p);
+        http_peer_free(*context);
         return;
     }
-    void *session =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
     const int fd =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    peer *p = calloc(1, sizeof *p);
-    *context = p;
-    if (p == NULL) {
+    *context = http_peer_new(&l->http->peers, l, l->kind, session_of(connection), fd);
+    if (*context == NULL) {
         (void)shutdown(fd, SHUT_RDWR);
-        return;
     }
-    p->listener = l;
-    p->wire = (http_tls_wire){.fd = fd, .progress = &l->http->progress, .log = l->http->log};
-    http_tls_attach(session, &p->wire);
-    if (l->kind == FEDSERVER_DEVICES) {
-        http_tls_demand(session, &l->http->tls);
-    }
-    peer_owes(p);
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -282,7 +221,9 @@ static enum MHD_Result answer(exchange *x) {
         return MHD_NO;
     }
     const int status = r != NULL ? r->status : x->response.status;
-    const uint32_t retry_after_s = r != NULL && r->status == 503 ? 1 : x->response.retry_after_s;
+    const uint32_t retry_after_s = r == NULL          ? x->response.retry_after_s
+                                   : r->status == 503 ? 1
+                                                      : x->wait_s;
     add_headers(response, r != NULL ? "application/json" : x->response.content_type, retry_after_s);
     add_header(response, MHD_HTTP_HEADER_ETAG, x->response.etag);
     add_header(response, MHD_HTTP_HEADER_CONTENT_RANGE, x->response.content_range);
@@ -332,9 +273,13 @@ static const refusal *refusal_of(int status) {
 
 /* Why a request with this head and body size is not taken; NULL: it is. */
 static const refusal *why_not(exchange *x, uint64_t size) {
-    const http *h = x->peer->listener->http;
-    if (!peer_valid(x->peer, x->connection, fed_clock_unix_ms() / 1000)) {
+    const http *h = x->http;
+    if (!http_peer_valid(x->peer, session_of(x->connection), fed_clock_unix_ms() / 1000)) {
         return &expired;
+    }
+    x->wait_s = http_peer_ask(x->peer, size);
+    if (x->wait_s > 0) {
+        return &too_many;
     }
     if (header(x, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL) {
         return &chunked;
@@ -363,16 +308,16 @@ static enum MHD_Result refuse(exchange *x, const refusal *why, uint64_t size) {
 
 /* The head is complete. */
 static enum MHD_Result begin_request(exchange *x, const char *method) {
-    http *h = x->peer->listener->http;
-    peer_settled(x->peer);
+    http_peer_settled(x->peer);
     x->begun_ms = fed_clock_monotonic_ms();
     x->request.method = method;
     x->request.bearer = bearer(x);
     x->request.range = header(x, MHD_HTTP_HEADER_RANGE);
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
     x->request.wire_bytes = head_bytes(x);
-    if (x->peer->listener->kind == FEDSERVER_DEVICES) {
-        x->request.fingerprint = x->peer->identity.fingerprint; /* filled in by peer_valid */
+    if (x->peer->kind == FEDSERVER_DEVICES) {
+        x->request.fingerprint = x->peer->identity.fingerprint;
+        x->request.certificate = x->peer->identity.certificate;
     }
     const uint64_t size = content_length(x);
     const refusal *why = why_not(x, size);
@@ -385,7 +330,8 @@ static enum MHD_Result begin_request(exchange *x, const char *method) {
             return refuse(x, &full, size);
         }
         x->body_size = (size_t)size;
-        h->bodies += x->body_size;
+        x->http->bodies += x->body_size;
+        http_peer_body_begins(x->peer, size);
     }
     x->stage = STAGE_BODY;
     return MHD_YES;
@@ -410,6 +356,9 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t len) {
 
 static void drop_body(exchange *x) {
     x->http->bodies -= x->body_size;
+    if (x->peer != NULL) {
+        http_peer_body_ends(x->peer, x->body_size);
+    }
     x->body_size = 0;
     free(x->body);
     x->body = NULL;
@@ -469,7 +418,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
  * on_request gets them taken apart. */
 static void *on_uri(void *user, const char *uri, struct MHD_Connection *connection) {
     listener *l = user;
-    peer *p =
+    http_peer *p =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     const size_t len = strlen(uri);
     exchange *x = p != NULL ? calloc(1, sizeof *x + len + 1) : NULL;
@@ -505,8 +454,11 @@ static bool keep_cut(exchange *x) {
         return false;
     }
     x->stage = STAGE_CUT;
-    memcpy(x->fingerprint, x->peer->identity.fingerprint, sizeof x->fingerprint);
-    x->request.fingerprint = x->fingerprint;
+    http_peer_body_ends(x->peer, x->body_size);
+    x->identity = x->peer->identity;
+    x->peer = NULL;
+    x->request.fingerprint = x->identity.fingerprint;
+    x->request.certificate = x->identity.certificate;
     x->request.body = x->body;
     x->request.wire_bytes += x->request.body_len;
     x->request.bearer = x->request.range = x->request.if_range = NULL; /* the connection's memory */
@@ -526,7 +478,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
         return;
     }
     h->live--;
-    peer_owes(x->peer);
+    http_peer_owes(x->peer);
     if (!keep_cut(x)) {
         exchange_free(x);
     }
@@ -565,6 +517,14 @@ static int64_t hold_ms(const fedserver_response *response) {
     return response->hold_ms < HOLD_MOST_MS ? response->hold_ms : HOLD_MOST_MS;
 }
 
+static void pay(exchange *x) {
+    size_t len = 0;
+    if (x->response.body != NULL) {
+        (void)fedserver_blob_data(x->response.body, &len);
+    }
+    http_peer_answered(x->peer, x->response.status, len);
+}
+
 /* The batch is durable: its answers may leave. */
 static void release(http *h) {
     const int64_t now_ms = fed_clock_monotonic_ms();
@@ -577,6 +537,7 @@ static void release(http *h) {
         } else if (x->response.hold) {
             hold(h, x, now_ms + hold_ms(&x->response));
         } else {
+            pay(x);
             drop_body(x);
             resume(h, x, STAGE_ANSWER);
         }
@@ -625,11 +586,15 @@ static void wake_held(http *h) {
 
 static fed_status turn(http *h, fed_error *err) {
     h->resumed = false;
-    (void)MHD_run(h->listeners[FEDSERVER_FRONT].daemon);
-    (void)MHD_run(h->listeners[FEDSERVER_DEVICES].daemon);
-    cut_silent_peers(h);
+    for (size_t k = 0; k < 2; k++) {
+        if (h->listeners[k].daemon != NULL) {
+            (void)MHD_run(h->listeners[k].daemon);
+        }
+    }
+    http_peers_cut_silent(&h->peers);
     wake_held(h);
-    if (h->queue.first != NULL || fed_clock_unix_ms() >= h->next_ms) {
+    if (h->queue.first != NULL || h->woken || fed_clock_unix_ms() >= h->next_ms) {
+        h->woken = false;
         return run_batch(h, err);
     }
     return FED_OK;
@@ -640,7 +605,8 @@ static int64_t daemons_wait_ms(http *h) {
     int64_t least_ms = LOOK_MS;
     for (size_t k = 0; k < 2; k++) {
         MHD_UNSIGNED_LONG_LONG wait_ms = 0;
-        if (MHD_get_timeout(h->listeners[k].daemon, &wait_ms) == MHD_YES &&
+        if (h->listeners[k].daemon != NULL &&
+            MHD_get_timeout(h->listeners[k].daemon, &wait_ms) == MHD_YES &&
             wait_ms < (MHD_UNSIGNED_LONG_LONG)least_ms) {
             least_ms = (int64_t)wait_ms;
         }
@@ -687,9 +653,11 @@ static int64_t wait_ms(http *h, bool moved_any) {
 static fed_status turn_and_wait(http *h, fed_error *err) {
     const uint64_t before = h->progress;
     FED_TRY(turn(h, err));
-    struct pollfd daemons[2] = {{.fd = h->listeners[0].epoll_fd, .events = POLLIN},
-                                {.fd = h->listeners[1].epoll_fd, .events = POLLIN}};
-    (void)poll(daemons, 2, (int)wait_ms(h, h->progress != before));
+    struct pollfd wakers[3] = {{.fd = h->listeners[0].epoll_fd, .events = POLLIN},
+                               {.fd = h->listeners[1].epoll_fd, .events = POLLIN},
+                               {.fd = fedserver_wake_fd(h->server), .events = POLLIN}};
+    (void)poll(wakers, 3, (int)wait_ms(h, h->progress != before));
+    h->woken = wakers[2].revents != 0;
     return FED_OK;
 }
 
@@ -697,7 +665,8 @@ static fed_status turn_and_wait(http *h, fed_error *err) {
 static fed_status drain(http *h, fed_error *err) {
     h->stopping = true;
     for (size_t k = 0; k < 2; k++) {
-        const int fd = MHD_quiesce_daemon(h->listeners[k].daemon);
+        const int fd =
+            h->listeners[k].daemon != NULL ? MHD_quiesce_daemon(h->listeners[k].daemon) : -1;
         if (fd >= 0) {
             close(fd);
         }
@@ -734,6 +703,7 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     l->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, l, MHD_OPTION_EXTERNAL_LOGGER, on_log, (void *)h->log,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)limit,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)(limit - limit / 4),
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)STALL_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_peer,
         l, MHD_OPTION_URI_LOG_CALLBACK, on_uri, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l,
@@ -748,33 +718,54 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     return FED_OK;
 }
 
-static fed_status open_both(http *h, const fedserver_http_options *options, uint16_t ports[2],
-                            fed_error *err) {
+static bool serves(const fedserver_http_options *options, int kind) {
+    return options->doors == FEDSERVER_DOORS_BOTH ||
+           (options->doors == FEDSERVER_DOOR_FRONT) == (kind == FEDSERVER_FRONT);
+}
+
+static fed_status open_doors(http *h, const fedserver_http_options *options, uint16_t ports[2],
+                             fed_error *err) {
     FED_TRY(http_tls_load(&h->tls, fedserver_directory(h->server), err));
     const uint32_t all = http_socket_budget();
+    const uint32_t front = options->doors == FEDSERVER_DOORS_BOTH ? all / 4 : all;
+    const uint32_t devices = options->doors == FEDSERVER_DOORS_BOTH ? all - front : all;
     const uint32_t wanted = options->connection_limit;
-    const uint32_t limits[2] = {wanted != 0 ? wanted : all / 4,
-                                wanted != 0 ? wanted : all - all / 4};
+    const uint32_t limits[2] = {wanted != 0 ? wanted : front, wanted != 0 ? wanted : devices};
     for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
-        int fd = -1;
-        FED_TRY(http_socket_listen(options->bind, &ports[kind], &fd, err));
+        int fd = kind == FEDSERVER_FRONT ? options->front_socket : 0;
+        if (!serves(options, kind)) {
+            continue;
+        }
+        if (fd == 0) {
+            FED_TRY(http_socket_listen(options->bind, &ports[kind], &fd, err));
+        }
         FED_TRY(start_daemon(h, (fedserver_listener)kind, fd, limits[kind], err));
     }
     return FED_OK;
 }
 
-static void close_both(http *h) {
+fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd, fed_error *err) {
+    return http_socket_listen(bind, port, fd, err);
+}
+
+static void close_doors(http *h) {
     h->closing = true;
     resume_all(h, &h->queue, STAGE_GONE); /* unanswered: their batch failed */
     resume_all(h, &h->held, STAGE_GONE);
     for (size_t k = 0; k < 2; k++) {
-        MHD_stop_daemon(h->listeners[k].daemon);
+        if (h->listeners[k].daemon != NULL) {
+            MHD_stop_daemon(h->listeners[k].daemon);
+        }
     }
+    http_peers_free(&h->peers);
     http_tls_free(&h->tls);
 }
 
-static fed_status serve(http *h, const atomic_int *stop, fed_error *err) {
-    while (*stop == 0) {
+static fed_status serve(http *h, const fedserver_http_options *options, fed_error *err) {
+    while (*options->stop == 0) {
+        if (options->children != NULL && *options->children != 0) {
+            options->tend(options->user);
+        }
         FED_TRY(turn_and_wait(h, err));
     }
     return drain(h, err);
@@ -782,19 +773,26 @@ static fed_status serve(http *h, const atomic_int *stop, fed_error *err) {
 
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
                                 const fed_log *log, fed_error *err) {
-    http h = {.server = server, .log = log, .epoch = fedserver_epoch(server)};
+    http h = {.server = server,
+              .log = log,
+              .listeners = {{.epoll_fd = -1}, {.epoll_fd = -1}},
+              .epoch = fedserver_epoch(server)};
     uint16_t ports[2] = {options->front_port, options->devices_port};
+    h.peers = (http_peers){.tls = &h.tls, .log = log, .progress = &h.progress};
+    http_limits_usual(options->requests_per_s, options->connections,
+                      &h.peers.limits[FEDSERVER_DEVICES], &h.peers.limits[FEDSERVER_FRONT],
+                      &h.peers.all);
     fed_status status = run_batch(&h, err); /* without requests: can it work at all? */
     if (status == FED_OK) {
-        status = open_both(&h, options, ports, err);
+        status = open_doors(&h, options, ports, err);
     }
     if (status == FED_OK) {
         fedserver_ports(server, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);
         if (options->ready != NULL) {
             options->ready(options->user, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);
         }
-        status = serve(&h, options->stop, err);
+        status = serve(&h, options, err);
     }
-    close_both(&h);
+    close_doors(&h);
     return status;
 }

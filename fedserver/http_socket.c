@@ -12,10 +12,12 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Files that are not connections: the database, its log, the libraries' own. */
 enum { FILES_KEPT = 64, BUDGET_LEAST = 16, BUDGET_MOST = 65536 };
+enum { PORT_TRIES = 20, PORT_PAUSE_NS = 50 * 1000 * 1000 };
 
 static fed_status bind_failed(const char *address, uint16_t port, int error, fed_error *err) {
     if (error == EADDRINUSE) {
@@ -90,7 +92,12 @@ fed_status http_socket_listen(const char *address, uint16_t *port, int *fd, fed_
                         "\"%s\" is not an IP address: write one such as 127.0.0.1 or 0.0.0.0",
                         address);
     }
-    const int opened = open_listening(&at);
+    int opened = open_listening(&at);
+    for (int k = 0; opened < 0 && errno == EADDRINUSE && k < PORT_TRIES; k++) {
+        const struct timespec pause = {.tv_nsec = PORT_PAUSE_NS};
+        (void)nanosleep(&pause, NULL);
+        opened = open_listening(&at);
+    }
     if (opened < 0) {
         return bind_failed(address, *port, errno, err);
     }
@@ -106,6 +113,22 @@ void http_socket_peer(int fd, char address[HTTP_SOCKET_ADDRESS]) {
         getnameinfo(&peer.any, len, address, HTTP_SOCKET_ADDRESS, NULL, 0, NI_NUMERICHOST) != 0) {
         strcpy(address, "?");
     }
+}
+
+void http_socket_peer_key(int fd, uint8_t key[FED_SHA256_SIZE]) {
+    endpoint peer = {.any = {0}};
+    socklen_t len = sizeof peer;
+    uint8_t bytes[16] = {0};
+    size_t size = 0;
+    if (getpeername(fd, &peer.any, &len) == 0 && peer.any.sa_family == AF_INET6) {
+        const uint8_t *address = peer.v6.sin6_addr.s6_addr;
+        size = IN6_IS_ADDR_V4MAPPED(&peer.v6.sin6_addr) ? 16 : 8;
+        memcpy(bytes, address, size);
+    } else if (peer.any.sa_family == AF_INET) {
+        size = sizeof peer.v4.sin_addr;
+        memcpy(bytes, &peer.v4.sin_addr, size);
+    }
+    fed_sha256(bytes, size, key);
 }
 
 bool http_socket_gone(int fd) {

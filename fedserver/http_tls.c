@@ -165,8 +165,11 @@ void http_tls_identify(void *session, http_tls_identity *identity) {
     if (chain == NULL || chain_len == 0 || gnutls_x509_crt_init(&leaf) < 0) {
         return;
     }
-    if (gnutls_x509_crt_import(leaf, &chain[0], GNUTLS_X509_FMT_DER) == 0) {
-        fed_sha256(chain[0].data, chain[0].size, identity->fingerprint);
+    size_t size = sizeof identity->fingerprint;
+    if (gnutls_x509_crt_import(leaf, &chain[0], GNUTLS_X509_FMT_DER) == 0 &&
+        gnutls_x509_crt_get_key_id(leaf, GNUTLS_KEYID_USE_SHA256, identity->fingerprint, &size) ==
+            0) {
+        fed_sha256(chain[0].data, chain[0].size, identity->certificate);
         identity->expires_s = gnutls_x509_crt_get_expiration_time(leaf);
         identity->known = true;
     }

@@ -43,7 +43,8 @@ void http_tls_demand(void *session, const http_tls *tls);
 /** Who is at the other end. */
 typedef struct http_tls_identity {
     bool known;
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* of the certificate's DER */
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* of the key: its SubjectPublicKeyInfo's DER */
+    uint8_t certificate[FED_SHA256_SIZE]; /* of the certificate's DER */
     int64_t expires_s;                    /* Unix time */
 } http_tls_identity;
 

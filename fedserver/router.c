@@ -6,19 +6,29 @@
 #include <string.h>
 
 #include "fedcodec/envelope.h"
+#include "fedserver/relay.h"
 
 #define FEDSERVER_BODY_UPDATE UINT64_MAX
 
+/* Bits of a route's roles. */
+enum {
+    DEVICE = 1 << FEDSERVER_ROLE_DEVICE,
+    EVALUATOR = 1 << FEDSERVER_ROLE_EVALUATOR,
+    OPERATOR = 1 << FEDSERVER_ROLE_OPERATOR,
+    ANYBODY = 0
+};
+
 typedef struct route {
     fedserver_listener listener;
+    unsigned roles;
     const char *method, *path;
     fedserver_route_function function;
     uint64_t body_limit;
 } route;
 
 static const route routes[] = {
-#define FEDSERVER_ROUTE(listener, method, path, function, body)                                    \
-    {listener, method, path, function, body},
+#define FEDSERVER_ROUTE(listener, roles, method, path, function, body)                             \
+    {listener, roles, method, path, function, body},
 #include "fedserver/routes.def"
 #undef FEDSERVER_ROUTE
 };
@@ -42,6 +52,17 @@ static uint64_t body_limit(const fedserver *server, const route *to) {
                                                    : fedserver_update_limit(server);
 }
 
+/* Who asks. A device of an old database is known by its certificate until it is seen. */
+static fedserver_device *device_of(const fedserver *server, const fedserver_request *request) {
+    if (request->listener != FEDSERVER_DEVICES || request->fingerprint == NULL) {
+        return NULL;
+    }
+    fedserver_device *device = fedserver_devices_find(&server->devices, request->fingerprint);
+    return device != NULL || request->certificate == NULL
+               ? device
+               : fedserver_devices_find(&server->devices, request->certificate);
+}
+
 /* The route of this request and the device behind it, or why there is none. */
 static refusal admit(const fedserver *server, const fedserver_request *request, uint64_t body_len,
                      const route **to, fedserver_device **device) {
@@ -53,9 +74,7 @@ static refusal admit(const fedserver *server, const fedserver_request *request, 
             *to = strcmp(routes[k].method, request->method) == 0 ? &routes[k] : *to;
         }
     }
-    *device = request->listener == FEDSERVER_DEVICES && request->fingerprint != NULL
-                  ? fedserver_devices_find(&server->devices, request->fingerprint)
-                  : NULL;
+    *device = device_of(server, request);
     if (request->listener == FEDSERVER_DEVICES && *device == NULL) {
         return (refusal){
             403, "device_unknown",
@@ -73,6 +92,11 @@ static refusal admit(const fedserver *server, const fedserver_request *request, 
     if (*to == NULL) {
         return (refusal){405, "method_not_allowed", "this path does not take that method"};
     }
+    if (*device != NULL && ((*to)->roles >> (*device)->role & 1) == 0) {
+        return (refusal){403, "role",
+                         "this certificate is not for that; a token of the right role "
+                         "(fedserver token --role) enrols one that is"};
+    }
     if (body_len > body_limit(server, *to)) {
         return (refusal){413, "too_large",
                          "the body is larger than any right one can be; check the client's task"};
@@ -84,15 +108,39 @@ bool fedserver_body_in_parts(const fedserver_request *head) {
     return head->listener == FEDSERVER_DEVICES && strcmp(head->path, "/v1/piece") == 0;
 }
 
-int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {
+int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
     const route *to;
     fedserver_device *device;
-    return admit(server, head, len, &to, &device).status;
+    if (head->listener == FEDSERVER_DEVICES && device_of(server, head) == NULL) {
+        fed_error ignored = {0}; /* it comes again when the next batch begins */
+        (void)!fedserver_notice_others(server, &ignored); /* it may have enrolled just now */
+    }
+    const int status = admit(server, head, len, &to, &device).status;
+    return status == 403 && len < FED_PEM_SIZE ? 0 : status; /* small: read it, to say why */
 }
 
 /* An expired certificate resumes old TLS sessions without being looked at again: so look here. */
 static bool expired(const fedserver_device *device, int64_t now_ms) {
     return device != NULL && device->expires_ms <= now_ms;
+}
+
+/* From now on it is known by its key, as every device is: so that it can renew its certificate. */
+static fed_status adopt(fedserver *server, fedserver_device **device, const uint8_t *fingerprint,
+                        fed_error *err) {
+    if (*device == NULL || memcmp((*device)->fingerprint, fingerprint, FED_SHA256_SIZE) == 0) {
+        return FED_OK;
+    }
+    FED_TRY(server->store->device_name(server->db, (*device)->id, fingerprint, err));
+    if (fedserver_devices_name(&server->devices, *device, fingerprint) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a device's name");
+    }
+    *device = fedserver_devices_find(&server->devices, fingerprint);
+    return FED_OK;
+}
+
+bool fedserver_route_relayed(const fedserver_request *request) {
+    return strcmp(request->method, "GET") == 0 &&
+           (strcmp(request->path, "/v1/status") == 0 || strcmp(request->path, "/metrics") == 0);
 }
 
 static fed_status dispatch(fedserver *server, const fedserver_request *request, int64_t now_ms,
@@ -110,6 +158,10 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     if (expired(call.device, now_ms)) {
         return fedserver_answer_error(response, err, 403, "device_unknown",
                                       "this device's certificate has expired; enrol it again");
+    }
+    FED_TRY(adopt(server, &call.device, request->fingerprint, err));
+    if (server->setup.part == FEDSERVER_GATE && fedserver_route_relayed(request)) {
+        return fedserver_relay_ask(server->relay, &call, response, err);
     }
     return to->function(server, &call, response, err);
 }

@@ -19,7 +19,7 @@ typedef struct fedserver_call {
 typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserver_call *call,
                                                fedserver_response *response, fed_error *err);
 
-#define FEDSERVER_ROUTE(listener, method, path, function, body)                                    \
+#define FEDSERVER_ROUTE(listener, roles, method, path, function, body)                             \
     fed_status function(fedserver *server, const fedserver_call *call,                             \
                         fedserver_response *response, fed_error *err);
 #include "fedserver/routes.def"
@@ -36,6 +36,14 @@ uint64_t fedserver_update_limit(const fedserver *server);
 /** Find the route and let it answer; count the traffic. */
 fed_status fedserver_route(fedserver *server, const fedserver_request *request, int64_t now_ms,
                            fedserver_response *response, fed_error *err) FED_CHECKED;
+
+/** Is it answered by the process that does the rounds, also where the front is another one? */
+bool fedserver_route_relayed(const fedserver_request *request);
+
+/** Answer with the certificate that was issued or, where outcome says so, with a refusal. */
+fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrolment outcome,
+                                        const fedserver_issued *issued, const fed_error *why,
+                                        fedserver_response *response, fed_error *err) FED_CHECKED;
 
 /** Answer with bytes; takes the growing writer's memory. */
 fed_status fedserver_answer(fedserver_response *response, int status, const char *content_type,

@@ -12,9 +12,11 @@
 #include "fed/checkpoint.h"
 #include "fed/file.h"
 #include "fedserver/config.h"
+#include "fedserver/relay.h"
 #include "fedserver/router.h"
 
 enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000 };
+enum { DEVICE_LIFE_S = 730 * 24 * 3600 };
 
 void fedserver_path(const char *directory, const char *name, char *dst, size_t cap) {
     snprintf(dst, cap, "%s/%s", directory, name);
@@ -60,6 +62,7 @@ void fedserver_close(fedserver *server) {
     if (server == NULL) {
         return;
     }
+    fedserver_relay_close(server->relay);
     fedserver_training_free(&server->training);
     fedserver_devices_free(&server->devices);
     if (server->db != NULL) {
@@ -79,6 +82,14 @@ const char *fedserver_directory(const fedserver *server) {
 void fedserver_ports(fedserver *server, uint16_t front_port, uint16_t devices_port) {
     server->front_port = front_port;
     server->devices_port = devices_port;
+}
+
+void fedserver_configure(fedserver *server, const fedserver_setup *setup) {
+    server->setup = *setup;
+}
+
+int fedserver_wake_fd(const fedserver *server) {
+    return fedserver_relay_fd(server->relay);
 }
 
 uint64_t fedserver_epoch(const fedserver *server) {
@@ -119,16 +130,35 @@ static fed_status read_pem(const fedserver *server, const char *name, fed_pem *p
     return FED_OK;
 }
 
-/* A device as the store has it. Of one that is known only what the command line may have changed:
- * the rest may be ahead of the store, in this batch. */
+fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) {
+    assert(server->setup.part != FEDSERVER_ROUNDS);
+    if (server->ca_key.text[0] == '\0') {
+        FED_TRY(read_pem(server, "ca.pem", &server->ca_cert, err));
+        FED_TRY(read_pem(server, "ca.key", &server->ca_key, err));
+    }
+    int64_t life_s = server->setup.device_life_s;
+    *auth =
+        (fedserver_auth){.store = server->store,
+                         .db = server->db,
+                         .devices = server->setup.part == FEDSERVER_WHOLE ? &server->devices : NULL,
+                         .ca_key = &server->ca_key,
+                         .ca_cert = &server->ca_cert,
+                         .life_s = life_s != 0 ? life_s : DEVICE_LIFE_S};
+    return FED_OK;
+}
+
+/* A device as the store has it. Of one that is known only what others may have changed: the rest
+ * may be ahead of the store, in this batch. */
 static fed_status take_device(void *user, const fedserver_device *device, fed_error *err) {
     fedserver *server = user;
     fedserver_device *known = fedserver_devices_find(&server->devices, device->fingerprint);
     if (known != NULL && known->revoked_ms != device->revoked_ms) {
         known->revoked_ms = device->revoked_ms;
         server->training.lease_ends_ms = 0; /* another may have its place */
+        server->epoch++;                    /* it may be waiting */
     }
     if (known != NULL) {
+        known->expires_ms = device->expires_ms;
         return FED_OK;
     }
     fed_status status = fedserver_devices_add(&server->devices, device);
@@ -140,12 +170,18 @@ fed_status fedserver_devices_load(fedserver *server, fed_error *err) {
 }
 
 static fed_status start_serving(fedserver *server, fed_error *err) {
-    FED_TRY(fedserver_lock(server, err));
-    FED_TRY(server->store->recover(server->db, err));
-    FED_TRY(read_pem(server, "ca.key", &server->ca_key, err));
-    FED_TRY(read_pem(server, "ca.pem", &server->ca_cert, err));
-    FED_TRY(fedserver_devices_load(server, err));
-    FED_TRY(fedserver_training_load(server, err));
+    if (server->setup.part == FEDSERVER_GATE) { /* nothing of a device is kept in this process */
+        fedserver_auth auth;
+        FED_TRY(fedserver_auth_open(server, &auth, err));
+    } else {
+        FED_TRY(fedserver_lock(server, err));
+        FED_TRY(server->store->recover(server->db, err));
+        FED_TRY(fedserver_devices_load(server, err));
+        FED_TRY(fedserver_training_load(server, err));
+    }
+    if (server->setup.part != FEDSERVER_WHOLE) {
+        FED_TRY(fedserver_relay_open(server->directory, server->setup.part, &server->relay, err));
+    }
     server->serving = true;
     return FED_OK;
 }
@@ -158,16 +194,17 @@ static fed_status note(fedserver *server, fed_status status) {
     return status;
 }
 
-/* The command line may have queued a task or revoked a device: requests that are held are asked
- * again. */
-static fed_status notice_others(fedserver *server, fed_error *err) {
+/* The command line may have queued a task or revoked a device, the front enrolled one. */
+fed_status fedserver_notice_others(fedserver *server, fed_error *err) {
     bool changed = false;
+    if (server->setup.part == FEDSERVER_GATE) {
+        return FED_OK;
+    }
     FED_TRY(server->store->changed(server->db, &changed, err));
     if (!changed) {
         return FED_OK;
     }
     server->queue_changed = true;
-    server->epoch++;
     return fedserver_devices_load(server, err);
 }
 
@@ -178,13 +215,15 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
     if (!server->serving) {
         FED_TRY(note(server, start_serving(server, err)));
     }
-    return note(server, notice_others(server, err));
+    return note(server, fedserver_notice_others(server, err));
 }
 
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
                             fedserver_response *response, fed_error *err) {
     assert(server->serving && !server->broken);
-    FED_TRY(note(server, fedserver_training_advance(server, now_ms, err)));
+    if (server->setup.part != FEDSERVER_GATE) {
+        FED_TRY(note(server, fedserver_training_advance(server, now_ms, err)));
+    }
     *response = (fedserver_response){.status = 200};
     fed_status status = fedserver_route(server, request, now_ms, response, err);
     if (status != FED_OK) {
@@ -209,6 +248,11 @@ static int64_t next_tick_ms(const fedserver_training *t, int64_t now_ms) {
 fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, fed_error *err) {
     assert(server->serving && !server->broken);
     fedserver_training *t = &server->training;
+    if (server->setup.part == FEDSERVER_GATE) {
+        *next_ms = now_ms + IDLE_TICK_MS;
+        server->epoch += fedserver_relay_hear(server->relay);
+        return FED_OK;
+    }
     FED_TRY(note(server, fedserver_training_advance(server, now_ms, err)));
     if (t->round.phase == FEDSERVER_ROUND_NONE && server->queue_changed) {
         server->queue_changed = false;
@@ -217,12 +261,14 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
     *next_ms = next_tick_ms(t, now_ms);
     int64_t wake_ms = fedserver_places_wake(server, now_ms);
     *next_ms = wake_ms < *next_ms ? wake_ms : *next_ms;
-    return FED_OK;
+    return note(server, fedserver_relay_serve(server->relay, server, now_ms, err));
 }
 
 fed_status fedserver_commit(fedserver *server, fed_error *err) {
     assert(server->serving && !server->broken);
-    return note(server, server->store->commit(server->db, err));
+    FED_TRY(note(server, server->store->commit(server->db, err)));
+    fedserver_relay_send(server->relay);
+    return FED_OK;
 }
 
 /* -- what the command line asks for -- */
@@ -247,8 +293,13 @@ static fed_status finish(fedserver *server, fed_status status, fed_error *err) {
     return server->store->commit(server->db, err);
 }
 
-fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
-                               char token[FEDSERVER_TOKEN], fed_error *err) {
+const char *fedserver_role_name(fedserver_role role) {
+    static const char *const names[] = {"device", "evaluator", "operator"};
+    return (size_t)role < sizeof names / sizeof names[0] ? names[role] : NULL;
+}
+
+fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
+                                 char token[FEDSERVER_TOKEN], fed_error *err) {
     uint8_t bytes[32];
     uint8_t hash[FED_SHA256_SIZE];
     char text[FEDSERVER_TOKEN];
@@ -258,11 +309,22 @@ fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
     }
     token_text(bytes, text);
     fedserver_token_hash(text, hash);
-    const fedserver_token token_row = {.expires_ms = now_ms + ttl_s * 1000};
+    fedserver_token token_row = {.expires_ms = now_ms + grant->ttl_s * 1000, .role = grant->role};
+    const char *tag = grant->tag != NULL ? grant->tag : "";
+    if (strlen(tag) >= sizeof token_row.tag) {
+        return fed_fail(err, FED_EINVAL, "the tag \"%.80s\" is longer than %d bytes", tag,
+                        FEDSERVER_TAG - 1);
+    }
+    memcpy(token_row.tag, tag, strlen(tag));
     status = server->store->token_add(server->db, hash, &token_row, err);
     FED_TRY(finish(server, status, err));
     memcpy(token, text, sizeof text);
     return FED_OK;
+}
+
+fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
+                               char token[FEDSERVER_TOKEN], fed_error *err) {
+    return fedserver_token_grant(server, now_ms, &(fedserver_grant){.ttl_s = ttl_s}, token, err);
 }
 
 /* -- devices, for the command line -- */
@@ -279,7 +341,9 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
     listing *l = user;
     fedserver_entry entry = {.enrolled_ms = device->enrolled_ms,
                              .expires_ms = device->expires_ms,
-                             .revoked_ms = device->revoked_ms};
+                             .revoked_ms = device->revoked_ms,
+                             .role = device->role};
+    memcpy(entry.tag, device->tag, sizeof entry.tag);
     fed_hex(device->fingerprint, FED_SHA256_SIZE, entry.fingerprint);
     if (strncmp(entry.fingerprint, l->prefix, strlen(l->prefix)) != 0) {
         return FED_OK;

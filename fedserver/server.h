@@ -54,10 +54,12 @@ struct fedserver {
     const fed_log *log;
     const fedserver_store *store;
     void *db;
+    fedserver_setup setup;
     bool serving; /* the lock is held and the cache is filled */
     bool broken;
-    int lock; /* descriptor of the lock file */
-    fed_pem ca_key, ca_cert;
+    int lock;                      /* descriptor of the lock file */
+    fed_pem ca_key, ca_cert;       /* read when first asked for: auth_open */
+    struct fedserver_relay *relay; /* between front and rounds; NULL: one process does both */
     uint16_t front_port, devices_port;
     uint64_t epoch;
     bool queue_changed; /* a task may be waiting to start */
@@ -79,6 +81,12 @@ fed_status fedserver_lock(fedserver *server, fed_error *err) FED_CHECKED;
 
 /** Fill in server->devices from the store. */
 fed_status fedserver_devices_load(fedserver *server, fed_error *err) FED_CHECKED;
+
+/** Take over what other processes have written: new devices, revocations, tasks. */
+fed_status fedserver_notice_others(fedserver *server, fed_error *err) FED_CHECKED;
+
+/** What enrolment works on. Reads the CA's key: never called in a process without the front. */
+fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) FED_CHECKED;
 
 /** DIRECTORY/name, cut where too long for cap. */
 void fedserver_path(const char *directory, const char *name, char *dst, size_t cap);

@@ -13,15 +13,6 @@
 #include "fedserver/fedserver.h"
 #include "fedserver/round.h"
 
-/** What a certificate allows. */
-typedef enum fedserver_role {
-    FEDSERVER_ROLE_DEVICE = 0,    /* trains */
-    FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
-    FEDSERVER_ROLE_OPERATOR = 2   /* asks for the status */
-} fedserver_role;
-
-enum { FEDSERVER_TAG = 32 }; /* bytes of a tag, its NUL included */
-
 typedef struct fedserver_token {
     int64_t expires_ms;
     int64_t used_ms; /* 0: not yet */
@@ -34,7 +25,7 @@ typedef struct fedserver_token {
  * that is sent again gets the same answer, however late. */
 typedef struct fedserver_device {
     int64_t id;
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* of its certificate */
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* of its key; until schema 3: of its certificate */
     int64_t enrolled_ms, expires_ms;
     uint64_t lease; /* the newest one, 0: none yet; given for this task, round and attempt: */
     uint64_t lease_task;
@@ -181,6 +172,12 @@ typedef struct fedserver_store {
     fed_status (*device_put)(void *db, const fedserver_device *device, fed_error *err);
     /** One that is revoked already stays so, since then. Everything else of it is kept. */
     fed_status (*device_revoke)(void *db, int64_t device, int64_t now_ms, fed_error *err);
+    /** It is known by that fingerprint from now on. */
+    fed_status (*device_name)(void *db, int64_t device, const uint8_t *fingerprint, fed_error *err);
+    /** It has a new certificate. */
+    fed_status (*device_renew)(void *db, int64_t device, int64_t expires_ms, fed_error *err);
+    fed_status (*device_find)(void *db, const uint8_t *fingerprint, fedserver_device *device,
+                              fed_error *err);
     fed_status (*device_each)(void *db, fedserver_device_visit visit, void *user, fed_error *err);
 
     fed_status (*task_add)(void *db, fedserver_task *task, fed_error *err); /* sets wire.id */

@@ -35,10 +35,13 @@ static fed_status make_directory(sim_coordinator *c, const sim_options *options,
     return FED_OK;
 }
 
+/** The last one is the evaluator's. */
 static fed_status make_tokens(fedserver *server, size_t tokens, char (*token)[FEDSERVER_TOKEN],
                               fed_error *err) {
+    fedserver_grant grant = {.ttl_s = TOKEN_LIFE_S};
     for (size_t i = 0; i < tokens; i++) {
-        FED_TRY(fedserver_token_new(server, fed_clock_unix_ms(), TOKEN_LIFE_S, token[i], err));
+        grant.role = i + 1 == tokens ? FEDSERVER_ROLE_EVALUATOR : FEDSERVER_ROLE_DEVICE;
+        FED_TRY(fedserver_token_grant(server, fed_clock_unix_ms(), &grant, token[i], err));
     }
     return FED_OK;
 }

@@ -46,8 +46,8 @@ typedef struct sim_coordinator {
     fed_pem ca;
 } sim_coordinator;
 
-/** Initialise the directory, queue the task, make `tokens` enrolment tokens (the caller's array).
- */
+/** Initialise the directory, queue the task, make `tokens` enrolment tokens (the caller's array),
+ * the last one an evaluator's. */
 fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
                                    char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 /** Start the process and wait until it listens. */

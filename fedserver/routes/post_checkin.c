@@ -112,6 +112,15 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 400, "bad_request",
                                       "the body is not a check-in");
     }
+    const bool evaluates = checkin.role == FED_ROLE_EVALUATE;
+    if (evaluates != (call->device->role == FEDSERVER_ROLE_EVALUATOR)) {
+        return fedserver_answer_error(response, err, 403, "role",
+                                      evaluates
+                                          ? "this device was not enrolled to evaluate; a token of "
+                                            "`fedserver token --role evaluator` enrols one that is"
+                                          : "this device was enrolled to evaluate, not to train; a "
+                                            "token of `fedserver token` enrols one that trains");
+    }
     fed_assignment answer = {0};
     int64_t turn_ms = 0;
     if (checkin.role == FED_ROLE_EVALUATE) {

@@ -317,6 +317,29 @@ static void the_fingerprint_of_garbage_is_refused(void **state) {
     assert_fed_status(fed_cert_fingerprint(csr.text, digest, &err), FED_EFORMAT);
 }
 
+static void a_key_has_one_fingerprint_wherever_it_stands(void **state) {
+    (void)state;
+    uint8_t digest[FED_SHA256_SIZE], other[FED_SHA256_SIZE];
+    char wanted[2 * FED_SHA256_SIZE + sizeof "  -\n"];
+    fed_pem cert;
+    fed_cert_options options = client_options();
+    assert_fed_ok_err(issue(csr.text, &options, &cert));
+    assert_fed_ok_err(fed_key_fingerprint(&key, digest, &err));
+    assert_fed_ok_err(fed_csr_key_fingerprint(csr.text, other, &err));
+    assert_memory_equal(digest, other, sizeof digest);
+    assert_fed_ok_err(fed_cert_key_fingerprint(cert.text, other, &err));
+    assert_memory_equal(digest, other, sizeof digest);
+    assert_fed_ok_err(fed_key_fingerprint(&ca_key, digest, &err));
+    assert_memory_not_equal(digest, other, sizeof digest);
+    fed_hex(digest, sizeof digest, wanted);
+    strcat(wanted, "  -\n");
+    assert_shell("openssl x509 -in ca.pem -noout -pubkey | openssl pkey -pubin -outform DER |"
+                 " sha256sum");
+    assert_printed(wanted);
+    assert_fed_status(fed_cert_key_fingerprint(csr.text, other, &err), FED_EFORMAT);
+    assert_fed_status(fed_csr_key_fingerprint("", other, &err), FED_EFORMAT);
+}
+
 static void validity_comes_back_as_it_was_put_in(void **state) {
     (void)state;
     static const int64_t starts[] = {0,          951782400,              /* 29 February 2000 */
@@ -430,6 +453,7 @@ int main(void) {
         cmocka_unit_test(a_leaf_certificate_can_not_issue),
         cmocka_unit_test(the_fingerprint_is_openssls),
         cmocka_unit_test(the_fingerprint_of_garbage_is_refused),
+        cmocka_unit_test(a_key_has_one_fingerprint_wherever_it_stands),
         cmocka_unit_test(validity_comes_back_as_it_was_put_in),
         cmocka_unit_test(openssl_reads_the_same_validity),
         cmocka_unit_test(impossible_validity_is_refused),

@@ -431,10 +431,54 @@ static void a_measurement_nobody_wants_is_dropped(void **state) {
     assert_int_equal(device->calls, 2);
 }
 
+/** Give the device a certificate that is in the last third of its life. */
+static void make_old(fed_device *device) {
+    const fedclient_platform *store = &device->flash.inner;
+    device->fake.enrolled_until_s = store->unix_ms(store->user) / 1000 + 24 * 3600;
+    assert_fed_ok_err_of(device, fedclient_enrol(device->client, "good-token", &device->err));
+    device->flash.puts = 0;
+    device->fake.requests = 0;
+}
+
+static void a_certificate_is_renewed_in_the_last_third_of_its_life(void **state) {
+    fed_device *device = *state;
+    make_old(device);
+    char name[FED_SHA256_HEX];
+    snprintf(name, sizeof name, "%s", fedclient_device(device->client));
+    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->fake.renewals, 1);
+    assert_string_equal(fedclient_device(device->client), name);
+    fed_device_restart(device);
+    fed_device_finish(device, 4);
+    assert_int_equal(device->fake.renewals, 1); /* the new one was stored, and is young */
+    assert_string_equal(fedclient_device(device->client), name);
+}
+
+static void a_renewal_that_fails_is_tried_later_and_stops_nothing(void **state) {
+    fed_device *device = *state;
+    make_old(device);
+    static const fed_fake_fault faults[] = {FED_FAKE_UNREACHABLE, FED_FAKE_STATUS,
+                                            FED_FAKE_GARBAGE};
+    for (size_t k = 0; k < 3; k++) {
+        device->fake.plan = (fed_fake_plan){.path = "/v1/renew",
+                                            .fault = faults[k],
+                                            .status = 404,
+                                            .error = "not_found",
+                                            .times = 1};
+        assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+        assert_int_equal(device->fake.plan.times, 0);
+        fed_device_restart(device);
+    }
+    fed_device_check(device, 0);
+}
+
 /** Run a task of 3 rounds in which power fails at put `at`; did it get that far? */
-static bool survives_power_loss(const char *codec, uint64_t at, bool writing) {
+static bool survives_power_loss(const char *codec, uint64_t at, bool writing, bool old) {
     fed_device device;
     fed_device_open(&device, codec, 3);
+    if (old) {
+        make_old(&device);
+    }
     device.flash.dies_at = at;
     device.flash.dies_writing = writing;
     fedclient_event event = {0};
@@ -449,6 +493,7 @@ static bool survives_power_loss(const char *codec, uint64_t at, bool writing) {
         fed_device_finish(&device, 8);
     }
     assert_int_equal(device.fake.version, 3);
+    assert_int_equal(device.fake.renewals > 0, old);
     fed_device_check(&device, tolerance_of(codec));
     fed_device_close(&device);
     return !died;
@@ -459,7 +504,7 @@ static void power_loss_at_any_put_loses_no_gradient(void **state) {
     for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
         for (unsigned writing = 0; writing < 2; writing++) {
             uint64_t at = 0;
-            while (!survives_power_loss(codecs[c], at, writing == 1)) {
+            while (!survives_power_loss(codecs[c], at, writing == 1, false)) {
                 at++;
             }
             assert_int_equal(at, 13); /* 3 rounds of 4 puts, and the final model */
@@ -467,10 +512,25 @@ static void power_loss_at_any_put_loses_no_gradient(void **state) {
     }
 }
 
+static void power_loss_at_any_put_leaves_one_of_two_good_certificates(void **state) {
+    (void)state;
+    for (unsigned writing = 0; writing < 2; writing++) {
+        uint64_t at = 0;
+        while (!survives_power_loss("3lc:s=1", at, writing == 1, true)) {
+            at++;
+        }
+        assert_int_equal(at, 14); /* the same, and the identity */
+    }
+}
+
 /** The line goes dead at request `at`, and then power fails, too. */
-static bool survives_dead_line(const char *codec, uint64_t at, bool answering, uint64_t put) {
+static bool survives_dead_line(const char *codec, uint64_t at, bool answering, uint64_t put,
+                               bool old) {
     fed_device device;
     fed_device_open(&device, codec, 3);
+    if (old) {
+        make_old(&device);
+    }
     device.fake.dies_at = at;
     device.fake.dies_answering = answering;
     device.flash.dies_at = put;
@@ -495,7 +555,7 @@ static void a_line_that_dies_at_any_request_loses_no_gradient(void **state) {
     for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
         for (unsigned answering = 0; answering < 2; answering++) {
             uint64_t at = 0;
-            while (!survives_dead_line(codecs[c], at, answering == 1, UINT64_MAX)) {
+            while (!survives_dead_line(codecs[c], at, answering == 1, UINT64_MAX, false)) {
                 at++;
             }
             assert_int_equal(at, 11); /* 3 rounds of 3 requests, then 2 */
@@ -506,8 +566,8 @@ static void a_line_that_dies_at_any_request_loses_no_gradient(void **state) {
 static void two_faults_in_a_row_lose_no_gradient(void **state) {
     (void)state;
     for (uint64_t at = 0; at < 11; at++) {
-        for (uint64_t put = 0; put < 13; put++) {
-            (void)survives_dead_line("3lc:s=1", at, true, put);
+        for (uint64_t put = 0; put < 14; put++) {
+            (void)survives_dead_line("3lc:s=1", at, true, put, put % 2 == 0);
         }
     }
 }
@@ -672,7 +732,10 @@ int main(void) {
         test(an_evaluator_measures_and_reports),
         test(a_measurement_is_reported_again_without_measuring_again),
         test(a_measurement_nobody_wants_is_dropped),
+        test(a_certificate_is_renewed_in_the_last_third_of_its_life),
+        test(a_renewal_that_fails_is_tried_later_and_stops_nothing),
         cmocka_unit_test(power_loss_at_any_put_loses_no_gradient),
+        cmocka_unit_test(power_loss_at_any_put_leaves_one_of_two_good_certificates),
         cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
         cmocka_unit_test(two_faults_in_a_row_lose_no_gradient),
         cmocka_unit_test(a_break_before_in_or_after_any_piece_loses_no_gradient),

@@ -46,7 +46,7 @@ static void reopen(world *w) {
     assert_fed_ok(fedclient_open(&w->options, &w->client, &w->err));
 }
 
-static void a_device_is_named_by_its_certificate(void **state) {
+static void a_device_is_named_by_its_key(void **state) {
     world *w = *state;
     assert_false(fedclient_enrolled(w->client));
     assert_string_equal(fedclient_device(w->client), "");
@@ -118,7 +118,7 @@ static void a_device_can_be_enrolled_anew(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        test(a_device_is_named_by_its_certificate),
+        test(a_device_is_named_by_its_key),
         test(an_identity_survives),
         test(a_wrong_token_is_told_in_the_coordinators_words),
         test(a_lost_answer_tells_that_the_token_may_be_used_up),

@@ -44,7 +44,7 @@ static inline fedserver_blob *text_blob(const char *text) {
     return fedserver_blob_new(&w);
 }
 
-int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {
+int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
     assert_true(server->begun);
     if (strcmp(head->path, "/forbidden") == 0) {
         return 403;
@@ -163,6 +163,11 @@ uint64_t fedserver_epoch(const fedserver *server) {
     return atomic_load(&server->epoch);
 }
 
+int fedserver_wake_fd(const fedserver *server) {
+    (void)server;
+    return -1;
+}
+
 const char *fedserver_directory(const fedserver *server) {
     return server->directory;
 }
@@ -255,6 +260,9 @@ static inline void start(world *w) {
     if (w->options.bind == NULL) {
         w->options.bind = "127.0.0.1";
     }
+    if (w->options.connections == 0) {
+        w->options.connections = 1000; /* of our only device */
+    }
     w->options.stop = &w->stop;
     w->options.ready = on_ready;
     w->options.user = w;
@@ -320,16 +328,6 @@ static inline void assert_works(const world *w) {
     curl_easy_cleanup(curl);
 }
 
-/* A bare TCP connection. */
-static inline int dial(uint16_t port) {
-    const struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
-    return fd;
-}
-
 static inline int listening(uint16_t *port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof address;
@@ -360,35 +358,7 @@ static inline size_t client_hello(const world *w, uint8_t *dst, size_t cap) {
 
 /* A TLS connection on which we say what we like. */
 static inline CURL *raw(const world *w, const fed_identity *who, uint16_t port) {
-    CURL *curl = client(w, who, port, "/");
-    curl_easy_setopt(curl, CURLOPT_CONNECT_ONLY, 1L);
-    assert_int_equal(curl_easy_perform(curl), CURLE_OK);
-    return curl;
-}
-
-static inline void say(CURL *curl, const char *words) {
-    size_t sent = 0;
-    assert_int_equal(curl_easy_send(curl, words, strlen(words), &sent), CURLE_OK);
-    assert_int_equal(sent, strlen(words));
-}
-
-/* What comes until `end` is among it, or the connection closes. */
-static inline void hear(CURL *curl, const char *end, char *dst, size_t cap) {
-    size_t len = 0;
-    dst[0] = '\0';
-    for (int k = 0; k < 10000 && len + 1 < cap && strstr(dst, end) == NULL; k++) {
-        size_t n = 0;
-        const CURLcode code = curl_easy_recv(curl, dst + len, cap - len - 1, &n);
-        if (code == CURLE_AGAIN) {
-            fed_sleep_ms(1);
-            continue;
-        }
-        if (code != CURLE_OK || n == 0) {
-            return;
-        }
-        len += n;
-        dst[len] = '\0';
-    }
+    return fed_curl_raw(&w->ca, who, port);
 }
 
 #endif

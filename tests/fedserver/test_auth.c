@@ -28,12 +28,13 @@ static void new_request(fed_pem *csr) {
     assert_fed_ok_err(fed_csr_new(&key, "somebody else", csr, &err));
 }
 
-/* The answer's status; *word = the error's. */
-static int enrol(coordinator *c, const char *token, const char *csr, size_t len, char word[32]) {
+/* The answer's status; *word = the error's. Without a token: a renewal. */
+static int certify(coordinator *c, const char *path, const char *token, const char *csr, size_t len,
+                   char word[32]) {
     fed_error err = {0};
     const fedserver_request request = {.listener = FEDSERVER_FRONT,
                                        .method = "POST",
-                                       .path = "/v1/enrol",
+                                       .path = path,
                                        .query = "",
                                        .bearer = token,
                                        .body = (const uint8_t *)csr,
@@ -48,6 +49,17 @@ static int enrol(coordinator *c, const char *token, const char *csr, size_t len,
     (void)sscanf(text, "{\"error\":\"%31[a-z_]\"", word);
     fedserver_blob_free(response.body);
     return response.status;
+}
+
+static int enrol(coordinator *c, const char *token, const char *csr, size_t len, char word[32]) {
+    return certify(c, "/v1/enrol", token, csr, len, word);
+}
+
+static int renew(coordinator *c, const fed_pem *key, char word[32]) {
+    fed_error err = {0};
+    fed_pem csr;
+    assert_fed_ok_err(fed_csr_new(key, "me", &csr, &err));
+    return certify(c, "/v1/renew", NULL, csr.text, strlen(csr.text), word);
 }
 
 static void a_token_is_43_url_safe_characters_and_never_twice_the_same(void **state) {
@@ -200,6 +212,163 @@ static void a_revocation_must_say_which_device(void **state) {
     assert_fed_says(err, "0 devices");
 }
 
+static void a_key_is_enrolled_once(void **state) {
+    coordinator *c = *state;
+    char token[FEDSERVER_TOKEN];
+    char word[32];
+    fed_pem csr;
+    new_request(&csr);
+    new_token(c, token);
+    assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 200);
+    new_token(c, token);
+    assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 409);
+    assert_string_equal(word, "key_known");
+    new_request(&csr);
+    assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word),
+                     200); /* it is not used up */
+}
+
+enum { DAY_MS = 24 * 3600 * 1000 };
+
+static void a_renewed_device_stays_the_same_one(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                        " \"rounds\": 2, \"cohort\": 2}");
+    const test_device d = coordinator_enrol(c);
+    fed_assignment work = device_ask_work(c, &d);
+    const float x[6] = {1, 2, 3, 4, 5, 6};
+    assert_int_equal(device_upload(c, &d, &work, x, 1, word), 200);
+    c->now_ms += INT64_C(729) * DAY_MS;
+    assert_int_equal(renew(c, &d.key, word), 200);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    c->now_ms += INT64_C(700) * DAY_MS; /* the old certificate would be past its day by now */
+    assert_int_equal(device_upload(c, &d, &work, x, 1, word), 200); /* counted before (D2) */
+    assert_int_equal(c->server->counters.updates_repeated, 1);
+    assert_int_equal(c->server->devices.count, 1);
+}
+
+static void a_renewal_that_is_not_committed_costs_nothing(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    const test_device d = coordinator_enrol(c);
+    coordinator_commit(c);
+    assert_int_equal(renew(c, &d.key, word), 200);
+    coordinator_crash(c);
+    assert_int_equal(renew(c, &d.key, word), 200);
+    assert_int_equal(renew(c, &d.key, word), 200); /* as where the answer was lost */
+}
+
+static void only_a_device_in_good_standing_renews(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    fed_error err = {0};
+    fed_pem stranger;
+    fedserver_entry entry;
+    assert_fed_ok_err(fed_key_new(&stranger, &err));
+    assert_int_equal(renew(c, &stranger, word), 403);
+    assert_string_equal(word, "device_unknown");
+    const test_device lost = coordinator_enrol(c), late = coordinator_enrol(c);
+    coordinator_commit(c);
+    revoke(c, &lost, &entry);
+    coordinator_commit(c);
+    assert_int_equal(renew(c, &lost.key, word), 403);
+    assert_string_equal(word, "device_revoked");
+    c->now_ms += INT64_C(731) * DAY_MS;
+    assert_int_equal(renew(c, &late.key, word), 403);
+    assert_string_equal(word, "device_unknown");
+    assert_int_equal(certify(c, "/v1/renew", NULL, "no PEM", 6, word), 400);
+}
+
+/* A copy of a device's request, with another's signature, is not the device. */
+static void a_renewal_is_signed_with_the_devices_key(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    fed_error err = {0};
+    fed_pem csr;
+    const test_device d = coordinator_enrol(c);
+    assert_fed_ok_err(fed_csr_new(&d.key, "me", &csr, &err));
+    char *digit = strstr(csr.text, "-----END") - 9; /* in the signature */
+    *digit = *digit == 'A' ? 'B' : 'A';
+    int status = certify(c, "/v1/renew", NULL, csr.text, strlen(csr.text), word);
+    assert_true(status == 403 || status == 400);
+}
+
+/* Until schema 3 the database knew a device by its certificate. */
+static void a_device_of_an_old_database_is_known_and_renews(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    fed_error err = {0};
+    const test_device d = coordinator_enrol(c), other = coordinator_enrol(c);
+    const fedserver_store *store = c->server->store;
+    assert_fed_ok_err(
+        store->device_name(c->server->db, c->server->devices.items[0].id, d.certificate, &err));
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_equal(renew(c, &d.key, word), 403); /* it has not been seen yet */
+    assert_int_not_equal(ask_model(c, &d, word), 403);
+    assert_int_equal(renew(c, &d.key, word), 200);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_not_equal(ask_model(c, &d, word), 403);
+    assert_int_not_equal(ask_model(c, &other, word), 403);
+    assert_int_equal(c->server->devices.count, 2);
+}
+
+static void each_role_has_its_own_doors(void **state) {
+    coordinator *c = *state;
+    static const struct {
+        const char *method, *path;
+        bool role[3]; /* device, evaluator, operator */
+    } doors[] = {
+        {"POST", "/v1/checkin", {true, true, false}}, {"GET", "/v1/model", {true, true, false}},
+        {"POST", "/v1/update", {true, false, false}}, {"POST", "/v1/metric", {false, true, false}},
+        {"GET", "/v1/status", {false, false, true}},  {"GET", "/metrics", {false, false, true}},
+    };
+    for (int role = 0; role < 3; role++) {
+        const fedserver_grant grant = {.ttl_s = 60, .role = (fedserver_role)role};
+        const test_device d = coordinator_enrol_as(c, &grant);
+        for (size_t k = 0; k < sizeof doors / sizeof doors[0]; k++) {
+            answer a = coordinator_ask(c, &d, doors[k].method, doors[k].path, "", NULL, 0);
+            assert_int_equal(strcmp(a.error, "role") != 0, doors[k].role[role]);
+            assert_int_equal(a.status != 403, doors[k].role[role]);
+            answer_free(&a);
+        }
+    }
+}
+
+static void who_trains_does_not_judge_and_who_judges_does_not_train(void **state) {
+    coordinator *c = *state;
+    for (int role = FED_ROLE_TRAIN; role <= FED_ROLE_EVALUATE; role++) {
+        uint8_t body[64];
+        fed_writer w;
+        fed_writer_fixed(&w, body, sizeof body);
+        fed_checkin_write(&w, &(fed_checkin){.role = (fed_role)role});
+        const test_device d =
+            role == FED_ROLE_TRAIN ? coordinator_enrol_evaluator(c) : coordinator_enrol(c);
+        answer a = coordinator_ask(c, &d, "POST", "/v1/checkin", "", body, w.len);
+        assert_int_equal(a.status, 403);
+        assert_string_equal(a.error, "role");
+        answer_free(&a);
+    }
+}
+
+static void a_device_is_what_its_token_says(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    char token[FEDSERVER_TOKEN];
+    const fedserver_grant grant = {.ttl_s = 60, .tag = "north"};
+    (void)coordinator_enrol_as(c, &grant);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_string_equal(c->server->devices.items[0].tag, "north");
+    assert_int_equal(c->server->devices.items[0].role, FEDSERVER_ROLE_DEVICE);
+    const fedserver_grant wide = {.ttl_s = 60, .tag = "a tag of thirty-two characters!!"};
+    coordinator_commit(c);
+    assert_fed_status(fedserver_token_grant(c->server, c->now_ms, &wide, token, &err), FED_EINVAL);
+}
+
 static void many_devices_are_found_and_no_other(void **state) {
     (void)state;
     fedserver_devices devices = {0};
@@ -215,6 +384,14 @@ static void many_devices_are_found_and_no_other(void **state) {
         const fedserver_device *found = fedserver_devices_find(&devices, fingerprint);
         assert_true((found != NULL) == (id < 5000));
         assert_true(found == NULL || found->id == id);
+    }
+    for (int64_t id = 0; id < 5000; id++) { /* and by new names, with nobody at the old ones */
+        uint8_t was[FED_SHA256_SIZE], is[FED_SHA256_SIZE];
+        fed_sha256(&id, sizeof id, was);
+        fed_sha256(was, sizeof was, is);
+        assert_fed_ok(fedserver_devices_name(&devices, fedserver_devices_find(&devices, was), is));
+        assert_null(fedserver_devices_find(&devices, was));
+        assert_int_equal(fedserver_devices_find(&devices, is)->id, id);
     }
     fedserver_devices_free(&devices);
 }
@@ -232,6 +409,15 @@ int main(void) {
         WITH(a_revoked_device_is_refused_from_its_next_request_on),
         WITH(a_device_stays_revoked_since_the_first_time),
         WITH(a_revocation_must_say_which_device),
+        WITH(a_key_is_enrolled_once),
+        WITH(a_renewed_device_stays_the_same_one),
+        WITH(a_renewal_that_is_not_committed_costs_nothing),
+        WITH(only_a_device_in_good_standing_renews),
+        WITH(a_renewal_is_signed_with_the_devices_key),
+        WITH(a_device_of_an_old_database_is_known_and_renews),
+        WITH(each_role_has_its_own_doors),
+        WITH(who_trains_does_not_judge_and_who_judges_does_not_train),
+        WITH(a_device_is_what_its_token_says),
         cmocka_unit_test(many_devices_are_found_and_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

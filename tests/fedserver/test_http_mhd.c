@@ -78,9 +78,9 @@ static void test_pipelined_requests_are_all_answered(void **state) {
     world *w = *state;
     start(w);
     CURL *curl = raw(w, NULL, w->front_port);
-    say(curl, "GET /one HTTP/1.1\r\nHost: x\r\n\r\nGET /two HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_say(curl, "GET /one HTTP/1.1\r\nHost: x\r\n\r\nGET /two HTTP/1.1\r\nHost: x\r\n\r\n");
     char heard[2048];
-    hear(curl, "/two?", heard, sizeof heard);
+    fed_curl_hear(curl, "/two?", heard, sizeof heard);
     assert_non_null(strstr(heard, "/one?"));
     assert_non_null(strstr(heard, "/two?"));
     curl_easy_cleanup(curl);
@@ -142,7 +142,7 @@ static void test_a_body_of_an_unknown_device_gets_its_403(void **state) {
     CURL *curl = client(w, &w->device, w->devices_port, "/forbidden");
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "x");
     fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 403, "{\"error\": \"device_unknown\", \"message\": \"");
+    fed_reply_assert(&r, 403, "{\"error\": \"device_refused\", \"message\": \"");
     assert_int_equal(atomic_load(&w->server.handled), 0);
     curl_easy_cleanup(curl);
     finish(w);
@@ -178,9 +178,9 @@ static void test_a_chunked_body_is_refused(void **state) {
     world *w = *state;
     start(w);
     CURL *curl = raw(w, NULL, w->front_port);
-    say(curl, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    fed_curl_say(curl, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
     char heard[2048];
-    hear(curl, "length_required", heard, sizeof heard);
+    fed_curl_hear(curl, "length_required", heard, sizeof heard);
     assert_non_null(strstr(heard, "HTTP/1.1 411 "));
     assert_non_null(strstr(heard, "length_required"));
     curl_easy_cleanup(curl);
@@ -192,7 +192,8 @@ static void test_a_broken_upload_harms_nobody(void **state) {
     start(w);
     for (int k = 0; k < 10; k++) {
         CURL *curl = raw(w, &w->device, w->devices_port);
-        say(curl, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nsome of it");
+        fed_curl_say(curl,
+                     "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nsome of it");
         curl_easy_cleanup(curl);
     }
     assert_works(w);
@@ -212,11 +213,12 @@ static void break_record(CURL *curl) {
 
 static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **state) {
     world *w = *state;
-    assert_fed_ok(fed_cert_fingerprint(w->device.cert.text, w->server.known, NULL));
+    assert_fed_ok(fed_cert_key_fingerprint(w->device.cert.text, w->server.known, NULL));
     start(w);
     for (int k = 0; k < 20; k++) {
         CURL *curl = raw(w, &w->device, w->devices_port);
-        say(curl, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
+        fed_curl_say(curl,
+                     "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
         if (k % 2 == 1) {
             break_record(curl);
         }
@@ -226,7 +228,7 @@ static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **
     assert_works(w);
     assert_int_equal(atomic_load(&w->server.parts), 100);
     CURL *stays = raw(w, &w->device, w->devices_port); /* when the coordinator stops */
-    say(stays, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
+    fed_curl_say(stays, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
     fed_sleep_ms(20);
     finish(w);
     curl_easy_cleanup(stays);
@@ -255,14 +257,14 @@ static void test_slow_bodies_block_nobody(void **state) {
     CURL *slow[SLOW];
     for (int k = 0; k < SLOW; k++) {
         slow[k] = raw(w, &w->device, w->devices_port);
-        say(slow[k], "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab");
+        fed_curl_say(slow[k], "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab");
     }
     assert_works(w);
     assert_true(server_load_percent(w) < 30);
     char heard[2048];
     for (int k = 0; k < SLOW; k++) {
-        say(slow[k], "cd");
-        hear(slow[k], "abcd", heard, sizeof heard);
+        fed_curl_say(slow[k], "cd");
+        fed_curl_hear(slow[k], "abcd", heard, sizeof heard);
         assert_non_null(strstr(heard, "POST /echo? - 4 abcd"));
         curl_easy_cleanup(slow[k]);
     }
@@ -322,7 +324,7 @@ static void test_nothing_is_given_to_a_held_peer_that_has_gone(void **state) {
     world *w = *state;
     start(w);
     CURL *curl = raw(w, &w->device, w->devices_port);
-    say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     curl_easy_cleanup(curl);
     assert_works(w); /* our farewell has certainly arrived */
@@ -338,11 +340,11 @@ static void test_stopping_sends_home_who_is_held(void **state) {
     world *w = *state;
     start(w);
     CURL *curl = raw(w, &w->device, w->devices_port);
-    say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     finish(w);
     char heard[2048];
-    hear(curl, "}", heard, sizeof heard);
+    fed_curl_hear(curl, "}", heard, sizeof heard);
     assert_non_null(strstr(heard, "HTTP/1.1 503 "));
     assert_non_null(strstr(heard, "Retry-After: "));
     assert_non_null(strstr(heard, "{\"error\": \"stopping\""));
@@ -356,13 +358,68 @@ static void test_time_passes_without_requests(void **state) {
     finish(w);
 }
 
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static void test_a_device_beyond_its_rate_is_told_to_wait(void **state) {
+    world *w = *state;
+    w->options.requests_per_s = 1; /* ten at once */
+    start(w);
+    CURL *curl = client(w, &w->device, w->devices_port, "/echo");
+    int refused = 0;
+    for (int k = 0; k < 20; k++) {
+        fed_reply r = fed_curl_ask(curl);
+        refused += r.status == 429;
+        assert_true(r.status == 200 || strstr(fed_reply_text(&r.headers), "Retry-After: ") != NULL);
+        fed_reply_free(&r);
+    }
+    assert_true(refused > 0);
+    assert_works(w); /* others are under limits of their own */
+    curl_easy_cleanup(curl);
+    finish(w);
+    w->options.requests_per_s = 0;
+}
+
+static void test_one_connection_too_many_is_told_to_wait(void **state) {
+    world *w = *state;
+    w->options.connections = 2;
+    start(w);
+    CURL *curl[3];
+    for (int k = 0; k < 3; k++) {
+        curl[k] = client(w, &w->device, w->devices_port, "/echo");
+        fed_reply r = fed_curl_ask(curl[k]);
+        fed_reply_assert(&r, k < 2 ? 200 : 429, k < 2 ? "GET /echo" : "too_many");
+    }
+    for (int k = 0; k < 3; k++) {
+        curl_easy_cleanup(curl[k]);
+    }
+    finish(w);
+    w->options.connections = 0;
+}
+
+/* What is announced and refused costs nothing, or a number could shut a device out for hours. */
+static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
+    world *w = *state;
+    start(w);
+    CURL *bad = raw(w, &w->device, w->devices_port);
+    fed_curl_say(bad, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000000\r\n\r\n");
+    char heard[1024];
+    fed_curl_hear(bad, "}", heard, sizeof heard);
+    assert_non_null(strstr(heard, "HTTP/1.1 413"));
+    CURL *curl = client(w, &w->device, w->devices_port, "/echo");
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "GET /echo");
+    curl_easy_cleanup(bad);
+    curl_easy_cleanup(curl);
+    finish(w);
+}
+
 /* ---- promises -------------------------------------------------------------------------------- */
 
 static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     world *w = *state;
     start(w);
     CURL *held = raw(w, &w->device, w->devices_port);
-    say(held, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_say(held, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     atomic_store(&w->server.commit_fails, true);
     CURL *curl = client(w, NULL, w->front_port, "/promise");
@@ -373,7 +430,7 @@ static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     assert_int_not_equal(r.code, CURLE_OK);
     assert_int_equal(r.status, 0);
     char heard[64];
-    hear(held, "HTTP", heard, sizeof heard);
+    fed_curl_hear(held, "HTTP", heard, sizeof heard);
     assert_string_equal(heard, "");
     fed_reply_free(&r);
     curl_easy_cleanup(curl);
@@ -474,6 +531,9 @@ int main(void) {
         cmocka_unit_test(test_nothing_is_given_to_a_held_peer_that_has_gone),
         cmocka_unit_test(test_stopping_sends_home_who_is_held),
         cmocka_unit_test(test_time_passes_without_requests),
+        cmocka_unit_test(test_a_device_beyond_its_rate_is_told_to_wait),
+        cmocka_unit_test(test_one_connection_too_many_is_told_to_wait),
+        cmocka_unit_test(test_a_body_that_is_not_taken_is_not_paid_for),
         cmocka_unit_test(test_no_answer_leaves_when_the_commit_fails),
         cmocka_unit_test(test_a_port_in_use_is_named),
         cmocka_unit_test(test_a_restart_finds_its_ports_free),

@@ -14,13 +14,13 @@ static void test_the_front_wants_no_certificate(void **state) {
     finish(w);
 }
 
-static void test_a_device_is_known_by_its_fingerprint(void **state) {
+static void test_a_device_is_known_by_its_key(void **state) {
     world *w = *state;
     start(w);
     fed_error err = {0};
     uint8_t digest[FED_SHA256_SIZE];
     char hex[FED_SHA256_HEX];
-    assert_fed_ok_err(fed_cert_fingerprint(w->device.cert.text, digest, &err));
+    assert_fed_ok_err(fed_key_fingerprint(&w->device.key, digest, &err));
     fed_hex(digest, sizeof digest, hex);
     CURL *curl = client(w, &w->device, w->devices_port, "/who");
     for (int k = 0; k < 3; k++) { /* a new connection each time: resumed, or not, it is the same */
@@ -122,7 +122,7 @@ static void assert_stalling_costs_nothing(world *w, int peers, const uint8_t *wo
     int fds[64];
     start(w);
     for (int k = 0; k < peers; k++) {
-        fds[k] = dial(k % 2 == 0 ? w->front_port : w->devices_port);
+        fds[k] = fed_dial(k % 2 == 0 ? w->front_port : w->devices_port);
         assert_int_equal(send(fds[k], words, len, 0), len);
     }
     const int64_t load = server_load_percent(w);
@@ -159,7 +159,7 @@ static void test_garbage_harms_nobody(void **state) {
     static const char garbage[] = "GET / HTTP/1.0\r\n\r\n";
     int fds[8];
     for (int k = 0; k < 8; k++) {
-        fds[k] = dial(k % 2 == 0 ? w->front_port : w->devices_port);
+        fds[k] = fed_dial(k % 2 == 0 ? w->front_port : w->devices_port);
         (void)send(fds[k], garbage, sizeof garbage, MSG_NOSIGNAL);
     }
     assert_works(w);
@@ -176,7 +176,7 @@ static void test_a_request_works_while_others_stall(void **state) {
     start(w);
     int fds[50];
     for (int k = 0; k < 50; k++) {
-        fds[k] = dial(w->devices_port);
+        fds[k] = fed_dial(w->devices_port);
         assert_int_equal(send(fds[k], hello, len / 2, 0), len / 2);
     }
     CURL *curl = client(w, &w->device, w->devices_port, "/big");
@@ -195,7 +195,7 @@ static void test_a_request_works_while_others_stall(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_front_wants_no_certificate),
-        cmocka_unit_test(test_a_device_is_known_by_its_fingerprint),
+        cmocka_unit_test(test_a_device_is_known_by_its_key),
         cmocka_unit_test(test_nobody_without_a_certificate_comes_in),
         cmocka_unit_test(test_a_certificate_of_another_ca_is_shut_out),
         cmocka_unit_test(test_an_expired_certificate_is_shut_out),

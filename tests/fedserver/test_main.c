@@ -19,9 +19,9 @@ static int run(const char *words, char out[4096]) {
 
 static void every_command_explains_itself(void **state) {
     (void)state;
-    static const char *const names[] = {"init",    "run",     "token",  "task",
-                                        "devices", "revoke",  "status", "export",
-                                        "backup",  "restore", "check"};
+    static const char *const names[] = {"init",   "run",     "front",   "token",
+                                        "task",   "devices", "revoke",  "status",
+                                        "export", "backup",  "restore", "check"};
     char out[4096];
     assert_int_equal(run("--help", out), 0);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
@@ -45,6 +45,13 @@ static void wrong_usage_exits_with_2(void **state) {
         "token --dir x --count 1x",
         "token --dir x y",
         "token --dir x --bind y",
+        "token --dir x --role king",
+        "token --dir x --tag ''",
+        "run --dir x --device-days 0",
+        "run --dir x --device-days 1x",
+        "run --dir x --requests 0",
+        "front --dir x --front-socket 2",
+        "front --dir x --connections 3",
         "run --dir x --front-port 65536",
         "task --dir x",
         "revoke --dir x",
@@ -77,6 +84,9 @@ static void a_coordinator_is_made_used_and_not_made_again(void **state) {
     snprintf(words, sizeof words, "token --dir %s/c --count 3 --hours 2", directory);
     assert_int_equal(run(words, out), 0);
     assert_int_equal(strlen(out), 3 * 44); /* three lines of 43 characters */
+    snprintf(words, sizeof words, "token --dir %s/c --role evaluator --tag north", directory);
+    assert_int_equal(run(words, out), 0);
+    assert_int_equal(strlen(out), 44);
     snprintf(words, sizeof words, "devices --dir %s/c", directory);
     assert_int_equal(run(words, out), 0);
     assert_non_null(strstr(out, "no device is enrolled yet"));

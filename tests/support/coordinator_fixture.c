@@ -77,6 +77,7 @@ answer coordinator_ask(coordinator *c, const test_device *d, const char *method,
         .body = body,
         .body_len = len,
         .fingerprint = d != NULL ? d->fingerprint : NULL,
+        .certificate = d != NULL ? d->certificate : NULL,
     };
     fedserver_response response;
     must(fedserver_handle(c->server, &request, c->now_ms, &response, &err), &err);
@@ -100,14 +101,23 @@ void answer_free(answer *a) {
 }
 
 test_device coordinator_enrol(coordinator *c) {
+    return coordinator_enrol_as(c, &(fedserver_grant){.ttl_s = 3600});
+}
+
+test_device coordinator_enrol_evaluator(coordinator *c) {
+    const fedserver_grant grant = {.ttl_s = 3600, .role = FEDSERVER_ROLE_EVALUATOR};
+    return coordinator_enrol_as(c, &grant);
+}
+
+test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant) {
     fed_error err = {0};
-    fed_pem key;
     fed_pem csr;
+    test_device d;
     char token[FEDSERVER_TOKEN];
     coordinator_commit(c);
-    must(fedserver_token_new(c->server, c->now_ms, 3600, token, &err), &err);
-    must(fed_key_new(&key, &err), &err);
-    must(fed_csr_new(&key, "test", &csr, &err), &err);
+    must(fedserver_token_grant(c->server, c->now_ms, grant, token, &err), &err);
+    must(fed_key_new(&d.key, &err), &err);
+    must(fed_csr_new(&d.key, "test", &csr, &err), &err);
     const fedserver_request request = {.listener = FEDSERVER_FRONT,
                                        .method = "POST",
                                        .path = "/v1/enrol",
@@ -126,8 +136,8 @@ test_device coordinator_enrol(coordinator *c) {
     pem[len] = '\0';
     fedserver_blob_free(response.body);
     assert_int_equal(strncmp(pem, "devices-port: 8444\n", 19), 0);
-    test_device d;
-    must(fed_cert_fingerprint(pem + 19, d.fingerprint, &err), &err);
+    must(fed_cert_key_fingerprint(pem + 19, d.fingerprint, &err), &err);
+    must(fed_cert_fingerprint(pem + 19, d.certificate, &err), &err);
     return d;
 }
 

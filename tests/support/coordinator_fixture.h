@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "fed/crypto.h"
 #include "fed/wire.h"
 #include "fedserver/server.h"
 
@@ -18,7 +19,9 @@ typedef struct coordinator {
 } coordinator;
 
 typedef struct test_device {
-    uint8_t fingerprint[FED_SHA256_SIZE];
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* of its key */
+    uint8_t certificate[FED_SHA256_SIZE];
+    fed_pem key;
 } test_device;
 
 /** What came back. The body is the caller's: answer_free. */
@@ -49,6 +52,8 @@ uint64_t coordinator_task(coordinator *c, const char *json);
 
 /** Enrol with a new token, as a device does. */
 test_device coordinator_enrol(coordinator *c);
+test_device coordinator_enrol_evaluator(coordinator *c);
+test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant);
 
 /** One request; device NULL: on the front. */
 answer coordinator_ask(coordinator *c, const test_device *d, const char *method, const char *path,

@@ -3,6 +3,12 @@
 
 #include "fed_test.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "fed/clock.h"
+
 void fed_identity_make(const fed_pem *ca_key, const fed_pem *ca, fed_cert_purpose purpose,
                        int64_t from, int64_t until, fed_identity *who) {
     static const char *const hosts[] = {"localhost", "127.0.0.1", NULL};
@@ -88,4 +94,83 @@ void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body) {
         fail_msg("no \"%s\" in: %s", part_of_body, fed_reply_text(&reply->body));
     }
     fed_reply_free(reply);
+}
+
+CURL *fed_curl_raw(const fed_pem *ca, const fed_identity *who, uint16_t port) {
+    CURL *curl = fed_curl_new(ca, who, port, "/");
+    curl_easy_setopt(curl, CURLOPT_CONNECT_ONLY, 1L);
+    assert_int_equal(curl_easy_perform(curl), CURLE_OK);
+    return curl;
+}
+
+bool fed_curl_say_bytes(CURL *curl, const void *data, size_t len) {
+    size_t said = 0;
+    for (int k = 0; k < 10000 && said < len; k++) {
+        size_t n = 0;
+        const CURLcode code = curl_easy_send(curl, (const char *)data + said, len - said, &n);
+        if (code != CURLE_OK && code != CURLE_AGAIN) {
+            return false;
+        }
+        said += n;
+        if (code == CURLE_AGAIN) {
+            fed_sleep_ms(1);
+        }
+    }
+    return said == len;
+}
+
+void fed_curl_say(CURL *curl, const char *words) {
+    assert_true(fed_curl_say_bytes(curl, words, strlen(words)));
+}
+
+void fed_curl_hear(CURL *curl, const char *end, char *dst, size_t cap) {
+    fed_curl_hear_for(curl, end, dst, cap, 10000);
+}
+
+void fed_curl_hear_for(CURL *curl, const char *end, char *dst, size_t cap, int ms) {
+    size_t len = 0;
+    dst[0] = '\0';
+    for (int k = 0; k < ms && len + 1 < cap && strstr(dst, end) == NULL; k++) {
+        size_t n = 0;
+        const CURLcode code = curl_easy_recv(curl, dst + len, cap - len - 1, &n);
+        if (code == CURLE_AGAIN) {
+            fed_sleep_ms(1);
+            continue;
+        }
+        if (code != CURLE_OK || n == 0) {
+            return;
+        }
+        len += n;
+        dst[len] = '\0';
+    }
+}
+
+int fed_dial(uint16_t port) {
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+long fed_curl_enrol(const fed_pem *ca, uint16_t front_port, const char *token, fed_identity *who) {
+    fed_error err = {0};
+    fed_pem csr;
+    char bearer[128];
+    assert_fed_ok_err(fed_key_new(&who->key, &err));
+    assert_fed_ok_err(fed_csr_new(&who->key, "anything", &csr, &err));
+    snprintf(bearer, sizeof bearer, "Authorization: Bearer %s", token);
+    struct curl_slist *headers = curl_slist_append(NULL, bearer);
+    CURL *curl = fed_curl_new(ca, NULL, front_port, "/v1/enrol");
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, csr.text);
+    fed_reply r = fed_curl_ask(curl);
+    const char *cert = strstr(fed_reply_text(&r.body), "-----BEGIN");
+    snprintf(who->cert.text, sizeof who->cert.text, "%s", cert != NULL ? cert : "");
+    const long status = r.code == CURLE_OK ? r.status : 0;
+    fed_reply_free(&r);
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    return status;
 }

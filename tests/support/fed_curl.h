@@ -3,6 +3,7 @@
 #define FED_CURL_H
 
 #include <curl/curl.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "fed/bytes.h"
@@ -39,5 +40,21 @@ void fed_reply_free(fed_reply *reply);
 
 /** It must be an answer of that status, with that in its body; frees it. */
 void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body);
+
+/** Make a key, and enrol it with a token at that front; the answer's status. 200: *who is enrolled.
+ */
+long fed_curl_enrol(const fed_pem *ca, uint16_t front_port, const char *token, fed_identity *who);
+
+/** A TLS connection on which the test says what it likes. */
+CURL *fed_curl_raw(const fed_pem *ca, const fed_identity *who, uint16_t port);
+void fed_curl_say(CURL *curl, const char *words);
+/** As far as it can be said before the other side hangs up; was it all? */
+bool fed_curl_say_bytes(CURL *curl, const void *data, size_t len);
+/** What comes until `end` is among it, or the connection closes, or 10 s are over. */
+void fed_curl_hear(CURL *curl, const char *end, char *dst, size_t cap);
+void fed_curl_hear_for(CURL *curl, const char *end, char *dst, size_t cap, int ms);
+
+/** A bare TCP connection. */
+int fed_dial(uint16_t port);
 
 #endif

@@ -27,16 +27,19 @@ static size_t read_body(const fedclient_body *body, uint8_t **data) {
 
 static void enrol(fed_fake *fake, const fedclient_request *request, const char *csr, int *status,
                   fed_writer *answer) {
-    if (strcmp(request->bearer, "good-token") != 0) {
+    const bool renews = strstr(request->url, "/v1/renew") != NULL;
+    if (!renews && strcmp(request->bearer, "good-token") != 0) {
         answer_error(401, "token_unknown", status, answer);
         return;
     }
     fed_error err = {0};
     fed_pem cert;
-    const fed_cert_options options = {.purpose = FED_CERT_CLIENT,
-                                      .common_name = "device",
-                                      .not_before = 1577836800,
-                                      .not_after = 4102444800};
+    fake->renewals += renews ? 1 : 0;
+    const fed_cert_options options = {
+        .purpose = FED_CERT_CLIENT,
+        .common_name = "device",
+        .not_before = 1577836800,
+        .not_after = !renews && fake->enrolled_until_s != 0 ? fake->enrolled_until_s : 4102444800};
     assert_fed_ok_err(fed_cert_issue(&fake->ca_key, &fake->ca_cert, csr, &options, &cert, &err));
     fed_write_printf(answer, "devices-port: 8444\n%s", cert.text);
 }
@@ -252,7 +255,7 @@ static void handle(fed_fake *fake, const fedclient_request *request, bool midway
     fed_reader r;
     fed_reader_init(&r, body, len);
     *status = 200;
-    if (strstr(request->url, "/v1/enrol") != NULL) {
+    if (strstr(request->url, "/v1/enrol") != NULL || strstr(request->url, "/v1/renew") != NULL) {
         body[len] = '\0';
         enrol(fake, request, (const char *)body, status, answer);
     } else if (strstr(request->url, "/v1/checkin") != NULL) {

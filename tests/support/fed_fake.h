@@ -57,6 +57,8 @@ typedef struct fed_fake {
     fed_fake_plan plan;
     uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified, pieces;
     uint64_t sent_bytes, received_bytes; /* of models and updates: what came through */
+    uint64_t renewals;
+    int64_t enrolled_until_s; /* 0: until long after; renewed certificates always are */
     char last_url[256];
     fed_pem ca_key, ca_cert;
 } fed_fake;

@@ -2,6 +2,7 @@
 #include "fed_test.h"
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,4 +58,14 @@ int fed_test_run(const char *directory, const char *program, const char *args, c
     int status = pclose(pipe);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+pid_t fed_test_child(pid_t parent) {
+    char path[96], list[64] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    const bool any = fgets(list, sizeof list, file) != NULL;
+    fclose(file);
+    return any ? (pid_t)strtol(list, NULL, 10) : 0;
 }

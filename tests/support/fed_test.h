@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include <cmocka.h>
 
@@ -48,6 +49,9 @@ void fed_test_put(const char *directory, const char *name, const void *data, siz
  * out: what it printed, both streams, as far as it fits. */
 int fed_test_run(const char *directory, const char *program, const char *args, char *out,
                  size_t cap);
+
+/** The process that this one has started; 0: none. */
+pid_t fed_test_child(pid_t parent);
 
 /** The error's sentence must hold these words. */
 #define assert_fed_says(err, words)                                                                \

@@ -58,6 +58,18 @@ fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const c
 fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
                                 fed_error *err) FED_CHECKED;
 
+/*
+ * SHA-256 of a public key, as its DER SubjectPublicKeyInfo: the same for a key, for a request
+ * signed with it and for every certificate issued for it. What `openssl x509 -pubkey -noout |
+ * openssl pkey -pubin -outform DER | sha256sum` prints. FED_EFORMAT: not such a text.
+ */
+fed_status fed_key_fingerprint(const fed_pem *key, uint8_t digest[FED_SHA256_SIZE],
+                               fed_error *err) FED_CHECKED;
+fed_status fed_csr_key_fingerprint(const char *csr_pem, uint8_t digest[FED_SHA256_SIZE],
+                                   fed_error *err) FED_CHECKED;
+fed_status fed_cert_key_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
+                                    fed_error *err) FED_CHECKED;
+
 /** Validity, Unix seconds. */
 fed_status fed_cert_validity(const char *cert_pem, int64_t *not_before, int64_t *not_after,
                              fed_error *err) FED_CHECKED;

@@ -72,7 +72,8 @@ int fedclient_enrolled(const fedclient *client);
  */
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
 
-/** The device's name at the coordinator: SHA-256 of its certificate, hex. "" before enrolment. */
+/** The device's name at the coordinator: SHA-256 of its public key, hex; it stays when the
+ * certificate is renewed, which fedclient_step does by itself. "" before enrolment. */
 const char *fedclient_device(const fedclient *client);
 
 typedef enum fedclient_outcome {

@@ -41,18 +41,63 @@ fed_status fedserver_open(const char *directory, const fed_log *log, fedserver *
                           fed_error *err) FED_CHECKED;
 void fedserver_close(fedserver *server);
 
+/** What a process does of a coordinator. */
+typedef enum fedserver_part {
+    FEDSERVER_WHOLE = 0, /* all of it */
+    /** Rounds and devices. It never reads the CA's key; the front is another process, which asks
+     * this one for the status through a socket in the directory. */
+    FEDSERVER_ROUNDS = 1,
+    /** The front: people, enrolment and renewal; it alone holds the CA's key. Any number may run;
+     * where no other process serves the directory, it enrols all the same. */
+    FEDSERVER_GATE = 2
+} fedserver_part;
+
+typedef struct fedserver_setup {
+    fedserver_part part;
+    int64_t device_life_s; /* of the certificates that it issues; 0: two years */
+} fedserver_setup;
+
+/** Before the first fedserver_begin; without it, all is 0. */
+void fedserver_configure(fedserver *server, const fedserver_setup *setup);
+
 /* What follows commits by itself: not between begin and commit. */
 
-/** A one-time enrolment token, valid for ttl_s seconds: 43 characters, URL-safe. The database keeps
- * its SHA-256 only. */
+/** What a certificate allows. */
+typedef enum fedserver_role {
+    FEDSERVER_ROLE_DEVICE = 0,    /* trains */
+    FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
+    FEDSERVER_ROLE_OPERATOR = 2   /* asks for the status */
+} fedserver_role;
+
+/** "device", "evaluator", "operator"; NULL: there is no such role. */
+const char *fedserver_role_name(fedserver_role role);
+
+enum { FEDSERVER_TAG = 32 }; /* bytes of a tag, its NUL included */
+
+/** What a token is good for. */
+typedef struct fedserver_grant {
+    int64_t ttl_s; /* how long it can be used */
+    /* what the device that enrols with it becomes */
+    fedserver_role role;
+    const char *tag; /* the group that tasks may ask for; NULL: none */
+} fedserver_grant;
+
+/** A one-time enrolment token: 43 characters, URL-safe. The database keeps its SHA-256 only.
+ * FED_EINVAL: the tag is too long. */
 enum { FEDSERVER_TOKEN = 44 };
+fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
+                                 char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
+
+/** One for a device that trains. */
 fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
                                char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 
 /** A device, for people. */
 typedef struct fedserver_entry {
-    char fingerprint[2 * FED_SHA256_SIZE + 1];   /* of its certificate, hexadecimal */
+    char fingerprint[2 * FED_SHA256_SIZE + 1];   /* of its key, hexadecimal */
     int64_t enrolled_ms, expires_ms, revoked_ms; /* Unix milliseconds; revoked 0: not */
+    fedserver_role role;
+    char tag[FEDSERVER_TAG];
 } fedserver_entry;
 
 /** Is called for each; a failure ends the walk and becomes its result. */
@@ -142,8 +187,10 @@ typedef struct fedserver_request {
     const char *range, *if_range; /* the headers of that name; NULL for none */
     const uint8_t *body;
     size_t body_len;
-    const uint8_t *fingerprint; /* DEVICES: SHA-256 of the peer's certificate, which TLS has
+    const uint8_t *fingerprint; /* DEVICES: of the key in the peer's certificate, which TLS has
                                    verified; else NULL */
+    const uint8_t *certificate; /* DEVICES: SHA-256 of that certificate, by which old databases
+                                   know it; NULL: not given */
     uint64_t wire_bytes; /* size of the request with its head, for the traffic totals; 0: unknown */
     int64_t waited_ms;   /* how long this request has been held so far */
 } fedserver_request;
@@ -161,7 +208,7 @@ typedef struct fedserver_response {
 
 /** May a request with this head send a body of `len` bytes? 0, or the HTTP status to refuse it
  * with. */
-int fedserver_body_refused(const fedserver *server, const fedserver_request *head, uint64_t len);
+int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len);
 
 /** Is the beginning of this request's body worth something by itself? Where the line breaks in the
  * middle of such a body, hand over what has arrived all the same; nobody waits for the answer. */
@@ -183,6 +230,10 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) FED_CHECKED;
 
 /** Grows whenever held requests should be asked again. */
 uint64_t fedserver_epoch(const fedserver *server);
+
+/** A descriptor that poll finds readable when a batch should be run though no request came; -1:
+ * none. May change with each batch. */
+int fedserver_wake_fd(const fedserver *server);
 
 /** The directory it was opened with. */
 const char *fedserver_directory(const fedserver *server);

@@ -7,13 +7,26 @@
 
 #include "fedserver/fedserver.h"
 
+/** Which of the two listeners to serve: those of the server's part. */
+typedef enum fedserver_doors {
+    FEDSERVER_DOORS_BOTH = 0,
+    FEDSERVER_DOOR_FRONT = 1,
+    FEDSERVER_DOOR_DEVICES = 2
+} fedserver_doors;
+
 typedef struct fedserver_http_options {
     const char *bind;    /* address: "127.0.0.1", "0.0.0.0", "::" */
     uint16_t front_port; /* 0: any free one */
     uint16_t devices_port;
-    uint32_t connection_limit; /* each listener; 0: as many as the process may open */
-    const atomic_int *stop;    /* becomes non-zero: answer what is held, finish, return */
-    /** Both listeners are up, on these ports. NULL: not wanted. */
+    fedserver_doors doors;      /* the port of the other one is only told to devices */
+    int front_socket;           /* one that listens already, which is taken over; 0: none */
+    uint32_t connection_limit;  /* each listener; 0: as many as the process may open */
+    uint32_t requests_per_s;    /* of one device, ten times that of an address; 0: 100 */
+    uint32_t connections;       /* of one device at a time; 0: 16 */
+    const atomic_int *children; /* becomes non-zero: call `tend` soon. NULL: never */
+    void (*tend)(void *user);
+    const atomic_int *stop; /* becomes non-zero: answer what is held, finish, return */
+    /** The listeners are up, on these ports. NULL: not wanted. */
     void (*ready)(void *user, uint16_t front_port, uint16_t devices_port);
     void *user;
 } fedserver_http_options;
@@ -28,5 +41,9 @@ typedef struct fedserver_http_options {
  */
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
                                 const fed_log *log, fed_error *err) FED_CHECKED;
+
+/** Listen, for `front_socket`: *port 0: any free one. Errors as those of serve, for the port. */
+fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd,
+                                 fed_error *err) FED_CHECKED;
 
 #endif

@@ -72,7 +72,8 @@
             "ALTER TABLE tasks ADD COLUMN staleness INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE tasks ADD COLUMN selection INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE tasks ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                           \
-            "ALTER TABLE models ADD COLUMN state BLOB;",                                           \
+            "ALTER TABLE models ADD COLUMN state BLOB;"                                            \
+            "UPDATE devices SET role = 1 WHERE evaluated_task != 0;",                              \
             "ALTER TABLE updates RENAME TO updates_by_device;" FEDSERVER_SCHEMA_UPDATES_4          \
             "INSERT INTO updates (id, task, round, device, lease, len, body)"                      \
             " SELECT u.id, d.lease_task, d.lease_round, d.id, d.counted_lease, length(u.body),"    \

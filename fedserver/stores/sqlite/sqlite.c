@@ -186,6 +186,15 @@ static fed_status device_revoke(void *db, int64_t device, int64_t now_ms, fed_er
     return WRITE(DEVICE_REVOKE, INT(device), INT(now_ms));
 }
 
+static fed_status device_name(void *db, int64_t device, const uint8_t *fingerprint,
+                              fed_error *err) {
+    return WRITE(DEVICE_NAME, INT(device), BLOB(fingerprint, FED_SHA256_SIZE));
+}
+
+static fed_status device_renew(void *db, int64_t device, int64_t expires_ms, fed_error *err) {
+    return WRITE(DEVICE_RENEW, INT(device), INT(expires_ms));
+}
+
 static void device_read(sqlite3_stmt *row, fedserver_device *device) {
     *device = (fedserver_device){
         .id = sqlite3_column_int64(row, 0),
@@ -207,6 +216,20 @@ static void device_read(sqlite3_stmt *row, fedserver_device *device) {
     if (sqlite3_column_bytes(row, 1) == FED_SHA256_SIZE) {
         memcpy(device->fingerprint, sqlite3_column_blob(row, 1), FED_SHA256_SIZE);
     }
+}
+
+static fed_status device_find(void *db, const uint8_t *fingerprint, fedserver_device *device,
+                              fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(READ(DEVICE_FIND, &row, BLOB(fingerprint, FED_SHA256_SIZE)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "no device has that fingerprint");
+    }
+    device_read(row, device);
+    sqlite3_reset(row);
+    return FED_OK;
 }
 
 static fed_status device_each(void *db, fedserver_device_visit visit, void *user, fed_error *err) {
@@ -448,6 +471,9 @@ const fedserver_store fedserver_store_sqlite = {
     .device_add = device_add,
     .device_put = device_put,
     .device_revoke = device_revoke,
+    .device_name = device_name,
+    .device_renew = device_renew,
+    .device_find = device_find,
     .device_each = device_each,
     .task_add = task_add,
     .task_find = task_find,

@@ -163,7 +163,7 @@ static fed_status fail_damaged(fedserver_database *db, const stored_update *u, f
     if (!u->in_row) {
         snprintf(file, sizeof file, FEDSERVER_SEGMENT_NAME, u->row.task, u->row.round);
     }
-    FED_TRY(READ(DEVICE_NAME, &row, INT(u->row.device)));
+    FED_TRY(READ(UPDATE_SENDER, &row, INT(u->row.device)));
     FED_TRY(fedserver_database_next(db, row, &found, err));
     snprintf(name, sizeof name, "%s", found ? (const char *)sqlite3_column_text(row, 0) : "?");
     sqlite3_reset(row);

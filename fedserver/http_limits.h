@@ -1,0 +1,64 @@
+/* How much one peer may ask for: token buckets, and what it has open. Not for threads. */
+#ifndef FEDSERVER_HTTP_LIMITS_H
+#define FEDSERVER_HTTP_LIMITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A bucket fills at its rate up to its burst. A request is let in while no bucket of its peer is
+ * empty; what it costs is taken then, if need be into debt: so a body of any size gets in, and the
+ * peer pays for it by waiting. A peer is a key: a device's fingerprint, or the hash of an address.
+ */
+enum { HTTP_LIMITS_KEY = 32, HTTP_LIMITS_PEERS = 65536 };
+
+typedef struct http_limits_rules {
+    double requests_per_s, bytes_per_s, failures_per_s;
+    double requests_burst, bytes_burst, failures_burst;
+    uint32_t connections, uploads; /* at a time */
+} http_limits_rules;
+
+typedef struct http_limits_peer {
+    struct http_limits_peer *next; /* of the same slot */
+    uint8_t key[HTTP_LIMITS_KEY];
+    int64_t filled_ms;
+    double requests, bytes, failures; /* left in the buckets */
+    uint32_t connections, uploads;
+} http_limits_peer;
+
+typedef struct http_limits {
+    http_limits_rules rules;
+    http_limits_peer **slots;
+    size_t slot_count, count;
+    http_limits_peer crowd; /* whoever comes when there are too many peers, or no memory */
+} http_limits;
+
+/** Open those of docs/protocol.md#limits: of a device (both numbers 0: the default), of an address
+ * at the front, and of all together, whose peer is its crowd. */
+void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
+                       http_limits *address, http_limits *all);
+void http_limits_open(http_limits *limits, const http_limits_rules *rules);
+void http_limits_free(http_limits *limits);
+
+/** The peer of that key, with one connection more. It stays where it is until http_limits_leave;
+ * one without connections is forgotten once its buckets are full. */
+http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_LIMITS_KEY],
+                                    int64_t now_ms);
+void http_limits_leave(http_limits_peer *peer);
+
+/** What a request is, besides being one. */
+typedef struct http_limits_kind {
+    bool upload; /* counts as one while it lasts: the caller sees to peer->uploads */
+    bool trial;  /* it can fail: not for who has failed too often */
+} http_limits_kind;
+
+/** May this peer have one more request in? 0: yes, and the request has been paid for; else after
+ * how many seconds to ask again. */
+uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, http_limits_kind kind,
+                         int64_t now_ms);
+
+/** Bytes that come from it or go to it, or a failure such as a wrong token: paid for by waiting. */
+void http_limits_pay(http_limits_peer *peer, uint64_t bytes, unsigned failures);
+
+#endif

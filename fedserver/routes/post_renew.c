@@ -1,0 +1,54 @@
+/* POST /v1/renew: a request signed with an enrolled device's key in, its next certificate out. */
+#include "fedserver/router.h"
+
+static const struct {
+    int status;
+    const char *word, *message;
+} refusals[] = {
+    [FEDSERVER_TOKEN_MISSING] = {401, "token_missing",
+                                 "send the enrolment token as: Authorization: Bearer TOKEN"},
+    [FEDSERVER_TOKEN_UNKNOWN] = {401, "token_unknown",
+                                 "this token was not made here; check that all of it was copied"},
+    [FEDSERVER_TOKEN_USED] = {401, "token_used",
+                              "this token has enrolled a device already; make a new one"},
+    [FEDSERVER_TOKEN_EXPIRED] = {401, "token_expired", "this token has expired; make a new one"},
+    [FEDSERVER_REQUEST_MALFORMED] = {400, "bad_request", NULL},
+    [FEDSERVER_REQUEST_REFUSED] = {403, "csr_refused", NULL},
+    [FEDSERVER_KEY_KNOWN] = {409, "key_known",
+                             "this key is enrolled already; renew its certificate, or make a new "
+                             "key"},
+    [FEDSERVER_KEY_UNKNOWN] = {403, "device_unknown",
+                               "this key is not enrolled here; enrol the device with a new token"},
+    [FEDSERVER_DEVICE_REVOKED] = {403, "device_revoked",
+                                  "this device was shut out; if that was an error, the operator "
+                                  "gives you a new token to enrol it again"},
+    [FEDSERVER_DEVICE_EXPIRED] = {403, "device_unknown",
+                                  "this device's certificate has expired; enrol it again"},
+};
+
+fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrolment outcome,
+                                        const fedserver_issued *issued, const fed_error *why,
+                                        fedserver_response *response, fed_error *err) {
+    if (outcome != FEDSERVER_ENROLLED) {
+        const char *message = refusals[outcome].message;
+        return fedserver_answer_error(response, err, refusals[outcome].status,
+                                      refusals[outcome].word, "%s",
+                                      message != NULL ? message : why->text);
+    }
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_write_printf(&body, "devices-port: %u\n%s", server->devices_port, issued->cert.text);
+    return fedserver_answer(response, 200, "application/x-pem-file", &body, err);
+}
+
+fed_status fedserver_post_renew(fedserver *server, const fedserver_call *call,
+                                fedserver_response *response, fed_error *err) {
+    fedserver_auth auth;
+    fedserver_enrolment outcome;
+    fedserver_issued issued;
+    fed_error why = {0};
+    FED_TRY(fedserver_auth_open(server, &auth, err));
+    FED_TRY(fedserver_renew(&auth, call->request->body, call->request->body_len, call->now_ms,
+                            &outcome, &issued, &why, err));
+    return fedserver_answer_certificate(server, outcome, &issued, &why, response, err);
+}

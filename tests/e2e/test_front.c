@@ -1,0 +1,138 @@
+/* The front as a process: it alone needs the CA's key, it comes back, it ends with its parent. */
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "deploy/sim/sim.h"
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed_curl.h"
+#include "fed_test.h"
+
+enum { TOKENS = 6, TRIES = 500, PAUSE_MS = 20 };
+
+typedef struct world {
+    char directory[300], task[400];
+    sim_coordinator coordinator;
+    char token[TOKENS][FEDSERVER_TOKEN];
+    int tokens_used;
+} world;
+
+static int setup(void **state) {
+    static world w;
+    static const char task[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}";
+    fed_error err = {0};
+    w = (world){.tokens_used = 0};
+    fed_test_tmpdir(w.directory, sizeof w.directory);
+    snprintf(w.task, sizeof w.task, "%s/task.json", w.directory);
+    fed_test_put(w.directory, "task.json", task, strlen(task));
+    const sim_options options = {.task = w.task, .fedserver = FED_BIN_DIR "/fedserver"};
+    assert_fed_ok_err(sim_coordinator_prepare(&w.coordinator, &options, TOKENS, w.token, &err));
+    assert_fed_ok_err(sim_coordinator_start(&w.coordinator, &err));
+    *state = &w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    const fed_status ended = sim_coordinator_stop(&w->coordinator, SIGTERM, &err);
+    sim_coordinator_clean(&w->coordinator);
+    fed_test_rmdir(w->directory);
+    return ended == FED_OK ? 0 : 1;
+}
+
+/* The status of the answer to an enrolment; 0: none. */
+static long enrol(world *w) {
+    fed_identity who;
+    const char *token = w->token[w->tokens_used++];
+    return fed_curl_enrol(&w->coordinator.ca, w->coordinator.front_port, token, &who);
+}
+
+static void assert_status_says(const world *w, const char *words) {
+    CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, words);
+    curl_easy_cleanup(curl);
+}
+
+/* Has it ended, though perhaps nobody has asked yet how? */
+static bool gone(pid_t pid) {
+    char path[64], state = 'X';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (file != NULL) {
+        (void)!fscanf(file, "%*d %*s %c", &state);
+        fclose(file);
+    }
+    return state == 'X' || state == 'Z';
+}
+
+static void what_the_front_enrols_the_rounds_know_at_once(void **state) {
+    world *w = *state;
+    assert_int_equal(enrol(w), 200);
+    assert_status_says(w, "\"devices\":1");
+    assert_int_equal(enrol(w), 200);
+    assert_status_says(w, "\"devices\":2");
+}
+
+/* Its listening socket is its parent's too: nobody is refused meanwhile, people only wait. */
+static void a_front_that_dies_comes_back(void **state) {
+    world *w = *state;
+    const pid_t first = fed_test_child(w->coordinator.pid);
+    assert_true(first > 0);
+    assert_int_equal(kill(first, SIGKILL), 0);
+    assert_int_equal(enrol(w), 200);
+    assert_status_says(w, "\"devices\":1");
+    const pid_t second = fed_test_child(w->coordinator.pid);
+    assert_true(second > 0 && second != first);
+}
+
+static void a_front_ends_with_its_parent(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    const pid_t front = fed_test_child(w->coordinator.pid);
+    assert_fed_ok_err(sim_coordinator_stop(&w->coordinator, SIGKILL, &err));
+    for (int k = 0; k < TRIES && !gone(front); k++) {
+        fed_sleep_ms(PAUSE_MS);
+    }
+    assert_true(gone(front));
+    assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err)); /* on the same ports */
+    assert_int_equal(enrol(w), 200);
+}
+
+/* Without the key no front can work, but devices and their rounds go on. */
+static void the_rounds_do_not_need_the_key(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    char key[700], away[720];
+    snprintf(key, sizeof key, "%s/ca.key", w->coordinator.directory);
+    snprintf(away, sizeof away, "%s.away", key);
+    assert_fed_ok_err(sim_coordinator_stop(&w->coordinator, SIGTERM, &err));
+    assert_int_equal(rename(key, away), 0);
+    assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));
+    CURL *curl = fed_curl_raw(&w->coordinator.ca, NULL, w->coordinator.devices_port);
+    curl_easy_cleanup(curl); /* TLS 1.3: our certificate is asked for only after our last word */
+    assert_fed_ok_err(sim_coordinator_alive(&w->coordinator, &err));
+    assert_int_equal(rename(away, key), 0);
+    assert_int_equal(enrol(w), 200); /* the front was started again, and again */
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        WITH(what_the_front_enrols_the_rounds_know_at_once),
+        WITH(a_front_that_dies_comes_back),
+        WITH(a_front_ends_with_its_parent),
+        WITH(the_rounds_do_not_need_the_key),
+    };
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    curl_global_cleanup();
+    return failed;
+}

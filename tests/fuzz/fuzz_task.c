@@ -1,0 +1,40 @@
+/* Fuzz task files: none may make the reader misbehave, and what it takes must be a sound task. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedserver/config.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void require(bool holds) {
+    if (!holds) {
+        abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
+    if (memchr(data, '@', len) != NULL) {
+        return 0; /* "@FILE" would have it read any file of this machine */
+    }
+    fedserver_config config;
+    fed_error err = {.status = FED_OK};
+    if (fedserver_config_parse("task.json", (const char *)data, len, &config, &err) != FED_OK) {
+        require(err.text[0] != '\0');
+        return 0;
+    }
+    const fedserver_round_rules *rules = &config.task.rules;
+    const fed_task *wire = &config.task.wire;
+    require(rules->rounds > 0 && rules->deadline_ms > 0 && rules->minimum > 0);
+    require(rules->minimum <= rules->goal && rules->goal <= rules->cohort);
+    require(wire->batch > 0 && wire->local_steps > 0 && wire->learning_rate > 0);
+    fed_writer w;
+    fed_task sent = *wire, got;
+    fed_reader r;
+    sent.id = 1;
+    fed_writer_growing(&w); /* every device must be able to read it */
+    fed_task_write(&w, &sent);
+    fed_reader_init(&r, w.data, w.len);
+    require(fed_task_read(&r, &got) == FED_OK && fed_reader_end(&r) == FED_OK);
+    fed_writer_free(&w);
+    return 0;
+}
