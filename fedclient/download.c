@@ -36,14 +36,17 @@ static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, 
     return FED_OK;
 }
 
-static size_t answer_limit(const fedclient_turn *turn, const fedcodec *whole) {
-    return fedcodec_envelope_bound(whole, &turn->arch.layout, 0) + PART_HEADS;
+/** Most bytes that a download can have. */
+static fed_status answer_limit(const fedclient_turn *turn, size_t *limit, fed_error *err) {
+    fedcodec whole;
+    FED_TRY(fedcodec_parse("float32", &whole, err));
+    *limit = fedcodec_envelope_bound(&whole, &turn->arch.layout, 0) + PART_HEADS;
+    return FED_OK;
 }
 
 /** GET the next bytes of the download; only 200 and 206 are FED_OK. */
-static fed_status get_more(fedclient *client, const fedclient_turn *turn,
-                           const fedclient_arrived *arrived, fedclient_range *range,
-                           fedclient_answer *answer, fed_error *err) {
+static fed_status get_more(fedclient *client, const fedclient_arrived *arrived, size_t limit,
+                           fedclient_range *range, fedclient_answer *answer, fed_error *err) {
     const fedclient_download_head *target = &arrived->head;
     char held[16] = "none", path[128];
     if (target->have != FEDCLIENT_HAVE_NONE) {
@@ -51,9 +54,7 @@ static fed_status get_more(fedclient *client, const fedclient_turn *turn,
     }
     snprintf(path, sizeof path, "/v1/model?task=%" PRIu64 "&have=%s&want=%" PRIu32, target->task,
              held, target->want);
-    fedcodec whole;
-    FED_TRY(fedcodec_parse("float32", &whole, err));
-    size_t limit = answer_limit(turn, &whole), piece = fedclient_arrived_piece(client);
+    size_t piece = fedclient_arrived_piece(client);
     *range = (fedclient_range){.first = arrived->bytes.len,
                                .most = limit > piece ? piece : 0, /* small: no need to say so */
                                .if_tag = target->tag};
@@ -102,15 +103,18 @@ static fed_status fetch_more(fedclient *client, const fedclient_turn *turn,
                              fedclient_arrived *arrived, fed_error *err) {
     fedclient_answer answer = {0};
     fedclient_range range = {0};
-    size_t before = arrived->bytes.len;
-    fed_status status = get_more(client, turn, arrived, &range, &answer, err);
+    size_t before = arrived->bytes.len, limit = 0;
+    FED_TRY(answer_limit(turn, &limit, err));
+    fed_status status = get_more(client, arrived, limit, &range, &answer, err);
     if (range.total == 0 && status == FED_OK) { /* a transport without ranges */
         range.total = answer.body.len;
     }
     fed_status taken = FED_OK;
     if (range.total != 0 || status == FED_OK) {
         fed_error why = {0};
-        taken = take_in(client, arrived, &range, &answer.body, &why);
+        taken = range.total > limit
+                    ? fed_fail(&why, FED_EFORMAT, "the coordinator's model is too large")
+                    : take_in(client, arrived, &range, &answer.body, &why);
         if (status == FED_OK && taken != FED_OK) {
             *err = why;
         }

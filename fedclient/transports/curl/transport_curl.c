@@ -111,19 +111,26 @@ static const char *header_value(const char *line, size_t len, const char *name) 
     if (len <= prefix || strncasecmp(line, name, prefix) != 0 || line[prefix] != ':') {
         return NULL;
     }
-    for (prefix++; prefix < len && line[prefix] == ' ';) {
-        prefix++;
-    }
-    return line + prefix;
+    prefix++;
+    return line + prefix + strspn(line + prefix, " ");
 }
 
 /** 16 hex digits in quotes; 0: something else. */
 static uint64_t read_tag(const char *value) {
-    uint64_t tag = 0;
-    int end = 0;
-    bool sound = value[0] == '"' && strspn(value + 1, "0123456789abcdef") == 16 &&
-                 sscanf(value, "\"%16" SCNx64 "\"%n", &tag, &end) == 1 && end == 18;
-    return sound ? tag : 0;
+    bool sound = value[0] == '"' && strspn(value + 1, "0123456789abcdef") == 16 && value[17] == '"';
+    return sound ? strtoull(value + 1, NULL, 16) : 0;
+}
+
+/** "bytes 5-9/20": begin 5, total 20. Anything else: total 0. */
+static void read_content_range(const char *value, fedclient_range *range) {
+    static const char unit[] = "bytes ";
+    const char *dash = strchr(value, '-');
+    const char *slash = strchr(value, '/');
+    range->begin = range->total = 0;
+    if (strncmp(value, unit, sizeof unit - 1) == 0 && dash != NULL && slash != NULL) {
+        range->begin = strtoull(value + sizeof unit - 1, NULL, 10);
+        range->total = strtoull(slash + 1, NULL, 10); /* of an unknown one, "*": 0 */
+    }
 }
 
 /** What an answer's head says of its body: for requests with a range. A 100 goes before some. */
@@ -147,11 +154,7 @@ static size_t read_header(char *src, size_t size, size_t count, void *user) {
         range->total = strtoull(value, NULL, 10);
     } else if (x->head_status == 206 &&
                (value = header_value(line, len, "Content-Range")) != NULL) {
-        uint64_t last;
-        if (sscanf(value, "bytes %" SCNu64 "-%" SCNu64 "/%" SCNu64, &range->begin, &last,
-                   &range->total) != 3) {
-            range->begin = range->total = 0;
-        }
+        read_content_range(value, range);
     }
     return size * count;
 }
