@@ -317,7 +317,7 @@ static void overtake(federation *f, unsigned who, const fed_writer *request) {
     parcel p;
     open_parcel(request, &p);
     if (!f->setup->one_is_late || f->overtaking || who != f->setup->devices ||
-        strcmp(p.path, "/v1/update") != 0) {
+        (strcmp(p.path, "/v1/update") != 0 && strcmp(p.path, "/v1/piece") != 0)) {
         return;
     }
     f->overtaking = true;

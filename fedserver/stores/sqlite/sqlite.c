@@ -28,6 +28,13 @@ static fed_status store_create(const char *path, fed_error *err) {
              "PRAGMA user_version = %d; %s COMMIT;",
              FEDSERVER_SCHEMA_ID, FEDSERVER_SCHEMA_VERSION, FEDSERVER_SCHEMA);
     fed_status status = fedserver_database_script(db, sql, err);
+    if (status == FED_OK) {
+        /* Into the file itself, whose name is about to change: to close would do so, but does not
+         * say where it could not. */
+        int code =
+            sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+        status = code == SQLITE_OK ? FED_OK : fedserver_database_fail(db, code, err);
+    }
     fedserver_database_close(db);
     return status;
 }
