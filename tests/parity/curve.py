@@ -109,26 +109,41 @@ class Pictures:
 
 class Text:
     """Words by falling frequency, equals in the order of their bytes; a line ends with <eos>."""
+    NOTHING = -100  # cross_entropy ignores it
 
     def __init__(self, options):
         self.options = options
         words = self.words(options.train_part)
         by_rank = sorted(collections.Counter(words).items(), key=lambda pair: (-pair[1], pair[0]))
         self.number = {word: k for k, (word, _) in enumerate(by_rank)}
-        self.train_streams = self.streams(words)
-        self.test_streams = self.streams(self.words(options.test_part))
+        self.train_streams = self.side_by_side(words)
+        self.test_streams = self.end_to_end(self.words(options.test_part))
         self.steps = self.train_streams[0].shape[1] // torch_models.TOKENS
 
     def words(self, part):
         lines = contents(os.path.join(self.options.data, f"ptb.{part}.txt")).split(b"\n")[:-1]
         return [word for line in lines for word in line.split() + [b"<eos>"]]
 
-    def streams(self, words):
-        tokens = torch.tensor([self.number.get(word, self.number[b"<unk>"]) for word in words])
-        length = (len(tokens) - 1) // self.options.batch
-        starts = torch.arange(self.options.batch) * length
-        index = starts[:, None] + torch.arange(length)
+    def tokens(self, words):
+        return torch.tensor([self.number.get(word, self.number[b"<unk>"]) for word in words])
+
+    def side_by_side(self, words):
+        """Streams of whole windows, which begin evenly spread over the text."""
+        tokens, streams = self.tokens(words), self.options.batch
+        length = (len(tokens) - 1) // streams // torch_models.TOKENS * torch_models.TOKENS
+        begins = torch.arange(streams) * (len(tokens) - 1 - length) // max(streams - 1, 1)
+        index = begins[:, None] + torch.arange(length)
         return tokens[index], tokens[index + 1]
+
+    def end_to_end(self, words):
+        """Streams in which each word is to be guessed once; what is left of the last windows counts as NOTHING."""
+        tokens, streams = self.tokens(words), self.options.batch
+        last = len(tokens) - 1
+        length = -(-last // streams)
+        place = torch.arange(-(-length // torch_models.TOKENS) * torch_models.TOKENS)
+        index = torch.arange(streams)[:, None] * length + place
+        counts = (place < length) & (index < last)
+        return tokens[index.clamp_max(last)], torch.where(counts, tokens[(index + 1).clamp_max(last)], self.NOTHING)
 
     def windows(self, streams):
         x, label = streams
@@ -139,9 +154,9 @@ class Text:
         return self.windows(self.train_streams)
 
     def test(self, net):
-        losses = [functional.cross_entropy(net(x).flatten(0, 1), label.flatten()).item()
+        losses = [functional.cross_entropy(net(x).flatten(0, 1), label.flatten(), reduction="sum").item()
                   for x, label in self.windows(self.test_streams)]
-        loss = sum(losses) / len(losses)
+        loss = sum(losses) / (self.test_streams[1] != self.NOTHING).sum().item()
         return loss, math.exp(loss)
 
 
