@@ -132,7 +132,7 @@ static fed_status identify(void *user, const fed_pem *key, const fed_pem *cert, 
     line *l = user;
     (void)key;
     l->named = cert != NULL;
-    return cert != NULL ? fed_cert_fingerprint(cert->text, l->fingerprint, err) : FED_OK;
+    return cert != NULL ? fed_cert_key_fingerprint(cert->text, l->fingerprint, err) : FED_OK;
 }
 
 static void no_connection(void *user) {

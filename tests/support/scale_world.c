@@ -43,7 +43,7 @@ static void enrol(scale_world *w, fedserver *server) {
     for (size_t k = 0; k < w->devices; k++) {
         fedserver_device device = {.enrolled_ms = now_ms, .expires_ms = now_ms + 86400000};
         assert_fed_ok_err(fed_cert_issue(&ca_key, &ca, csr.text, &options, &w->certs[k], &err));
-        assert_fed_ok_err(fed_cert_fingerprint(w->certs[k].text, device.fingerprint, &err));
+        assert_fed_ok_err(fed_cert_key_fingerprint(w->certs[k].text, device.fingerprint, &err));
         assert_fed_ok_err(server->store->device_add(server->db, &device, &err));
     }
     assert_fed_ok_err(server->store->commit(server->db, &err));
