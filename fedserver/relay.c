@@ -276,19 +276,27 @@ unsigned fedserver_relay_hear(fedserver_relay *relay) {
 
 /* -- the process of the rounds -- */
 
-static void accept_fronts(fedserver_relay *relay) {
+static front *free_slot(fedserver_relay *relay) {
     for (size_t k = 0; k < PEERS; k++) {
-        front *f = &relay->fronts[k];
-        if (f->fd >= 0) {
+        if (relay->fronts[k].fd < 0) {
+            return &relay->fronts[k];
+        }
+    }
+    return NULL;
+}
+
+/* One too many is shown the door: where it waited, the socket would stay readable for ever. */
+static void accept_fronts(fedserver_relay *relay) {
+    for (int fd; (fd = accept(relay->listening, NULL, NULL)) >= 0;) {
+        front *f = free_slot(relay);
+        if (f == NULL) {
+            close(fd);
             continue;
         }
-        f->fd = accept(relay->listening, NULL, NULL);
-        if (f->fd < 0) {
-            return;
-        }
-        (void)fcntl(f->fd, F_SETFL, O_NONBLOCK);
-        (void)fcntl(f->fd, F_SETFD, FD_CLOEXEC);
-        watch(relay, f->fd);
+        f->fd = fd;
+        (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+        watch(relay, fd);
     }
 }
 

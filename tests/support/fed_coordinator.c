@@ -78,10 +78,16 @@ void fed_coordinator_close(fed_coordinator *c) {
     }
 }
 
-void fed_coordinator_token(const fed_coordinator *c, char token[FEDSERVER_TOKEN]) {
+void fed_coordinator_token_for(const fed_coordinator *c, fedserver_role role,
+                               char token[FEDSERVER_TOKEN]) {
+    const fedserver_grant grant = {.ttl_s = 3600, .role = role};
     fedserver *second = NULL;
     fed_error err = {0};
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &second, &err));
-    assert_fed_ok_err(fedserver_token_new(second, fed_clock_unix_ms(), 3600, token, &err));
+    assert_fed_ok_err(fedserver_token_grant(second, fed_clock_unix_ms(), &grant, token, &err));
     fedserver_close(second);
+}
+
+void fed_coordinator_token(const fed_coordinator *c, char token[FEDSERVER_TOKEN]) {
+    fed_coordinator_token_for(c, FEDSERVER_ROLE_DEVICE, token);
 }

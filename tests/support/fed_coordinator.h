@@ -29,5 +29,7 @@ void fed_coordinator_stop(fed_coordinator *c);
 
 /** A token for one device. */
 void fed_coordinator_token(const fed_coordinator *c, char token[FEDSERVER_TOKEN]);
+void fed_coordinator_token_for(const fed_coordinator *c, fedserver_role role,
+                               char token[FEDSERVER_TOKEN]);
 
 #endif

@@ -124,7 +124,7 @@ static void an_evaluator_measures_a_model(void **state) {
     const char *const train[] = {"--token", token, "--until-finished", NULL};
     assert_run(w, train, 0, "finished");
     fed_test_rmdir(w->state);
-    fed_coordinator_token(&w->coordinator, token);
+    fed_coordinator_token_for(&w->coordinator, FEDSERVER_ROLE_EVALUATOR, token);
     const char *const evaluate[] = {"--token", token, "--evaluate", NULL};
     pid_t pid = spawn(w, evaluate);
     while (!log_says(w, "accuracy")) {
