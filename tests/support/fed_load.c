@@ -388,18 +388,23 @@ size_t fed_load_wait(fed_load *load, double seconds) {
     return load->parked;
 }
 
+static void start(fed_load *load, peer *p, fed_load_ask ask, fed_load_heard heard, void *user,
+                  bool parked) {
+    p->ask = ask;
+    p->heard = heard;
+    p->user = user;
+    p->parked = parked;
+    ask_next(load, p);
+    watch(load, p);
+}
+
 size_t fed_load_post(fed_load *load, size_t first, size_t count, fed_load_ask ask,
                      fed_load_heard heard, void *user) {
     size_t posted = 0;
     for (size_t k = first; k < first + count; k++) {
         peer *p = &load->peers[k];
         if (p->state == IDLE) {
-            p->ask = ask;
-            p->heard = heard;
-            p->user = user;
-            p->parked = true;
-            ask_next(load, p);
-            watch(load, p);
+            start(load, p, ask, heard, user, true);
             p->ask = NULL;
             posted += p->state == SENDING || p->state == HEARING;
         }
@@ -420,12 +425,7 @@ fed_load_result fed_load_run(fed_load *load, size_t first, size_t count, fed_loa
         peer *p = &load->peers[k];
         load->failures += p->state == CLOSED || p->state == SHAKING;
         if (p->state == IDLE) {
-            p->ask = ask;
-            p->heard = heard;
-            p->user = user;
-            p->parked = false;
-            ask_next(load, p);
-            watch(load, p);
+            start(load, p, ask, heard, user, false);
         }
     }
     while (load->due > 0 && now_s() < start_s + limit_s) {
