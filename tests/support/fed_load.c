@@ -23,8 +23,8 @@ typedef enum state { CLOSED = 0, SHAKING, IDLE, SENDING, HEARING } state;
 typedef struct peer {
     fed_load *load;
     state state;
-    bool dry;    /* the socket has nothing more to read */
-    bool parked; /* nobody waits for its answer now */
+    uint32_t watched; /* epoll's events */
+    bool parked;      /* nobody waits for its answer now */
     int fd;
     gnutls_session_t tls;
     gnutls_pcert_st cert;
@@ -168,23 +168,11 @@ void fed_load_close(fed_load *load) {
 
 /* -- one connection -- */
 
-/* GnuTLS says "again" after a session ticket too, while there is more to read: only the socket
- * itself knows. */
-static ssize_t pull(gnutls_transport_ptr_t user, void *data, size_t cap) {
-    peer *p = user;
-    ssize_t got = recv(p->fd, data, cap, 0);
-    p->dry = got < 0 && errno == EAGAIN;
-    if (got < 0) {
-        gnutls_transport_set_errno(p->tls, errno);
-    }
-    return got;
-}
-
 static void dial(fed_load *load, peer *p) {
     const struct sockaddr_in at = {.sin_family = AF_INET,
                                    .sin_port = htons(load->port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = p};
+    struct epoll_event event = {.events = EPOLLOUT, .data.ptr = p};
     int on = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     load->failures += fd < 0;
@@ -201,11 +189,11 @@ static void dial(fed_load *load, peer *p) {
     gnutls_priority_set(p->tls, load->priority);
     gnutls_credentials_set(p->tls, GNUTLS_CRD_CERTIFICATE, load->credentials);
     gnutls_session_set_ptr(p->tls, p);
-    gnutls_transport_set_ptr2(p->tls, p, (gnutls_transport_ptr_t)(intptr_t)fd);
-    gnutls_transport_set_pull_function(p->tls, pull);
+    gnutls_transport_set_int(p->tls, fd);
     p->load = load;
     p->fd = fd;
     p->state = SHAKING;
+    p->watched = event.events;
     load->shaking++;
     fed_writer_growing(&p->request);
     epoll_ctl(load->epoll, EPOLL_CTL_ADD, fd, &event);
@@ -213,6 +201,17 @@ static void dial(fed_load *load, peer *p) {
 
 static bool again(ssize_t code) {
     return code == GNUTLS_E_AGAIN || code == GNUTLS_E_INTERRUPTED;
+}
+
+/* Wake up for what the connection waits for. */
+static void watch(fed_load *load, peer *p) {
+    bool writes =
+        p->state == SENDING || (p->state == SHAKING && gnutls_record_get_direction(p->tls) == 1);
+    struct epoll_event event = {.events = writes ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = p};
+    if (p->state != CLOSED && event.events != p->watched) {
+        p->watched = event.events;
+        epoll_ctl(load->epoll, EPOLL_CTL_MOD, p->fd, &event);
+    }
 }
 
 static void shake(fed_load *load, peer *p) {
@@ -311,10 +310,12 @@ static void take(peer *p, const uint8_t *data, size_t len) {
     }
 }
 
+/* At most one answer, and not for ever: others have a turn too. */
 static void hear(fed_load *load, peer *p) {
-    while (p->state != CLOSED) {
+    enum { RECORDS = 32 };
+    for (int k = 0; k < RECORDS && p->state != CLOSED; k++) {
         ssize_t got = gnutls_record_recv(p->tls, load->chunk, CHUNK);
-        if (again(got) && p->dry) {
+        if (again(got)) {
             return;
         }
         if (got <= 0 && (got == 0 || gnutls_error_is_fatal((int)got))) {
@@ -331,6 +332,7 @@ static void hear(fed_load *load, peer *p) {
             } else {
                 conclude(load, p);
             }
+            return;
         }
     }
 }
@@ -345,6 +347,7 @@ static void attend(fed_load *load, peer *p) {
     if (p->state != SHAKING && p->state != CLOSED) {
         hear(load, p);
     }
+    watch(load, p);
 }
 
 static void pass(fed_load *load, int wait_ms) {
@@ -385,17 +388,23 @@ size_t fed_load_wait(fed_load *load, double seconds) {
     return load->parked;
 }
 
+static void start(fed_load *load, peer *p, fed_load_ask ask, fed_load_heard heard, void *user,
+                  bool parked) {
+    p->ask = ask;
+    p->heard = heard;
+    p->user = user;
+    p->parked = parked;
+    ask_next(load, p);
+    watch(load, p);
+}
+
 size_t fed_load_post(fed_load *load, size_t first, size_t count, fed_load_ask ask,
                      fed_load_heard heard, void *user) {
     size_t posted = 0;
     for (size_t k = first; k < first + count; k++) {
         peer *p = &load->peers[k];
         if (p->state == IDLE) {
-            p->ask = ask;
-            p->heard = heard;
-            p->user = user;
-            p->parked = true;
-            ask_next(load, p);
+            start(load, p, ask, heard, user, true);
             p->ask = NULL;
             posted += p->state == SENDING || p->state == HEARING;
         }
@@ -416,11 +425,7 @@ fed_load_result fed_load_run(fed_load *load, size_t first, size_t count, fed_loa
         peer *p = &load->peers[k];
         load->failures += p->state == CLOSED || p->state == SHAKING;
         if (p->state == IDLE) {
-            p->ask = ask;
-            p->heard = heard;
-            p->user = user;
-            p->parked = false;
-            ask_next(load, p);
+            start(load, p, ask, heard, user, false);
         }
     }
     while (load->due > 0 && now_s() < start_s + limit_s) {
