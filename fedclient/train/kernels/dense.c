@@ -193,10 +193,11 @@ KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, c
 /* w -= rate * grad, all but the first `done` lanes. Rounded twice, as in step.c. */
 KERNEL_INLINE void step_tile(const fedtrain_dense *d, float *w, const float *grad, float rate,
                              size_t done, const size_t rows, const size_t vectors) {
+    const size_t row = d->in; /* which no store changes, but the compiler doesn't know */
     for (size_t r = 0; r < rows; r++) {
         KERNEL_UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            float *at = w + r * d->in + v * LANES;
+            float *at = w + r * row + v * LANES;
             const vec step = rate * vec_load(grad + (r * vectors + v) * LANES);
             const vec before = vec_load(at), after = before - vec_apart(step);
             vec_store(at, v > 0 ? after : vec_select(lanes_from(done), after, before));

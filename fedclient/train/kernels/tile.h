@@ -30,6 +30,7 @@ KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const 
         KERNEL_UNROLL
         for (size_t v = 0; v < vectors; v++) {
             row[v] = vec_load(b.at + v * LANES);
+            row[v] = height == 2 ? vec_apart(row[v]) : row[v]; /* or it is loaded for each height */
         }
         KERNEL_UNROLL
         for (size_t h = 0; h < height; h++) {
