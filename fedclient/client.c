@@ -185,7 +185,7 @@ static fed_status turn_failed(fedclient *client, fed_status status, fedclient_ev
     }
     client->failures++;
     event->outcome = FEDCLIENT_RETRY;
-    event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
+    event->wait_ms = client->asked_ms + fedclient_backoff_ms(client->device, client->failures);
     fed_logf(client->options.log, FED_LOG_WARN, "%s; trying again in %" PRIu32 " ms", err->text,
              event->wait_ms);
     return FED_OK;

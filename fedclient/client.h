@@ -27,6 +27,7 @@ struct fedclient {
     uint8_t protocol;  /* the newest that this coordinator speaks too, as far as is known */
     unsigned failures; /* turns in a row that time has to heal */
     bool heals;        /* this turn's failure is of that kind */
+    uint32_t asked_ms; /* ... and the coordinator asked to wait so long; an hour at most */
 };
 
 /** One turn of step(): what its stages hand on. */
@@ -44,6 +45,7 @@ typedef struct fedclient_turn {
  * 429. */
 typedef struct fedclient_answer {
     int status;
+    uint32_t retry_after_s; /* 0: it does not say */
     fed_writer body;
     char error[32], message[300]; /* of a 4xx: the coordinator's words */
 } fedclient_answer;
@@ -60,7 +62,7 @@ typedef struct fedclient_call {
 /**
  * Send a request and read the answer; fedclient_answer_free in every case. After a failure the
  * body may hold the beginning of an answer, if call->range says so. Where time can heal a
- * failure (no connection, 408, 429, 5xx), client->heals is set beside the error.
+ * failure (no connection, 408, 429, 5xx), client->heals and asked_ms are set beside the error.
  */
 fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                               fedclient_answer *answer, fed_error *err) FED_CHECKED;

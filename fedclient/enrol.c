@@ -10,7 +10,8 @@
  */
 typedef struct identity {
     uint16_t devices_port;
-    fed_pem key, cert;
+    fed_pem key, cert; /* "": not enrolled */
+    fed_pem next;      /* the key that is to be enrolled; "": none is */
     /* not stored, but the key's and the certificate's: */
     char device[FED_SHA256_HEX];
     int64_t begins_s, expires_s;
@@ -70,6 +71,9 @@ static fed_status identity_read(const fedclient *client, identity *id, fed_error
     *id = (identity){.devices_port = fed_read_u16(&r)};
     fed_read_str(&r, id->key.text, sizeof id->key.text);
     fed_read_str(&r, id->cert.text, sizeof id->cert.text);
+    if (fed_reader_left(&r) > 0) {
+        fed_read_str(&r, id->next.text, sizeof id->next.text);
+    }
     fed_status status = fed_reader_end(&r);
     fedclient_record_free(&record);
     if (status != FED_OK) {
@@ -77,7 +81,7 @@ static fed_status identity_read(const fedclient *client, identity *id, fed_error
                         "the stored value \"identity\" makes no sense: remove it and "
                         "enrol again");
     }
-    return identity_inspect(id, err);
+    return id->cert.text[0] != '\0' ? identity_inspect(id, err) : FED_OK;
 }
 
 fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
@@ -87,7 +91,7 @@ fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
         return FED_OK;
     }
     FED_TRY(status);
-    return identity_take(client, &id, err);
+    return id.cert.text[0] != '\0' ? identity_take(client, &id, err) : FED_OK;
 }
 
 static fed_status identity_store(fedclient *client, const identity *id, fed_error *err) {
@@ -96,6 +100,9 @@ static fed_status identity_store(fedclient *client, const identity *id, fed_erro
     fed_write_u16(&w, id->devices_port);
     fed_write_str(&w, id->key.text);
     fed_write_str(&w, id->cert.text);
+    if (id->next.text[0] != '\0') {
+        fed_write_str(&w, id->next.text);
+    }
     fedclient_record record = {0};
     fed_status status = w.status;
     if (status == FED_OK) {
@@ -132,10 +139,16 @@ static fed_status read_answer(const fedclient_answer *answer, identity *id, fed_
     return identity_inspect(id, err);
 }
 
+/** The coordinator's word for a refusal: "token_used". */
+typedef struct refusal {
+    char word[sizeof((fedclient_answer){0}.error)]; /* "": it said none */
+} refusal;
+
 /** Ask for a certificate for id->key: with a token to enrol, without one to renew. */
 static fed_status request_certificate(fedclient *client, const char *token, identity *id,
-                                      fed_error *err) {
+                                      refusal *no, fed_error *err) {
     fed_pem csr;
+    *no = (refusal){0};
     FED_TRY(fed_csr_new(&id->key, "device", &csr, err));
     fedclient_span span = {.data = (const uint8_t *)csr.text, .left = strlen(csr.text)};
     const fedclient_body body = fedclient_body_of(&span);
@@ -147,6 +160,7 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
                                  .answer_limit = FED_PEM_SIZE + 64};
     fedclient_answer answer = {0};
     fed_status status = fedclient_exchange(client, &call, &answer, err);
+    memcpy(no->word, answer.error, sizeof no->word);
     if (status == FED_OK && answer.status != 200) {
         status = fed_fail(err, FED_EFORMAT, "the coordinator refused a certificate: %s (%s)",
                           answer.message, answer.error);
@@ -158,18 +172,46 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
     return status;
 }
 
+/** A key to enrol is stored before anybody hears of it: whatever is lost on the way, the next try
+ * is with the same key. Until its certificate is there, an identity stored before stays good. */
+static fed_status prepare_key(fedclient *client, bool anew, identity *id, fed_error *err) {
+    *id = (identity){0};
+    fed_status status = identity_read(client, id, err);
+    FED_REQUIRE(status == FED_OK || status == FED_ENOTFOUND, status);
+    if (anew || id->next.text[0] == '\0') {
+        FED_TRY(fed_key_new(&id->next, err));
+        FED_TRY(identity_store(client, id, err));
+    }
+    id->key = id->next;
+    id->next.text[0] = '\0';
+    return FED_OK;
+}
+
+/** The token is used. If it was used for this key, and the answer lost, then the key is enrolled,
+ * and gets its certificate as every enrolled key does. */
+static fed_status claim(fedclient *client, identity *id, fed_error *err) {
+    fed_error used = *err;
+    refusal no;
+    fed_status status = request_certificate(client, NULL, id, &no, err);
+    if (strcmp(no.word, "device_unknown") == 0) {
+        *err = used;
+    }
+    return status;
+}
+
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) {
     fed_error local = {0};
     err = err != NULL ? err : &local;
     identity id;
-    FED_TRY(fed_key_new(&id.key, err));
-    fed_status status = request_certificate(client, token, &id, err);
-    if (status == FED_ENET || status == FED_ETIMEOUT) {
-        fed_error line = *err;
-        return fed_fail(err, status,
-                        "%.260s; if the request arrived, the token is used up: should "
-                        "trying again say so, make a new one",
-                        line.text);
+    refusal no;
+    FED_TRY(prepare_key(client, false, &id, err));
+    fed_status status = request_certificate(client, token, &id, &no, err);
+    if (strcmp(no.word, "token_used") == 0) {
+        status = claim(client, &id, err);
+    } else if (strcmp(no.word, "key_known") == 0) { /* by an older token; this one is as good as
+                                                       ever, and may stand for another role */
+        FED_TRY(prepare_key(client, true, &id, err));
+        status = request_certificate(client, token, &id, &no, err);
     }
     FED_TRY(status);
     FED_TRY(identity_store(client, &id, err));
@@ -182,8 +224,9 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
  * certificate is as good as before. */
 static fed_status renew(fedclient *client, fed_error *err) {
     identity id;
+    refusal no;
     FED_TRY(identity_read(client, &id, err));
-    FED_TRY(request_certificate(client, NULL, &id, err));
+    FED_TRY(request_certificate(client, NULL, &id, &no, err));
     FED_TRY(identity_store(client, &id, err));
     return identity_take(client, &id, err);
 }

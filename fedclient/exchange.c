@@ -4,6 +4,8 @@
 
 #include "fedclient/client.h"
 
+enum { MOST_S = 3600 }; /* of a Retry-After */
+
 void fedclient_answer_free(fedclient_answer *answer) {
     fed_writer_free(&answer->body);
 }
@@ -87,6 +89,8 @@ static fed_status judge(fedclient *client, const fedclient_call *call, fedclient
     }
     if (status == 408 || status == 429 || status >= 500) {
         client->heals = true;
+        client->asked_ms =
+            1000U * (answer->retry_after_s < MOST_S ? answer->retry_after_s : MOST_S);
         return fed_fail(err, FED_EBUSY, "the coordinator can't serve %s now: %s (%s)", call->path,
                         answer->message, answer->error);
     }
@@ -107,6 +111,7 @@ static fed_status explain_expiry(const fedclient *client, fed_status status, fed
 fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                               fedclient_answer *answer, fed_error *err) {
     *answer = (fedclient_answer){0};
+    client->asked_ms = 0;
     fed_writer_growing(&answer->body);
     char url[FEDCLIENT_URL + 160];
     snprintf(url, sizeof url, "%s%s", call->base, call->path);
@@ -115,6 +120,7 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                                        .bearer = call->bearer,
                                        .body = call->body,
                                        .range = call->range,
+                                       .retry_after_s = &answer->retry_after_s,
                                        .answer_limit = call->answer_limit,
                                        .hold_ms = call->hold_ms};
     const fedclient_transport *transport = client->options.transport;

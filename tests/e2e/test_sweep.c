@@ -52,7 +52,7 @@ enum { FEWER = 1 };
 
 typedef struct tally {
     const char *name;
-    unsigned runs, points, kills, counted, lost, twice, tokens, broken;
+    unsigned runs, points, kills, counted, lost, twice, broken;
     uint64_t digest; /* that every run must end with; 0: they may differ */
     bool quiet;
 } tally;
@@ -69,7 +69,6 @@ static bool try(const federation_setup *setup, const federation_fault *fault, ta
     t->counted += r.counted;
     t->lost += r.lost;
     t->twice += r.twice;
-    t->tokens += r.tokens;
     t->broken += r.broken[0] != '\0' ? 1U : 0U;
     if (r.broken[0] != '\0' && !t->quiet) {
         printf("  %s: process %u, %s, call %llu (%s): %s\n", t->name, fault->process,
@@ -81,9 +80,6 @@ static bool try(const federation_setup *setup, const federation_fault *fault, ta
 static void print(const tally *t) {
     printf("%-26s %5u points, %5u kills survived, %6u updates acknowledged, %u lost, %u twice\n",
            t->name, t->points, t->kills, t->counted, t->lost, t->twice);
-    if (t->tokens > 0) {
-        printf("%-26s %5u times a device needed another token\n", "", t->tokens);
-    }
     fflush(stdout);
 }
 
@@ -143,6 +139,7 @@ static void nothing_is_lost_where_updates_are_large(void **state) {
     sweep_kinds(&setup, "large", 61, 5, false);
 }
 
+/** With its first token. */
 static void a_device_enrols_whatever_dies(void **state) {
     (void)state;
     federation_setup setup = {.task = first_task, .model = MODEL, .devices = 2};

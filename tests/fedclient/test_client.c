@@ -167,6 +167,25 @@ static void a_busy_coordinator_is_tried_again(void **state) {
     fed_device_check(device, 0);
 }
 
+static void a_coordinator_that_says_when_is_asked_no_earlier(void **state) {
+    fed_device *device = *state;
+    static const uint32_t asked_s[] = {0, 90, UINT32_MAX};
+    static const uint32_t least_ms[] = {200, 90200, 3600200};
+    for (size_t k = 0; k < 3; k++) {
+        fed_device_restart(device);
+        device->fake.plan = (fed_fake_plan){.path = "/v1/checkin",
+                                            .fault = FED_FAKE_STATUS,
+                                            .status = 503,
+                                            .error = "busy",
+                                            .times = 1,
+                                            .retry_after_s = asked_s[k]};
+        assert_in_range(step(device).wait_ms, least_ms[k], least_ms[k] + 200);
+    }
+    device->fake.plan =
+        (fed_fake_plan){.path = "/v1/checkin", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    assert_in_range(step(device).wait_ms, 400, 800); /* that was then */
+}
+
 static void a_refused_update_stays_owed_and_travels_with_the_next(void **state) {
     fed_device *device = *state;
     static const int refused[] = {400, 409, 413, 422};
@@ -435,7 +454,7 @@ static void a_measurement_nobody_wants_is_dropped(void **state) {
 static void make_old(fed_device *device) {
     const fedclient_platform *store = &device->flash.inner;
     device->fake.enrolled_until_s = store->unix_ms(store->user) / 1000 + 24 * 3600;
-    assert_fed_ok_err_of(device, fedclient_enrol(device->client, "good-token", &device->err));
+    assert_fed_ok_err_of(device, fedclient_enrol(device->client, "good-token-2", &device->err));
     device->flash.puts = 0;
     device->fake.requests = 0;
 }
@@ -712,6 +731,7 @@ int main(void) {
         test(a_lost_acknowledgement_is_asked_for_again_and_counts_once),
         test(waits_grow_while_the_line_is_down),
         test(a_busy_coordinator_is_tried_again),
+        test(a_coordinator_that_says_when_is_asked_no_earlier),
         test(a_refused_update_stays_owed_and_travels_with_the_next),
         test(an_expired_lease_loses_nothing),
         test(words_that_are_not_in_the_protocol_are_for_a_person),

@@ -65,43 +65,112 @@ static void an_identity_survives(void **state) {
     reopen(w);
     assert_string_equal(fedclient_device(w->client), device);
     assert_int_equal(w->fake.identified, 2);
-    assert_int_equal(w->flash.puts, 1);
+    assert_int_equal(w->flash.puts, 2);
 }
 
 static void a_wrong_token_is_told_in_the_coordinators_words(void **state) {
     world *w = *state;
     assert_fed_status(fedclient_enrol(w->client, "bad-token", &w->err), FED_EAUTH);
     assert_non_null(strstr(w->err.text, "the fake said \"token_unknown\" (token_unknown)"));
-    assert_int_equal(w->flash.puts, 0);
+    reopen(w);
+    assert_false(fedclient_enrolled(w->client));
 }
 
-static void a_lost_answer_tells_that_the_token_may_be_used_up(void **state) {
-    world *w = *state;
+/** The coordinator enrols the device, which does not hear of it. */
+static void lose_answer(world *w) {
     w->fake.plan = (fed_fake_plan){.path = "/v1/enrol", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
     assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_ENET);
-    assert_non_null(strstr(w->err.text, "the token is used up"));
+    reopen(w);
+}
+
+static void assert_enrolled_as(const world *w, const uint8_t key[FED_SHA256_SIZE]) {
+    char name[FED_SHA256_HEX];
+    fed_hex(key, FED_SHA256_SIZE, name);
+    assert_string_equal(fedclient_device(w->client), name);
+}
+
+static void a_key_without_a_certificate_is_not_enrolled(void **state) {
+    world *w = *state;
+    fedclient_event event;
+    lose_answer(w);
     assert_false(fedclient_enrolled(w->client));
+    assert_string_equal(fedclient_device(w->client), "");
+    assert_int_equal(w->fake.identified, 0);
+    assert_fed_status(fedclient_step(w->client, &event, &w->err), FED_ESTATE);
+}
+
+static void a_token_that_another_device_used_is_told(void **state) {
+    world *w = *state;
+    snprintf(w->fake.used_token, sizeof w->fake.used_token, "good-token");
+    assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_EAUTH);
+    assert_non_null(strstr(w->err.text, "token_used"));
+}
+
+static void a_second_token_gets_a_key_of_its_own(void **state) {
+    world *w = *state;
+    lose_answer(w);
+    uint8_t lost[FED_SHA256_SIZE];
+    memcpy(lost, w->fake.key, sizeof lost);
+    assert_fed_ok(fedclient_enrol(w->client, "good-token-2", &w->err));
+    assert_memory_not_equal(w->fake.key, lost, sizeof lost);
+    assert_enrolled_as(w, w->fake.key);
+}
+
+static void a_key_that_was_shut_out_meanwhile_is_told(void **state) {
+    world *w = *state;
+    lose_answer(w);
+    w->fake.plan = (fed_fake_plan){.path = "/v1/renew",
+                                   .fault = FED_FAKE_STATUS,
+                                   .status = 403,
+                                   .error = "device_revoked",
+                                   .times = 1};
+    assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_EAUTH);
+    assert_non_null(strstr(w->err.text, "device_revoked"));
 }
 
 static void an_answer_that_is_no_certificate_is_refused(void **state) {
     world *w = *state;
     static const fed_fake_fault faults[] = {FED_FAKE_GARBAGE, FED_FAKE_TRUNCATED};
     for (size_t k = 0; k < 2; k++) {
-        w->fake.plan = (fed_fake_plan){.path = "/v1/enrol", .fault = faults[k], .times = 1};
+        w->fake.plan = (fed_fake_plan){.path = "/v1/", .fault = faults[k], .times = 2};
         assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_EFORMAT);
         reopen(w);
         assert_false(fedclient_enrolled(w->client));
     }
 }
 
-static void power_loss_leaves_it_enrolled_or_not(void **state) {
-    world *w = *state;
-    for (unsigned writing = 0; writing < 2; writing++) {
-        w->flash.dies_at = w->flash.puts;
-        w->flash.dies_writing = writing == 1;
-        assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_EIO);
+/* What can go wrong in a try to enrol: power at either put, the line at either request. */
+enum { FAULTS = 9 };
+
+static void try_with_fault(world *w, unsigned fault) {
+    const bool late = fault % 2 == 0;            /* the put, or the request, was done */
+    const unsigned at = (fault - 1) / 2 % 2;     /* which one */
+    const bool power = fault >= 1 && fault <= 4; /* 0: nothing */
+    const bool line = fault >= 5;
+    w->flash.dies_at = power ? w->flash.puts + at : UINT64_MAX;
+    w->flash.dies_writing = late;
+    w->fake.dies_at = line ? w->fake.requests + at : UINT64_MAX;
+    w->fake.dies_answering = late;
+    fed_status status = fedclient_enrol(w->client, "good-token", &w->err);
+    assert_true(status == FED_OK || status == FED_EIO || status == FED_ENET);
+    w->fake.dies_at = UINT64_MAX;
+    reopen(w);
+}
+
+static void whatever_dies_the_same_token_enrols(void **state) {
+    for (unsigned pair = 0; pair < FAULTS * FAULTS; pair++) {
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+        world *w = *state;
+        try_with_fault(w, pair % FAULTS);
+        if (!fedclient_enrolled(w->client)) {
+            try_with_fault(w, pair / FAULTS);
+        }
+        if (!fedclient_enrolled(w->client)) {
+            assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
+        }
         reopen(w);
-        assert_int_equal(fedclient_enrolled(w->client), writing);
+        assert_enrolled_as(w, w->fake.key);
     }
 }
 
@@ -110,7 +179,10 @@ static void a_device_can_be_enrolled_anew(void **state) {
     char device[65];
     assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
     snprintf(device, sizeof device, "%s", fedclient_device(w->client));
-    assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
+    assert_fed_status(fedclient_enrol(w->client, "bad-token", &w->err), FED_EAUTH);
+    reopen(w);
+    assert_string_equal(fedclient_device(w->client), device);
+    assert_fed_ok(fedclient_enrol(w->client, "good-token-2", &w->err));
     assert_string_not_equal(fedclient_device(w->client), device);
 }
 
@@ -121,9 +193,12 @@ int main(void) {
         test(a_device_is_named_by_its_key),
         test(an_identity_survives),
         test(a_wrong_token_is_told_in_the_coordinators_words),
-        test(a_lost_answer_tells_that_the_token_may_be_used_up),
+        test(a_key_without_a_certificate_is_not_enrolled),
+        test(a_token_that_another_device_used_is_told),
+        test(a_second_token_gets_a_key_of_its_own),
+        test(a_key_that_was_shut_out_meanwhile_is_told),
         test(an_answer_that_is_no_certificate_is_refused),
-        test(power_loss_leaves_it_enrolled_or_not),
+        test(whatever_dies_the_same_token_enrols),
         test(a_device_can_be_enrolled_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,30 @@ static void a_token_enrols_one_device(void **state) {
     assert_int_equal(c->server->devices.count, 1);
 }
 
+/** What a device does that has lost the answer to its enrolment. */
+static void a_key_that_its_token_enrolled_gets_its_certificate_again(void **state) {
+    coordinator *c = *state;
+    char token[FEDSERVER_TOKEN];
+    char word[32];
+    fed_error err = {0};
+    fed_pem key, csr;
+    const fedserver_grant grant = {.ttl_s = 3600, .role = FEDSERVER_ROLE_EVALUATOR, .tag = "lab"};
+    assert_fed_ok_err(fedserver_token_grant(c->server, c->now_ms, &grant, token, &err));
+    assert_fed_ok_err(fed_key_new(&key, &err));
+    assert_fed_ok_err(fed_csr_new(&key, "me", &csr, &err));
+    assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 200);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 401);
+    assert_string_equal(word, "token_used");
+    assert_int_equal(renew(c, &key, word), 200);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_equal(c->server->devices.count, 1);
+    assert_int_equal(c->server->devices.items[0].role, FEDSERVER_ROLE_EVALUATOR);
+    assert_string_equal(c->server->devices.items[0].tag, "lab");
+}
+
 static void a_crash_before_the_commit_gives_the_token_back(void **state) {
     coordinator *c = *state;
     char token[FEDSERVER_TOKEN];
@@ -402,6 +426,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_token_is_43_url_safe_characters_and_never_twice_the_same),
         WITH(a_token_enrols_one_device),
+        WITH(a_key_that_its_token_enrolled_gets_its_certificate_again),
         WITH(a_crash_before_the_commit_gives_the_token_back),
         WITH(wrong_tokens_are_told_apart),
         WITH(a_wrong_request_does_not_use_up_the_token),

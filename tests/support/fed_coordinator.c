@@ -22,6 +22,7 @@ static void *serve(void *user) {
                                             .front_port = c->front,
                                             .devices_port = c->devices,
                                             .connection_limit = 50,
+                                            .requests_per_s = c->requests_per_s,
                                             .stop = &c->stop,
                                             .ready = note_ready,
                                             .user = c};

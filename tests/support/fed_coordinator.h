@@ -12,6 +12,7 @@ typedef struct fed_coordinator {
     char directory[300];
     char *ca;                /* PEM */
     uint16_t front, devices; /* ports; they stay the same over a restart */
+    uint32_t requests_per_s; /* fedserver_http_options; 0: its default */
     fedserver *server;
     pthread_t thread;
     atomic_int stop;

@@ -25,15 +25,35 @@ static size_t read_body(const fedclient_body *body, uint8_t **data) {
     return at;
 }
 
+/** Why a certificate is refused; NULL: it is not. A good token begins so, and is good once. */
+static const char *enrol_refusal(const fed_fake *fake, const char *token, const uint8_t *key) {
+    const bool known = memcmp(key, fake->key, sizeof fake->key) == 0;
+    if (token == NULL) {
+        return known ? NULL : "device_unknown";
+    }
+    return strncmp(token, "good-token", 10) != 0  ? "token_unknown"
+           : strcmp(token, fake->used_token) == 0 ? "token_used"
+           : known                                ? "key_known"
+                                                  : NULL;
+}
+
 static void enrol(fed_fake *fake, const fedclient_request *request, const char *csr, int *status,
                   fed_writer *answer) {
     const bool renews = strstr(request->url, "/v1/renew") != NULL;
-    if (!renews && strcmp(request->bearer, "good-token") != 0) {
-        answer_error(401, "token_unknown", status, answer);
-        return;
-    }
     fed_error err = {0};
     fed_pem cert;
+    uint8_t key[FED_SHA256_SIZE];
+    assert_fed_ok_err(fed_csr_key_fingerprint(csr, key, &err));
+    const char *refusal = enrol_refusal(fake, request->bearer, key);
+    if (refusal != NULL) {
+        int code = strcmp(refusal, "key_known") == 0 ? 409 : renews ? 403 : 401;
+        answer_error(code, refusal, status, answer);
+        return;
+    }
+    if (!renews) {
+        memcpy(fake->key, key, sizeof key);
+        snprintf(fake->used_token, sizeof fake->used_token, "%s", request->bearer);
+    }
     fake->renewals += renews ? 1 : 0;
     const fed_cert_options options = {
         .purpose = FED_CERT_CLIENT,
@@ -297,6 +317,9 @@ static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *s
         return fed_fail(err, FED_ENET, "the fake's line broke");
     case FED_FAKE_STATUS:
         answer_error(plan->status, plan->error, status, answer);
+        if (plan->retry_after_s > 0) {
+            *request->retry_after_s = plan->retry_after_s;
+        }
         return FED_OK;
     case FED_FAKE_GARBAGE:
         forget_range(request);

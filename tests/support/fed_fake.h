@@ -25,6 +25,7 @@ typedef struct fed_fake_plan {
     int status;
     const char *error; /* "round_closed" */
     unsigned times;
+    uint32_t retry_after_s; /* FED_FAKE_STATUS: beside it */
 } fed_fake_plan;
 
 enum { FED_FAKE_VERSIONS = 64 };
@@ -58,7 +59,9 @@ typedef struct fed_fake {
     uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified, pieces;
     uint64_t sent_bytes, received_bytes; /* of models and updates: what came through */
     uint64_t renewals;
-    int64_t enrolled_until_s; /* 0: until long after; renewed certificates always are */
+    char used_token[32];          /* "": none yet */
+    uint8_t key[FED_SHA256_SIZE]; /* the one that is enrolled: its fingerprint */
+    int64_t enrolled_until_s;     /* 0: until long after; renewed certificates always are */
     char last_url[256];
     fed_pem ca_key, ca_cert;
 } fed_fake;

@@ -277,28 +277,20 @@ static void note_turn(federation *f, unsigned who, fed_reader *r) {
         return;
     }
     /* Programs end on these, and are started again: a disk that fails, no line while enrolling. */
-    bool spent = strstr(text, "token_used") != NULL;
     bool disk = p->plan->fired && (status == FED_EIO || status == FED_ENOSPC);
     p->due_ms = f->now_ms + 1000;
-    p->spent += spent ? 1U : 0U;
-    f->result->tokens += spent ? 1U : 0U;
-    p->excused = disk || spent || status == FED_ENET;
+    p->excused = disk || status == FED_ENET;
     if (!p->excused) {
         federation_break(f, "D6: device %u wants a person: %s", who - 1, text);
     }
 }
 
-/** A device that has to enrol gets a token with each order: the next one, if its last was spent. */
-static bool send_order(federation *f, unsigned who) {
-    unsigned spent = f->process[who].spent;
-    if (spent >= FEDERATION_TOKENS) {
-        federation_break(f, "D6: device %u spent %u tokens", who - 1, spent);
-        return false;
-    }
+/** With each order comes the device's token, for one that has to enrol: it has no other. */
+static bool send_order(const federation *f, unsigned who) {
     fed_writer w;
     fed_writer_growing(&w);
     fed_write_u8(&w, f->enrols_only ? FEDERATION_ENROL : FEDERATION_STEP);
-    fed_write_str(&w, f->setup->token[who - 1][spent]);
+    fed_write_str(&w, f->setup->token[who - 1]);
     bool sent = federation_send(f->process[who].fd, &w);
     fed_writer_free(&w);
     return sent;

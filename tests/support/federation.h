@@ -10,12 +10,7 @@
 #include "fedserver/fedserver.h"
 #include "tests/support/faults/fault_disk.h"
 
-enum {
-    FEDERATION_DEVICES = 3,
-    FEDERATION_LIVES = 2,
-    FEDERATION_VERSIONS = 16,
-    FEDERATION_TOKENS = 8
-};
+enum { FEDERATION_DEVICES = 3, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 16 };
 
 /** A process: the coordinator is 0, device k is k + 1. */
 enum { FEDERATION_COORDINATOR = 0, FEDERATION_PROCESSES = 1 + FEDERATION_DEVICES };
@@ -30,7 +25,7 @@ typedef struct federation_setup {
     bool counts_any_round; /* asynchronous: a round counts what was trained for an earlier one */
     bool enrolled;         /* else each enrols in its first turn */
     bool acks_early;       /* a planted fault: the coordinator answers before it commits */
-    char token[FEDERATION_DEVICES][FEDERATION_TOKENS][FEDSERVER_TOKEN];
+    char token[FEDERATION_DEVICES][FEDSERVER_TOKEN];
 } federation_setup;
 
 /** What goes wrong at which process, in its first life and in those after it. */
@@ -49,8 +44,8 @@ typedef struct federation_result {
     char what[200];                          /* where it fired */
     uint64_t calls[FEDERATION_PROCESSES];    /* that change files, in each first life */
     unsigned kills, turns, refused, counted; /* counted: updates that were acknowledged */
-    unsigned lost, twice, tokens;            /* tokens: given to a device beyond its first */
-    uint64_t digest;                         /* of the final model */
+    unsigned lost, twice;
+    uint64_t digest;  /* of the final model */
     char broken[500]; /* which invariant does not hold, and how; "": all do */
 } federation_result;
 
@@ -70,10 +65,10 @@ bool federation_init_dies(fault_kind kind, uint64_t at);
 typedef struct federation_process {
     pid_t pid; /* 0: not there */
     int fd;
-    fault_plan *plan;      /* shared with the child */
-    unsigned lives, spent; /* spent: tokens */
-    bool finished;         /* a device that knows the task is over */
-    bool excused;          /* it said why it is about to end */
+    fault_plan *plan; /* shared with the child */
+    unsigned lives;
+    bool finished; /* a device that knows the task is over */
+    bool excused;  /* it said why it is about to end */
     int64_t due_ms;
 } federation_process;
 

@@ -41,10 +41,9 @@ void federation_prepare(federation_setup *setup) {
     snprintf(directory, sizeof directory, "%s/coordinator", setup->directory);
     assert_fed_ok_err(fedserver_init(directory, NULL, &err));
     assert_fed_ok_err(fedserver_open(directory, NULL, &server, &err));
-    for (unsigned k = 0; k < FEDERATION_DEVICES * FEDERATION_TOKENS; k++) {
-        assert_fed_ok_err(fedserver_token_new(server, fed_clock_unix_ms(), TOKEN_LIFE_S,
-                                              setup->token[0][0] + (size_t)k * FEDSERVER_TOKEN,
-                                              &err));
+    for (unsigned k = 0; k < FEDERATION_DEVICES; k++) {
+        assert_fed_ok_err(
+            fedserver_token_new(server, fed_clock_unix_ms(), TOKEN_LIFE_S, setup->token[k], &err));
     }
     make_task(setup, server);
     fedserver_close(server);

@@ -66,9 +66,10 @@ void fedclient_close(fedclient *client);
 int fedclient_enrolled(const fedclient *client);
 
 /**
- * Make a key that never leaves the device, ask for a certificate with a one-time token, store both.
- * Errors: FED_EAUTH the token is wrong, used or expired (the coordinator's own words are in *err);
- * FED_ENET.
+ * Make a key that never leaves the device, store it, ask for a certificate with a one-time token,
+ * store that. Whatever fails or dies on the way, the same call goes on from there, with the same
+ * token. Errors: FED_EAUTH the token is wrong, expired, or used by another device (the
+ * coordinator's own words are in *err); FED_ENET.
  */
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
 

@@ -39,6 +39,7 @@ typedef struct fedclient_request {
     const char *bearer;         /* sent as Authorization: Bearer; NULL for none */
     const fedclient_body *body; /* NULL for none */
     fedclient_range *range;     /* NULL: everything is wanted */
+    uint32_t *retry_after_s;    /* out: the answer's Retry-After; left as it is without one */
     size_t answer_limit;        /* a longer answer is FED_ERANGE */
     uint32_t hold_ms;           /* the coordinator may be silent this long before it answers */
 } fedclient_request;
@@ -56,8 +57,8 @@ typedef struct fedclient_traffic {
  * FED_ECANCELED: stopped on request. *status
  * is the HTTP status, and answer (growing, the caller's) the body, whenever the call answers
  * FED_OK, 4xx and 5xx included. Where a request with a range breaks in the middle of its answer,
- * range is filled in, and answer holds what has come. A transport may leave range as it is. One
- * thread at a time per transport.
+ * range is filled in, and answer holds what has come. A transport may leave range and
+ * *retry_after_s as they are. One thread at a time per transport.
  */
 typedef struct fedclient_transport {
     void *user;

@@ -390,6 +390,11 @@ static fed_status transfer(curl_line *line, exchange *x, int *status, fed_error 
     long http = 0;
     curl_easy_getinfo(line->easy, CURLINFO_RESPONSE_CODE, &http);
     *status = (int)http;
+    curl_off_t wait_s = 0;
+    curl_easy_getinfo(line->easy, CURLINFO_RETRY_AFTER, &wait_s);
+    if (wait_s > 0 && x->request->retry_after_s != NULL) {
+        *x->request->retry_after_s = wait_s < UINT32_MAX ? (uint32_t)wait_s : UINT32_MAX;
+    }
     return FED_OK;
 }
 

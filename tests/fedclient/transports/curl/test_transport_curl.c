@@ -80,6 +80,26 @@ static void an_answer_arrives_with_its_status(void **state) {
     assert_non_null(memchr(w->answer.data, '{', w->answer.len));
 }
 
+static void a_wish_to_be_asked_later_is_passed_on(void **state) {
+    world *w = *state;
+    char url[64];
+    uint32_t retry_after_s = 0;
+    fed_coordinator_stop(&w->home);
+    w->home.requests_per_s = 1; /* and a hundred at once */
+    fed_coordinator_start(&w->home);
+    snprintf(url, sizeof url, "https://127.0.0.1:%u/v1/nothing", w->home.front);
+    const fedclient_request request = {
+        .method = "GET", .url = url, .answer_limit = 1000, .retry_after_s = &retry_after_s};
+    for (unsigned k = 0; k < 1000 && w->status != 429; k++) {
+        assert_int_equal(retry_after_s, 0);
+        w->answer.len = 0;
+        assert_fed_ok(
+            w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err));
+    }
+    assert_int_equal(w->status, 429);
+    assert_true(retry_after_s > 0);
+}
+
 static void requests_share_a_connection(void **state) {
     world *w = *state;
     for (unsigned k = 0; k < 5; k++) {
@@ -359,6 +379,7 @@ static void a_refused_certificate_is_told_from_bad_luck(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         test(an_answer_arrives_with_its_status),
+        test(a_wish_to_be_asked_later_is_passed_on),
         test(requests_share_a_connection),
         test(no_byte_is_sent_that_says_nothing),
         test(a_coordinator_that_comes_back_is_reached_without_an_error),
