@@ -198,7 +198,7 @@ static void connect_all(run *r) {
     scale_figures *f = r->figures;
     f->pss_idle = pss(r);
     r->load =
-        fed_load_open(r->world.coordinator.port, &r->world.key, r->world.certs, r->plan->devices);
+        fed_load_open(r->world.coordinator.port, r->world.keys, r->world.certs, r->plan->devices);
     assert_non_null(r->load);
     f->connected = fed_load_connect(r->load, PARALLEL, &f->connect_s);
     ask_all(r);
@@ -238,7 +238,7 @@ static void measure_all(run *r) {
     f->with_nginx =
         p->nginx && scale_world_nginx(&r->world, f->checkin_bytes, r->envelope.len, &nginx);
     if (f->with_nginx) {
-        other = fed_load_open(nginx.port, &r->world.key, r->world.certs, p->devices);
+        other = fed_load_open(nginx.port, r->world.keys, r->world.certs, p->devices);
         assert_non_null(other);
         assert_int_equal(fed_load_connect(other, PARALLEL, &f->nginx_connect_s), p->devices);
     }
