@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "fed/arch.h"
 #include "fed/version.h"
@@ -15,7 +16,7 @@
 
 #define MODEL "input 784 | dense 128 | dense 10" /* 407 KB as float32 */
 
-enum { PARALLEL = 64, UPLOADS = 16, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 50 };
+enum { PARALLEL = 64, UPLOADS = 16, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 300 };
 
 /* What a device holds. */
 typedef struct holding {
@@ -214,6 +215,8 @@ static void start_task(run *r) {
     scale_world_task(&r->world, task);
     for (int k = 0; k < TRIES && r->figures->leases < r->plan->updates; k++) {
         ask_all(r);
+        nanosleep(&(struct timespec){.tv_nsec = 100000000},
+                  NULL); /* it may not be their turn yet */
     }
     assert_int_equal(r->figures->leases, r->plan->updates);
     r->left = 1;

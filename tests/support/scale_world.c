@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -97,6 +98,7 @@ void scale_world_start(scale_world *w) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that fails leaves nobody behind */
         dup2(out[1], STDOUT_FILENO);
         close(out[0]);
         close(out[1]);
@@ -212,6 +214,7 @@ int scale_world_nginx(const scale_world *w, size_t checkin_len, size_t model_len
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
         execl(program, "nginx", "-p", home, "-c", "nginx.conf", (char *)NULL);
         _exit(127);
     }
