@@ -36,6 +36,22 @@ static const char large_task[] =
     " \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 3,"
     " \"goal\": 2, \"minimum\": 2, \"deadline_s\": 60 }";
 
+/* A strategy with a state of its own, and one that wants every update at once. */
+static const char adam_task[] =
+    "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
+    " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
+    " \"strategy\": \"fedadam:lr=0.01\", \"deadline_s\": 60, \"small_tensor\": 0 }";
+static const char median_task[] =
+    "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"float32\","
+    " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
+    " \"strategy\": \"median\", \"deadline_s\": 60, \"small_tensor\": 0 }";
+
+/* Asynchronous: an update counts in whichever round is open. */
+static const char stale_task[] =
+    "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
+    " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 4, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
+    " \"staleness\": 3, \"deadline_s\": 60, \"small_tensor\": 0 }";
+
 /* The first turns of a device's life. */
 static const char first_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"float32\","
@@ -127,6 +143,29 @@ static void the_model_is_the_calm_runs_through_lossy_codecs(void **state) {
     (void)state;
     federation_setup setup = {.task = lossy_task, .model = MODEL, .devices = 3, .enrolled = true};
     sweep_kinds(&setup, "lossy", 41, 1, true);
+}
+
+static void a_strategys_state_is_the_calm_runs(void **state) {
+    (void)state;
+    federation_setup setup = {.task = adam_task, .model = MODEL, .devices = 3, .enrolled = true};
+    sweep_kinds(&setup, "fedadam", 61, 1, true);
+}
+
+static void a_median_is_the_calm_runs(void **state) {
+    (void)state;
+    federation_setup setup = {.task = median_task, .model = MODEL, .devices = 3, .enrolled = true};
+    sweep_kinds(&setup, "median", 61, 1, true);
+}
+
+static void nothing_is_lost_where_updates_are_stale(void **state) {
+    (void)state;
+    federation_setup setup = {.task = stale_task,
+                              .model = MODEL,
+                              .devices = 3,
+                              .enrolled = true,
+                              .counts_any_round = true,
+                              .one_is_late = true};
+    sweep_kinds(&setup, "stale", 31, 1, false);
 }
 
 static void nothing_is_lost_where_updates_are_large(void **state) {
@@ -233,6 +272,20 @@ static void a_directory_that_is_not_synced_is_found_out(void **state) {
     find_lie(FAULT_LIES_ON_NAMES, 1);
 }
 
+/** init again and again: a coordinator is complete or it is not there. */
+static void a_coordinator_is_complete_or_not_there(void **state) {
+    (void)state;
+    unsigned points = 0;
+    for (fault_kind kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {
+        uint64_t at = 1 + kind % 3;
+        while (federation_init_dies(kind, at)) {
+            at += whole ? 1 : 5;
+            points++;
+        }
+    }
+    printf("%-26s %5u points\n", "init", points);
+}
+
 int main(int argc, char **argv) {
     whole = argc > 1 && strcmp(argv[1], "whole") == 0;
     if (argc > 2) {
@@ -246,11 +299,15 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_coordinator_that_answers_before_it_commits_is_found_out),
         cmocka_unit_test(a_disk_that_lies_about_fsync_is_found_out),
         cmocka_unit_test(a_directory_that_is_not_synced_is_found_out),
+        cmocka_unit_test(a_coordinator_is_complete_or_not_there),
         cmocka_unit_test(nothing_is_lost_where_one_device_is_late),
         cmocka_unit_test(the_model_is_the_calm_runs_through_lossy_codecs),
         cmocka_unit_test(nothing_is_lost_where_a_process_dies_again_while_it_recovers),
         cmocka_unit_test(nothing_is_lost_in_a_storm),
         cmocka_unit_test(nothing_is_lost_where_updates_are_large),
+        cmocka_unit_test(a_strategys_state_is_the_calm_runs),
+        cmocka_unit_test(a_median_is_the_calm_runs),
+        cmocka_unit_test(nothing_is_lost_where_updates_are_stale),
         cmocka_unit_test(a_device_enrols_whatever_dies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,7 +86,7 @@ static fed_status member_identify(void *user, const fed_pem *key, const fed_pem 
                                   fed_error *err) {
     member *m = user;
     (void)key;
-    return cert != NULL ? fed_cert_fingerprint(cert->text, m->fingerprint, err) : FED_OK;
+    return cert != NULL ? fed_cert_key_fingerprint(cert->text, m->fingerprint, err) : FED_OK;
 }
 
 static fed_status member_train(void *user, fedclient_round *round, fed_error *err) {

@@ -28,7 +28,8 @@ typedef struct peer {
     int fd;
     gnutls_session_t tls;
     gnutls_pcert_st cert;
-    bool has_cert;
+    gnutls_privkey_t key;
+    bool has_cert; /* and key */
     double sent_s;
     fed_writer request;
     size_t sent;
@@ -45,9 +46,8 @@ typedef struct peer {
 struct fed_load {
     int epoll;
     uint16_t port;
-    const fed_pem *certs;
+    const fed_pem *keys, *certs; /* [count] */
     gnutls_certificate_credentials_t credentials;
-    gnutls_privkey_t key;
     gnutls_priority_t priority;
     peer *peers;
     size_t count, shaking;
@@ -65,6 +65,25 @@ static double now_s(void) {
 
 /* -- open and close -- */
 
+static gnutls_datum_t text_of(const char *pem) {
+    return (gnutls_datum_t){(unsigned char *)(uintptr_t)pem, (unsigned)strlen(pem)};
+}
+
+static bool take_cert(peer *p, const char *key, const char *cert) {
+    const gnutls_datum_t key_text = text_of(key);
+    const gnutls_datum_t cert_text = text_of(cert);
+    if (gnutls_privkey_init(&p->key) < 0) {
+        return false;
+    }
+    p->has_cert =
+        gnutls_privkey_import_x509_raw(p->key, &key_text, GNUTLS_X509_FMT_PEM, NULL, 0) == 0 &&
+        gnutls_pcert_import_x509_raw(&p->cert, &cert_text, GNUTLS_X509_FMT_PEM, 0) == 0;
+    if (!p->has_cert) {
+        gnutls_privkey_deinit(p->key);
+    }
+    return p->has_cert;
+}
+
 /* Only when the handshake asks for it: 4,000 parsed certificates would be most of the memory. */
 static int hand_out(gnutls_session_t session, const gnutls_datum_t *authorities,
                     int authority_count, const gnutls_pk_algorithm_t *algorithms,
@@ -72,40 +91,34 @@ static int hand_out(gnutls_session_t session, const gnutls_datum_t *authorities,
                     gnutls_privkey_t *key) {
     (void)authorities, (void)authority_count, (void)algorithms, (void)algorithm_count;
     peer *p = gnutls_session_get_ptr(session);
-    const char *pem = p->load->certs[p - p->load->peers].text;
-    const gnutls_datum_t text = {(unsigned char *)(uintptr_t)pem, (unsigned)strlen(pem)};
-    if (!p->has_cert && gnutls_pcert_import_x509_raw(&p->cert, &text, GNUTLS_X509_FMT_PEM, 0) < 0) {
+    const ptrdiff_t k = p - p->load->peers;
+    if (!p->has_cert && !take_cert(p, p->load->keys[k].text, p->load->certs[k].text)) {
         return -1;
     }
-    p->has_cert = true;
     *cert = &p->cert;
     *cert_count = 1;
-    *key = p->load->key;
+    *key = p->key;
     return 0;
 }
 
-fed_load *fed_load_open(uint16_t port, const fed_pem *key, const fed_pem *certs, size_t count) {
+fed_load *fed_load_open(uint16_t port, const fed_pem *keys, const fed_pem *certs, size_t count) {
     fed_load *load = calloc(1, sizeof *load);
     if (load == NULL) {
         return NULL;
     }
-    const gnutls_datum_t text = {(unsigned char *)(uintptr_t)key->text,
-                                 (unsigned)strlen(key->text)};
     load->port = port;
+    load->keys = keys;
     load->certs = certs;
     load->count = count;
     load->epoll = epoll_create1(EPOLL_CLOEXEC);
     load->peers = calloc(count, sizeof *load->peers);
     load->ms = malloc(LATENCIES * sizeof *load->ms);
-    bool fits =
-        load->epoll >= 0 && load->peers != NULL && load->ms != NULL &&
-        gnutls_certificate_allocate_credentials(&load->credentials) == 0 &&
-        gnutls_privkey_init(&load->key) == 0 &&
-        gnutls_privkey_import_x509_raw(load->key, &text, GNUTLS_X509_FMT_PEM, NULL, 0) == 0 &&
-        gnutls_priority_init(&load->priority,
-                             "NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+AES-128-GCM:"
-                             "-GROUP-ALL:+GROUP-SECP256R1",
-                             NULL) == 0;
+    bool fits = load->epoll >= 0 && load->peers != NULL && load->ms != NULL &&
+                gnutls_certificate_allocate_credentials(&load->credentials) == 0 &&
+                gnutls_priority_init(&load->priority,
+                                     "NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+AES-128-GCM:"
+                                     "-GROUP-ALL:+GROUP-SECP256R1",
+                                     NULL) == 0;
     if (!fits) {
         fed_load_close(load);
         return NULL;
@@ -117,6 +130,7 @@ fed_load *fed_load_open(uint16_t port, const fed_pem *key, const fed_pem *certs,
 static void forget_cert(peer *p) {
     if (p->has_cert) {
         gnutls_pcert_deinit(&p->cert);
+        gnutls_privkey_deinit(p->key);
         p->has_cert = false;
     }
 }
@@ -151,9 +165,6 @@ void fed_load_close(fed_load *load) {
     }
     if (load->priority != NULL) {
         gnutls_priority_deinit(load->priority);
-    }
-    if (load->key != NULL) {
-        gnutls_privkey_deinit(load->key);
     }
     if (load->credentials != NULL) {
         gnutls_certificate_free_credentials(load->credentials);

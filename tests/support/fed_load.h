@@ -31,9 +31,9 @@ typedef struct fed_load_result {
     double seconds, p50_ms, p99_ms, most_ms;
 } fed_load_result;
 
-/** `count` connections to be, to 127.0.0.1:port; all have that key, and certs[k] (PEM). The
- * certificates must outlive it. */
-fed_load *fed_load_open(uint16_t port, const fed_pem *key, const fed_pem *certs, size_t count);
+/** `count` connections to be, to 127.0.0.1:port; the k-th has keys[k] and certs[k] (PEM),
+ * which must outlive it. */
+fed_load *fed_load_open(uint16_t port, const fed_pem *keys, const fed_pem *certs, size_t count);
 void fed_load_close(fed_load *load);
 
 /** Connect whoever is not connected, at most `parallel` at a time. Returns how many are. */

@@ -167,7 +167,7 @@ static void quit(federation *f, unsigned who) {
 /* -- what travels -- */
 
 typedef struct parcel {
-    char method[8], path[64], query[256], bearer[256];
+    char method[8], path[64], query[256], bearer[256], range[64], if_range[32];
     const uint8_t *body;
     size_t len;
 } parcel;
@@ -180,6 +180,8 @@ static void open_parcel(const fed_writer *request, parcel *p) {
     fed_read_str(&r, p->path, sizeof p->path);
     fed_read_str(&r, p->query, sizeof p->query);
     fed_read_str(&r, p->bearer, sizeof p->bearer);
+    fed_read_str(&r, p->range, sizeof p->range);
+    fed_read_str(&r, p->if_range, sizeof p->if_range);
     p->len = fed_reader_left(&r);
     p->body = fed_read_bytes(&r, p->len);
 }
@@ -228,6 +230,9 @@ static void note_answer(federation *f, unsigned device, const fed_writer *reques
     if (status != 200) {
         return;
     }
+    char header[80];
+    fed_read_str(&r, header, sizeof header); /* ETag */
+    fed_read_str(&r, header, sizeof header); /* Content-Range */
     bool piece = strcmp(p.path, "/v1/piece") == 0;
     uint8_t *whole = piece ? read_pending(f, device, &p.len) : NULL;
     if (strcmp(p.path, "/v1/checkin") == 0) {

@@ -96,8 +96,8 @@ _Noreturn void federation_device(const federation *f, int fd, unsigned k);
 bool federation_send(int fd, const fed_writer *w);
 bool federation_receive(int fd, fed_writer *w);
 
-/** A request, as devices put it: u8 front, u8 named, fingerprint[32], method, path, query, bearer
- * (strings), body. */
+/** A request, as devices put it: u8 front, u8 named, fingerprint[32], method, path, query, bearer,
+ * Range, If-Range (strings), body. */
 enum {
     FEDERATION_ASK = 'A',
     FEDERATION_STEP = 'S',

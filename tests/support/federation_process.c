@@ -1,4 +1,5 @@
 /* The processes of a little federation: a coordinator without a network, and a device. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ static void must(fed_status status, const fed_error *err) {
 /* -- the coordinator -- */
 
 typedef struct asked {
-    char method[8], path[64], query[256], bearer[256];
+    char method[8], path[64], query[256], bearer[256], range[64], if_range[32];
     uint8_t fingerprint[FED_SHA256_SIZE];
     fedserver_request request;
 } asked;
@@ -58,10 +59,14 @@ static void read_request(fed_reader *r, asked *a) {
     fed_read_str(r, a->path, sizeof a->path);
     fed_read_str(r, a->query, sizeof a->query);
     fed_read_str(r, a->bearer, sizeof a->bearer);
+    fed_read_str(r, a->range, sizeof a->range);
+    fed_read_str(r, a->if_range, sizeof a->if_range);
     a->request.method = a->method;
     a->request.path = a->path;
     a->request.query = a->query;
     a->request.bearer = a->bearer[0] != '\0' ? a->bearer : NULL;
+    a->request.range = a->range[0] != '\0' ? a->range : NULL;
+    a->request.if_range = a->if_range[0] != '\0' ? a->if_range : NULL;
     a->request.fingerprint = named ? a->fingerprint : NULL;
     a->request.body_len = fed_reader_left(r);
     a->request.body = fed_read_bytes(r, a->request.body_len);
@@ -71,6 +76,8 @@ static void answer(int fd, fedserver_response *response) {
     fed_writer out;
     fed_writer_growing(&out);
     fed_write_u32(&out, (uint32_t)response->status);
+    fed_write_str(&out, response->etag);
+    fed_write_str(&out, response->content_range);
     size_t len = 0;
     const uint8_t *body = response->body != NULL ? fedserver_blob_data(response->body, &len) : NULL;
     fed_write_bytes(&out, body, len);
@@ -144,6 +151,39 @@ static void no_traffic(void *user, fedclient_traffic *traffic) {
     *traffic = (fedclient_traffic){0};
 }
 
+/** The headers Range and If-Range, "" for none. */
+static void write_range(fed_writer *w, const fedclient_range *range) {
+    char bytes[64] = "", last[24] = "", tag[32] = "";
+    if (range != NULL && (range->first > 0 || range->most > 0)) {
+        if (range->most > 0) {
+            snprintf(last, sizeof last, "%" PRIu64, range->first + range->most - 1);
+        }
+        snprintf(bytes, sizeof bytes, "bytes=%" PRIu64 "-%s", range->first, last);
+        if (range->if_tag != 0) {
+            snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"", range->if_tag);
+        }
+    }
+    fed_write_str(w, bytes);
+    fed_write_str(w, tag);
+}
+
+/** The headers ETag and Content-Range of an answer whose body follows. */
+static void read_range(fed_reader *r, fedclient_range *range) {
+    char tag[32], bytes[80];
+    uint64_t end = 0;
+    fed_read_str(r, tag, sizeof tag);
+    fed_read_str(r, bytes, sizeof bytes);
+    if (range == NULL) {
+        return;
+    }
+    range->tag = tag[0] == '"' ? strtoull(tag + 1, NULL, 16) : 0;
+    range->begin = 0;
+    if (sscanf(bytes, "bytes %" SCNu64 "-%" SCNu64 "/%" SCNu64, &range->begin, &end,
+               &range->total) != 3) {
+        range->total = fed_reader_left(r);
+    }
+}
+
 /** "https://host:port/path?query" */
 static fed_status write_request(const line *l, const fedclient_request *request, fed_writer *w) {
     char path[256];
@@ -162,6 +202,7 @@ static fed_status write_request(const line *l, const fedclient_request *request,
     fed_write_str(w, path);
     fed_write_str(w, query != NULL ? query : "");
     fed_write_str(w, request->bearer != NULL ? request->bearer : "");
+    write_range(w, request->range);
     return request->body != NULL ? fed_drill_read_body(request->body, w) : w->status;
 }
 
@@ -182,6 +223,7 @@ static fed_status ask(void *user, const fedclient_request *request, int *status,
     }
     if (result == FED_OK) {
         *status = (int)fed_read_u32(&r);
+        read_range(&r, request->range);
         fed_write_bytes(body, w.data + r.pos, fed_reader_left(&r));
     }
     fed_writer_free(&w);
@@ -227,6 +269,7 @@ void federation_device(const federation *f, int fd, unsigned k) {
                                        .platform = &platform,
                                        .transport = &transport,
                                        .train = fed_drill_train,
+                                       .piece_bytes = 16384,
                                        .user = &drill};
     fedclient *client = NULL;
     must(fedclient_open(&options, &client, &err), &err);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "fed/arch.h"
 #include "fed/version.h"
@@ -15,7 +16,7 @@
 
 #define MODEL "input 784 | dense 128 | dense 10" /* 407 KB as float32 */
 
-enum { PARALLEL = 64, UPLOADS = 16, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 50 };
+enum { PARALLEL = 64, UPLOADS = 16, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 300 };
 
 /* What a device holds. */
 typedef struct holding {
@@ -198,7 +199,7 @@ static void connect_all(run *r) {
     scale_figures *f = r->figures;
     f->pss_idle = pss(r);
     r->load =
-        fed_load_open(r->world.coordinator.port, &r->world.key, r->world.certs, r->plan->devices);
+        fed_load_open(r->world.coordinator.port, r->world.keys, r->world.certs, r->plan->devices);
     assert_non_null(r->load);
     f->connected = fed_load_connect(r->load, PARALLEL, &f->connect_s);
     ask_all(r);
@@ -214,6 +215,8 @@ static void start_task(run *r) {
     scale_world_task(&r->world, task);
     for (int k = 0; k < TRIES && r->figures->leases < r->plan->updates; k++) {
         ask_all(r);
+        nanosleep(&(struct timespec){.tv_nsec = 100000000},
+                  NULL); /* it may not be their turn yet */
     }
     assert_int_equal(r->figures->leases, r->plan->updates);
     r->left = 1;
@@ -238,7 +241,7 @@ static void measure_all(run *r) {
     f->with_nginx =
         p->nginx && scale_world_nginx(&r->world, f->checkin_bytes, r->envelope.len, &nginx);
     if (f->with_nginx) {
-        other = fed_load_open(nginx.port, &r->world.key, r->world.certs, p->devices);
+        other = fed_load_open(nginx.port, r->world.keys, r->world.certs, p->devices);
         assert_non_null(other);
         assert_int_equal(fed_load_connect(other, PARALLEL, &f->nginx_connect_s), p->devices);
     }

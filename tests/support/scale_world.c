@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,21 +28,21 @@ static void read_ca(const scale_world *w, const char *name, fed_pem *pem) {
     free(text);
 }
 
-/* What enrolment would do for each of them: one certificate, one row. Only the key is the same. */
+/* What enrolment would do for each of them: one key, one certificate, one row. */
 static void enrol(scale_world *w, fedserver *server) {
     fed_error err = {0};
     fed_pem ca_key, ca, csr;
     int64_t now_ms = fed_clock_unix_ms();
     read_ca(w, "ca.key", &ca_key);
     read_ca(w, "ca.pem", &ca);
-    assert_fed_ok_err(fed_key_new(&w->key, &err));
-    assert_fed_ok_err(fed_csr_new(&w->key, "device", &csr, &err));
     const fed_cert_options options = {.purpose = FED_CERT_CLIENT,
                                       .common_name = "device",
                                       .not_before = now_ms / 1000 - 3600,
                                       .not_after = now_ms / 1000 + 86400};
     for (size_t k = 0; k < w->devices; k++) {
         fedserver_device device = {.enrolled_ms = now_ms, .expires_ms = now_ms + 86400000};
+        assert_fed_ok_err(fed_key_new(&w->keys[k], &err));
+        assert_fed_ok_err(fed_csr_new(&w->keys[k], "device", &csr, &err));
         assert_fed_ok_err(fed_cert_issue(&ca_key, &ca, csr.text, &options, &w->certs[k], &err));
         assert_fed_ok_err(fed_cert_key_fingerprint(w->certs[k].text, device.fingerprint, &err));
         assert_fed_ok_err(server->store->device_add(server->db, &device, &err));
@@ -53,7 +54,10 @@ void scale_world_open(scale_world *w, size_t devices) {
     static const char *const hosts[] = {"127.0.0.1", NULL};
     fed_error err = {0};
     fedserver *server;
-    *w = (scale_world){.devices = devices, .certs = malloc(devices * sizeof *w->certs)};
+    *w = (scale_world){.devices = devices,
+                       .keys = malloc(devices * sizeof *w->keys),
+                       .certs = malloc(devices * sizeof *w->certs)};
+    assert_non_null(w->keys);
     assert_non_null(w->certs);
     fed_test_tmpdir(w->directory, sizeof w->directory);
     snprintf(w->home, sizeof w->home, "%s/home", w->directory);
@@ -79,6 +83,7 @@ void scale_world_close(scale_world *w) {
     if (w->coordinator.pid != 0) {
         scale_server_stop(&w->coordinator);
     }
+    free(w->keys);
     free(w->certs);
     fed_test_rmdir(w->directory);
 }
@@ -93,6 +98,7 @@ void scale_world_start(scale_world *w) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that fails leaves nobody behind */
         dup2(out[1], STDOUT_FILENO);
         close(out[0]);
         close(out[1]);
@@ -208,6 +214,7 @@ int scale_world_nginx(const scale_world *w, size_t checkin_len, size_t model_len
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
         execl(program, "nginx", "-p", home, "-c", "nginx.conf", (char *)NULL);
         _exit(127);
     }

@@ -16,8 +16,7 @@ typedef struct scale_server {
 
 typedef struct scale_world {
     char directory[256], home[300]; /* home: the coordinator's */
-    fed_pem key;                    /* of all devices */
-    fed_pem *certs;                 /* [devices] */
+    fed_pem *keys, *certs;          /* [devices] */
     size_t devices;
     scale_server coordinator;
 } scale_world;
