@@ -208,8 +208,8 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
     fed_status status = request_certificate(client, token, &id, &no, err);
     if (strcmp(no.word, "token_used") == 0) {
         status = claim(client, &id, err);
-    } else if (strcmp(no.word, "key_known") == 0) { /* by an older token; this one is as good as
-                                                       ever, and may stand for another role */
+    } else if (strcmp(no.word, "key_known") == 0) {
+        /* Enrolled by an older token. This one is unused, and may stand for another role. */
         FED_TRY(prepare_key(client, true, &id, err));
         status = request_certificate(client, token, &id, &no, err);
     }
