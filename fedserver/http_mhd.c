@@ -277,7 +277,7 @@ static const refusal *why_not(exchange *x, uint64_t size) {
     if (!http_peer_valid(x->peer, session_of(x->connection), fed_clock_unix_ms() / 1000)) {
         return &expired;
     }
-    x->wait_s = http_peer_ask(x->peer, size);
+    x->wait_s = http_peer_ask(x->peer, x->request.method, size);
     if (x->wait_s > 0) {
         return &too_many;
     }

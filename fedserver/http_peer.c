@@ -2,6 +2,7 @@
 #include "fedserver/http_peer.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "fed/clock.h"
@@ -101,10 +102,11 @@ bool http_peer_valid(http_peer *peer, void *session, int64_t now_s) {
     return peer->identity.known && now_s < peer->identity.expires_s;
 }
 
-uint32_t http_peer_ask(http_peer *peer, uint64_t body) {
+uint32_t http_peer_ask(http_peer *peer, const char *method, uint64_t body) {
     http_peers *peers = peer->peers;
     const http_limits_kind kind = {.upload = body >= UPLOAD_LEAST,
-                                   .trial = peer->kind == FEDSERVER_FRONT && body > 0};
+                                   .trial = peer->kind == FEDSERVER_FRONT &&
+                                            strcmp(method, "POST") == 0};
     const int64_t now_ms = fed_clock_monotonic_ms();
     const uint32_t wait_s =
         http_limits_ask(&peers->limits[peer->kind], peer->account, kind, now_ms);

@@ -53,9 +53,9 @@ void http_peers_cut_silent(http_peers *peers);
  * may live longer than a certificate. */
 bool http_peer_valid(http_peer *peer, void *session, int64_t now_s);
 
-/** May it have one more request in, with a body of that size? 0: yes; else after how many seconds
- * to ask again. It must be valid. */
-uint32_t http_peer_ask(http_peer *peer, uint64_t body);
+/** May it have one more request in, of that method and with a body of that size? 0: yes; else after
+ * how many seconds to ask again. It must be valid. */
+uint32_t http_peer_ask(http_peer *peer, const char *method, uint64_t body);
 
 /** The body is taken: it is paid for, and an upload while it lasts. */
 void http_peer_body_begins(http_peer *peer, uint64_t body);

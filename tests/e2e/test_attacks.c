@@ -626,7 +626,7 @@ static void tokens_are_not_guessed(void **state) {
         struct curl_slist *headers = curl_slist_append(NULL, bearer);
         curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
         const long status = post_once(curl, "/v1/enrol", w.coordinator.front_port, csr.text,
-                                      strlen(csr.text), word);
+                                      k % 2 == 0 ? strlen(csr.text) : 0, word);
         assert_true(status == 401 || status == 429);
         looked_at += status == 401;
         curl_slist_free_all(headers);
