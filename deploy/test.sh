@@ -62,7 +62,8 @@ stage "tests with threads under ThreadSanitizer"
 if setarch -R true 2>/dev/null; then
     prefix=(setarch -R)
 fi
-run tsan -R '^(fedclient|fedserver|deploy|e2e)\.|^common\.test_threads$|^codecs\.test_codec$'
+# fedserver.test_rows has one thread and measures memory, of which ThreadSanitizer takes several times as much.
+run tsan -R '^(fedclient|fedserver|deploy|e2e)\.|^common\.test_threads$|^codecs\.test_codec$' -E '^fedserver\.test_rows$'
 prefix=(env)
 
 stage "codecs and trainer on other machines"

@@ -77,8 +77,9 @@ static void sync_file(int k) {
 }
 
 static void add_name(const char *path, int file) {
-    must(name_count < NAMES && strlen(path) < sizeof names[0].path, "too many names");
-    snprintf(names[name_count].path, sizeof names[0].path, "%s", path);
+    const size_t len = strlen(path);
+    must(name_count < NAMES && len < sizeof names[0].path, "too many names");
+    memcpy(names[name_count].path, path, len + 1);
     names[name_count++].file = file;
 }
 
