@@ -36,7 +36,7 @@ typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;
  * bit that the other does not know means nothing to it. */
 enum {
     FED_CAN_PIECES = 1, /* coordinator: takes an update in pieces, and says how much it has */
-    FED_CAN_PATCH = 2   /* device: takes FED_PART_PATCH */
+    FED_CAN_PATCH = 2   /* kept for merged deltas: nobody sets it (docs/decisions/0012) */
 };
 
 /** Device -> coordinator: here I am, this is what I hold. */
