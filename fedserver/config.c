@@ -271,7 +271,9 @@ static fed_status take_selection(const source *s, fedserver_selection *dst, fed_
             return FED_OK;
         }
     }
-    return refuse(s, SELECTION, "something else", err);
+    char found[80];
+    snprintf(found, sizeof found, "\"%.60s\"", s->string[SELECTION]);
+    return refuse(s, SELECTION, found, err);
 }
 
 /* minimum <= goal; synchronous: goal <= cohort */
