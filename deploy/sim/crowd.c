@@ -273,6 +273,15 @@ static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) 
     return FED_OK;
 }
 
+/** A few at a time: hundreds of handshakes at once on the cores of one machine would all take as
+ * long as all of them together, and none may take half a minute. */
+static fed_status enrol(sim_client *client, fedclient *fed, const char *token, fed_error *err) {
+    sim_place_take(client);
+    fed_status status = fedclient_enrol(fed, token, err);
+    sim_place_give_back(client);
+    return status;
+}
+
 static fed_status digest_model(sim_client *client, fedclient *fed, fed_error *err) {
     uint64_t task = 0;
     uint32_t version = 0;
@@ -298,7 +307,7 @@ static fed_status live(sim_client *client, const char *token, fed_error *err) {
     fedclient *fed = NULL;
     fed_status status = fedclient_open(&options, &fed, err);
     if (status == FED_OK) {
-        status = fedclient_enrol(fed, token, err);
+        status = enrol(client, fed, token, err);
     }
     client->transport.traffic(client->transport.user, &client->enrolment);
     if (status == FED_OK) {

@@ -264,6 +264,22 @@ static fed_status run(const settings *s, fedclient *client, fed_error *err) {
     return FED_OK;
 }
 
+/** A coordinator that is there, but has no time, has some later; where there is none, the address
+ * may be wrong, and a person should know. */
+static fed_status enrol_in_time(const settings *s, fedclient *client, fed_error *err) {
+    enum { TRIES = 8, FIRST_MS = 500 };
+    fed_status status = fedclient_enrol(client, s->token, err);
+    for (uint32_t k = 0; k + 1 < TRIES && stop == 0; k++) {
+        if (status != FED_ETIMEOUT && status != FED_EBUSY) {
+            break;
+        }
+        fed_logf(&s->log, FED_LOG_WARN, "enrolling is tried again: %s", err->text);
+        rest((uint32_t)FIRST_MS << k);
+        status = fedclient_enrol(client, s->token, err);
+    }
+    return status;
+}
+
 static fed_status enrol(const settings *s, fedclient *client, fed_error *err) {
     if (fedclient_enrolled(client)) {
         if (s->token != NULL) {
@@ -277,7 +293,7 @@ static fed_status enrol(const settings *s, fedclient *client, fed_error *err) {
                         "token` and give it with --token",
                         s->state);
     }
-    return fedclient_enrol(client, s->token, err);
+    return enrol_in_time(s, client, err);
 }
 
 static fed_status live(const settings *s, workshop *w, fedclient_platform *platform,

@@ -69,7 +69,8 @@ int fedclient_enrolled(const fedclient *client);
  * Make a key that never leaves the device, store it, ask for a certificate with a one-time token,
  * store that. Whatever fails or dies on the way, the same call goes on from there, with the same
  * token. Errors: FED_EAUTH the token is wrong, expired, or used by another device (the
- * coordinator's own words are in *err); FED_ENET.
+ * coordinator's own words are in *err); FED_ENET; FED_ETIMEOUT and FED_EBUSY, where another try a
+ * little later is worth it.
  */
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
 

@@ -6,6 +6,7 @@
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed_coordinator.h"
+#include "fed_curl.h"
 #include "fed_digits.h"
 #include "fed_test.h"
 
@@ -162,6 +163,35 @@ static void a_state_directory_serves_one_device(void **state) {
     assert_int_equal(wait_for(pid), 0);
 }
 
+/** The test takes the requests that are granted to this address (all but one in a hundred). */
+static void a_coordinator_without_time_is_asked_again(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN];
+    fed_pem ca;
+    fed_coordinator_stop(&w->coordinator);
+    w->coordinator.requests_per_s = 1;
+    fed_coordinator_start(&w->coordinator);
+    fed_coordinator_token(&w->coordinator, token);
+    snprintf(ca.text, sizeof ca.text, "%s", w->coordinator.ca);
+    CURL *curl = fed_curl_new(&ca, NULL, w->coordinator.front, "/v1/status");
+    pid_t pid = 0;
+    while (pid == 0 ||
+           !(log_says(w, "enrolling is tried again") || log_says(w, "enrolled as device"))) {
+        fed_reply reply = fed_curl_ask(curl);
+        if (reply.status == 429 && pid == 0) {
+            const char *const args[] = {"--token", token, NULL};
+            pid = spawn(w, args);
+        }
+        fed_reply_free(&reply);
+    }
+    curl_easy_cleanup(curl);
+    while (!log_says(w, "enrolled as device")) {
+        fed_sleep_ms(20);
+    }
+    kill(pid, SIGTERM);
+    assert_int_equal(wait_for(pid), 0);
+}
+
 static void wrong_usage_is_told(void **state) {
     world *w = *state;
     static const struct {
@@ -199,11 +229,9 @@ static void what_a_person_has_to_do_is_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        test(it_trains_until_the_task_is_finished),
-        test(an_evaluator_measures_a_model),
-        test(a_signal_ends_it_in_the_middle_of_a_wait),
-        test(a_state_directory_serves_one_device),
-        test(wrong_usage_is_told),
+        test(it_trains_until_the_task_is_finished),      test(an_evaluator_measures_a_model),
+        test(a_signal_ends_it_in_the_middle_of_a_wait),  test(a_state_directory_serves_one_device),
+        test(a_coordinator_without_time_is_asked_again), test(wrong_usage_is_told),
         test(what_a_person_has_to_do_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
