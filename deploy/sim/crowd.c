@@ -9,6 +9,7 @@
 #include "fed/hash.h"
 
 enum { STACK_BYTES = 512 * 1024, HOLD_MS = 20000, EVALUATE_BATCH = 100, BATCH_LIMIT = 4096 };
+enum { ENROL_TRIES = 100, ENROL_PAUSE_MS = 300 };
 
 /* --- The training callback --- */
 
@@ -86,7 +87,7 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
 
     sim_crowd *crowd = client->crowd;
     pthread_mutex_lock(&crowd->mutex);
-    crowd->train_cpu_us += (uint64_t)used;
+    client->train_cpu_us += (uint64_t)used;
     crowd->task = *task;
     crowd->parameters = round->arch->trained;
     if (round->round > crowd->round) {
@@ -215,25 +216,65 @@ static void stay_away(sim_client *client, uint32_t last_counted) {
     pthread_mutex_unlock(&crowd->mutex);
 }
 
-static void note_event(sim_client *client, const fedclient_event *event) {
+/** The log's row of a round. NULL: no memory for it. Under the mutex. */
+static sim_round *row_of(sim_crowd *crowd, uint32_t round) {
+    sim_log *log = crowd->log;
+    while (log->round_count < round) {
+        sim_round *fresh = NULL;
+        if (sim_log_add(log, &fresh) != FED_OK) {
+            return NULL;
+        }
+        fresh->round = (uint32_t)log->round_count;
+    }
+    return &log->rounds[round - 1];
+}
+
+/** What the client has moved since it was last asked is the round's. */
+static void charge(sim_client *client, sim_round *row) {
+    fedclient_traffic now;
+    client->transport.traffic(client->transport.user, &now);
+    row->up_bytes += now.sent_bytes - client->charged.sent_bytes;
+    row->down_bytes += now.received_bytes - client->charged.received_bytes;
+    client->charged = now;
+}
+
+static void note_counted(sim_client *client, sim_round *row) {
     sim_crowd *crowd = client->crowd;
-    pthread_mutex_lock(&crowd->mutex);
+    client->counted++;
+    row->counted++;
+    sim_log_attend(crowd->log, row->round - 1, client->k);
+    crowd->reported += row->round == crowd->round ? 1U : 0U;
+    if (row->round == crowd->options->kill_round && !crowd->kill_done) {
+        crowd->kill_due = true;
+        pthread_cond_broadcast(&crowd->changed);
+    }
+}
+
+static fed_status note_event(sim_client *client, const fedclient_event *event) {
+    sim_crowd *crowd = client->crowd;
+    uint32_t round = client->evaluates   ? event->version
+                     : event->round != 0 ? event->round
+                                         : crowd->round;
+    sim_round *row = round != 0 ? row_of(crowd, round) : NULL;
+    FED_REQUIRE(round == 0 || row != NULL, FED_ENOMEM);
+    if (row != NULL && !client->evaluates) {
+        charge(client, row);
+    }
     switch (event->outcome) {
     case FEDCLIENT_COUNTED:
-        client->counted++;
-        crowd->reported += event->round == crowd->round ? 1U : 0U;
-        if (event->round == crowd->options->kill_round && !crowd->kill_done) {
-            crowd->kill_due = true;
-            pthread_cond_broadcast(&crowd->changed);
-        }
+        note_counted(client, row);
         break;
     case FEDCLIENT_REFUSED:
         client->refused++;
+        row->refused++;
         break;
     case FEDCLIENT_EVALUATED:
         crowd->evaluated = event->version;
         crowd->accuracy = (double)event->correct / (double)event->samples;
-        crowd->loss = event->loss;
+        if (row != NULL) { /* not the model before the first round */
+            row->accuracy = crowd->accuracy;
+            row->test_loss = (double)event->loss;
+        }
         break;
     case FEDCLIENT_FINISHED:
         crowd->finished = true;
@@ -244,7 +285,7 @@ static void note_event(sim_client *client, const fedclient_event *event) {
     case FEDCLIENT_RETRY:
         break;
     }
-    pthread_mutex_unlock(&crowd->mutex);
+    return FED_OK;
 }
 
 static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) {
@@ -257,7 +298,10 @@ static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) 
         fed_status status = fedclient_step(fed, &event, err);
         sim_place_give_back(client);
         FED_TRY(status);
-        note_event(client, &event);
+        pthread_mutex_lock(&client->crowd->mutex);
+        status = note_event(client, &event);
+        pthread_mutex_unlock(&client->crowd->mutex);
+        FED_TRY(status);
         if (event.outcome == FEDCLIENT_FINISHED ||
             (event.outcome == FEDCLIENT_WAITED && event.reason == FED_WAIT_FINISHED)) {
             client->finished = true;
@@ -293,6 +337,18 @@ static fed_status digest_model(sim_client *client, fedclient *fed, fed_error *er
     return FED_OK;
 }
 
+/** The coordinator may be killed, or busy with hundreds of others, just then. */
+static fed_status enrol(sim_client *client, fedclient *fed, const char *token, fed_error *err) {
+    fed_status status = fedclient_enrol(fed, token, err);
+    for (int tries = 0; tries < ENROL_TRIES && client->crowd->stop == 0 &&
+                        (status == FED_ENET || status == FED_ETIMEOUT);
+         tries++) {
+        pause_for(client->crowd, ENROL_PAUSE_MS);
+        status = fedclient_enrol(fed, token, err);
+    }
+    return status;
+}
+
 static fed_status live(sim_client *client, const char *token, fed_error *err) {
     FED_TRY(fedclient_transport_curl_open(client->crowd->coordinator->ca.text, &client->line.inner,
                                           err));
@@ -310,6 +366,7 @@ static fed_status live(sim_client *client, const char *token, fed_error *err) {
         status = enrol(client, fed, token, err);
     }
     client->transport.traffic(client->transport.user, &client->enrolment);
+    client->charged = client->enrolment;
     if (status == FED_OK) {
         status = take_part(client, fed, err);
     }
@@ -386,8 +443,8 @@ static fed_status deal_out(sim_crowd *crowd, fed_error *err) {
 }
 
 fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
-                          const sim_coordinator *coordinator, fed_error *err) {
-    *crowd = (sim_crowd){.options = options, .coordinator = coordinator};
+                          const sim_coordinator *coordinator, sim_log *log, fed_error *err) {
+    *crowd = (sim_crowd){.options = options, .coordinator = coordinator, .log = log};
     pthread_mutex_init(&crowd->mutex, NULL);
     pthread_cond_init(&crowd->changed, NULL);
     const char *name = options->dataset, *directory = options->data;

@@ -103,7 +103,7 @@ void scale_world_start(scale_world *w) {
         close(out[0]);
         close(out[1]);
         execl(FED_BIN_DIR "/fedserver", "fedserver", "run", "--dir", w->home, "--front-port", "0",
-              "--devices-port", "0", "--quiet", (char *)NULL);
+              "--devices-port", "0", "--requests", "1000000", "--quiet", (char *)NULL);
         _exit(127);
     }
     close(out[1]);
