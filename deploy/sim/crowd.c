@@ -317,15 +317,6 @@ static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) 
     return FED_OK;
 }
 
-/** A few at a time: hundreds of handshakes at once on the cores of one machine would all take as
- * long as all of them together, and none may take half a minute. */
-static fed_status enrol(sim_client *client, fedclient *fed, const char *token, fed_error *err) {
-    sim_place_take(client);
-    fed_status status = fedclient_enrol(fed, token, err);
-    sim_place_give_back(client);
-    return status;
-}
-
 static fed_status digest_model(sim_client *client, fedclient *fed, fed_error *err) {
     uint64_t task = 0;
     uint32_t version = 0;
@@ -337,14 +328,24 @@ static fed_status digest_model(sim_client *client, fedclient *fed, fed_error *er
     return FED_OK;
 }
 
-/** The coordinator may be killed, or busy with hundreds of others, just then. */
-static fed_status enrol(sim_client *client, fedclient *fed, const char *token, fed_error *err) {
+/** A few at a time: hundreds of handshakes at once on the cores of one machine would all take as
+ * long as all of them together, and none may take half a minute. */
+static fed_status enrol_once(sim_client *client, fedclient *fed, const char *token,
+                             fed_error *err) {
+    sim_place_take(client);
     fed_status status = fedclient_enrol(fed, token, err);
+    sim_place_give_back(client);
+    return status;
+}
+
+/** The coordinator may be killed just then. */
+static fed_status enrol(sim_client *client, fedclient *fed, const char *token, fed_error *err) {
+    fed_status status = enrol_once(client, fed, token, err);
     for (int tries = 0; tries < ENROL_TRIES && client->crowd->stop == 0 &&
                         (status == FED_ENET || status == FED_ETIMEOUT);
          tries++) {
         pause_for(client->crowd, ENROL_PAUSE_MS);
-        status = fedclient_enrol(fed, token, err);
+        status = enrol_once(client, fed, token, err);
     }
     return status;
 }
