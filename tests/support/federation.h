@@ -159,6 +159,9 @@ enum {
 /** Let every device enrol; what is then on the disks is what runs begin with. */
 void federation_enrol(federation_setup *setup);
 
+/** D6: what a death leaves behind does not pile up: nothing there has that mark in its name. */
+void federation_check_leftovers(federation *f, const char *directory, const char *mark);
+
 /** D1-D5, once the task is over and every process has ended. */
 void federation_check(federation *f);
 

@@ -193,12 +193,11 @@ static void check_models(federation *f, const fed_layout *layout, const fed_mode
     free(values);
 }
 
-/** D6: what a death leaves behind does not pile up. */
-static void check_leftovers(federation *f, const char *directory) {
+void federation_check_leftovers(federation *f, const char *directory, const char *mark) {
     DIR *dir = opendir(directory);
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
-        if (strstr(e->d_name, ".new-") != NULL) {
+        if (strstr(e->d_name, mark) != NULL) {
             federation_break(f, "D6: %s is left for ever", e->d_name);
         }
     }
@@ -219,7 +218,7 @@ static void check_device(federation *f, const fed_layout *layout, unsigned k, bo
     assert_true(owed != NULL && sum != NULL && trained != NULL);
     snprintf(directory, sizeof directory, "%s/device%u", f->directory, k);
     assert_fed_ok_err(fedclient_platform_posix_open(directory, &platform, &err));
-    check_leftovers(f, directory);
+    federation_check_leftovers(f, directory, ".new-");
     if (fed_drill_owed(&platform, layout, owed, &seq, &err) != FED_OK ||
         fed_ledger_sum(&f->ledger, layout, k, sum, &err) != FED_OK ||
         fedclient_model_load(&platform, &head, &model, &err) != FED_OK) {

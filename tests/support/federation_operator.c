@@ -1,6 +1,5 @@
 /* A person's commands in the middle of a task: backup, restore, and the first start of a newer
  * release. They die, too; what they leave is whole or clearly nothing, and then they do. */
-#include <dirent.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,24 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fed_first_release.h"
 #include "fed_test.h"
 #include "federation.h"
-
-/* What the first release's database does not have, undone. Its updates are by device. */
-static const char first_release[] =
-    "BEGIN; ALTER TABLE updates RENAME TO updates_by_lease;"
-    "CREATE TABLE updates (id INTEGER PRIMARY KEY, device INTEGER NOT NULL UNIQUE REFERENCES"
-    " devices, body BLOB NOT NULL) STRICT;"
-    "INSERT INTO updates SELECT id, device, body FROM updates_by_lease;"
-    "DROP TABLE updates_by_lease; DROP TABLE pieces;"
-    "ALTER TABLE devices DROP COLUMN revoked_ms;"
-    "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"
-    "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"
-    "ALTER TABLE devices DROP COLUMN tag; ALTER TABLE tokens DROP COLUMN role;"
-    "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"
-    "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"
-    "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE models DROP COLUMN state;"
-    "PRAGMA user_version = 1; COMMIT;";
 
 typedef struct places {
     char home[500], backup[500], lost[500]; /* lost: what nobody looks at again */
@@ -131,14 +115,7 @@ static void check_leftovers(federation *f, const char *directory) {
     if (plan->kind == FAULT_IO && strncmp(plan->what, "unlink ", 7) == 0) {
         return;
     }
-    DIR *dir = opendir(directory);
-    assert_non_null(dir);
-    for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
-        if (strstr(e->d_name, ".new") != NULL) {
-            federation_break(f, "D6: %s is left for ever", e->d_name);
-        }
-    }
-    closedir(dir);
+    federation_check_leftovers(f, directory, ".new");
 }
 
 /** A copy is whole, or not there and then made by the same command. said: it reported success. */
@@ -164,7 +141,7 @@ static void make_old(const char *directory) {
     char *why = NULL;
     snprintf(path, sizeof path, "%s/server.db", directory);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    if (sqlite3_exec(db, first_release, NULL, NULL, &why) != SQLITE_OK) {
+    if (sqlite3_exec(db, FED_FIRST_RELEASE, NULL, NULL, &why) != SQLITE_OK) {
         fail_msg("%s", why);
     }
     assert_int_equal(sqlite3_close(db), SQLITE_OK);

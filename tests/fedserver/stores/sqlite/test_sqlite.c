@@ -1,6 +1,7 @@
 /* The SQLite store: what is committed is there, what is not is not, and errors are sentences. */
 #include "fed_test.h"
 
+#include "fed_first_release.h"
 #include "store_fixture.h"
 
 static void what_was_committed_is_there_after_a_crash_and_nothing_else(void **state) {
@@ -227,17 +228,8 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     device.lease = device.counted_lease = 99;
     assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
-    meddle(f, "DROP TABLE updates; CREATE TABLE updates (id INTEGER PRIMARY KEY,"
-              "device INTEGER NOT NULL UNIQUE REFERENCES devices, body BLOB NOT NULL) STRICT;"
-              "INSERT INTO updates VALUES (4, 1, x'0102')");
-    meddle(f, "ALTER TABLE devices DROP COLUMN revoked_ms;"
-              "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"
-              "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"
-              "ALTER TABLE devices DROP COLUMN tag; ALTER TABLE tokens DROP COLUMN role;"
-              "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"
-              "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"
-              "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE models DROP COLUMN state;"
-              "DROP TABLE pieces; PRAGMA user_version = 1");
+    meddle(f, FED_FIRST_RELEASE);
+    meddle(f, "INSERT INTO updates VALUES (4, 1, x'0102')");
     reopen(f);
     assert_fed_ok_err(f->store->device_revoke(f->db, device.id, 7, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
