@@ -263,6 +263,20 @@ static fed_status parse_optimizer(const source *s, const char *model, fed_optimi
     return optimizer->scaffold_share > 0 ? check_scaffold(s, model, err) : FED_OK;
 }
 
+static fed_status check_mask(const source *s, const char *codec_up, fed_error *err) {
+    fedcodec codec;
+    double share = 0;
+    FED_TRY(fedcodec_parse(codec_up, &codec, err));
+    fed_status status = fedserver_sent_share(&codec, &share);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "codec %s can't be tried out", codec_up);
+    }
+    const fed_error why = {.text = "+mask sets the momentum of what was sent to 0, and with this "
+                                   "codec_up all values are sent: none would be left. Let codec_up "
+                                   "be dgc, sbc or another that sends a part of them"};
+    return share <= FEDSERVER_SENDS_ALL ? FED_OK : refuse_value(s, OPTIMIZER, &why, err);
+}
+
 /* The optimizer as it is written, so that older devices understand a plain name; and the rate that
  * it means. */
 static fed_status take_phase(const source *s, const char *model, fedserver_phase *phase,
@@ -270,6 +284,9 @@ static fed_status take_phase(const source *s, const char *model, fedserver_phase
     FED_TRY(take_codec(s, CODEC_UP, phase->codec_up, err));
     FED_TRY(take_codec(s, CODEC_DOWN, phase->codec_down, err));
     FED_TRY(parse_optimizer(s, model, optimizer, err));
+    if (optimizer->mask) {
+        FED_TRY(check_mask(s, phase->codec_up, err));
+    }
     phase->local_steps = (uint32_t)s->integer[LOCAL_STEPS];
     phase->batch = (uint32_t)s->integer[BATCH];
     snprintf(phase->optimizer, sizeof phase->optimizer, "%s", s->string[OPTIMIZER]);

@@ -157,6 +157,7 @@ static void a_phase_may_change_numbers_of_the_optimizer_only(void **state) {
         const char *first, *later;
         bool good;
     } cases[] = {{"momentum", "momentum:m=0.5,nesterov=1,decay=1e-4+clip:norm=1", true},
+                 {"momentum", "momentum+mask", true},
                  {"momentum+warmup:steps=5", "momentum+warmup:steps=9", true},
                  {"adam", "adamw", false},
                  {"sgd", "momentum", false},
@@ -254,6 +255,14 @@ static void mistakes_are_named_with_file_line_and_key(void **state) {
         {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"optimizer\": \"sgd:lr=1\","
          "\"phases\":\n[{\"round\": 2, \"learning_rate\": 0.5}]}",
          {":2: key \"phases[0].learning_rate\"", "the optimizer names lr itself"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"adam+mask\","
+         "\"codec_up\": \"int8\"}",
+         {":2: key \"optimizer\": +mask sets", "none would be left"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"optimizer\": \"adam+mask\","
+         "\"phases\":\n[{\"round\": 2, \"codec_up\": \"float32\"}]}",
+         {":2: key \"phases[0].optimizer\": +mask sets"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"sgd+mask\"}",
+         {":2: key \"optimizer\"", "sgd has no momentum"}},
         {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"strategy\": \"median\", \"codec_up\":"
          "\"int8\", \"phases\":\n[{\"round\": 2, \"codec_up\": \"sbc\"}]}",
          {":2: key \"phases[0].codec_up\": median looks at each value by itself"}},
