@@ -218,22 +218,30 @@ static void say(void *user, fedserver_check_kind kind, const char *text) {
     }
 }
 
-static void a_check_knows_the_codec_of_each_round(void **state) {
-    coordinator *c = *state;
+static void expect_sound(coordinator *c) {
     fed_error err = {0};
     size_t findings = 0;
     char found[300] = "";
-    float x[VALUES];
-    test_device d[3];
-    fed_assignment old = reach_round_3(c, d);
-    make_update(1, x);
-    assert_int_equal(device_upload(c, &d[0], &old, x, 1, NULL), 200);
-    coordinator_commit(c);
     fedserver_close(c->server);
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
     assert_fed_ok_err(fedserver_check(c->server, say, found, &findings, &err));
     assert_string_equal(found, "");
     assert_int_equal(findings, 0);
+    coordinator_crash(c); /* it serves again */
+}
+
+static void a_check_knows_the_codec_of_each_round(void **state) {
+    coordinator *c = *state;
+    test_device d[3];
+    fed_assignment work = reach_round_3(c, d);
+    send_update(c, &d[0], &work); /* of round 1 */
+    expect_sound(c);
+    for (int k = 0; k < 6; k++) { /* into round 6: updates of all phases, deltas of two codecs */
+        work = device_ask_work(c, &d[0]);
+        send_update(c, &d[0], &work);
+        expect_sound(c);
+    }
+    assert_int_equal(c->server->training.round.number, 6);
 }
 
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

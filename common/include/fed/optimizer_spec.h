@@ -45,7 +45,8 @@
  *                                 share: of all devices that take part in a round
  *                                 c is in the model: its text must end with "| scaffold"
  *   +mask                         where a value of an update was sent and counted, its momentum
- *                                 becomes 0 before the next round; not with sgd
+ *                                 becomes 0 before the next round; not with sgd, and
+ *                                 without effect where nothing is sent
  *                                 Lin et al. 2018 (DGC), section 3.3, momentum factor masking
  *
  * A gradient goes through prox, clip and decay, in that order, then to the rule. Steps are the
