@@ -19,12 +19,13 @@ static size_t evaluate_batch(const fedclient_round *round) {
     return batch < EVALUATE_BATCH && round->arch->words == 0 ? EVALUATE_BATCH : batch;
 }
 
-/** The place's net must be the task's; the first turn after a new task makes it. */
+/** The place's net must be the task's, and large enough; the first turn after a change makes it. */
 static fed_status fit_place(sim_place *place, const fedclient_round *round, fed_error *err) {
-    if (place->arch.text != NULL && strcmp(place->arch.text, round->arch->text) == 0) {
+    size_t batch = evaluate_batch(round);
+    if (place->arch.text != NULL && strcmp(place->arch.text, round->arch->text) == 0 &&
+        batch <= place->batch) {
         return FED_OK;
     }
-    size_t batch = evaluate_batch(round);
     if (batch > BATCH_LIMIT) {
         return fed_fail(err, FED_ERANGE, "batch %zu is over this simulator's %d", batch,
                         BATCH_LIMIT);
@@ -32,6 +33,7 @@ static fed_status fit_place(sim_place *place, const fedclient_round *round, fed_
     fedtrain_net_free(place->net);
     fed_arch_free(&place->arch);
     place->net = NULL;
+    place->batch = batch;
     FED_TRY(fed_arch_parse(round->arch->text, &place->arch, err));
     fed_status status = fedtrain_net_new(&place->arch, batch, FEDTRAIN_FAST, &place->net);
     return status == FED_OK ? FED_OK : fed_fail(err, status, "can't make a net");
@@ -66,6 +68,18 @@ static void spoil(const sim_client *client, const fedclient_round *round) {
     }
 }
 
+typedef struct masking {
+    const fed_optimizer *optimizer;
+    float *state;
+    size_t trained;
+} masking;
+
+static void mask(void *user, const float *sent, size_t count) {
+    const masking *m = user;
+    (void)count;
+    fedtrain_optimizer_mask(m->optimizer, m->state, sent, m->trained);
+}
+
 static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
     const fed_task *task = round->task;
     client->again = round->round == client->round ? client->again + 1 : 0;
@@ -79,6 +93,10 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
     fedtrain_job_use(&job, &client->crowd->train, &client->share);
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
     FED_TRY(fit_optimizer(client, &job.optimizer, round->arch->trained));
+    if (job.optimizer.mask) {
+        masking m = {&job.optimizer, client->optimizer, round->arch->trained};
+        FED_TRY(fedclient_round_sent(round, mask, &m, err));
+    }
     int64_t before = fed_clock_thread_cpu_us();
     FED_TRY(fedtrain_run(&job, round->values, client->optimizer, &round->loss, err));
     int64_t used = fed_clock_thread_cpu_us() - before;

@@ -52,6 +52,7 @@ struct sim_crowd;
 typedef struct sim_place {
     fedtrain_net *net;
     fed_arch arch; /* what net was made for; its text is NULL before the first task */
+    size_t batch;  /* likewise */
     struct sim_place *next;
 } sim_place;
 

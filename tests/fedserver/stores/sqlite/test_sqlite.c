@@ -62,6 +62,40 @@ static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
     assert_memory_equal(read.fingerprint, device.fingerprint, FED_SHA256_SIZE);
 }
 
+static void a_task_keeps_its_phases(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_task found, task = {.wire = {.model = "m"}, .name = "n", .phase_count = 2};
+    task.phases[0] = (fedserver_phase){.round = 2,
+                                       .codec_up = "u",
+                                       .codec_down = "d",
+                                       .local_steps = 3,
+                                       .batch = 4,
+                                       .optimizer = "adam",
+                                       .learning_rate = 0.1f};
+    task.phases[1] = task.phases[0];
+    task.phases[1].round = 1000000;
+    task.phases[1].learning_rate = 1e-30f;
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    task.phase_count = 0;
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, 1, &found, &err));
+    assert_int_equal(found.phase_count, 2);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(found.phases[k].round, task.phases[k].round);
+        assert_string_equal(found.phases[k].codec_up, "u");
+        assert_string_equal(found.phases[k].codec_down, "d");
+        assert_int_equal(found.phases[k].local_steps, 3);
+        assert_int_equal(found.phases[k].batch, 4);
+        assert_string_equal(found.phases[k].optimizer, "adam");
+        assert_true(found.phases[k].learning_rate == task.phases[k].learning_rate);
+    }
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, 2, &found, &err));
+    assert_int_equal(found.phase_count, 0);
+}
+
 static void a_task_keeps_every_field_and_is_found_by_state(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -271,6 +305,7 @@ int main(void) {
         WITH(what_was_committed_is_there_after_a_crash_and_nothing_else),
         WITH(a_token_is_used_once),
         WITH(a_device_keeps_every_field_and_64_bit_leases),
+        WITH(a_task_keeps_its_phases),
         WITH(a_task_keeps_every_field_and_is_found_by_state),
         WITH(a_rounds_quality_is_the_sum_of_its_evaluators),
         WITH(a_model_and_its_residual_come_back),
