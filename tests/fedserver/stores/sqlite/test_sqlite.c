@@ -237,7 +237,7 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
               "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"
               "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"
               "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE models DROP COLUMN state;"
-              "DROP TABLE pieces; PRAGMA user_version = 1");
+              "DROP TABLE pieces; DROP TABLE keyframes; PRAGMA user_version = 1");
     reopen(f);
     assert_fed_ok_err(f->store->device_revoke(f->db, device.id, 7, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
