@@ -35,8 +35,9 @@ static void once(fedserver *server, const uint32_t *have, float *values, costs *
     fed_writer_growing(&patch);
     memset(values, 0, n * sizeof *values);
     if (have != NULL) {
-        BENCH_TIME(&c->past,
-                   bench_require(fedserver_past_values(server, *have, &old, &err), err.text));
+        fed_status status;
+        BENCH_TIME(&c->past, status = fedserver_past_values(server, *have, &old, &err));
+        bench_require(status, err.text);
         memcpy(values, old, n * sizeof *values);
     }
     BENCH_TIME(&c->write,

@@ -37,7 +37,6 @@ static void one_round(world *w) {
         x[i] = (float)((i * 7 + (int)work.round * 5) % 23 - 11) / 64;
     }
     assert_int_equal(device_upload(&w->home, &w->device, &work, x, 1, NULL), 200);
-    coordinator_commit(&w->home);
     note(w);
 }
 
@@ -45,6 +44,7 @@ static void rounds(world *w, uint32_t count) {
     while (count-- > 0) {
         one_round(w);
     }
+    coordinator_commit(&w->home);
 }
 
 static int setup(void **state) {
@@ -214,7 +214,7 @@ static void a_download_goes_on_after_a_restart(void **state) {
         expect_the_rest(w, oldest, want, "");
         expect_the_rest(w, "none", want, "&can=2");
         expect_the_rest(w, "none", want, "");
-        one_round(w); /* meanwhile a newer version is there */
+        rounds(w, 1); /* meanwhile a newer version is there */
     }
 }
 
