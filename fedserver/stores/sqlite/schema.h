@@ -62,7 +62,7 @@
     " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"                       \
     " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                               \
     " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;" FEDSERVER_SCHEMA_PIECES         \
-    FEDSERVER_SCHEMA_KEYFRAMES
+        FEDSERVER_SCHEMA_KEYFRAMES
 
 /* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
 #define FEDSERVER_MIGRATIONS                                                                       \
@@ -85,8 +85,7 @@
             " SELECT u.id, d.lease_task, d.lease_round, d.id, d.counted_lease, length(u.body),"    \
             " u.body FROM updates_by_device u JOIN devices d ON d.id = u.device;"                  \
             "DROP TABLE updates_by_device;",                                                       \
-            FEDSERVER_SCHEMA_PIECES,                                                               \
-            FEDSERVER_SCHEMA_KEYFRAMES,                                                            \
+            FEDSERVER_SCHEMA_PIECES, FEDSERVER_SCHEMA_KEYFRAMES,                                   \
     }
 
 #endif
