@@ -103,7 +103,7 @@ static fed_status put_block(const float *from, const float *to, size_t n, uint32
 }
 
 fed_status fedcodec_patch_write(const float *from, const float *to, size_t n, fed_writer *out) {
-    FED_REQUIRE(fed_writer_reserve(out, fedcodec_patch_bound(n)) != NULL || n == 0, FED_ENOMEM);
+    FED_REQUIRE(n == 0 || fed_writer_reserve(out, fedcodec_patch_bound(n)) != NULL, out->status);
     uint32_t *work = malloc(2 * (n < BLOCK ? n + 1 : BLOCK) * sizeof *work);
     FED_REQUIRE(work != NULL, FED_ENOMEM);
     size_t before = out->len;

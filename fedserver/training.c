@@ -48,6 +48,23 @@ static fed_status keep_state(fedserver_training *t, const fedserver_model_row *r
     return FED_OK;
 }
 
+/* The chain as it was: the last deltas that fit into it, the newest one at least. */
+static fed_status load_chain(fedserver *server, uint64_t id, fedserver_versions *v,
+                             fed_error *err) {
+    uint32_t after = 0, last = v->version > 0 ? v->version - 1 : 0;
+    while (after < last) {
+        uint32_t middle = after + (last - after) / 2, count = 0;
+        uint64_t bytes = 0;
+        FED_TRY(server->store->delta_sum(server->db, id, middle, &count, &bytes, err));
+        if (bytes <= v->snapshot_limit && count <= FEDSERVER_CHAIN_PARTS) {
+            last = middle;
+        } else {
+            after = middle + 1;
+        }
+    }
+    return server->store->delta_each(server->db, id, after, UINT32_MAX, append_delta, v, err);
+}
+
 static fed_status load_versions(fedserver *server, fedserver_training *t, fed_error *err) {
     uint64_t id = t->task.wire.id;
     fedserver_model_row row;
@@ -76,8 +93,7 @@ static fed_status load_versions(fedserver *server, fedserver_training *t, fed_er
                         "the database from a backup",
                         (unsigned long long)id);
     }
-    return server->store->delta_each(server->db, id, 0, UINT32_MAX, append_delta, &t->versions,
-                                     err);
+    return load_chain(server, id, &t->versions, err);
 }
 
 /* A stored update, of a round that counts in the open one. */

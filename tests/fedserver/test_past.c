@@ -121,9 +121,11 @@ static void restarts_change_nothing_of_it(void **state) {
     world *w = *state;
     for (int k = 0; k < ROUNDS / 20; k++) {
         rounds(w, 20);
-        uint32_t first = first_that_comes_back(w);
+        uint32_t first = first_that_comes_back(w), oldest = versions(w)->oldest;
         coordinator_crash(&w->home);
         assert_int_equal(first_that_comes_back(w), first);
+        assert_int_equal(versions(w)->oldest, oldest);
+        assert_int_equal(versions(w)->parts, w->version - oldest);
     }
 }
 

@@ -24,7 +24,8 @@ size_t fedcodec_patch_bound(size_t n);
 
 /**
  * Append what turns `from` into `to`, float32[n] each; from NULL: all +0.
- * Errors: FED_ENONFINITE in `to`; FED_ENOMEM, also for a block's numbers; nothing is appended then.
+ * Errors: FED_ENONFINITE in `to`; FED_ENOMEM, also for a block's numbers; what the writer says if
+ * it has not fedcodec_patch_bound bytes of room. Nothing is appended then.
  */
 fed_status fedcodec_patch_write(const float *from, const float *to, size_t n,
                                 fed_writer *out) FED_CHECKED;
