@@ -141,7 +141,8 @@ fed_status fed_part_read(fed_reader *r, fed_part *m) {
     t.envelope = fed_read_bytes(r, (size_t)t.envelope_len);
     DELIVER(r, m, t,
             (t.kind == FED_PART_SNAPSHOT && t.from == t.to) ||
-                (t.kind == FED_PART_DELTA && t.from < t.to));
+                (t.kind == FED_PART_DELTA && t.from < t.to) ||
+                (t.kind == FED_PART_PATCH && t.from <= t.to));
 }
 
 void fed_update_write(fed_writer *w, const fed_update *m) {

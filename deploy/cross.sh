@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build codecs and trainer for another machine, and run their portable tests there, emulated: golden messages and envelopes
+# Build codecs and trainer for another machine, and run their portable tests there, emulated: golden messages, envelopes and patches
 # both ways, every codec against its reference, and the fast layers against the reference's.
 #
 #   deploy/cross.sh ARCH...          aarch64, armhf (32 bits), s390x (big-endian); all three if none is named

@@ -1,12 +1,38 @@
 /* Download: bring the stored model to the version that the coordinator asks for. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "fedclient/client.h"
 #include "fedcodec/envelope.h"
+#include "fedcodec/patch.h"
 
 /** Allowed in an answer beyond a whole model: heads of parts. */
 enum { PART_HEADS = 65536 };
+
+/** Does a part lead on from values of that version, or from nothing? */
+static bool follows(const fed_part *part, bool any, uint32_t version) {
+    return part->from == part->to || (any && part->from == version);
+}
+
+static fed_status apply_part(const fed_part *part, const fed_layout *layout, float *values,
+                             fed_error *err) {
+    size_t len = (size_t)part->envelope_len;
+    switch (part->kind) {
+    case FED_PART_SNAPSHOT:
+        return fedcodec_envelope_decode(part->envelope, len, layout, values, err);
+    case FED_PART_DELTA:
+        return fedcodec_envelope_axpy(part->envelope, len, layout, 1.0f, values, err);
+    default:
+        break;
+    }
+    if (part->from == part->to) {
+        memset(values, 0, layout->size * sizeof *values);
+    }
+    return fedcodec_patch_apply(part->envelope, len, values, layout->size) == FED_OK
+               ? FED_OK
+               : fed_fail(err, FED_EFORMAT, "the coordinator's patch can't be read");
+}
 
 /** Apply part after part to values, which are of version *version (where *any says so). */
 static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, float *values,
@@ -18,18 +44,13 @@ static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, 
         if (fed_part_read(&r, &part) != FED_OK) {
             return fed_fail(err, FED_EFORMAT, "the model from the coordinator can't be read");
         }
-        if (part.kind == FED_PART_SNAPSHOT) {
-            FED_TRY(fedcodec_envelope_decode(part.envelope, (size_t)part.envelope_len, layout,
-                                             values, err));
-        } else if (*any && part.from == *version) {
-            FED_TRY(fedcodec_envelope_axpy(part.envelope, (size_t)part.envelope_len, layout, 1.0f,
-                                           values, err));
-        } else {
+        if (!follows(&part, *any, *version)) {
             return fed_fail(err, FED_EFORMAT,
                             "the coordinator sent a delta from version %" PRIu32
                             ", which this device does not hold",
                             part.from);
         }
+        FED_TRY(apply_part(&part, layout, values, err));
         *any = true;
         *version = part.to;
     }
@@ -45,15 +66,17 @@ static fed_status answer_limit(const fedclient_turn *turn, size_t *limit, fed_er
 }
 
 /** GET the next bytes of the download; only 200 and 206 are FED_OK. */
-static fed_status get_more(fedclient *client, const fedclient_arrived *arrived, size_t limit,
-                           fedclient_range *range, fedclient_answer *answer, fed_error *err) {
+static fed_status get_more(fedclient *client, const fedclient_turn *turn,
+                           const fedclient_arrived *arrived, size_t limit, fedclient_range *range,
+                           fedclient_answer *answer, fed_error *err) {
     const fedclient_download_head *target = &arrived->head;
     char held[16] = "none", path[128];
     if (target->have != FEDCLIENT_HAVE_NONE) {
         snprintf(held, sizeof held, "%" PRIu32, target->have);
     }
-    snprintf(path, sizeof path, "/v1/model?task=%" PRIu64 "&have=%s&want=%" PRIu32, target->task,
-             held, target->want);
+    const uint32_t can = turn->assignment.capabilities & FED_CAN_PATCH;
+    snprintf(path, sizeof path, "/v1/model?task=%" PRIu64 "&have=%s&want=%" PRIu32 "&can=%" PRIu32,
+             target->task, held, target->want, can);
     size_t piece = fedclient_arrived_piece(client);
     *range = (fedclient_range){.first = arrived->bytes.len,
                                .most = limit > piece ? piece : 0, /* small: no need to say so */
@@ -105,7 +128,7 @@ static fed_status fetch_more(fedclient *client, const fedclient_turn *turn,
     fedclient_range range = {0};
     size_t before = arrived->bytes.len, limit = 0;
     FED_TRY(answer_limit(turn, &limit, err));
-    fed_status status = get_more(client, arrived, limit, &range, &answer, err);
+    fed_status status = get_more(client, turn, arrived, limit, &range, &answer, err);
     if (range.total == 0 && status == FED_OK) { /* a transport without ranges */
         range.total = answer.body.len;
     }

@@ -6,6 +6,7 @@
 
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
+#include "fedserver/past.h"
 #include "fedserver/phases.h"
 #include "fedserver/server.h"
 
@@ -18,7 +19,7 @@ typedef struct checking {
     fed_arch arch;       /* its model, once it could be parsed */
     uint32_t version;    /* of its model */
     uint32_t last;       /* delta or round that was seen last */
-    size_t deltas, rounds, open_rounds;
+    size_t deltas, keyframes, rounds, open_rounds;
 
     uint64_t running_task; /* 0: none */
     uint32_t open_round;
@@ -91,13 +92,51 @@ static fed_status check_delta(void *user, uint32_t version, const uint8_t *bytes
 static fed_status check_deltas(checking *c, fed_error *err) {
     fedserver *s = c->server;
     c->deltas = 0;
-    FED_TRY(s->store->delta_each(s->db, c->id, check_delta, c, err));
+    FED_TRY(s->store->delta_each(s->db, c->id, 0, UINT32_MAX, check_delta, c, err));
     if (c->deltas > 0 && c->last != c->version) {
         FOUND("D5: task %" PRIu64
               "'s deltas lead to version %u; its model is version %u" FEDSERVER_RESTORE,
               c->id, c->last, c->version);
     }
     return FED_OK;
+}
+
+/* A keyframe and the deltas behind it must lead to the next one, the last one to the model. */
+static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe, float *values,
+                                 const fedserver_keyframe *next, fed_error *err) {
+    fed_error why = {0};
+    fed_status status = fedserver_past_replay(c->server, c->id, &c->arch.layout, keyframe, values,
+                                              next->version, &why);
+    if (status == FED_EFORMAT) {
+        FOUND("D5: task %" PRIu64 ": %s" FEDSERVER_RESTORE, c->id, why.text);
+    } else if (status == FED_OK && fed_digest(values, keyframe->size) != next->digest) {
+        FOUND("D5: task %" PRIu64
+              "'s deltas after version %u do not lead to version %u" FEDSERVER_RESTORE,
+              c->id, keyframe->version, next->version);
+    }
+    FED_REQUIRE(status == FED_OK || status == FED_EFORMAT, fed_fail(err, status, "%s", why.text));
+    return FED_OK;
+}
+
+/* Newest first. */
+static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) {
+    const fedserver *s = c->server;
+    fedserver_keyframe next = {.version = c->version, .digest = digest}, keyframe;
+    fed_status status = FED_OK;
+    c->keyframes = 0;
+    while (status == FED_OK && next.version > 0) {
+        float *values = NULL;
+        fed_error absent = {0};
+        status =
+            s->store->keyframe_find(s->db, c->id, next.version - 1, &keyframe, &values, &absent);
+        FED_REQUIRE(status != FED_ENOTFOUND, FED_OK);
+        status = status == FED_OK ? check_keyframe(c, &keyframe, values, &next, err)
+                                  : fed_fail(err, status, "%s", absent.text);
+        free(values);
+        next = keyframe;
+        c->keyframes++;
+    }
+    return status;
 }
 
 /* -- a task's rounds -- */
@@ -164,14 +203,16 @@ static fed_status check_rows(checking *c, fed_error *err) {
     free(row.residual);
     free(row.state);
     FED_TRY(check_deltas(c, err));
+    FED_TRY(check_keyframes(c, row.digest, err));
     FED_TRY(check_rounds(c, err));
     if (c->task.state == FEDSERVER_TASK_RUNNING) {
         c->running++;
         c->running_task = c->id;
         c->open_round = c->version + 1;
     }
-    CHECKED("D5, S5: task %" PRIu64 ": model of version %u, its digest, %zu deltas, %zu rounds",
-            c->id, c->version, c->deltas, c->rounds);
+    CHECKED("D5, S5: task %" PRIu64 ": model of version %u, its digest, %zu deltas, %zu older "
+            "versions, %zu rounds",
+            c->id, c->version, c->deltas, c->keyframes, c->rounds);
     return FED_OK;
 }
 

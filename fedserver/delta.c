@@ -1,19 +1,12 @@
-/* Deltas, their chain, and snapshots. */
+/* Deltas and their chain. */
 #include "fedserver/delta.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fed/hash.h"
 #include "fed/wire.h"
 #include "fedcodec/envelope.h"
-
-enum { CHAIN_PARTS = 1024 }; /* who is further behind gets a snapshot */
-
-static fed_status float32_codec(fedcodec *codec, fed_error *err) {
-    return fedcodec_parse("float32", codec, err);
-}
 
 fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layout,
                                    uint32_t version, float *values, float *residual) {
@@ -23,7 +16,7 @@ fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layo
         v->residual = calloc(layout->size, sizeof *v->residual);
     }
     fedcodec codec;
-    fed_status status = v->residual != NULL ? float32_codec(&codec, NULL) : FED_ENOMEM;
+    fed_status status = v->residual != NULL ? fedcodec_parse("float32", &codec, NULL) : FED_ENOMEM;
     if (status != FED_OK) {
         fedserver_versions_free(v);
         return status;
@@ -35,19 +28,16 @@ fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layo
 
 void fedserver_versions_free(fedserver_versions *v) {
     fedserver_blob_free(v->chain);
-    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
-        fedserver_blob_free(v->snapshots[k].blob);
-    }
     free(v->links);
     free(v->values);
     free(v->residual);
     *v = (fedserver_versions){0};
 }
 
-/* An envelope of `codec` as a fed_part. */
-static fed_status encode_part(fed_part_kind kind, uint32_t from, uint32_t to, const fedcodec *codec,
-                              const fed_layout *layout, uint32_t small, float *residual,
-                              const float *x, fed_writer *part, fed_error *err) {
+fed_status fedserver_part_encode(fed_part_kind kind, uint32_t from, uint32_t to,
+                                 const fedcodec *codec, const fed_layout *layout, uint32_t small,
+                                 float *residual, const float *x, fed_writer *part,
+                                 fed_error *err) {
     fed_writer envelope;
     fed_writer_growing(&envelope);
     size_t work_size = fedcodec_envelope_work_size(codec, layout, small);
@@ -73,7 +63,7 @@ static fed_status encode_part(fed_part_kind kind, uint32_t from, uint32_t to, co
 
 /* How many of the chain's oldest parts are no longer worth keeping once `len` more bytes follow. */
 static uint32_t parts_to_drop(const fedserver_versions *v, size_t chain_len, size_t len) {
-    uint32_t drop = v->parts >= CHAIN_PARTS ? v->parts - CHAIN_PARTS + 1 : 0;
+    uint32_t drop = v->parts >= FEDSERVER_CHAIN_PARTS ? v->parts - FEDSERVER_CHAIN_PARTS + 1 : 0;
     while (drop < v->parts && chain_len - v->links[drop].start + len > v->snapshot_limit) {
         drop++;
     }
@@ -132,8 +122,8 @@ fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *cod
     uint32_t to = v->version + 1;
     fed_writer bytes;
     fed_writer_growing(&bytes);
-    fed_status status = encode_part(FED_PART_DELTA, v->version, to, codec, layout, small,
-                                    v->residual, mean, &bytes, err);
+    fed_status status = fedserver_part_encode(FED_PART_DELTA, v->version, to, codec, layout, small,
+                                              v->residual, mean, &bytes, err);
     fed_part delta = {0};
     if (status == FED_OK) {
         fed_reader r;
@@ -159,121 +149,42 @@ fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *cod
     return status;
 }
 
-void fedserver_versions_trim(fedserver_versions *v, int64_t now_ms) {
-    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
-        fedserver_snapshot *snapshot = &v->snapshots[k];
-        if (snapshot->version != v->version &&
-            now_ms - snapshot->asked_ms >= FEDSERVER_SNAPSHOT_MS) {
-            fedserver_blob_free(snapshot->blob);
-            *snapshot = (fedserver_snapshot){0};
-        }
-    }
+bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want) {
+    uint32_t oldest = v->parts > 0 ? v->oldest : v->version;
+    return oldest <= have && have <= want && want <= v->version;
 }
 
-static fedserver_snapshot *find_snapshot(fedserver_versions *v, uint32_t version) {
-    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
-        if (v->snapshots[k].blob != NULL && v->snapshots[k].version == version) {
-            return &v->snapshots[k];
-        }
+/* Where the part begins that leads on from that version. */
+static size_t chain_offset(const fedserver_versions *v, uint32_t version) {
+    size_t end = 0;
+    if (version < v->version) {
+        return v->links[version - v->oldest].start;
     }
-    return NULL;
+    if (v->chain != NULL) {
+        (void)fedserver_blob_data(v->chain, &end);
+    }
+    return end;
 }
 
-/* A free place for a snapshot or, where all are in use, that of the youngest. */
-static fedserver_snapshot *place_for_snapshot(fedserver_versions *v) {
-    fedserver_snapshot *youngest = &v->snapshots[0];
-    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
-        if (v->snapshots[k].blob == NULL) {
-            return &v->snapshots[k];
-        }
-        youngest = v->snapshots[k].version > youngest->version ? &v->snapshots[k] : youngest;
-    }
-    return youngest;
+size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, uint32_t want) {
+    return chain_offset(v, want) - chain_offset(v, have);
 }
 
-/* The newest version as a part. */
-static fed_status encode_snapshot(const fedserver_versions *v, fed_writer *part, fed_error *err) {
-    size_t size = v->layout->size;
-    float *copy = malloc(size * sizeof *copy); /* encoding uses up its residual */
-    if (copy == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for a snapshot of the model");
-    }
-    memcpy(copy, v->values, size * sizeof *copy);
-    fedcodec codec;
-    fed_status status = float32_codec(&codec, err);
-    if (status == FED_OK) {
-        status = encode_part(FED_PART_SNAPSHOT, v->version, v->version, &codec, v->layout, 0, copy,
-                             NULL, part, err);
-    }
-    free(copy);
-    return status;
-}
-
-static fed_status make_snapshot(fedserver_versions *v, fedserver_snapshot **made, fed_error *err) {
-    fed_writer part;
-    fed_writer_growing(&part);
-    fed_status status = encode_snapshot(v, &part, err);
-    if (status != FED_OK) {
-        fed_writer_free(&part);
-        return status;
-    }
-    uint64_t tag = fed_digest_bytes(part.data, part.len);
-    fedserver_blob *blob = fedserver_blob_new(&part);
-    if (blob == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for a snapshot");
-    }
-    fedserver_snapshot *place = place_for_snapshot(v);
-    fedserver_blob_free(place->blob);
-    *place = (fedserver_snapshot){.blob = blob, .version = v->version, .tag = tag};
-    *made = place;
-    return FED_OK;
-}
-
-/* The chain from version `have` to `want`, oldest <= have <= want <= version. */
-static fedserver_blob *chain_slice(const fedserver_versions *v, uint32_t have, uint32_t want,
-                                   uint64_t *tag) {
+fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
+                                    fedserver_blob **parts, uint64_t *tag) {
     fed_writer digests;
     fed_writer_growing(&digests);
     for (uint32_t k = have; k < want; k++) {
         fed_write_u64(&digests, v->links[k - v->oldest].digest);
     }
-    *tag = fed_digest_bytes(digests.data, digests.len);
-    bool good = digests.status == FED_OK;
+    fed_status status = digests.status;
+    uint64_t name = fed_digest_bytes(digests.data, digests.len);
     fed_writer_free(&digests);
-    if (have == want) {
-        return fedserver_blob_new(&digests); /* no bytes */
-    }
-    size_t end = 0;
-    (void)fedserver_blob_data(v->chain, &end);
-    size_t start = v->links[have - v->oldest].start;
-    end = want < v->version ? v->links[want - v->oldest].start : end;
-    return good ? fedserver_blob_slice(v->chain, start, end - start) : NULL;
-}
-
-fed_status fedserver_versions_get(fedserver_versions *v, bool any, uint32_t have, uint32_t want,
-                                  int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
-                                  fed_error *err) {
-    uint32_t oldest = v->parts > 0 ? v->oldest : v->version;
-    fedserver_blob *found;
-    uint64_t name = 0;
-    fedserver_versions_trim(v, now_ms);
-    if (!any && oldest <= have && have <= want && want <= v->version) {
-        found = chain_slice(v, have, want, &name);
-    } else {
-        fedserver_snapshot *snapshot = find_snapshot(v, want);
-        if (snapshot == NULL && want == v->version) {
-            FED_TRY(make_snapshot(v, &snapshot, err));
-        }
-        if (snapshot == NULL) {
-            return fed_fail(err, FED_ENOTFOUND, "version %u is not kept", want);
-        }
-        snapshot->asked_ms = now_ms;
-        name = snapshot->tag;
-        found = fedserver_blob_share(snapshot->blob);
-    }
-    if (found == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for a model download");
-    }
+    FED_TRY(status);
+    size_t start = chain_offset(v, have), len = chain_offset(v, want) - start;
+    fedserver_blob *found = len > 0 ? fedserver_blob_slice(v->chain, start, len)
+                                    : fedserver_blob_new(&digests); /* no bytes */
+    FED_REQUIRE(found != NULL, FED_ENOMEM);
     *parts = found;
     *tag = name;
     return FED_OK;

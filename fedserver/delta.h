@@ -1,4 +1,4 @@
-/* The versions of a task's model: how round k's mean makes version k, and what devices download. */
+/* The versions of a task's model: how round k's mean makes version k, and the chain of deltas. */
 #ifndef FEDSERVER_DELTA_H
 #define FEDSERVER_DELTA_H
 
@@ -8,6 +8,7 @@
 
 #include "fed/error.h"
 #include "fed/model.h"
+#include "fed/wire.h"
 #include "fedcodec/codec.h"
 #include "fedserver/blob.h"
 
@@ -15,28 +16,15 @@
  * Every device applies the very deltas that the coordinator applied itself, so both hold the same
  * bits. The deltas of recent versions lie one behind the other in a single blob, the chain: what a
  * device misses is a slice of it, shared by all answers. A chain that has grown larger than a
- * snapshot loses its oldest deltas: nobody would want them.
- *
- * A slow device is still fetching version k when k + 1 is made. The chain leads to k as long as it
- * reaches back that far; a snapshot of k stays too, for as long as somebody asks for it every
- * FEDSERVER_SNAPSHOT_MS, and there are at most FEDSERVER_SNAPSHOTS of them, the newest version's
- * included. Where all are in use and another version's is asked for, the youngest goes: so those
- * who have begun first get to the end, whatever others do.
+ * snapshot's values loses its oldest deltas: there is something shorter (fedserver/downloads.h).
  */
-enum { FEDSERVER_SNAPSHOTS = 3, FEDSERVER_SNAPSHOT_MS = 30 * 60 * 1000 };
+enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* and at most so many */
 
 /** One delta in the chain. */
 typedef struct fedserver_link {
     size_t start;    /* where it begins */
     uint64_t digest; /* of its bytes */
 } fedserver_link;
-
-typedef struct fedserver_snapshot {
-    fedserver_blob *blob; /* NULL: none */
-    uint32_t version;
-    uint64_t tag;
-    int64_t asked_ms;
-} fedserver_snapshot;
 
 typedef struct fedserver_versions {
     const fed_layout *layout; /* the task's; outlives this */
@@ -50,8 +38,7 @@ typedef struct fedserver_versions {
     fedserver_link *links; /* links[k]: the part from version oldest + k */
     size_t links_cap;
 
-    size_t snapshot_limit;                             /* bytes that a snapshot can have */
-    fedserver_snapshot snapshots[FEDSERVER_SNAPSHOTS]; /* each made when first asked for */
+    size_t snapshot_limit; /* bytes that a snapshot can have */
 } fedserver_versions;
 
 /** Takes values and residual (NULL: zeros), which were malloc'd, even on failure. Owner:
@@ -73,16 +60,21 @@ fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *cod
 fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const uint8_t *part,
                                      size_t len) FED_CHECKED;
 
-/**
- * The parts that bring a device from what it has (`any`: nothing, or it is unknown) to version
- * `want`: a share for the caller. *tag names these very bytes, also over a restart. FED_ENOTFOUND:
- * that version is not made yet, or not kept any more.
- */
-fed_status fedserver_versions_get(fedserver_versions *v, bool any, uint32_t have, uint32_t want,
-                                  int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
-                                  fed_error *err) FED_CHECKED;
+/** Do the chain's deltas lead from version `have` to `want`? */
+bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want);
 
-/** Let go of snapshots that nobody asks for any more. */
-void fedserver_versions_trim(fedserver_versions *v, int64_t now_ms);
+/** Bytes of those deltas, where they lead there. */
+size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
+
+/** They themselves: a share for the caller. *tag names these very bytes, also over a restart.
+ * FED_ENOMEM. */
+fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
+                                    fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
+
+/** Append a fed_part with an envelope of `codec`; as fedcodec_envelope_encode. */
+fed_status fedserver_part_encode(fed_part_kind kind, uint32_t from, uint32_t to,
+                                 const fedcodec *codec, const fed_layout *layout, uint32_t small,
+                                 float *residual, const float *x, fed_writer *part,
+                                 fed_error *err) FED_CHECKED;
 
 #endif

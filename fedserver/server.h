@@ -11,7 +11,7 @@
 #include "fedserver/aggregate.h"
 #include "fedserver/auth.h"
 #include "fedserver/cohort.h"
-#include "fedserver/delta.h"
+#include "fedserver/downloads.h"
 #include "fedserver/fedserver.h"
 #include "fedserver/round.h"
 #include "fedserver/store.h"
@@ -31,6 +31,7 @@ typedef struct fedserver_training {
     int64_t lease_ends_ms; /* leases are looked at again then: the first of them ends, or may have;
                               0: at once */
     fedserver_versions versions;
+    fedserver_downloads downloads; /* made of them */
 } fedserver_training;
 
 /** Since this process started to serve. */

@@ -101,6 +101,14 @@ typedef struct fedserver_model_row {
     size_t state_len;
 } fedserver_model_row;
 
+/** A version that was kept whole when the next one took its place. */
+typedef struct fedserver_keyframe {
+    uint32_t version;
+    uint64_t digest;
+    const float *values; /* [size] */
+    size_t size;
+} fedserver_keyframe;
+
 /** A round, open (committed_ms 0) or committed. */
 typedef struct fedserver_round_row {
     uint32_t number, attempts;
@@ -209,8 +217,21 @@ typedef struct fedserver_store {
                             size_t len, fed_error *err);
     /** Forget those that lead to versions up to this one. */
     fed_status (*delta_prune)(void *db, uint64_t task, uint32_t version, fed_error *err);
-    fed_status (*delta_each)(void *db, uint64_t task, fedserver_delta_visit visit, void *user,
-                             fed_error *err); /* oldest first */
+    /** Those that lead to versions after `after`, up to `last`; oldest first. */
+    fed_status (*delta_each)(void *db, uint64_t task, uint32_t after, uint32_t last,
+                             fedserver_delta_visit visit, void *user, fed_error *err);
+    /** How many lead to versions after `after`, and their bytes. */
+    fed_status (*delta_sum)(void *db, uint64_t task, uint32_t after, uint32_t *count,
+                            uint64_t *bytes, fed_error *err);
+
+    fed_status (*keyframe_add)(void *db, uint64_t task, const fedserver_keyframe *keyframe,
+                               fed_error *err);
+    /** The newest one of a version up to this, without its values. Those are the caller's to free()
+     * in *values; NULL: there is no need for them. FED_ENOTFOUND: there is none. */
+    fed_status (*keyframe_find)(void *db, uint64_t task, uint32_t version,
+                                fedserver_keyframe *keyframe, float **values, fed_error *err);
+    /** Forget those of versions before this. */
+    fed_status (*keyframe_prune)(void *db, uint64_t task, uint32_t version, fed_error *err);
 
     fed_status (*round_put)(void *db, uint64_t task, const fedserver_round_row *row,
                             fed_error *err);

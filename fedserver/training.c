@@ -3,12 +3,14 @@
 
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
+#include "fedserver/past.h"
 #include "fedserver/phases.h"
 #include "fedserver/server.h"
 
 /* -- open a task -- */
 
 void fedserver_training_free(fedserver_training *training) {
+    fedserver_downloads_free(&training->downloads);
     fedserver_versions_free(&training->versions);
     fedserver_sum_free(&training->sum);
     free(training->state);
@@ -48,6 +50,23 @@ static fed_status keep_state(fedserver_training *t, const fedserver_model_row *r
     return FED_OK;
 }
 
+/* The chain as it was: the last deltas that fit into it, the newest one at least. */
+static fed_status load_chain(fedserver *server, uint64_t id, fedserver_versions *v,
+                             fed_error *err) {
+    uint32_t after = 0, last = v->version > 0 ? v->version - 1 : 0;
+    while (after < last) {
+        uint32_t middle = after + (last - after) / 2, count = 0;
+        uint64_t bytes = 0;
+        FED_TRY(server->store->delta_sum(server->db, id, middle, &count, &bytes, err));
+        if (bytes <= v->snapshot_limit && count <= FEDSERVER_CHAIN_PARTS) {
+            last = middle;
+        } else {
+            after = middle + 1;
+        }
+    }
+    return server->store->delta_each(server->db, id, after, UINT32_MAX, append_delta, v, err);
+}
+
 static fed_status load_versions(fedserver *server, fedserver_training *t, fed_error *err) {
     uint64_t id = t->task.wire.id;
     fedserver_model_row row;
@@ -76,7 +95,7 @@ static fed_status load_versions(fedserver *server, fedserver_training *t, fed_er
                         "the database from a backup",
                         (unsigned long long)id);
     }
-    return server->store->delta_each(server->db, id, append_delta, &t->versions, err);
+    return load_chain(server, id, &t->versions, err);
 }
 
 /* A stored update, of a round that counts in the open one. */
@@ -294,7 +313,11 @@ static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *
         return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
     }
     const uint8_t *part = NULL;
+    uint32_t reach = 0;
     fed_status status = make_change(server, change, err);
+    if (status == FED_OK) {
+        status = fedserver_past_keep(server, &reach, err);
+    }
     if (status == FED_OK) {
         status = fedserver_versions_advance(v, &codec_down, t->task.wire.small_tensor, change,
                                             &part, delta_len, err);
@@ -311,7 +334,7 @@ static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *
                                .state_len = state_size * sizeof *t->state};
     FED_TRY(server->store->model_put(server->db, id, &row, err));
     FED_TRY(server->store->delta_add(server->db, id, v->version, part, *delta_len, err));
-    return server->store->delta_prune(server->db, id, v->oldest, err);
+    return server->store->delta_prune(server->db, id, v->oldest < reach ? v->oldest : reach, err);
 }
 
 /* After a commit: the next round, or the end of the task. */
@@ -357,7 +380,7 @@ static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err
     FED_TRY(server->store->update_clear(server->db, err));
     FED_TRY(prune_pieces(server, err));
     fedserver_sum_clear(&t->sum);
-    fedserver_versions_trim(&t->versions, now_ms);
+    fedserver_downloads_trim(&t->downloads, t->versions.version, now_ms);
     server->counters.rounds_committed++;
     fed_logf(server->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,

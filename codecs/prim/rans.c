@@ -1,5 +1,5 @@
-/* Static rANS over the gaps between positions. The state is 32 bits, refilled 16 at a time; the
- * encoder runs backwards, so that the decoder runs forwards. */
+/* Static rANS over numbers, or over the gaps between positions. The state is 32 bits, refilled 16
+ * at a time; the encoder runs backwards, so that the decoder runs forwards. */
 #include "codecs/prim/rans.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ enum {
     STATE_LEN = 4
 };
 
-/* ---- Gaps and symbols ---- */
+/* ---- Numbers, mostly gaps, and symbols ---- */
 
 static inline unsigned symbol_of(uint32_t gap) {
     if (gap < 4) {
@@ -38,8 +38,11 @@ static inline uint32_t gap_of(unsigned symbol) {
     return symbol < 4 ? symbol : (4u + symbol % 4) << low_bits(symbol);
 }
 
-static inline uint32_t gap_before(const uint32_t *position, size_t i) {
-    return i == 0 ? position[0] : position[i] - position[i - 1] - 1;
+/* What is coded: numbers as they are, or ascending positions by the gaps before them. */
+typedef enum kind { NUMBERS, POSITIONS } kind;
+
+static inline uint32_t number_at(kind of, const uint32_t *value, size_t i) {
+    return of == NUMBERS || i == 0 ? value[i] : value[i] - value[i - 1] - 1;
 }
 
 /* ---- The distribution: a weight for each symbol, and the slots that follow from them ---- */
@@ -66,12 +69,18 @@ static uint32_t round_weight(uint32_t weight, unsigned detail) {
     return (weight + (UINT32_C(1) << drop >> 1)) >> drop << drop;
 }
 
-static void weigh(const uint32_t *position, size_t k, unsigned detail, uint32_t *weight) {
-    uint32_t max = 0;
-    memset(weight, 0, SYMBOLS * sizeof *weight);
+static inline void count_symbols(kind of, const uint32_t *value, size_t k, uint32_t *count) {
+    memset(count, 0, SYMBOLS * sizeof *count);
     for (size_t i = 0; i < k; i++) {
-        uint32_t *count = &weight[symbol_of(gap_before(position, i))];
-        max = ++*count > max ? *count : max;
+        count[symbol_of(number_at(of, value, i))]++;
+    }
+}
+
+/* What they are when counted; they become weights. */
+static void weigh(unsigned detail, uint32_t *weight) {
+    uint32_t max = 0;
+    for (size_t s = 0; s < SYMBOLS; s++) {
+        max = weight[s] > max ? weight[s] : max;
     }
     for (size_t s = 0; s < SYMBOLS; s++) {
         if (max > WEIGHT_MAX && weight[s] > 0) {
@@ -179,7 +188,7 @@ static inline void push_symbol(stack *s, uint32_t first, uint32_t slots) {
     s->state = (s->state / slots << SLOT_BITS) + s->state % slots + first;
 }
 
-static inline void push_gap(stack *s, uint32_t gap, const uint16_t *start) {
+static inline void push_number(stack *s, uint32_t gap, const uint16_t *start) {
     unsigned symbol = symbol_of(gap), low = low_bits(symbol);
     if (low > WORD_BITS) {
         push_bits(s, gap >> WORD_BITS, low - WORD_BITS);
@@ -189,19 +198,20 @@ static inline void push_gap(stack *s, uint32_t gap, const uint16_t *start) {
     push_symbol(s, start[symbol], (uint32_t)start[symbol + 1] - start[symbol]);
 }
 
-fed_status fedcodec_rans_put(const uint32_t *position, size_t k, unsigned detail, uint8_t *dst,
-                             size_t cap, size_t *len) {
+static inline fed_status put(kind of, const uint32_t *value, size_t k, unsigned detail,
+                             uint8_t *dst, size_t cap, size_t *len) {
     uint32_t weight[SYMBOLS];
     uint16_t start[SYMBOLS + 1];
     size_t head = 0;
-    weigh(position, k, detail, weight);
+    count_symbols(of, value, k, weight);
+    weigh(detail, weight);
     share_slots(weight, start);
     FED_TRY(put_weights(weight, detail, dst, cap, &head));
     FED_REQUIRE(cap - head >= STATE_LEN, FED_ENOSPC);
 
     stack s = {.dst = dst + cap, .room = cap - head - STATE_LEN, .state = STATE_LOW};
     for (size_t i = k; i-- > 0 && !s.full;) {
-        push_gap(&s, gap_before(position, i), start);
+        push_number(&s, number_at(of, value, i), start);
     }
     FED_REQUIRE(!s.full, FED_ENOSPC);
     for (unsigned shift = 32; shift > 0; shift -= 8) {
@@ -211,6 +221,32 @@ fed_status fedcodec_rans_put(const uint32_t *position, size_t k, unsigned detail
     memmove(dst + head, s.dst, body);
     *len = head + body;
     return FED_OK;
+}
+
+fed_status fedcodec_rans_put(const uint32_t *position, size_t k, unsigned detail, uint8_t *dst,
+                             size_t cap, size_t *len) {
+    return put(POSITIONS, position, k, detail, dst, cap, len);
+}
+
+fed_status fedcodec_rans_put_numbers(const uint32_t *number, size_t k, unsigned detail,
+                                     uint8_t *dst, size_t cap, size_t *len) {
+    return put(NUMBERS, number, k, detail, dst, cap, len);
+}
+
+/* 256 * log2(v), v >= 1; between powers of two along a straight line. */
+static uint64_t log2_256(uint32_t v) {
+    unsigned exponent = bit_length(v) - 1;
+    return 256 * exponent + (((uint64_t)v << 8 >> exponent) - 256);
+}
+
+uint64_t fedcodec_rans_cost(const uint32_t *number, size_t k) {
+    uint32_t count[SYMBOLS];
+    uint64_t cost = 0, all = log2_256((uint32_t)k);
+    count_symbols(NUMBERS, number, k, count);
+    for (unsigned s = 0; s < SYMBOLS; s++) {
+        cost += count[s] > 0 ? count[s] * (256 * low_bits(s) + all - log2_256(count[s])) : 0;
+    }
+    return cost;
 }
 
 /* ---- Decoding ---- */
@@ -259,7 +295,7 @@ static inline uint32_t take_bits(fedcodec_rans_reader *r, unsigned count) {
     return value;
 }
 
-static inline uint64_t take_gap(fedcodec_rans_reader *r) {
+static inline uint64_t take_number(fedcodec_rans_reader *r) {
     uint32_t slot = r->state % SLOTS;
     unsigned symbol = r->symbol[slot], low = low_bits(symbol);
     uint32_t first = r->start[symbol], slots = r->start[symbol + 1] - first;
@@ -275,10 +311,17 @@ static inline uint64_t take_gap(fedcodec_rans_reader *r) {
 
 bool fedcodec_rans_read(fedcodec_rans_reader *r, uint32_t *position, size_t want) {
     for (size_t i = 0; i < want && !r->broken; i++) {
-        uint64_t at = r->next + take_gap(r);
+        uint64_t at = r->next + take_number(r);
         r->broken |= at >= r->n;
         position[i] = (uint32_t)at;
         r->next = at + 1;
+    }
+    return !r->broken;
+}
+
+bool fedcodec_rans_read_numbers(fedcodec_rans_reader *r, uint32_t *number, size_t want) {
+    for (size_t i = 0; i < want && !r->broken; i++) {
+        number[i] = (uint32_t)take_number(r);
     }
     return !r->broken;
 }

@@ -1,5 +1,5 @@
-/* Ascending positions by static rANS: the distribution of the gaps between them, sent first, then
- * the gaps. */
+/* Numbers, or ascending positions by the gaps between them, by static rANS: their distribution,
+ * sent first, then the numbers. */
 #ifndef FEDCODEC_PRIM_RANS_H
 #define FEDCODEC_PRIM_RANS_H
 
@@ -11,7 +11,7 @@
 #include "fed/status.h"
 
 /*
- * A gap is a symbol (its exponent and two bits of its mantissa) and the bits below those, which
+ * A number is a symbol (its exponent and two bits of its mantissa) and the bits below those, which
  * take what they are. Format: docs/codec-formats.md#rans
  */
 enum {
@@ -20,14 +20,21 @@ enum {
     FEDCODEC_RANS_DETAIL_MAX = 7 /* bits of a weight's mantissa */
 };
 
-/** How many mantissa bits the weights of k positions' symbols are worth. */
+/** How many mantissa bits the weights of k numbers' symbols are worth. */
 unsigned fedcodec_rans_detail(size_t k);
 
 /** Write k >= 1 ascending positions. FED_ENOSPC: they take more than cap bytes. */
 fed_status fedcodec_rans_put(const uint32_t *position, size_t k, unsigned detail, uint8_t *dst,
                              size_t cap, size_t *len) FED_CHECKED;
 
-/** Positions being read back. */
+/** Likewise k >= 1 numbers. */
+fed_status fedcodec_rans_put_numbers(const uint32_t *number, size_t k, unsigned detail,
+                                     uint8_t *dst, size_t cap, size_t *len) FED_CHECKED;
+
+/** About how many bits these would take, times 256, without their distribution. */
+uint64_t fedcodec_rans_cost(const uint32_t *number, size_t k);
+
+/** Positions or numbers being read back. */
 typedef struct fedcodec_rans_reader {
     const uint8_t *src;
     size_t len, at; /* bytes: all, and used */
@@ -44,6 +51,9 @@ fed_status fedcodec_rans_start(fedcodec_rans_reader *r, const uint8_t *src, size
 
 /** The next `want` positions; false, and nothing useful in them, once broken. */
 bool fedcodec_rans_read(fedcodec_rans_reader *r, uint32_t *position, size_t want);
+
+/** The next `want` numbers, for which n means nothing; likewise. */
+bool fedcodec_rans_read_numbers(fedcodec_rans_reader *r, uint32_t *number, size_t want);
 
 /** FED_OK when nothing broke, every byte was used and the state is back where it began. */
 fed_status fedcodec_rans_end(const fedcodec_rans_reader *r) FED_CHECKED;

@@ -1,9 +1,11 @@
-/* GET /v1/model?task=T&have=V&want=W: what a device lacks of a version, or the rest of that. */
+/* GET /v1/model?task=T&have=V&want=W&can=C: what a device lacks of a version, or the rest of that.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "fedserver/blob.h"
+#include "fedserver/past.h"
 #include "fedserver/router.h"
 
 /* The value of `key` in a query such as "task=1&have=none"; NULL where it is missing. */
@@ -76,6 +78,7 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
     uint64_t task;
     uint64_t want;
     uint64_t have = 0;
+    uint64_t can = 0;
     if (!query_number(query, "task", UINT64_MAX, &task) ||
         !query_number(query, "want", UINT32_MAX, &want) ||
         (!none && !query_number(query, "have", UINT32_MAX, &have))) {
@@ -83,12 +86,20 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
                                       "the query must be task=T&have=V&want=W in numbers, where "
                                       "have may be none");
     }
+    if (!query_number(query, "can", UINT32_MAX, &can)) {
+        can = 0; /* a device of an older release does not say */
+    }
     fedserver_training *t = &server->training;
     uint64_t tag = 0;
     fed_status status = FED_ENOTFOUND;
     if (t->loaded && task == t->task.wire.id) {
-        status = fedserver_versions_get(&t->versions, none, (uint32_t)have, (uint32_t)want,
-                                        call->now_ms, &response->body, &tag, err);
+        const fedserver_wish wish = {.any = none,
+                                     .have = (uint32_t)have,
+                                     .want = (uint32_t)want,
+                                     .patches = can & FED_CAN_PATCH};
+        const fedserver_past past = {.values = fedserver_past_values, .user = server};
+        status = fedserver_downloads_get(&t->downloads, &t->versions, &past, &wish, call->now_ms,
+                                         &response->body, &tag, err);
     }
     if (status == FED_ENOTFOUND) {
         return fedserver_answer_error(response, err, 404, "model_gone",

@@ -144,7 +144,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     if (answer.action == FED_ACTION_WAIT && answer.retry_ms < until_turn_ms) {
         answer.retry_ms = (uint32_t)until_turn_ms;
     }
-    answer.capabilities = FED_CAN_PIECES;
+    answer.capabilities = FED_CAN_PIECES | (checkin.capabilities & FED_CAN_PATCH);
     server->counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

@@ -402,7 +402,7 @@ static void test_unknown_enum_values_are_refused(void **state) {
     assert_fed_status(read_patched("train", 0, "\xff", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\x03", 1), FED_OK);
     assert_fed_status(read_patched("part", 0, "\x00", 1), FED_EFORMAT);
-    assert_fed_status(read_patched("part", 0, "\x03", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_EFORMAT);
 }
 
 static void test_another_protocol_version_is_told_apart_from_garbage(void **state) {
@@ -418,10 +418,13 @@ static void test_another_protocol_version_is_told_apart_from_garbage(void **stat
 
 static void test_a_part_must_go_forward(void **state) {
     (void)state;
-    assert_fed_status(read_patched("part", 5, "\x03", 1), FED_EFORMAT); /* delta 3 to 3 */
-    assert_fed_status(read_patched("part", 5, "\x02", 1), FED_EFORMAT); /* delta 3 to 2 */
-    assert_fed_status(read_patched("part", 0, "\x01", 1), FED_EFORMAT); /* snapshot 3 to 4 */
-    assert_fed_status(read_patched("part", 0, "\x01\x04", 2), FED_OK);  /* snapshot 4 to 4 */
+    assert_fed_status(read_patched("part", 5, "\x03", 1), FED_EFORMAT);     /* delta 3 to 3 */
+    assert_fed_status(read_patched("part", 5, "\x02", 1), FED_EFORMAT);     /* delta 3 to 2 */
+    assert_fed_status(read_patched("part", 0, "\x01", 1), FED_EFORMAT);     /* snapshot 3 to 4 */
+    assert_fed_status(read_patched("part", 0, "\x01\x04", 2), FED_OK);      /* snapshot 4 to 4 */
+    assert_fed_status(read_patched("part", 0, "\x03", 1), FED_OK);          /* patch 3 to 4 */
+    assert_fed_status(read_patched("part", 0, "\x03\x04", 2), FED_OK);      /* patch 4 to 4 */
+    assert_fed_status(read_patched("part", 0, "\x03\x05", 2), FED_EFORMAT); /* patch 5 to 4 */
 }
 
 static void test_an_envelope_longer_than_what_is_left_is_refused(void **state) {

@@ -37,27 +37,27 @@ static void advance(fixture *f, const float *mean) {
     assert_true(part != NULL && len > 0);
 }
 
-/* What a device that has `have` (< 0: nothing) is sent: how many parts, and what they make of it.
- */
-static int apply_to(fixture *f, int64_t have, uint32_t want, float *values) {
+/* What a device at version `have` is sent: how many deltas, and what they make of its values; -1:
+ * none lead there. */
+static int apply_to(fixture *f, uint32_t have, uint32_t want, float *values) {
     fed_error err = {0};
     fedserver_blob *blob;
     int parts = 0;
     uint64_t tag;
-    assert_fed_ok_err(
-        fedserver_versions_get(&f->versions, have < 0, (uint32_t)have, want, 0, &blob, &tag, &err));
+    if (!fedserver_versions_leads(&f->versions, have, want)) {
+        return -1;
+    }
+    assert_fed_ok(fedserver_versions_chain(&f->versions, have, want, &blob, &tag));
     fed_reader r;
     size_t len;
     const uint8_t *data = fedserver_blob_data(blob, &len);
+    assert_int_equal(len, fedserver_versions_chain_len(&f->versions, have, want));
     fed_reader_init(&r, data, len);
     for (; fed_reader_left(&r) > 0; parts++) {
         fed_part part;
         assert_fed_ok(fed_part_read(&r, &part));
-        if (part.kind == FED_PART_SNAPSHOT) {
-            memset(values, 0, SIZE * sizeof *values);
-        } else {
-            assert_int_equal(part.to, part.from + 1);
-        }
+        assert_int_equal(part.kind, FED_PART_DELTA);
+        assert_int_equal(part.to, part.from + 1);
         assert_fed_ok_err(fedcodec_envelope_axpy(part.envelope, (size_t)part.envelope_len,
                                                  &f->layout, 1.0f, values, &err));
     }
@@ -65,7 +65,7 @@ static int apply_to(fixture *f, int64_t have, uint32_t want, float *values) {
     return parts;
 }
 
-static int apply(fixture *f, int64_t have, float *values) {
+static int apply(fixture *f, uint32_t have, float *values) {
     return apply_to(f, have, f->versions.version, values);
 }
 
@@ -107,7 +107,7 @@ static void a_device_behind_is_sent_the_deltas_it_lacks(void **state) {
         assert_memory_equal(values[v], f.versions.values, sizeof values[v]);
     }
     assert_int_equal(apply(&f, 4, values[0]), 0);
-    assert_int_equal(apply(&f, 5, values[0]), 1); /* from the future: a snapshot */
+    assert_int_equal(apply(&f, 5, values[0]), -1); /* from the future */
     done(&f);
 }
 
@@ -132,8 +132,10 @@ static void a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits(
     uint32_t oldest = f.versions.oldest;
     assert_in_range(oldest, 1, ROUNDS - 3); /* it has been cut, but not to nothing */
     for (uint32_t v = 0; v < ROUNDS; v++) {
-        assert_int_equal(apply(&f, v, old[v]), v < oldest ? 1 : ROUNDS - (int)v);
-        assert_memory_equal(old[v], f.versions.values, sizeof old[v]);
+        assert_int_equal(apply(&f, v, old[v]), v < oldest ? -1 : ROUNDS - (int)v);
+        if (v >= oldest) {
+            assert_memory_equal(old[v], f.versions.values, sizeof old[v]);
+        }
     }
     done(&f);
 }
@@ -148,7 +150,7 @@ static void deltas_as_large_as_a_snapshot_are_not_kept_in_a_row(void **state) {
     advance(&f, mean);
     assert_int_equal(f.versions.parts, 1);
     assert_int_equal(apply(&f, 1, values), 1);
-    assert_int_equal(apply(&f, 0, values), 1);
+    assert_int_equal(apply(&f, 0, values), -1);
     done(&f);
 }
 
@@ -171,61 +173,6 @@ a_version_that_was_announced_can_be_had_by_deltas_when_a_newer_one_is_there(void
             assert_int_equal(apply_to(&f, have, want, at), (int)(want - have));
             assert_memory_equal(at, values[want], sizeof at);
         }
-    }
-    done(&f);
-}
-
-/* What a device without a model is sent for that version; 0: nothing. */
-static uint64_t tag_of(fixture *f, uint32_t want, int64_t now_ms) {
-    fed_error err = {0};
-    fedserver_blob *blob = NULL;
-    uint64_t tag = 0;
-    fed_status status =
-        fedserver_versions_get(&f->versions, true, 0, want, now_ms, &blob, &tag, &err);
-    fedserver_blob_free(blob);
-    if (status != FED_OK) {
-        assert_fed_status(status, FED_ENOTFOUND);
-        assert_int_equal(tag, 0);
-    }
-    return tag;
-}
-
-static void a_snapshot_stays_as_long_as_somebody_asks_for_it(void **state) {
-    (void)state;
-    fixture f;
-    open_with(&f, "3lc:s=1");
-    const float mean[SIZE] = {1, 2, 3};
-    uint64_t first = tag_of(&f, 0, 0);
-    assert_true(first != 0);
-    advance(&f, mean);
-    assert_int_equal(tag_of(&f, 2, 0), 0); /* not made yet */
-    assert_true(tag_of(&f, 1, 0) != first);
-    int64_t now_ms = 0;
-    for (int k = 0; k < 5; k++) {
-        now_ms += FEDSERVER_SNAPSHOT_MS - 1;
-        advance(&f, mean);
-        fedserver_versions_trim(&f.versions, now_ms);
-        assert_true(tag_of(&f, 0, now_ms) == first);
-    }
-    assert_int_equal(tag_of(&f, 1, now_ms), 0); /* nobody has asked */
-    assert_int_equal(tag_of(&f, 0, now_ms + FEDSERVER_SNAPSHOT_MS), 0);
-    done(&f);
-}
-
-static void those_who_began_first_keep_their_snapshot(void **state) {
-    (void)state;
-    fixture f;
-    open_with(&f, "3lc:s=1");
-    const float mean[SIZE] = {1, 2, 3};
-    uint64_t tags[8];
-    for (uint32_t v = 0; v < 8; v++) { /* each version has somebody who fetches it slowly */
-        tags[v] = tag_of(&f, v, 0);
-        assert_true(tags[v] != 0);
-        advance(&f, mean);
-    }
-    for (uint32_t v = 0; v < 8; v++) {
-        bool kept = v < FEDSERVER_SNAPSHOTS - 1 || v == 7; /* and the last one asked for */
-        assert_true(tag_of(&f, v, 0) == (kept ? tags[v] : 0));
     }
     done(&f);
 }
@@ -253,8 +200,8 @@ static void a_tag_names_the_bytes_whoever_asks_and_after_a_restart(void **state)
         uint32_t have, want;
     } asked[3] = {{&f, 1, 3}, {&g, 1, 3}, {&f, 1, 2}};
     for (size_t k = 0; k < 3; k++) {
-        assert_fed_ok_err(fedserver_versions_get(&asked[k].of->versions, false, asked[k].have,
-                                                 asked[k].want, 0, &blob, &tags[k], &err));
+        assert_fed_ok(fedserver_versions_chain(&asked[k].of->versions, asked[k].have, asked[k].want,
+                                               &blob, &tags[k]));
         fedserver_blob_free(blob);
     }
     assert_true(tags[0] == tags[1]);
@@ -284,8 +231,6 @@ int main(void) {
         cmocka_unit_test(deltas_as_large_as_a_snapshot_are_not_kept_in_a_row),
         cmocka_unit_test(
             a_version_that_was_announced_can_be_had_by_deltas_when_a_newer_one_is_there),
-        cmocka_unit_test(a_snapshot_stays_as_long_as_somebody_asks_for_it),
-        cmocka_unit_test(those_who_began_first_keep_their_snapshot),
         cmocka_unit_test(a_tag_names_the_bytes_whoever_asks_and_after_a_restart),
         cmocka_unit_test(a_gap_in_the_stored_deltas_is_refused),
     };

@@ -29,6 +29,10 @@ FAULTY(model_put, (void *db, uint64_t id, const fedserver_model_row *row, fed_er
 FAULTY(delta_add,
        (void *db, uint64_t id, uint32_t version, const uint8_t *part, size_t len, fed_error *err),
        (db, id, version, part, len, err))
+FAULTY(keyframe_add, (void *db, uint64_t id, const fedserver_keyframe *keyframe, fed_error *err),
+       (db, id, keyframe, err))
+FAULTY(keyframe_prune, (void *db, uint64_t id, uint32_t version, fed_error *err),
+       (db, id, version, err))
 FAULTY(delta_prune, (void *db, uint64_t id, uint32_t version, fed_error *err),
        (db, id, version, err))
 FAULTY(round_put, (void *db, uint64_t id, const fedserver_round_row *row, fed_error *err),
@@ -52,6 +56,8 @@ static void make_faulty(void) {
     faulty.task_put = faulty_task_put;
     faulty.model_put = faulty_model_put;
     faulty.delta_add = faulty_delta_add;
+    faulty.keyframe_add = faulty_keyframe_add;
+    faulty.keyframe_prune = faulty_keyframe_prune;
     faulty.delta_prune = faulty_delta_prune;
     faulty.round_put = faulty_round_put;
     faulty.update_add = faulty_update_add;

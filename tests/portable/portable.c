@@ -4,8 +4,8 @@
  *
  *     portable tests/vectors
  *
- * decodes and encodes the golden messages and envelopes, then tries each codec of codecs.def
- * against its reference, on tensors whose values the machines must agree on too.
+ * decodes and encodes the golden messages, envelopes and patches, then tries each codec of
+ * codecs.def against its reference, on tensors whose values the machines must agree on too.
  */
 #include <dirent.h>
 #include <float.h>
@@ -18,6 +18,7 @@
 #include "fed/hash.h"
 #include "fed/rng.h"
 #include "fedcodec/envelope.h"
+#include "fedcodec/patch.h"
 #include "reference_codecs.h"
 
 enum { WORDS = 1 << 20, LINE = 65536, FAILURES_SHOWN = 20 };
@@ -83,6 +84,7 @@ typedef struct vector {
     char spec[FEDCODEC_SPEC];
     list small, tensors, statistics; /* of an envelope */
     list input, message, decoded, residual;
+    list from, to, patch; /* of a patch: test_patch_vectors.c */
 } vector;
 
 static list *find_list(vector *v, const char *word) {
@@ -93,6 +95,9 @@ static list *find_list(vector *v, const char *word) {
            : strcmp(word, "message") == 0    ? &v->message
            : strcmp(word, "decoded") == 0    ? &v->decoded
            : strcmp(word, "residual") == 0   ? &v->residual
+           : strcmp(word, "from") == 0       ? &v->from
+           : strcmp(word, "to") == 0         ? &v->to
+           : strcmp(word, "patch") == 0      ? &v->patch
                                              : NULL;
 }
 
@@ -109,7 +114,7 @@ static void add_words(list *l, const char *word, const char *where) {
 static bool read_vector(const char *path, vector *v) {
     static char line[LINE];
     v->small.len = v->tensors.len = v->statistics.len = v->input.len = v->message.len =
-        v->decoded.len = v->residual.len = 0;
+        v->decoded.len = v->residual.len = v->from.len = v->to.len = v->patch.len = 0;
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         return false;
@@ -124,7 +129,7 @@ static bool read_vector(const char *path, vector *v) {
                 current = named;
             } else if (strcmp(word, "spec") == 0) {
                 snprintf(v->spec, sizeof v->spec, "%s", strtok_r(NULL, " \n", &rest));
-            } else if (current != NULL) {
+            } else if (current != NULL && strcmp(word, "none") != 0) {
                 add_words(current, word, path);
             }
         }
@@ -199,7 +204,31 @@ static void check_vector(const vector *v, const char *where) {
     free(residual);
 }
 
-static void check_vectors(const char *root, const char *name) {
+static void check_patch(const vector *v, const char *where) {
+    size_t n = v->to.len, len = v->patch.len;
+    uint8_t *patch = make(len);
+    for (size_t i = 0; i < len; i++) {
+        patch[i] = (uint8_t)v->patch.word[i];
+    }
+    float *from = to_floats(&v->from), *to = to_floats(&v->to), *y = make(n * sizeof *y);
+    memset(y, 0, n * sizeof *y);
+    memcpy(y, from, v->from.len * sizeof *y);
+    check(fedcodec_patch_apply(patch, len, y, n) == FED_OK, where, "refused");
+    check(same_floats(y, to, n), where, "leads to other values");
+    fed_writer w;
+    fed_writer_growing(&w);
+    check(fedcodec_patch_write(v->from.len > 0 ? from : NULL, to, n, &w) == FED_OK &&
+              w.len == len && memcmp(w.data, patch, len) == 0,
+          where, "is written in another way");
+    fed_writer_free(&w);
+    free(patch);
+    free(from);
+    free(to);
+    free(y);
+}
+
+static void check_vectors(const char *root, const char *name,
+                          void (*check_one)(const vector *v, const char *where)) {
     static vector v;
     size_t count = 0;
     char folder[512];
@@ -210,7 +239,7 @@ static void check_vectors(const char *root, const char *name) {
         char path[1024];
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (strstr(entry->d_name, ".txt") != NULL && read_vector(path, &v)) {
-            check_vector(&v, entry->d_name);
+            check_one(&v, entry->d_name);
             count++;
         }
     }
@@ -378,8 +407,9 @@ int main(int argc, char **argv) {
     }
     const uint16_t one = 1;
     check_common();
-    check_vectors(argv[1], "codecs");
-    check_vectors(argv[1], "envelopes");
+    check_vectors(argv[1], "codecs", check_vector);
+    check_vectors(argv[1], "envelopes", check_vector);
+    check_vectors(argv[1], "patches", check_patch);
     check_codecs();
     printf("portable: %s-endian, %zu-bit: %zu checks, %zu failures\n",
            *(const uint8_t *)&one == 1 ? "little" : "big", 8 * sizeof(void *), checks, failures);

@@ -546,6 +546,44 @@ def decode_envelope(message, sizes, statistics, task_small, codec, stage):
             ] + as_they_are
 
 
+PATCH_BLOCK = 65536
+
+
+def patch_words(reader, n):
+    """The words of a patch's block of n values."""
+    how, body = reader.u8(), Reader(reader.bytes(reader.varint()))
+    require(how < 3, "a block of another kind")
+    if how == 0:
+        words = [body.f32() for _ in range(n)]
+        body.end()
+        return words
+    top = body.f32() if how == 2 else 0
+    detail = 0
+    while detail < 7 and n >= 2048 << 2 * detail:
+        detail += 1
+    numbers_below = list(rans_gaps(body, n, detail))
+    body.end()
+    return [(top - v) % (1 << 32) if how == 2 else v for v in numbers_below]
+
+
+def in_order(bits):
+    """A float's bits to its place among all floats, and back."""
+    return bits ^ 0x7FFFFFFF if bits >= SIGN else bits
+
+
+def decode_patch(message, start):
+    """What the values of these bits become."""
+    reader, values = Reader(message), []
+    for at in range(0, len(start), PATCH_BLOCK):
+        block = start[at:at + PATCH_BLOCK]
+        for bits, word in zip(block, patch_words(reader, len(block))):
+            difference = -(word + 1 >> 1) if word % 2 else word >> 1
+            values.append(in_order((in_order(bits) + difference) % (1 << 32)))
+    reader.end()
+    require(all(is_finite(bits) for bits in values), "a value that is not finite")
+    return values
+
+
 def documented_codecs(root):
     """Name to id, from the sections that begin with "Codec id"."""
     with open(os.path.join(root, "docs/codec-formats.md"), encoding="utf-8") as file:
@@ -554,7 +592,7 @@ def documented_codecs(root):
 
 
 WORDS = ("spec", "small", "tensors", "statistics", "input", "message", "decoded", "residual", "stage", "plain",
-         "packed")
+         "packed", "from", "to", "patch")
 
 
 def read_vector(path):
@@ -600,6 +638,17 @@ def check_packed(vector, unpack):
     return None if unpacked == plain else "it unpacks to something else"
 
 
+def check_patch(vector):
+    """What is wrong with a patch, or None."""
+    wanted = numbers(vector, "to")
+    start = [0] * len(wanted) if vector["from"] == ["none"] else numbers(vector, "from")
+    try:
+        values = decode_patch(bytes(numbers(vector, "patch")), start)
+    except Refused as refused:
+        return f"refused: {refused}"
+    return None if values == wanted else "it leads to other values"
+
+
 class Report:
     """What came of the vectors."""
 
@@ -618,7 +667,9 @@ def check_vector(name, vector, ids, report):
     codec, _, stage = vector.get("spec", [""])[0].partition("+")
     stage = vector.get("stage", [stage])[0]
     codec = codec.split(":")[0]
-    if stage and stage not in STAGES:
+    if "patch" in vector:
+        report.add(name, check_patch(vector))
+    elif stage and stage not in STAGES:
         report.add(name, f"stage {stage}: write its decoder into STAGES")
     elif stage and STAGES[stage][1] is None:
         report.skip(f"stage {stage}, whose program is not installed")
@@ -639,7 +690,7 @@ def check_vector(name, vector, ids, report):
 
 def main(root):
     report, ids = Report(), documented_codecs(root)
-    for kind in ("codecs", "envelopes", "stages"):
+    for kind in ("codecs", "envelopes", "stages", "patches"):
         folder = os.path.join(root, "tests/vectors", kind)
         for name in sorted(os.listdir(folder)):
             check_vector(f"{kind}/{name}", read_vector(os.path.join(folder, name)), ids, report)

@@ -36,7 +36,7 @@ typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;
  * bit that the other does not know means nothing to it. */
 enum {
     FED_CAN_PIECES = 1, /* coordinator: takes an update in pieces, and says how much it has */
-    FED_CAN_PATCH = 2   /* kept for merged deltas: nobody sets it (docs/decisions/0012) */
+    FED_CAN_PATCH = 2   /* device: reads patches; coordinator: sends them to who asks for them */
 };
 
 /** Device -> coordinator: here I am, this is what I hold. */
@@ -92,13 +92,19 @@ typedef struct fed_assignment {
 void fed_assignment_write(fed_writer *w, uint8_t protocol, const fed_assignment *m);
 fed_status fed_assignment_read(fed_reader *r, uint8_t protocol, fed_assignment *m) FED_CHECKED;
 
-typedef enum fed_part_kind { FED_PART_SNAPSHOT = 1, FED_PART_DELTA = 2 } fed_part_kind;
+typedef enum fed_part_kind {
+    FED_PART_SNAPSHOT = 1,
+    FED_PART_DELTA = 2,
+    FED_PART_PATCH = 3 /* only for those who asked for it */
+} fed_part_kind;
 
 /** Coordinator -> device: a model download is a run of parts, to be applied in order. */
 typedef struct fed_part {
     fed_part_kind kind;
-    uint32_t from, to;       /* versions; a snapshot's from equals its to, a delta's is below it */
-    const uint8_t *envelope; /* a fedcodec envelope; in the reader's bytes */
+    uint32_t from, to;       /* versions; a snapshot's from equals its to, a delta's is below it, a
+                                patch's is below it or, for one from all values 0, equals it */
+    const uint8_t *envelope; /* a fedcodec envelope, of a patch a fedcodec patch; in the reader's
+                                bytes */
     uint64_t envelope_len;
 } fed_part;
 

@@ -385,11 +385,11 @@ static fed_status delta_prune(void *db, uint64_t task, uint32_t version, fed_err
     return WRITE(DELTA_PRUNE, INT(task), INT(version));
 }
 
-static fed_status delta_each(void *db, uint64_t task, fedserver_delta_visit visit, void *user,
-                             fed_error *err) {
+static fed_status delta_each(void *db, uint64_t task, uint32_t after, uint32_t last,
+                             fedserver_delta_visit visit, void *user, fed_error *err) {
     sqlite3_stmt *row;
     bool more;
-    FED_TRY(READ(DELTA_EACH, &row, INT(task)));
+    FED_TRY(READ(DELTA_EACH, &row, INT(task), INT(after), INT(last)));
     FED_TRY(fedserver_database_next(db, row, &more, err));
     while (more) {
         const uint8_t *part = sqlite3_column_blob(row, 1);
@@ -402,6 +402,52 @@ static fed_status delta_each(void *db, uint64_t task, fedserver_delta_visit visi
         FED_TRY(fedserver_database_next(db, row, &more, err));
     }
     return FED_OK;
+}
+
+static fed_status delta_sum(void *db, uint64_t task, uint32_t after, uint32_t *count,
+                            uint64_t *bytes, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(READ(DELTA_SUM, &row, INT(task), INT(after)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    *count = (uint32_t)sqlite3_column_int64(row, 0);
+    *bytes = (uint64_t)sqlite3_column_int64(row, 1);
+    sqlite3_reset(row);
+    return FED_OK;
+}
+
+static fed_status keyframe_add(void *db, uint64_t task, const fedserver_keyframe *keyframe,
+                               fed_error *err) {
+    return WRITE(KEYFRAME_ADD, INT(task), INT(keyframe->version), INT(keyframe->digest),
+                 BLOB(keyframe->values, keyframe->size * sizeof(float)));
+}
+
+static fed_status keyframe_find(void *db, uint64_t task, uint32_t version,
+                                fedserver_keyframe *keyframe, float **values, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(READ(KEYFRAME_FIND, &row, INT(task), INT(version)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "task %llu has no model kept of version %u or before",
+                        (unsigned long long)task, version);
+    }
+    *keyframe = (fedserver_keyframe){.version = (uint32_t)sqlite3_column_int64(row, 0),
+                                     .digest = (uint64_t)sqlite3_column_int64(row, 1),
+                                     .size = (size_t)sqlite3_column_int64(row, 2) / sizeof(float)};
+    float *copy = values != NULL ? blob_read(row, 3) : NULL;
+    sqlite3_reset(row);
+    if (values != NULL && copy == NULL && keyframe->size > 0) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for version %u of the model", version);
+    }
+    if (values != NULL) {
+        *values = copy;
+    }
+    return FED_OK;
+}
+
+static fed_status keyframe_prune(void *db, uint64_t task, uint32_t version, fed_error *err) {
+    return WRITE(KEYFRAME_PRUNE, INT(task), INT(version));
 }
 
 /* -- rounds, metrics; updates are in updates.c -- */
@@ -486,6 +532,10 @@ const fedserver_store fedserver_store_sqlite = {
     .delta_add = delta_add,
     .delta_prune = delta_prune,
     .delta_each = delta_each,
+    .delta_sum = delta_sum,
+    .keyframe_add = keyframe_add,
+    .keyframe_find = keyframe_find,
+    .keyframe_prune = keyframe_prune,
     .round_put = round_put,
     .round_each = round_each,
     .update_add = fedserver_sqlite_update_add,

@@ -1,0 +1,95 @@
+/* What a device that is behind is sent by a coordinator whose task has run, and what that costs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "fed/hash.h"
+#include "fedcodec/patch.h"
+#include "fedserver/past.h"
+#include "fedserver/server.h"
+
+/*
+ *     bench_download DIRECTORY [BEHIND ...]
+ *
+ * DIRECTORY is a coordinator's, which nobody serves (fedsim --dir). For a device so many versions
+ * behind, and for one without a model: the chain of deltas and the patch, as parts of a snapshot of
+ * plain values, and how long it takes to bring the device's version back, to write the patch and to
+ * apply it, in ms per million values.
+ */
+
+enum { TRIES = 9 };
+
+typedef struct costs {
+    bench_times past, write, apply;
+    size_t bytes;
+} costs;
+
+/* Of the patch from what `past` gives, or from nothing, to the newest version. */
+static void once(fedserver *server, const uint32_t *have, float *values, costs *c) {
+    const fedserver_versions *v = &server->training.versions;
+    const size_t n = v->layout->size;
+    fed_error err = {0};
+    float *old = NULL;
+    fed_writer patch;
+    fed_writer_growing(&patch);
+    memset(values, 0, n * sizeof *values);
+    if (have != NULL) {
+        fed_status status;
+        BENCH_TIME(&c->past, status = fedserver_past_values(server, *have, &old, &err));
+        bench_require(status, err.text);
+        memcpy(values, old, n * sizeof *values);
+    }
+    BENCH_TIME(&c->write,
+               bench_require(fedcodec_patch_write(old, v->values, n, &patch), "a patch"));
+    BENCH_TIME(&c->apply,
+               bench_require(fedcodec_patch_apply(patch.data, patch.len, values, n), "the patch"));
+    bench_require(fed_digest(values, n) == v->digest ? FED_OK : FED_EFORMAT, "the patch's values");
+    c->bytes = patch.len;
+    fed_writer_free(&patch);
+    free(old);
+}
+
+static void print_row(fedserver *server, const char *behind) {
+    const fedserver_versions *v = &server->training.versions;
+    const double values = 4.0 * (double)v->layout->size, scale = 4e9 / values;
+    const uint32_t have = v->version - (uint32_t)strtoul(behind, NULL, 10);
+    const bool any = strcmp(behind, "all") == 0;
+    float *work = bench_alloc(v->layout->size * sizeof *work);
+    costs *c = bench_alloc(sizeof *c);
+    for (int k = 0; k < TRIES; k++) {
+        once(server, any ? NULL : &have, work, c);
+    }
+    printf("| %s | ", behind);
+    if (!any && fedserver_versions_leads(v, have, v->version)) {
+        printf("%.3f", (double)fedserver_versions_chain_len(v, have, v->version) / values);
+    }
+    printf(" | %.3f | %.1f | %.1f | %.1f |\n", (double)c->bytes / values,
+           bench_median_s(&c->past) * scale, bench_median_s(&c->write) * scale,
+           bench_median_s(&c->apply) * scale);
+    free(c);
+    free(work);
+}
+
+int main(int argc, char **argv) {
+    fed_error err = {0};
+    fedserver *server;
+    if (argc < 2) {
+        fprintf(stderr, "usage: bench_download DIRECTORY [BEHIND ...]\n");
+        return 2;
+    }
+    bench_require(fedserver_open(argv[1], NULL, &server, &err), err.text);
+    bench_require(fedserver_begin(server, &err), err.text);
+    const fedserver_training *t = &server->training;
+    bench_require(t->loaded ? FED_OK : FED_ENOTFOUND, "a task that has run");
+    printf("%s, %s: version %u, %zu values\n\n", t->task.wire.model, t->task.codec_down,
+           t->versions.version, t->versions.layout->size);
+    printf("| versions behind | chain | patch | ms to bring back | to write | to apply |\n");
+    printf("|---|---|---|---|---|---|\n");
+    for (int k = 2; k < argc; k++) {
+        print_row(server, argv[k]);
+    }
+    print_row(server, "all");
+    fedserver_close(server);
+    return 0;
+}
