@@ -190,6 +190,7 @@ static void sweep_kinds(federation_setup *setup, const char *name, unsigned stri
     federation_run(setup, &none, &calm);
     assert_string_equal(calm.broken, "");
     assert_true(!setup->one_is_late || setup->counts_any_round || calm.refused > 0);
+    assert_true(setup->job == FEDERATION_NO_JOB || calm.calls[FEDERATION_OPERATOR] > 0);
     unsigned broken = 0;
     for (fault_kind kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {
         char title[60];

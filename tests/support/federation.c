@@ -213,11 +213,10 @@ static void note_assignment(federation *f, const parcel *asked, fed_reader *answ
     }
 }
 
-/** Of an update. */
-static uint64_t lease_of(const parcel *p) {
+static uint64_t lease_of(const uint8_t *update, size_t len) {
     fed_update head = {0};
     fed_reader r;
-    fed_reader_init(&r, p->body, p->len);
+    fed_reader_init(&r, update, len);
     return fed_update_read(&r, &head) == FED_OK ? head.lease : 0;
 }
 
@@ -250,13 +249,14 @@ static void note_answer(federation *f, unsigned device, const fed_writer *reques
     fed_read_str(&r, header, sizeof header); /* Content-Range */
     bool piece = strcmp(p.path, "/v1/piece") == 0;
     uint8_t *whole = piece ? read_pending(f, device, &p.len) : NULL;
+    const uint8_t *update = piece ? whole : p.body;
     if (strcmp(p.path, "/v1/checkin") == 0) {
         note_assignment(f, &p, &r);
     } else if (piece || strcmp(p.path, "/v1/update") == 0) {
-        if (fed_ledger_add(&f->ledger, device, piece ? whole : p.body, p.len, &err) != FED_OK) {
+        if (fed_ledger_add(&f->ledger, device, update, p.len, &err) != FED_OK) {
             federation_break(f, "D2: %s", err.text);
         }
-        federation_order_counted(f, lease_of(&p));
+        federation_order_counted(f, lease_of(update, p.len));
     }
     free(whole);
 }
@@ -289,7 +289,7 @@ static bool forward(federation *f, unsigned device, const fed_writer *request, f
     if (answered) {
         note_answer(f, device, request, answer);
     } else if (strcmp(p.path, "/v1/update") == 0) {
-        federation_order_lost(f, lease_of(&p));
+        federation_order_lost(f, lease_of(p.body, p.len));
     }
     return answered;
 }
