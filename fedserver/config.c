@@ -48,42 +48,44 @@ enum { IN_TASK = 1, IN_PHASE = 2, IN_BOTH = 3 };
 
 typedef struct key_rule {
     const char *name;
+    unsigned where;
     key_type type;
     double low, high;   /* numbers: both allowed; strings: their length */
     const char *preset; /* text of the default; NULL: the key must be there */
     const char *right;  /* "it must be ..." */
-    unsigned where;     /* 0: IN_TASK */
 } key_rule;
 
 static const key_rule rules[KEYS] = {
-    [NAME] = {"name", STRING, 1, 63, "", "a text of 1 to 63 bytes"},
-    [MODEL] = {"model", STRING, 1, 4095, NULL,
+    [NAME] = {"name", IN_TASK, STRING, 1, 63, "", "a text of 1 to 63 bytes"},
+    [MODEL] = {"model", IN_TASK, STRING, 1, 4095, NULL,
                "a model's name, such as lenet5-caffe, a description of its layers, or @FILE"},
-    [INITIAL] = {"initial", STRING, 1, 900, "", "the path of a safetensors file"},
-    [SEED] = {"seed", INTEGER, 0, 9.3e18, "1", "an integer from 0"},
-    [CODEC_UP] = {"codec_up", STRING, 1, 63, "sbc:p=0.01", "a codec, such as sbc:p=0.01", IN_BOTH},
-    [CODEC_DOWN] = {"codec_down", STRING, 1, 63, "3lc:s=1", "a codec, such as 3lc:s=1", IN_BOTH},
-    [SMALL_TENSOR] = {"small_tensor", INTEGER, 0, 4294967295.0, "1024",
+    [INITIAL] = {"initial", IN_TASK, STRING, 1, 900, "", "the path of a safetensors file"},
+    [SEED] = {"seed", IN_TASK, INTEGER, 0, 9.3e18, "1", "an integer from 0"},
+    [CODEC_UP] = {"codec_up", IN_BOTH, STRING, 1, 63, "sbc:p=0.01", "a codec, such as sbc:p=0.01"},
+    [CODEC_DOWN] = {"codec_down", IN_BOTH, STRING, 1, 63, "3lc:s=1", "a codec, such as 3lc:s=1"},
+    [SMALL_TENSOR] = {"small_tensor", IN_TASK, INTEGER, 0, 4294967295.0, "1024",
                       "an integer from 0 to 4294967295"},
-    [LOCAL_STEPS] = {"local_steps", INTEGER, 1, 1e6, "10", "an integer from 1 to 1000000", IN_BOTH},
-    [BATCH] = {"batch", INTEGER, 1, 65536, "8", "an integer from 1 to 65536", IN_BOTH},
-    [OPTIMIZER] = {"optimizer", STRING, 1, FED_OPTIMIZER_SPEC - 1, "sgd",
-                   "an optimizer, such as adam or momentum:m=0.9+clip:norm=1", IN_BOTH},
-    [LEARNING_RATE] = {"learning_rate", NUMBER, 1e-30, 1e30, "0.01", "a number above 0", IN_BOTH},
-    [STRATEGY] = {"strategy", STRING, 1, FEDSERVER_STRATEGY_SPEC - 1, "fedavg",
+    [LOCAL_STEPS] = {"local_steps", IN_BOTH, INTEGER, 1, 1e6, "10", "an integer from 1 to 1000000"},
+    [BATCH] = {"batch", IN_BOTH, INTEGER, 1, 65536, "8", "an integer from 1 to 65536"},
+    [OPTIMIZER] = {"optimizer", IN_BOTH, STRING, 1, FED_OPTIMIZER_SPEC - 1, "sgd",
+                   "an optimizer, such as adam or momentum:m=0.9+clip:norm=1"},
+    [LEARNING_RATE] = {"learning_rate", IN_BOTH, NUMBER, 1e-30, 1e30, "0.01", "a number above 0"},
+    [STRATEGY] = {"strategy", IN_TASK, STRING, 1, FEDSERVER_STRATEGY_SPEC - 1, "fedavg",
                   "a strategy, such as fedadam:lr=0.01 or median+clip:norm=1"},
-    [ROUNDS] = {"rounds", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
-    [COHORT] = {"cohort", INTEGER, 1, 1e6, "", "an integer from 1 to 1000000"},
-    [GOAL] = {"goal", INTEGER, 1, 1e6, "", "an integer from 1 to cohort"},
-    [MINIMUM] = {"minimum", INTEGER, 1, 1e6, "1", "an integer from 1 to goal"},
-    [DEADLINE_S] = {"deadline_s", NUMBER, 0.1, 604800, "600", "a number from 0.1 to 604800"},
-    [STALENESS] = {"staleness", INTEGER, 0, 1000, "0", "an integer from 0 to 1000"},
-    [SELECTION] = {"selection", STRING, 1, 31, "uniform", "uniform, weighted or round_robin"},
-    [TAG] = {"tag", STRING, 1, FEDSERVER_TAG - 1, "", "a tag that devices enrolled with"},
-    [PHASES] = {"phases", LIST, 0, FEDSERVER_PHASES, "",
+    [ROUNDS] = {"rounds", IN_TASK, INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
+    [COHORT] = {"cohort", IN_TASK, INTEGER, 1, 1e6, "", "an integer from 1 to 1000000"},
+    [GOAL] = {"goal", IN_TASK, INTEGER, 1, 1e6, "", "an integer from 1 to cohort"},
+    [MINIMUM] = {"minimum", IN_TASK, INTEGER, 1, 1e6, "1", "an integer from 1 to goal"},
+    [DEADLINE_S] = {"deadline_s", IN_TASK, NUMBER, 0.1, 604800, "600",
+                    "a number from 0.1 to 604800"},
+    [STALENESS] = {"staleness", IN_TASK, INTEGER, 0, 1000, "0", "an integer from 0 to 1000"},
+    [SELECTION] = {"selection", IN_TASK, STRING, 1, 31, "uniform",
+                   "uniform, weighted or round_robin"},
+    [TAG] = {"tag", IN_TASK, STRING, 1, FEDSERVER_TAG - 1, "", "a tag that devices enrolled with"},
+    [PHASES] = {"phases", IN_TASK, LIST, 0, FEDSERVER_PHASES, "",
                 "a list of at most 32 objects, each with \"round\" and what changes from it on"},
-    [ROUND] = {"round", INTEGER, 2, 1e6, NULL,
-               "an integer from 2 to rounds, larger than that of the phase before", IN_PHASE},
+    [ROUND] = {"round", IN_PHASE, INTEGER, 2, 1e6, NULL,
+               "an integer from 2 to rounds, larger than that of the phase before"},
 };
 static_assert(FEDSERVER_PHASES == 32, "said in the rule of PHASES");
 
@@ -151,7 +153,7 @@ static fed_status take_list(source *s, key_id id, const json_t *value, fed_error
 }
 
 static bool belongs(key_id id, unsigned where) {
-    return ((rules[id].where != 0 ? rules[id].where : IN_TASK) & where) != 0;
+    return (rules[id].where & where) != 0;
 }
 
 static fed_status check_names(const source *s, json_t *object, unsigned where, fed_error *err) {
