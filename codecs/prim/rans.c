@@ -2,6 +2,7 @@
  * at a time; the encoder runs backwards, so that the decoder runs forwards. */
 #include "codecs/prim/rans.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "fed/bits.h"
@@ -233,8 +234,9 @@ fed_status fedcodec_rans_put_numbers(const uint32_t *number, size_t k, unsigned 
     return put(NUMBERS, number, k, detail, dst, cap, len);
 }
 
-/* 256 * log2(v), v >= 1; between powers of two along a straight line. */
+/* 256 * log2(v); between powers of two along a straight line. */
 static uint64_t log2_256(uint32_t v) {
+    assert(v > 0);
     unsigned exponent = bit_length(v) - 1;
     return 256 * exponent + (((uint64_t)v << 8 >> exponent) - 256);
 }

@@ -255,12 +255,13 @@ static void patches_in_use_are_bounded_and_stay(void **state) {
     int64_t now_ms = 0;
     uint32_t made = 0;
     size_t bytes = 0;
-    for (came c = {0};; made++, now_ms += SIZE, bytes += c.len) {
-        c = ask(f, made, VERSIONS, true, now_ms);
-        tags[made] = c.tag;
+    for (;; made++, now_ms += SIZE) {
+        came c = ask(f, made, VERSIONS, true, now_ms);
         if (c.first.from != made) {
             break; /* no room: from nothing */
         }
+        tags[made] = c.tag;
+        bytes += c.len;
     }
     assert_in_range(made, 2, FEDSERVER_PATCHES);
     assert_true(made < from && bytes <= 2 * f->versions.snapshot_limit);
