@@ -1,8 +1,10 @@
 /* Whole files: read or map one, replace one atomically. */
 #include "fed/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,6 +209,28 @@ void fed_file_abandon(fed_file *file) {
     close(file->directory);
 }
 
+/* EINVAL: a file system that has no such thing for directories, and needs none. */
+static fed_status sync_directory(int fd, const char *path, fed_error *err) {
+    return fsync(fd) == 0 || errno == EINVAL ? FED_OK
+                                             : fed_file_fail(err, "sync the directory of", path);
+}
+
+/* old: the name may have been there before; a directory that can't be opened is then another's, and
+ * so are its names. */
+static fed_status sync_name(const char *path, bool old, fed_error *err) {
+    int fd = open_parent(path);
+    if (fd < 0) {
+        return old && errno == EACCES ? FED_OK : fed_file_fail(err, "open the directory of", path);
+    }
+    fed_status status = sync_directory(fd, path, err);
+    close(fd);
+    return status;
+}
+
+fed_status fed_name_sync(const char *path, fed_error *err) {
+    return sync_name(path, false, err);
+}
+
 /* The bytes to the disk, and the temp file closed. */
 static fed_status finish_temp(fed_file *file, fed_error *err) {
     if (fsync(file->fd) != 0) {
@@ -226,11 +250,7 @@ fed_status fed_file_commit(fed_file *file, fed_error *err) {
         fed_file_abandon(file);
         return status;
     }
-    /* Make the new name survive a power loss. EINVAL: a file system that has no such thing for
-     * directories, and needs none. */
-    if (fsync(file->directory) != 0 && errno != EINVAL) {
-        status = fed_file_fail(err, "sync the directory of", file->path);
-    }
+    status = sync_directory(file->directory, file->path, err); /* the new name */
     close(file->directory);
     return status;
 }
@@ -270,7 +290,7 @@ fed_status fed_file_replace(const char *path, const void *data, size_t len, unsi
 static fed_status make_one(const char *path, unsigned mode, fed_error *err) {
     struct stat info;
     if (mkdir(path, (mode_t)mode) == 0) {
-        return FED_OK;
+        return fed_name_sync(path, err);
     }
     if (errno != EEXIST) {
         return fed_file_fail(err, "make the directory", path);
@@ -287,11 +307,29 @@ fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) {
     if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part) {
         return fail_too_long(err);
     }
+    for (size_t len = strlen(part); len > 1 && part[len - 1] == '/'; len--) {
+        part[len - 1] = '\0';
+    }
     for (char *slash = strchr(part + 1, '/'); part[0] != '\0' && slash != NULL;
          slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         FED_TRY(make_one(part, mode, err));
         *slash = '/';
     }
-    return make_one(part, mode, err);
+    FED_TRY(make_one(part, mode, err));
+    return sync_name(part, true, err); /* who made it may have died before its name was safe */
+}
+
+void fed_dir_tidy(const char *directory) {
+    static const char mark[] = ".new-XXXXXX"; /* what fed_file_create appends */
+    DIR *dir = opendir(directory);
+    for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
+        size_t len = strlen(e->d_name);
+        if (len > sizeof mark - 1 && strncmp(e->d_name + len - (sizeof mark - 1), mark, 5) == 0) {
+            (void)unlinkat(dirfd(dir), e->d_name, 0);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
 }

@@ -74,6 +74,7 @@ static const part suffixes[] = {
     {"scaffold",
      {{"share", 1, 1e-6, 1, "share of the devices in a round", false, NULL}},
      {FIELD(scaffold_share)}},
+    {.name = "mask"},
 };
 
 static fed_status find(const part *parts, size_t count, const char *kind, fed_word name, size_t *k,
@@ -132,6 +133,11 @@ static fed_status read_suffix(const char *text, unsigned *named, fed_optimizer *
     FED_TRY(read_part(&suffixes[k], kind, text, optimizer, err));
     if (fed_word_is(name, "clip") && optimizer->clip_value <= 0 && optimizer->clip_norm <= 0) {
         return fed_fail(err, FED_EINVAL, "%s clip needs value or norm, above 0", kind);
+    }
+    optimizer->mask = optimizer->mask || fed_word_is(name, "mask");
+    if (optimizer->mask && optimizer->rule == FED_SGD) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s mask needs momentum, adam or adamw: sgd has no momentum", kind);
     }
     return FED_OK;
 }

@@ -9,6 +9,7 @@ fed_status fedclient_callback(fedclient *client, const fedclient_turn *turn, fed
     round->arch = &turn->arch;
     round->round = turn->assignment.round;
     round->version = turn->assignment.version;
+    round->turn = turn;
     const char *what = turn->assignment.action == FED_ACTION_TRAIN ? "training" : "evaluation";
     fed_error own = {0};
     fed_status status = client->options.train(client->options.user, round, &own);

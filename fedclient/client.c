@@ -198,7 +198,7 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
                         "coordinator's operator and enrol it");
     }
     *event = (fedclient_event){0};
-    fedclient_turn turn = {.event = event};
+    fedclient_turn turn = {.client = client, .event = event};
     fed_error why = {0};
     client->heals = false;
     fed_status status = client->known ? FED_OK : state_load(client, &why);

@@ -32,6 +32,7 @@ struct fedclient {
 
 /** One turn of step(): what its stages hand on. */
 typedef struct fedclient_turn {
+    const fedclient *client;
     fedclient_event *event;
     fed_assignment assignment;
     fed_arch arch; /* of the assignment's task */

@@ -14,27 +14,67 @@ bool fedclient_trained(const fedclient *client, const fed_assignment *assignment
            held->round == assignment->round && held->lease == assignment->lease;
 }
 
+/** Was the message that the residual holds counted? */
+static bool counted(const fedclient *client) {
+    return client->pending.seq == client->residual.seq &&
+           client->pending.fate == FEDCLIENT_FATE_COUNTED;
+}
+
+/** The message that was counted: *envelope[*len] lies in the record, which is the caller's. */
+static fed_status load_counted(const fedclient *client, fedclient_record *pending,
+                               const uint8_t **envelope, size_t *len, fed_error *err) {
+    fedclient_pending_head head;
+    FED_TRY(fedclient_pending_load(client->options.platform, &head, pending, err));
+    size_t size = 0;
+    const uint8_t *body = fedclient_record_payload(pending, &size);
+    fed_reader r;
+    fed_update update;
+    fed_reader_init(&r, body, size);
+    FED_TRY(fed_update_read(&r, &update));
+    *envelope = body + r.pos;
+    *len = fed_reader_left(&r);
+    return FED_OK;
+}
+
 /** values -= what the counted message says. */
-static fed_status subtract_counted(fedclient *client, const fed_layout *layout, float *values,
+static fed_status subtract_counted(const fedclient *client, const fed_layout *layout, float *values,
                                    fed_error *err) {
     if (client->pending.whole) {
         memset(values, 0, layout->size * sizeof *values);
         return FED_OK;
     }
     fedclient_record pending = {0};
-    FED_TRY(fedclient_pending_load(client->options.platform, &client->pending, &pending, err));
+    const uint8_t *envelope = NULL;
     size_t len = 0;
-    const uint8_t *body = fedclient_record_payload(&pending, &len);
-    fed_reader r;
-    fed_update update;
-    fed_reader_init(&r, body, len);
-    fed_status status = fed_update_read(&r, &update);
+    fed_status status = load_counted(client, &pending, &envelope, &len, err);
     if (status == FED_OK) {
-        status =
-            fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r), layout, -1.0f, values, err);
+        status = fedcodec_envelope_axpy(envelope, len, layout, -1.0f, values, err);
     }
     fedclient_record_free(&pending);
     return status;
+}
+
+fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit visit, void *user,
+                                fed_error *err) {
+    const fedclient_turn *turn = round->turn;
+    const fedclient *client = turn->client;
+    if (turn->assignment.action != FED_ACTION_TRAIN || !counted(client) || client->pending.whole ||
+        client->residual.task != turn->assignment.task.id) {
+        return FED_OK;
+    }
+    fedclient_record pending = {0};
+    const uint8_t *envelope = NULL;
+    size_t len = 0, n = 0;
+    fed_status status = load_counted(client, &pending, &envelope, &len, err);
+    if (status == FED_OK) {
+        status = fedcodec_envelope_decode(envelope, len, &turn->arch.layout, round->values, err);
+    }
+    fedclient_record_free(&pending);
+    FED_TRY(status);
+    visit(user, round->values, turn->arch.layout.size);
+    const float *model = fedclient_record_values(&turn->model, &n);
+    memcpy(round->values, model, n * sizeof *model);
+    return FED_OK;
 }
 
 /** Start from nothing owed: there is no residual yet, or it is another task's. */
@@ -63,9 +103,7 @@ static fed_status settle(fedclient *client, fedclient_turn *turn, fed_error *err
     if (count != layout->size) {
         return start_anew(client, turn);
     }
-    bool counted =
-        client->pending.seq == head->seq && client->pending.fate == FEDCLIENT_FATE_COUNTED;
-    return counted ? subtract_counted(client, layout, values, err) : FED_OK;
+    return counted(client) ? subtract_counted(client, layout, values, err) : FED_OK;
 }
 
 /** residual += trained - model, all of it finite. */

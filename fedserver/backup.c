@@ -33,6 +33,7 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
                         directory);
     }
     FED_TRY(fed_dir_make(directory, 0700, err));
+    fed_dir_tidy(directory); /* of a copy that was interrupted */
     FED_TRY(copy_file(server->directory, directory, "ca.key", 0600, err));
     FED_TRY(copy_file(server->directory, directory, "ca.pem", 0644, err));
     FED_TRY(copy_file(server->directory, directory, "server.key", 0600, err));

@@ -7,6 +7,7 @@
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/past.h"
+#include "fedserver/phases.h"
 #include "fedserver/server.h"
 
 typedef struct checking {
@@ -15,10 +16,9 @@ typedef struct checking {
 
     fedserver_task task; /* being looked at */
     uint64_t id;         /* its number */
-    fed_arch arch;       /* its model, once it could be parsed; likewise its codecs */
-    fedcodec codec_up, codec_down;
-    uint32_t version; /* of its model */
-    uint32_t last;    /* delta or round that was seen last */
+    fed_arch arch;       /* its model, once it could be parsed */
+    uint32_t version;    /* of its model */
+    uint32_t last;       /* delta or round that was seen last */
     size_t deltas, keyframes, rounds, open_rounds;
 
     uint64_t running_task; /* 0: none */
@@ -54,6 +54,16 @@ static void check_model(checking *c, const fedserver_model_row *row) {
     }
 }
 
+/* Is this an envelope as the task's codec makes it? up: of updates; else of deltas */
+static fed_status check_envelope(const checking *c, uint32_t round, bool up, const uint8_t *bytes,
+                                 size_t len, fed_error *why) {
+    const fedserver_phase phase = fedserver_phase_of(&c->task, round);
+    fedcodec codec;
+    FED_TRY(fedcodec_parse(up ? phase.codec_up : phase.codec_down, &codec, why));
+    return fedcodec_envelope_check(bytes, len, &c->arch.layout, &codec, c->task.wire.small_tensor,
+                                   NULL, why);
+}
+
 static fed_status check_delta(void *user, uint32_t version, const uint8_t *bytes, size_t len,
                               fed_error *err) {
     (void)err;
@@ -65,9 +75,8 @@ static fed_status check_delta(void *user, uint32_t version, const uint8_t *bytes
     if (fed_part_read(&r, &part) != FED_OK || fed_reader_end(&r) != FED_OK ||
         part.kind != FED_PART_DELTA || part.from + 1 != version || part.to != version) {
         FOUND("D5: delta %u of task %" PRIu64 " is damaged" FEDSERVER_RESTORE, version, c->id);
-    } else if (fedcodec_envelope_check(part.envelope, (size_t)part.envelope_len, &c->arch.layout,
-                                       &c->codec_down, c->task.wire.small_tensor, NULL,
-                                       &why) != FED_OK) {
+    } else if (check_envelope(c, version, false, part.envelope, (size_t)part.envelope_len, &why) !=
+               FED_OK) {
         FOUND("D5: delta %u of task %" PRIu64 " does not fit its model: %s" FEDSERVER_RESTORE,
               version, c->id, why.text);
     }
@@ -170,9 +179,13 @@ static fed_status check_rounds(checking *c, fed_error *err) {
 
 static fed_status open_task(checking *c, fed_error *err) {
     c->id = c->task.wire.id;
-    FED_TRY(fed_arch_parse(c->task.wire.model, &c->arch, err));
-    FED_TRY(fedcodec_parse(c->task.wire.codec_up, &c->codec_up, err));
-    return fedcodec_parse(c->task.codec_down, &c->codec_down, err);
+    for (uint32_t k = 0; k <= c->task.phase_count; k++) {
+        const fedserver_phase phase = fedserver_phase_at(&c->task, k);
+        fedcodec codec;
+        FED_TRY(fedcodec_parse(phase.codec_up, &codec, err));
+        FED_TRY(fedcodec_parse(phase.codec_down, &codec, err));
+    }
+    return fed_arch_parse(c->task.wire.model, &c->arch, err);
 }
 
 static fed_status check_rows(checking *c, fed_error *err) {
@@ -270,9 +283,8 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
         FOUND("S3, S4: the update of lease %016" PRIx64
               " is not of the open round" FEDSERVER_RESTORE,
               row->lease);
-    } else if (fedcodec_envelope_check(update.envelope, update.envelope_len, &c->arch.layout,
-                                       &c->codec_up, c->task.wire.small_tensor, NULL,
-                                       &why) != FED_OK) {
+    } else if (check_envelope(c, update.head.round, true, update.envelope, update.envelope_len,
+                              &why) != FED_OK) {
         FOUND("S2: the update of lease %016" PRIx64 " does not fit the model: %s" FEDSERVER_RESTORE,
               row->lease, why.text);
     }

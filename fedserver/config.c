@@ -1,6 +1,7 @@
 /* Task files: one table of keys, with what each may be. */
 #include "fedserver/config.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,10 +9,10 @@
 #include <string.h>
 
 #include "fed/arch.h"
-#include "fed/checkpoint.h"
-#include "fed/file.h"
 #include "fed/optimizer_spec.h"
 #include "fedcodec/codec.h"
+#include "fedserver/json_place.h"
+#include "fedserver/phases.h"
 #include "fedserver/strategy.h"
 
 typedef enum key_id {
@@ -35,13 +36,19 @@ typedef enum key_id {
     STALENESS,
     SELECTION,
     TAG,
+    PHASES,
+    ROUND,
     KEYS
 } key_id;
 
-typedef enum key_type { STRING, INTEGER, NUMBER } key_type;
+typedef enum key_type { STRING, INTEGER, NUMBER, LIST } key_type;
+
+/* Which objects may have a key: the task, each of its phases, or both. */
+enum { IN_TASK = 1, IN_PHASE = 2, IN_BOTH = 3 };
 
 typedef struct key_rule {
     const char *name;
+    unsigned where;
     key_type type;
     double low, high;   /* numbers: both allowed; strings: their length */
     const char *preset; /* text of the default; NULL: the key must be there */
@@ -49,70 +56,58 @@ typedef struct key_rule {
 } key_rule;
 
 static const key_rule rules[KEYS] = {
-    [NAME] = {"name", STRING, 1, 63, "", "a text of 1 to 63 bytes"},
-    [MODEL] = {"model", STRING, 1, 4095, NULL,
+    [NAME] = {"name", IN_TASK, STRING, 1, 63, "", "a text of 1 to 63 bytes"},
+    [MODEL] = {"model", IN_TASK, STRING, 1, 4095, NULL,
                "a model's name, such as lenet5-caffe, a description of its layers, or @FILE"},
-    [INITIAL] = {"initial", STRING, 1, 900, "", "the path of a safetensors file"},
-    [SEED] = {"seed", INTEGER, 0, 9.3e18, "1", "an integer from 0"},
-    [CODEC_UP] = {"codec_up", STRING, 1, 63, "sbc:p=0.01", "a codec, such as sbc:p=0.01"},
-    [CODEC_DOWN] = {"codec_down", STRING, 1, 63, "3lc:s=1", "a codec, such as 3lc:s=1"},
-    [SMALL_TENSOR] = {"small_tensor", INTEGER, 0, 4294967295.0, "1024",
+    [INITIAL] = {"initial", IN_TASK, STRING, 1, 900, "", "the path of a safetensors file"},
+    [SEED] = {"seed", IN_TASK, INTEGER, 0, 9.3e18, "1", "an integer from 0"},
+    [CODEC_UP] = {"codec_up", IN_BOTH, STRING, 1, 63, "sbc:p=0.01", "a codec, such as sbc:p=0.01"},
+    [CODEC_DOWN] = {"codec_down", IN_BOTH, STRING, 1, 63, "3lc:s=1", "a codec, such as 3lc:s=1"},
+    [SMALL_TENSOR] = {"small_tensor", IN_TASK, INTEGER, 0, 4294967295.0, "1024",
                       "an integer from 0 to 4294967295"},
-    [LOCAL_STEPS] = {"local_steps", INTEGER, 1, 1e6, "10", "an integer from 1 to 1000000"},
-    [BATCH] = {"batch", INTEGER, 1, 65536, "8", "an integer from 1 to 65536"},
-    [OPTIMIZER] = {"optimizer", STRING, 1, FED_OPTIMIZER_SPEC - 1, "sgd",
+    [LOCAL_STEPS] = {"local_steps", IN_BOTH, INTEGER, 1, 1e6, "10", "an integer from 1 to 1000000"},
+    [BATCH] = {"batch", IN_BOTH, INTEGER, 1, 65536, "8", "an integer from 1 to 65536"},
+    [OPTIMIZER] = {"optimizer", IN_BOTH, STRING, 1, FED_OPTIMIZER_SPEC - 1, "sgd",
                    "an optimizer, such as adam or momentum:m=0.9+clip:norm=1"},
-    [LEARNING_RATE] = {"learning_rate", NUMBER, 1e-30, 1e30, "0.01", "a number above 0"},
-    [STRATEGY] = {"strategy", STRING, 1, FEDSERVER_STRATEGY_SPEC - 1, "fedavg",
+    [LEARNING_RATE] = {"learning_rate", IN_BOTH, NUMBER, 1e-30, 1e30, "0.01", "a number above 0"},
+    [STRATEGY] = {"strategy", IN_TASK, STRING, 1, FEDSERVER_STRATEGY_SPEC - 1, "fedavg",
                   "a strategy, such as fedadam:lr=0.01 or median+clip:norm=1"},
-    [ROUNDS] = {"rounds", INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
-    [COHORT] = {"cohort", INTEGER, 1, 1e6, "", "an integer from 1 to 1000000"},
-    [GOAL] = {"goal", INTEGER, 1, 1e6, "", "an integer from 1 to cohort"},
-    [MINIMUM] = {"minimum", INTEGER, 1, 1e6, "1", "an integer from 1 to goal"},
-    [DEADLINE_S] = {"deadline_s", NUMBER, 0.1, 604800, "600", "a number from 0.1 to 604800"},
-    [STALENESS] = {"staleness", INTEGER, 0, 1000, "0", "an integer from 0 to 1000"},
-    [SELECTION] = {"selection", STRING, 1, 31, "uniform", "uniform, weighted or round_robin"},
-    [TAG] = {"tag", STRING, 1, FEDSERVER_TAG - 1, "", "a tag that devices enrolled with"},
+    [ROUNDS] = {"rounds", IN_TASK, INTEGER, 1, 1e6, NULL, "an integer from 1 to 1000000"},
+    [COHORT] = {"cohort", IN_TASK, INTEGER, 1, 1e6, "", "an integer from 1 to 1000000"},
+    [GOAL] = {"goal", IN_TASK, INTEGER, 1, 1e6, "", "an integer from 1 to cohort"},
+    [MINIMUM] = {"minimum", IN_TASK, INTEGER, 1, 1e6, "1", "an integer from 1 to goal"},
+    [DEADLINE_S] = {"deadline_s", IN_TASK, NUMBER, 0.1, 604800, "600",
+                    "a number from 0.1 to 604800"},
+    [STALENESS] = {"staleness", IN_TASK, INTEGER, 0, 1000, "0", "an integer from 0 to 1000"},
+    [SELECTION] = {"selection", IN_TASK, STRING, 1, 31, "uniform",
+                   "uniform, weighted or round_robin"},
+    [TAG] = {"tag", IN_TASK, STRING, 1, FEDSERVER_TAG - 1, "", "a tag that devices enrolled with"},
+    [PHASES] = {"phases", IN_TASK, LIST, 0, FEDSERVER_PHASES, "",
+                "a list of at most 32 objects, each with \"round\" and what changes from it on"},
+    [ROUND] = {"round", IN_PHASE, INTEGER, 2, 1e6, NULL,
+               "an integer from 2 to rounds, larger than that of the phase before"},
 };
+static_assert(FEDSERVER_PHASES == 32, "said in the rule of PHASES");
 
 /* A file being read. */
 typedef struct source {
     const char *path;
-    const char *text;
-    size_t len;
-    const char *string[KEYS]; /* values as they were found, or the defaults */
-    int64_t integer[KEYS];
+    fedserver_json_text json;
+    const char *string[KEYS]; /* values as they were found, or the defaults; in a phase, those of */
+    int64_t integer[KEYS];    /* the one before where it does not say otherwise */
     double number[KEYS];
+    const json_t *phases; /* NULL: none */
+    char place[32];       /* of the object being read: "", "phases[0]." */
+    size_t start;         /* where in the text that object begins */
 } source;
 
-/* The line on which a key stands: a string of that text that a colon follows. 1 if nowhere. */
 static int line_of(const source *s, const char *key) {
-    size_t key_len = strlen(key);
-    int line = 1;
-    for (size_t i = 0; i < s->len; i++) {
-        line += s->text[i] == '\n';
-        if (s->text[i] != '"') {
-            continue;
-        }
-        size_t start = ++i;
-        while (i < s->len && s->text[i] != '"') {
-            i += s->text[i] == '\\' ? 2 : 1;
-        }
-        size_t after = i + 1;
-        while (after < s->len && strchr(" \t\r\n", s->text[after]) != NULL) {
-            after++;
-        }
-        if (after < s->len && s->text[after] == ':' && i - start == key_len &&
-            memcmp(s->text + start, key, key_len) == 0) {
-            return line;
-        }
-    }
-    return 1;
+    return fedserver_json_line(&s->json, s->start, key);
 }
 
 static fed_status refuse(const source *s, key_id id, const char *found, fed_error *err) {
-    return fed_fail(err, FED_EINVAL, "%s:%d: key \"%s\" is %s; it must be %s", s->path,
-                    line_of(s, rules[id].name), rules[id].name, found, rules[id].right);
+    return fed_fail(err, FED_EINVAL, "%s:%d: key \"%s%s\" is %s; it must be %s", s->path,
+                    line_of(s, rules[id].name), s->place, rules[id].name, found, rules[id].right);
 }
 
 static fed_status take_string(source *s, key_id id, const json_t *value, fed_error *err) {
@@ -149,32 +144,62 @@ static void take_preset(source *s, key_id id) {
     s->number[id] = strtod(rules[id].preset, NULL);
 }
 
-static fed_status take_all(source *s, json_t *root, fed_error *err) {
+static fed_status take_list(source *s, key_id id, const json_t *value, fed_error *err) {
+    if (!json_is_array(value) || json_array_size(value) > (size_t)rules[id].high) {
+        return refuse(s, id, json_is_array(value) ? "too long" : "not a list", err);
+    }
+    s->phases = value;
+    return FED_OK;
+}
+
+static bool belongs(key_id id, unsigned where) {
+    return (rules[id].where & where) != 0;
+}
+
+static fed_status check_names(const source *s, json_t *object, unsigned where, fed_error *err) {
     const char *name;
     json_t *value;
-    json_object_foreach(root, name, value) {
-        size_t id = 0;
-        while (id < KEYS && strcmp(rules[id].name, name) != 0) {
+    json_object_foreach(object, name, value) {
+        key_id id = 0;
+        while (id < KEYS && (!belongs(id, where) || strcmp(rules[id].name, name) != 0)) {
             id++;
         }
         if (id == KEYS) {
-            return fed_fail(err, FED_EINVAL,
-                            "%s:%d: key \"%.60s\" is unknown; docs/protocol.md#task lists the keys",
-                            s->path, line_of(s, name), name);
+            return fed_fail(
+                err, FED_EINVAL,
+                "%s:%d: key \"%s%.60s\" is unknown; docs/protocol.md#task lists the keys", s->path,
+                line_of(s, name), s->place, name);
         }
     }
+    return FED_OK;
+}
+
+static fed_status take_value(source *s, key_id id, const json_t *value, fed_error *err) {
+    switch (rules[id].type) {
+    case STRING:
+        return take_string(s, id, value, err);
+    case LIST:
+        return take_list(s, id, value, err);
+    default:
+        return take_number(s, id, value, err);
+    }
+}
+
+/* What a phase leaves out stays as it was. */
+static fed_status take_all(source *s, json_t *object, unsigned where, fed_error *err) {
+    FED_TRY(check_names(s, object, where, err));
     for (key_id id = 0; id < KEYS; id++) {
-        value = json_object_get(root, rules[id].name);
-        if (value == NULL && rules[id].preset == NULL) {
-            return fed_fail(err, FED_EINVAL, "%s: key \"%s\" is missing; it must be %s", s->path,
-                            rules[id].name, rules[id].right);
+        const json_t *value = json_object_get(object, rules[id].name);
+        if (!belongs(id, where)) {
+            continue;
         }
-        if (value == NULL) {
+        if (value != NULL) {
+            FED_TRY(take_value(s, id, value, err));
+        } else if (rules[id].preset == NULL) {
+            return fed_fail(err, FED_EINVAL, "%s: key \"%s%s\" is missing; it must be %s", s->path,
+                            s->place, rules[id].name, rules[id].right);
+        } else if (where == IN_TASK) {
             take_preset(s, id);
-        } else if (rules[id].type == STRING) {
-            FED_TRY(take_string(s, id, value, err));
-        } else {
-            FED_TRY(take_number(s, id, value, err));
         }
     }
     return FED_OK;
@@ -182,8 +207,8 @@ static fed_status take_all(source *s, json_t *root, fed_error *err) {
 
 /* Another library's complaint about a key's value, with the place in front. */
 static fed_status refuse_value(const source *s, key_id id, const fed_error *why, fed_error *err) {
-    return fed_fail(err, FED_EINVAL, "%s:%d: key \"%s\": %s", s->path, line_of(s, rules[id].name),
-                    rules[id].name, why->text);
+    return fed_fail(err, FED_EINVAL, "%s:%d: key \"%s%s\": %s", s->path, line_of(s, rules[id].name),
+                    s->place, rules[id].name, why->text);
 }
 
 static fed_status take_codec(const source *s, key_id id, char dst[FEDCODEC_SPEC], fed_error *err) {
@@ -230,19 +255,54 @@ static fed_status check_scaffold(const source *s, const char *model, fed_error *
     return scaffold ? FED_OK : refuse_value(s, OPTIMIZER, &why, err);
 }
 
-/* As it is written, so that older devices understand a plain name; and the rate it means. */
-static fed_status take_optimizer(const source *s, fed_task *task, fed_error *err) {
-    fed_optimizer optimizer;
+static fed_status parse_optimizer(const source *s, const char *model, fed_optimizer *optimizer,
+                                  fed_error *err) {
     fed_error why = {0};
-    if (fed_optimizer_parse(s->string[OPTIMIZER], (float)s->number[LEARNING_RATE], &optimizer,
+    if (fed_optimizer_parse(s->string[OPTIMIZER], (float)s->number[LEARNING_RATE], optimizer,
                             &why) != FED_OK) {
         return refuse_value(s, OPTIMIZER, &why, err);
     }
-    if (optimizer.scaffold_share > 0) {
-        FED_TRY(check_scaffold(s, task->model, err));
+    return optimizer->scaffold_share > 0 ? check_scaffold(s, model, err) : FED_OK;
+}
+
+static fed_status check_mask(const source *s, const char *codec_up, fed_error *err) {
+    fedcodec codec;
+    double share = 0;
+    FED_TRY(fedcodec_parse(codec_up, &codec, err));
+    fed_status status = fedserver_sent_share(&codec, &share);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "codec %s can't be tried out", codec_up);
     }
-    snprintf(task->optimizer, sizeof task->optimizer, "%s", s->string[OPTIMIZER]);
-    task->learning_rate = (float)optimizer.learning_rate;
+    const fed_error why = {.text = "+mask sets the momentum of what was sent to 0, and with this "
+                                   "codec_up all values are sent: none would be left. Let codec_up "
+                                   "be dgc, sbc or another that sends a part of them"};
+    return share <= FEDSERVER_SENDS_ALL ? FED_OK : refuse_value(s, OPTIMIZER, &why, err);
+}
+
+/* The optimizer as it is written, so that older devices understand a plain name; and the rate that
+ * it means. */
+static fed_status take_phase(const source *s, const char *model, fedserver_phase *phase,
+                             fed_optimizer *optimizer, fed_error *err) {
+    FED_TRY(take_codec(s, CODEC_UP, phase->codec_up, err));
+    FED_TRY(take_codec(s, CODEC_DOWN, phase->codec_down, err));
+    FED_TRY(parse_optimizer(s, model, optimizer, err));
+    if (optimizer->mask) {
+        FED_TRY(check_mask(s, phase->codec_up, err));
+    }
+    phase->local_steps = (uint32_t)s->integer[LOCAL_STEPS];
+    phase->batch = (uint32_t)s->integer[BATCH];
+    snprintf(phase->optimizer, sizeof phase->optimizer, "%s", s->string[OPTIMIZER]);
+    phase->learning_rate = (float)optimizer->learning_rate;
+    return FED_OK;
+}
+
+/* The phase that the task begins with. */
+static fed_status take_first(const source *s, fedserver_task *task, fed_error *err) {
+    fedserver_phase first;
+    fed_optimizer optimizer;
+    FED_TRY(take_phase(s, task->wire.model, &first, &optimizer, err));
+    fedserver_phase_apply(&first, &task->wire);
+    memcpy(task->codec_down, first.codec_down, sizeof task->codec_down);
     return FED_OK;
 }
 
@@ -316,6 +376,81 @@ static fed_status take_strategy(const source *s, fedserver_task *task, fed_error
     return FED_OK;
 }
 
+/* -- phases -- */
+
+/* Does the one remember what the other does, so that a device can go on with it? */
+static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
+    return a->rule == b->rule && (a->warmup_steps > 0) == (b->warmup_steps > 0) &&
+           (a->step_every > 0) == (b->step_every > 0) &&
+           (a->cosine_steps > 0) == (b->cosine_steps > 0) &&
+           (a->stall_window > 0) == (b->stall_window > 0) && (a->prox_mu > 0) == (b->prox_mu > 0) &&
+           (a->scaffold_share > 0) == (b->scaffold_share > 0);
+}
+
+/* A phase's optimizer goes on where the task's is; and its rate is not another one's. */
+static fed_status check_optimizer(const source *s, const json_t *object, const fedserver_task *task,
+                                  const fed_optimizer *optimizer, fed_error *err) {
+    fed_optimizer first;
+    FED_TRY(fed_optimizer_parse(task->wire.optimizer, task->wire.learning_rate, &first, err));
+    if (!remembers_the_same(&first, optimizer)) {
+        const fed_error why = {.text = "devices go on with what the task's optimizer remembers, so "
+                                       "a phase may change its numbers, not its rule or parts"};
+        return refuse_value(s, OPTIMIZER, &why, err);
+    }
+    bool wanted = json_object_get(object, rules[LEARNING_RATE].name) != NULL;
+    if (wanted && optimizer->learning_rate != (double)(float)s->number[LEARNING_RATE]) {
+        const fed_error why = {.text = "it changes nothing, since the optimizer names lr itself; "
+                                       "leave lr out there, or give the phase another optimizer"};
+        return refuse_value(s, LEARNING_RATE, &why, err);
+    }
+    return FED_OK;
+}
+
+static fed_status check_codec(const source *s, const fedserver_task *task,
+                              const fedserver_phase *phase, fed_error *err) {
+    fedserver_strategy strategy;
+    fedcodec codec_up;
+    fed_error why = {0};
+    FED_TRY(fedserver_strategy_parse(task->strategy, &strategy, err));
+    FED_TRY(fedcodec_parse(phase->codec_up, &codec_up, err));
+    return fedserver_strategy_check(&strategy, &task->rules, &codec_up, &why) == FED_OK
+               ? FED_OK
+               : refuse_value(s, CODEC_UP, &why, err);
+}
+
+static fed_status take_later(source *s, json_t *object, fedserver_task *task, fed_error *err) {
+    const uint32_t before = fedserver_phase_at(task, task->phase_count).round;
+    fedserver_phase *phase = &task->phases[task->phase_count];
+    fed_optimizer optimizer;
+    FED_TRY(take_all(s, object, IN_PHASE, err));
+    phase->round = (uint32_t)s->integer[ROUND];
+    if (phase->round <= before || phase->round > task->rules.rounds) {
+        char found[40];
+        snprintf(found, sizeof found, "%u", phase->round);
+        return refuse(s, ROUND, found, err);
+    }
+    FED_TRY(take_phase(s, task->wire.model, phase, &optimizer, err));
+    FED_TRY(check_optimizer(s, object, task, &optimizer, err));
+    FED_TRY(check_codec(s, task, phase, err));
+    task->phase_count++;
+    return FED_OK;
+}
+
+/* All else is known. */
+static fed_status take_phases(const source *s, fedserver_task *task, fed_error *err) {
+    source later = *s; /* what a phase leaves out is that of the phase before */
+    for (size_t k = 0; k < json_array_size(s->phases); k++) {
+        json_t *object = json_array_get(s->phases, k);
+        if (!json_is_object(object)) {
+            return refuse(s, PHASES, "a list of something else", err);
+        }
+        snprintf(later.place, sizeof later.place, "phases[%zu].", k);
+        later.start = fedserver_json_item(&s->json, rules[PHASES].name, k);
+        FED_TRY(take_later(&later, object, task, err));
+    }
+    return FED_OK;
+}
+
 static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     const char *slash = strrchr(s->path, '/');
@@ -323,23 +458,20 @@ static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     snprintf(task->name, sizeof task->name, "%s",
              s->string[NAME][0] != '\0' ? s->string[NAME] : file);
     task->wire.small_tensor = (uint32_t)s->integer[SMALL_TENSOR];
-    task->wire.local_steps = (uint32_t)s->integer[LOCAL_STEPS];
-    task->wire.batch = (uint32_t)s->integer[BATCH];
     task->wire.seed = (uint64_t)s->integer[SEED];
     place_beside(s, s->string[INITIAL], config->initial, sizeof config->initial);
     FED_TRY(take_model(s, task->wire.model, sizeof task->wire.model, err));
-    FED_TRY(take_codec(s, CODEC_UP, task->wire.codec_up, err));
-    FED_TRY(take_codec(s, CODEC_DOWN, task->codec_down, err));
-    FED_TRY(take_optimizer(s, &task->wire, err));
+    FED_TRY(take_first(s, task, err));
     snprintf(task->tag, sizeof task->tag, "%s", s->string[TAG]);
     FED_TRY(take_selection(s, &task->selection, err));
     FED_TRY(take_rules(s, &task->rules, err));
-    return take_strategy(s, task, err);
+    FED_TRY(take_strategy(s, task, err));
+    return take_phases(s, task, err);
 }
 
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,
                                   fedserver_config *config, fed_error *err) {
-    source s = {.path = path, .text = text, .len = len};
+    source s = {.path = path, .json = {text, len}};
     json_error_t wrong;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &wrong);
     if (root == NULL) {
@@ -348,7 +480,7 @@ fed_status fedserver_config_parse(const char *path, const char *text, size_t len
     }
     fedserver_config read = {0};
     fed_status status = json_is_object(root)
-                            ? take_all(&s, root, err)
+                            ? take_all(&s, root, IN_TASK, err)
                             : fed_fail(err, FED_EFORMAT, "%s:1: a task is a JSON object", path);
     if (status == FED_OK) {
         status = convert(&s, &read, err);
@@ -358,54 +490,4 @@ fed_status fedserver_config_parse(const char *path, const char *text, size_t len
         *config = read;
     }
     return status;
-}
-
-static fed_status load_initial(const fedserver_config *config, const fed_arch *arch, float *values,
-                               fed_error *err) {
-    fed_checkpoint *file = NULL;
-    FED_TRY(fed_checkpoint_open(config->initial, &file, err));
-    fed_status status = fed_checkpoint_read(file, &arch->layout, values, err);
-    fed_checkpoint_close(file);
-    return status;
-}
-
-static fed_status fill_first(const fedserver_config *config, const fed_arch *arch, float *values,
-                             fed_error *err) {
-    if (config->initial[0] != '\0') {
-        return load_initial(config, arch, values, err);
-    }
-    fed_arch_init_values(arch, config->task.wire.seed, values);
-    return FED_OK;
-}
-
-static fed_status first_values(const fedserver_config *config, float **values, size_t *size,
-                               fed_error *err) {
-    fed_arch arch;
-    FED_TRY(fed_arch_parse(config->task.wire.model, &arch, err));
-    size_t n = arch.layout.size;
-    float *made = malloc(n * sizeof *made);
-    fed_status status = made != NULL ? fill_first(config, &arch, made, err)
-                                     : fed_fail(err, FED_ENOMEM, "out of memory for %zu values", n);
-    fed_arch_free(&arch);
-    if (status != FED_OK) {
-        free(made);
-        return status;
-    }
-    *values = made;
-    *size = n;
-    return FED_OK;
-}
-
-fed_status fedserver_config_read(const char *path, fedserver_task *task, float **values,
-                                 size_t *size, fed_error *err) {
-    uint8_t *text;
-    size_t len;
-    FED_TRY(fed_file_read(path, 1 << 20, &text, &len, err));
-    fedserver_config config;
-    fed_status status = fedserver_config_parse(path, (const char *)text, len, &config, err);
-    free(text);
-    FED_TRY(status);
-    FED_TRY(first_values(&config, values, size, err));
-    *task = config.task;
-    return FED_OK;
 }

@@ -69,6 +69,7 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
                         directory);
     }
     FED_TRY(fed_dir_make(directory, 0700, err));
+    fed_dir_tidy(directory);
     FED_TRY(make_certificates(directory, hosts, fed_clock_unix_ms() / 1000, err));
     return make_database(directory, path, err);
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedcodec/envelope.h"
 #include "fedserver/relay.h"
 
 #define FEDSERVER_BODY_UPDATE UINT64_MAX
@@ -41,10 +40,7 @@ typedef struct refusal {
 
 uint64_t fedserver_update_limit(const fedserver *server) {
     const fedserver_training *t = &server->training;
-    uint64_t envelope = !t->loaded ? 0
-                                   : fedcodec_envelope_bound(&t->codec_up, &t->arch.layout,
-                                                             t->task.wire.small_tensor);
-    return fedserver_update_head_size() + envelope;
+    return t->loaded ? t->update_limit : fedserver_update_head_size();
 }
 
 static uint64_t body_limit(const fedserver *server, const route *to) {

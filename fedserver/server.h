@@ -8,7 +8,6 @@
 #include "fed/arch.h"
 #include "fed/crypto.h"
 #include "fed/log.h"
-#include "fedcodec/codec.h"
 #include "fedserver/aggregate.h"
 #include "fedserver/auth.h"
 #include "fedserver/cohort.h"
@@ -23,7 +22,7 @@ typedef struct fedserver_training {
     bool loaded; /* false: no task has ever started, and nothing below means anything */
     fedserver_task task;
     fed_arch arch;
-    fedcodec codec_up, codec_down;
+    uint64_t update_limit; /* bytes of the largest update that any of its phases allows */
     fedserver_strategy strategy;
     float *state; /* the strategy's, after the newest version; NULL: it has none */
     fedserver_round round;

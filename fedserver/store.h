@@ -8,6 +8,7 @@
 
 #include "fed/error.h"
 #include "fed/hash.h"
+#include "fed/optimizer_spec.h"
 #include "fed/wire.h"
 #include "fedcodec/codec.h"
 #include "fedserver/fedserver.h"
@@ -56,10 +57,23 @@ typedef enum fedserver_task_state {
     FEDSERVER_TASK_FINISHED = 2
 } fedserver_task_state;
 
+/** What a task says otherwise from a round on, until the next phase. */
+typedef struct fedserver_phase {
+    uint32_t round; /* the first */
+    char codec_up[FEDCODEC_SPEC], codec_down[FEDCODEC_SPEC];
+    uint32_t local_steps, batch;
+    char optimizer[FED_OPTIMIZER_SPEC];
+    float learning_rate;
+} fedserver_phase;
+
+enum { FEDSERVER_PHASES = 32 }; /* beside the one that a task begins with */
+
 typedef struct fedserver_task {
-    fed_task wire; /* what devices are told; wire.id is its number */
+    fed_task wire; /* what devices are told in the first phase; wire.id is its number */
     char name[FEDSERVER_TASK_NAME];
-    char codec_down[FEDCODEC_SPEC];
+    char codec_down[FEDCODEC_SPEC];           /* likewise */
+    fedserver_phase phases[FEDSERVER_PHASES]; /* the later ones, by their rounds: phases.h */
+    uint32_t phase_count;
     char strategy[FEDSERVER_STRATEGY_SPEC]; /* how updates become the next version */
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices of this tag; "": all */

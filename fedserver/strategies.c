@@ -95,8 +95,7 @@ static uint32_t least(const fedserver_strategy_half *half) {
     return half->vtable->least != NULL ? half->vtable->least(half->param) : 1;
 }
 
-/* The share of values that reach the coordinator as something else than 0: tried on noise. */
-static fed_status sent_share(const fedcodec *codec, double *share) {
+fed_status fedserver_sent_share(const fedcodec *codec, double *share) {
     enum { VALUES = 4096 };
     float x[VALUES], residual[VALUES] = {0};
     fed_rng rng;
@@ -127,11 +126,11 @@ static fed_status sent_share(const fedcodec *codec, double *share) {
 
 static fed_status check_codec(const char *name, const fedcodec *codec, fed_error *err) {
     double share = 0;
-    fed_status status = sent_share(codec, &share);
+    fed_status status = fedserver_sent_share(codec, &share);
     if (status != FED_OK) {
         return fed_fail(err, status, "codec %s can't be tried out", codec->vtable->name);
     }
-    if (share > 0.75) {
+    if (share > FEDSERVER_SENDS_ALL) {
         return FED_OK;
     }
     return fed_fail(err, FED_EINVAL,

@@ -93,6 +93,12 @@ typedef struct fedserver_strategy {
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) FED_CHECKED;
 
+/** The share of an update's values that reach the coordinator as something else than 0: tried on
+ * noise. */
+fed_status fedserver_sent_share(const fedcodec *codec, double *share) FED_CHECKED;
+/** From this share on, an update holds all values, but for a few that happen to be 0. */
+#define FEDSERVER_SENDS_ALL 0.75
+
 /** FED_EINVAL, with a sentence, where the strategy can't do with so few or so many updates as the
  * rules allow, or with what the codec of the updates leaves of them. */
 fed_status fedserver_strategy_check(const fedserver_strategy *strategy,

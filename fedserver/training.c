@@ -2,7 +2,9 @@
 #include <stdlib.h>
 
 #include "fed/hash.h"
+#include "fedcodec/envelope.h"
 #include "fedserver/past.h"
+#include "fedserver/phases.h"
 #include "fedserver/server.h"
 
 /* -- open a task -- */
@@ -149,10 +151,25 @@ static fed_status load_round(fedserver *server, fedserver_training *t, fed_error
     return server->store->update_each(server->db, restore_update, t, err);
 }
 
+/* An update may come late, and be counted already: whatever the phase is by then, it is not too
+ * large to be told so. */
+static fed_status measure_updates(fedserver_training *t, fed_error *err) {
+    t->update_limit = 0;
+    for (uint32_t k = 0; k <= t->task.phase_count; k++) {
+        const fedserver_phase phase = fedserver_phase_at(&t->task, k);
+        fedcodec codec;
+        FED_TRY(fedcodec_parse(phase.codec_down, &codec, err));
+        FED_TRY(fedcodec_parse(phase.codec_up, &codec, err));
+        uint64_t most = fedserver_update_head_size() +
+                        fedcodec_envelope_bound(&codec, &t->arch.layout, t->task.wire.small_tensor);
+        t->update_limit = most > t->update_limit ? most : t->update_limit;
+    }
+    return FED_OK;
+}
+
 static fed_status load_task(fedserver *server, fedserver_training *t, fed_error *err) {
     FED_TRY(fed_arch_parse(t->task.wire.model, &t->arch, err));
-    FED_TRY(fedcodec_parse(t->task.wire.codec_up, &t->codec_up, err));
-    FED_TRY(fedcodec_parse(t->task.codec_down, &t->codec_down, err));
+    FED_TRY(measure_updates(t, err));
     FED_TRY(fedserver_strategy_parse(t->task.strategy, &t->strategy, err));
     FED_TRY(load_versions(server, t, err));
     fed_status status = fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy);
@@ -288,6 +305,9 @@ static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *
     fedserver_training *t = &server->training;
     fedserver_versions *v = &t->versions;
     uint64_t id = t->task.wire.id;
+    const fedserver_phase phase = fedserver_phase_of(&t->task, t->round.number);
+    fedcodec codec_down;
+    FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
     float *change = malloc(t->sum.size * sizeof *change);
     if (change == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
@@ -299,7 +319,7 @@ static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *
         status = fedserver_past_keep(server, &reach, err);
     }
     if (status == FED_OK) {
-        status = fedserver_versions_advance(v, &t->codec_down, t->task.wire.small_tensor, change,
+        status = fedserver_versions_advance(v, &codec_down, t->task.wire.small_tensor, change,
                                             &part, delta_len, err);
     }
     free(change);

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fedserver/phases.h"
+
 void fedserver_waiting_find(const fedserver *server, int64_t now_ms, fedserver_waiting *waiting) {
     const fedserver_training *t = &server->training;
     *waiting = (fedserver_waiting){.lease_ends_ms = INT64_MAX};
@@ -152,14 +154,27 @@ static fed_status find_task(fedserver *server, fedserver_task *task, fed_error *
     return status;
 }
 
+static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
+    if (task->phase_count == 0) {
+        return;
+    }
+    const uint32_t number = fedserver_phase_number(task, round);
+    const fedserver_phase phase = fedserver_phase_at(task, number);
+    say(s, "phase %u of %u, since round %u: codec_up %s, codec_down %s, local_steps %u, batch %u, ",
+        number + 1, task->phase_count + 1, phase.round, phase.codec_up, phase.codec_down,
+        phase.local_steps, phase.batch);
+    say(s, "optimizer %s, learning_rate %g\n", phase.optimizer, (double)phase.learning_rate);
+}
+
 static fed_status say_round(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
     fedserver_training *t = &server->training;
     fedserver_waiting waiting;
     FED_TRY(fedserver_devices_load(server, err));
     FED_TRY(fedserver_round_load(server, err));
     fedserver_waiting_find(server, now_ms, &waiting);
-    say(s, "round %u of %u, attempt %u\nwaiting for ", t->round.number, t->task.rules.rounds,
-        t->round.attempt);
+    say(s, "round %u of %u, attempt %u\n", t->round.number, t->task.rules.rounds, t->round.attempt);
+    say_phase(s, &t->task, t->round.number);
+    say(s, "waiting for ");
     fedserver_waiting_say(t, &waiting, now_ms, s->dst + s->len, s->cap - s->len);
     s->len = strlen(s->dst);
     say(s, "\n");

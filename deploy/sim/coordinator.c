@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +85,7 @@ static void exec_coordinator(const sim_coordinator *c, int output) {
     char front[16], devices[16];
     snprintf(front, sizeof front, "%u", c->front_port);
     snprintf(devices, sizeof devices, "%u", c->devices_port);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* nothing is left behind, however the simulation ends */
     dup2(output, STDOUT_FILENO);
     execl(c->program, "fedserver", "run", "--dir", c->directory, "--bind", "127.0.0.1", "--quiet",
           "--front-port", front, "--devices-port", devices, (char *)NULL);

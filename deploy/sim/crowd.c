@@ -9,6 +9,7 @@
 #include "fed/hash.h"
 
 enum { STACK_BYTES = 512 * 1024, HOLD_MS = 20000, EVALUATE_BATCH = 100, BATCH_LIMIT = 4096 };
+enum { ENROL_TRIES = 100, ENROL_PAUSE_MS = 300 };
 
 /* --- The training callback --- */
 
@@ -18,12 +19,13 @@ static size_t evaluate_batch(const fedclient_round *round) {
     return batch < EVALUATE_BATCH && round->arch->words == 0 ? EVALUATE_BATCH : batch;
 }
 
-/** The place's net must be the task's; the first turn after a new task makes it. */
+/** The place's net must be the task's, and large enough; the first turn after a change makes it. */
 static fed_status fit_place(sim_place *place, const fedclient_round *round, fed_error *err) {
-    if (place->arch.text != NULL && strcmp(place->arch.text, round->arch->text) == 0) {
+    size_t batch = evaluate_batch(round);
+    if (place->arch.text != NULL && strcmp(place->arch.text, round->arch->text) == 0 &&
+        batch <= place->batch) {
         return FED_OK;
     }
-    size_t batch = evaluate_batch(round);
     if (batch > BATCH_LIMIT) {
         return fed_fail(err, FED_ERANGE, "batch %zu is over this simulator's %d", batch,
                         BATCH_LIMIT);
@@ -31,6 +33,7 @@ static fed_status fit_place(sim_place *place, const fedclient_round *round, fed_
     fedtrain_net_free(place->net);
     fed_arch_free(&place->arch);
     place->net = NULL;
+    place->batch = batch;
     FED_TRY(fed_arch_parse(round->arch->text, &place->arch, err));
     fed_status status = fedtrain_net_new(&place->arch, batch, FEDTRAIN_FAST, &place->net);
     return status == FED_OK ? FED_OK : fed_fail(err, status, "can't make a net");
@@ -65,6 +68,18 @@ static void spoil(const sim_client *client, const fedclient_round *round) {
     }
 }
 
+typedef struct masking {
+    const fed_optimizer *optimizer;
+    float *state;
+    size_t trained;
+} masking;
+
+static void mask(void *user, const float *sent, size_t count) {
+    const masking *m = user;
+    (void)count;
+    fedtrain_optimizer_mask(m->optimizer, m->state, sent, m->trained);
+}
+
 static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
     const fed_task *task = round->task;
     client->again = round->round == client->round ? client->again + 1 : 0;
@@ -78,6 +93,10 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
     fedtrain_job_use(&job, &client->crowd->train, &client->share);
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
     FED_TRY(fit_optimizer(client, &job.optimizer, round->arch->trained));
+    if (job.optimizer.mask) {
+        masking m = {&job.optimizer, client->optimizer, round->arch->trained};
+        FED_TRY(fedclient_round_sent(round, mask, &m, err));
+    }
     int64_t before = fed_clock_thread_cpu_us();
     FED_TRY(fedtrain_run(&job, round->values, client->optimizer, &round->loss, err));
     int64_t used = fed_clock_thread_cpu_us() - before;
@@ -86,7 +105,7 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
 
     sim_crowd *crowd = client->crowd;
     pthread_mutex_lock(&crowd->mutex);
-    crowd->train_cpu_us += (uint64_t)used;
+    client->train_cpu_us += (uint64_t)used;
     crowd->task = *task;
     crowd->parameters = round->arch->trained;
     if (round->round > crowd->round) {
@@ -215,25 +234,65 @@ static void stay_away(sim_client *client, uint32_t last_counted) {
     pthread_mutex_unlock(&crowd->mutex);
 }
 
-static void note_event(sim_client *client, const fedclient_event *event) {
+/** The log's row of a round. NULL: no memory for it. Under the mutex. */
+static sim_round *row_of(sim_crowd *crowd, uint32_t round) {
+    sim_log *log = crowd->log;
+    while (log->round_count < round) {
+        sim_round *fresh = NULL;
+        if (sim_log_add(log, &fresh) != FED_OK) {
+            return NULL;
+        }
+        fresh->round = (uint32_t)log->round_count;
+    }
+    return &log->rounds[round - 1];
+}
+
+/** What the client has moved since it was last asked is the round's. */
+static void charge(sim_client *client, sim_round *row) {
+    fedclient_traffic now;
+    client->transport.traffic(client->transport.user, &now);
+    row->up_bytes += now.sent_bytes - client->charged.sent_bytes;
+    row->down_bytes += now.received_bytes - client->charged.received_bytes;
+    client->charged = now;
+}
+
+static void note_counted(sim_client *client, sim_round *row) {
     sim_crowd *crowd = client->crowd;
-    pthread_mutex_lock(&crowd->mutex);
+    client->counted++;
+    row->counted++;
+    sim_log_attend(crowd->log, row->round - 1, client->k);
+    crowd->reported += row->round == crowd->round ? 1U : 0U;
+    if (row->round == crowd->options->kill_round && !crowd->kill_done) {
+        crowd->kill_due = true;
+        pthread_cond_broadcast(&crowd->changed);
+    }
+}
+
+static fed_status note_event(sim_client *client, const fedclient_event *event) {
+    sim_crowd *crowd = client->crowd;
+    uint32_t round = client->evaluates   ? event->version
+                     : event->round != 0 ? event->round
+                                         : crowd->round;
+    sim_round *row = round != 0 ? row_of(crowd, round) : NULL;
+    FED_REQUIRE(round == 0 || row != NULL, FED_ENOMEM);
+    if (row != NULL && !client->evaluates) {
+        charge(client, row);
+    }
     switch (event->outcome) {
     case FEDCLIENT_COUNTED:
-        client->counted++;
-        crowd->reported += event->round == crowd->round ? 1U : 0U;
-        if (event->round == crowd->options->kill_round && !crowd->kill_done) {
-            crowd->kill_due = true;
-            pthread_cond_broadcast(&crowd->changed);
-        }
+        note_counted(client, row);
         break;
     case FEDCLIENT_REFUSED:
         client->refused++;
+        row->refused++;
         break;
     case FEDCLIENT_EVALUATED:
         crowd->evaluated = event->version;
         crowd->accuracy = (double)event->correct / (double)event->samples;
-        crowd->loss = event->loss;
+        if (row != NULL) { /* not the model before the first round */
+            row->accuracy = crowd->accuracy;
+            row->test_loss = (double)event->loss;
+        }
         break;
     case FEDCLIENT_FINISHED:
         crowd->finished = true;
@@ -244,7 +303,7 @@ static void note_event(sim_client *client, const fedclient_event *event) {
     case FEDCLIENT_RETRY:
         break;
     }
-    pthread_mutex_unlock(&crowd->mutex);
+    return FED_OK;
 }
 
 static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) {
@@ -257,7 +316,10 @@ static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) 
         fed_status status = fedclient_step(fed, &event, err);
         sim_place_give_back(client);
         FED_TRY(status);
-        note_event(client, &event);
+        pthread_mutex_lock(&client->crowd->mutex);
+        status = note_event(client, &event);
+        pthread_mutex_unlock(&client->crowd->mutex);
+        FED_TRY(status);
         if (event.outcome == FEDCLIENT_FINISHED ||
             (event.outcome == FEDCLIENT_WAITED && event.reason == FED_WAIT_FINISHED)) {
             client->finished = true;
@@ -284,6 +346,28 @@ static fed_status digest_model(sim_client *client, fedclient *fed, fed_error *er
     return FED_OK;
 }
 
+/** A few at a time: hundreds of handshakes at once on the cores of one machine would all take as
+ * long as all of them together, and none may take half a minute. */
+static fed_status enrol_once(sim_client *client, fedclient *fed, const char *token,
+                             fed_error *err) {
+    sim_place_take(client);
+    fed_status status = fedclient_enrol(fed, token, err);
+    sim_place_give_back(client);
+    return status;
+}
+
+/** The coordinator may be killed just then. */
+static fed_status enrol(sim_client *client, fedclient *fed, const char *token, fed_error *err) {
+    fed_status status = enrol_once(client, fed, token, err);
+    for (int tries = 0; tries < ENROL_TRIES && client->crowd->stop == 0 &&
+                        (status == FED_ENET || status == FED_ETIMEOUT);
+         tries++) {
+        pause_for(client->crowd, ENROL_PAUSE_MS);
+        status = enrol_once(client, fed, token, err);
+    }
+    return status;
+}
+
 static fed_status live(sim_client *client, const char *token, fed_error *err) {
     FED_TRY(fedclient_transport_curl_open(client->crowd->coordinator->ca.text, &client->line.inner,
                                           err));
@@ -298,9 +382,10 @@ static fed_status live(sim_client *client, const char *token, fed_error *err) {
     fedclient *fed = NULL;
     fed_status status = fedclient_open(&options, &fed, err);
     if (status == FED_OK) {
-        status = fedclient_enrol(fed, token, err);
+        status = enrol(client, fed, token, err);
     }
     client->transport.traffic(client->transport.user, &client->enrolment);
+    client->charged = client->enrolment;
     if (status == FED_OK) {
         status = take_part(client, fed, err);
     }
@@ -377,8 +462,8 @@ static fed_status deal_out(sim_crowd *crowd, fed_error *err) {
 }
 
 fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
-                          const sim_coordinator *coordinator, fed_error *err) {
-    *crowd = (sim_crowd){.options = options, .coordinator = coordinator};
+                          const sim_coordinator *coordinator, sim_log *log, fed_error *err) {
+    *crowd = (sim_crowd){.options = options, .coordinator = coordinator, .log = log};
     pthread_mutex_init(&crowd->mutex, NULL);
     pthread_cond_init(&crowd->changed, NULL);
     const char *name = options->dataset, *directory = options->data;

@@ -1,4 +1,4 @@
-/* fedsim's parts: options, the coordinator process, the crowd of clients, the report. */
+/* A run's parts: the coordinator process, the crowd of clients, what befalls their lines. */
 #ifndef FEDSIM_SIM_H
 #define FEDSIM_SIM_H
 
@@ -8,31 +8,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "deploy/sim/options.h"
+#include "deploy/sim/sim_log.h"
 #include "fed/crypto.h"
 #include "fed/error.h"
 #include "fed/rng.h"
 #include "fedclient/fedclient.h"
 #include "fedserver/fedserver.h"
 #include "fedtrain/data.h"
-
-/** What the command line asks for. */
-typedef struct sim_options {
-    const char *task;      /* JSON file, docs/protocol.md#task */
-    const char *data;      /* directory with the samples */
-    const char *dataset;   /* what fedtrain_data_open knows them as */
-    const char *fedserver; /* the coordinator's program; NULL: beside this one */
-    const char *directory; /* the coordinator's; NULL: a temporary one, removed at the end */
-    const char *result;    /* JSON file to write; NULL: none */
-    uint32_t clients;
-    uint32_t threads;     /* trainings at a time */
-    fedtrain_split split; /* of the training data among the clients */
-    double offline;       /* fraction of the clients that are away in a round */
-    double broken;        /* fraction of the uploads that break off midway, or lose their answer */
-    double hostile;       /* fraction of the clients that send noise instead of what they learnt */
-    uint32_t kill_round;  /* SIGKILL the coordinator in this round and start it again; 0: never */
-    uint64_t seed;        /* of the split, and of who is away and what breaks */
-    uint16_t front_port, devices_port; /* 0: any free one */
-} sim_options;
 
 /** The coordinator: a child process that serves a directory. */
 typedef struct sim_coordinator {
@@ -69,6 +52,7 @@ struct sim_crowd;
 typedef struct sim_place {
     fedtrain_net *net;
     fed_arch arch; /* what net was made for; its text is NULL before the first task */
+    size_t batch;  /* likewise */
     struct sim_place *next;
 } sim_place;
 
@@ -98,6 +82,8 @@ typedef struct sim_client {
     pthread_cond_t turn;         /* this one's place is there */
     fedclient_traffic enrolment; /* what enrolling cost, kept out of the rounds' figures */
     fedclient_traffic traffic;
+    fedclient_traffic charged; /* so much of it is in the log's rounds */
+    uint64_t train_cpu_us;
     uint32_t counted, refused, broken;
     uint64_t digest; /* of the final model */
     fed_error error; /* why it gave up; FED_OK if it did not */
@@ -131,15 +117,16 @@ typedef struct sim_crowd {
     bool kill_done;
     size_t running; /* client threads that have not ended, of those that take part */
     size_t failed;
-    uint64_t train_cpu_us;
+    sim_log *log;
     uint64_t evaluate_cpu_us; /* the evaluator's thread writes it, its end makes it readable */
     fed_task task;            /* as the coordinator announced it */
     size_t parameters;
 } sim_crowd;
 
-/** Load the data, deal it out, make the places. */
+/** Load the data, deal it out, make the places. The rounds go into log. */
 fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
-                          const sim_coordinator *coordinator, fed_error *err) FED_CHECKED;
+                          const sim_coordinator *coordinator, sim_log *log,
+                          fed_error *err) FED_CHECKED;
 /** Start a thread for each client: it enrols with its token, then takes part until the task is
  * done. */
 fed_status sim_crowd_start(sim_crowd *crowd, char (*token)[FEDSERVER_TOKEN],
@@ -163,33 +150,5 @@ void sim_place_hand_out(sim_crowd *crowd);
 
 /** Wrap a client's transport so that some uploads break (options->broken). */
 void sim_line_open(sim_line *line, sim_client *client, fedclient_transport *outer);
-
-/** A line of progress: rewritten in place on a terminal, a new one now and then elsewhere. */
-typedef struct sim_progress {
-    bool terminal;
-    int64_t start_ms, shown_ms;
-    uint32_t shown_round;
-} sim_progress;
-
-void sim_progress_open(sim_progress *progress);
-void sim_progress_show(sim_progress *progress, sim_crowd *crowd, uint32_t rounds);
-void sim_progress_close(sim_progress *progress);
-
-/** What a run came to. */
-typedef struct sim_result {
-    double test_accuracy;
-    uint32_t rounds, clients;
-    uint64_t updates, refused, broken;
-    double uplink_bytes_per_client, downlink_bytes_per_client;
-    double uplink_compression;
-    double wall_s, train_cpu_s, evaluate_cpu_s, total_cpu_s;
-    uint64_t digest;  /* of the coordinator's final model */
-    uint32_t present; /* clients that took part to the end */
-    size_t identical; /* of these, who hold that model */
-    uint32_t kills;   /* of the coordinator */
-} sim_result;
-
-void sim_result_print(const sim_result *result);
-fed_status sim_result_write(const sim_result *result, const char *path, fed_error *err) FED_CHECKED;
 
 #endif

@@ -65,6 +65,7 @@ typedef struct workshop {
     uint64_t task;                      /* that the rest belongs to; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
+    size_t net_batch; /* samples that it can take at a time */
     fedtrain_share share;
     fed_optimizer optimizer;
     float *memory; /* the optimizer's state: head_floats, then its values */
@@ -124,17 +125,25 @@ static fed_status optimizer_save(const workshop *w, fed_error *err) {
     return status;
 }
 
-/** The parts of a workshop that only training needs. */
-static fed_status equip_training(workshop *w, const fed_task *task, fed_error *err) {
+static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) {
     const settings *s = w->settings;
     fedtrain_partition all;
     FED_TRY(fedtrain_data_split(&w->data, s->split, s->shards, task->seed, &all, err));
     fed_status status = fedtrain_share_take(&w->data, &all, s->shard, &w->share, err);
     fedtrain_partition_free(&all);
-    FED_TRY(status);
+    return status;
+}
+
+/** The optimizer as the task has it by now, which goes on with what it remembers. */
+static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *err) {
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err));
-    w->memory_count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
-    w->memory = calloc(w->memory_count + 1, sizeof *w->memory);
+    size_t count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
+    if (w->memory != NULL && count == w->memory_count) {
+        return FED_OK;
+    }
+    free(w->memory);
+    w->memory_count = count;
+    w->memory = calloc(count + 1, sizeof *w->memory);
     FED_REQUIRE(w->memory != NULL, FED_ENOMEM);
     return optimizer_load(w, task->id, err);
 }
@@ -144,29 +153,53 @@ static size_t evaluate_batch(const workshop *w) {
     return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
 }
 
-/** Get ready for a task, unless that was done already. */
-static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
-    if (w->task == task->id) {
+/** A net for the task's batches, which may be larger by now. */
+static fed_status fit_net(workshop *w, const fed_task *task, fed_error *err) {
+    const settings *s = w->settings;
+    size_t batch = s->evaluate ? evaluate_batch(w) : task->batch;
+    if (w->net != NULL && batch <= w->net_batch) {
         return FED_OK;
     }
-    workshop_clear(w);
-    const settings *s = w->settings;
-    FED_TRY(fed_arch_parse(task->model, &w->arch, err));
-    size_t batch = s->evaluate ? evaluate_batch(w) : task->batch;
+    fedtrain_net_free(w->net);
+    w->net = NULL;
+    w->net_batch = batch;
     fed_status status = fedtrain_net_new(&w->arch, batch, s->backend, &w->net);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "can't make room for the net \"%.200s\"", task->model);
-    }
-    if (!s->evaluate) {
-        FED_TRY(equip_training(w, task, err));
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(err, status, "can't make room for the net \"%.200s\"", task->model);
+}
+
+static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) {
+    workshop_clear(w);
+    FED_TRY(fed_arch_parse(task->model, &w->arch, err));
+    if (!w->settings->evaluate) {
+        FED_TRY(take_share(w, task, err));
     }
     w->task = task->id;
     return FED_OK;
 }
 
+/** Get ready for a round. The task's model and data stay the same; all else may change with it. */
+static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
+    if (w->task != task->id) {
+        FED_TRY(begin_task(w, task, err));
+    }
+    FED_TRY(fit_net(w, task, err));
+    return w->settings->evaluate ? FED_OK : fit_optimizer(w, task, err);
+}
+
+static void mask(void *user, const float *sent, size_t count) {
+    workshop *w = user;
+    (void)count;
+    fedtrain_optimizer_mask(&w->optimizer, w->memory, sent, w->arch.trained);
+}
+
 static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
     w->again = round->round == w->round ? w->again + 1 : 0;
     w->round = round->round;
+    if (w->optimizer.mask) {
+        FED_TRY(fedclient_round_sent(round, mask, w, err));
+    }
     fedtrain_job job = {.net = w->net,
                         .optimizer = w->optimizer,
                         .steps = round->task->local_steps,
@@ -264,6 +297,22 @@ static fed_status run(const settings *s, fedclient *client, fed_error *err) {
     return FED_OK;
 }
 
+/** A coordinator that is there, but has no time, has some later; where there is none, the address
+ * may be wrong, and a person should know. */
+static fed_status enrol_in_time(const settings *s, fedclient *client, fed_error *err) {
+    enum { TRIES = 8, FIRST_MS = 500 };
+    fed_status status = fedclient_enrol(client, s->token, err);
+    for (uint32_t k = 0; k + 1 < TRIES && stop == 0; k++) {
+        if (status != FED_ETIMEOUT && status != FED_EBUSY) {
+            break;
+        }
+        fed_logf(&s->log, FED_LOG_WARN, "enrolling is tried again: %s", err->text);
+        rest((uint32_t)FIRST_MS << k);
+        status = fedclient_enrol(client, s->token, err);
+    }
+    return status;
+}
+
 static fed_status enrol(const settings *s, fedclient *client, fed_error *err) {
     if (fedclient_enrolled(client)) {
         if (s->token != NULL) {
@@ -277,7 +326,7 @@ static fed_status enrol(const settings *s, fedclient *client, fed_error *err) {
                         "token` and give it with --token",
                         s->state);
     }
-    return fedclient_enrol(client, s->token, err);
+    return enrol_in_time(s, client, err);
 }
 
 static fed_status live(const settings *s, workshop *w, fedclient_platform *platform,

@@ -1,7 +1,9 @@
 /* GET /v1/status: the whole state as JSON, with a sentence that says what the round waits for. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "fed/version.h"
+#include "fedserver/phases.h"
 #include "fedserver/router.h"
 #include "fedserver/waiting.h"
 
@@ -9,6 +11,26 @@ enum { ROUNDS_SHOWN = 200 };
 
 static json_t *time_or_null(int64_t time_ms) {
     return time_ms == 0 ? json_null() : json_integer(time_ms);
+}
+
+/* The number that a person would write for a float. */
+static double short_number(float x) {
+    char text[32];
+    snprintf(text, sizeof text, "%.7g", (double)x);
+    return strtod(text, NULL);
+}
+
+/* What holds in a round. */
+static json_t *phase_json(const fedserver_task *task, uint32_t round) {
+    const uint32_t number = fedserver_phase_number(task, round);
+    const fedserver_phase phase = fedserver_phase_at(task, number);
+    return json_pack(
+        "{s:s, s:s, s:I, s:I, s:s, s:f, s:I, s:I, s:o}", "codec_up", phase.codec_up, "codec_down",
+        phase.codec_down, "local_steps", (json_int_t)phase.local_steps, "batch",
+        (json_int_t)phase.batch, "optimizer", phase.optimizer, "learning_rate",
+        short_number(phase.learning_rate), "phase", (json_int_t)number + 1, "phases",
+        (json_int_t)task->phase_count + 1, "next_phase",
+        number < task->phase_count ? json_integer(task->phases[number].round) : json_null());
 }
 
 static json_t *task_json(const fedserver_training *t) {
@@ -19,12 +41,13 @@ static json_t *task_json(const fedserver_training *t) {
     char digest[17];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)t->versions.digest);
     const fedserver_task *task = &t->task;
-    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:s}", "id",
-                     (json_int_t)task->wire.id, "name", task->name, "state", states[task->state],
-                     "model", task->wire.model, "parameters", (json_int_t)t->arch.trained,
-                     "codec_up", task->wire.codec_up, "codec_down", task->codec_down, "rounds",
-                     (json_int_t)task->rules.rounds, "version", (json_int_t)t->versions.version,
-                     "digest", digest);
+    json_t *made = json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "id",
+                             (json_int_t)task->wire.id, "name", task->name, "state",
+                             states[task->state], "model", task->wire.model, "parameters",
+                             (json_int_t)t->arch.trained, "rounds", (json_int_t)task->rules.rounds,
+                             "version", (json_int_t)t->versions.version, "digest", digest);
+    json_object_update_new(made, phase_json(task, t->versions.version + 1));
+    return made;
 }
 
 static json_t *names_json(const fedserver_waiting *waiting) {

@@ -1,6 +1,7 @@
 /* POST /v1/checkin: a device says what it holds and is told what to do. */
 #include "fed/rng.h"
 #include "fedserver/pace.h"
+#include "fedserver/phases.h"
 #include "fedserver/router.h"
 
 /* The longest that an answer is held back: shorter than what NATs and proxies forget. */
@@ -34,7 +35,9 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
     answer->action = action;
     answer->version = t->versions.version;
     answer->digest = t->versions.digest;
+    const fedserver_phase phase = fedserver_phase_of(&t->task, t->versions.version + 1);
     answer->task = t->task.wire;
+    fedserver_phase_apply(&phase, &answer->task);
 }
 
 /* No task runs. Whoever took part in the last one gets its last model, once. */

@@ -1,14 +1,18 @@
 /* POST /v1/update: a device's update is checked whole, then counted, once and durably. */
 #include "fedcodec/envelope.h"
+#include "fedserver/phases.h"
 #include "fedserver/router.h"
 
 /* 0: fit to be counted; else the status and word of the refusal, with a sentence in *why. */
 static int unfit(fedserver *server, const fedserver_update *update, const char **word,
                  fed_error *why) {
     const fedserver_training *t = &server->training;
+    const fedserver_phase phase = fedserver_phase_of(&t->task, update->head.round);
+    fedcodec codec_up;
     float max_abs = 0;
-    if (fedcodec_envelope_check(update->envelope, update->envelope_len, &t->arch.layout,
-                                &t->codec_up, t->task.wire.small_tensor, &max_abs, why) != FED_OK) {
+    if (fedcodec_parse(phase.codec_up, &codec_up, why) != FED_OK ||
+        fedcodec_envelope_check(update->envelope, update->envelope_len, &t->arch.layout, &codec_up,
+                                t->task.wire.small_tensor, &max_abs, why) != FED_OK) {
         server->counters.updates_bad++;
         *word = "bad_update";
         return 400;

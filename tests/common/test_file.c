@@ -263,6 +263,22 @@ static void test_directories_are_made_with_their_parents(void **state) {
     assert_fed_status(fed_dir_make("", 0700, &err), FED_ENOTFOUND);
 }
 
+static void test_what_crashes_left_is_removed_and_nothing_else(void **state) {
+    (void)state;
+    put("f", "");
+    put("f.new-aB3xYz", "");
+    put("f.new-journal", "");
+    put("f.new", "");
+    put(".new-aB3xYz", "");
+    fed_dir_tidy(dir);
+    assert_int_equal(access(in_dir("f.new-aB3xYz"), F_OK), -1);
+    assert_int_equal(access(in_dir("f"), F_OK), 0);
+    assert_int_equal(access(in_dir("f.new-journal"), F_OK), 0);
+    assert_int_equal(access(in_dir("f.new"), F_OK), 0);
+    assert_int_equal(access(in_dir(".new-aB3xYz"), F_OK), 0);
+    fed_dir_tidy(in_dir("none"));
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
     const struct CMUnitTest tests[] = {
@@ -281,6 +297,7 @@ int main(void) {
         TEST(test_a_mapped_file_is_the_file),
         TEST(test_what_cannot_be_mapped_is_named),
         TEST(test_directories_are_made_with_their_parents),
+        TEST(test_what_crashes_left_is_removed_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

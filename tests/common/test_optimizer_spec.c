@@ -43,6 +43,16 @@ static void test_a_spec_names_every_number(void **unused) {
     assert_true(o.beta1 == 0.5 && o.beta2 == 0.25 && o.epsilon == 1e-3 && o.decay == 0);
     assert_true(o.warmup_steps == 7 && o.step_every == 20 && o.step_factor == 0.3);
     assert_true(o.cosine_steps == 9 && o.cosine_low == 0.125 && o.prox_mu == 2);
+    assert_false(o.mask);
+}
+
+static void test_momentum_can_be_masked(void **unused) {
+    (void)unused;
+    static const char *const specs[] = {"momentum+mask", "adam:b1=0.5+clip:norm=1+mask",
+                                        "adamw+mask+warmup:steps=5"};
+    for (int k = 0; k < 3; k++) {
+        assert_true(parse(specs[k]).mask);
+    }
 }
 
 static void test_wrong_words_are_named_with_what_would_be_right(void **unused) {
@@ -50,6 +60,9 @@ static void test_wrong_words_are_named_with_what_would_be_right(void **unused) {
     static const char *const wrong[][3] = {
         {"lion", "unknown optimizer \"lion\"", "sgd, momentum, adam, adamw"},
         {"", "unknown optimizer \"\"", "sgd"},
+        {"sgd+mask", "mask needs momentum, adam or adamw", "sgd has no momentum"},
+        {"adam+mask:x=1", "optimizer's part mask takes no parameters", "\"x\""},
+        {"adam+mask+mask", "mask is given twice", ""},
         {"adam+", "unknown optimizer \"adam+\"", "adamw"},
         {"sgd:m=0.9", "optimizer sgd has no parameter \"m\"", "lr, decay"},
         {"sgd:lr=0", "lr=0 is out of range", "learning rate"},
@@ -108,6 +121,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_plain_name_takes_the_rate_beside_it),
         cmocka_unit_test(test_a_spec_names_every_number),
+        cmocka_unit_test(test_momentum_can_be_masked),
         cmocka_unit_test(test_wrong_words_are_named_with_what_would_be_right),
         cmocka_unit_test(test_a_rate_beside_the_spec_is_checked_where_it_counts),
         cmocka_unit_test(test_too_long_a_spec_is_refused),

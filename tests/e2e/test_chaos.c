@@ -81,7 +81,7 @@ static void make_task(const chaos *c, fedserver *server) {
 }
 
 static void prepare(chaos *c) {
-    static const char *const hosts[] = {"127.0.0.1", NULL};
+    static const char *const hosts[] = {"127.0.0.1", CHAOS_NEAR, NULL};
     char path[400];
     fed_error err = {0};
     fedserver *server = NULL;
@@ -285,6 +285,10 @@ static void read_log(const chaos *c, federation *f, unsigned k) {
     free(data);
 }
 
+static unsigned far_devices(const chaos *c) {
+    return (c->devices + CHAOS_FAR_EVERY - 1) / CHAOS_FAR_EVERY;
+}
+
 static void print(const chaos *c, const federation_result *r, int64_t ms) {
     const chaos_board *b = c->run.board;
     printf("%u devices, %u rounds in %.1f s: %u updates acknowledged, %u lost, %u counted twice\n"
@@ -297,6 +301,11 @@ static void print(const chaos *c, const federation_result *r, int64_t ms) {
            b->slow_lines, b->stalled_lines, b->loris, b->repeated, b->stale, b->lost_answers,
            c->clock_jumps, (unsigned long long)r->digest,
            r->broken[0] == '\0' ? "the same bits" : r->broken);
+    if (c->run.far >= 0) {
+        unsigned long bytes = 0, held = chaos_net_held_back(&c->run, &bytes);
+        printf("  %u devices behind a line that brought them %lu bytes: %lu packets had to wait\n",
+               far_devices(c), bytes, held);
+    }
     fflush(stdout);
 }
 
@@ -323,6 +332,7 @@ static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(vo
     assert_true(c.token != NULL && c.device != NULL);
     fed_rng_init(&c.dice, seed, 0, 0);
     prepare(&c);
+    chaos_net_open(&c.run, far_devices(&c));
     const int64_t begun_ms = fed_clock_monotonic_ms();
     live(&c);
     federation_result result = {0};
@@ -337,6 +347,8 @@ static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(vo
     assert_false(c.broken);
     assert_string_equal(result.broken, "");
     assert_true(c.coordinator_kills > 0 && c.device_kills > 0);
+    unsigned long bytes = 0;
+    assert_true(c.run.far < 0 || chaos_net_held_back(&c.run, &bytes) > 0);
 }
 
 int main(int argc, char **argv) {

@@ -6,7 +6,9 @@
  *     e2e.test_sweep whole    every call, and many storms; behind it, which tests: whole '*large*'
  */
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fed/clock.h"
@@ -46,10 +48,10 @@ static const char median_task[] =
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
     " \"strategy\": \"median\", \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* Asynchronous: an update counts in whichever round is open. */
+/* Asynchronous: an update counts in whichever round is open, and weighs what its age says. */
 static const char stale_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
-    " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 4, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
+    " \"codec_down\": \"float32\", \"rounds\": 4, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
     " \"staleness\": 3, \"deadline_s\": 60, \"small_tensor\": 0 }";
 
 /* The first turns of a device's life. */
@@ -93,38 +95,108 @@ static bool try(const federation_setup *setup, const federation_fault *fault, ta
     return r.fired;
 }
 
+/* -- many runs -- */
+
+typedef struct fault_list {
+    federation_fault *at;
+    size_t count;
+} fault_list;
+
+static void add_fault(fault_list *list, federation_fault fault) {
+    list->at = realloc(list->at, (list->count + 1) * sizeof *list->at);
+    assert_non_null(list->at);
+    list->at[list->count++] = fault;
+}
+
+static void add_tally(tally *all, const tally *part) {
+    all->runs += part->runs;
+    all->points += part->points;
+    all->kills += part->kills;
+    all->counted += part->counted;
+    all->lost += part->lost;
+    all->twice += part->twice;
+    all->broken += part->broken;
+}
+
+/** Every so-manieth of the runs, in a process of its own. */
+static pid_t start_worker(const federation_setup *setup, const fault_list *list, size_t first,
+                          size_t step, tally *t) {
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid != 0) {
+        return pid;
+    }
+    fault_die_with_parent();
+    setenv("CMOCKA_TEST_ABORT", "1", 1); /* an assertion ends the worker, not the test */
+    for (size_t k = first; k < list->count; k += step) {
+        (void)try(setup, &list->at[k], t);
+    }
+    fflush(NULL);
+    _exit(0);
+}
+
+/** All of them, on all cores; the list is used up. */
+static void try_all(const federation_setup *setup, fault_list *list, tally *t) {
+    enum { WORKERS = 64 };
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t workers = cores < 1 ? 1 : cores > WORKERS ? WORKERS : (size_t)cores;
+    pid_t pid[WORKERS];
+    tally *part = fault_shared_new(WORKERS * sizeof *part);
+    assert_non_null(part);
+    for (size_t k = 0; k < workers; k++) {
+        part[k] = *t;
+        pid[k] = start_worker(setup, list, k, workers, &part[k]);
+    }
+    for (size_t k = 0; k < workers; k++) {
+        int how = 0;
+        assert_int_equal(waitpid(pid[k], &how, 0), pid[k]);
+        assert_int_equal(how, 0);
+        add_tally(t, &part[k]);
+    }
+    fault_shared_free(part, WORKERS * sizeof *part);
+    assert_int_equal(t->runs, list->count);
+    free(list->at);
+    *list = (fault_list){0};
+}
+
 static void print(const tally *t) {
     printf("%-26s %5u points, %5u kills survived, %6u updates acknowledged, %u lost, %u twice\n",
            t->name, t->points, t->kills, t->counted, t->lost, t->twice);
     fflush(stdout);
 }
 
-/** One kind of fault at every stride-th call of every process. */
+/** One kind of fault at every stride-th call of every process; of a command, at its end, too. */
 static void sweep(const federation_setup *setup, const federation_result *calm, fault_kind kind,
                   unsigned stride, tally *t) {
-    for (unsigned who = 0; who <= setup->devices; who++) {
-        for (uint64_t at = 1 + kind % stride; at <= calm->calls[who]; at += stride) {
-            const federation_fault fault = {.process = who, .kind = kind, .at = {at}};
-            (void)try(setup, &fault, t);
+    fault_list list = {0};
+    bool job = setup->job != FEDERATION_NO_JOB;
+    unsigned first = job ? FEDERATION_OPERATOR : FEDERATION_COORDINATOR;
+    unsigned last = job ? FEDERATION_OPERATOR : setup->devices;
+    for (unsigned who = first; who <= last; who++) {
+        for (uint64_t at = 1 + kind % stride; at <= calm->calls[who] + job; at += stride) {
+            add_fault(&list, (federation_fault){.process = who, .kind = kind, .at = {at}});
         }
     }
+    try_all(setup, &list, t);
 }
 
-/** All kinds, one line each; every stride-th call, and in the whole sweep every whole_stride-th. */
+/** All kinds, one line each; every stride-th call, and in the whole sweep every one. */
 static void sweep_kinds(federation_setup *setup, const char *name, unsigned stride,
-                        unsigned whole_stride, bool same_digest) {
+                        bool same_digest) {
     federation_result calm;
     const federation_fault none = {0};
     federation_prepare(setup);
     federation_run(setup, &none, &calm);
     assert_string_equal(calm.broken, "");
     assert_true(!setup->one_is_late || setup->counts_any_round || calm.refused > 0);
+    assert_true(setup->job == FEDERATION_NO_JOB || calm.calls[FEDERATION_OPERATOR] > 0);
     unsigned broken = 0;
     for (fault_kind kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {
         char title[60];
         snprintf(title, sizeof title, "%s: %s", name, fault_kind_name(kind));
         tally t = {.name = title, .digest = same_digest ? calm.digest : 0};
-        sweep(setup, &calm, kind, whole ? whole_stride : stride * FEWER, &t);
+        sweep(setup, &calm, kind, whole ? 1 : stride * FEWER, &t);
         print(&t);
         broken += t.broken;
     }
@@ -136,25 +208,25 @@ static void nothing_is_lost_where_one_device_is_late(void **state) {
     (void)state;
     federation_setup setup = {
         .task = late_task, .model = MODEL, .devices = 3, .enrolled = true, .one_is_late = true};
-    sweep_kinds(&setup, "late", 23, 1, false);
+    sweep_kinds(&setup, "late", 23, false);
 }
 
 static void the_model_is_the_calm_runs_through_lossy_codecs(void **state) {
     (void)state;
     federation_setup setup = {.task = lossy_task, .model = MODEL, .devices = 3, .enrolled = true};
-    sweep_kinds(&setup, "lossy", 41, 1, true);
+    sweep_kinds(&setup, "lossy", 41, true);
 }
 
 static void a_strategys_state_is_the_calm_runs(void **state) {
     (void)state;
     federation_setup setup = {.task = adam_task, .model = MODEL, .devices = 3, .enrolled = true};
-    sweep_kinds(&setup, "fedadam", 61, 1, true);
+    sweep_kinds(&setup, "fedadam", 61, true);
 }
 
 static void a_median_is_the_calm_runs(void **state) {
     (void)state;
     federation_setup setup = {.task = median_task, .model = MODEL, .devices = 3, .enrolled = true};
-    sweep_kinds(&setup, "median", 61, 1, true);
+    sweep_kinds(&setup, "median", 61, true);
 }
 
 static void nothing_is_lost_where_updates_are_stale(void **state) {
@@ -165,7 +237,7 @@ static void nothing_is_lost_where_updates_are_stale(void **state) {
                               .enrolled = true,
                               .counts_any_round = true,
                               .one_is_late = true};
-    sweep_kinds(&setup, "stale", 31, 1, false);
+    sweep_kinds(&setup, "stale", 31, false);
 }
 
 static void nothing_is_lost_where_updates_are_large(void **state) {
@@ -175,14 +247,48 @@ static void nothing_is_lost_where_updates_are_large(void **state) {
                               .devices = 3,
                               .enrolled = true,
                               .one_is_late = true};
-    sweep_kinds(&setup, "large", 61, 5, false);
+    sweep_kinds(&setup, "large", 61, false);
 }
 
 /** With its first token. */
 static void a_device_enrols_whatever_dies(void **state) {
     (void)state;
     federation_setup setup = {.task = first_task, .model = MODEL, .devices = 2};
-    sweep_kinds(&setup, "enrol", 17, 1, false);
+    sweep_kinds(&setup, "enrol", 17, false);
+}
+
+/** With an update of the open round in its segment file. */
+static void a_backup_is_whole_or_not_there(void **state) {
+    (void)state;
+    federation_setup setup = {.task = large_task,
+                              .model = LARGE_MODEL,
+                              .devices = 3,
+                              .enrolled = true,
+                              .job = FEDERATION_BACKUP,
+                              .job_after = 3};
+    sweep_kinds(&setup, "backup", 17, false);
+}
+
+static void a_restored_coordinator_is_whole_or_not_there(void **state) {
+    (void)state;
+    federation_setup setup = {.task = large_task,
+                              .model = LARGE_MODEL,
+                              .devices = 3,
+                              .enrolled = true,
+                              .job = FEDERATION_RESTORE,
+                              .job_after = 3};
+    sweep_kinds(&setup, "restore", 17, false);
+}
+
+static void a_half_migrated_database_goes_on(void **state) {
+    (void)state;
+    federation_setup setup = {.task = late_task,
+                              .model = MODEL,
+                              .devices = 3,
+                              .enrolled = true,
+                              .job = FEDERATION_MIGRATE,
+                              .job_after = 3};
+    sweep_kinds(&setup, "migrate", 11, false);
 }
 
 /** A second death while the process takes up its work again. */
@@ -195,16 +301,16 @@ static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void **
     federation_prepare(&setup);
     federation_run(&setup, &none, &calm);
     tally t = {.name = "late: died again"};
+    fault_list list = {0};
     unsigned stride = whole ? 1 : 19 * FEWER;
     for (unsigned who = 0; who <= setup.devices; who++) {
         for (uint64_t at = 1; at <= calm.calls[who]; at += stride) {
-            const federation_fault fault = {.process = who,
-                                            .kind =
-                                                (fault_kind)(FAULT_KILL + at % FAULT_POWER_TORN),
-                                            .at = {at, 1 + at * 7 % 23}};
-            (void)try(&setup, &fault, &t);
+            const fault_kind kind = (fault_kind)(FAULT_KILL + at % FAULT_POWER_TORN);
+            add_fault(&list, (federation_fault){
+                                 .process = who, .kind = kind, .at = {at, 1 + at * 7 % 23}});
         }
     }
+    try_all(&setup, &list, &t);
     print(&t);
     federation_clear(&setup);
     assert_int_equal(t.broken, 0);
@@ -217,10 +323,11 @@ static void nothing_is_lost_in_a_storm(void **state) {
         .task = late_task, .model = MODEL, .devices = 3, .enrolled = true, .one_is_late = true};
     federation_prepare(&setup);
     tally t = {.name = "late: storms"};
+    fault_list list = {0};
     for (uint64_t seed = 1; seed <= (whole ? 300 : 6 / FEWER); seed++) {
-        const federation_fault fault = {.storm = seed};
-        (void)try(&setup, &fault, &t);
+        add_fault(&list, (federation_fault){.storm = seed});
     }
+    try_all(&setup, &list, &t);
     print(&t);
     federation_clear(&setup);
     assert_int_equal(t.broken, 0);
@@ -279,7 +386,7 @@ static void a_coordinator_is_complete_or_not_there(void **state) {
     for (fault_kind kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {
         uint64_t at = 1 + kind % 3;
         while (federation_init_dies(kind, at)) {
-            at += whole ? 1 : 5;
+            at += whole ? 1 : 5 * FEWER;
             points++;
         }
     }
@@ -309,6 +416,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_median_is_the_calm_runs),
         cmocka_unit_test(nothing_is_lost_where_updates_are_stale),
         cmocka_unit_test(a_device_enrols_whatever_dies),
+        cmocka_unit_test(a_backup_is_whole_or_not_there),
+        cmocka_unit_test(a_restored_coordinator_is_whole_or_not_there),
+        cmocka_unit_test(a_half_migrated_database_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

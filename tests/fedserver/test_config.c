@@ -4,6 +4,7 @@
 #include "fed/checkpoint.h"
 #include "fed/file.h"
 #include "fedserver/config.h"
+#include "fedserver/phases.h"
 
 static fed_status parse(const char *text, fedserver_config *config, fed_error *err) {
     return fedserver_config_parse("conf/t.json", text, strlen(text), config, err);
@@ -110,6 +111,79 @@ static void an_optimizer_is_a_spec(void **state) {
     assert_true(config.task.wire.learning_rate == 0.5f);
 }
 
+static void a_phase_changes_what_it_names_and_keeps_the_rest(void **state) {
+    (void)state;
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(
+        parse("{\"model\": \"lr\", \"rounds\": 100, \"cohort\": 10, \"optimizer\": \"momentum\","
+              "\"codec_up\": \"dgc:p=0.25\", \"batch\": 3, \"phases\": ["
+              "{\"round\": 2, \"codec_up\": \"dgc:p=0.0625\", \"local_steps\": 7},"
+              "{\"round\": 50, \"codec_down\": \"sbc\", \"learning_rate\": 0.5},"
+              "{\"round\": 100, \"optimizer\": \"momentum:lr=2,m=0.5\", \"batch\": 9}]}",
+              &config, &err));
+    static const fedserver_phase wanted[] = {
+        {1, "dgc:p=0.25", "3lc:s=1", 10, 3, "momentum", 0.01f},
+        {2, "dgc:p=0.0625", "3lc:s=1", 7, 3, "momentum", 0.01f},
+        {50, "dgc:p=0.0625", "sbc:p=0.01", 7, 3, "momentum", 0.5f},
+        {100, "dgc:p=0.0625", "sbc:p=0.01", 7, 9, "momentum:lr=2,m=0.5", 2.0f}};
+    static const uint32_t last[] = {1, 49, 99, 101};
+    const fedserver_task *task = &config.task;
+    assert_int_equal(task->phase_count, 3);
+    for (uint32_t k = 0; k < 4; k++) {
+        for (uint32_t round = wanted[k].round; round <= last[k]; round++) {
+            assert_int_equal(fedserver_phase_number(task, round), k);
+        }
+        const fedserver_phase found = fedserver_phase_of(task, last[k]);
+        assert_int_equal(found.round, wanted[k].round);
+        assert_string_equal(found.codec_up, wanted[k].codec_up);
+        assert_string_equal(found.codec_down, wanted[k].codec_down);
+        assert_int_equal(found.local_steps, wanted[k].local_steps);
+        assert_int_equal(found.batch, wanted[k].batch);
+        assert_string_equal(found.optimizer, wanted[k].optimizer);
+        assert_true(found.learning_rate == wanted[k].learning_rate);
+        fed_task wire = {.id = 5, .seed = 6};
+        fedserver_phase_apply(&found, &wire);
+        assert_true(wire.id == 5 && wire.seed == 6 && wire.local_steps == found.local_steps);
+        assert_true(wire.batch == found.batch && wire.learning_rate == found.learning_rate);
+        assert_string_equal(wire.codec_up, found.codec_up);
+        assert_string_equal(wire.optimizer, found.optimizer);
+    }
+}
+
+static void a_phase_may_change_numbers_of_the_optimizer_only(void **state) {
+    (void)state;
+    static const struct {
+        const char *first, *later;
+        bool good;
+    } cases[] = {{"momentum", "momentum:m=0.5,nesterov=1,decay=1e-4+clip:norm=1", true},
+                 {"momentum", "momentum+mask", true},
+                 {"momentum+warmup:steps=5", "momentum+warmup:steps=9", true},
+                 {"adam", "adamw", false},
+                 {"sgd", "momentum", false},
+                 {"momentum", "momentum+warmup:steps=9", false},
+                 {"sgd+step:every=9", "sgd+cosine:steps=9", false},
+                 {"sgd+cosine:steps=9", "sgd", false},
+                 {"sgd", "sgd+stall", false},
+                 {"sgd+prox:mu=1", "sgd", false}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fedserver_config config;
+        fed_error err = {0};
+        char text[400];
+        snprintf(text, sizeof text,
+                 "{\"model\": \"lr\", \"rounds\": 5, \"goal\": 1, \"optimizer\": \"%s\","
+                 " \"phases\": [{\"round\": 2},\n{\"round\": 3, \"optimizer\": \"%s\"}]}",
+                 cases[k].first, cases[k].later);
+        assert_fed_status(parse(text, &config, &err), cases[k].good ? FED_OK : FED_EINVAL);
+        if (!cases[k].good) {
+            assert_fed_says(err, "conf/t.json:2: key \"phases[1].optimizer\": devices go on with");
+        }
+    }
+}
+
+#define PHASED(phases)                                                                             \
+    "{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1,\n\"phases\": [" phases "], \"batch\": 1}"
+
 static void mistakes_are_named_with_file_line_and_key(void **state) {
     (void)state;
     static const struct {
@@ -157,6 +231,41 @@ static void mistakes_are_named_with_file_line_and_key(void **state) {
         {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"deadline_s\": 604801}",
          {":2: key \"deadline_s\""}},
         {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"seed\": -1}", {":2: key \"seed\""}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"phases\": {\"round\": 2}}",
+         {":2: key \"phases\" is not a list"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"round\": 2}",
+         {":2: key \"round\" is unknown"}},
+        {PHASED("3"), {":2: key \"phases\" is a list of something else"}},
+        {PHASED("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},"
+                "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}"),
+         {":2: key \"phases\" is too long; it must be a list of at most 32"}},
+        {PHASED("{\"batch\": 2}"), {"key \"phases[0].round\" is missing"}},
+        {PHASED("{\"round\": 1}"), {"key \"phases[0].round\" is 1; it must be an integer from 2"}},
+        {PHASED("{\"round\": 10}"), {"key \"phases[0].round\" is 10; "}},
+        {PHASED("{\"round\": 4},\n{\"round\": 4}"), {":3: key \"phases[1].round\" is 4; "}},
+        {PHASED("{\"round\": 2},\n{\"round\": 3,\n\"rounds\": 4}"),
+         {":4: key \"phases[1].rounds\" is unknown"}},
+        {PHASED("{\"round\": 2, \"batch\": 2},\n{\"round\": 3, \"batch\": 0}"),
+         {":3: key \"phases[1].batch\" is 0"}},
+        {PHASED("{\"round\": 2,\n \"codec_up\": \"zip\"}"),
+         {":3: key \"phases[0].codec_up\":", "sbc"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"phases\": [{\"round\": 2,"
+         "\"batch\": 1}],\n\"batch\": 0}",
+         {":2: key \"batch\" is 0"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"optimizer\": \"sgd:lr=1\","
+         "\"phases\":\n[{\"round\": 2, \"learning_rate\": 0.5}]}",
+         {":2: key \"phases[0].learning_rate\"", "the optimizer names lr itself"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"adam+mask\","
+         "\"codec_up\": \"int8\"}",
+         {":2: key \"optimizer\": +mask sets", "none would be left"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"optimizer\": \"adam+mask\","
+         "\"phases\":\n[{\"round\": 2, \"codec_up\": \"float32\"}]}",
+         {":2: key \"phases[0].optimizer\": +mask sets"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"sgd+mask\"}",
+         {":2: key \"optimizer\"", "sgd has no momentum"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"strategy\": \"median\", \"codec_up\":"
+         "\"int8\", \"phases\":\n[{\"round\": 2, \"codec_up\": \"sbc\"}]}",
+         {":2: key \"phases[0].codec_up\": median looks at each value by itself"}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         fedserver_config config;
@@ -260,6 +369,8 @@ int main(void) {
         cmocka_unit_test(goal_and_cohort_say_each_other),
         cmocka_unit_test(every_key_is_taken),
         cmocka_unit_test(an_optimizer_is_a_spec),
+        cmocka_unit_test(a_phase_changes_what_it_names_and_keeps_the_rest),
+        cmocka_unit_test(a_phase_may_change_numbers_of_the_optimizer_only),
         cmocka_unit_test(mistakes_are_named_with_file_line_and_key),
         cmocka_unit_test(the_initial_model_lies_beside_the_task_file_and_must_fit),
         cmocka_unit_test(a_model_file_lies_beside_the_task_file),

@@ -29,13 +29,38 @@ typedef struct member {
     fedclient_transport transport;
     uint8_t fingerprint[FED_SHA256_SIZE];
     const fed_layout *layout;
-    int64_t takes_ms; /* a training */
+    int64_t takes_ms, piece_takes_ms; /* a training; a piece of an update on its way */
+    uint8_t message[16384];           /* that comes in pieces */
+    uint32_t pieces;
     void (*meanwhile)(struct member *member);
     struct member *others;
     float trained[PARAMETERS], counted[PARAMETERS];
     uint32_t calls, refused;
     char word[32];
 } member;
+
+static fed_status note_counted(member *m, const uint8_t *message, size_t len, fed_error *err) {
+    fedserver_update update;
+    FED_TRY(fedserver_update_read(message, len, &update));
+    return fedcodec_envelope_axpy(update.envelope, update.envelope_len, m->layout, 1, m->counted,
+                                  err);
+}
+
+/* A piece is on its way for a while, and the coordinator's clock goes on. */
+static fed_status carry_piece(member *m, const uint8_t *body, size_t len, size_t *total) {
+    fed_piece head;
+    fed_reader r;
+    fed_reader_init(&r, body, len);
+    FED_TRY(fed_piece_read(&r, &head));
+    size_t count = fed_reader_left(&r);
+    *total = (size_t)head.total;
+    if (count > 0) {
+        memcpy(m->message + head.offset, body + r.pos, count);
+        m->pieces++;
+        coordinator_wait(m->c, m->piece_takes_ms);
+    }
+    return FED_OK;
+}
 
 static fed_status member_send(void *user, const fedclient_request *request, int *status,
                               fed_writer *reply, fed_error *err) {
@@ -49,7 +74,11 @@ static fed_status member_send(void *user, const fedclient_request *request, int 
          len += got) {
         FED_TRY(request->body->read(request->body->user, body + len, sizeof body - len, &got));
     }
-    bool front = strcmp(path, "/v1/enrol") == 0;
+    bool front = strcmp(path, "/v1/enrol") == 0, piece = strcmp(path, "/v1/piece") == 0;
+    size_t total = len;
+    if (piece) {
+        FED_TRY(carry_piece(m, body, len, &total));
+    }
     if (query != NULL) {
         *query++ = '\0';
     }
@@ -70,12 +99,13 @@ static fed_status member_send(void *user, const fedclient_request *request, int 
     fed_write_bytes(reply, data, reply_len);
     fedserver_blob_free(response.body);
     *status = response.status;
-    if (strcmp(path, "/v1/update") == 0 && *status == 200) {
-        fedserver_update update;
-        FED_TRY(fedserver_update_read(body, len, &update));
-        FED_TRY(fedcodec_envelope_axpy(update.envelope, update.envelope_len, m->layout, 1,
-                                       m->counted, err));
-    } else if (strcmp(path, "/v1/update") == 0) {
+    if (!piece && strcmp(path, "/v1/update") != 0) {
+        return FED_OK;
+    }
+    if (*status == 200) {
+        return note_counted(m, piece ? m->message : body, total, err);
+    }
+    if (*status != 202) {
         m->refused++;
         (void)sscanf((const char *)reply->data, "{\"error\":\"%31[a-z_]\"", m->word);
     }
@@ -119,6 +149,7 @@ static void member_open(member *m, coordinator *c) {
                                        .platform = &m->platform,
                                        .transport = &m->transport,
                                        .train = member_train,
+                                       .piece_bytes = 250,
                                        .user = m};
     coordinator_commit(c);
     assert_fed_ok_err(fedserver_token_new(c->server, c->now_ms, 3600, token, &err));
@@ -214,11 +245,42 @@ static void a_surplus_report_of_a_synchronous_round_stays_with_its_client(void *
     member_close(&slow);
 }
 
+/* The deadline is the round's, however well an upload gets on: others wait for it. */
+static void of_an_upload_whose_deadline_is_over_no_more_is_sent(void **state) {
+    coordinator *c = *state;
+    for (int staleness = 0; staleness <= 2; staleness += 2) {
+        char task[300];
+        member slow;
+        snprintf(task, sizeof task,
+                 "{\"model\": \"input 32 | dense 10\", \"codec_up\": \"float32\","
+                 " \"rounds\": 1, \"cohort\": 1, \"goal\": 1, \"deadline_s\": 10,"
+                 " \"staleness\": %d}",
+                 staleness);
+        coordinator_task(c, task);
+        member_open(&slow, c);
+        slow.piece_takes_ms = 3000;
+        assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
+        assert_string_equal(slow.word, "lease_expired");
+        assert_int_equal(slow.pieces, 4); /* of 6: the fourth came after 12 s */
+        slow.piece_takes_ms = 1000;
+        fedclient_event event = member_step(&slow);
+        if (event.outcome == FEDCLIENT_WAITED) { /* for its turn in the next attempt */
+            coordinator_wait(c, event.wait_ms);
+            event = member_step(&slow);
+        }
+        assert_int_equal(event.outcome, FEDCLIENT_COUNTED);
+        assert_int_equal(slow.pieces, 10);
+        assert_int_equal(slow.refused, 1);
+        member_close(&slow);
+    }
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(what_comes_too_late_or_too_old_stays_with_its_client),
+        WITH(of_an_upload_whose_deadline_is_over_no_more_is_sent),
         WITH(a_surplus_report_of_a_synchronous_round_stays_with_its_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #define FED_CHAOS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "fedserver/fedserver.h"
@@ -26,7 +27,26 @@ typedef struct chaos_run {
     uint64_t seed;
     uint32_t wait_most_ms; /* devices ask again after this at the latest: nobody has all day */
     char ca[4096];         /* PEM */
+    int far; /* a descriptor of the network behind a line with a bandwidth; -1: none */
 } chaos_run;
+
+/** One device of so many lives there, and reaches the coordinator by that address, by no proxy. */
+enum { CHAOS_FAR_EVERY = 4 };
+#define CHAOS_NEAR "10.99.0.1"
+
+/**
+ * From now on this process and its children are in a network of their own, and a second one lies
+ * behind a line that `devices` share. Where the system does not allow it, say so, and go on
+ * without.
+ */
+void chaos_net_open(chaos_run *run, unsigned devices);
+
+/** Does device k live there? Then it enters. */
+bool chaos_net_is_far(const chaos_run *run, unsigned k);
+void chaos_net_enter(const chaos_run *run);
+
+/** How often a packet to the devices had to wait for the line; and the bytes that went there. */
+unsigned long chaos_net_held_back(const chaos_run *run, unsigned long *bytes);
 
 /** How a device ends that is not finished. */
 enum { CHAOS_AGAIN = 3, CHAOS_WANTS_A_PERSON = 4 };

@@ -34,7 +34,8 @@ void chaos_coordinator(const chaos_run *run) {
     const fed_log *talks = getenv("FED_CHAOS_VERBOSE") != NULL ? &log : NULL;
     fault_clock_use(&run->board->clock_ahead_ms);
     snprintf(directory, sizeof directory, "%s/coordinator", run->directory);
-    const fedserver_http_options options = {.bind = "127.0.0.1",
+    /* In a network of its own there is nobody else. */
+    const fedserver_http_options options = {.bind = run->far >= 0 ? "0.0.0.0" : "127.0.0.1",
                                             .front_port = (uint16_t)run->board->front,
                                             .devices_port = (uint16_t)run->board->devices,
                                             .stop = &never,
@@ -61,6 +62,7 @@ typedef struct bad_line {
     fedclient_transport inner;
     fed_rng dice;
     int log;
+    bool far;           /* not by way of the proxy */
     saved stale[STALE]; /* updates that were sent before */
     unsigned kept;
 } bad_line;
@@ -83,12 +85,14 @@ static void write_log(const bad_line *l, uint8_t kind, const void *data, size_t 
     fed_writer_free(&w);
 }
 
-/** "https://127.0.0.1:PORT/..." by way of the proxy. */
+/** "https://HOST:PORT/..." by way of the proxy, if by one. */
 static void detour(const bad_line *l, const char *url, char *dst, size_t cap) {
     const chaos_board *board = l->run->board;
     const char *port = strrchr(url, ':');
     unsigned long number = strtoul(port + 1, NULL, 10);
-    unsigned via = number == board->front ? board->proxy_front : board->proxy_devices;
+    unsigned via = l->far                   ? (unsigned)number
+                   : number == board->front ? board->proxy_front
+                                            : board->proxy_devices;
     snprintf(dst, cap, "%.*s:%u%s", (int)(port - url), url, via, strchr(port, '/'));
 }
 
@@ -261,7 +265,8 @@ static fed_status open_and_live(const chaos_run *run, unsigned k, bad_line *l, c
     fedclient_platform platform = {0};
     fedclient *client = NULL;
     snprintf(directory, sizeof directory, "%s/device%u", run->directory, k);
-    snprintf(server, sizeof server, "https://127.0.0.1:%u", (unsigned)run->board->front);
+    snprintf(server, sizeof server, "https://%s:%u", l->far ? CHAOS_NEAR : "127.0.0.1",
+             (unsigned)run->board->front);
     FED_TRY(fedclient_platform_posix_open(directory, &platform, err));
     FED_TRY(fedclient_transport_curl_open(run->ca, &l->inner, err));
     fedclient_transport transport = {l, line_send, line_identify, line_disconnect, line_traffic};
@@ -282,7 +287,10 @@ void chaos_device(const chaos_run *run, unsigned k, unsigned life,
                   const char token[FEDSERVER_TOKEN]) {
     char path[400];
     fed_error err = {0};
-    bad_line l = {.run = run};
+    bad_line l = {.run = run, .far = chaos_net_is_far(run, k)};
+    if (l.far) {
+        chaos_net_enter(run);
+    }
     fault_clock_use(&run->board->clock_ahead_ms);
     fed_rng_init(&l.dice, run->seed, 1000 + k, life);
     snprintf(path, sizeof path, "%s/device%u.log", run->directory, k);

@@ -22,6 +22,8 @@ fed_status fed_ledger_add(fed_ledger *ledger, uint32_t client, const uint8_t *bo
     fed_reader_init(&r, body, len);
     FED_TRY(fed_update_read(&r, &e.head));
     e.head_len = r.pos;
+    e.round = e.head.round;
+    e.weight = 1;
     for (size_t k = 0; k < ledger->count; k++) {
         const fed_ledger_entry *old = &ledger->entries[k];
         if (old->client == client && old->head.lease == e.head.lease) {
@@ -64,21 +66,35 @@ fed_status fed_ledger_sum(const fed_ledger *ledger, const fed_layout *layout, ui
     return status;
 }
 
+/** FedBuff: 1 / sqrt(1 + staleness), in 64ths. */
+fed_status fed_ledger_place(fed_ledger *ledger, uint64_t lease, uint32_t round) {
+    for (size_t k = 0; k < ledger->count; k++) {
+        fed_ledger_entry *e = &ledger->entries[k];
+        if (e->head.lease == lease) {
+            e->round = round;
+            e->weight = (uint32_t)lround(64 / sqrt(1 + round - e->head.round));
+            return FED_OK;
+        }
+    }
+    return FED_ENOTFOUND;
+}
+
 size_t fed_ledger_round(const fed_ledger *ledger, uint32_t round) {
     size_t count = 0;
     for (size_t k = 0; k < ledger->count; k++) {
-        count += ledger->entries[k].head.round == round ? 1 : 0;
+        count += ledger->entries[k].round == round ? 1 : 0;
     }
     return count;
 }
 
-/** sum += samples * rint(x * 2^30); *samples += the weight. */
+/** sum += samples * weight * rint(x * 2^30); *divisor += samples * weight. */
 static void add(const fed_ledger_entry *e, const float *x, size_t n, int64_t *sum,
-                uint64_t *samples) {
+                uint64_t *divisor) {
+    const int64_t factor = (int64_t)e->head.samples * e->weight;
     for (size_t i = 0; i < n; i++) {
-        sum[i] += (int64_t)e->head.samples * (int64_t)rint(ldexp((double)x[i], 30));
+        sum[i] += factor * (int64_t)rint(ldexp((double)x[i], 30));
     }
-    *samples += e->head.samples;
+    *divisor += (uint64_t)factor;
 }
 
 fed_status fed_ledger_apply(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
@@ -86,18 +102,18 @@ fed_status fed_ledger_apply(const fed_ledger *ledger, const fed_layout *layout, 
     size_t n = layout->size;
     float *x = malloc(n * sizeof *x);
     int64_t *sum = calloc(n, sizeof *sum);
-    uint64_t samples = 0;
+    uint64_t divisor = 0;
     fed_status status = x == NULL || sum == NULL ? FED_ENOMEM : FED_OK;
     for (size_t k = 0; k < ledger->count && status == FED_OK; k++) {
-        if (ledger->entries[k].head.round == round) {
+        if (ledger->entries[k].round == round) {
             status = decode(&ledger->entries[k], layout, x, err);
         }
-        if (ledger->entries[k].head.round == round && status == FED_OK) {
-            add(&ledger->entries[k], x, n, sum, &samples);
+        if (ledger->entries[k].round == round && status == FED_OK) {
+            add(&ledger->entries[k], x, n, sum, &divisor);
         }
     }
-    for (size_t i = 0; i < n && status == FED_OK && samples > 0; i++) {
-        values[i] += (float)((double)sum[i] / ldexp((double)samples, 30));
+    for (size_t i = 0; i < n && status == FED_OK && divisor > 0; i++) {
+        values[i] += (float)((double)sum[i] / ldexp((double)divisor, 30));
     }
     free(x);
     free(sum);

@@ -8,6 +8,7 @@
 
 typedef struct fed_ledger_entry {
     uint32_t client;
+    uint32_t round, weight; /* it counted in, and with; at first its own round, and 1 */
     fed_update head;
     uint8_t *body;
     size_t len, head_len;
@@ -29,7 +30,10 @@ fed_status fed_ledger_add(fed_ledger *ledger, uint32_t client, const uint8_t *bo
 fed_status fed_ledger_sum(const fed_ledger *ledger, const fed_layout *layout, uint32_t client,
                           double *sum, fed_error *err) FED_CHECKED;
 
-/** How many updates of a round were acknowledged. */
+/** Asynchronous: an update counted in that round. FED_ENOTFOUND: it was not acknowledged. */
+fed_status fed_ledger_place(fed_ledger *ledger, uint64_t lease, uint32_t round) FED_CHECKED;
+
+/** How many updates that count in a round were acknowledged. */
 size_t fed_ledger_round(const fed_ledger *ledger, uint32_t round);
 
 /** values += the mean of a round's updates, plainly computed: the next version, where the

@@ -63,8 +63,7 @@ static void copy_directory(const char *from, const char *to) {
 
 /* -- processes -- */
 
-/** The fault of a process's life; it counts its calls in any case. */
-static void plan_life(const federation *f, unsigned who) {
+void federation_plan_life(const federation *f, unsigned who) {
     const federation_fault *fault = f->fault;
     const federation_process *p = &f->process[who];
     fault_plan *plan = p->plan;
@@ -85,7 +84,7 @@ static void plan_life(const federation *f, unsigned who) {
 static void start(federation *f, unsigned who) {
     federation_process *p = &f->process[who];
     int ends[2];
-    plan_life(f, who);
+    federation_plan_life(f, who);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
     fflush(NULL);
     p->pid = fork();
@@ -125,8 +124,7 @@ static int await_end(federation *f, unsigned who) {
     return how;
 }
 
-/** A process has ended. As planned? */
-static void bury(federation *f, unsigned who) {
+void federation_bury(federation *f, unsigned who) {
     federation_process *p = &f->process[who];
     close(p->fd);
     int how = await_end(f, who);
@@ -151,7 +149,7 @@ static void bury(federation *f, unsigned who) {
     }
 }
 
-static void quit(federation *f, unsigned who) {
+void federation_quit(federation *f, unsigned who) {
     if (f->process[who].pid == 0) {
         return;
     }
@@ -161,7 +159,16 @@ static void quit(federation *f, unsigned who) {
     (void)federation_send(f->process[who].fd, &w);
     (void)federation_receive(f->process[who].fd, &w); /* its end */
     fed_writer_free(&w);
-    bury(f, who);
+    federation_bury(f, who);
+}
+
+void federation_kill_all(federation *f) {
+    for (unsigned who = 0; who < FEDERATION_PROCESSES; who++) {
+        if (f->process[who].pid > 0) {
+            (void)kill(f->process[who].pid, SIGKILL);
+            federation_bury(f, who);
+        }
+    }
 }
 
 /* -- what travels -- */
@@ -206,6 +213,13 @@ static void note_assignment(federation *f, const parcel *asked, fed_reader *answ
     }
 }
 
+static uint64_t lease_of(const uint8_t *update, size_t len) {
+    fed_update head = {0};
+    fed_reader r;
+    fed_reader_init(&r, update, len);
+    return fed_update_read(&r, &head) == FED_OK ? head.lease : 0;
+}
+
 /** What a device has stored to send: with the last of its pieces all of it is acknowledged. */
 static uint8_t *read_pending(const federation *f, unsigned device, size_t *len) {
     char path[500];
@@ -235,21 +249,20 @@ static void note_answer(federation *f, unsigned device, const fed_writer *reques
     fed_read_str(&r, header, sizeof header); /* Content-Range */
     bool piece = strcmp(p.path, "/v1/piece") == 0;
     uint8_t *whole = piece ? read_pending(f, device, &p.len) : NULL;
+    const uint8_t *update = piece ? whole : p.body;
     if (strcmp(p.path, "/v1/checkin") == 0) {
         note_assignment(f, &p, &r);
-    } else if ((piece || strcmp(p.path, "/v1/update") == 0) &&
-               fed_ledger_add(&f->ledger, device, piece ? whole : p.body, p.len, &err) != FED_OK) {
-        federation_break(f, "D2: %s", err.text);
+    } else if (piece || strcmp(p.path, "/v1/update") == 0) {
+        if (fed_ledger_add(&f->ledger, device, update, p.len, &err) != FED_OK) {
+            federation_break(f, "D2: %s", err.text);
+        }
+        federation_order_counted(f, lease_of(update, p.len));
     }
     free(whole);
 }
 
-/** Ask the coordinator; it is started where it is not there. False: it died. */
-static bool forward(federation *f, unsigned device, const fed_writer *request, fed_writer *answer) {
+bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer) {
     federation_process *c = &f->process[FEDERATION_COORDINATOR];
-    if (c->pid == 0) {
-        start(f, FEDERATION_COORDINATOR);
-    }
     fed_writer w;
     fed_writer_growing(&w);
     fed_write_u8(&w, FEDERATION_ASK);
@@ -258,11 +271,27 @@ static bool forward(federation *f, unsigned device, const fed_writer *request, f
     bool answered = federation_send(c->fd, &w) && federation_receive(c->fd, answer);
     fed_writer_free(&w);
     if (!answered) {
-        bury(f, FEDERATION_COORDINATOR);
-        return false;
+        federation_bury(f, FEDERATION_COORDINATOR);
     }
-    note_answer(f, device, request, answer);
-    return true;
+    return answered;
+}
+
+/** A device's request; the coordinator is started where it is not there. False: it died. */
+static bool forward(federation *f, unsigned device, const fed_writer *request, fed_writer *answer) {
+    if (f->process[FEDERATION_COORDINATOR].pid == 0) {
+        start(f, FEDERATION_COORDINATOR);
+        federation_order_settle(f);
+    }
+    bool answered =
+        f->process[FEDERATION_COORDINATOR].pid != 0 && federation_ask(f, request, answer);
+    parcel p;
+    open_parcel(request, &p);
+    if (answered) {
+        note_answer(f, device, request, answer);
+    } else if (strcmp(p.path, "/v1/update") == 0) {
+        federation_order_lost(f, lease_of(p.body, p.len));
+    }
+    return answered;
 }
 
 /* -- turns -- */
@@ -351,7 +380,7 @@ static void turn(federation *f, unsigned who) {
         alive = federation_send(p->fd, &out);
     }
     if (!alive) {
-        bury(f, who);
+        federation_bury(f, who);
         p->due_ms = f->now_ms + absence_ms(f, who);
     }
     fed_writer_free(&in);
@@ -377,11 +406,16 @@ static void live(federation *f) {
             federation_break(f, "D6: the task is not over after %d turns", TURNS_MOST);
             break;
         }
+        if (f->setup->job != FEDERATION_NO_JOB && !f->job_done && !f->enrols_only &&
+            f->ledger.count >= f->setup->job_after) {
+            f->job_done = true;
+            federation_operate(f);
+        }
         f->now_ms = f->process[who].due_ms > f->now_ms ? f->process[who].due_ms : f->now_ms;
         turn(f, who);
     }
     for (unsigned who = FEDERATION_PROCESSES; who-- > 0;) {
-        quit(f, who);
+        federation_quit(f, who);
     }
 }
 

@@ -3,6 +3,7 @@
 #ifndef FED_FEDERATION_H
 #define FED_FEDERATION_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -11,9 +12,23 @@
 #include "tests/support/faults/fault_disk.h"
 
 enum { FEDERATION_DEVICES = 3, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 16 };
+enum { FEDERATION_COUNTED = 64 }; /* updates, at most */
 
-/** A process: the coordinator is 0, device k is k + 1. */
-enum { FEDERATION_COORDINATOR = 0, FEDERATION_PROCESSES = 1 + FEDERATION_DEVICES };
+/** A process: the coordinator is 0, device k is k + 1; a person's command is the last. */
+enum {
+    FEDERATION_COORDINATOR = 0,
+    FEDERATION_OPERATOR = 1 + FEDERATION_DEVICES,
+    FEDERATION_PROCESSES
+};
+
+/** What a person does in the middle of the task, in a process of its own. */
+typedef enum federation_job {
+    FEDERATION_NO_JOB = 0,
+    FEDERATION_BACKUP,  /* while the coordinator serves; after every other one it is lost, and the
+                           backup takes its place */
+    FEDERATION_RESTORE, /* the coordinator is lost; a backup is restored in its place */
+    FEDERATION_MIGRATE  /* its database is one of the first release, and is opened */
+} federation_job;
 
 /** Makes a directory that every run begins with: a coordinator with the task, devices enrolled. */
 typedef struct federation_setup {
@@ -25,6 +40,8 @@ typedef struct federation_setup {
     bool counts_any_round; /* asynchronous: a round counts what was trained for an earlier one */
     bool enrolled;         /* else each enrols in its first turn */
     bool acks_early;       /* a planted fault: the coordinator answers before it commits */
+    federation_job job;
+    unsigned job_after; /* ... once so many updates are acknowledged */
     char token[FEDERATION_DEVICES][FEDSERVER_TOKEN];
 } federation_setup;
 
@@ -72,6 +89,13 @@ typedef struct federation_process {
     int64_t due_ms;
 } federation_process;
 
+/** Asynchronous: in which order updates counted, by their leases. */
+typedef struct federation_order {
+    uint64_t lease[FEDERATION_COUNTED];
+    size_t count;
+    uint64_t unsure; /* the coordinator died over this one; 0: none */
+} federation_order;
+
 typedef struct federation {
     const federation_setup *setup;
     const federation_fault *fault;
@@ -80,7 +104,8 @@ typedef struct federation {
     federation_process process[FEDERATION_PROCESSES];
     int64_t now_ms;
     fed_ledger ledger;
-    bool enrols_only, overtaking;
+    federation_order order;
+    bool enrols_only, overtaking, job_done;
     bool over;                            /* a device knows that the task is over */
     uint64_t digest[FEDERATION_VERSIONS]; /* of each version, as it was announced; 0: not yet */
 } federation;
@@ -91,6 +116,31 @@ void federation_break(federation *f, const char *format, ...) FED_PRINTF(2, 3);
 /** The children's whole lives. */
 _Noreturn void federation_coordinator(const federation *f, int fd);
 _Noreturn void federation_device(const federation *f, int fd, unsigned k);
+
+/** Put a request to the coordinator, which is there. False: it died. */
+bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer);
+
+/** Keep the order: an update was acknowledged; the coordinator died over one; it is back; and at
+ * the end, say in the ledger in which round each update counted, and with which weight. */
+void federation_order_counted(federation *f, uint64_t lease);
+void federation_order_lost(federation *f, uint64_t lease);
+void federation_order_settle(federation *f);
+void federation_order_place(federation *f, const json_t *status);
+
+/** The fault of the life that a process begins; its calls are counted in any case. */
+void federation_plan_life(const federation *f, unsigned who);
+
+/** Do the setup's job, and judge what it leaves. */
+void federation_operate(federation *f);
+
+/** Let the processes end, as a person stops them. */
+void federation_quit(federation *f, unsigned who);
+
+/** The machine has stopped. */
+void federation_kill_all(federation *f);
+
+/** A process has ended, by itself or by a signal; note how. */
+void federation_bury(federation *f, unsigned who);
 
 /** A datagram of the sockets between the processes; false: the other end is gone, or silent. */
 bool federation_send(int fd, const fed_writer *w);
@@ -108,6 +158,9 @@ enum {
 
 /** Let every device enrol; what is then on the disks is what runs begin with. */
 void federation_enrol(federation_setup *setup);
+
+/** D6: what a death leaves behind does not pile up: nothing there has that mark in its name. */
+void federation_check_leftovers(federation *f, const char *directory, const char *mark);
 
 /** D1-D5, once the task is over and every process has ended. */
 void federation_check(federation *f);

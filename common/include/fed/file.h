@@ -34,7 +34,7 @@ void fed_file_unmap(const uint8_t *data, size_t len);
  * fsync of the directory). Only when that last fsync fails is the new file there and yet not sure
  * to stay. mode: permission bits, such as 0600 for a key. Errors, all naming the path: FED_ENOSPC a
  * full disk, FED_ENOTFOUND no such directory, FED_EIO. A crash may leave the temp file,
- * PATH.new-XXXXXX, which nothing needs.
+ * PATH.new-XXXXXX, which nothing needs (fed_dir_tidy).
  */
 fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
                             fed_error *err) FED_CHECKED;
@@ -63,8 +63,16 @@ fed_status fed_file_move(const char *from, const char *to, fed_error *err) FED_C
 fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n,
                                fed_error *err) FED_CHECKED;
 
-/** Make a directory and its missing parents. One that is there already is fine; a file of that name
- * is FED_EEXIST. */
+/** Make a directory and its missing parents, so that their names survive power loss. One that is
+ * there already is fine; a file of that name is FED_EEXIST. */
 fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) FED_CHECKED;
+
+/** Make the name of a file or directory survive power loss: fsync of the directory that holds it.
+ */
+fed_status fed_name_sync(const char *path, fed_error *err) FED_CHECKED;
+
+/** Remove the temp files that crashes have left in a directory, PATH.new-XXXXXX. Nobody else may be
+ * replacing files there. What can't be removed stays, until another time. */
+void fed_dir_tidy(const char *directory);
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef FED_OPTIMIZER_SPEC_H
 #define FED_OPTIMIZER_SPEC_H
 
+#include <stdbool.h>
+
 #include "fed/error.h"
 
 /*
@@ -42,6 +44,10 @@
  *                                 Karimireddy et al. 2020 (SCAFFOLD), algorithm 1, option II.
  *                                 share: of all devices that take part in a round
  *                                 c is in the model: its text must end with "| scaffold"
+ *   +mask                         where a value of an update was sent and counted, its momentum
+ *                                 becomes 0 before the next round; not with sgd, and
+ *                                 without effect where nothing is sent
+ *                                 Lin et al. 2018 (DGC), section 3.3, momentum factor masking
  *
  * A gradient goes through prox, clip and decay, in that order, then to the rule. Steps are the
  * client's own, counted from its first round on.
@@ -67,6 +73,7 @@ typedef struct fed_optimizer {
     double clip_value, clip_norm;
     double prox_mu;
     double scaffold_share;
+    bool mask;
 } fed_optimizer;
 
 /**

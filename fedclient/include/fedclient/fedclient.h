@@ -36,8 +36,25 @@ typedef struct fedclient_round {
     uint32_t
         samples; /* out: how many samples this device's data holds (train), or tested (evaluate) */
     float loss;  /* out: mean loss */
-    uint32_t correct; /* out: evaluate only */
+    uint32_t correct;                  /* out: evaluate only */
+    const struct fedclient_turn *turn; /* the library's own */
 } fedclient_round;
+
+/**
+ * For momentum masking, in a training callback before it trains: what the coordinator has counted
+ * of this device since its last training. visit is called once with it, sent[i] as the coordinator
+ * decoded it, 0 where nothing was sent; or not at all, where nothing was counted since: the update
+ * was refused, or there is none yet, or it was another task's. What a codec without feedback sent,
+ * float32 for instance, is not told: it sends everything, so there is nothing to single out.
+ *
+ * sent    float32[count], in round->values, which hold the model again when this returns: it takes
+ *         no memory
+ * Crash   a device that dies tells it once more, before the next training, until that is durable
+ * Errors  FED_EFORMAT the stored message is damaged; the platform's. Give the round up then
+ */
+typedef void (*fedclient_sent_visit)(void *user, const float *sent, size_t count);
+fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit visit, void *user,
+                                fed_error *err) FED_CHECKED;
 
 typedef struct fedclient_options {
     const char *server; /* the coordinator's front: "https://host:8443" */
@@ -69,7 +86,8 @@ int fedclient_enrolled(const fedclient *client);
  * Make a key that never leaves the device, store it, ask for a certificate with a one-time token,
  * store that. Whatever fails or dies on the way, the same call goes on from there, with the same
  * token. Errors: FED_EAUTH the token is wrong, expired, or used by another device (the
- * coordinator's own words are in *err); FED_ENET.
+ * coordinator's own words are in *err); FED_ENET; FED_ETIMEOUT and FED_EBUSY, where another try a
+ * little later is worth it.
  */
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
 

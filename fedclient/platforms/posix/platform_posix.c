@@ -1,5 +1,4 @@
 /* The POSIX platform: one file a key in a directory that one process holds. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -93,22 +92,6 @@ static fed_status lock_directory(posix_store *store, fed_error *err) {
     return fed_fail(err, FED_EIO, "%s: can't lock it: %s", path, strerror(why));
 }
 
-/** A process that is killed in a put leaves a file as large as a model, which nobody will name
- * again. */
-static void remove_cut_off(const char *directory) {
-    static const char mark[] = ".new-XXXXXX"; /* what fed_file_create appends */
-    DIR *dir = opendir(directory);
-    for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
-        size_t len = strlen(e->d_name);
-        if (len > sizeof mark - 1 && strncmp(e->d_name + len - (sizeof mark - 1), mark, 5) == 0) {
-            (void)unlinkat(dirfd(dir), e->d_name, 0); /* if not now, then another time */
-        }
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
-}
-
 fed_status fedclient_platform_posix_open(const char *directory, fedclient_platform *platform,
                                          fed_error *err) {
     posix_store *store = calloc(1, sizeof *store);
@@ -128,7 +111,7 @@ fed_status fedclient_platform_posix_open(const char *directory, fedclient_platfo
         free(store);
         return status;
     }
-    remove_cut_off(directory);
+    fed_dir_tidy(directory); /* a put that was killed leaves a file as large as a model */
     *platform = (fedclient_platform){.user = store,
                                      .unix_ms = posix_unix_ms,
                                      .monotonic_ms = posix_monotonic_ms,

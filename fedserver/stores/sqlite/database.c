@@ -179,3 +179,8 @@ void fedserver_database_rollback(fedserver_database *db) {
     fed_status ignored = run(db, FEDSERVER_SQL_ROLLBACK, NO_VALUES, NULL);
     (void)ignored;
 }
+
+void fedserver_database_text(sqlite3_stmt *row, int column, char *dst, size_t cap) {
+    const unsigned char *text = sqlite3_column_text(row, column);
+    snprintf(dst, cap, "%s", text != NULL ? (const char *)text : "");
+}

@@ -90,4 +90,7 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
 fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) FED_CHECKED;
 void fedserver_database_rollback(fedserver_database *db);
 
+/** A column's text, cut where it is too long for cap; "" for SQL's NULL. */
+void fedserver_database_text(sqlite3_stmt *row, int column, char *dst, size_t cap);
+
 #endif

@@ -3,7 +3,7 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": says whose database it is */
-#define FEDSERVER_SCHEMA_VERSION 6
+#define FEDSERVER_SCHEMA_VERSION 7
 
 /* The open round's updates, since version 4. A body lies in the row or (start, len) in the round's
  * segment file; its guard is XXH3-64, NULL for one that an older release stored. */
@@ -19,7 +19,14 @@
     " lease INTEGER NOT NULL, digest INTEGER NOT NULL, total INTEGER NOT NULL,"                    \
     " bytes BLOB NOT NULL, PRIMARY KEY (device, start)) STRICT;"
 
-/* Versions of a model that are kept whole, since version 6. */
+/* What a task says otherwise from a round on, since version 6. */
+#define FEDSERVER_SCHEMA_PHASES                                                                    \
+    "CREATE TABLE phases (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"         \
+    " codec_up TEXT NOT NULL, codec_down TEXT NOT NULL, local_steps INTEGER NOT NULL,"             \
+    " batch INTEGER NOT NULL, optimizer TEXT NOT NULL, learning_rate REAL NOT NULL,"               \
+    " PRIMARY KEY (task, round)) STRICT, WITHOUT ROWID;"
+
+/* Versions of a model that are kept whole, since version 7. */
 #define FEDSERVER_SCHEMA_KEYFRAMES                                                                 \
     "CREATE TABLE keyframes (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"    \
     " digest INTEGER NOT NULL, weights BLOB NOT NULL, PRIMARY KEY (task, version)) STRICT;"
@@ -62,7 +69,7 @@
     " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"                       \
     " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                               \
     " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;" FEDSERVER_SCHEMA_PIECES         \
-        FEDSERVER_SCHEMA_KEYFRAMES
+        FEDSERVER_SCHEMA_PHASES FEDSERVER_SCHEMA_KEYFRAMES
 
 /* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
 #define FEDSERVER_MIGRATIONS                                                                       \
@@ -85,7 +92,7 @@
             " SELECT u.id, d.lease_task, d.lease_round, d.id, d.counted_lease, length(u.body),"    \
             " u.body FROM updates_by_device u JOIN devices d ON d.id = u.device;"                  \
             "DROP TABLE updates_by_device;",                                                       \
-            FEDSERVER_SCHEMA_PIECES, FEDSERVER_SCHEMA_KEYFRAMES,                                   \
+            FEDSERVER_SCHEMA_PIECES, FEDSERVER_SCHEMA_PHASES, FEDSERVER_SCHEMA_KEYFRAMES,          \
     }
 
 #endif

@@ -53,18 +53,6 @@ fed_status fedserver_segment_append(fedserver_segment *segment, const uint8_t *b
     return FED_OK;
 }
 
-static fed_status sync_directory(const char *path, fed_error *err) {
-    char directory[sizeof((fedserver_segment){0}.path)];
-    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(path, '/') - path), path);
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool failed = fd < 0 || (fsync(fd) != 0 && errno != EINVAL); /* EINVAL: it needs none */
-    fed_status status = failed ? fed_file_fail(err, "sync", directory) : FED_OK;
-    if (fd >= 0) {
-        close(fd);
-    }
-    return status;
-}
-
 fed_status fedserver_segment_sync(fedserver_segment *segment, fed_error *err) {
     if (segment->fd < 0 || !segment->appended) {
         return FED_OK;
@@ -73,7 +61,7 @@ fed_status fedserver_segment_sync(fedserver_segment *segment, fed_error *err) {
         return fail_write(err, "sync", segment->path);
     }
     if (segment->fresh) {
-        FED_TRY(sync_directory(segment->path, err));
+        FED_TRY(fed_name_sync(segment->path, err));
     }
     segment->appended = segment->fresh = false;
     return FED_OK;

@@ -8,6 +8,7 @@
 
 #include "fedserver/store.h"
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/phase_rows.h"
 #include "fedserver/stores/sqlite/pieces.h"
 #include "fedserver/stores/sqlite/schema.h"
 #include "fedserver/stores/sqlite/updates.h"
@@ -134,11 +135,6 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     return FED_OK;
 }
 
-static void text_read(sqlite3_stmt *row, int column, char *dst, size_t cap) {
-    const unsigned char *text = sqlite3_column_text(row, column);
-    snprintf(dst, cap, "%s", text != NULL ? (const char *)text : "");
-}
-
 /* -- tokens -- */
 
 static fed_status token_add(void *db, const uint8_t *hash, const fedserver_token *token,
@@ -159,7 +155,7 @@ static fed_status token_find(void *db, const uint8_t *hash, fedserver_token *tok
     token->expires_ms = sqlite3_column_int64(row, 0);
     token->used_ms = sqlite3_column_int64(row, 1);
     token->role = (fedserver_role)sqlite3_column_int(row, 2);
-    text_read(row, 3, token->tag, sizeof token->tag);
+    fedserver_database_text(row, 3, token->tag, sizeof token->tag);
     sqlite3_reset(row);
     return FED_OK;
 }
@@ -219,7 +215,7 @@ static void device_read(sqlite3_stmt *row, fedserver_device *device) {
         .samples = (uint32_t)sqlite3_column_int64(row, 13),
         .role = (fedserver_role)sqlite3_column_int(row, 14),
     };
-    text_read(row, 15, device->tag, sizeof device->tag);
+    fedserver_database_text(row, 15, device->tag, sizeof device->tag);
     if (sqlite3_column_bytes(row, 1) == FED_SHA256_SIZE) {
         memcpy(device->fingerprint, sqlite3_column_blob(row, 1), FED_SHA256_SIZE);
     }
@@ -271,7 +267,7 @@ static fed_status task_add(void *user, fedserver_task *task, fed_error *err) {
         INT(task->queued_ms), INT(task->started_ms), INT(task->finished_ms), TEXT(task->strategy),
         INT(rules->staleness), INT(task->selection), TEXT(task->tag)));
     task->wire.id = (uint64_t)sqlite3_last_insert_rowid(db->handle);
-    return FED_OK;
+    return fedserver_sqlite_phases_add(db, task, err);
 }
 
 static void task_read(sqlite3_stmt *row, fedserver_task *task) {
@@ -294,13 +290,13 @@ static void task_read(sqlite3_stmt *row, fedserver_task *task) {
         .finished_ms = sqlite3_column_int64(row, 19),
         .selection = (fedserver_selection)sqlite3_column_int(row, 22),
     };
-    text_read(row, 1, task->name, sizeof task->name);
-    text_read(row, 2, task->wire.model, sizeof task->wire.model);
-    text_read(row, 3, task->wire.codec_up, sizeof task->wire.codec_up);
-    text_read(row, 4, task->codec_down, sizeof task->codec_down);
-    text_read(row, 8, task->wire.optimizer, sizeof task->wire.optimizer);
-    text_read(row, 20, task->strategy, sizeof task->strategy);
-    text_read(row, 23, task->tag, sizeof task->tag);
+    fedserver_database_text(row, 1, task->name, sizeof task->name);
+    fedserver_database_text(row, 2, task->wire.model, sizeof task->wire.model);
+    fedserver_database_text(row, 3, task->wire.codec_up, sizeof task->wire.codec_up);
+    fedserver_database_text(row, 4, task->codec_down, sizeof task->codec_down);
+    fedserver_database_text(row, 8, task->wire.optimizer, sizeof task->wire.optimizer);
+    fedserver_database_text(row, 20, task->strategy, sizeof task->strategy);
+    fedserver_database_text(row, 23, task->tag, sizeof task->tag);
 }
 
 static_assert(FEDSERVER_PICK_ID == 0 && FEDSERVER_PICK_QUEUED == FEDSERVER_TASK_QUEUED + 1 &&
@@ -319,7 +315,7 @@ static fed_status task_find(void *db, fedserver_task_pick pick, uint64_t id, fed
     }
     task_read(row, task);
     sqlite3_reset(row);
-    return FED_OK;
+    return fedserver_sqlite_phases_read(db, task, err);
 }
 
 static fed_status task_put(void *db, const fedserver_task *task, fed_error *err) {

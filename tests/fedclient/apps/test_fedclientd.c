@@ -1,13 +1,19 @@
 /* fedclientd as a person runs it: against a real coordinator, on made-up digits. */
 #include <fcntl.h>
+#include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fed/checkpoint.h"
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed/hash.h"
 #include "fed_coordinator.h"
+#include "fed_curl.h"
 #include "fed_digits.h"
 #include "fed_test.h"
+#include "fedcodec/envelope.h"
+#include "fedtrain/data.h"
 
 typedef struct world {
     char directory[256], state[300], ca[320], log[300], url[64];
@@ -40,18 +46,22 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void queue_task(world *w) {
+static void queue_this(world *w, const char *json) {
     char path[320];
     fed_error err = {0};
     uint64_t id = 0;
     fedserver *server = NULL;
     snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fed_file_replace(path, task_json, strlen(task_json), 0600, &err));
+    assert_fed_ok_err(fed_file_replace(path, json, strlen(json), 0600, &err));
     fed_coordinator_stop(&w->coordinator);
     assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &server, &err));
     assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
     fedserver_close(server);
     fed_coordinator_start(&w->coordinator);
+}
+
+static void queue_task(world *w) {
+    queue_this(w, task_json);
 }
 
 /** Start it with the usual options, then these. Its output goes to the log. */
@@ -116,6 +126,146 @@ static void it_trains_until_the_task_is_finished(void **state) {
     assert_run(w, again, 0, "at https://");
 }
 
+/* -- phases -- */
+
+static const char phases_json[] =
+    "{ \"model\": \"lr\", \"codec_up\": \"dgc:p=0.05\", \"codec_down\": \"float32\",\n"
+    "  \"optimizer\": \"momentum+mask\", \"local_steps\": 3, \"batch\": 4, \"goal\": 1,\n"
+    "  \"learning_rate\": 0.125, \"rounds\": 6, \"phases\": [\n"
+    "  { \"round\": 3, \"codec_up\": \"dgc:p=0.01\", \"local_steps\": 5, \"batch\": 16,\n"
+    "    \"learning_rate\": 0.0625 },\n"
+    "  { \"round\": 5, \"codec_up\": \"sbc:p=0.02\", \"optimizer\": \"momentum:m=0.5\" } ] }\n";
+
+static const struct {
+    const char *codec, *optimizer;
+    float rate;
+    size_t steps, batch;
+} plan[6] = {{"dgc:p=0.05", "momentum+mask", 0.125f, 3, 4},
+             {"dgc:p=0.05", "momentum+mask", 0.125f, 3, 4},
+             {"dgc:p=0.01", "momentum+mask", 0.0625f, 5, 16},
+             {"dgc:p=0.01", "momentum+mask", 0.0625f, 5, 16},
+             {"sbc:p=0.02", "momentum:m=0.5", 0.0625f, 5, 16},
+             {"sbc:p=0.02", "momentum:m=0.5", 0.0625f, 5, 16}};
+
+/** One device and the coordinator, in a few plain lines. */
+typedef struct plain {
+    fed_arch arch;
+    fedtrain_net *net;
+    fedtrain_data data;
+    fedtrain_share share;
+    float *model, *trained, *owed, *sent, *momentum;
+} plain;
+
+static void plain_open(plain *p, const char *directory) {
+    fed_error err = {0};
+    fedtrain_partition all;
+    assert_fed_ok_err(fed_arch_load("lr", &p->arch, &err));
+    assert_fed_ok(fedtrain_net_new(&p->arch, 16, FEDTRAIN_FAST, &p->net));
+    assert_fed_ok_err(fedtrain_data_open("mnist", directory, "train", "train", &p->data, &err));
+    assert_fed_ok_err(fedtrain_data_split(&p->data, (fedtrain_split){0}, 1, 1, &all, &err));
+    assert_fed_ok_err(fedtrain_share_take(&p->data, &all, 0, &p->share, &err));
+    fedtrain_partition_free(&all);
+    float **arrays[] = {&p->model, &p->trained, &p->owed, &p->sent, &p->momentum};
+    for (size_t k = 0; k < 5; k++) {
+        *arrays[k] = calloc(p->arch.layout.size, sizeof **arrays[k]);
+        assert_non_null(*arrays[k]);
+    }
+    fed_arch_init_values(&p->arch, 1, p->model);
+}
+
+static void plain_close(plain *p) {
+    free(p->model);
+    free(p->trained);
+    free(p->owed);
+    free(p->sent);
+    free(p->momentum);
+    fedtrain_share_free(&p->share);
+    fedtrain_data_free(&p->data);
+    fedtrain_net_free(p->net);
+    fed_arch_free(&p->arch);
+}
+
+/** sent = what the codec makes of what is owed; the rest stays owed. */
+static void plain_send(plain *p, const char *spec) {
+    fed_error err = {0};
+    fedcodec codec;
+    fed_writer out;
+    fed_writer_growing(&out);
+    assert_fed_ok_err(fedcodec_parse(spec, &codec, &err));
+    void *work = malloc(fedcodec_envelope_work_size(&codec, &p->arch.layout, 1024) + 1);
+    memcpy(p->sent, p->owed, p->arch.layout.size * sizeof *p->sent);
+    assert_fed_ok(
+        fedcodec_envelope_encode(&codec, &p->arch.layout, 1024, p->sent, NULL, work, &out));
+    assert_fed_ok_err(fedcodec_envelope_decode(out.data, out.len, &p->arch.layout, p->sent, &err));
+    free(work);
+    fed_writer_free(&out);
+}
+
+static void plain_round(plain *p, uint32_t round) {
+    fed_error err = {0};
+    size_t n = p->arch.layout.size;
+    float loss;
+    fedtrain_job job = {.net = p->net,
+                        .steps = plan[round - 1].steps,
+                        .batch = plan[round - 1].batch,
+                        .seed = 1,
+                        .round = round};
+    fedtrain_job_use(&job, &p->data, &p->share);
+    assert_fed_ok_err(
+        fed_optimizer_parse(plan[round - 1].optimizer, plan[round - 1].rate, &job.optimizer, &err));
+    for (size_t i = 0; i < n; i++) {
+        p->momentum[i] = job.optimizer.mask && p->sent[i] != 0 ? 0 : p->momentum[i];
+        p->trained[i] = p->model[i];
+    }
+    assert_fed_ok_err(fedtrain_run(&job, p->trained, p->momentum, &loss, &err));
+    for (size_t i = 0; i < n; i++) {
+        p->owed[i] += p->trained[i] - p->model[i];
+    }
+    plain_send(p, plan[round - 1].codec);
+    for (size_t i = 0; i < n; i++) {
+        p->owed[i] -= p->sent[i];
+        p->model[i] += (float)(rint(ldexp((double)p->sent[i], 30)) / ldexp(1, 30));
+    }
+}
+
+static uint64_t coordinators_model(const world *w) {
+    char path[400];
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fed_model model = {0};
+    snprintf(path, sizeof path, "%s/out.safetensors", w->directory);
+    assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &server, &err));
+    assert_fed_ok_err(fedserver_model_export(server, 0, path, &err));
+    fedserver_close(server);
+    assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
+    uint64_t digest = fed_digest(model.values, model.layout.size);
+    fed_model_free(&model);
+    return digest;
+}
+
+static void it_follows_the_phases_and_remembers_its_momentum_when_started_again(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN];
+    queue_this(w, phases_json);
+    fed_coordinator_token(&w->coordinator, token);
+    const char *const first[] = {"--token", token, NULL};
+    pid_t pid = spawn(w, first);
+    while (!log_says(w, "round 3: update counted") && waitpid(pid, NULL, WNOHANG) == 0) {
+        fed_sleep_ms(5);
+    }
+    kill(pid, SIGTERM);
+    assert_int_equal(wait_for(pid), 0);
+    const char *const again[] = {"--until-finished", NULL};
+    assert_run(w, again, 0, "finished");
+    plain p = {0};
+    plain_open(&p, w->directory);
+    for (uint32_t round = 1; round <= 6; round++) {
+        plain_round(&p, round);
+    }
+    assert_true(fed_digest(p.model, p.arch.layout.size) == coordinators_model(w));
+    plain_close(&p);
+}
+
 static void an_evaluator_measures_a_model(void **state) {
     world *w = *state;
     char token[FEDSERVER_TOKEN];
@@ -162,6 +312,35 @@ static void a_state_directory_serves_one_device(void **state) {
     assert_int_equal(wait_for(pid), 0);
 }
 
+/** The test takes the requests that are granted to this address (all but one in a hundred). */
+static void a_coordinator_without_time_is_asked_again(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN];
+    fed_pem ca;
+    fed_coordinator_stop(&w->coordinator);
+    w->coordinator.requests_per_s = 1;
+    fed_coordinator_start(&w->coordinator);
+    fed_coordinator_token(&w->coordinator, token);
+    snprintf(ca.text, sizeof ca.text, "%s", w->coordinator.ca);
+    CURL *curl = fed_curl_new(&ca, NULL, w->coordinator.front, "/v1/status");
+    pid_t pid = 0;
+    while (pid == 0 ||
+           !(log_says(w, "enrolling is tried again") || log_says(w, "enrolled as device"))) {
+        fed_reply reply = fed_curl_ask(curl);
+        if (reply.status == 429 && pid == 0) {
+            const char *const args[] = {"--token", token, NULL};
+            pid = spawn(w, args);
+        }
+        fed_reply_free(&reply);
+    }
+    curl_easy_cleanup(curl);
+    while (!log_says(w, "enrolled as device")) {
+        fed_sleep_ms(20);
+    }
+    kill(pid, SIGTERM);
+    assert_int_equal(wait_for(pid), 0);
+}
+
 static void wrong_usage_is_told(void **state) {
     world *w = *state;
     static const struct {
@@ -200,9 +379,11 @@ static void what_a_person_has_to_do_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         test(it_trains_until_the_task_is_finished),
+        test(it_follows_the_phases_and_remembers_its_momentum_when_started_again),
         test(an_evaluator_measures_a_model),
         test(a_signal_ends_it_in_the_middle_of_a_wait),
         test(a_state_directory_serves_one_device),
+        test(a_coordinator_without_time_is_asked_again),
         test(wrong_usage_is_told),
         test(what_a_person_has_to_do_is_told),
     };

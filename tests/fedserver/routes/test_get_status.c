@@ -164,6 +164,44 @@ static void the_command_line_says_the_same(void **state) {
     assert_string_equal(lines, want);
 }
 
+static void the_phase_of_the_open_round_is_told(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    fedserver *cli = NULL;
+    char lines[1024];
+    test_device d = coordinator_enrol(c);
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"rounds\": 3, \"cohort\": 1,"
+                        " \"codec_up\": \"float32\", \"phases\": [{\"round\": 2, \"batch\": 3,"
+                        " \"learning_rate\": 0.0005, \"codec_down\": \"float32\"}]}");
+    json_t *root = status(c);
+    const json_t *told = json_object_get(root, "task");
+    assert_int_equal(integer(told, "phase"), 1);
+    assert_int_equal(integer(told, "phases"), 2);
+    assert_int_equal(integer(told, "next_phase"), 2);
+    assert_int_equal(integer(told, "batch"), 8);
+    json_decref(root);
+    fed_assignment work = device_ask_work(c, &d);
+    assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+    coordinator_commit(c);
+    root = status(c);
+    told = json_object_get(root, "task");
+    assert_int_equal(integer(told, "phase"), 2);
+    assert_true(json_is_null(json_object_get(told, "next_phase")));
+    assert_int_equal(integer(told, "batch"), 3);
+    assert_int_equal(integer(told, "local_steps"), 10);
+    assert_true(json_real_value(json_object_get(told, "learning_rate")) == 0.0005);
+    assert_string_equal(text(told, "optimizer"), "sgd");
+    assert_string_equal(text(told, "codec_down"), "float32");
+    json_decref(root);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &cli, &err));
+    assert_fed_ok_err(fedserver_status(cli, c->now_ms, lines, sizeof lines, &err));
+    fedserver_close(cli);
+    assert_non_null(strstr(lines, "round 2 of 3, attempt 1\n"
+                                  "phase 2 of 2, since round 2: codec_up float32, codec_down "
+                                  "float32, local_steps 10, batch 3, optimizer sgd, learning_rate "
+                                  "0.0005\nwaiting for "));
+}
+
 static void a_committed_round_and_its_task_are_told(void **state) {
     coordinator *c = *state;
     test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
@@ -264,6 +302,7 @@ int main(void) {
         WITH(the_sentence_of_an_asynchronous_round_says_when_a_place_is_free),
         WITH(who_is_out_is_told_to_programs_too),
         WITH(the_command_line_says_the_same),
+        WITH(the_phase_of_the_open_round_is_told),
         WITH(a_committed_round_and_its_task_are_told),
         WITH(at_most_200_rounds_are_told_newest_first),
         WITH(metrics_count_what_happened),

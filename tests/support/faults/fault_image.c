@@ -234,6 +234,11 @@ static void toss_names(void) {
     }
 }
 
+/** A directory before what it holds. */
+static int by_path(const void *a, const void *b) {
+    return strcmp(((const image_name *)a)->path, ((const image_name *)b)->path);
+}
+
 void fault_image_restore(bool torn, uint64_t seed) {
     pthread_mutex_lock(&mutex);
     dice = seed;
@@ -244,6 +249,7 @@ void fault_image_restore(bool torn, uint64_t seed) {
         tear(&files[k]);
     }
     remove_all(root);
+    qsort(names, (size_t)name_count, sizeof *names, by_path);
     for (int k = 0; k < name_count; k++) {
         write_back(&names[k]);
     }

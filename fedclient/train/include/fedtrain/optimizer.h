@@ -56,10 +56,18 @@ void fedtrain_optimizer_step(const fed_optimizer *optimizer, float *state, float
 /**
  * Momentum masking, for updates of which a codec sent a part: where a value was sent, the momentum
  * (Adam's first moment) becomes 0, so that it does not push on in a direction that is stale.
+ * Whoever trains calls it before a round whose optimizer->mask is true, with what was counted since
+ * the round before: fedclient_round_sent.
  *
  * sent   float32[n], the update as the receiver decodes it: 0 is what was not sent
- * Paper  Lin et al. 2018 (DGC), section 3.2, "momentum factor masking"; the residual, which DGC
+ * Paper  Lin et al. 2018 (DGC), section 3.3, "momentum factor masking"; the residual, which DGC
  *        masks with it, is the codec's
+ *
+ * Momentum correction, section 3.2 of that paper, needs no function: v accumulates gradients on the
+ * device before anything is left out, as long as `state` stays with it from round to round, and the
+ * update is what v did to the weights. So the residual gathers -lr v, where DGC's gathers v and is
+ * multiplied by lr once it arrives: the same while lr stays, and where it falls, what a device
+ * still owes keeps the rate that it was trained with.
  */
 void fedtrain_optimizer_mask(const fed_optimizer *optimizer, float *state, const float *sent,
                              size_t n);

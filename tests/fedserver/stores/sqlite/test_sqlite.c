@@ -1,6 +1,7 @@
 /* The SQLite store: what is committed is there, what is not is not, and errors are sentences. */
 #include "fed_test.h"
 
+#include "fed_first_release.h"
 #include "store_fixture.h"
 
 static void what_was_committed_is_there_after_a_crash_and_nothing_else(void **state) {
@@ -59,6 +60,40 @@ static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
                 read.evaluated_version == UINT32_MAX && read.enrolled_ms == 1 &&
                 read.expires_ms == 2);
     assert_memory_equal(read.fingerprint, device.fingerprint, FED_SHA256_SIZE);
+}
+
+static void a_task_keeps_its_phases(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_task found, task = {.wire = {.model = "m"}, .name = "n", .phase_count = 2};
+    task.phases[0] = (fedserver_phase){.round = 2,
+                                       .codec_up = "u",
+                                       .codec_down = "d",
+                                       .local_steps = 3,
+                                       .batch = 4,
+                                       .optimizer = "adam",
+                                       .learning_rate = 0.1f};
+    task.phases[1] = task.phases[0];
+    task.phases[1].round = 1000000;
+    task.phases[1].learning_rate = 1e-30f;
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    task.phase_count = 0;
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, 1, &found, &err));
+    assert_int_equal(found.phase_count, 2);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(found.phases[k].round, task.phases[k].round);
+        assert_string_equal(found.phases[k].codec_up, "u");
+        assert_string_equal(found.phases[k].codec_down, "d");
+        assert_int_equal(found.phases[k].local_steps, 3);
+        assert_int_equal(found.phases[k].batch, 4);
+        assert_string_equal(found.phases[k].optimizer, "adam");
+        assert_true(found.phases[k].learning_rate == task.phases[k].learning_rate);
+    }
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, 2, &found, &err));
+    assert_int_equal(found.phase_count, 0);
 }
 
 static void a_task_keeps_every_field_and_is_found_by_state(void **state) {
@@ -227,17 +262,8 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     device.lease = device.counted_lease = 99;
     assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
-    meddle(f, "DROP TABLE updates; CREATE TABLE updates (id INTEGER PRIMARY KEY,"
-              "device INTEGER NOT NULL UNIQUE REFERENCES devices, body BLOB NOT NULL) STRICT;"
-              "INSERT INTO updates VALUES (4, 1, x'0102')");
-    meddle(f, "ALTER TABLE devices DROP COLUMN revoked_ms;"
-              "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"
-              "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"
-              "ALTER TABLE devices DROP COLUMN tag; ALTER TABLE tokens DROP COLUMN role;"
-              "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"
-              "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"
-              "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE models DROP COLUMN state;"
-              "DROP TABLE pieces; DROP TABLE keyframes; PRAGMA user_version = 1");
+    meddle(f, FED_FIRST_RELEASE);
+    meddle(f, "INSERT INTO updates VALUES (4, 1, x'0102')");
     reopen(f);
     assert_fed_ok_err(f->store->device_revoke(f->db, device.id, 7, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
@@ -279,6 +305,7 @@ int main(void) {
         WITH(what_was_committed_is_there_after_a_crash_and_nothing_else),
         WITH(a_token_is_used_once),
         WITH(a_device_keeps_every_field_and_64_bit_leases),
+        WITH(a_task_keeps_its_phases),
         WITH(a_task_keeps_every_field_and_is_found_by_state),
         WITH(a_rounds_quality_is_the_sum_of_its_evaluators),
         WITH(a_model_and_its_residual_come_back),

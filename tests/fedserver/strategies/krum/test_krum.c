@@ -1,4 +1,6 @@
 /* Krum, against its definition. */
+#include <math.h>
+
 #include "fed_test.h"
 #include "strategy_case.h"
 
@@ -28,6 +30,34 @@ static void it_is_the_update_with_the_nearest_neighbours(void **state) {
     strategy_case_follows("krum:f=2", with_two_hostile);
 }
 
+/* On a line: three that are close, and four that are less so. With one neighbour less the middle of
+ * the three has the least score, with one more that of the four which lies nearest to the three. */
+static void a_score_counts_all_but_f_and_two_neighbours(void **state) {
+    (void)state;
+    static const float place[CASE_DEVICES] = {0.0f, 0.01f, -0.01f, 10.0f, 11.0f, 11.1f, 12.0f};
+    enum { BEST = 4 };
+    strategy_round round[CASE_ROUNDS];
+    strategy_models models;
+    strategy_house house;
+    for (int r = 0; r < CASE_ROUNDS; r++) {
+        for (int d = 0; d < CASE_DEVICES; d++) { /* each round others are where */
+            round[r].samples[(d + r) % CASE_DEVICES] = 1;
+            for (int i = 0; i < CASE_VALUES; i++) {
+                round[r].x[(d + r) % CASE_DEVICES][i] = place[d] / 64;
+            }
+        }
+    }
+    strategy_house_open(&house, false);
+    strategy_house_play(&house, "krum:f=2", round, &models);
+    strategy_house_close(&house);
+    for (int r = 0; r < CASE_ROUNDS; r++) {
+        for (int i = 0; i < CASE_VALUES; i++) {
+            float moved = models.version[r + 1][i] - models.version[r][i];
+            assert_true(fabsf(moved - place[BEST] / 64) < 1e-4f);
+        }
+    }
+}
+
 static void one_hostile_device_does_not_move_it(void **state) {
     (void)state;
     assert_true(strategy_case_withstands("krum:f=1"));
@@ -36,6 +66,7 @@ static void one_hostile_device_does_not_move_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_the_update_with_the_nearest_neighbours),
+        cmocka_unit_test(a_score_counts_all_but_f_and_two_neighbours),
         cmocka_unit_test(one_hostile_device_does_not_move_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,40 @@
+/* What a run is asked to do: filled in from a scenario, read by everything else. */
+#ifndef FEDSIM_OPTIONS_H
+#define FEDSIM_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fedtrain/data.h"
+
+typedef enum sim_transport {
+    SIM_INPROC = 0, /* the coordinator's function is called directly; time is virtual */
+    SIM_HTTPS = 1   /* a coordinator process, real connections, real time */
+} sim_transport;
+
+typedef struct sim_options {
+    sim_transport transport;
+    const char *task;      /* JSON file, docs/protocol.md#task */
+    const char *data;      /* directory with the samples */
+    const char *dataset;   /* what fedtrain_data_open knows them as */
+    const char *fedserver; /* the coordinator's program; HTTPS only */
+    const char *directory; /* the coordinator's; NULL: a temporary one, removed at the end */
+    const char *state;     /* directory for what --resume goes on from; NULL: nothing is kept */
+    bool resume;           /* go on from what is there */
+    uint32_t clients;
+    uint32_t threads;        /* trainings at a time */
+    uint32_t evaluate_every; /* measure each so-many-th model, and the last; at least 1 */
+    fedtrain_split split;    /* of the training data among the clients */
+    double offline;          /* fraction of the clients that are away in a round */
+    double broken;       /* fraction of the uploads that break off midway, or lose their answer */
+    double hostile;      /* fraction of the clients that send noise instead of what they learnt */
+    uint32_t kill_round; /* SIGKILL the coordinator in this round and start it again; 0: never */
+    uint64_t seed;       /* of the split, of who is away and what breaks, of speeds and lines */
+    /* INPROC only; NULL or "": none of it */
+    const char *line;                  /* spec of the clients' lines: latency and rates */
+    const char *speed;                 /* spec of how fast they train */
+    const char *presence;              /* spec of when they are there */
+    uint16_t front_port, devices_port; /* HTTPS; 0: any free one */
+} sim_options;
+
+#endif

@@ -1,0 +1,295 @@
+/* What is owed: it outlives a change of codec, what was counted is told, and with a momentum that
+ * stays on the device all of it is DGC. */
+#include <math.h>
+
+#include "fed/optimizer_spec.h"
+#include "fed/rng.h"
+#include "fed_device.h"
+#include "fed_test.h"
+#include "fedtrain/optimizer.h"
+
+enum { N = 27, ROUNDS = 12 };
+
+/** A device whose program asks what was sent. */
+typedef struct curious {
+    fed_device device; /* first: it is the callback's user */
+    fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
+    unsigned told; /* in the latest training */
+    float sent[N];
+} curious;
+
+static void note_sent(void *user, const float *sent, size_t count) {
+    curious *c = user;
+    assert_int_equal(count, N);
+    memcpy(c->sent, sent, sizeof c->sent);
+    c->told++;
+}
+
+static fed_status ask_then_train(void *user, fedclient_round *round, fed_error *err) {
+    curious *c = user;
+    float model[N];
+    memcpy(model, round->values, sizeof model);
+    c->told = 0;
+    FED_TRY(fedclient_round_sent(round, note_sent, c, err));
+    assert_memory_equal(round->values, model, sizeof model);
+    return c->train(user, round, err);
+}
+
+static int setup(void **state) {
+    curious *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    fed_device_open(&c->device, "dgc:p=0.1", ROUNDS);
+    c->train = c->device.options.train;
+    c->device.options.train = ask_then_train;
+    fed_device_restart(&c->device);
+    *state = c;
+    return 0;
+}
+
+static int teardown(void **state) {
+    curious *c = *state;
+    fed_device_close(&c->device);
+    free(c);
+    return 0;
+}
+
+static fedclient_event step(curious *c) {
+    fedclient_event event;
+    assert_fed_ok_err_of(&c->device, fed_device_step(&c->device, &event));
+    return event;
+}
+
+/** Count a round; what of it was counted goes to sent[N]. */
+static void count_round(curious *c, float *sent) {
+    float before[N];
+    memcpy(before, c->device.fake.counted, sizeof before);
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    unsigned some = 0;
+    for (int i = 0; i < N; i++) {
+        sent[i] = c->device.fake.counted[i] - before[i];
+        some += sent[i] != 0;
+    }
+    assert_true(some > 0 && some < N);
+}
+
+static void what_was_counted_is_told_before_the_next_training(void **state) {
+    curious *c = *state;
+    float sent[N], next[N];
+    count_round(c, sent);
+    assert_int_equal(c->told, 0); /* nothing was sent before */
+    for (int k = 0; k < 3; k++) {
+        count_round(c, next);
+        assert_int_equal(c->told, 1);
+        assert_memory_equal(c->sent, sent, sizeof sent);
+        memcpy(sent, next, sizeof sent);
+    }
+    fed_device_check(&c->device, 0);
+}
+
+static void what_was_refused_is_not_told(void **state) {
+    curious *c = *state;
+    float sent[N];
+    count_round(c, sent);
+    c->device.fake.plan = (fed_fake_plan){.path = "/v1/update",
+                                          .fault = FED_FAKE_STATUS,
+                                          .status = 409,
+                                          .error = "round_closed",
+                                          .times = 1};
+    assert_int_equal(step(c).outcome, FEDCLIENT_REFUSED);
+    assert_int_equal(c->told, 1); /* of the round before */
+    count_round(c, sent);
+    assert_int_equal(c->told, 0);
+    count_round(c, sent);
+    assert_int_equal(c->told, 1);
+}
+
+static void a_device_that_was_off_is_told_too(void **state) {
+    curious *c = *state;
+    float sent[N], next[N];
+    count_round(c, sent);
+    fed_device_restart(&c->device);
+    count_round(c, next);
+    assert_int_equal(c->told, 1);
+    assert_memory_equal(c->sent, sent, sizeof sent);
+}
+
+static void it_is_told_again_until_a_training_is_durable(void **state) {
+    curious *c = *state;
+    float sent[N], next[N];
+    count_round(c, sent);
+    fedclient_event event;
+    c->device.flash.dies_at = c->device.flash.puts + 1; /* after the model's: the residual's */
+    assert_true(fed_device_step(&c->device, &event) != FED_OK);
+    assert_int_equal(c->told, 1);
+    fed_device_restart(&c->device);
+    count_round(c, next);
+    assert_int_equal(c->told, 1);
+    assert_memory_equal(c->sent, sent, sizeof sent);
+    fed_device_check(&c->device, 0);
+}
+
+static void another_task_is_told_nothing_of_the_one_before(void **state) {
+    curious *c = *state;
+    float sent[N];
+    count_round(c, sent);
+    fed_fake_new_task(&c->device.fake, "input 8 | dense 3");
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(c->told, 0);
+}
+
+static void what_carries_everything_is_not_told(void **state) {
+    curious *c = *state;
+    snprintf(c->device.fake.task.codec_up, sizeof c->device.fake.task.codec_up, "float32");
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+        assert_int_equal(c->told, 0);
+    }
+}
+
+static void what_is_owed_outlives_a_change_of_codec(void **state) {
+    curious *c = *state;
+    fed_device *device = &c->device;
+    static const char *const codecs[] = {"dgc:p=0.25", "sbc:p=0.05", "3lc:s=1", "topk:p=0.1",
+                                         "onebit",     "dgc:p=0.04", "float32"};
+    for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
+        snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "%s", codecs[k]);
+        device->step = k == 6 ? 0 : 1.0f / 1024; /* the last one sends what is owed, no more */
+        assert_true(k == 0 || fed_device_owed(device) > 0);
+        assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+        fed_device_check(device, 1e-6f);
+    }
+    assert_true(fed_device_owed(device) == 0);
+}
+
+/* -- DGC, by the paper -- */
+
+/** Numbers of few bits, so that all sums of a few rounds are exact, and of all sizes, so that some
+ * are largest. */
+static void gradient(uint32_t round, float *g) {
+    fed_rng rng;
+    fed_rng_init(&rng, 7, round, 0);
+    for (int i = 0; i < N; i++) {
+        g[i] = ((float)fed_rng_below(&rng, 4001) - 2000) / 8192;
+    }
+}
+
+#define RATE 0.25f
+enum { SENT = 3, /* of 27: dgc:p=0.1, rounded up */ STEPS = 7 };
+
+/** One step a round, with a momentum that stays. */
+typedef struct pupil {
+    fed_device device; /* first: it is the callback's user */
+    fed_optimizer optimizer;
+    float state[N];
+    uint32_t rounds;
+} pupil;
+
+static void mask(void *user, const float *sent, size_t count) {
+    pupil *p = user;
+    fedtrain_optimizer_mask(&p->optimizer, p->state, sent, count);
+}
+
+static fed_status one_step(void *user, fedclient_round *round, fed_error *err) {
+    pupil *p = user;
+    float g[N];
+    if (p->optimizer.mask) {
+        FED_TRY(fedclient_round_sent(round, mask, p, err));
+    }
+    gradient(p->rounds++, g);
+    fedtrain_optimizer_step(&p->optimizer, p->state, round->values, g, N);
+    round->samples = 1;
+    round->loss = 1;
+    return FED_OK;
+}
+
+/** u and v of the paper's section 3.2, and what has been sent of them. */
+typedef struct paper {
+    float u[N], v[N], total[N];
+} paper;
+
+/** u = m u + g;  v = v + u;  the largest of v are sent, and are 0 then, in v and, masked, in u. */
+static void paper_round(paper *p, uint32_t round, bool masked) {
+    float g[N];
+    gradient(round, g);
+    for (int i = 0; i < N; i++) {
+        p->u[i] = 0.5f * p->u[i] + g[i];
+        p->v[i] += p->u[i];
+    }
+    for (int k = 0; k < SENT; k++) {
+        int most = 0;
+        for (int i = 0; i < N; i++) {
+            most = fabsf(p->v[i]) > fabsf(p->v[most]) ? i : most;
+        }
+        p->total[most] += p->v[most];
+        p->v[most] = 0;
+        p->u[most] = masked ? 0 : p->u[most];
+    }
+}
+
+static void pupil_open(pupil *p, const char *optimizer) {
+    fed_error err = {0};
+    *p = (pupil){0};
+    assert_fed_ok_err(fed_optimizer_parse(optimizer, RATE, &p->optimizer, &err));
+    fed_device_open(&p->device, "dgc:p=0.1", ROUNDS);
+    p->device.fake.task.small_tensor =
+        1024; /* all values in one choice, as the paper has it here */
+    p->device.options.train = one_step;
+    fed_device_restart(&p->device);
+}
+
+static void pupil_round(pupil *p) {
+    fedclient_event event;
+    assert_fed_ok_err_of(&p->device, fedclient_step(p->device.client, &event, &p->device.err));
+    assert_int_equal(event.outcome, FEDCLIENT_COUNTED);
+}
+
+static void a_momentum_that_stays_on_the_device_is_momentum_correction(void **state) {
+    (void)state;
+    for (int masked = 0; masked < 2; masked++) {
+        pupil p;
+        paper wanted = {0};
+        pupil_open(&p, masked ? "momentum:m=0.5+mask" : "momentum:m=0.5");
+        for (uint32_t k = 0; k < STEPS; k++) {
+            pupil_round(&p);
+            paper_round(&wanted, k, masked);
+            float *owed = fed_owed(&p.device.flash.inner, &p.device.fake.arch.layout);
+            for (int i = 0; i < N; i++) {
+                assert_true(p.device.fake.counted[i] == -RATE * wanted.total[i]);
+                assert_true(owed[i] == -RATE * wanted.v[i]);
+            }
+            free(owed);
+        }
+        fed_device_close(&p.device);
+    }
+}
+
+static void masking_changes_what_is_sent_later(void **state) {
+    (void)state;
+    pupil plain, masked;
+    pupil_open(&plain, "momentum:m=0.5");
+    pupil_open(&masked, "momentum:m=0.5+mask");
+    for (int k = 0; k < STEPS; k++) {
+        pupil_round(&plain);
+        pupil_round(&masked);
+    }
+    assert_memory_not_equal(plain.device.fake.model, masked.device.fake.model, N * sizeof(float));
+    fed_device_close(&plain.device);
+    fed_device_close(&masked.device);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(what_was_counted_is_told_before_the_next_training),
+        test(what_was_refused_is_not_told),
+        test(a_device_that_was_off_is_told_too),
+        test(it_is_told_again_until_a_training_is_durable),
+        test(another_task_is_told_nothing_of_the_one_before),
+        test(what_carries_everything_is_not_told),
+        test(what_is_owed_outlives_a_change_of_codec),
+        cmocka_unit_test(a_momentum_that_stays_on_the_device_is_momentum_correction),
+        cmocka_unit_test(masking_changes_what_is_sent_later),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,22 @@
+/* A coordinator's database made into one of the first release. */
+#ifndef FED_FIRST_RELEASE_H
+#define FED_FIRST_RELEASE_H
+
+/** SQL that takes away what has been added since. The open round's updates stay: by device, as they
+ * were then; so none of their bodies may lie in a segment file. */
+#define FED_FIRST_RELEASE                                                                          \
+    "BEGIN; ALTER TABLE updates RENAME TO updates_by_lease;"                                       \
+    "CREATE TABLE updates (id INTEGER PRIMARY KEY, device INTEGER NOT NULL UNIQUE REFERENCES"      \
+    " devices, body BLOB NOT NULL) STRICT;"                                                        \
+    "INSERT INTO updates SELECT id, device, body FROM updates_by_lease;"                           \
+    "DROP TABLE updates_by_lease; DROP TABLE pieces; DROP TABLE phases; DROP TABLE keyframes;"     \
+    "ALTER TABLE devices DROP COLUMN revoked_ms;"                                                  \
+    "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"                                           \
+    "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"               \
+    "ALTER TABLE devices DROP COLUMN tag; ALTER TABLE tokens DROP COLUMN role;"                    \
+    "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"                  \
+    "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"            \
+    "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE models DROP COLUMN state;"                     \
+    "PRAGMA user_version = 1; COMMIT;"
+
+#endif

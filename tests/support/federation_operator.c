@@ -1,0 +1,195 @@
+/* A person's commands in the middle of a task: backup, restore, and the first start of a newer
+ * release. They die, too; what they leave is whole or clearly nothing, and then they do. */
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed_first_release.h"
+#include "fed_test.h"
+#include "federation.h"
+
+typedef struct places {
+    char home[500], backup[500], lost[500]; /* lost: what nobody looks at again */
+} places;
+
+static places places_of(const federation *f) {
+    places p;
+    snprintf(p.home, sizeof p.home, "%s/coordinator", f->directory);
+    snprintf(p.backup, sizeof p.backup, "%s/backup", f->directory);
+    snprintf(p.lost, sizeof p.lost, "%s/lost", f->directory);
+    return p;
+}
+
+/* -- the commands -- */
+
+static fed_status back_up(const places *p, fed_error *err) {
+    fedserver *server = NULL;
+    FED_TRY(fedserver_open(p->home, NULL, &server, err));
+    fed_status status = fedserver_backup(server, p->backup, err);
+    fedserver_close(server);
+    return status;
+}
+
+static fed_status open_old(const places *p, fed_error *err) {
+    fedserver *server = NULL;
+    FED_TRY(fedserver_open(p->home, NULL, &server, err));
+    fedserver_close(server);
+    return FED_OK;
+}
+
+static fed_status obey(federation_job job, const places *p, fed_error *err) {
+    switch (job) {
+    case FEDERATION_BACKUP:
+        return back_up(p, err);
+    case FEDERATION_RESTORE:
+        return fedserver_restore(p->backup, p->home, err);
+    default:
+        return open_old(p, err);
+    }
+}
+
+/** In a process of its own; plan: NULL for none. At its end the power fails, if not before. */
+static int run(const federation *f, federation_job job, fault_plan *plan) {
+    const places p = places_of(f);
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        fed_error err = {0};
+        fault_die_with_parent();
+        if (plan != NULL) {
+            fault_disk_watch(f->directory, plan);
+        }
+        fed_status status = obey(job, &p, &err);
+        if (status == FED_OK && plan != NULL &&
+            (plan->kind == FAULT_POWER || plan->kind == FAULT_POWER_TORN)) {
+            fault_disk_cut();
+        }
+        if (status != FED_OK && (plan == NULL || getenv("FED_SWEEP_VERBOSE") != NULL)) {
+            fprintf(stderr, "the command failed: %s\n", err.text);
+        }
+        _exit(status == FED_OK ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    return how;
+}
+
+static bool succeeded(int how) {
+    return WIFEXITED(how) && WEXITSTATUS(how) == 0;
+}
+
+/* -- what they leave -- */
+
+static void note_finding(void *user, fedserver_check_kind kind, const char *text) {
+    if (kind == FEDSERVER_FOUND) {
+        federation_break(user, "%s", text);
+    }
+}
+
+/** Is there a coordinator? Then all of it must be. */
+static bool is_whole(federation *f, const char *directory) {
+    fedserver *server = NULL;
+    fed_error err = {0};
+    size_t findings = 0;
+    fed_status status = fedserver_open(directory, NULL, &server, &err);
+    if (status == FED_ENOTFOUND) {
+        return false;
+    }
+    if (status == FED_OK) {
+        status = fedserver_check(server, note_finding, f, &findings, &err);
+    }
+    fedserver_close(server);
+    if (status != FED_OK) {
+        federation_break(f, "S7: half a coordinator: %s", err.text);
+    }
+    return true;
+}
+
+/** D6: what a death leaves behind does not pile up. What the disk refused to remove stays. */
+static void check_leftovers(federation *f, const char *directory) {
+    const fault_plan *plan = f->process[FEDERATION_OPERATOR].plan;
+    if (plan->kind == FAULT_IO && strncmp(plan->what, "unlink ", 7) == 0) {
+        return;
+    }
+    federation_check_leftovers(f, directory, ".new");
+}
+
+/** A copy is whole, or not there and then made by the same command. said: it reported success. */
+static void judge_copy(federation *f, const char *directory, bool said) {
+    bool whole = is_whole(f, directory);
+    if (said && !whole) {
+        federation_break(f, "S12: it said that it was done, and there is no coordinator");
+    }
+    if (!whole && !succeeded(run(f, f->setup->job, NULL))) {
+        federation_break(f, "D6: the command can't be run again");
+    }
+    if (!whole && !is_whole(f, directory)) {
+        federation_break(f, "S12: run again it left nothing");
+    }
+    check_leftovers(f, directory);
+}
+
+/* -- before and after -- */
+
+static void make_old(const char *directory) {
+    char path[520];
+    sqlite3 *db = NULL;
+    char *why = NULL;
+    snprintf(path, sizeof path, "%s/server.db", directory);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    if (sqlite3_exec(db, FED_FIRST_RELEASE, NULL, NULL, &why) != SQLITE_OK) {
+        fail_msg("%s", why);
+    }
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void prepare(federation *f, const places *p) {
+    if (f->setup->job == FEDERATION_RESTORE) {
+        assert_true(succeeded(run(f, FEDERATION_BACKUP, NULL)));
+        federation_quit(f, FEDERATION_COORDINATOR);
+        assert_int_equal(rename(p->home, p->lost), 0);
+    } else if (f->setup->job == FEDERATION_MIGRATE) {
+        federation_quit(f, FEDERATION_COORDINATOR);
+        make_old(p->home);
+    }
+}
+
+/** The one that was copied goes on, or its copy does. */
+static void go_on(federation *f, const places *p) {
+    if (f->setup->job == FEDERATION_BACKUP && f->fault->at[0] % 2 == 0) {
+        federation_quit(f, FEDERATION_COORDINATOR);
+        assert_int_equal(rename(p->home, p->lost), 0);
+        assert_int_equal(rename(p->backup, p->home), 0);
+    }
+}
+
+void federation_operate(federation *f) {
+    const places p = places_of(f);
+    prepare(f, &p);
+    federation_plan_life(f, FEDERATION_OPERATOR);
+    fault_plan *plan = f->process[FEDERATION_OPERATOR].plan;
+    int how = run(f, f->setup->job, plan);
+    f->result->fired = plan->fired != 0;
+    f->result->calls[FEDERATION_OPERATOR] = plan->calls;
+    f->result->kills += f->result->fired && WIFSIGNALED(how) ? 1U : 0U;
+    snprintf(f->result->what, sizeof f->result->what, "%s", plan->what);
+    if (plan->kind == FAULT_POWER || plan->kind == FAULT_POWER_TORN) {
+        federation_kill_all(f); /* of this machine */
+    }
+    bool said = succeeded(how) || plan->fired == 0;
+    if (WIFEXITED(how) && !succeeded(how) && plan->fired == 0) {
+        federation_break(f, "D6: the command failed for no fault of its disk");
+    } else if (f->setup->job != FEDERATION_MIGRATE) {
+        judge_copy(f, f->setup->job == FEDERATION_BACKUP ? p.backup : p.home, said);
+    }
+    if (f->setup->job == FEDERATION_RESTORE && !is_whole(f, p.backup)) {
+        federation_break(f, "S12: the backup is gone");
+    }
+    if (f->result->broken[0] == '\0') {
+        go_on(f, &p);
+    }
+}
