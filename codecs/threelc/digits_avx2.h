@@ -11,14 +11,13 @@
 
 static inline void quantise_group(float *e, const float *x, size_t stride, float m,
                                   uint8_t *bytes) {
-    __m256i sum = _mm256_setzero_si256();
+    static const int8_t weight[FEDCODEC_QUARTIC_DIGITS] = {81, 27, 9, 3, 1};
+    __m256i sum = _mm256_set1_epi8(FEDCODEC_QUARTIC_ZERO);
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
-        __m256i digit = quantise_values(e + k * stride, x != NULL ? x + k * stride : NULL, m);
-        __m256i twice = _mm256_add_epi8(sum, sum);
-        sum = _mm256_add_epi8(_mm256_add_epi8(sum, twice), digit);
+        __m256i trits = quantise_values(e + k * stride, x != NULL ? x + k * stride : NULL, m);
+        sum = _mm256_add_epi8(sum, _mm256_sign_epi8(_mm256_set1_epi8(weight[k]), trits));
     }
-    sum = _mm256_add_epi8(sum, _mm256_set1_epi8(FEDCODEC_QUARTIC_ZERO));
-    _mm256_storeu_si256((__m256i *)(void *)bytes, sum);
+    _mm256_storeu_si256((__m256i *)(void *)bytes, fedcodec_ternary_order(sum));
 }
 
 /* Where a byte's five digits are in its code, two bits each. */
