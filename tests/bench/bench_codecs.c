@@ -36,28 +36,40 @@ enum { FEW = 1000000, MANY = 20000000 }; /* values */
 
 /* ---- The table ---- */
 
-/* "0.70/0.62 met" */
-static void print_goal(goal want, double copy, double add, double bound) {
+static goal speed_of(const result *r, double seconds) {
+    return seconds > 0.0 ? (goal){r->copy_s / seconds, r->add_s / seconds} : (goal){0.0, 0.0};
+}
+
+/* Which part of a goal a speed is. */
+static double part_of(goal want, goal speed) {
+    double copy = want.copy > 0.0 ? speed.copy / want.copy : 0.0;
+    double add = want.add > 0.0 ? speed.add / want.add : 0.0;
+    return fmax(copy, add);
+}
+
+/* "0.70/0.62 met". `bound`: 0 where there is none. */
+static void print_goal(goal want, goal speed, goal bound) {
     char text[40] = "", second[16] = "";
-    double part = want.copy > 0.0 ? copy / want.copy : 0.0;
+    double part = part_of(want, speed);
+    const char *verdict = goal_verdict(part);
+    if (part < 0.9 && bound.copy > 0.0 && part_of(want, bound) < 1.0) {
+        verdict = "over bound";
+    }
     if (want.add > 0.0) {
-        part = fmax(part, add / want.add);
         snprintf(second, sizeof second, "/%.2f", want.add);
     }
     if (part > 0.0) {
-        const bool beyond = part < 0.9 && bound > 0.0 && bound < want.copy;
-        snprintf(text, sizeof text, "%.2f%s %s", want.copy, second,
-                 beyond ? "over bound" : goal_verdict(part));
+        snprintf(text, sizeof text, "%.2f%s %s", want.copy, second, verdict);
     }
-    printf(" %-16s |", text);
+    printf(" %-20s |", text);
 }
 
 /* None for what is faster: it leaves most values alone. */
-static void print_bound(double copy, double bound) {
-    if (copy > 1.2 * bound) {
-        printf("       |");
+static void print_bound(goal speed, goal bound) {
+    if (speed.copy < 1.2 * bound.copy) {
+        printf(" %5.2f |", bound.copy);
     } else {
-        printf(" %5.2f |", bound);
+        printf("       |");
     }
 }
 
@@ -72,22 +84,18 @@ static void print_loop(const plain_loop *loop, double ratio) {
 
 static void print_legend(void) {
     puts("# Codecs\n\n"
-         "Speeds are ratios to memcpy of as many float32 values in the same rounds, medians; e+=g "
-         "is\n"
-         "the ratio to e[i] += g[i]. Encoding is with error feedback; unguarded: into a "
-         "residual\n"
-         "that NaN or infinity may spoil. Decoders check first, axpy is decode and add, fold the "
-         "same in\n"
-         "fixed point. Bound: only to set all the values to a constant, with memset or with "
-         "stores,\n"
-         "whichever is faster; behind axpy to read and write each. None where a sparse message "
-         "leaves\n"
-         "most alone. A goal beyond it that is missed is \"over bound\".\n\n"
+         "Speeds are ratios to memcpy of as many float32 values in the same rounds, medians;\n"
+         "e+=g is the ratio to e[i] += g[i]. Encoding is with error feedback; unguarded: into a\n"
+         "residual that NaN or infinity may spoil. Decoders check first, axpy is decode and add,\n"
+         "fold the same in fixed point.\n\n"
          "A goal is a ratio to memcpy, behind a slash one to e[i] += g[i]: either will do. "
-         "\"near\" is\n"
-         "within the 10 % that goals allow for noise. Plain loops: how many times as fast encode "
-         "is,\n"
-         "and the goal for that.");
+         "\"near\"\n"
+         "is within the 10 % that goals allow for noise. Plain loops: how many times as fast\n"
+         "encode is, and the goal for that.\n\n"
+         "Bounds: behind encode, e[i] += g[i] after a look at all that says whether it may be\n"
+         "done; behind decode, to set all values to a constant, with memset or with stores,\n"
+         "whichever is faster; behind axpy, to read and write each. There is none where a sparse\n"
+         "message leaves most alone. A missed goal that is beyond it is \"over bound\".");
     if (peers_missing[0] != '\0') {
         printf("\nLossless compressors are missing, deploy/setup.sh --bench installs them:%s\n",
                peers_missing);
@@ -95,24 +103,23 @@ static void print_legend(void) {
 }
 
 static void print_head(void) {
-    printf("\n| %-19s | %-6s | bit/value | encode |  e+=g | %-16s | %-16s |"
-           " unguarded |  e+=g | %-16s | decode |  e+=g | bound | %-16s |"
-           "   axpy |  e+=g | bound | %-16s |   fold |\n",
+    printf("\n| %-19s | %-6s | bit/value | encode |  e+=g | bound | %-20s | %-16s |"
+           " unguarded |  e+=g | %-20s | decode |  e+=g | bound | %-20s |"
+           "   axpy |  e+=g | bound | %-20s |   fold |\n",
            "setting", "unit", "goal", "plain loops", "goal", "goal", "goal");
-    puts("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    puts("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
 }
 
 static void print_row(const char *setting, const char *unit, size_t n, const plain_loop *loop,
                       const result *r) {
     printf("| %-19s | %-6s | %9.4f |", setting, unit, 8.0 * r->bytes / (double)n);
     for (bench_op op = BENCH_ENCODE; op < BENCH_FOLD; op++) {
-        double copy = r->copy_s / r->op_s[op], add = r->add_s / r->op_s[op];
-        double bound = r->bound_s[op] > 0.0 ? r->copy_s / r->bound_s[op] : 0.0;
-        printf(" %6.2f | %5.2f |", copy, add);
-        if (op == BENCH_DECODE || op == BENCH_AXPY) {
-            print_bound(copy, bound);
+        goal speed = speed_of(r, r->op_s[op]), bound = speed_of(r, r->bound_s[op]);
+        printf(" %6.2f | %5.2f |", speed.copy, speed.add);
+        if (op != BENCH_UNGUARDED) {
+            print_bound(speed, bound);
         }
-        print_goal(goal_find(setting, unit, op, n), copy, add, bound);
+        print_goal(goal_find(setting, unit, op, n), speed, bound);
         if (op == BENCH_ENCODE) {
             print_loop(loop, r->loop_s / r->op_s[op]);
         }
