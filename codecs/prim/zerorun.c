@@ -247,17 +247,18 @@ size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
     return sum;
 }
 
-/* Of a group of bytes. The longest run is what a byte stands for unless it is among `others`. */
+/* Of a group of bytes. The longest run is what a byte stands for unless it is among `others`: of
+ * those no branch has to guess. */
 static size_t find_others(const uint8_t *src, uint64_t others, size_t *first, uint8_t *found,
                           uint32_t *at) {
     size_t count = 0, less = 0;
     for (; others != 0; others &= others - 1) {
         size_t i = (size_t)__builtin_ctzll(others);
-        unsigned run = fedcodec_zerorun_len(src[i]);
-        found[count] = src[i];
+        const uint8_t byte = src[i];
+        found[count] = byte;
         at[count] = (uint32_t)(*first + FEDCODEC_ZERORUN_MAX * i - less);
-        count += run == 0;
-        less += FEDCODEC_ZERORUN_MAX - (run > 0 ? run : 1);
+        count += (unsigned)(byte <= 242) & (unsigned)(byte != ZERO);
+        less += FEDCODEC_ZERORUN_MAX - 1 - more_of(byte);
     }
     *first += FEDCODEC_ZERORUN_MAX * GROUP - less;
     return count;
