@@ -71,12 +71,12 @@ static inline void put_group(fedcodec_trits d, uint8_t *dst) {
 static size_t quantise_groups(const fedcodec_job *block, float t) {
     size_t i = 0;
 #ifdef FEDCODEC_TERNARY
+    const fedcodec_job b = *block; /* which no store can change */
     const float below = fedcodec_float(fedcodec_bits(t) - 1);
-    for (; i + FEDCODEC_TERNARY <= block->n; i += FEDCODEC_TERNARY) {
-        float *e = block->residual + i;
-        const float *x = block->x != NULL ? block->x + i : NULL;
-        fedcodec_ternary_fetch(e, x, AHEAD);
-        put_group(fedcodec_ternary(e, x, t, below), block->dst + i / 4);
+    for (; i + FEDCODEC_TERNARY <= b.n; i += FEDCODEC_TERNARY) {
+        const float *x = b.x != NULL ? b.x + i : NULL;
+        fedcodec_ternary_fetch(b.residual + i, x, AHEAD);
+        put_group(fedcodec_ternary(b.residual + i, x, t, below), b.dst + i / 4);
     }
 #else
     (void)t;
