@@ -69,6 +69,7 @@
 #define fedcodec_sparse_put                 FEDCODEC_UNITED(fedcodec_sparse_put)
 #define fedcodec_zerorun_check              FEDCODEC_UNITED(fedcodec_zerorun_check)
 #define fedcodec_zerorun_end                FEDCODEC_UNITED(fedcodec_zerorun_end)
+#define fedcodec_zerorun_find               FEDCODEC_UNITED(fedcodec_zerorun_find)
 #define fedcodec_zerorun_join               FEDCODEC_UNITED(fedcodec_zerorun_join)
 #define fedcodec_zerorun_push               FEDCODEC_UNITED(fedcodec_zerorun_push)
 #define fedcodec_zerorun_sum                FEDCODEC_UNITED(fedcodec_zerorun_sum)

@@ -17,6 +17,7 @@ static void copy(const fedcodec_job *block, size_t k, void *with) {
     (void)k;
     (void)with;
     assert(block->x != NULL);
+    fedcodec_dense_fetch(block);
     fedcodec_store_values(block->dst, block->x, block->n);
 }
 

@@ -42,6 +42,7 @@ static void quantise(const fedcodec_job *block, size_t k, void *with) {
     float *restrict e = block->residual;
     const float *restrict x = block->x;
     uint8_t *restrict dst = block->dst;
+    fedcodec_dense_fetch(block);
     for (size_t i = 0, n = block->n; i < n; i++) {
         float v = fedcodec_sum(e, x, i), level = (v * by.inverse + shift) - shift;
         e[i] = v - level * by.scale;

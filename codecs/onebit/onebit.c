@@ -78,6 +78,7 @@ static void put_signs(const fedcodec_job *block, size_t k, void *with) {
     uint8_t *restrict dst = block->dst;
     const size_t n = block->n;
     uint8_t negative[BLOCK + 8] = {0};
+    fedcodec_dense_fetch(block);
     for (size_t i = 0; i < n; i++) {
         float v = fedcodec_sum(e, x, i);
         negative[i] = v < 0.0f;

@@ -15,6 +15,17 @@ enum { FEDCODEC_DENSE_BLOCK = 256 };
 /** Encode a block of part k: residual, x, n (up to FEDCODEC_DENSE_BLOCK) and dst are its own. */
 typedef void (*fedcodec_dense_fn)(const fedcodec_job *block, size_t k, void *with);
 
+/** What an encode begins with whose loop is left to the compiler, and so asks for no memory ahead.
+ */
+static inline void fedcodec_dense_fetch(const fedcodec_job *block) {
+    if (block->residual != NULL) {
+        fedcodec_fetch_block(block->residual, FEDCODEC_DENSE_BLOCK);
+    }
+    if (block->x != NULL) {
+        fedcodec_fetch_block(block->x, FEDCODEC_DENSE_BLOCK);
+    }
+}
+
 typedef struct fedcodec_dense {
     const fedcodec_job *job; /* dst: of the first value */
     size_t parts;
@@ -32,14 +43,8 @@ static inline void fedcodec_dense_part(void *dense, size_t k) {
     size_t end = fedcodec_part_start(job->n, d->parts, k + 1, BLOCK);
     for (size_t i = fedcodec_part_start(job->n, d->parts, k, BLOCK); i < end; i += BLOCK) {
         fedcodec_job block = *job;
-        if (job->residual != NULL) {
-            block.residual += i;
-            fedcodec_fetch_block(block.residual, BLOCK);
-        }
-        if (job->x != NULL) {
-            block.x += i;
-            fedcodec_fetch_block(block.x, BLOCK);
-        }
+        block.residual = job->residual != NULL ? job->residual + i : NULL;
+        block.x = job->x != NULL ? job->x + i : NULL;
         block.n = end - i < BLOCK ? end - i : BLOCK;
         block.dst += i / 8 * d->bits;
         d->encode(&block, k, d->with);

@@ -73,12 +73,23 @@ static inline int32_t fedcodec_magnitude(float v) {
     return (int32_t)(fedcodec_bits(v) & FEDCODEC_MAGNITUDE);
 }
 
-/** The bits of the largest magnitude; those of NaN are above infinity's. */
+static inline int32_t fedcodec_larger(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
+/** The bits of the largest magnitude; those of NaN are above infinity's. All quarters at once,
+ * since there is little to do for a value beside counting it. */
 static inline int32_t fedcodec_largest(const float *x, size_t n) {
+    const size_t quarter = n / 4;
+    const float *second = x + quarter, *third = second + quarter, *fourth = third + quarter;
     int32_t max = 0;
-    for (size_t i = 0; i < n; i++) {
-        int32_t m = fedcodec_magnitude(x[i]);
-        max = m > max ? m : max;
+    for (size_t i = 0; i < quarter; i++) {
+        int32_t m = fedcodec_larger(fedcodec_magnitude(x[i]), fedcodec_magnitude(second[i]));
+        int32_t k = fedcodec_larger(fedcodec_magnitude(third[i]), fedcodec_magnitude(fourth[i]));
+        max = fedcodec_larger(max, fedcodec_larger(m, k));
+    }
+    for (size_t i = 4 * quarter; i < n; i++) {
+        max = fedcodec_larger(max, fedcodec_magnitude(x[i]));
     }
     return max;
 }

@@ -34,6 +34,7 @@ static inline void fedcodec_narrow_encode(const fedcodec_job *block, fedcodec_na
     float *restrict residual = block->residual;
     const float *restrict x = block->x;
     uint8_t *restrict dst = block->dst;
+    fedcodec_dense_fetch(block);
     for (size_t i = 0, n = block->n; i < n; i++) {
         float sum = fedcodec_sum(residual, x, i);
         uint16_t v = narrow(sum);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codecs/prim/fetch.h"
 #include "codecs/unit.h"
 
 /*
@@ -48,33 +49,39 @@ static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m,
 
 #define FEDCODEC_TERNARY 32
 
-/* A byte for each value: 1, 0 or -1. */
+/* A byte for each value: above 0, 0, or below. They are in the order that packing halves of vectors
+ * makes: four of each eight values in the lower half, the other four in the upper one. */
 typedef __m256i fedcodec_trits;
 
+/* What is sent of eight values. */
 static inline __m256i fedcodec_ternary_8(float *e, const float *x, __m256 m, __m256 half) {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     __m256 v = _mm256_loadu_ps(e);
     if (x != NULL) {
         v = _mm256_add_ps(v, _mm256_loadu_ps(x));
     }
-    __m256 plus = _mm256_cmp_ps(v, half, _CMP_GT_OQ);
-    __m256 minus = _mm256_cmp_ps(v, _mm256_xor_ps(half, sign), _CMP_LT_OQ);
-    __m256 sent =
-        _mm256_or_ps(_mm256_and_ps(plus, m), _mm256_and_ps(minus, _mm256_xor_ps(m, sign)));
+    __m256 above = _mm256_cmp_ps(_mm256_andnot_ps(sign, v), half, _CMP_GT_OQ);
+    __m256 sent = _mm256_and_ps(above, _mm256_or_ps(m, _mm256_and_ps(sign, v)));
     _mm256_storeu_ps(e, _mm256_sub_ps(v, sent));
-    return _mm256_sub_epi32(_mm256_castps_si256(minus), _mm256_castps_si256(plus));
+    return _mm256_castps_si256(sent);
 }
 
+/* Packing saturates, and so keeps on which side of 0 an integer is, which a float's bits are too.
+ */
 static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m, float half) {
     const __m256 step = _mm256_set1_ps(m), above = _mm256_set1_ps(half);
-    __m256i trit[4];
+    __m256i sent[4];
     for (size_t j = 0; j < 4; j++) {
-        trit[j] = fedcodec_ternary_8(e + 8 * j, x != NULL ? x + 8 * j : NULL, step, above);
+        sent[j] = fedcodec_ternary_8(e + 8 * j, x != NULL ? x + 8 * j : NULL, step, above);
     }
-    const __m256i order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0); /* packing interleaves halves */
-    __m256i low = _mm256_packs_epi32(trit[0], trit[1]);
-    __m256i high = _mm256_packs_epi32(trit[2], trit[3]);
-    return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+    __m256i low = _mm256_packs_epi32(sent[0], sent[1]);
+    __m256i high = _mm256_packs_epi32(sent[2], sent[3]);
+    return _mm256_packs_epi16(low, high);
+}
+
+/* Bytes that stand where trits do to the values' order. */
+static inline __m256i fedcodec_ternary_order(__m256i bytes) {
+    return _mm256_permutevar8x32_epi32(bytes, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));
 }
 
 #elif FEDCODEC_NEON
@@ -107,6 +114,18 @@ static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m,
     int16x8_t low = vcombine_s16(vmovn_s32(trit[0]), vmovn_s32(trit[1]));
     int16x8_t high = vcombine_s16(vmovn_s32(trit[2]), vmovn_s32(trit[3]));
     return vcombine_s8(vmovn_s16(low), vmovn_s16(high));
+}
+#endif
+
+#ifdef FEDCODEC_TERNARY
+/** Ask for as many values as are done at once, that far ahead. */
+static inline void fedcodec_ternary_fetch(const float *e, const float *x, ptrdiff_t ahead) {
+    for (size_t j = 0; j < FEDCODEC_TERNARY; j += FEDCODEC_FETCH_LINE) {
+        fedcodec_fetch(e + j, ahead);
+        if (x != NULL) {
+            fedcodec_fetch(x + j, ahead);
+        }
+    }
 }
 #endif
 

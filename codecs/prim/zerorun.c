@@ -40,14 +40,14 @@ static void flush(fedcodec_zerorun *z) {
     z->run = 0;
 }
 
-/* Which of 64 bytes are not ZERO: the first is the lowest bit. */
+/* Which of 64 bytes are not that one: the first is the lowest bit. */
 #if FEDCODEC_AVX512
-static uint64_t others_of(const uint8_t *src) {
-    return _mm512_cmpneq_epi8_mask(_mm512_loadu_si512(src), _mm512_set1_epi8(ZERO));
+static uint64_t others_of(const uint8_t *src, uint8_t byte) {
+    return _mm512_cmpneq_epi8_mask(_mm512_loadu_si512(src), _mm512_set1_epi8((char)byte));
 }
 #elif FEDCODEC_AVX2
-static uint64_t others_of(const uint8_t *src) {
-    const __m256i zero = _mm256_set1_epi8(ZERO);
+static uint64_t others_of(const uint8_t *src, uint8_t byte) {
+    const __m256i zero = _mm256_set1_epi8((char)byte);
     __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)src);
     __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(src + 32));
     uint32_t low_zeros = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, zero));
@@ -55,9 +55,9 @@ static uint64_t others_of(const uint8_t *src) {
     return ~((uint64_t)high_zeros << 32 | low_zeros);
 }
 #elif FEDCODEC_NEON
-static uint64_t others_of(const uint8_t *src) {
+static uint64_t others_of(const uint8_t *src, uint8_t byte) {
     const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(UINT64_C(0x8040201008040201)));
-    const uint8x16_t zero = vdupq_n_u8(ZERO);
+    const uint8x16_t zero = vdupq_n_u8(byte);
     uint8x16_t part[4];
     for (size_t j = 0; j < 4; j++) {
         part[j] = vbicq_u8(bit, vceqq_u8(vld1q_u8(src + 16 * j), zero));
@@ -66,12 +66,12 @@ static uint64_t others_of(const uint8_t *src) {
     return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(sum, sum)), 0);
 }
 #else
-static uint64_t others_of(const uint8_t *src) {
-    static const uint8_t zeros[8] = {ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO};
+static uint64_t others_of(const uint8_t *src, uint8_t byte) {
+    const uint8_t zeros[8] = {byte, byte, byte, byte, byte, byte, byte, byte};
     uint64_t others = 0;
     for (size_t i = 0; i < GROUP; i += 8) {
         for (size_t j = i; memcmp(src + i, zeros, 8) != 0 && j < i + 8; j++) {
-            others |= (uint64_t)(src[j] != ZERO) << j;
+            others |= (uint64_t)(src[j] != byte) << j;
         }
     }
     return others;
@@ -184,7 +184,7 @@ static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) 
 
 void fedcodec_zerorun_push(fedcodec_zerorun *z, const uint8_t *src, size_t len) {
     for (; len >= GROUP; len -= GROUP, src += GROUP) {
-        uint64_t others = others_of(src);
+        uint64_t others = others_of(src, ZERO);
         if (others == 0) {
             z->run += GROUP;
         } else if (len >= GROUP + BEHIND) {
@@ -245,6 +245,36 @@ size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
         sum += more;
     }
     return sum;
+}
+
+/* Of a group of bytes. The longest run is what a byte stands for unless it is among `others`: of
+ * those no branch has to guess. */
+static size_t find_others(const uint8_t *src, uint64_t others, size_t *first, uint8_t *found,
+                          uint32_t *at) {
+    size_t count = 0, less = 0;
+    for (; others != 0; others &= others - 1) {
+        size_t i = (size_t)__builtin_ctzll(others);
+        const uint8_t byte = src[i];
+        found[count] = byte;
+        at[count] = (uint32_t)(*first + FEDCODEC_ZERORUN_MAX * i - less);
+        count += (unsigned)(byte <= 242) & (unsigned)(byte != ZERO);
+        less += FEDCODEC_ZERORUN_MAX - 1 - more_of(byte);
+    }
+    *first += FEDCODEC_ZERORUN_MAX * GROUP - less;
+    return count;
+}
+
+size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uint32_t *at) {
+    size_t count = 0, first = 0, i = 0;
+    for (; i + GROUP <= len; i += GROUP) {
+        uint64_t others = others_of(src + i, run_byte(FEDCODEC_ZERORUN_MAX));
+        count += find_others(src + i, others, &first, found + count, at + count);
+    }
+    uint8_t rest[GROUP];
+    memset(rest, run_byte(FEDCODEC_ZERORUN_MAX), sizeof rest);
+    memcpy(rest, src + i, len - i);
+    uint64_t others = others_of(rest, run_byte(FEDCODEC_ZERORUN_MAX));
+    return count + find_others(rest, others, &first, found + count, at + count);
 }
 
 /* Put each of a group of bytes where it belongs, among zeros: no branch depends on them. */

@@ -53,6 +53,10 @@ fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacke
 /** How many bytes src[len] stands for. */
 size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len);
 
+/** Of those bytes, the ones that are not 121, and where they are: found[len] and at[len] have room.
+ * Returns how many. Made for bytes that mostly are the longest runs. */
+size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uint32_t *at);
+
 /** Those bytes; returns their number. Behind them dst has FEDCODEC_ZERORUN_ROOM more, which become
  * anything. */
 size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst);

@@ -31,17 +31,16 @@ static const unsigned digit_at[FEDCODEC_QUARTIC_DIGITS] = {0, 2, 8, 10, 4};
 /* The codes of 32 bytes. Each is first a fraction of 243, in 65536ths. Nine times that is a number
  * of two digits, which a table writes in two bits each, and a fraction again. */
 static inline __m512i codes_of(const uint8_t *bytes) {
-    const __m512i nine = _mm512_set1_epi16(9), three = _mm512_set1_epi16(3);
+    enum { NINE = 9 * (65536 / FEDCODEC_QUARTIC_BYTES + 1) };
     const __m512i pairs =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 1, 5, 9, 2, 6, 10, 0, 0, 0, 0, 0, 0, 0));
-    __m512i f = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)bytes));
-    f = _mm512_mullo_epi16(f, _mm512_set1_epi16(65536 / FEDCODEC_QUARTIC_BYTES + 1));
-    __m512i first = _mm512_mulhi_epu16(f, nine);
-    f = _mm512_mullo_epi16(f, nine);
-    __m512i second = _mm512_mulhi_epu16(f, nine);
-    f = _mm512_mullo_epi16(f, nine);
+    __m512i b = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)bytes));
+    __m512i first = _mm512_mulhi_epu16(b, _mm512_set1_epi16(NINE));
+    __m512i f = _mm512_mullo_epi16(b, _mm512_set1_epi16(NINE));
+    __m512i second = _mm512_mulhi_epu16(f, _mm512_set1_epi16(9));
+    f = _mm512_mullo_epi16(b, _mm512_set1_epi16(9 * NINE));
     __m512i both = _mm512_or_si512(first, _mm512_slli_epi16(second, 8));
-    __m512i last = _mm512_slli_epi16(_mm512_mulhi_epu16(f, three), 4);
+    __m512i last = _mm512_slli_epi16(_mm512_mulhi_epu16(f, _mm512_set1_epi16(3)), 4);
     return _mm512_or_si512(_mm512_shuffle_epi8(pairs, both), last);
 }
 

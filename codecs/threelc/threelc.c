@@ -21,9 +21,9 @@
 /* A message: m, then the zero-run encoded bytes; nothing follows where m is 0. */
 enum { HEAD = 4, BLOCK = 1024 };
 
-/* Bytes of a message to decode at once, and how many positions a byte may then stand for on average
- * for them to be unpacked. */
-enum { CHUNK = 128, DENSE = 8 };
+/* Bytes of a message to look at, at once; how many positions a byte may then stand for on average
+ * for them to be unpacked; and bytes to unpack before their values are done. */
+enum { CHUNK = 512, DENSE = 8, PIECE = 128 };
 
 static const char *const switches[] = {"0", "1", NULL};
 
@@ -275,7 +275,7 @@ static void apply_bytes(const target *t, uint8_t *bytes, size_t count, size_t fi
 /* Positions that are unpacked and wait until there are as many as vectors do at once. */
 typedef struct waiting {
     size_t first, count;
-    uint8_t bytes[BLOCK + FEDCODEC_ZERORUN_MAX * CHUNK + FEDCODEC_ZERORUN_ROOM];
+    uint8_t bytes[BLOCK + FEDCODEC_ZERORUN_MAX * PIECE + FEDCODEC_ZERORUN_ROOM];
 } waiting;
 
 /* As many of them as vectors can do at once; returns their number. All hold five values. */
@@ -316,29 +316,13 @@ static void apply_byte(const target *t, uint8_t byte, size_t first) {
     }
 }
 
-/* Does src[len] begin with eight of the longest runs? */
-static bool eight_runs(const uint8_t *src, size_t len) {
-    uint64_t eight = 0;
-    if (len >= sizeof eight) {
-        memcpy(&eight, src, sizeof eight);
-    }
-    return eight == UINT64_MAX;
-}
-
 /* Where most bytes are long runs: look at the others only. */
 static void apply_sparse(const target *t, const uint8_t *src, size_t len, size_t first) {
-    for (size_t i = 0; i < len;) {
-        if (eight_runs(src + i, len - i)) {
-            first += 8 * FEDCODEC_ZERORUN_MAX;
-            i += 8;
-            continue;
-        }
-        unsigned run = fedcodec_zerorun_len(src[i]);
-        if (run == 0) {
-            apply_byte(t, src[i], first);
-        }
-        first += run > 0 ? run : 1;
-        i++;
+    uint8_t found[CHUNK];
+    uint32_t at[CHUNK];
+    size_t count = fedcodec_zerorun_find(src, len, found, at);
+    for (size_t i = 0; i < count; i++) {
+        apply_byte(t, found[i], first + at[i]);
     }
 }
 
@@ -354,6 +338,15 @@ static void apply_waiting(const target *t, waiting *w, bool all) {
     memmove(w->bytes, w->bytes + done, w->count);
 }
 
+/* Where they are not: a few at a time, so that memory works while they are unpacked. */
+static void apply_dense(const target *t, const uint8_t *src, size_t len, waiting *w) {
+    for (size_t i = 0, count; i < len; i += count) {
+        count = len - i < PIECE ? len - i : PIECE;
+        w->count += fedcodec_zerorun_unpack(src + i, count, w->bytes + w->count);
+        apply_waiting(t, w, false);
+    }
+}
+
 static void apply(const target *t, const uint8_t *src, size_t len) {
     waiting w;
     w.first = w.count = 0;
@@ -361,11 +354,12 @@ static void apply(const target *t, const uint8_t *src, size_t len) {
         count = len - i < CHUNK ? len - i : CHUNK;
         size_t positions = fedcodec_zerorun_sum(src + i, count);
         if (t->way == SET || positions <= DENSE * count) {
-            w.count += fedcodec_zerorun_unpack(src + i, count, w.bytes + w.count);
-            apply_waiting(t, &w, false);
+            apply_dense(t, src + i, count, &w);
             continue;
         }
-        apply_waiting(t, &w, true);
+        if (w.count > 0) {
+            apply_waiting(t, &w, true);
+        }
         if (positions < FEDCODEC_ZERORUN_MAX * count) {
             apply_sparse(t, src + i, count, w.first);
         }

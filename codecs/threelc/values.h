@@ -2,19 +2,13 @@
 #ifndef FEDCODEC_THREELC_VALUES_H
 #define FEDCODEC_THREELC_VALUES_H
 
-#include "codecs/prim/fetch.h"
 #include "codecs/prim/ternary.h"
 
 #define GROUPED FEDCODEC_TERNARY
 enum { AHEAD = 256 };
 
 static inline fedcodec_trits quantise_values(float *e, const float *x, float m) {
-    for (size_t j = 0; j < GROUPED; j += FEDCODEC_FETCH_LINE) {
-        fedcodec_fetch(e + j, AHEAD);
-        if (x != NULL) {
-            fedcodec_fetch(x + j, AHEAD);
-        }
-    }
+    fedcodec_ternary_fetch(e, x, AHEAD);
     return fedcodec_ternary(e, x, m, 0.5f * m);
 }
 

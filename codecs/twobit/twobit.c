@@ -10,7 +10,7 @@
 #include "codecs/registry.h"
 
 /* A message: t, then the codes, the first one in a byte's top two bits. */
-enum { HEAD = 4, BLOCK = FEDCODEC_DENSE_BLOCK, PLUS = 3, MINUS = 2 };
+enum { HEAD = 4, BLOCK = FEDCODEC_DENSE_BLOCK, PLUS = 3, MINUS = 2, AHEAD = 1024 };
 
 static const fedcodec_param twobit_params[] = {
     {.key = "t", .preset = 0.5, .low = 1e-6, .high = 16.0, .help = "threshold, and what is sent"},
@@ -41,14 +41,19 @@ static inline void put_group(fedcodec_trits d, uint8_t *dst) {
     _mm_storeu_si128((__m128i *)(void *)dst, _mm512_cvtepi32_epi8(code));
 }
 #elif FEDCODEC_AVX2
+/* A table of what is PLUS, 0 and MINUS, at first less 2 each: what is below 0 takes 0 from it. The
+ * trits' upper half has every other byte, so its products are those of the next byte. */
 static inline void put_group(fedcodec_trits d, uint8_t *dst) {
-    __m256i sent = _mm256_abs_epi8(d), plus = _mm256_max_epi8(d, _mm256_setzero_si256());
-    __m256i code = _mm256_add_epi8(_mm256_add_epi8(sent, sent), plus);
+    const __m256i codes = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0 ^ MINUS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, PLUS ^ MINUS));
+    const __m256i fours =
+        _mm256_setr_m128i(_mm_set1_epi32(1 << 16 | 16), _mm_set1_epi32(1 << 24 | 16 << 8));
+    __m256i code = _mm256_shuffle_epi8(codes, d);
     code = _mm256_maddubs_epi16(code, _mm256_set1_epi16(1 << 8 | 4));
-    code = _mm256_madd_epi16(code, _mm256_set1_epi32(1 << 16 | 16));
-    __m128i bytes =
-        _mm_packus_epi32(_mm256_castsi256_si128(code), _mm256_extracti128_si256(code, 1));
-    _mm_storel_epi64((__m128i *)(void *)dst, _mm_packus_epi16(bytes, bytes));
+    code = _mm256_madd_epi16(code, fours);
+    __m128i bytes = _mm_or_si128(_mm256_castsi256_si128(code), _mm256_extracti128_si256(code, 1));
+    bytes = _mm_xor_si128(_mm_packus_epi32(bytes, bytes), _mm_set1_epi8((char)(MINUS * 0x55)));
+    _mm_storel_epi64((__m128i *)(void *)dst, bytes);
 }
 #elif FEDCODEC_NEON
 static inline void put_group(fedcodec_trits d, uint8_t *dst) {
@@ -63,15 +68,19 @@ static inline void put_group(fedcodec_trits d, uint8_t *dst) {
 
 /* As many values as vectors can do; returns their number. What is not less than t is above the
  * number before it. */
-static size_t quantise_groups(float *e, const float *x, size_t n, float t, uint8_t *dst) {
+static size_t quantise_groups(const fedcodec_job *block, float t) {
     size_t i = 0;
 #ifdef FEDCODEC_TERNARY
+    const fedcodec_job b = *block; /* which no store can change */
     const float below = fedcodec_float(fedcodec_bits(t) - 1);
-    for (; i + FEDCODEC_TERNARY <= n; i += FEDCODEC_TERNARY) {
-        put_group(fedcodec_ternary(e + i, x != NULL ? x + i : NULL, t, below), dst + i / 4);
+    for (; i + FEDCODEC_TERNARY <= b.n; i += FEDCODEC_TERNARY) {
+        const float *x = b.x != NULL ? b.x + i : NULL;
+        fedcodec_ternary_fetch(b.residual + i, x, AHEAD);
+        put_group(fedcodec_ternary(b.residual + i, x, t, below), b.dst + i / 4);
     }
 #else
-    (void)e, (void)x, (void)n, (void)t, (void)dst;
+    (void)t;
+    fedcodec_dense_fetch(block);
 #endif
     return i;
 }
@@ -97,7 +106,7 @@ static void quantise(const fedcodec_job *block, size_t k, void *with) {
     const float t = *(const float *)with;
     assert(block->residual != NULL);
     const float *x = block->x;
-    size_t done = quantise_groups(block->residual, x, block->n, t, block->dst);
+    size_t done = quantise_groups(block, t);
     quantise_rest(block->residual + done, x != NULL ? x + done : NULL, block->n - done, t,
                   block->dst + done / 4);
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "yardstick.h"
+
 enum { WARM_ROUNDS = 8 }; /* not measured */
 
 /* Of plain loops, which are slow. */
@@ -20,6 +22,7 @@ void bench_start(bench *b, size_t n, size_t rounds) {
     b->unguarded = bench_alloc(n * sizeof *b->unguarded);
     b->before = bench_alloc(n * sizeof *b->before);
     b->y = bench_alloc(PLAIN_SCRATCH(n));
+    b->spare = bench_alloc(n * sizeof *b->spare);
     b->acc = bench_alloc(n * sizeof *b->acc);
 }
 
@@ -29,6 +32,7 @@ void bench_end(bench *b) {
     free(b->unguarded);
     free(b->before);
     free(b->y);
+    free(b->spare);
     free(b->acc);
 }
 
@@ -50,8 +54,8 @@ bool message_is_alone(const fedcodec *codec, const fed_layout *layout) {
     return layout->count == 1 && codec->stage == 0;
 }
 
-void message_start(message *m, const fedcodec *codec, const fed_layout *layout) {
-    *m = (message){.codec = *codec, .layout = layout};
+void message_start(message *m, const fedcodec *codec, const fed_layout *layout, const char *unit) {
+    *m = (message){.codec = *codec, .layout = layout, .unit = unit};
     m->alone = message_is_alone(codec, layout);
     m->cap =
         m->alone ? fedcodec_bound(codec, layout->size) : fedcodec_envelope_bound(codec, layout, 0);
@@ -103,7 +107,7 @@ static void fold(const message *m, int64_t *acc) {
 /* ---- The rounds ---- */
 
 typedef struct all_times {
-    bench_times copy, add, loop, op[BENCH_OPS];
+    bench_times copy, add, guard, clear, write, rewrite, loop, op[BENCH_OPS];
 } all_times;
 
 void measure_warm(bench *b, message *m) {
@@ -114,12 +118,48 @@ void measure_warm(bench *b, message *m) {
     memcpy(b->unguarded, b->e, b->n * sizeof *b->e);
 }
 
+static const char *yardstick_of(const message *m) {
+    return strcmp(m->unit, "plain") != 0 ? m->unit : "baseline";
+}
+
+/* What bounds an encode that leaves its residual alone when it refuses: to see all gradients, and
+ * the residual where a largest sum is sought, before the first is added. From the end to the front,
+ * so that adding finds in the cache what was read last. */
+static void guarded_add(const bench *b, const message *m, const float *g) {
+    enum { BLOCK = 4096 };
+    const char *unit = yardstick_of(m);
+    for (size_t end = b->n, count; end > 0; end -= count) {
+        count = end % BLOCK != 0 ? end % BLOCK : BLOCK;
+        yardstick_read(unit, g + end - count, count);
+        if (m->codec.vtable->absorb != NULL) {
+            yardstick_read(unit, b->y + end - count, count);
+        }
+    }
+    bench_add(b->y, g, b->n);
+}
+
+/* What bounds decoding, setting all values, with memset and with stores in turn; and what bounds
+ * adding to them. The caches hold as much of them as of y in decode and axpy. */
+static void measure_bounds(const bench *b, const message *m, all_times *t) {
+    const char *unit = yardstick_of(m);
+    if (t->clear.count == t->write.count) {
+        BENCH_TIME(&t->clear, memset(b->spare, 0, b->n * sizeof *b->spare));
+    } else {
+        BENCH_TIME(&t->write, yardstick_write(unit, b->spare, b->n));
+    }
+    BENCH_TIME(&t->rewrite, yardstick_rewrite(unit, b->spare, b->n));
+}
+
 /* A yardstick before each way to encode, so that both find the same in the cache. */
 static void measure_round(bench *b, message *m, const float *g, all_times *t) {
-    BENCH_TIME(&t->copy, memcpy(b->y, g, b->n * sizeof *g));
+    BENCH_TIME(&t->copy, memcpy(b->spare, g, b->n * sizeof *g));
+    if (m->codec.vtable->feedback) {
+        BENCH_TIME(&t->guard, guarded_add(b, m, g));
+    }
     BENCH_TIME(&t->op[BENCH_ENCODE], encode(m, b->e, g, false));
     BENCH_TIME(&t->add, bench_add(b->y, g, b->n));
     BENCH_TIME(&t->op[BENCH_UNGUARDED], encode(m, b->unguarded, g, true));
+    measure_bounds(b, m, t);
     BENCH_TIME(&t->op[BENCH_DECODE], decode(m, b->y));
     BENCH_TIME(&t->op[BENCH_AXPY], axpy(m, b->y));
     BENCH_TIME(&t->op[BENCH_FOLD], fold(m, b->acc));
@@ -137,6 +177,11 @@ static void measure_with_loop(bench *b, message *m, const plain_loop *loop, cons
                 memcmp(b->before, b->e, b->n * sizeof *b->e) == 0 &&
                 memcmp(b->before, b->unguarded, b->n * sizeof *b->e) == 0;
     bench_require(same ? FED_OK : FED_EFORMAT, "the plain loop's message or residual differs");
+}
+
+/* Of what was measured at all. */
+static double fastest(double a, double b) {
+    return a > 0.0 && (a < b || !(b > 0.0)) ? a : b;
 }
 
 result measure(bench *b, message *m, const plain_loop *loop) {
@@ -158,6 +203,9 @@ result measure(bench *b, message *m, const plain_loop *loop) {
     b->copy.s[b->copy.count++] = r.copy_s;
     b->add.s[b->add.count++] = r.add_s;
     r.loop_s = bench_median_s(&t->loop);
+    r.bound_s[BENCH_ENCODE] = bench_median_s(&t->guard);
+    r.bound_s[BENCH_DECODE] = fastest(bench_median_s(&t->clear), bench_median_s(&t->write));
+    r.bound_s[BENCH_AXPY] = bench_median_s(&t->rewrite);
     for (size_t k = 0; k < BENCH_OPS; k++) {
         r.op_s[k] = bench_median_s(&t->op[k]);
     }

@@ -17,6 +17,7 @@ typedef struct bench {
     size_t n, rounds;
     float *e, *unguarded; /* residuals, alike */
     float *before, *y;    /* a copy of one, decoded values */
+    float *spare;         /* what yardsticks write to */
     int64_t *acc;
     bench_times copy, add; /* medians of each measurement */
 } bench;
@@ -35,14 +36,15 @@ const float *bench_gradient(const bench *b, size_t round);
 typedef struct message {
     fedcodec codec;
     const fed_layout *layout;
-    bool alone; /* by the codec's own calls, without an envelope */
+    const char *unit; /* the code's */
+    bool alone;       /* by the codec's own calls, without an envelope */
     void *work;
     uint8_t *dst;
     size_t cap, len;
 } message;
 
 bool message_is_alone(const fedcodec *codec, const fed_layout *layout);
-void message_start(message *m, const fedcodec *codec, const fed_layout *layout);
+void message_start(message *m, const fedcodec *codec, const fed_layout *layout, const char *unit);
 void message_end(message *m);
 
 /** Encode the first few gradients: b->e fills, and m->dst holds a message like those to come. */
@@ -51,6 +53,7 @@ void measure_warm(bench *b, message *m);
 /** Medians of all rounds, and the messages' mean length. */
 typedef struct result {
     double copy_s, add_s, loop_s, op_s[BENCH_OPS];
+    double bound_s[BENCH_OPS]; /* what no code that touches each value is faster than; 0: unknown */
     double bytes;
 } result;
 

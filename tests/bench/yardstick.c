@@ -41,3 +41,7 @@ void yardstick_rewrite(const char *unit, float *x, size_t n) {
 void yardstick_read(const char *unit, const float *x, size_t n) {
     of(unit)->read(x, n);
 }
+
+void yardstick_write(const char *unit, float *x, size_t n) {
+    of(unit)->write(x, n);
+}

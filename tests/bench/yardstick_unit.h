@@ -9,6 +9,7 @@ typedef struct yardsticks {
     double (*multiply_adds)(size_t rounds);
     void (*rewrite)(float *x, size_t n);
     void (*read)(const float *x, size_t n);
+    void (*write)(float *x, size_t n);
 } yardsticks;
 
 #endif

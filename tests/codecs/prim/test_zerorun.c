@@ -61,6 +61,29 @@ static void any_bytes_come_back(void **state) {
     }
 }
 
+static void what_is_not_zero_is_found_where_it_is(void **state) {
+    (void)state;
+    fed_rng rng;
+    fed_rng_init(&rng, 8, 0, 0);
+    for (uint32_t round = 0; round < 3000; round++) {
+        uint8_t src[3000] = {0}, packed[3000], found[3000];
+        uint32_t at[3000];
+        size_t len = fed_rng_below(&rng, sizeof src), next = 0;
+        for (size_t i = 0; i < len; i++) {
+            bool other = fed_rng_below(&rng, 1 + round % 300) == 0;
+            src[i] = other ? (uint8_t)fed_rng_below(&rng, 243) : 121;
+        }
+        size_t count = fedcodec_zerorun_find(packed, pack(src, len, packed), found, at);
+        for (size_t i = 0; i < len; i++) {
+            if (src[i] != 121) {
+                assert_true(next < count && at[next] == i && found[next] == src[i]);
+                next++;
+            }
+        }
+        assert_int_equal(next, count);
+    }
+}
+
 /* Bytes with runs about as long as `rarity`, but for stretches of zeros alone. */
 static void fill(uint8_t *src, size_t len, uint32_t rarity, fed_rng *rng) {
     size_t from = fed_rng_below(rng, 800), to = from + fed_rng_below(rng, 400);
@@ -176,6 +199,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_take_the_papers_bytes),
         cmocka_unit_test(any_bytes_come_back),
+        cmocka_unit_test(what_is_not_zero_is_found_where_it_is),
         cmocka_unit_test(pushed_in_any_steps_the_bytes_are_the_same),
         cmocka_unit_test(joined_pieces_are_one_message),
         cmocka_unit_test(other_forms_of_a_run_are_refused),
