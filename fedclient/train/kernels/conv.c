@@ -40,6 +40,7 @@ KERNEL_INLINE void forward_tile(const block *b, const float *x, float *y, size_t
         tile_add(sum, patch, weights, c->run, height, vectors);
     }
     const size_t full = b->lanes_left < LANES ? vectors - 1 : vectors;
+    const ivec others = lanes_from(b->lanes_left);
     KERNEL_UNROLL
     for (size_t h = 0; h < height; h++) {
         if (h < done) {
@@ -48,9 +49,7 @@ KERNEL_INLINE void forward_tile(const block *b, const float *x, float *y, size_t
         KERNEL_UNROLL
         for (size_t v = 0; v < vectors; v++) {
             float *to = y + h * c->y_step + v * LANES;
-            vec_store(to, v < full
-                              ? sum[h][v]
-                              : vec_select(lanes_from(b->lanes_left), vec_load(to), sum[h][v]));
+            vec_store(to, v < full ? sum[h][v] : vec_select(others, vec_load(to), sum[h][v]));
         }
     }
 }

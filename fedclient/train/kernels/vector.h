@@ -92,13 +92,13 @@ KERNEL_INLINE vec vec_select(ivec mask, vec a, vec b) {
     return (vec)ivec_select(mask, (ivec)a, (ivec)b);
 }
 
-/* -1 in lanes first .. LANES - 1, 0 below. */
+/* -1 in lanes first .. LANES - 1, 0 below. Made where it is asked for: kept through loops it would
+ * take a register from their sums. */
 KERNEL_INLINE ivec lanes_from(size_t first) {
-    ivec mask;
-    for (int l = 0; l < LANES; l++) {
-        mask[l] = (size_t)l >= first ? -1 : 0;
-    }
-    return mask;
+    static const int32_t number[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const int32_t *at = number;
+    __asm__ volatile("" : "+r"(at));
+    return *(const ivec_unaligned *)at >= (int32_t)first - (ivec){0};
 }
 
 /* The sum of the lanes, halves onto halves. */
