@@ -40,7 +40,8 @@ typedef struct fedtrain_dense {
 /**
  * A convolution, or one group of its channels, or the way back to some of its inputs: at each
  * position the values of a patch meet `out` columns of weights. A patch is `runs` runs of values
- * that lie side by side. Weights are float32[runs * run, out_pad]: what is behind `out` is 0.
+ * that lie side by side. Weights are float32[runs * run, out_pad]: what is behind `out` is of no
+ * use.
  */
 typedef struct fedtrain_conv {
     size_t rows, columns;  /* positions */
