@@ -4,8 +4,17 @@
 
 /* Sums at once: AVX2's 16 registers hold 13 and what they need. Weights' gradients do with fewer,
  * whose vectors are anywhere in the picture. */
-#define MAX_TERMS (FED_SMALL ? 4 : 13)
+#define MAX_TERMS (FED_SMALL ? 3 : 13)
 enum { MAX_WEIGHT_TERMS = FED_SMALL ? MAX_TERMS : 9 };
+
+/* A sparse matrix: entry j of row i is value[i * row + j * step] at offset[i * row + j * step], or
+ * at place[that]. */
+typedef struct entries {
+    const float *value;
+    const uint32_t *offset, *place; /* place: or NULL */
+    const uint32_t *counts;         /* of each row; NULL: count */
+    size_t row, step, count;
+} entries;
 
 /* Sums for each row of a sparse matrix, whose offsets are from base; they are added to a target.
  * The vectors of a sum, and its own, lie from[] and to[] further on. */
@@ -19,7 +28,7 @@ typedef struct gather {
 
 /* For each row i: target[to[t] ..] += sum_j value[i, j] * base[offset[i, j] + from[t] ..].
  * from_run, to_run: these vectors lie side by side. */
-KERNEL_INLINE void gather_rows(const gather *g, const fedtrain_sparse *s, const bool from_run,
+KERNEL_INLINE void gather_rows(const gather *g, const entries *e, const bool from_run,
                                const bool to_run, const size_t terms) {
     const float *base[MAX_TERMS];
     KERNEL_UNROLL
@@ -27,13 +36,13 @@ KERNEL_INLINE void gather_rows(const gather *g, const fedtrain_sparse *s, const 
         base[t] = kernel_apart(g->base + g->from[from_run ? 0 : t]) + (from_run ? t * LANES : 0);
     }
     for (size_t i = 0; i < g->rows; i++) {
-        const uint32_t *offset = s->offset + i * s->width;
-        const float *value = s->value + i * s->width;
-        const size_t count = s->count[i];
+        const uint32_t *offset = e->offset + i * e->row, *place = e->place;
+        const float *value = e->value + i * e->row;
+        const size_t count = e->counts != NULL ? e->counts[i] : e->count, step = e->step;
         vec total[MAX_TERMS] = {0};
-        for (size_t j = 0; j < count; j++) {
-            const vec factor = value[j] - (vec){0};
-            const size_t at = offset[j];
+        for (size_t j = 0; j < count; j++, value += step, offset += step) {
+            const vec factor = *value - (vec){0};
+            const size_t at = place != NULL ? place[*offset] : *offset;
             KERNEL_UNROLL
             for (size_t t = 0; t < terms; t++) {
                 total[t] += factor * vec_load(base[t] + at);
@@ -50,17 +59,17 @@ KERNEL_INLINE void gather_rows(const gather *g, const fedtrain_sparse *s, const 
 
 #define TERMS(n)                                                                                   \
     case n:                                                                                        \
-        gather_rows(g, s, from_run, to_run, n);                                                    \
+        gather_rows(g, e, from_run, to_run, n);                                                    \
         break
 
-KERNEL_INLINE void gather_terms(const gather *g, const fedtrain_sparse *s, size_t terms,
+KERNEL_INLINE void gather_terms(const gather *g, const entries *e, size_t terms,
                                 const bool from_run, const bool to_run) {
     switch (terms) {
         TERMS(1);
         TERMS(2);
         TERMS(3);
+#if MAX_TERMS > 3
         TERMS(4);
-#if MAX_TERMS > 4
         TERMS(5);
         TERMS(6);
         TERMS(7);
@@ -76,8 +85,8 @@ KERNEL_INLINE void gather_terms(const gather *g, const fedtrain_sparse *s, size_
     }
 }
 
-static void gather_anywhere(const gather *g, const fedtrain_sparse *s, size_t terms) {
-    gather_terms(g, s, terms, false, false);
+static void gather_anywhere(const gather *g, const entries *e, size_t terms) {
+    gather_terms(g, e, terms, false, false);
 }
 
 /* How many of n segments to sum at once: shares of equal size, none over `most`. */
@@ -100,32 +109,43 @@ static void share(const fedtrain_sparse_conv *c, size_t s, size_t terms, size_t 
 void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
                                const float *rows, float *dx) {
     const size_t step = at_once(c->segments, MAX_TERMS);
+    const entries e = {.value = by_position->value,
+                       .offset = by_position->offset,
+                       .counts = by_position->count,
+                       .row = by_position->width,
+                       .step = 1};
     gather g = {.base = rows, .target = dx, .row_target = c->patch, .rows = c->positions};
     for (size_t s = 0; s < c->segments; s += step) {
         const size_t terms = kernel_smaller(step, c->segments - s);
         share(c, s, terms, g.from, g.to);
         if (FED_SMALL) {
-            gather_anywhere(&g, by_position, terms);
+            gather_anywhere(&g, &e, terms);
         } else {
-            gather_terms(&g, by_position, terms, true, false);
+            gather_terms(&g, &e, terms, true, false);
         }
     }
 }
 
 /* The weights of each channel get the patches that it saw, times their gradients. */
-void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_channel,
-                                const float *x, float *drows) {
+void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
+                                const float *dy, size_t windows, const float *x, float *drows) {
     const size_t row = c->segments / c->kh;
     const bool runs = !FED_SMALL && row > MAX_WEIGHT_TERMS / 2; /* a share is of one row */
     const size_t step = at_once(runs ? row : c->segments, MAX_WEIGHT_TERMS);
+    const entries e = {.value = dy,
+                       .offset = (const uint32_t *)winner,
+                       .place = c->patch,
+                       .row = 1,
+                       .step = c->out,
+                       .count = windows};
     gather g = {.base = x, .target = drows, .row_step = c->segments * LANES, .rows = c->out};
     for (size_t s = 0, terms; s < c->segments; s += terms) {
         terms = kernel_smaller(step, (runs ? row - s % row : c->segments - s));
         share(c, s, terms, g.to, g.from);
         if (runs) {
-            gather_terms(&g, by_channel, terms, true, true);
+            gather_terms(&g, &e, terms, true, true);
         } else {
-            gather_anywhere(&g, by_channel, terms);
+            gather_anywhere(&g, &e, terms);
         }
     }
 }

@@ -51,27 +51,16 @@ void fedtrain_filters_back(const fedtrain_kernels *k, const fedtrain_filters *f,
 }
 
 /* Without a branch, which random zeros would mislead: a 0 is written too, but not counted. */
-static inline void append(fedtrain_sparse *list, size_t row, size_t offset, float value) {
-    const size_t at = row * list->width + list->count[row];
-    list->offset[at] = (uint32_t)offset;
-    list->value[at] = value;
-    list->count[row] += value != 0;
-}
-
-void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const int32_t *winner,
-                               const float *dy, size_t windows, fedtrain_conv_grad *grad) {
-    const size_t row = c->kh * c->row_pad;
-    const bool back = grad->by_position.count != NULL;
-    memset(grad->by_channel.count, 0, c->out * sizeof(uint32_t));
-    if (back) {
-        memset(grad->by_position.count, 0, c->positions * sizeof(uint32_t));
-    }
+void fedtrain_list_by_position(const fedtrain_sparse_conv *c, const int32_t *winner,
+                               const float *dy, size_t windows, fedtrain_sparse *list) {
+    memset(list->count, 0, c->positions * sizeof *list->count);
     for (size_t k = 0; k < windows; k++, winner += c->out, dy += c->out) {
         for (size_t o = 0; o < c->out; o++) {
-            append(&grad->by_channel, o, c->patch[winner[o]], dy[o]);
-            if (back) {
-                append(&grad->by_position, (size_t)winner[o], o * row, dy[o]);
-            }
+            size_t position = (size_t)winner[o],
+                   at = position * list->width + list->count[position];
+            list->offset[at] = (uint32_t)(o * c->kh * c->row_pad);
+            list->value[at] = dy[o];
+            list->count[position] += dy[o] != 0;
         }
     }
 }

@@ -12,7 +12,7 @@ typedef struct fast_conv_pooled {
     uint32_t *place;           /* uint32[kh, kw]: where an output's weights of one place begin */
     float *rows;               /* the weights */
     float *grad_rows;          /* their gradient; on the way there their columns */
-    fedtrain_conv_grad grad;   /* of one sample's output */
+    fedtrain_sparse grad;      /* of one sample's output, if inputs want one too */
     float *out;                /* one sample's output, before the pool */
 } fast_conv_pooled;
 

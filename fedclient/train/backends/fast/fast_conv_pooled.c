@@ -13,13 +13,6 @@ bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool) {
     return simple && apart && rows * (row + FEDTRAIN_SLACK) <= UINT32_MAX;
 }
 
-static void plan_sparse(fedtrain_sparse *sparse, size_t rows, size_t width, fast_arena *a) {
-    sparse->width = width;
-    sparse->count = fedtrain_fast_take(a, FAST_SHARED, rows);
-    sparse->offset = fedtrain_fast_take(a, FAST_SHARED, rows * width);
-    sparse->value = fedtrain_fast_take(a, FAST_SHARED, rows * width);
-}
-
 void fedtrain_conv_pooled_plan(const fast_net *f, const fast_stage *s, size_t columns,
                                fast_conv_pooled *p, fast_arena *a) {
     const fed_layer *l = s->layer;
@@ -36,9 +29,11 @@ void fedtrain_conv_pooled_plan(const fast_net *f, const fast_stage *s, size_t co
     p->place = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
     c->segment = p->segment = fedtrain_fast_take(a, FAST_WORKSPACE, c->segments);
     c->patch = p->patch = fedtrain_fast_take(a, FAST_WORKSPACE, c->positions);
-    plan_sparse(&p->grad.by_channel, c->out, fedtrain_fast_area(s->out->shape), a);
     if (s->in[0]->trained) {
-        plan_sparse(&p->grad.by_position, c->positions, c->out, a);
+        p->grad.width = c->out;
+        p->grad.count = fedtrain_fast_take(a, FAST_SHARED, c->positions);
+        p->grad.offset = fedtrain_fast_take(a, FAST_SHARED, c->positions * c->out);
+        p->grad.value = fedtrain_fast_take(a, FAST_SHARED, c->positions * c->out);
     }
     p->out = fedtrain_fast_take(a, FAST_SHARED, c->positions * c->out);
 }
@@ -100,13 +95,13 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s, fast_
     memset(p->grad_rows, 0, c->out * c->kh * c->row_pad * sizeof *p->grad_rows);
     for (size_t b = 0; b < batch; b++) {
         const float *dy = s->out->grad + b * s->out->size;
-        fedtrain_conv_grad_pooled(c, pool->winner + b * s->out->size, dy, windows, &p->grad);
+        const int32_t *winner = pool->winner + b * s->out->size;
         f->kernels->sum_rows(dy, windows, c->out, bias);
-        f->kernels->sparse_weight_grad(c, &p->grad.by_channel, in->data + b * in->size,
+        f->kernels->sparse_weight_grad(c, winner, dy, windows, in->data + b * in->size,
                                        p->grad_rows);
         if (in->grad != NULL) {
-            f->kernels->sparse_input_grad(c, &p->grad.by_position, p->rows,
-                                          in->grad + b * in->size);
+            fedtrain_list_by_position(c, winner, dy, windows, &p->grad);
+            f->kernels->sparse_input_grad(c, &p->grad, p->rows, in->grad + b * in->size);
         }
     }
     store_rows(f, l, p, w);
