@@ -203,7 +203,7 @@ step allocates nothing. A run takes 4 bytes for each of the client's samples bes
 
 **Training.** `sgd: all` is weights + gradient + activations and the other columns; momentum adds one value for each parameter, Adam two.
 *Of it written*: with plain sgd a dense layer's weights are updated as their gradient is summed, with other optimizers 32 rows of it are
-used up at a time, in a small build eight; a convolution's as a whole; always at the front of the gradient's memory. Of the rest of it a
+used up at a time, in a small build eight; a convolution's as a whole, or with a max-pool behind it an output's weights at a time; always at the front of the gradient's memory. Of the rest of it a
 system with virtual memory gives no page. Weights that layers share, as `wordlstm`'s, and clipping by norm need all of it. *Activations* are those of a whole batch, as are their gradients; the workspace holds
 convolutions' weights in another order.
 

@@ -40,7 +40,8 @@ typedef struct fedtrain_dense {
 /**
  * A convolution, or one group of its channels, or the way back to some of its inputs: at each
  * position the values of a patch meet `out` columns of weights. A patch is `runs` runs of values
- * that lie side by side. Weights are float32[runs * run, out_pad]: what is behind `out` is 0.
+ * that lie side by side. Weights are float32[runs * run, out_pad]: what is behind `out` is of no
+ * use.
  */
 typedef struct fedtrain_conv {
     size_t rows, columns;  /* positions */
@@ -64,8 +65,8 @@ typedef struct fedtrain_sparse_conv {
 
 /**
  * A sparse matrix, row by row: entry j of row i is value[i * width + j] at offset[i * width + j],
- * for j < count[i]. Behind a max-pool or a ReLU most of a convolution's output gradient is 0, so it
- * travels like this, once by output channel and once by output position.
+ * for j < count[i]. Behind a max-pool most of a convolution's output gradient is 0, so it travels
+ * like this by output position.
  */
 typedef struct fedtrain_sparse {
     size_t width;
@@ -208,14 +209,14 @@ typedef struct fedtrain_kernels {
                              float *dcolumns);
 
     /*
-     * The same behind a max-pool.   by_channel: a row an output channel, offsets into x (a patch).
-     * by_position: a row an output position, offsets into rows (an output channel). The gradients
-     * are added to dx and drows.
+     * The same behind a max-pool.   by_position: a row an output position, offsets into rows (an
+     * output channel); winner, dy: [windows, out], as the max-pool left it. The gradients are added
+     * to dx and drows.
      */
     void (*sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
                               const float *rows, float *dx);
-    void (*sparse_weight_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_channel,
-                               const float *x, float *drows);
+    void (*sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
+                               const float *dy, size_t windows, const float *x, float *drows);
 
     /* Max-pool of one sample.   x float32[in_h, in_w, channels]; y float32[out_h, out_w, channels];
      * winner int32, like y: the largest value's position, row * in_w + column; the first on a tie

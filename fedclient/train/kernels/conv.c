@@ -3,10 +3,10 @@
 #include "fedclient/train/kernels/isa.h"
 #include "fedclient/train/kernels/tile.h"
 
-enum { HEIGHT_3 = 4, HEIGHT_LOW = 4, HEIGHT_ONE = FED_SMALL ? HEIGHT_LOW : HEIGHT_1 };
+enum { HEIGHT_3 = WIDE ? 8 : 4, HEIGHT_LOW = 4, HEIGHT_ONE = FED_SMALL ? HEIGHT_LOW : HEIGHT_1 };
 
 /* Vectors in a tile's rows, at most. */
-#define WIDEST (FED_SMALL ? 1 : FEDTRAIN_LANES == 16 ? 2 : 3)
+#define WIDEST (FED_SMALL ? 1 : 3)
 
 /* So many positions at least make it worth loading and storing a tile of the weights' gradient. */
 enum { DEEP_ENOUGH = 128 };
@@ -99,18 +99,83 @@ static void forward_block(const block *b, const float *x, float *y, size_t vecto
     }
 }
 
+/* One or two outputs that would have a vector for themselves, as LeNet's 49th and 50th: a vector
+ * then goes along the inputs, and each of a tile's sums is one of an output at a position. */
+enum { TAIL = 2, TAIL_COLUMNS = LANES / TAIL, TAIL_DEEPEST = 1024 };
+
+static bool has_tail(const fedtrain_conv *c) {
+    const size_t left = c->out % LANES;
+    return !FED_SMALL && c->out > LANES && left > 0 && left <= TAIL && c->run >= LANES &&
+           c->columns >= TAIL_COLUMNS && c->runs * (c->run + LANES) <= TAIL_DEEPEST;
+}
+
+/* A run in whole vectors, the last of which overlaps the one before: there, weights are 0. */
+static void tail_weights(const fedtrain_conv *c, const float *columns, float *weights) {
+    for (size_t r = 0; r < c->runs; r++, columns += c->run * c->out_pad) {
+        for (size_t i = 0; i < c->run; i += LANES, weights += TAIL * LANES) {
+            const size_t from = kernel_smaller(i, c->run - LANES);
+            for (size_t l = 0; l < TAIL * LANES; l++) {
+                const size_t k = from + l % LANES;
+                weights[l] = k < i ? 0 : columns[k * c->out_pad + l / LANES];
+            }
+        }
+    }
+}
+
+static void tail_tile(const fedtrain_conv *c, const float *weights, const float *start,
+                      const float *x, float *y, size_t done) {
+    vec sum[LANES] = {0};
+    for (size_t r = 0; r < c->runs; r++) {
+        for (size_t i = 0; i < c->run; i += LANES, weights += TAIL * LANES) {
+            const float *from = x + c->begin[r] + kernel_smaller(i, c->run - LANES);
+            KERNEL_UNROLL
+            for (size_t p = 0; p < TAIL_COLUMNS; p++) {
+                const vec value = vec_load(from + p * c->x_step);
+                KERNEL_UNROLL
+                for (size_t t = 0; t < TAIL; t++) {
+                    sum[p * TAIL + t] += value * vec_load(weights + t * LANES);
+                }
+            }
+        }
+    }
+    float total[LANES];
+    vec_store(total, vec_sums(sum));
+    for (size_t p = done; p < TAIL_COLUMNS; p++) {
+        for (size_t t = 0; t < c->out % LANES; t++) {
+            float *to = y + p * c->y_step + t;
+            *to = (start != NULL ? start[t] : *to) + total[p * TAIL + t];
+        }
+    }
+}
+
+static void forward_tail(const fedtrain_conv *c, const float *columns, const float *start,
+                         const float *x, float *y) {
+    _Alignas(vec) float weights[TAIL * TAIL_DEEPEST];
+    tail_weights(c, columns, weights);
+    for (size_t r = 0; r < c->rows; r++, x += c->x_row, y += c->y_row) {
+        for (size_t q = 0; q < c->columns; q += TAIL_COLUMNS) {
+            const size_t from = kernel_smaller(q, c->columns - TAIL_COLUMNS);
+            tail_tile(c, weights, start, x + from * c->x_step, y + from * c->y_step, q - from);
+        }
+    }
+}
+
 /* Blocks of equal width, none over WIDEST. */
-static size_t vectors_at_once(const fedtrain_conv *c) {
-    size_t vectors = c->out_pad / LANES, blocks = (vectors + WIDEST - 1) / WIDEST;
+static size_t vectors_at_once(size_t vectors) {
+    const size_t blocks = (vectors + WIDEST - 1) / WIDEST;
     return (vectors + blocks - 1) / blocks;
 }
 
 void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
                   float *y) {
-    size_t width = vectors_at_once(c);
+    const size_t tail = has_tail(c) ? c->out % LANES : 0, out = c->out - tail;
+    const size_t width = vectors_at_once((out + LANES - 1) / LANES);
     size_t runs = WEIGHTS_AT_ONCE / (c->run * width * LANES + 1) + 1;
-    for (size_t o = 0; o < c->out; o += width * LANES) {
-        size_t vectors = kernel_smaller(width, (c->out_pad - o) / LANES);
+    if (tail > 0) {
+        forward_tail(c, columns + out, start != NULL ? start + out : NULL, x, y + out);
+    }
+    for (size_t o = 0; o < out; o += width * LANES) {
+        size_t vectors = kernel_smaller(width, (out - o + LANES - 1) / LANES);
         size_t first = 0;
         do {
             const block b = {.c = c,
@@ -118,7 +183,7 @@ void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *sta
                              .end = kernel_smaller(first + runs, c->runs),
                              .columns = columns + first * c->run * c->out_pad + o,
                              .start = first == 0 && start != NULL ? start + o : NULL,
-                             .lanes_left = c->out - o - (vectors - 1) * LANES};
+                             .lanes_left = out - o - (vectors - 1) * LANES};
             forward_block(&b, x, y + o, vectors);
             first = b.end;
         } while (first < c->runs);
@@ -181,7 +246,8 @@ static void weight_block(const fedtrain_conv *c, size_t rows, const float *x, co
 
 void KERNEL(conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
                               float *dcolumns) {
-    const size_t width = vectors_at_once(c), deep_enough = DEEP_ENOUGH / (c->columns + 1) + 1;
+    const size_t width = vectors_at_once(c->out_pad / LANES),
+                 deep_enough = DEEP_ENOUGH / (c->columns + 1) + 1;
     size_t at_once = PICTURE_AT_ONCE / (c->x_row + c->y_row) + 1;
     at_once = at_once > deep_enough ? at_once : deep_enough;
     for (size_t r = 0; r < c->rows; r += at_once) {

@@ -2,75 +2,97 @@
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 
-#define MAX_TERMS (FED_SMALL ? 4 : 8)
+/* Sums at once: AVX2's 16 registers hold 13 and what they need. Weights' gradients do with fewer,
+ * whose vectors are anywhere in the picture. */
+#define MAX_TERMS (FED_SMALL ? 3 : 13)
+enum { MAX_WEIGHT_TERMS = FED_SMALL ? MAX_TERMS : 9 };
 
-/* One row of a sparse matrix, where `terms` vectors lie behind each of its offsets, and where their
- * sums are added. */
+/* A sparse matrix: entry j of row i is value[i * row + j * step] at offset[i * row + j * step], or
+ * at place[that]. */
+typedef struct entries {
+    const float *value;
+    const uint32_t *offset, *place; /* place: or NULL */
+    const uint32_t *counts;         /* of each row; NULL: count */
+    size_t row, step, count;
+} entries;
+
+/* Sums for each row of a sparse matrix, whose offsets are from base; they are added to a target.
+ * The vectors of a sum, and its own, lie from[] and to[] further on. */
 typedef struct gather {
     const float *base;
-    const uint32_t *offset;
-    const float *value;
-    size_t count;
     float *target;
+    const uint32_t *row_target; /* where each row's target begins; NULL: every row_step */
+    size_t row_step, rows;
     size_t from[MAX_TERMS], to[MAX_TERMS];
 } gather;
 
-/* target[to[t] ..] += sum_j value[j] * base[offset[j] + from[t] ..] */
-KERNEL_INLINE void gather_terms(const gather *g, const size_t terms) {
-    vec total[MAX_TERMS] = {0};
-    for (size_t j = 0; j < g->count; j++) {
-        const float *from = g->base + g->offset[j];
-        float value = g->value[j];
-        KERNEL_UNROLL
-        for (size_t t = 0; t < terms; t++) {
-            total[t] += value * vec_load(from + g->from[t]);
-        }
-    }
+/* For each row i: target[to[t] ..] += sum_j value[i, j] * base[offset[i, j] + from[t] ..].
+ * from_run, to_run: these vectors lie side by side. */
+KERNEL_INLINE void gather_rows(const gather *g, const entries *e, const bool from_run,
+                               const bool to_run, const size_t terms) {
+    const float *base[MAX_TERMS];
     KERNEL_UNROLL
     for (size_t t = 0; t < terms; t++) {
-        float *to = g->target + g->to[t];
-        vec_store(to, vec_load(to) + total[t]);
+        base[t] = kernel_apart(g->base + g->from[from_run ? 0 : t]) + (from_run ? t * LANES : 0);
+    }
+    for (size_t i = 0; i < g->rows; i++) {
+        const uint32_t *offset = e->offset + i * e->row, *place = e->place;
+        const float *value = e->value + i * e->row;
+        const size_t count = e->counts != NULL ? e->counts[i] : e->count, step = e->step;
+        vec total[MAX_TERMS] = {0};
+        for (size_t j = 0; j < count; j++, value += step, offset += step) {
+            const vec factor = *value - (vec){0};
+            const size_t at = place != NULL ? place[*offset] : *offset;
+            KERNEL_UNROLL
+            for (size_t t = 0; t < terms; t++) {
+                total[t] += factor * vec_load(base[t] + at);
+            }
+        }
+        float *target = g->target + (g->row_target != NULL ? g->row_target[i] : i * g->row_step);
+        KERNEL_UNROLL
+        for (size_t t = 0; t < terms; t++) {
+            float *to = target + (to_run ? g->to[0] + t * LANES : g->to[t]);
+            vec_store(to, vec_load(to) + total[t]);
+        }
     }
 }
 
-static void gather_row(gather *g, const fedtrain_sparse *s, size_t row, size_t terms) {
-    g->offset = s->offset + row * s->width;
-    g->value = s->value + row * s->width;
-    g->count = s->count[row];
+#define TERMS(n)                                                                                   \
+    case n:                                                                                        \
+        gather_rows(g, e, from_run, to_run, n);                                                    \
+        break
+
+KERNEL_INLINE void gather_terms(const gather *g, const entries *e, size_t terms,
+                                const bool from_run, const bool to_run) {
     switch (terms) {
-    case 1:
-        gather_terms(g, 1);
-        break;
-    case 2:
-        gather_terms(g, 2);
-        break;
-    case 3:
-        gather_terms(g, 3);
-        break;
-#if MAX_TERMS > 4
-    case 4:
-        gather_terms(g, 4);
-        break;
-    case 5:
-        gather_terms(g, 5);
-        break;
-    case 6:
-        gather_terms(g, 6);
-        break;
-    case 7:
-        gather_terms(g, 7);
-        break;
+        TERMS(1);
+        TERMS(2);
+        TERMS(3);
+#if MAX_TERMS > 3
+        TERMS(4);
+        TERMS(5);
+        TERMS(6);
+        TERMS(7);
+        TERMS(8);
+        TERMS(9);
+        TERMS(10);
+        TERMS(11);
+        TERMS(12);
+        TERMS(13);
 #endif
     default:
-        gather_terms(g, MAX_TERMS);
         break;
     }
 }
 
-/* How many segments to sum at once: shares of equal size, none over MAX_TERMS. */
-static size_t segments_at_once(const fedtrain_sparse_conv *c) {
-    size_t shares = (c->segments + MAX_TERMS - 1) / MAX_TERMS;
-    return (c->segments + shares - 1) / shares;
+static void gather_anywhere(const gather *g, const entries *e, size_t terms) {
+    gather_terms(g, e, terms, false, false);
+}
+
+/* How many of n segments to sum at once: shares of equal size, none over `most`. */
+static size_t at_once(size_t n, size_t most) {
+    size_t shares = (n + most - 1) / most;
+    return (n + shares - 1) / shares;
 }
 
 /* Segments s and on, `terms` of them: where each lies in the rows of an output's weights, and where
@@ -86,29 +108,44 @@ static void share(const fedtrain_sparse_conv *c, size_t s, size_t terms, size_t 
 /* The patch under each output position gets the weights of the channels, times their gradients. */
 void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
                                const float *rows, float *dx) {
-    size_t step = segments_at_once(c);
-    gather g = {.base = rows};
+    const size_t step = at_once(c->segments, MAX_TERMS);
+    const entries e = {.value = by_position->value,
+                       .offset = by_position->offset,
+                       .counts = by_position->count,
+                       .row = by_position->width,
+                       .step = 1};
+    gather g = {.base = rows, .target = dx, .row_target = c->patch, .rows = c->positions};
     for (size_t s = 0; s < c->segments; s += step) {
-        size_t terms = kernel_smaller(step, c->segments - s);
+        const size_t terms = kernel_smaller(step, c->segments - s);
         share(c, s, terms, g.from, g.to);
-        for (size_t position = 0; position < c->positions; position++) {
-            g.target = dx + c->patch[position];
-            gather_row(&g, by_position, position, terms);
+        if (FED_SMALL) {
+            gather_anywhere(&g, &e, terms);
+        } else {
+            gather_terms(&g, &e, terms, true, false);
         }
     }
 }
 
 /* The weights of each channel get the patches that it saw, times their gradients. */
-void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_channel,
-                                const float *x, float *drows) {
-    size_t step = segments_at_once(c);
-    gather g = {.base = x};
-    for (size_t s = 0; s < c->segments; s += step) {
-        size_t terms = kernel_smaller(step, c->segments - s);
+void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
+                                const float *dy, size_t windows, const float *x, float *drows) {
+    const size_t row = c->segments / c->kh;
+    const bool runs = !FED_SMALL && row > MAX_WEIGHT_TERMS / 2; /* a share is of one row */
+    const size_t step = at_once(runs ? row : c->segments, MAX_WEIGHT_TERMS);
+    const entries e = {.value = dy,
+                       .offset = (const uint32_t *)winner,
+                       .place = c->patch,
+                       .row = 1,
+                       .step = c->out,
+                       .count = windows};
+    gather g = {.base = x, .target = drows, .row_step = c->segments * LANES, .rows = c->out};
+    for (size_t s = 0, terms; s < c->segments; s += terms) {
+        terms = kernel_smaller(step, (runs ? row - s % row : c->segments - s));
         share(c, s, terms, g.to, g.from);
-        for (size_t o = 0; o < c->out; o++) {
-            g.target = drows + o * c->segments * LANES;
-            gather_row(&g, by_channel, o, terms);
+        if (runs) {
+            gather_terms(&g, &e, terms, true, true);
+        } else {
+            gather_anywhere(&g, &e, terms);
         }
     }
 }

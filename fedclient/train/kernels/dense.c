@@ -200,7 +200,7 @@ KERNEL_INLINE void step_tile(const fedtrain_dense *d, float *w, const float *gra
             float *at = w + r * row + v * LANES;
             const vec step = rate * vec_load(grad + (r * vectors + v) * LANES);
             const vec before = vec_load(at), after = before - vec_apart(step);
-            vec_store(at, v > 0 ? after : vec_select(lanes_from(done), after, before));
+            vec_store(at, v > 0 || done == 0 ? after : vec_select(lanes_from(done), after, before));
         }
     }
 }
@@ -222,6 +222,17 @@ KERNEL_INLINE void weight_grad_tile(const fedtrain_dense *d, const float *x, con
     }
 }
 
+/* Functions of their own: together with a step the compiler has too few registers for the tiles. */
+static __attribute__((noinline)) void input_grad_pair(const fedtrain_dense *d, const float *w,
+                                                      const float *dy, float *dx, size_t done) {
+    input_grad_samples(d, w, dy, dx, done, d->rows, HEIGHT_2, 2);
+}
+
+static __attribute__((noinline)) void input_grad_one(const fedtrain_dense *d, const float *w,
+                                                     const float *dy, float *dx, size_t done) {
+    input_grad_samples(d, w, dy, dx, done, d->rows, HEIGHT_2, 1);
+}
+
 /* All that is to be done with some columns of a block of rows, while they are in the first cache.
  */
 KERNEL_INLINE void grad_columns(const fedtrain_dense *d, const float *w, const float *x,
@@ -230,7 +241,7 @@ KERNEL_INLINE void grad_columns(const fedtrain_dense *d, const float *w, const f
     if (!FED_SMALL && dx != NULL && d->rows == HEIGHT_2 && d->batch <= FEW) {
         input_grad_samples(d, w, dy, dx, done, HEIGHT_2, 2, vectors);
     } else if (dx != NULL) {
-        input_grad_samples(d, w, dy, dx, done, d->rows, HEIGHT_2, vectors);
+        (vectors == 2 ? input_grad_pair : input_grad_one)(d, w, dy, dx, done);
     }
     size_t r = 0;
     for (; r + HEIGHT_2 <= d->rows; r += HEIGHT_2) {

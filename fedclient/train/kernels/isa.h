@@ -52,8 +52,8 @@ void KERNEL(conv_weight_grad)(const fedtrain_conv *c, const float *x, const floa
                               float *dcolumns);
 void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
                                const float *rows, float *dx);
-void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_channel,
-                                const float *x, float *drows);
+void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
+                                const float *dy, size_t windows, const float *x, float *drows);
 void KERNEL(maxpool)(const fedtrain_pool *p, const float *x, float *y, int32_t *winner);
 
 #endif

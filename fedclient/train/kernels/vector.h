@@ -92,15 +92,6 @@ KERNEL_INLINE vec vec_select(ivec mask, vec a, vec b) {
     return (vec)ivec_select(mask, (ivec)a, (ivec)b);
 }
 
-/* -1 in lanes first .. LANES - 1, 0 below. */
-KERNEL_INLINE ivec lanes_from(size_t first) {
-    ivec mask;
-    for (int l = 0; l < LANES; l++) {
-        mask[l] = (size_t)l >= first ? -1 : 0;
-    }
-    return mask;
-}
-
 /* The sum of the lanes, halves onto halves. */
 KERNEL_INLINE float vec_sum(vec v) {
     float part[LANES];
@@ -127,6 +118,15 @@ KERNEL_INLINE float vec_sum(vec v) {
 #else
 #define KERNEL_ALL(h, up) KERNEL_FOUR(0, h, up)
 #endif
+
+/* -1 in lanes first .. LANES - 1, 0 below. Made where it is asked for: kept through loops it would
+ * take a register from their sums. */
+KERNEL_INLINE ivec lanes_from(size_t first) {
+    static const int32_t number[LANES] = {KERNEL_ALL(0, 0)};
+    const int32_t *at = number;
+    __asm__ volatile("" : "+r"(at));
+    return *(const ivec_unaligned *)at >= (int32_t)first - (ivec){0};
+}
 
 /* Halves of a's blocks onto each other, and of b's: the sums of a where lane & h is 0, else b's. */
 #define KERNEL_FOLD(a, b, h)                                                                       \

@@ -50,24 +50,9 @@ void fedtrain_filters_back(const fedtrain_kernels *k, const fedtrain_filters *f,
     }
 }
 
-/* Without branches, which random zeros would mislead: a 0 is written too, but not counted. */
-
-static void list_by_channel(const fedtrain_sparse_conv *c, const int32_t *winner, const float *dy,
-                            size_t windows, fedtrain_sparse *list) {
-    for (size_t o = 0; o < c->out; o++) {
-        uint32_t *offset = list->offset + o * list->width, count = 0;
-        float *value = list->value + o * list->width;
-        for (size_t k = o; k < windows * c->out; k += c->out) {
-            offset[count] = c->patch[winner[k]];
-            value[count] = dy[k];
-            count += dy[k] != 0;
-        }
-        list->count[o] = count;
-    }
-}
-
-static void list_by_position(const fedtrain_sparse_conv *c, const int32_t *winner, const float *dy,
-                             size_t windows, fedtrain_sparse *list) {
+/* Without a branch, which random zeros would mislead: a 0 is written too, but not counted. */
+void fedtrain_list_by_position(const fedtrain_sparse_conv *c, const int32_t *winner,
+                               const float *dy, size_t windows, fedtrain_sparse *list) {
     memset(list->count, 0, c->positions * sizeof *list->count);
     for (size_t k = 0; k < windows; k++, winner += c->out, dy += c->out) {
         for (size_t o = 0; o < c->out; o++) {
@@ -77,13 +62,5 @@ static void list_by_position(const fedtrain_sparse_conv *c, const int32_t *winne
             list->value[at] = dy[o];
             list->count[position] += dy[o] != 0;
         }
-    }
-}
-
-void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const int32_t *winner,
-                               const float *dy, size_t windows, fedtrain_conv_grad *grad) {
-    list_by_channel(c, winner, dy, windows, &grad->by_channel);
-    if (grad->by_position.count != NULL) {
-        list_by_position(c, winner, dy, windows, &grad->by_position);
     }
 }

@@ -33,15 +33,9 @@ void fedtrain_filters_back(const fedtrain_kernels *k, const fedtrain_filters *f,
                            const float *columns, size_t stride, size_t ky, size_t kx, size_t in_pad,
                            float *back);
 
-/** A convolution's output gradient of one sample, by channel and by position. */
-typedef struct fedtrain_conv_grad {
-    fedtrain_sparse by_channel;  /* out rows */
-    fedtrain_sparse by_position; /* positions rows; not filled where count is NULL */
-} fedtrain_conv_grad;
-
-/** What is not 0 of it behind a max-pool without overlap: dy float32[windows, out] goes to the
- * winners int32[windows, out], which are positions of the convolution's output. */
-void fedtrain_conv_grad_pooled(const fedtrain_sparse_conv *c, const int32_t *winner,
-                               const float *dy, size_t windows, fedtrain_conv_grad *grad);
+/** What is not 0 of a convolution's output gradient behind a max-pool without overlap, a row a
+ * position: dy float32[windows, out] goes to the winners int32[windows, out]. */
+void fedtrain_list_by_position(const fedtrain_sparse_conv *c, const int32_t *winner,
+                               const float *dy, size_t windows, fedtrain_sparse *list);
 
 #endif

@@ -200,15 +200,16 @@ static void conv_plan(fast_net *f, fast_stage *s, fast_arena *a) {
     const size_t columns = own->groups * l->kh * l->kw * own->filters.in * c->out_pad;
     own->sizes.begin = own->begin =
         fedtrain_fast_take(a, FAST_WORKSPACE, most_runs((size_t)l->kh * l->kw, own->filters.in));
-    own->columns = fedtrain_fast_take(a, FAST_WORKSPACE, columns);
     own->start = fedtrain_fast_take(a, FAST_WORKSPACE, own->groups * c->out_pad);
     own->x = l->pad == 0
                  ? NULL
                  : fedtrain_fast_take(a, FAST_SHARED, own->x_frame.h * own->x_frame.w * l->in.c);
     if (s->merged != NULL) {
-        fedtrain_conv_pooled_plan(f, l, &own->pooled, a);
+        fedtrain_conv_pooled_plan(f, s, columns, &own->pooled, a);
+        own->columns = own->pooled.grad_rows;
         return;
     }
+    own->columns = fedtrain_fast_take(a, FAST_WORKSPACE, columns);
     own->grad_columns = fedtrain_fast_take(a, FAST_WORKSPACE, columns);
     if (s->in[0]->trained) {
         plan_back(l, lanes, own, a);

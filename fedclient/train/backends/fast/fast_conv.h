@@ -10,20 +10,22 @@ typedef struct fast_conv_pooled {
     fedtrain_sparse_conv sizes;
     uint32_t *segment, *patch; /* what sizes points to */
     uint32_t *place;           /* uint32[kh, kw]: where an output's weights of one place begin */
-    float *rows, *grad_rows;   /* the weights, and their gradient */
-    fedtrain_conv_grad grad;   /* of one sample's output */
+    float *rows;               /* the weights */
+    float *grad_rows;          /* their gradient; on the way there their columns */
+    fedtrain_sparse grad;      /* of one sample's output, if inputs want one too */
     float *out;                /* one sample's output, before the pool */
 } fast_conv_pooled;
 
 /** May the pool be merged, and does it pay? */
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool);
 
-void fedtrain_conv_pooled_plan(const fast_net *f, const fed_layer *l, fast_conv_pooled *p,
-                               fast_arena *a);
+/** columns: floats that the weights take on the way there. */
+void fedtrain_conv_pooled_plan(const fast_net *f, const fast_stage *s, size_t columns,
+                               fast_conv_pooled *p, fast_arena *a);
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p);
 
 /** Like fast_op's, but what concerns the bias, whose gradient float32[out] is added to. */
-void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
-                                   const fast_conv_pooled *p, float *bias, const fast_flow *w);
+void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s, fast_conv_pooled *p,
+                                   float *bias, const fast_flow *w);
 
 #endif

@@ -13,15 +13,9 @@ bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool) {
     return simple && apart && rows * (row + FEDTRAIN_SLACK) <= UINT32_MAX;
 }
 
-static void plan_sparse(fedtrain_sparse *sparse, size_t rows, size_t width, fast_arena *a) {
-    sparse->width = width;
-    sparse->count = fedtrain_fast_take(a, FAST_SHARED, rows);
-    sparse->offset = fedtrain_fast_take(a, FAST_SHARED, rows * width);
-    sparse->value = fedtrain_fast_take(a, FAST_SHARED, rows * width);
-}
-
-void fedtrain_conv_pooled_plan(const fast_net *f, const fed_layer *l, fast_conv_pooled *p,
-                               fast_arena *a) {
+void fedtrain_conv_pooled_plan(const fast_net *f, const fast_stage *s, size_t columns,
+                               fast_conv_pooled *p, fast_arena *a) {
+    const fed_layer *l = s->layer;
     fedtrain_sparse_conv *c = &p->sizes;
     c->out = l->out.c;
     c->kh = l->kh;
@@ -29,13 +23,18 @@ void fedtrain_conv_pooled_plan(const fast_net *f, const fed_layer *l, fast_conv_
     c->row_pad = fedtrain_fast_round_up(c->row, f->kernels->lanes);
     c->positions = fedtrain_fast_area(l->out);
     c->segments = c->kh * c->row_pad / f->kernels->lanes;
-    p->rows = fedtrain_fast_take(a, FAST_WORKSPACE, c->out * c->kh * c->row_pad);
-    p->grad_rows = fedtrain_fast_take(a, FAST_WORKSPACE, c->out * c->kh * c->row_pad);
+    const size_t rows = c->out * c->kh * c->row_pad;
+    p->rows = fedtrain_fast_take(a, FAST_WORKSPACE, rows);
+    p->grad_rows = fedtrain_fast_take(a, FAST_WORKSPACE, rows > columns ? rows : columns);
     p->place = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
     c->segment = p->segment = fedtrain_fast_take(a, FAST_WORKSPACE, c->segments);
     c->patch = p->patch = fedtrain_fast_take(a, FAST_WORKSPACE, c->positions);
-    plan_sparse(&p->grad.by_channel, c->out, c->positions, a);
-    plan_sparse(&p->grad.by_position, c->positions, c->out, a);
+    if (s->in[0]->trained) {
+        p->grad.width = c->out;
+        p->grad.count = fedtrain_fast_take(a, FAST_SHARED, c->positions);
+        p->grad.offset = fedtrain_fast_take(a, FAST_SHARED, c->positions * c->out);
+        p->grad.value = fedtrain_fast_take(a, FAST_SHARED, c->positions * c->out);
+    }
     p->out = fedtrain_fast_take(a, FAST_SHARED, c->positions * c->out);
 }
 
@@ -64,30 +63,31 @@ static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_poo
     }
 }
 
-/* And their gradient back. */
+/* And their gradient back, each put to use at once: many would push others' weights out of cache.
+ */
 static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p,
-                       float *weight) {
+                       const fast_flow *w) {
     const size_t area = (size_t)l->kh * l->kw, in = l->in.c;
     for (size_t o = 0; o < l->out.c; o++) {
+        const size_t offset = fedtrain_fast_offset(f, l->weight) + o * in * area;
+        float *grad = fedtrain_fast_grad_at(w, offset);
         f->kernels->transpose(p->grad_rows + o * l->kh * p->sizes.row_pad,
-                              (fedtrain_rows){1, p->place}, area, in, weight + o * in * area,
+                              (fedtrain_rows){1, p->place}, area, in, grad,
                               (fedtrain_rows){.step = area});
+        fedtrain_fast_grad_done(w, offset, grad, in * area);
     }
 }
 
-void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
-                                   const fast_conv_pooled *p, float *bias, const fast_flow *w) {
+void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s, fast_conv_pooled *p,
+                                   float *bias, const fast_flow *w) {
     const fed_layer *l = s->layer;
     const fedtrain_sparse_conv *c = &p->sizes;
     const fast_value *in = s->in[0];
     const fast_pool *pool = s->merged->own;
-    size_t weight = fedtrain_fast_offset(f, l->weight), batch = w->pass->batch;
+    const size_t batch = w->pass->batch;
     const size_t windows = fedtrain_fast_area(s->out->shape);
-    fedtrain_conv_grad list = p->grad;
-    if (in->grad == NULL) {
-        list.by_position.count = NULL;
-    } else {
-        load_rows(f, l, p, w->pass->params + weight);
+    if (in->grad != NULL) {
+        load_rows(f, l, p, w->pass->params + fedtrain_fast_offset(f, l->weight));
     }
     if (in->grad != NULL && !s->adds[0]) {
         memset(in->grad, 0, batch * in->size * sizeof *in->grad);
@@ -95,14 +95,14 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s,
     memset(p->grad_rows, 0, c->out * c->kh * c->row_pad * sizeof *p->grad_rows);
     for (size_t b = 0; b < batch; b++) {
         const float *dy = s->out->grad + b * s->out->size;
-        fedtrain_conv_grad_pooled(c, pool->winner + b * s->out->size, dy, windows, &list);
+        const int32_t *winner = pool->winner + b * s->out->size;
         f->kernels->sum_rows(dy, windows, c->out, bias);
-        f->kernels->sparse_weight_grad(c, &list.by_channel, in->data + b * in->size, p->grad_rows);
+        f->kernels->sparse_weight_grad(c, winner, dy, windows, in->data + b * in->size,
+                                       p->grad_rows);
         if (in->grad != NULL) {
-            f->kernels->sparse_input_grad(c, &list.by_position, p->rows, in->grad + b * in->size);
+            fedtrain_list_by_position(c, winner, dy, windows, &p->grad);
+            f->kernels->sparse_input_grad(c, &p->grad, p->rows, in->grad + b * in->size);
         }
     }
-    float *grad = fedtrain_fast_grad_at(w, weight);
-    store_rows(f, l, p, grad);
-    fedtrain_fast_grad_done(w, weight, grad, c->out * c->kh * c->row);
+    store_rows(f, l, p, w);
 }
