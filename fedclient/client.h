@@ -127,6 +127,10 @@ bool fedclient_trained(const fedclient *client, const fed_assignment *assignment
 /** Train turn->model and store residual + (trained - model): from then on it can't be lost. */
 fed_status fedclient_train(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
 
+/** The message has been counted: take it off the stored residual there and then, where the platform
+ * lets a value be changed in place. False: it is still to be subtracted. */
+bool fedclient_settle_now(const fedclient *client, const fedclient_turn *turn);
+
 /* upload.c */
 
 /** Compress the residual into turn->pending, and store that. */

@@ -22,16 +22,18 @@ static bool clip(float *restrict dst, const float *restrict src, size_t n) {
 }
 
 /** Append to out the message for values[n], which it uses up. */
-static fed_status compress(const fedclient_turn *turn, float *values, fed_writer *out) {
+static fed_status compress(const fedclient *client, const fedclient_turn *turn, float *values,
+                           fed_writer *out) {
     const fed_layout *layout = &turn->arch.layout;
     uint32_t small = turn->assignment.task.small_tensor;
     size_t size = fedcodec_envelope_work_size(&turn->codec, layout, small);
-    void *work = size > 0 ? malloc(size) : NULL;
-    FED_REQUIRE(size == 0 || work != NULL, FED_ENOMEM);
+    fedclient_record work;
+    FED_TRY(fedclient_record_room(client->options.platform, size, &work));
     fedcodec codec = turn->codec;
     codec.unguarded = true; /* what is owed is stored: these are a copy */
-    fed_status status = fedcodec_envelope_encode(&codec, layout, small, values, NULL, work, out);
-    free(work);
+    fed_status status = fedcodec_envelope_encode(&codec, layout, small, values, NULL,
+                                                 fedclient_record_payload(&work, &size), out);
+    fedclient_record_free(&work);
     return status == FED_OK ? out->status : status;
 }
 
@@ -39,8 +41,9 @@ static fed_status compress(const fedclient_turn *turn, float *values, fed_writer
 static fed_status make_message(const fedclient *client, fedclient_turn *turn, bool *clipped) {
     size_t n = 0;
     const float *owed = fedclient_record_values(&turn->residual, &n);
-    float *values = malloc(n * sizeof *values);
-    FED_REQUIRE(values != NULL, FED_ENOMEM);
+    fedclient_record scratch;
+    FED_TRY(fedclient_record_room(client->options.platform, n * sizeof *owed, &scratch));
+    float *values = fedclient_record_values(&scratch, &n);
     *clipped = clip(values, owed, n);
     fedclient_record_free(&turn->residual);
     const fed_update update = {.task = client->residual.task,
@@ -53,8 +56,8 @@ static fed_status make_message(const fedclient *client, fedclient_turn *turn, bo
     fed_writer_growing(&out);
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
-    fed_status status = compress(turn, values, &out);
-    free(values);
+    fed_status status = compress(client, turn, values, &out);
+    fedclient_record_free(&scratch);
     if (status != FED_OK) {
         fed_writer_free(&out);
         return status;
@@ -201,6 +204,9 @@ static fed_status post(fedclient *client, const fedclient_turn *turn, fedclient_
  * know what is owed. */
 static fed_status store_fate(fedclient *client, fedclient_turn *turn, fedclient_fate fate,
                              fed_error *err) {
+    if (fate == FEDCLIENT_FATE_COUNTED && fedclient_settle_now(client, turn)) {
+        fate = FEDCLIENT_FATE_REFUSED; /* nothing of it is to be subtracted any more */
+    }
     client->pending.fate = fate;
     if (fate == FEDCLIENT_FATE_REFUSED || client->pending.whole) {
         turn->pending.len = FEDCLIENT_RECORD_HEAD;
