@@ -782,20 +782,13 @@ int main(void) {
         cmocka_unit_test(a_lease_that_is_over_is_noticed_before_the_bytes_are_sent),
     };
     const struct CMUnitTest lending[] = {
-        test(a_lost_acknowledgement_is_asked_for_again_and_counts_once),
-        test(a_refused_update_stays_owed_and_travels_with_the_next),
-        test(values_that_are_not_numbers_are_never_stored),
         test(a_training_cut_short_before_its_message_is_not_done_twice),
         test(a_full_disk_loses_nothing),
         cmocka_unit_test(power_loss_at_any_put_loses_no_gradient),
         cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
     };
     const struct CMUnitTest in_place[] = {
-        test(a_lost_acknowledgement_is_asked_for_again_and_counts_once),
-        test(a_refused_update_stays_owed_and_travels_with_the_next),
         test(what_a_sum_cannot_hold_is_sent_in_pieces),
-        test(float32_sends_in_pieces_too),
-        test(a_codec_without_feedback_leaves_nothing_owed),
         test(a_new_task_starts_from_nothing),
         cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
     };
