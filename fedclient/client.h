@@ -37,7 +37,12 @@ typedef struct fedclient_turn {
     fed_arch arch; /* of the assignment's task */
     fedcodec codec;
     fedclient_record model, residual, pending;
+    bool within; /* the residual is known to be within the limit */
 } fedclient_turn;
+
+/** Half of what the coordinator's sum takes: some codecs decode to more than they were given. What
+ * is beyond stays owed, for later rounds. */
+#define FEDCLIENT_VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
 
 /* exchange.c: one request */
 

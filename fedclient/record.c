@@ -109,18 +109,22 @@ static fed_status record_check(const fedclient_platform *platform, const fedclie
     return FED_OK;
 }
 
-/** Get a value; one as large as a model is lent, if the platform does that. */
-static fed_status fetch(const fedclient_platform *platform, fedclient_kind kind, const char *key,
-                        fedclient_record *record, fed_error *err) {
-    if (platform->memory == NULL || (kind != FEDCLIENT_MODEL && kind != FEDCLIENT_RESIDUAL)) {
-        return platform->get(platform->user, key, &record->bytes, &record->len, err);
-    }
+static fed_status borrow(const fedclient_platform *platform, const char *key,
+                         fedclient_record *record, fed_error *err) {
+    *record = (fedclient_record){.platform = platform, .lent = true};
     const uint8_t *bytes = NULL;
     FED_TRY(platform->memory->lend(platform->user, key, &bytes, &record->len, err));
     record->bytes = (uint8_t *)(uintptr_t)bytes; /* whoever changes it must own it first */
-    record->platform = platform;
-    record->lent = true;
     return FED_OK;
+}
+
+/** Get a value; one as large as a model is lent, if the platform does that. */
+static fed_status fetch(const fedclient_platform *platform, fedclient_kind kind, const char *key,
+                        fedclient_record *record, fed_error *err) {
+    const bool large = kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL;
+    return large && platform->memory != NULL
+               ? borrow(platform, key, record, err)
+               : platform->get(platform->user, key, &record->bytes, &record->len, err);
 }
 
 static fed_status load_as(const fedclient_platform *platform, fedclient_kind kind, const char *key,
@@ -162,8 +166,7 @@ static fed_status store_as(const fedclient_platform *platform, fedclient_kind ki
         return platform->put(platform->user, key, record->bytes, record->len, err);
     }
     FED_TRY(platform->memory->give(platform->user, key, record->bytes, record->len, err));
-    record->lent = true;
-    return FED_OK;
+    return borrow(platform, key, record, err); /* it may lie elsewhere now */
 }
 
 fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,

@@ -91,33 +91,35 @@ static fed_status settle(fedclient *client, fedclient_turn *turn, fed_error *err
     return subtract_counted(client, turn, err);
 }
 
-/** values = owed + (values - model), owed NULL: nothing. Is all of it finite? */
+/** values = owed + (values - model), owed NULL: nothing. Is all of it within +-limit? */
 static bool add_owed(float *restrict values, const float *restrict model,
-                     const float *restrict owed, size_t n) {
-    uint32_t bad = 0; /* an integer, and no branch: so that the loop is vectorised */
-    for (size_t i = 0; i < n; i++) {
+                     const float *restrict owed, size_t n, float limit) {
+    int32_t most, beyond = 0; /* bits of magnitudes, which are in the numbers' order */
+    memcpy(&most, &limit, sizeof most);
+    for (size_t i = 0; i < n; i++) { /* no branch: so that the loop is vectorised */
         float sum = (owed != NULL ? owed[i] : 0.0f) + (values[i] - model[i]);
-        uint32_t bits;
+        int32_t bits;
         memcpy(&bits, &sum, sizeof bits);
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+        beyond |= (bits & INT32_MAX) > most;
         values[i] = sum;
     }
-    return bad == 0;
+    return beyond == 0;
 }
 
 /** trained, what training made of the model, becomes what is owed and that. */
-static fed_status add_training(const fedclient_turn *turn, const fedclient_record *trained,
+static fed_status add_training(fedclient_turn *turn, const fedclient_record *trained,
                                fed_error *err) {
     size_t n = 0;
     const float *model = fedclient_record_values(&turn->model, &n);
     const float *owed =
         turn->residual.bytes != NULL ? fedclient_record_values(&turn->residual, &n) : NULL;
     float *values = fedclient_record_values(trained, &n);
-    if (add_owed(values, model, owed, n)) {
+    turn->within = add_owed(values, model, owed, n, FEDCLIENT_VALUE_LIMIT);
+    size_t bad = turn->within ? n : fed_first_nonfinite(values, n), k = 0;
+    if (bad == n) {
         return FED_OK;
     }
     const fed_layout *layout = &turn->arch.layout;
-    size_t bad = fed_first_nonfinite(values, n), k = 0;
     while (bad >= layout->tensors[k].offset + layout->tensors[k].size) {
         k++;
     }

@@ -6,17 +6,14 @@
 #include "fedclient/client.h"
 #include "fedcodec/envelope.h"
 
-/** Half of what the coordinator's sum takes: some codecs decode to more than they were given. */
-#define VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
-
-/** dst = src within the limit; is anything beyond it? That part stays owed, for later rounds. */
-static bool clip(float *restrict dst, const float *restrict src, size_t n) {
+/** Keep values within the limit; was anything beyond it? */
+static bool clip(float *values, size_t n) {
     uint32_t clipped = 0; /* an integer, and no branch: so that the loop is vectorised */
     for (size_t i = 0; i < n; i++) {
-        float v = src[i] > VALUE_LIMIT ? VALUE_LIMIT : src[i];
-        v = v < -VALUE_LIMIT ? -VALUE_LIMIT : v;
-        clipped |= v != src[i];
-        dst[i] = v;
+        float v = values[i] > FEDCLIENT_VALUE_LIMIT ? FEDCLIENT_VALUE_LIMIT : values[i];
+        v = v < -FEDCLIENT_VALUE_LIMIT ? -FEDCLIENT_VALUE_LIMIT : v;
+        clipped |= v != values[i];
+        values[i] = v;
     }
     return clipped != 0;
 }
@@ -30,7 +27,7 @@ static fed_status compress(const fedclient *client, const fedclient_turn *turn, 
     fedclient_record work;
     FED_TRY(fedclient_record_room(client->options.platform, size, &work));
     fedcodec codec = turn->codec;
-    codec.unguarded = true; /* what is owed is stored: these are a copy */
+    codec.unguarded = true;
     fed_status status = fedcodec_envelope_encode(&codec, layout, small, values, NULL,
                                                  fedclient_record_payload(&work, &size), out);
     fedclient_record_free(&work);
@@ -40,12 +37,9 @@ static fed_status compress(const fedclient *client, const fedclient_turn *turn, 
 /** turn->pending = head, update, envelope; *clipped: it carries less than the codec could. */
 static fed_status make_message(const fedclient *client, fedclient_turn *turn, bool *clipped) {
     size_t n = 0;
-    const float *owed = fedclient_record_values(&turn->residual, &n);
-    fedclient_record scratch;
-    FED_TRY(fedclient_record_room(client->options.platform, n * sizeof *owed, &scratch));
-    float *values = fedclient_record_values(&scratch, &n);
-    *clipped = clip(values, owed, n);
-    fedclient_record_free(&turn->residual);
+    FED_TRY(fedclient_record_own(&turn->residual)); /* what is owed is stored: this is used up */
+    float *values = fedclient_record_values(&turn->residual, &n);
+    *clipped = !turn->within && clip(values, n);
     const fed_update update = {.task = client->residual.task,
                                .round = client->residual.round,
                                .lease = client->residual.lease,
@@ -57,7 +51,7 @@ static fed_status make_message(const fedclient *client, fedclient_turn *turn, bo
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
     fed_status status = compress(client, turn, values, &out);
-    fedclient_record_free(&scratch);
+    fedclient_record_free(&turn->residual);
     if (status != FED_OK) {
         fed_writer_free(&out);
         return status;

@@ -2,18 +2,21 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "bench.h"
+#include "deploy/sim/flash.h"
 #include "fed_fake.h"
 #include "fedclient/fedclient.h"
 
 /*
- *     bench_turn [MODEL [CODEC [CLIENTS]]]
+ *     bench_turn [MODEL [CODEC [CLIENTS [STORE]]]]
  *
- * CLIENTS (16) train MODEL (lenet5) turn about, each at a fake coordinator of its own, so that a
- * client's memory is not the last one's. Counted is all CPU time in fedclient_step but that in the
- * callback and in the transport; of a client's turns all but the first.
+ * CLIENTS (16) train MODEL (lenet5-caffe) turn about, each at a fake coordinator of its own, so
+ * that a client's memory is not the last one's. Counted is all CPU time in fedclient_step but that
+ * in the callback and in the transport; of a client's turns all but the first. STORE flash: that
+ * one alone.
  */
 
 enum { TURNS = 40, CLIENTS_MAX = 400 };
@@ -70,7 +73,6 @@ static void device_open(device *d, const char *model, const char *codec) {
     d->transport.user = d;
     d->transport.send = send_watched;
     d->transport.identify = identify;
-    bench_require(fedclient_platform_memory_open(&d->platform, &err), err.text);
     const fedclient_options options = {.server = "https://fake:8443",
                                        .platform = &d->platform,
                                        .transport = &d->transport,
@@ -82,7 +84,6 @@ static void device_open(device *d, const char *model, const char *codec) {
 
 static void device_close(device *d) {
     fedclient_close(d->client);
-    fedclient_platform_memory_close(&d->platform);
     fed_fake_close(&d->fake);
 }
 
@@ -96,17 +97,10 @@ static double turn_s(device *d) {
     return cpu_s() - start - d->outside_s;
 }
 
-int main(int argc, char **argv) {
-    static device devices[CLIENTS_MAX];
-    static bench_times rounds;
-    const char *model = argc > 1 ? argv[1] : "lenet5";
-    const char *codec = argc > 2 ? argv[2] : "sbc:p=0.01";
-    const size_t clients = argc > 3 ? strtoul(argv[3], NULL, 10) : 16;
-    if (clients < 1 || clients > CLIENTS_MAX) {
-        fprintf(stderr, "usage: bench_turn [MODEL [CODEC [CLIENTS]]], CLIENTS 1 to %d\n",
-                CLIENTS_MAX);
-        return 2;
-    }
+/** All clients' turns, on the platforms that they have. */
+static void run(const char *store, const char *model, const char *codec, size_t clients,
+                device *devices) {
+    bench_times rounds = {.count = 0};
     for (size_t k = 0; k < clients; k++) {
         device_open(&devices[k], model, codec);
     }
@@ -119,10 +113,54 @@ int main(int argc, char **argv) {
             rounds.s[rounds.count++] = sum / (double)clients;
         }
     }
-    printf("%s, %s, %zu clients in memory: %.3f ms a turn beside training\n", model, codec, clients,
-           1e3 * bench_median_s(&rounds));
+    printf("| %-42s | %.3f |\n", store, 1e3 * bench_median_s(&rounds));
     for (size_t k = 0; k < clients; k++) {
         device_close(&devices[k]);
     }
+}
+
+static void run_memory(const char *model, const char *codec, size_t clients, device *devices,
+                       bool lends) {
+    fed_error err = {0};
+    for (size_t k = 0; k < clients; k++) {
+        bench_require(fedclient_platform_memory_open(&devices[k].platform, &err), err.text);
+        devices[k].platform.memory = lends ? devices[k].platform.memory : NULL;
+    }
+    run(lends ? "memory" : "memory, copied and guarded as on a device", model, codec, clients,
+        devices);
+    for (size_t k = 0; k < clients; k++) {
+        fedclient_platform_memory_close(&devices[k].platform);
+    }
+}
+
+static void run_flash(const char *model, const char *codec, size_t clients, device *devices) {
+    fed_error err = {0};
+    sim_flash *flash = NULL;
+    bench_require(sim_flash_open(NULL, (uint32_t)clients, false, &flash, &err), err.text);
+    for (size_t k = 0; k < clients; k++) {
+        sim_flash_platform(flash, (uint32_t)k, &devices[k].platform);
+    }
+    run("deploy/sim/flash.h", model, codec, clients, devices);
+    sim_flash_close(flash);
+}
+
+int main(int argc, char **argv) {
+    static device devices[CLIENTS_MAX];
+    const char *model = argc > 1 ? argv[1] : "lenet5-caffe";
+    const char *codec = argc > 2 ? argv[2] : "sbc:p=0.01";
+    const size_t clients = argc > 3 ? strtoul(argv[3], NULL, 10) : 16;
+    const char *store = argc > 4 ? argv[4] : "";
+    if (clients < 1 || clients > CLIENTS_MAX) {
+        fprintf(stderr, "usage: bench_turn [MODEL [CODEC [CLIENTS [STORE]]]], CLIENTS 1 to %d\n",
+                CLIENTS_MAX);
+        return 2;
+    }
+    printf("| %zu clients of %s, %s: store | CPU ms a turn beside training |\n|---|---|\n", clients,
+           model, codec);
+    if (strcmp(store, "flash") != 0) {
+        run_memory(model, codec, clients, devices, false);
+        run_memory(model, codec, clients, devices, true);
+    }
+    run_flash(model, codec, clients, devices);
     return 0;
 }

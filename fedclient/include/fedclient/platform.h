@@ -17,8 +17,8 @@ typedef struct fedclient_memory {
     void *(*room)(void *user, size_t len);
     /** Take back a room that was not given. */
     void (*leave)(void *user, void *room);
-    /** As put, of the first len bytes of a room, which becomes the store's. On a failure it is
-     * still the caller's. */
+    /** As put, of the first len bytes of a room, which is the store's from then on, to keep or not.
+     * On a failure it is still the caller's. */
     fed_status (*give)(void *user, const char *key, void *room, size_t len, fed_error *err);
     /** As get, but where it lies: to be read until the key's next put, give or drop. */
     fed_status (*lend)(void *user, const char *key, const uint8_t **data, size_t *len,
