@@ -64,8 +64,13 @@ void sim_blocks_close(sim_blocks *blocks) {
  * a signal. */
 static uint64_t grow(sim_blocks *blocks, uint64_t size) {
     const uint64_t offset = blocks->end;
-    if (size > blocks->limit - offset ||
-        posix_fallocate(blocks->fd, (off_t)offset, (off_t)size) != 0) {
+    int failed = ENOSPC;
+    if (size <= blocks->limit - offset) {
+        do {
+            failed = posix_fallocate(blocks->fd, (off_t)offset, (off_t)size);
+        } while (failed == EINTR);
+    }
+    if (failed != 0) {
         return 0;
     }
     blocks->end += size;

@@ -39,14 +39,21 @@ static void model_leave(sim_flash *flash, sim_model *model) {
     }
 }
 
-/** The model whose record begins so, with another holder; NULL: there is none. len 0: of any. */
-static sim_model *model_find(sim_flash *flash, const void *head, size_t head_len, size_t len) {
-    pthread_mutex_lock(&flash->mutex);
+/** The model whose record begins so; len 0: of any length. NULL: there is none. Under the mutex. */
+static sim_model *model_find(const sim_flash *flash, const void *head, size_t head_len,
+                             size_t len) {
     sim_model *model = flash->models;
     while (model != NULL && ((len != 0 && model->len != len) || model->len < head_len ||
                              memcmp(model->data, head, head_len) != 0)) {
         model = model->next;
     }
+    return model;
+}
+
+/** Likewise, with another holder. */
+static sim_model *model_hold(sim_flash *flash, const void *head, size_t len) {
+    pthread_mutex_lock(&flash->mutex);
+    sim_model *model = model_find(flash, head, len, 0);
     if (model != NULL) {
         model->holders++;
     }
@@ -54,26 +61,42 @@ static sim_model *model_find(sim_flash *flash, const void *head, size_t head_len
     return model;
 }
 
+static void model_add(sim_flash *flash, sim_model *model) {
+    model->next = flash->models;
+    flash->models = model;
+    flash->model_count++;
+}
+
 /** The model of that record, which is in a block of its own: it is given back where the same model
  * is there. Another one of the same head, which nobody who checks digests makes, stays apart. */
 static sim_model *model_of(sim_flash *flash, uint8_t *block, size_t len) {
-    sim_model *model = len >= SHARED_HEAD ? model_find(flash, block, SHARED_HEAD, len) : NULL;
-    if (model != NULL && memcmp(model->data, block, len) == 0) {
+    sim_model *own = malloc(sizeof *own);
+    if (own == NULL) {
+        return NULL;
+    }
+    *own = (sim_model){.data = block, .len = len, .holders = 1};
+    const size_t head = len < SHARED_HEAD ? len : SHARED_HEAD;
+    pthread_mutex_lock(&flash->mutex);
+    sim_model *there = model_find(flash, block, head, len);
+    if (there != NULL) {
+        there->holders++;
+    } else {
+        model_add(flash, own);
+    }
+    pthread_mutex_unlock(&flash->mutex);
+    if (there == NULL) {
+        return own;
+    }
+    if (memcmp(there->data, block, len) == 0) {
         sim_blocks_give_back(&flash->blocks, block);
-        return model;
+        free(own);
+        return there;
     }
-    if (model != NULL) {
-        model_leave(flash, model);
-    }
-    model = malloc(sizeof *model);
-    if (model != NULL) {
-        pthread_mutex_lock(&flash->mutex);
-        *model = (sim_model){.next = flash->models, .data = block, .len = len, .holders = 1};
-        flash->models = model;
-        flash->model_count++;
-        pthread_mutex_unlock(&flash->mutex);
-    }
-    return model;
+    model_leave(flash, there);
+    pthread_mutex_lock(&flash->mutex);
+    model_add(flash, own);
+    pthread_mutex_unlock(&flash->mutex);
+    return own;
 }
 
 /* ---- A client's values ---- */
@@ -97,8 +120,8 @@ sim_value *sim_store_value(sim_store *store, const char *key) {
     return *at;
 }
 
-/** Let go of what a value is; it is then empty. */
-static void value_clear(sim_flash *flash, sim_value *value) {
+/** Let go of what a value is. */
+static void value_leave(sim_flash *flash, const sim_value *value) {
     if (value->model != NULL) {
         model_leave(flash, value->model);
     } else if (value->in_block) {
@@ -106,10 +129,15 @@ static void value_clear(sim_flash *flash, sim_value *value) {
     } else {
         free(value->data);
     }
-    value->data = NULL;
-    value->len = 0;
-    value->in_block = false;
-    value->model = NULL;
+}
+
+static void value_set(sim_flash *flash, sim_value *value, uint8_t *data, size_t len, bool in_block,
+                      sim_model *model) {
+    value_leave(flash, value);
+    value->data = data;
+    value->len = len;
+    value->in_block = in_block;
+    value->model = model;
 }
 
 /** Something is about to change. */
@@ -150,11 +178,7 @@ static fed_status flash_give(void *user, const char *key, void *room, size_t len
             return no_room(key, len, err);
         }
     }
-    value_clear(flash, value);
-    value->data = model != NULL ? model->data : room;
-    value->len = len;
-    value->in_block = true;
-    value->model = model;
+    value_set(flash, value, model != NULL ? model->data : room, len, true, model);
     return FED_OK;
 }
 
@@ -163,7 +187,7 @@ static fed_status put_small(sim_store *store, const char *key, const void *data,
                             fed_error *err) {
     sim_value *value = sim_store_value(store, key);
     uint8_t *copy = value != NULL ? malloc(len + 1) : NULL;
-    if (copy == NULL && value != NULL && len <= value->len && value->model == NULL) {
+    if (copy == NULL && value != NULL && len <= value->len && value->data != NULL) {
         memmove(value->data, data, len);
         value->len = len;
         return FED_OK;
@@ -174,9 +198,7 @@ static fed_status put_small(sim_store *store, const char *key, const void *data,
     if (len > 0) {
         memcpy(copy, data, len);
     }
-    value_clear(store->flash, value);
-    value->data = copy;
-    value->len = len;
+    value_set(store->flash, value, copy, len, false, NULL);
     return FED_OK;
 }
 
@@ -243,20 +265,14 @@ static fed_status flash_adopt(void *user, const char *key, const void *head, siz
         return FED_ENOTFOUND;
     }
     sim_value *value = sim_store_value(store, key);
-    sim_model *model = value != NULL ? model_find(store->flash, head, len, 0) : NULL;
+    sim_model *model = value != NULL ? model_hold(store->flash, head, len) : NULL;
     FED_REQUIRE(model != NULL, FED_ENOTFOUND);
     fed_status status = touch(store->flash, NULL);
     if (status != FED_OK) {
         model_leave(store->flash, model);
         return status;
     }
-    value_clear(store->flash, value);
-    *value = (sim_value){.next = value->next,
-                         .data = model->data,
-                         .len = model->len,
-                         .in_block = true,
-                         .model = model};
-    snprintf(value->key, sizeof value->key, "%s", key);
+    value_set(store->flash, value, model->data, model->len, true, model);
     return FED_OK;
 }
 
@@ -268,7 +284,7 @@ static fed_status flash_drop(void *user, const char *key, fed_error *err) {
     }
     FED_TRY(touch(store->flash, err));
     *at = value->next;
-    value_clear(store->flash, value);
+    value_leave(store->flash, value);
     free(value);
     return FED_OK;
 }
