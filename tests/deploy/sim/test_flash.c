@@ -14,7 +14,7 @@ typedef struct world {
     char directory[64], path[96];
     sim_flash *flash;
     fedclient_platform platform[CLIENTS];
-    uint8_t large[LARGE];
+    uint8_t large[LARGE + 16];
 } world;
 
 static void open_flash(world *w, bool resume) {
@@ -31,7 +31,7 @@ static int setup(void **state) {
     snprintf(w->directory, sizeof w->directory, "/tmp/fed-flash-XXXXXX");
     assert_non_null(mkdtemp(w->directory));
     snprintf(w->path, sizeof w->path, "%s/clients", w->directory);
-    for (size_t i = 0; i < LARGE; i++) {
+    for (size_t i = 0; i < sizeof w->large; i++) {
         w->large[i] = (uint8_t)(i * 7 + i / 256);
     }
     open_flash(w, false);
