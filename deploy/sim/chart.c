@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum { WIDTH = 440, HEIGHT = 290, LEFT = 44, TOP = 30, BOTTOM = 246, RIGHT_MARGIN = 14 };
-enum { MOST_LABELS = 12, MOST_DOTS = 40, LABEL_STEP = 12 };
-static const double letter_width = 6.4;
+enum { MOST_LABELS = 12, MOST_DOTS = 40, DOTTED_SERIES = 4, LABEL_STEP = 12, LABEL_WIDTH = 40 };
+static const double letter_width = 7.2;
 
 void sim_write_escaped(fed_writer *w, const char *text) {
     for (; *text != '\0'; text++) {
@@ -37,7 +37,7 @@ void sim_write_escaped(fed_writer *w, const char *text) {
 typedef struct line_end {
     const char *label;
     size_t series;
-    double y;
+    double x, y;
 } line_end;
 
 typedef struct drawing {
@@ -88,6 +88,11 @@ static void draw_name(const drawing *d, const char *name, const sim_axis *axis) 
     }
 }
 
+static void draw_title(const drawing *d) {
+    draw_name(d, d->chart->title, &d->y);
+    fed_write_printf(d->w, " against %s", d->chart->against);
+}
+
 static void draw_axes(const drawing *d) {
     fed_writer *w = d->w;
     char text[24];
@@ -131,8 +136,9 @@ static void draw_column(fed_writer *w, const column *c, bool begins) {
     }
 }
 
-/** A path through the points, as many as can be told apart. The number of points. */
-static size_t draw_line(const drawing *d, const sim_series *s, double *last_y) {
+/** A path through the points, as many as can be told apart. The number of points, and the place of
+ * the last. */
+static size_t draw_line(const drawing *d, const sim_series *s, double last[2]) {
     column c = {0};
     size_t points = 0;
     bool begins = true;
@@ -151,7 +157,8 @@ static size_t draw_line(const drawing *d, const sim_series *s, double *last_y) {
                          : (column){x, c.first, fmin(c.least, y), fmax(c.most, y), y, c.count};
         c.count++;
         points++;
-        *last_y = y;
+        last[0] = x;
+        last[1] = y;
     }
     if (c.count > 0) {
         draw_column(d->w, &c, begins);
@@ -172,7 +179,7 @@ static void draw_dots(const drawing *d, const sim_series *s, size_t colour) {
 static void draw_series(drawing *d, size_t index) {
     const sim_series *s = &d->chart->series[index];
     const size_t colour = index % SIM_COLOURS, dash = index / SIM_COLOURS % 3;
-    double y = 0;
+    double last[2] = {0, 0};
     fed_write_printf(d->w, "<g>");
     if (s->title != NULL) {
         fed_write_printf(d->w, "<title>");
@@ -180,14 +187,14 @@ static void draw_series(drawing *d, size_t index) {
         fed_write_printf(d->w, "</title>");
     }
     fed_write_printf(d->w, "<path class=\"line c%zu d%zu\" d=\"", colour, dash);
-    const size_t points = draw_line(d, s, &y);
+    const size_t points = draw_line(d, s, last);
     fed_write_printf(d->w, "\"/>");
-    if (points <= MOST_DOTS) {
+    if (points <= MOST_DOTS && d->chart->count <= DOTTED_SERIES) {
         draw_dots(d, s, colour);
     }
     fed_write_printf(d->w, "</g>");
     if (s->label != NULL && points > 0 && d->chart->count <= MOST_LABELS) {
-        d->end[d->end_count++] = (line_end){s->label, index, y};
+        d->end[d->end_count++] = (line_end){s->label, index, last[0], last[1]};
     }
 }
 
@@ -196,19 +203,30 @@ static int by_y(const void *a, const void *b) {
     return (p->y > q->y) - (p->y < q->y);
 }
 
-/** Names beside the ends of their lines, pushed apart where these are close. */
+/** Do two names stand in each other's way? */
+static bool meet(const line_end *a, const line_end *b) {
+    return fabs(a->x - b->x) < LABEL_WIDTH && fabs(a->y - b->y) < LABEL_STEP;
+}
+
+/** Names beside the ends of their lines, pushed down where these are close, and up again from the
+ * bottom. */
 static void draw_labels(drawing *d) {
     const size_t n = d->end_count;
     qsort(d->end, n, sizeof d->end[0], by_y);
     for (size_t k = 1; k < n; k++) {
-        d->end[k].y = fmax(d->end[k].y, d->end[k - 1].y + LABEL_STEP);
+        for (size_t above = 0; above < k; above++) {
+            d->end[k].y =
+                meet(&d->end[k], &d->end[above]) ? d->end[above].y + LABEL_STEP : d->end[k].y;
+        }
     }
-    double floor_y = BOTTOM;
     for (size_t k = n; k-- > 0;) {
-        d->end[k].y = fmin(d->end[k].y, floor_y);
-        floor_y = d->end[k].y - LABEL_STEP;
+        d->end[k].y = fmin(d->end[k].y, BOTTOM);
+        for (size_t below = n; below-- > k + 1;) {
+            d->end[k].y =
+                meet(&d->end[k], &d->end[below]) ? d->end[below].y - LABEL_STEP : d->end[k].y;
+        }
         fed_write_printf(d->w, "<text class=\"end c%zu\" x=\"%.1f\" y=\"%.1f\">",
-                         d->end[k].series % SIM_COLOURS, d->right + 5, d->end[k].y + 4);
+                         d->end[k].series % SIM_COLOURS, d->end[k].x + 5, d->end[k].y + 4);
         sim_write_escaped(d->w, d->end[k].label);
         fed_write_printf(d->w, "</text>");
     }
@@ -232,11 +250,9 @@ void sim_chart_draw(const sim_chart *chart, fed_writer *w) {
                      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
                      "role=\"img\" aria-label=\"",
                      WIDTH, HEIGHT);
-    sim_write_escaped(w, chart->title);
-    fed_write_printf(w, ", against ");
-    sim_write_escaped(w, chart->x_name);
-    fed_write_printf(w, "\"><text class=\"title\" x=\"%d\" y=\"16\">", 4);
-    draw_name(&d, chart->title, &d.y);
+    draw_title(&d);
+    fed_write_printf(w, "\"><text class=\"title\" x=\"4\" y=\"16\">");
+    draw_title(&d);
     fed_write_printf(w, "</text>");
     draw_axes(&d);
     for (size_t s = 0; s < chart->count; s++) {

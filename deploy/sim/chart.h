@@ -15,8 +15,9 @@ typedef struct sim_series {
 } sim_series;
 
 typedef struct sim_chart {
-    const char *title; /* what y is; with its unit */
-    const char *x_name;
+    const char *title;   /* what y is */
+    const char *against; /* what x is, in the title */
+    const char *x_name;  /* ... and beside its axis */
     sim_unit x_unit, y_unit;
     bool x_log, y_log; /* where the values allow it */
     const sim_series *series;

@@ -8,6 +8,7 @@
 
 #include "deploy/sim/commands.h"
 #include "deploy/sim/report.h"
+#include "deploy/sim/seeds.h"
 #include "deploy/sim/table.h"
 
 typedef struct runs {
@@ -28,7 +29,27 @@ static bool has_summary(const char *directory) {
     return access(sim_path(path, directory, "summary.json"), F_OK) == 0;
 }
 
-/** The runs of a grid, by name. */
+/** Values that are numbers by their size, others as text. */
+static int compare_values(const char *a, const char *b) {
+    char *a_end = NULL, *b_end = NULL;
+    const double x = strtod(a, &a_end), y = strtod(b, &b_end);
+    const bool numbers = a_end != a && b_end != b && *a_end == '\0' && *b_end == '\0';
+    return numbers ? (x > y) - (x < y) : strcmp(a, b);
+}
+
+/** In the order of the keys. */
+static int by_scenario(const void *a, const void *b) {
+    const sim_scenario *x = &((const sim_result *)a)->scenario;
+    const sim_scenario *y = &((const sim_result *)b)->scenario;
+    int order = 0;
+    for (sim_key_id id = 0; order == 0 && id < SIM_KEYS; id++) {
+        order = compare_values(x->value[id] != NULL ? x->value[id] : "",
+                               y->value[id] != NULL ? y->value[id] : "");
+    }
+    return order;
+}
+
+/** The runs of a grid. */
 static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
     struct dirent **entry = NULL;
     const int found = scandir(directory, &entry, NULL, alphasort);
@@ -43,6 +64,7 @@ static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
         free(entry[k]);
     }
     free(entry);
+    qsort(r->run + before, r->count - before, sizeof *r->run, by_scenario);
     if (status == FED_OK && r->count == before) {
         return fed_fail(err, FED_ENOTFOUND,
                         "%s: holds no results; it should be a directory that "
@@ -57,6 +79,7 @@ static void print_runs(const runs *r, fed_writer *w) {
         sim_summary_text(&r->run[0].log, w);
     } else {
         sim_table_text(r->run, r->count, w);
+        sim_seeds_text(r->run, r->count, w);
     }
     if (w->status == FED_OK) {
         printf("\n%.*s", (int)w->len, (const char *)w->data);

@@ -12,10 +12,10 @@
 static const double uneven_amounts = 8, steep_loss = 50;
 
 const sim_measure_words sim_measure_word[SIM_MEASURES] = {
-    [SIM_ROUND] = {"round", "", SIM_PLAIN},
-    [SIM_UP] = {"sent by all clients", "", SIM_BYTES},
-    [SIM_BOTH] = {"sent and received by all clients", "", SIM_BYTES},
-    [SIM_TIME] = {"virtual time", "", SIM_SECONDS},
+    [SIM_ROUND] = {"round", "rounds", SIM_PLAIN},
+    [SIM_UP] = {"sent by all clients", "bytes up", SIM_BYTES},
+    [SIM_BOTH] = {"sent and received by all clients", "bytes both ways", SIM_BYTES},
+    [SIM_TIME] = {"virtual time", "virtual time", SIM_SECONDS},
     [SIM_ACCURACY] = {"Test accuracy", "", SIM_PERCENT},
     [SIM_TEST_LOSS] = {"Test loss", "test", SIM_PLAIN},
     [SIM_TRAIN_LOSS] = {"Training loss", "training", SIM_PLAIN},
@@ -23,7 +23,7 @@ const sim_measure_words sim_measure_word[SIM_MEASURES] = {
     [SIM_BITS_DOWN] = {"Bits per value, down", "down", SIM_PLAIN},
     [SIM_CLIENT_UP] = {"Sent by a client", "sent", SIM_BYTES},
     [SIM_CLIENT_DOWN] = {"Received by a client", "received", SIM_BYTES},
-    [SIM_RANK] = {"client, by that amount", "", SIM_PLAIN},
+    [SIM_RANK] = {"clients, the most first", "clients", SIM_PLAIN},
 };
 
 /* --- Numbers --- */
@@ -109,6 +109,7 @@ static void draw(const sim_series *series, size_t count, sim_measure x, sim_meas
     const bool bits = y == SIM_BITS_UP || y == SIM_BITS_DOWN;
     const sim_chart chart = {
         .title = title,
+        .against = sim_measure_word[x].word,
         .x_name = sim_measure_word[x].name,
         .x_unit = sim_measure_word[x].unit,
         .y_unit = sim_measure_word[y].unit,
@@ -126,7 +127,9 @@ static const char *title_of(const sim_measure *y, size_t y_count) {
     if (y_count == 1) {
         return sim_measure_word[y[0]].name;
     }
-    return y[0] == SIM_TEST_LOSS ? "Loss" : y[0] == SIM_BITS_UP ? "Bits per value" : "Per client";
+    return y[0] == SIM_TEST_LOSS ? "Loss"
+           : y[0] == SIM_BITS_UP ? "Bits per value"
+                                 : "Bytes per client";
 }
 
 fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
@@ -164,7 +167,7 @@ fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
 
 /* --- Who took part --- */
 
-enum { MOST_COLUMNS = 120, MOST_ROWS = 64 };
+enum { MOST_COLUMNS = 120, MOST_ROWS = 104 };
 
 static double share_of(const sim_log *log, size_t from_client, size_t to_client, size_t from_round,
                        size_t to_round) {
@@ -189,7 +192,7 @@ fed_status sim_attendance_draw(const sim_log *log, fed_writer *w) {
                                               c * rounds / columns, (c + 1) * rounds / columns);
         }
     }
-    const sim_map map = {.title = "Who took part: a client's update was counted",
+    const sim_map map = {.title = "Who took part: updates that counted",
                          .x_name = "round",
                          .y_name = "client",
                          .columns_to = (double)rounds,

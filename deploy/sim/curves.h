@@ -23,7 +23,7 @@ typedef enum sim_measure {
 
 typedef struct sim_measure_words {
     const char *name; /* beside an axis */
-    const char *word; /* at a line's end */
+    const char *word; /* in a title, or at a line's end */
     sim_unit unit;
 } sim_measure_words;
 
@@ -41,7 +41,7 @@ fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
 fed_status sim_attendance_draw(const sim_log *log, fed_writer *w) FED_CHECKED;
 
 /** Where exactly two keys beside the seed differ: accuracy as a table of colours, the mean of the
- * runs of a cell. Otherwise nothing. */
+ * runs of a cell. Otherwise, and where half of the cells would be empty, nothing. */
 fed_status sim_grid_draw(const sim_result *runs, size_t count, fed_writer *w) FED_CHECKED;
 
 #endif

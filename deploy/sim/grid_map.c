@@ -108,7 +108,9 @@ fed_status sim_grid_draw(const sim_result *runs, size_t count, fed_writer *w) {
         const size_t columns = list_values(runs, count, keys[1], x);
         sort_values(y, rows);
         sort_values(x, columns);
-        draw_table(runs, count, keys, x, columns, y, rows, value, w);
+        if (2 * count > rows * columns) {
+            draw_table(runs, count, keys, x, columns, y, rows, value, w);
+        }
     }
     free(value);
     free(x);

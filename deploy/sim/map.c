@@ -114,7 +114,7 @@ static void draw_heat_cell(const sim_heat *h, const heat_frame *f, size_t r, siz
                      "fill-opacity=\"%.3f\"/>",
                      x + 1, y + 1, f->cell_x - 2, f->cell_y - 2, 0.06 + 0.94 * share);
     snprintf(text, sizeof text, h->columns > 8 ? "%.0f" : "%.2f", 100 * value);
-    put_text(w, share > 0.45 ? "heat on" : "heat", x + f->cell_x / 2, y + f->cell_y / 2 + 4,
+    put_text(w, share > 0.5 ? "heat on" : "heat", x + f->cell_x / 2, y + f->cell_y / 2 + 4,
              "middle", text);
 }
 

@@ -7,6 +7,7 @@
 
 #include "deploy/sim/bar.h"
 #include "deploy/sim/curves.h"
+#include "deploy/sim/seeds.h"
 #include "deploy/sim/table.h"
 #include "fed/file.h"
 
@@ -204,8 +205,7 @@ static const char footer[] =
     "<p class=\"note\">Bytes are HTTP requests and answers with their heads, after enrolment; TLS "
     "adds its own. \"Fewer\" compares with float32 gradients of every local step, sent one by one, "
     "and for both ways with as much received. Virtual time begins with the first check-in; with "
-    "transport https it is real time. The median client is in the middle of the plots per "
-    "client.</p>\n</main>\n</body>\n</html>\n";
+    "transport https it is real time.</p>\n</main>\n</body>\n</html>\n";
 
 static fed_status write_page(const char *title, const sim_result *runs, size_t count,
                              fed_writer *w) {
@@ -216,6 +216,7 @@ static fed_status write_page(const char *title, const sim_result *runs, size_t c
     } else {
         fed_write_printf(w, "<h2>Runs</h2>\n");
         sim_table_html(runs, count, w);
+        sim_seeds_html(runs, count, w);
     }
     FED_TRY(write_plots(runs, count, w));
     write_tables(runs, count, w);
@@ -223,11 +224,27 @@ static fed_status write_page(const char *title, const sim_result *runs, size_t c
     return w->status;
 }
 
+/** The name that all scenarios have; else a run's own, or how many there are. */
+static const char *title_of(const sim_result *runs, size_t count, char *dst, size_t cap) {
+    sim_key_id keys[SIM_KEYS];
+    const char *name = runs[0].scenario.value[SIM_NAME];
+    const size_t differ = sim_runs_differ(runs, count, keys);
+    const bool shared = name != NULL && name[0] != '\0' && (differ == 0 || keys[0] != SIM_NAME);
+    if (shared) {
+        snprintf(dst, cap, "%s", name);
+    } else if (count == 1) {
+        snprintf(dst, cap, "%s", runs[0].name);
+    } else {
+        snprintf(dst, cap, "%zu runs", count);
+    }
+    return dst;
+}
+
 fed_status sim_report_write(const char *path, const char *title, const sim_result *runs,
                             size_t count, fed_error *err) {
-    const char *name = count > 0 ? runs[0].scenario.value[SIM_NAME] : NULL;
-    if (title == NULL) {
-        title = count == 1 && name != NULL && name[0] != '\0' ? name : runs[0].name;
+    char own[300];
+    if (title == NULL || title[0] == '\0') {
+        title = title_of(runs, count, own, sizeof own);
     }
     fed_writer w;
     fed_writer_growing(&w);

@@ -4,7 +4,8 @@
 
 #include "deploy/sim/results.h"
 
-/** Write the page, atomically. title: NULL: made from the runs. */
+/** Write the page, atomically. count is at least 1. title: NULL or "":
+ * made from the runs. */
 fed_status sim_report_write(const char *path, const char *title, const sim_result *runs,
                             size_t count, fed_error *err) FED_CHECKED;
 

@@ -119,8 +119,9 @@ static const struct {
     {"rounds", "committed", say_rounds},
     {"up/client", "bytes sent, per client", say_up},
     {"down/client", "bytes received, per client", say_down},
-    {"less up", "times fewer bytes up than float32 gradients of every local step", say_compression},
-    {"both ways", "times fewer bytes up and down than float32 both ways at every local step",
+    {"fewer up", "times fewer bytes up than float32 gradients of every local step",
+     say_compression},
+    {"fewer both", "times fewer bytes up and down than float32 both ways at every local step",
      say_both},
     {"bits up", "per value of the updates that counted", say_up_bits},
     {"bits down", "per value of the models' deltas", say_down_bits},
@@ -180,14 +181,27 @@ void sim_table_text(const sim_result *runs, size_t count, fed_writer *w) {
     }
 }
 
-static void write_html_row(const sim_result *run, size_t index, const sim_key_id *keys,
+/** A grid's cells are named after the keys that differ, which have columns of their own. */
+static bool is_grid(const sim_result *runs, size_t count) {
+    for (size_t k = 0; k < count; k++) {
+        if (strchr(runs[k].name, '=') == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void write_html_row(const sim_result *run, size_t index, bool named, const sim_key_id *keys,
                            size_t key_count, fed_writer *w) {
     const sim_totals t = sim_log_totals(&run->log);
     char letter[24], cell[CELL];
-    fed_write_printf(w, "<tr><td class=\"letter c%zu\">%s</td><td>", index % SIM_COLOURS,
+    fed_write_printf(w, "<tr><td class=\"letter c%zu\">%s</td>", index % SIM_COLOURS,
                      sim_run_letter(index, letter));
-    sim_write_escaped(w, run->name);
-    fed_write_printf(w, "</td>");
+    if (named) {
+        fed_write_printf(w, "<td>");
+        sim_write_escaped(w, run->name);
+        fed_write_printf(w, "</td>");
+    }
     for (size_t k = 0; k < key_count; k++) {
         const char *value = run->scenario.value[keys[k]];
         fed_write_printf(w, "<td>");
@@ -204,7 +218,9 @@ static void write_html_row(const sim_result *run, size_t index, const sim_key_id
 void sim_table_html(const sim_result *runs, size_t count, fed_writer *w) {
     sim_key_id keys[SIM_KEYS];
     const size_t key_count = sim_runs_differ(runs, count, keys);
-    fed_write_printf(w, "<div class=\"wide\"><table><thead><tr><th></th><th>run</th>");
+    const bool named = !is_grid(runs, count);
+    fed_write_printf(w, "<div class=\"wide\"><table><thead><tr><th></th>%s",
+                     named ? "<th>run</th>" : "");
     for (size_t k = 0; k < key_count; k++) {
         fed_write_printf(w, "<th>%s</th>", sim_keys[keys[k]].name);
     }
@@ -214,7 +230,7 @@ void sim_table_html(const sim_result *runs, size_t count, fed_writer *w) {
     }
     fed_write_printf(w, "</tr></thead><tbody>\n");
     for (size_t k = 0; k < count; k++) {
-        write_html_row(&runs[k], k, keys, key_count, w);
+        write_html_row(&runs[k], k, named, keys, key_count, w);
     }
     fed_write_printf(w, "</tbody></table></div>\n");
 }
