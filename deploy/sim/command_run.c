@@ -67,6 +67,10 @@ static void find_fedserver(batch *b) {
 
 /* --- One run --- */
 
+static bool holds_results(const char *directory) {
+    return exists(directory, "summary.json") || exists(directory, "state");
+}
+
 /** What is in the directory must be of this scenario. */
 static fed_status check_same(const char *directory, const sim_scenario *s, fed_error *err) {
     char path[SIM_PATH];
@@ -158,7 +162,7 @@ static fed_status take_cell(batch *b, const sim_cell *cell, fed_error *err) {
     bool finished = false;
     sim_log log = {0};
     cell_directory(b, cell, directory);
-    if (exists(directory, "scenario.txt")) {
+    if (holds_results(directory)) {
         FED_TRY(check_same(directory, &cell->scenario, err));
     }
     if (exists(directory, "summary.json")) {
@@ -210,14 +214,15 @@ static fed_status check_cells(batch *b, fed_error *err) {
 static fed_status open_output(batch *b, const sim_scenario *s, fed_error *err) {
     fed_writer w;
     char path[SIM_PATH];
-    if (!b->command->resume && exists(b->out, "scenario.txt")) {
+    const bool grid = b->grid.count > 1;
+    if (!b->command->resume && (grid ? exists(b->out, "scenario.txt") : holds_results(b->out))) {
         return fed_fail(err, FED_EINVAL,
                         "%s: holds results already; add --resume to go on with "
                         "them, or choose another --out",
                         b->out);
     }
     FED_TRY(fed_dir_make(b->out, 0755, err));
-    if (b->grid.count == 1) {
+    if (!grid) {
         return FED_OK;
     }
     fed_writer_growing(&w);

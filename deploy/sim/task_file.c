@@ -2,6 +2,7 @@
 #include "deploy/sim/task_file.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,20 @@ static fed_status check_transport(const sim_scenario *s, const sim_options *o, f
     return FED_OK;
 }
 
+/** A synchronous round needs its goal's clients to be there all at once. */
+static fed_status check_goal(const sim_scenario *s, const sim_options *o, fed_error *err) {
+    const double here = o->clients - floor(o->offline * o->clients);
+    if (strtod(s->value[SIM_STALENESS], NULL) > 0 || strtod(s->value[SIM_GOAL], NULL) <= here) {
+        return FED_OK;
+    }
+    char why[160];
+    snprintf(why, sizeof why,
+             "is %.20s, but only %.0f of %u clients are there in a round; set it "
+             "to %.0f or less",
+             s->value[SIM_GOAL], here, o->clients, here);
+    return sim_scenario_refuse(s, SIM_GOAL, why, err);
+}
+
 fed_status sim_options_read(const sim_scenario *s, uint32_t threads, sim_options *o,
                             fed_error *err) {
     double number[SIM_KEYS] = {0};
@@ -211,5 +226,6 @@ fed_status sim_options_read(const sim_scenario *s, uint32_t threads, sim_options
     };
     FED_TRY(read_transport(s, o, err));
     FED_TRY(check_transport(s, o, err));
+    FED_TRY(check_goal(s, o, err));
     return read_split(s, o, err);
 }
