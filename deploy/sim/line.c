@@ -3,16 +3,14 @@
 #include <string.h>
 
 #include "deploy/sim/sim.h"
+#include "deploy/sim/streams.h"
 #include "fed/rng.h"
-
-/* Streams of the run's seed; the second number keeps them apart from one another. */
-enum { STREAM_AWAY = 0x61776179, STREAM_BREAK = 0x62726b00 };
 
 bool sim_away(uint64_t seed, uint32_t round, uint32_t clients, double fraction, uint32_t k) {
     uint32_t away = (uint32_t)(fraction * (double)clients);
     /* Selection sampling (Knuth, 3.4.2, algorithm S): exactly `away` of them, without a list. */
     fed_rng rng;
-    fed_rng_init(&rng, seed, round, STREAM_AWAY);
+    fed_rng_init(&rng, seed, round, SIM_STREAM_AWAY);
     for (uint32_t i = 0; i < clients; i++) {
         bool chosen = fed_rng_below(&rng, clients - i) < away;
         if (i == k) {
@@ -29,7 +27,7 @@ static mishap throw_dice(sim_line *line) {
     const sim_client *client = line->client;
     const sim_options *options = client->crowd->options;
     fed_rng rng;
-    fed_rng_init(&rng, options->seed, client->k, STREAM_BREAK + line->uploads++);
+    fed_rng_init(&rng, options->seed, client->k, SIM_STREAM_BREAK + line->uploads++);
     if ((double)fed_rng_float(&rng) >= options->broken) {
         return MISHAP_NONE;
     }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fed/error.h"
 #include "fedtrain/data.h"
 
 typedef enum sim_transport {
@@ -31,10 +32,14 @@ typedef struct sim_options {
     uint32_t kill_round; /* SIGKILL the coordinator in this round and start it again; 0: never */
     uint64_t seed;       /* of the split, of who is away and what breaks, of speeds and lines */
     /* INPROC only; NULL or "": none of it */
-    const char *line;                  /* spec of the clients' lines: latency and rates */
-    const char *speed;                 /* spec of how fast they train */
-    const char *presence;              /* spec of when they are there */
+    const char *line;                  /* spec of the clients' lines: network.h */
+    const char *speed;                 /* spec of how fast they train: speed.h */
+    const char *presence;              /* spec of when they are there: presence.h */
     uint16_t front_port, devices_port; /* HTTPS; 0: any free one */
 } sim_options;
+
+/** Do they make sense, as far as that can be said before anything is done? FED_EINVAL, FED_EIO and
+ * FED_EFORMAT with a sentence. */
+fed_status sim_options_check(const sim_options *options, fed_error *err) FED_CHECKED;
 
 #endif

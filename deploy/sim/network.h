@@ -1,0 +1,53 @@
+/* The clients' lines to the coordinator: what a request takes in virtual time. */
+#ifndef FEDSIM_NETWORK_H
+#define FEDSIM_NETWORK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+/*
+ * A spec is a class, or a mixture of them, each with its share of the clients:
+ *
+ *     3g                             everybody's
+ *     3g:0.5+wifi:0.5                half of them each; shares need not add up to 1
+ *     up=1e6,down=5e6,latency=0.05   a class of one's own: bit/s (0: no limit), s (0)
+ *
+ *   class   up        down       latency   after
+ *   3g      0.768e6   1.6e6      0.300     WebPageTest's profile "3G"
+ *   4g      9e6       9e6        0.170     ... "4G"
+ *   lte     12e6      12e6       0.070     ... "LTE"
+ *   wifi    5e6       20e6       0.010     ... "FIOS" (20/5 Mbit/s, 4 ms), and 6 ms of radio
+ *   lan     0         0          0         nothing takes any time
+ *
+ * latency is a round trip; half of it goes either way. A new connection takes two round trips more,
+ * TCP's and TLS 1.3's. Rates are a client's own: nobody shares a line, the coordinator's has no
+ * limit. Which client has which class is drawn from the seed.
+ */
+enum { SIM_LINKS = 8 }; /* classes of a mixture, at most */
+
+typedef struct sim_link {
+    double up_bps, down_bps; /* bit/s; 0: no limit */
+    double latency_s;        /* round trip */
+} sim_link;
+
+typedef struct sim_network {
+    size_t count;
+    sim_link link[SIM_LINKS];
+    double share[SIM_LINKS];
+} sim_network;
+
+/** NULL or "": "lan". FED_EINVAL with a sentence. */
+fed_status sim_network_parse(const char *spec, sim_network *network, fed_error *err) FED_CHECKED;
+
+/** Client k's line. */
+sim_link sim_network_draw(const sim_network *network, uint64_t seed, uint32_t k);
+
+/** How long so many bytes take, the way included, in microseconds. */
+int64_t sim_link_up_us(const sim_link *link, uint64_t bytes);
+int64_t sim_link_down_us(const sim_link *link, uint64_t bytes);
+/** What a new connection takes. */
+int64_t sim_link_connect_us(const sim_link *link);
+
+#endif

@@ -1,0 +1,76 @@
+/* When the clients are there: who can be reached, in virtual time. */
+#ifndef FEDSIM_PRESENCE_H
+#define FEDSIM_PRESENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+/*
+ * A spec is one condition, or some joined by '+', all of which must hold:
+ *
+ *     always                            (the default)
+ *     dropout:on=3600,off=600           it comes and goes: exponential times, mean seconds
+ *     day:hours=8,spread=24             there for so many hours a day, every day at the same time,
+ *                                       from an hour in [0, spread) on that is the client's own
+ *     charging:on=28800,off=57600       on the charger: mean seconds, as dropout
+ *     wifi:on=36000,off=14400           on Wi-Fi: likewise
+ *     trace:FILE                        CSV of client,from_s,to_s; in seconds from the start, of
+ *                                       each client in rising order; whom it does not name is away
+ *
+ * The numbers above are the defaults. An on and off process is a client's own, begins in its
+ * steady state, and is independent of the others; all is drawn from the seed. A FILE's name has no
+ * '+'.
+ */
+enum { SIM_CONDITIONS = 8 };      /* of a spec, at most */
+#define SIM_NEVER (INT64_MAX / 4) /* a time that does not come */
+
+typedef struct sim_interval {
+    int64_t from_us, to_us;
+} sim_interval;
+
+typedef enum sim_condition_kind { SIM_ON_AND_OFF, SIM_EVERY_DAY, SIM_TRACE } sim_condition_kind;
+
+typedef struct sim_condition {
+    sim_condition_kind kind;
+    double on_s, off_s;   /* ON_AND_OFF: means */
+    double hours, spread; /* EVERY_DAY */
+    /* TRACE: client k's intervals are interval[first[k] .. first[k + 1]) */
+    sim_interval *interval;
+    size_t *first;
+    uint32_t clients;
+} sim_condition;
+
+typedef struct sim_presence {
+    size_t count; /* 0: always */
+    sim_condition condition[SIM_CONDITIONS];
+} sim_presence;
+
+/** For that many clients. NULL or "": always. FED_EINVAL, FED_EIO, FED_EFORMAT with a sentence.
+ * Owner: sim_presence_free, in every case. */
+fed_status sim_presence_parse(const char *spec, uint32_t clients, sim_presence *presence,
+                              fed_error *err) FED_CHECKED;
+void sim_presence_free(sim_presence *presence);
+
+/** One client's, as it is at one time after the other. */
+typedef struct sim_attendance {
+    const sim_presence *presence;
+    uint64_t seed;
+    uint32_t k;
+    sim_interval now[SIM_CONDITIONS]; /* the newest interval that was looked at */
+    uint32_t drawn[SIM_CONDITIONS];   /* how many were drawn before it, or skipped in a trace */
+} sim_attendance;
+
+void sim_attendance_open(sim_attendance *attendance, const sim_presence *presence, uint64_t seed,
+                         uint32_t k);
+
+/** The first time from `us` on at which the client is there; SIM_NEVER. Neither of these may be
+ * asked about earlier times than before. */
+int64_t sim_attendance_from(sim_attendance *attendance, int64_t us);
+
+/** Until when the client is there from `us` on; `us` itself: it is away. */
+int64_t sim_attendance_until(sim_attendance *attendance, int64_t us);
+
+#endif
