@@ -8,8 +8,8 @@
 
 #include "deploy/sim/commands.h"
 #include "deploy/sim/report.h"
+#include "deploy/sim/run_table.h"
 #include "deploy/sim/seeds.h"
-#include "deploy/sim/table.h"
 
 typedef struct runs {
     sim_result *run;

@@ -12,7 +12,7 @@
 #include "deploy/sim/grid.h"
 #include "deploy/sim/report.h"
 #include "deploy/sim/run.h"
-#include "deploy/sim/table.h"
+#include "deploy/sim/run_table.h"
 #include "deploy/sim/task_file.h"
 #include "fed/file.h"
 

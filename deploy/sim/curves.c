@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deploy/sim/table.h"
+#include "deploy/sim/run_table.h"
 
 /* From these ratios on, a logarithmic axis shows more. */
 static const double uneven_amounts = 8, steep_loss = 50;

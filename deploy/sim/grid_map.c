@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "deploy/sim/curves.h"
-#include "deploy/sim/table.h"
+#include "deploy/sim/run_table.h"
 
 static const char *value_of(const sim_result *run, sim_key_id id) {
     return run->scenario.value[id] != NULL ? run->scenario.value[id] : "";

@@ -28,9 +28,15 @@ const sim_key sim_keys[SIM_KEYS] = {
                     "fraction of the uploads that break midway or lose their answer", 0, 0.9},
     [SIM_HOSTILE] = {"hostile", SIM_NUMBER, "0",
                      "fraction of the clients that send noise instead of what they learnt", 0, 1},
-    [SIM_LINE] = {"line", SIM_TEXT, "", "inproc: the clients' lines, latency and rates"},
-    [SIM_SPEED] = {"speed", SIM_TEXT, "", "inproc: how fast clients train"},
-    [SIM_PRESENCE] = {"presence", SIM_TEXT, "", "inproc: when clients are there"},
+    [SIM_LINE] = {"line", SIM_TEXT, "",
+                  "inproc: the clients' lines: 3g, 4g, lte, wifi, lan, mixed (3g:0.5+wifi:0.5), or "
+                  "up=1e6,down=5e6,latency=0.05; none: lan"},
+    [SIM_SPEED] = {"speed", SIM_TEXT, "",
+                   "inproc: how fast they train: sample_s=0.01,spread=0.5; none: in no time"},
+    [SIM_PRESENCE] =
+        {"presence", SIM_TEXT, "",
+         "inproc: when they are there: day:hours=8,spread=24, dropout:on=3600,off=600, "
+         "charging, wifi, joined by +, or trace:FILE; none: always"},
     [SIM_KILL_ROUND] = {"kill_round", SIM_INTEGER, "0",
                         "kill the coordinator in this round and start it again; 0: never", 0,
                         1000000},

@@ -7,8 +7,8 @@
 
 #include "deploy/sim/bar.h"
 #include "deploy/sim/curves.h"
+#include "deploy/sim/run_table.h"
 #include "deploy/sim/seeds.h"
-#include "deploy/sim/table.h"
 #include "fed/file.h"
 
 /* Colours that the colour-blind can tell apart (after Okabe and Ito, 2008), darker on white and

@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "deploy/sim/network.h"
+#include "deploy/sim/presence.h"
+#include "deploy/sim/speed.h"
 #include "fedserver/fedserver.h"
 
 static const char blanks[] = " \t";
@@ -162,23 +165,46 @@ static fed_status read_transport(const sim_scenario *s, sim_options *o, fed_erro
                : sim_scenario_refuse(s, SIM_TRANSPORT, "must be inproc or https", err);
 }
 
-static fed_status read_split(const sim_scenario *s, sim_options *o, fed_error *err) {
-    fed_error why = {0};
+/** A parser's complaint, with the key's place in front. */
+static fed_status refuse_spec(const sim_scenario *s, sim_key_id id, const fed_error *why,
+                              fed_error *err) {
     char text[420];
-    if (fedtrain_split_parse(s->value[SIM_SPLIT], &o->split, &why) != FED_OK) {
-        snprintf(text, sizeof text, "can't be read: %s", why.text);
-        return sim_scenario_refuse(s, SIM_SPLIT, text, err);
-    }
-    return FED_OK;
+    snprintf(text, sizeof text, "can't be read: %s", why->text);
+    return sim_scenario_refuse(s, id, text, err);
 }
 
-/** Lines, speeds and presence are virtual; a kill is of a process. */
-static fed_status check_transport(const sim_scenario *s, const sim_options *o, fed_error *err) {
-    static const sim_key_id virtual[] = {SIM_LINE, SIM_SPEED, SIM_PRESENCE};
-    for (size_t k = 0; o->transport == SIM_HTTPS && k < sizeof virtual / sizeof virtual[0]; k++) {
-        if (s->value[virtual[k]][0] != '\0') {
-            return sim_scenario_refuse(s, virtual[k], "needs virtual time: transport = inproc",
-                                       err);
+static fed_status read_split(const sim_scenario *s, sim_options *o, fed_error *err) {
+    fed_error why = {0};
+    return fedtrain_split_parse(s->value[SIM_SPLIT], &o->split, &why) == FED_OK
+               ? FED_OK
+               : refuse_spec(s, SIM_SPLIT, &why, err);
+}
+
+static fed_status check_spec(sim_key_id id, const sim_options *o, fed_error *why) {
+    sim_network network;
+    sim_speed speed;
+    sim_presence presence = {0};
+    if (id == SIM_LINE) {
+        return sim_network_parse(o->line, &network, why);
+    }
+    if (id == SIM_SPEED) {
+        return sim_speed_parse(o->speed, &speed, why);
+    }
+    fed_status status = sim_presence_parse(o->presence, o->clients, &presence, why);
+    sim_presence_free(&presence);
+    return status;
+}
+
+/** Lines, speeds and presence are of virtual time. */
+static fed_status check_virtual(const sim_scenario *s, const sim_options *o, fed_error *err) {
+    static const sim_key_id ids[] = {SIM_LINE, SIM_SPEED, SIM_PRESENCE};
+    for (size_t k = 0; k < sizeof ids / sizeof ids[0]; k++) {
+        fed_error why = {0};
+        if (o->transport == SIM_HTTPS && s->value[ids[k]][0] != '\0') {
+            return sim_scenario_refuse(s, ids[k], "needs virtual time: transport = inproc", err);
+        }
+        if (check_spec(ids[k], o, &why) != FED_OK) {
+            return refuse_spec(s, ids[k], &why, err);
         }
     }
     return FED_OK;
@@ -225,7 +251,7 @@ fed_status sim_options_read(const sim_scenario *s, uint32_t threads, sim_options
         .devices_port = (uint16_t)number[SIM_DEVICES_PORT],
     };
     FED_TRY(read_transport(s, o, err));
-    FED_TRY(check_transport(s, o, err));
+    FED_TRY(check_virtual(s, o, err));
     FED_TRY(check_goal(s, o, err));
     return read_split(s, o, err);
 }

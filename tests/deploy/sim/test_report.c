@@ -5,7 +5,7 @@
 #include "deploy/sim/chart.h"
 #include "deploy/sim/curves.h"
 #include "deploy/sim/report.h"
-#include "deploy/sim/table.h"
+#include "deploy/sim/run_table.h"
 #include "fed/file.h"
 #include "fed_made_up.h"
 #include "fed_test.h"

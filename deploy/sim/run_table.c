@@ -1,5 +1,5 @@
 /* Tables of several runs, and of one. */
-#include "deploy/sim/table.h"
+#include "deploy/sim/run_table.h"
 
 #include <inttypes.h>
 #include <math.h>

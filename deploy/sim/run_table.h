@@ -1,6 +1,6 @@
 /* Runs side by side: the same cells as text and as HTML. */
-#ifndef FEDSIM_TABLE_H
-#define FEDSIM_TABLE_H
+#ifndef FEDSIM_RUN_TABLE_H
+#define FEDSIM_RUN_TABLE_H
 
 #include "deploy/sim/results.h"
 
