@@ -96,6 +96,12 @@ uint64_t fedserver_epoch(const fedserver *server) {
     return server->epoch;
 }
 
+uint32_t fedserver_version(const fedserver *server, bool *running) {
+    const fedserver_training *t = &server->training;
+    *running = t->loaded && t->round.phase != FEDSERVER_ROUND_NONE;
+    return t->loaded ? t->versions.version : 0;
+}
+
 /* -- start to serve -- */
 
 /* Two coordinators on one directory would each believe in a cache of their own. The system lets go
@@ -456,4 +462,36 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
     free(row.residual);
     free(row.state);
     return status;
+}
+
+typedef struct history {
+    fedserver_round_entry_visit visit;
+    void *user;
+} history;
+
+static fed_status tell_round(void *user, const fedserver_round_row *row, fed_error *err) {
+    const history *h = user;
+    const fedserver_round_entry entry = {.number = row->number,
+                                         .attempts = row->attempts,
+                                         .opened_ms = row->opened_ms,
+                                         .committed_ms = row->committed_ms,
+                                         .updates = row->updates,
+                                         .samples = row->samples,
+                                         .loss = row->loss,
+                                         .update_bytes = row->update_bytes,
+                                         .delta_bytes = row->delta_bytes,
+                                         .measured = row->measured,
+                                         .accuracy = row->accuracy,
+                                         .test_loss = row->test_loss};
+    return row->committed_ms != 0 ? h->visit(h->user, &entry, err) : FED_OK;
+}
+
+fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
+                                fedserver_round_entry_visit visit, void *user, fed_error *err) {
+    fedserver_task found;
+    history h = {.visit = visit, .user = user};
+    FED_TRY(pick_task(server, task, &found, err));
+    const bool open = found.state == FEDSERVER_TASK_RUNNING; /* its row is the first */
+    most += open && most < UINT32_MAX;
+    return server->store->round_each(server->db, found.wire.id, most, tell_round, &h, err);
 }

@@ -74,9 +74,8 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
         line->client->broken++;
         return fed_fail(err, FED_ENET, "the answer to an upload was lost");
     }
-    /* A turn begins with the answer to a check-in: from here on it needs a place to work at. */
-    if (line->client->place == NULL && strstr(request->url, "/v1/checkin") != NULL) {
-        sim_place_take(line->client);
+    if (line->answered != NULL) {
+        line->answered(line->client, request);
     }
     return FED_OK;
 }

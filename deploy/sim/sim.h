@@ -1,4 +1,4 @@
-/* A run's parts: the coordinator process, the crowd of clients, what befalls their lines. */
+/* A run's parts, whatever carries its requests: the clients, their training, the log. */
 #ifndef FEDSIM_SIM_H
 #define FEDSIM_SIM_H
 
@@ -6,9 +6,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "deploy/sim/options.h"
+#include "deploy/sim/run.h"
 #include "deploy/sim/sim_log.h"
 #include "fed/crypto.h"
 #include "fed/error.h"
@@ -16,31 +16,6 @@
 #include "fedclient/fedclient.h"
 #include "fedserver/fedserver.h"
 #include "fedtrain/data.h"
-
-/** The coordinator: a child process that serves a directory. */
-typedef struct sim_coordinator {
-    const char *program;
-    char directory[512];
-    bool temporary;
-    pid_t pid;
-    int output; /* the child's standard output */
-    uint16_t front_port, devices_port;
-    uint32_t kills; /* survived */
-    fed_pem ca;
-} sim_coordinator;
-
-/** Initialise the directory, queue the task, make `tokens` enrolment tokens (the caller's array),
- * the last one an evaluator's. */
-fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
-                                   char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
-/** Start the process and wait until it listens. */
-fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) FED_CHECKED;
-/** Send a signal and wait for the end. FED_EIO if it ended otherwise than asked. */
-fed_status sim_coordinator_stop(sim_coordinator *c, int signal, fed_error *err) FED_CHECKED;
-/** FED_OK while the process runs; else the sentence says how it ended. */
-fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) FED_CHECKED;
-/** Remove a temporary directory. */
-void sim_coordinator_clean(sim_coordinator *c);
 
 /** Is client k away in a round? Exactly floor(fraction * clients) of them are, drawn from the seed.
  */
@@ -59,6 +34,8 @@ typedef struct sim_place {
 typedef struct sim_line {
     fedclient_transport inner;
     struct sim_client *client;
+    /** An answer has come, before the client hears of it; NULL: not wanted. */
+    void (*answered)(struct sim_client *client, const fedclient_request *request);
     uint32_t uploads; /* tried so far: with the client, names the dice */
 } sim_line;
 
@@ -68,7 +45,7 @@ typedef struct sim_client {
     bool evaluates;
     bool takes_part; /* has worked at least once, so the run waits for its end; the evaluator too */
     bool finished;   /* has learnt that the task is over */
-    pthread_t thread;
+    pthread_t thread; /* HTTPS */
     bool started;
     fedclient_platform platform;
     fedclient_transport transport; /* the line's */
@@ -83,7 +60,9 @@ typedef struct sim_client {
     fedclient_traffic traffic;
     fedclient_traffic charged; /* so much of it is in the log's rounds */
     uint64_t train_cpu_us;
-    uint32_t counted, refused, broken;
+    int64_t busy_us;                                 /* time spent training: virtual, or CPU time */
+    uint32_t counted, refused, broken, last_counted; /* the last: a round */
+    uint32_t broken_charged;
     uint64_t digest; /* of the final model */
     fed_error error; /* why it gave up; FED_OK if it did not */
 } sim_client;
@@ -91,8 +70,9 @@ typedef struct sim_client {
 /** All clients of a run, and what they share. */
 typedef struct sim_crowd {
     const sim_options *options;
-    const sim_coordinator *coordinator;
-    char server[64]; /* the front's URL */
+    const char *server;        /* the front's URL */
+    const char *ca;            /* HTTPS: whom to trust */
+    struct sim_inproc *inproc; /* NULL: over HTTPS */
     fedtrain_data train, test;
     sim_client *client; /* [options->clients + 1]; the last one evaluates */
     size_t client_count;
@@ -108,11 +88,14 @@ typedef struct sim_crowd {
     uint32_t round;     /* the newest that any client was asked to train in */
     uint32_t reported;  /* updates counted in it */
     uint32_t version;   /* the final one, once finished */
+    uint32_t rounds;    /* of the task */
+    uint32_t committed; /* the newest round of the log that was committed */
     uint32_t evaluated; /* version that the accuracy is of */
     double accuracy;
     float loss;
     bool finished;
-    bool kill_due; /* the coordinator is to be killed now; no new turn begins */
+    int64_t began_ms, began_wall_ms; /* the first check-in: Unix, or virtual; monotonic. 0: none */
+    bool kill_due;                   /* the coordinator is to be killed now; no new turn begins */
     bool kill_done;
     size_t running; /* client threads that have not ended, of those that take part */
     size_t failed;
@@ -123,31 +106,49 @@ typedef struct sim_crowd {
 } sim_crowd;
 
 /** Load the data, deal it out, make the places. The rounds go into log. */
-fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options,
-                          const sim_coordinator *coordinator, sim_log *log,
+fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options, sim_log *log,
                           fed_error *err) FED_CHECKED;
-/** Start a thread for each client: it enrols with its token, then takes part until the task is
- * done. */
-fed_status sim_crowd_start(sim_crowd *crowd, char (*token)[FEDSERVER_TOKEN],
-                           fed_error *err) FED_CHECKED;
-/** Ask every client to end after its turn. One that waits for the coordinator's answer ends when
- * the coordinator stops. */
-void sim_crowd_stop(sim_crowd *crowd);
-/** Wait until all clients have ended. */
-void sim_crowd_join(sim_crowd *crowd);
-/** Sleep for a while, or until something about the crowd changes. */
-void sim_crowd_wait(sim_crowd *crowd, uint32_t ms);
 void sim_crowd_close(sim_crowd *crowd);
+/** How far it is, for the watcher. */
+void sim_crowd_show(sim_crowd *crowd, const sim_watch *watch, double virtual_s);
+/** The first client that gave up, as an error; FED_OK: none did. */
+fed_status sim_crowd_failure(const sim_crowd *crowd, fed_error *err) FED_CHECKED;
 
-/** Wait for a place. Who comes next is left to chance, as among devices of unequal speed: else the
- * same ones would come too late in every round. */
-void sim_place_take(sim_client *client);
-/** Give it back, if there is one. */
-void sim_place_give_back(sim_client *client);
-/** Give free places to who waits. Under the mutex. */
-void sim_place_hand_out(sim_crowd *crowd);
+/** A client's options but for its transport. */
+fedclient_options sim_client_options(sim_client *client);
+/** Take in the digest of the model that the client holds at its end. */
+fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err) FED_CHECKED;
 
-/** Wrap a client's transport so that some uploads break (options->broken). */
+/** The callback: train, or measure, on client->place. */
+fed_status sim_work(void *user, fedclient_round *round, fed_error *err) FED_CHECKED;
+/** From now on the run waits for this client's end. */
+void sim_take_up(sim_client *client);
+/** Is that model to be measured? The last one is, too, when the task is over. */
+bool sim_wants_measured(const sim_options *options, uint32_t version);
+
+/* The log; under the mutex. */
+
+/** A turn has ended with this event. *over: the client has nothing more to do. */
+fed_status sim_note_event(sim_client *client, const fedclient_event *event, bool *over) FED_CHECKED;
+/** A check-in: the first one is where time begins. */
+void sim_note_checkin(sim_crowd *crowd, int64_t now_ms);
+/** A model was measured. */
+fed_status sim_note_measured(sim_crowd *crowd, uint32_t version, const fedclient_round *round);
+/** Take the rounds that the coordinator has committed into the log: the newest `most`. */
+fed_status sim_note_rounds(sim_crowd *crowd, fedserver *server, uint32_t most,
+                           fed_error *err) FED_CHECKED;
+/** What the clients have to say of the run, at its end. Rounds that were not committed go. */
+void sim_note_end(sim_crowd *crowd, uint64_t digest);
+
+/** Wrap a client's transport, line->inner, so that some uploads break (options->broken). */
 void sim_line_open(sim_line *line, sim_client *client, fedclient_transport *outer);
+
+/* The two ways, each from a prepared crowd to its end; options->transport says which. The digest is
+ * of the coordinator's last model. */
+
+fed_status sim_https_run(sim_crowd *crowd, const sim_watch *watch, uint64_t *digest,
+                         fed_error *err) FED_CHECKED;
+fed_status sim_inproc_run(sim_crowd *crowd, const sim_watch *watch, uint64_t *digest,
+                          fed_error *err) FED_CHECKED;
 
 #endif

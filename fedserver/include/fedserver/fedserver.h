@@ -142,6 +142,28 @@ fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
                                   fed_error *err) FED_CHECKED;
 
+/** A round that was committed. */
+typedef struct fedserver_round_entry {
+    uint32_t number, attempts;
+    int64_t opened_ms, committed_ms; /* Unix milliseconds */
+    uint32_t updates;
+    uint64_t samples;
+    double loss; /* of the updates' training, mean over the samples */
+    uint64_t update_bytes, delta_bytes;
+    bool measured; /* by evaluating devices: accuracy and test_loss are set */
+    double accuracy, test_loss;
+} fedserver_round_entry;
+
+/** Is called for each; a failure ends the walk and becomes its result. */
+typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_round_entry *entry,
+                                                  fed_error *err);
+
+/** The committed rounds of a task (0: the latest task), the newest first, `most` at most. In a
+ * batch it tells what the batch has done so far. */
+fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
+                                fedserver_round_entry_visit visit, void *user,
+                                fed_error *err) FED_CHECKED;
+
 /**
  * Copy a coordinator as of one instant into a directory of its own, while another process may serve
  * it. The copy is a coordinator: complete, on the disk, or without server.db. Whoever has it has
@@ -235,6 +257,10 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) FED_CHECKED;
 
 /** Grows whenever held requests should be asked again. */
 uint64_t fedserver_epoch(const fedserver *server);
+
+/** The newest model's version, of the task that runs or, if *running is false, ran last; 0: none
+ * has started. As of the batch, where one is open. */
+uint32_t fedserver_version(const fedserver *server, bool *running);
 
 /** A descriptor that poll finds readable when a batch should be run though no request came; -1:
  * none. May change with each batch. */

@@ -1,0 +1,292 @@
+/* The transport of a run in one process: a request is taken apart as HTTP would be, travels its
+ * virtual time, and waits for its answer. */
+#include <stdio.h>
+#include <string.h>
+
+#include "deploy/sim/inproc.h"
+
+/*
+ * Bytes are those of HTTP/1.1 as libcurl writes a request and libmicrohttpd an answer, line by line
+ * below; what this transport does not send at all (TLS) is not counted over HTTPS either. The port
+ * in Host has five digits. What differs: a body of 64 KB or more is announced over HTTPS
+ * (100-continue: 25 bytes of answer, 22 of request), here too; a broken upload counts what went
+ * out.
+ */
+enum { EXPECTED_FROM = 65536, CONTINUE_BYTES = 25, IDLE_US = 60 * 1000000 };
+
+/* --- A request --- */
+
+/** "https://127.0.0.1:10443/v1/model?task=1" -> listener, path, query. */
+static fed_status split_url(sim_actor *actor, const char *url, fed_error *err) {
+    const char *host = strstr(url, "://");
+    const char *path = host != NULL ? strchr(host + 3, '/') : NULL;
+    if (path == NULL || strlen(path) >= sizeof actor->path) {
+        return fed_fail(err, FED_EINVAL, "%.100s: not a URL of the simulation's coordinator", url);
+    }
+    memcpy(actor->path, path, strlen(path) + 1);
+    char *query = strchr(actor->path, '?');
+    if (query != NULL) {
+        *query++ = '\0';
+    }
+    const size_t front = strlen(actor->client->crowd->server);
+    const bool to_front = strncmp(url, actor->client->crowd->server, front) == 0;
+    actor->request.listener = to_front ? FEDSERVER_FRONT : FEDSERVER_DEVICES;
+    actor->request.path = actor->path;
+    actor->request.query = query != NULL ? query : "";
+    return FED_OK;
+}
+
+static void set_range(sim_actor *actor, const fedclient_range *range) {
+    int len = 0;
+    if (range == NULL || (range->first == 0 && range->most == 0)) {
+        return;
+    }
+    len = snprintf(actor->range, sizeof actor->range, "bytes=%llu-",
+                   (unsigned long long)range->first);
+    if (range->most > 0) {
+        snprintf(actor->range + len, sizeof actor->range - (size_t)len, "%llu",
+                 (unsigned long long)(range->first + range->most - 1));
+    }
+    actor->request.range = actor->range;
+    if (range->if_tag != 0) {
+        snprintf(actor->if_range, sizeof actor->if_range, "\"%016llx\"",
+                 (unsigned long long)range->if_tag);
+        actor->request.if_range = actor->if_range;
+    }
+}
+
+/** Bytes of a header line; none where there is no value. */
+static uint64_t line_bytes(const char *name, const char *value) {
+    return value == NULL || value[0] == '\0' ? 0 : strlen(name) + strlen(": \r\n") + strlen(value);
+}
+
+static uint64_t number_bytes(const char *name, uint64_t number) {
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    return line_bytes(name, text);
+}
+
+static uint64_t head_bytes(const sim_actor *actor, const fedclient_request *request) {
+    const fedserver_request *r = &actor->request;
+    uint64_t bytes = strlen(r->method) + strlen("  HTTP/1.1\r\n") + strlen(r->path) +
+                     (r->query[0] != '\0' ? 1 + strlen(r->query) : 0);
+    bytes += line_bytes("Host", "127.0.0.1:10443");
+    bytes += request->bearer != NULL ? line_bytes("Authorization", request->bearer) + 7 : 0;
+    bytes += line_bytes("Range", r->range) + line_bytes("If-Range", r->if_range);
+    if (request->body != NULL) {
+        bytes += number_bytes("Content-Length", request->body->size);
+        bytes += request->body->size >= EXPECTED_FROM ? line_bytes("Expect", "100-continue") : 0;
+    }
+    return bytes + strlen("\r\n");
+}
+
+/** All of the body, or as much as comes of it. */
+static fed_status read_body(sim_actor *actor, const fedclient_body *body) {
+    if (body == NULL) {
+        return FED_OK;
+    }
+    FED_REQUIRE(fed_writer_reserve(&actor->body, body->size) != NULL, FED_ENOMEM);
+    while (actor->body.len < body->size) {
+        size_t len = 0;
+        uint8_t *end = actor->body.data + actor->body.len;
+        FED_TRY(body->read(body->user, end, body->size - actor->body.len, &len));
+        FED_REQUIRE(len > 0, FED_EINVAL);
+        actor->body.len += len;
+    }
+    return FED_OK;
+}
+
+static fed_status compose(sim_actor *actor, const fedclient_request *request, fed_error *err) {
+    actor->request = (fedserver_request){.method = request->method, .bearer = request->bearer};
+    FED_TRY(split_url(actor, request->url, err));
+    set_range(actor, request->range);
+    if (actor->request.listener == FEDSERVER_DEVICES) {
+        actor->request.fingerprint = actor->fingerprint;
+    }
+    return FED_OK;
+}
+
+/* --- On its way --- */
+
+/** The way of so many bytes to the coordinator; on a new connection if need be. */
+static fed_status travel_up(sim_actor *actor, uint64_t bytes, fed_error *err) {
+    int64_t at_us = actor->now_us;
+    if (!actor->connected || at_us - actor->used_us >= IDLE_US) {
+        at_us += sim_link_connect_us(&actor->link);
+        actor->traffic.connections++;
+    }
+    at_us += sim_link_up_us(&actor->link, bytes);
+    actor->traffic.requests++;
+    actor->traffic.sent_bytes += bytes;
+    const int64_t until_us = sim_attendance_until(&actor->attendance, actor->now_us);
+    actor->connected = at_us <= until_us;
+    sim_actor_move(actor, actor->connected ? at_us : until_us);
+    actor->used_us = actor->now_us;
+    return actor->connected ? FED_OK
+                            : fed_fail(err, FED_ENET, "the client went away during a request");
+}
+
+fed_status sim_handover_answer(sim_actor *actor, const fedserver_response *response, int64_t *us) {
+    size_t len = 0;
+    if (response->body != NULL) {
+        (void)fedserver_blob_data(response->body, &len);
+    }
+    uint64_t bytes =
+        strlen("HTTP/1.1 200 OK\r\n\r\n") + len +
+        line_bytes("Date", "Thu, 01 Jan 2026 00:00:00 GMT") +
+        line_bytes("Cache-Control", "no-store") + line_bytes("X-Content-Type-Options", "nosniff") +
+        line_bytes("Content-Type", response->content_type) + line_bytes("ETag", response->etag) +
+        line_bytes("Content-Range", response->content_range) + number_bytes("Content-Length", len);
+    bytes += actor->request.body_len >= EXPECTED_FROM ? CONTINUE_BYTES : 0;
+    const int64_t until_us = sim_attendance_until(&actor->attendance, *us);
+    const int64_t at_us = *us + sim_link_down_us(&actor->link, bytes);
+    actor->traffic.received_bytes += bytes;
+    actor->connected = at_us <= until_us;
+    *us = actor->connected ? at_us : until_us;
+    actor->used_us = *us;
+    return actor->connected ? FED_OK : FED_ENET;
+}
+
+fed_status sim_handover_wait(const sim_actor *actor, uint32_t ms, fedserver_response *response,
+                             fed_error *err) {
+    const fed_assignment wait = {
+        .action = FED_ACTION_WAIT, .reason = FED_WAIT_FULL, .retry_ms = ms};
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_assignment_write(&body, actor->body.data[0], &wait);
+    *response = (fedserver_response){.status = 200, .body = fedserver_blob_new(&body)};
+    return response->body != NULL ? FED_OK : fed_fail(err, FED_ENOMEM, "no memory for an answer");
+}
+
+/* --- The answer --- */
+
+static uint64_t read_tag(const char *etag) {
+    unsigned long long tag = 0;
+    return sscanf(etag, "\"%16llx\"", &tag) == 1 ? tag : 0;
+}
+
+static void fill_range(const fedserver_response *response, size_t len, fedclient_range *range) {
+    unsigned long long begin = 0, total = len;
+    if (response->status == 206) {
+        (void)!sscanf(response->content_range, "bytes %llu-%*u/%llu", &begin, &total);
+    }
+    range->begin = begin;
+    range->total = total;
+    range->tag = read_tag(response->etag);
+}
+
+static fed_status take_answer(sim_actor *actor, const fedclient_request *request, int *status,
+                              fed_writer *answer, fed_error *err) {
+    fedserver_response *response = &actor->answer;
+    size_t len = 0;
+    const uint8_t *data = response->body != NULL ? fedserver_blob_data(response->body, &len) : NULL;
+    if (len > request->answer_limit) {
+        return fed_fail(err, FED_ERANGE, "the answer is larger than it may be");
+    }
+    if (request->range != NULL && (response->status == 200 || response->status == 206)) {
+        fill_range(response, len, request->range);
+    }
+    if (request->retry_after_s != NULL && response->retry_after_s > 0) {
+        *request->retry_after_s = response->retry_after_s;
+    }
+    *status = response->status;
+    (void)fed_writer_reserve(answer, len);
+    fed_write_bytes(answer, data, len);
+    return FED_OK;
+}
+
+/** Enrolment, before time begins: one client after the other, so that the coordinator numbers them
+ * as we do. */
+static fed_status enrol_now(sim_actor *actor, fed_error *err) {
+    sim_inproc *world = actor->world;
+    pthread_mutex_lock(&world->crowd->mutex);
+    while (world->enrolled != actor->client->k) {
+        pthread_cond_wait(&world->crowd->changed, &world->crowd->mutex);
+    }
+    fed_status status = sim_host_handle(&world->host, &actor->request, 0, &actor->answer, err);
+    if (status == FED_OK) {
+        status = sim_host_commit(&world->host, err);
+    }
+    pthread_mutex_unlock(&world->crowd->mutex);
+    return status;
+}
+
+/** The check-in whose answer has come while it was parked: it is on its way since long ago. */
+static bool is_parked(const sim_actor *actor) {
+    const sim_held *held = &actor->held;
+    return held->on && held->answered && held->len == actor->body.len &&
+           strcmp(actor->path, "/v1/checkin") == 0 &&
+           memcmp(held->body, actor->body.data, held->len) == 0;
+}
+
+static fed_status hand_over(sim_actor *actor, const fedclient_request *request, fed_error *err) {
+    fed_status read = read_body(actor, request->body);
+    actor->request.body = actor->body.data;
+    actor->request.body_len = actor->body.len;
+    if (actor->world->direct) {
+        FED_TRY(read);
+        return enrol_now(actor, err);
+    }
+    if (is_parked(actor)) {
+        actor->answer = actor->held.answer;
+        actor->held = (sim_held){0};
+        return FED_OK;
+    }
+    const uint64_t bytes = head_bytes(actor, request) + actor->body.len;
+    actor->request.wire_bytes = bytes;
+    FED_TRY(travel_up(actor, bytes, err));
+    actor->unheard = read != FED_OK;
+    fed_status fate = read;
+    if (read == FED_OK || (fedserver_body_in_parts(&actor->request) && actor->body.len > 0)) {
+        fate = sim_turns_ask(actor);
+        fate = fate == FED_OK ? read : fate;
+    }
+    if (fate != FED_OK) {
+        actor->connected = false;
+        return fed_fail(err, fate, "the line broke during a request");
+    }
+    return FED_OK;
+}
+
+static fed_status handover_send(void *user, const fedclient_request *request, int *status,
+                                fed_writer *answer, fed_error *err) {
+    sim_actor *actor = user;
+    FED_TRY(compose(actor, request, err));
+    fed_writer_growing(&actor->body);
+    actor->answer = (fedserver_response){0};
+    fed_status result = hand_over(actor, request, err);
+    if (result == FED_OK) {
+        result = take_answer(actor, request, status, answer, err);
+    }
+    fedserver_blob_free(actor->answer.body);
+    actor->answer.body = NULL;
+    fed_writer_free(&actor->body);
+    return result;
+}
+
+static fed_status handover_identify(void *user, const fed_pem *key, const fed_pem *cert,
+                                    fed_error *err) {
+    sim_actor *actor = user;
+    (void)key;
+    return cert != NULL ? fed_cert_key_fingerprint(cert->text, actor->fingerprint, err) : FED_OK;
+}
+
+static void handover_disconnect(void *user) {
+    sim_actor *actor = user;
+    actor->connected = false;
+}
+
+static void handover_traffic(void *user, fedclient_traffic *traffic) {
+    const sim_actor *actor = user;
+    *traffic = actor->traffic;
+}
+
+void sim_handover_open(sim_actor *actor) {
+    sim_client *client = actor->client;
+    client->line.inner = (fedclient_transport){.user = actor,
+                                               .send = handover_send,
+                                               .identify = handover_identify,
+                                               .disconnect = handover_disconnect,
+                                               .traffic = handover_traffic};
+    sim_line_open(&client->line, client, &client->transport);
+}

@@ -1,0 +1,248 @@
+/* Runs in one process: they learn what HTTPS learns, and come out the same however they are run. */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "deploy/sim/run.h"
+#include "fed_digits.h"
+#include "fed_test.h"
+
+typedef struct world {
+    char directory[256], task[300];
+} world;
+
+static void write_task(const world *w, const char *text) {
+    FILE *file = fopen(w->task, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static const char all_take_part[] =
+    "{ \"name\": \"all\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
+    "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1,\n"
+    "  \"rounds\": 4, \"cohort\": 12, \"goal\": 12, \"deadline_s\": 20 }\n";
+
+static const char some_are_late[] =
+    "{ \"name\": \"some\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
+    "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1,\n"
+    "  \"rounds\": 6, \"cohort\": 8, \"goal\": 6, \"minimum\": 2, \"deadline_s\": 20 }\n";
+
+static int setup(void **state) {
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    fed_test_tmpdir(w->directory, sizeof w->directory);
+    snprintf(w->task, sizeof w->task, "%s/task.json", w->directory);
+    fed_digits_write(w->directory, 1200, 300);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    fed_test_rmdir(w->directory);
+    free(w);
+    return 0;
+}
+
+static void no_progress(void *user, const sim_progress *progress) {
+    (void)user;
+    (void)progress;
+}
+
+static sim_options options_of(const world *w) {
+    return (sim_options){.transport = SIM_INPROC,
+                         .task = w->task,
+                         .data = w->directory,
+                         .dataset = "mnist",
+                         .fedserver = FED_BIN_DIR "/fedserver",
+                         .clients = 12,
+                         .threads = 2,
+                         .evaluate_every = 1,
+                         .seed = 1};
+}
+
+static sim_log run(const sim_options *o) {
+    static const atomic_int never;
+    const sim_watch watch = {.progress = no_progress, .stop = &never};
+    sim_log log = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(sim_run(o, &watch, &log, &err));
+    return log;
+}
+
+static void assert_same_number(double a, double b) {
+    assert_true(a == b || (isnan(a) && isnan(b)));
+}
+
+/** All of it but for real times. */
+static void assert_same_log(const sim_log *a, const sim_log *b) {
+    assert_true(a->digest == b->digest);
+    assert_int_equal(a->round_count, b->round_count);
+    for (size_t i = 0; i < a->round_count; i++) {
+        const sim_round *r = &a->rounds[i], *s = &b->rounds[i];
+        assert_int_equal(r->round, s->round);
+        assert_same_number(r->virtual_s, s->virtual_s);
+        assert_int_equal(r->counted, s->counted);
+        assert_int_equal(r->refused, s->refused);
+        assert_int_equal(r->broken, s->broken);
+        assert_int_equal(r->up_bytes, s->up_bytes);
+        assert_int_equal(r->down_bytes, s->down_bytes);
+        assert_int_equal(r->update_bytes, s->update_bytes);
+        assert_int_equal(r->delta_bytes, s->delta_bytes);
+        assert_same_number(r->train_loss, s->train_loss);
+        assert_same_number(r->test_loss, s->test_loss);
+        assert_same_number(r->accuracy, s->accuracy);
+    }
+    assert_int_equal(a->client_count, b->client_count);
+    assert_memory_equal(a->clients, b->clients, a->client_count * sizeof *a->clients);
+    assert_memory_equal(a->attended, b->attended, a->round_count * sim_log_row(a->client_count));
+    assert_int_equal(a->steps, b->steps);
+    assert_int_equal(a->kills, b->kills);
+}
+
+static void assert_within(uint64_t value, uint64_t wanted, double part) {
+    assert_true(fabs((double)value - (double)wanted) <= part * (double)wanted);
+}
+
+/** Both transports: the same model, and about the same bytes. */
+static void compare_transports(sim_options o) {
+    sim_log here = run(&o);
+    o.transport = SIM_HTTPS;
+    sim_log there = run(&o);
+    assert_true(here.digest == there.digest);
+    assert_int_equal(here.round_count, there.round_count);
+    uint64_t up = 0, down = 0, real_up = 0, real_down = 0;
+    for (size_t i = 0; i < here.round_count; i++) {
+        assert_int_equal(here.rounds[i].counted, there.rounds[i].counted);
+        assert_int_equal(here.rounds[i].update_bytes, there.rounds[i].update_bytes);
+        assert_int_equal(here.rounds[i].delta_bytes, there.rounds[i].delta_bytes);
+        assert_same_number(here.rounds[i].train_loss, there.rounds[i].train_loss);
+        up += here.rounds[i].up_bytes, real_up += there.rounds[i].up_bytes;
+        down += here.rounds[i].down_bytes, real_down += there.rounds[i].down_bytes;
+    }
+    assert_within(up, real_up, 0.03);
+    assert_within(down, real_down, 0.03);
+    assert_memory_equal(here.attended, there.attended,
+                        here.round_count * sim_log_row(here.client_count));
+    sim_log_free(&here);
+    sim_log_free(&there);
+}
+
+static void the_model_is_bit_for_bit_that_of_a_run_over_https(void **state) {
+    const world *w = *state;
+    write_task(w, all_take_part);
+    compare_transports(options_of(w));
+}
+
+static void so_it_is_where_clients_are_away_and_lines_break_and_the_coordinator_dies(void **state) {
+    const world *w = *state;
+    write_task(w, all_take_part);
+    sim_options o = options_of(w);
+    o.clients = 15;
+    o.offline = 0.2;
+    o.hostile = 0.1;
+    compare_transports(o);
+    o.broken = 0.2;
+    o.kill_round = 2;
+    sim_log here = run(&o);
+    o.transport = SIM_HTTPS;
+    sim_log there = run(&o);
+    assert_true(here.digest == there.digest);
+    assert_int_equal(here.kills, 1);
+    sim_log_free(&here);
+    sim_log_free(&there);
+}
+
+static void a_run_does_not_depend_on_threads_nor_on_the_machine(void **state) {
+    const world *w = *state;
+    write_task(w, some_are_late);
+    sim_options o = options_of(w);
+    o.clients = 30;
+    o.broken = 0.1;
+    o.kill_round = 3;
+    o.line = "3g:0.5+wifi:0.5";
+    o.speed = "sample_s=0.05,spread=0.5";
+    o.presence = "dropout:on=40,off=10";
+    sim_log two = run(&o);
+    o.threads = 1;
+    sim_log one = run(&o);
+    assert_same_log(&one, &two);
+    assert_int_equal(one.kills, 1);
+    assert_true(one.rounds[5].virtual_s > 6); /* 20 samples of 0.05 s a round, and six rounds */
+    o.seed = 2;
+    sim_log other = run(&o);
+    assert_true(one.digest != other.digest);
+    sim_log_free(&one);
+    sim_log_free(&two);
+    sim_log_free(&other);
+}
+
+static void slower_lines_take_longer_for_the_same_bits(void **state) {
+    const world *w = *state;
+    write_task(w, all_take_part);
+    sim_options o = options_of(w);
+    o.speed = "sample_s=0.01";
+    o.line = "wifi";
+    sim_log fast = run(&o);
+    o.line = "3g";
+    sim_log slow = run(&o);
+    assert_true(fast.digest == slow.digest);
+    for (size_t i = 0; i < fast.round_count; i++) {
+        /* four ways of half a round trip a round at least, and the training */
+        assert_true(slow.rounds[i].virtual_s > fast.rounds[i].virtual_s);
+        assert_true(fast.rounds[i].virtual_s >= (double)(i + 1) * (0.02 + 0.2));
+        assert_true(slow.rounds[i].virtual_s >= (double)(i + 1) * (0.6 + 0.2));
+    }
+    sim_log_free(&fast);
+    sim_log_free(&slow);
+}
+
+static void each_nth_model_is_measured_and_the_last(void **state) {
+    const world *w = *state;
+    write_task(w, some_are_late);
+    sim_options o = options_of(w);
+    o.evaluate_every = 4;
+    sim_log log = run(&o);
+    for (size_t i = 0; i < log.round_count; i++) {
+        assert_int_equal(isnan(log.rounds[i].accuracy), i + 1 != 4 && i + 1 != 6);
+    }
+    sim_log_free(&log);
+}
+
+static void who_is_never_there_ends_a_run_with_a_word(void **state) {
+    const world *w = *state;
+    write_task(w, some_are_late);
+    char spec[300];
+    snprintf(spec, sizeof spec, "trace:%s/trace.csv", w->directory);
+    FILE *file = fopen(spec + 6, "w");
+    assert_non_null(file);
+    fputs("0,0,1000\n1,0,50\n", file);
+    assert_int_equal(fclose(file), 0);
+    sim_options o = options_of(w);
+    o.presence = spec;
+    static const atomic_int never;
+    const sim_watch watch = {.progress = no_progress, .stop = &never};
+    sim_log log = {0};
+    fed_error err = {0};
+    assert_int_equal(sim_run(&o, &watch, &log, &err), FED_ESTATE);
+    assert_non_null(strstr(err.text, "no client comes any more"));
+    sim_log_free(&log);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_model_is_bit_for_bit_that_of_a_run_over_https, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            so_it_is_where_clients_are_away_and_lines_break_and_the_coordinator_dies, setup,
+            teardown),
+        cmocka_unit_test_setup_teardown(a_run_does_not_depend_on_threads_nor_on_the_machine, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(slower_lines_take_longer_for_the_same_bits, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(each_nth_model_is_measured_and_the_last, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_is_never_there_ends_a_run_with_a_word, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
