@@ -160,7 +160,7 @@ void sim_turns_close(sim_inproc *world);
 
 /* Called by the callback, on the client's thread. Returns the microseconds that it takes. */
 int64_t sim_inproc_trains(sim_client *client, uint64_t samples);
-void sim_inproc_measures(sim_client *client);
+void sim_inproc_measures(sim_client *client, uint32_t version);
 
 /* host.c: the coordinator */
 

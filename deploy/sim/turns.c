@@ -215,11 +215,15 @@ int64_t sim_inproc_trains(sim_client *client, uint64_t samples) {
     return us;
 }
 
-void sim_inproc_measures(sim_client *client) {
+void sim_inproc_measures(sim_client *client, uint32_t version) {
     sim_inproc *world = client->crowd->inproc;
+    const sim_host *host = &world->host;
     sim_actor *actor = &world->actor[client->k];
     pthread_mutex_lock(&client->crowd->mutex);
-    actor->measures = world->host.running;
+    /* It may be late already: then nothing goes on without it. */
+    const bool late =
+        host->version != version && sim_wants_measured(client->crowd->options, host->version);
+    actor->measures = host->running && !late;
     sim_actor_expect(actor);
     pthread_cond_broadcast(&client->crowd->changed);
     pthread_mutex_unlock(&client->crowd->mutex);

@@ -102,7 +102,7 @@ static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error
     sim_crowd *crowd = client->crowd;
     fedtrain_score score = {0};
     if (crowd->inproc != NULL) {
-        sim_inproc_measures(client);
+        sim_inproc_measures(client, round->version);
     }
     int64_t before = fed_clock_thread_cpu_us();
     FED_TRY(fedtrain_data_score(client->place->net, evaluate_batch(round), &crowd->test,

@@ -202,6 +202,11 @@ static void each_nth_model_is_measured_and_the_last(void **state) {
     const world *w = *state;
     write_task(w, some_are_late);
     sim_options o = options_of(w);
+    sim_log all = run(&o);
+    for (size_t i = 0; i < all.round_count; i++) {
+        assert_false(isnan(all.rounds[i].accuracy));
+    }
+    sim_log_free(&all);
     o.evaluate_every = 4;
     sim_log log = run(&o);
     for (size_t i = 0; i < log.round_count; i++) {
