@@ -17,6 +17,7 @@ const sim_measure_words sim_measure_word[SIM_MEASURES] = {
     [SIM_BOTH] = {"sent and received by all clients", "bytes both ways", SIM_BYTES},
     [SIM_TIME] = {"virtual time", "virtual time", SIM_SECONDS},
     [SIM_ACCURACY] = {"Test accuracy", "", SIM_PERCENT},
+    [SIM_ERROR] = {"Test error", "", SIM_PERCENT},
     [SIM_TEST_LOSS] = {"Test loss", "test", SIM_PLAIN},
     [SIM_TRAIN_LOSS] = {"Training loss", "training", SIM_PLAIN},
     [SIM_BITS_UP] = {"Bits per value, up", "up", SIM_PLAIN},
@@ -42,6 +43,8 @@ static double of_round(const sim_log *log, size_t k, sim_measure what) {
         return r->virtual_s;
     case SIM_ACCURACY:
         return r->accuracy;
+    case SIM_ERROR:
+        return 1 - r->accuracy;
     case SIM_TEST_LOSS:
         return r->test_loss;
     case SIM_TRAIN_LOSS:
@@ -107,6 +110,7 @@ static void draw(const sim_series *series, size_t count, sim_measure x, sim_meas
     const bool amount = x == SIM_UP || x == SIM_BOTH || x == SIM_TIME;
     const bool loss = y == SIM_TEST_LOSS || y == SIM_TRAIN_LOSS;
     const bool bits = y == SIM_BITS_UP || y == SIM_BITS_DOWN;
+    const double steep = loss ? steep_loss : uneven_amounts;
     const sim_chart chart = {
         .title = title,
         .against = sim_measure_word[x].word,
@@ -114,8 +118,7 @@ static void draw(const sim_series *series, size_t count, sim_measure x, sim_meas
         .x_unit = sim_measure_word[x].unit,
         .y_unit = sim_measure_word[y].unit,
         .x_log = amount && spreads(series, count, true, uneven_amounts),
-        .y_log = loss ? spreads(series, count, false, steep_loss)
-                      : bits && spreads(series, count, false, uneven_amounts),
+        .y_log = y == SIM_ERROR || ((loss || bits) && spreads(series, count, false, steep)),
         .series = series,
         .count = count,
     };

@@ -11,6 +11,7 @@ typedef enum sim_measure {
     SIM_BOTH, /* ... and received */
     SIM_TIME, /* virtual, so far */
     SIM_ACCURACY,
+    SIM_ERROR, /* 1 - accuracy: its logarithmic axis tells good models apart */
     SIM_TEST_LOSS,
     SIM_TRAIN_LOSS,
     SIM_BITS_UP, /* of the round */

@@ -23,9 +23,14 @@ static const char usage[] =
 
 static atomic_int interrupted;
 
-static void on_signal(int signal) {
-    (void)signal;
+/** The first one ends the run cleanly, the second one at once. */
+static void on_signal(int number) {
+    static const char words[] = "\nfedsim: stopping; once more stops at once\n";
     interrupted = 1;
+    signal(number, SIG_DFL);
+    if (write(STDERR_FILENO, words, sizeof words - 1) < 0) {
+        return; /* nobody reads it */
+    }
 }
 
 static int list_keys(void) {

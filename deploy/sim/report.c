@@ -112,6 +112,7 @@ static const plot plots[] = {
     {SIM_UP, {SIM_ACCURACY}, 1},
     {SIM_BOTH, {SIM_ACCURACY}, 1},
     {SIM_TIME, {SIM_ACCURACY}, 1},
+    {SIM_ROUND, {SIM_ERROR}, 1},
     {SIM_ROUND, {SIM_TEST_LOSS, SIM_TRAIN_LOSS}, 2},
     {SIM_ROUND, {SIM_BITS_UP, SIM_BITS_DOWN}, 2},
     {SIM_RANK, {SIM_CLIENT_UP, SIM_CLIENT_DOWN}, 2},
