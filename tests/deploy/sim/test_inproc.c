@@ -204,13 +204,14 @@ static void each_nth_model_is_measured_and_the_last(void **state) {
     sim_options o = options_of(w);
     sim_log all = run(&o);
     for (size_t i = 0; i < all.round_count; i++) {
-        assert_false(isnan(all.rounds[i].accuracy));
+        assert_true(all.rounds[i].accuracy >= 0);
     }
     sim_log_free(&all);
     o.evaluate_every = 4;
     sim_log log = run(&o);
     for (size_t i = 0; i < log.round_count; i++) {
-        assert_int_equal(isnan(log.rounds[i].accuracy), i + 1 != 4 && i + 1 != 6);
+        const bool wanted = i + 1 == 4 || i + 1 == 6;
+        assert_true(wanted != (isnan(log.rounds[i].accuracy) != 0));
     }
     sim_log_free(&log);
 }
