@@ -36,7 +36,7 @@ void sim_write_escaped(fed_writer *w, const char *text) {
 /** Where the line of a series is at its right end. */
 typedef struct line_end {
     const char *label;
-    size_t series;
+    size_t style;
     double x, y;
 } line_end;
 
@@ -178,7 +178,7 @@ static void draw_dots(const drawing *d, const sim_series *s, size_t colour) {
 
 static void draw_series(drawing *d, size_t index) {
     const sim_series *s = &d->chart->series[index];
-    const size_t colour = index % SIM_COLOURS, dash = index / SIM_COLOURS % 3;
+    const size_t colour = s->style % SIM_COLOURS, dash = s->style / SIM_COLOURS % SIM_DASHES;
     double last[2] = {0, 0};
     fed_write_printf(d->w, "<g>");
     if (s->title != NULL) {
@@ -194,7 +194,7 @@ static void draw_series(drawing *d, size_t index) {
     }
     fed_write_printf(d->w, "</g>");
     if (s->label != NULL && points > 0 && d->chart->count <= MOST_LABELS) {
-        d->end[d->end_count++] = (line_end){s->label, index, last[0], last[1]};
+        d->end[d->end_count++] = (line_end){s->label, s->style, last[0], last[1]};
     }
 }
 
@@ -226,7 +226,7 @@ static void draw_labels(drawing *d) {
                 meet(&d->end[k], &d->end[below]) ? d->end[below].y - LABEL_STEP : d->end[k].y;
         }
         fed_write_printf(d->w, "<text class=\"end c%zu\" x=\"%.1f\" y=\"%.1f\">",
-                         d->end[k].series % SIM_COLOURS, d->end[k].x + 5, d->end[k].y + 4);
+                         d->end[k].style % SIM_COLOURS, d->end[k].x + 5, d->end[k].y + 4);
         sim_write_escaped(d->w, d->end[k].label);
         fed_write_printf(d->w, "</text>");
     }

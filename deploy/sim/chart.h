@@ -5,11 +5,12 @@
 #include "deploy/sim/axis.h"
 #include "fed/bytes.h"
 
-enum { SIM_COLOURS = 7 }; /* series beyond are dashed */
+enum { SIM_COLOURS = 7, SIM_DASHES = 3 }; /* styles beyond the colours are dashed */
 
 typedef struct sim_series {
     const char *label; /* a word or two, at its end; NULL: none */
     const char *title; /* what a pointer that rests on it is told */
+    size_t style;      /* its colour and dashes */
     const double *x, *y;
     size_t count; /* points; one that is NAN, or has no place on the axis, is left out */
 } sim_series;

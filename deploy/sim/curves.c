@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "deploy/sim/run_table.h"
+#include "deploy/sim/seeds.h"
 
 /* From these ratios on, a logarithmic axis shows more. */
 static const double uneven_amounts = 8, steep_loss = 50;
@@ -151,6 +152,7 @@ fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
         }
         series[k].x = values[2 * k];
         series[k].y = values[2 * k + 1];
+        series[k].style = count > 1 ? sim_seeds_group(runs, k / y_count) : k;
         series[k].title = count > 1 ? run->name : NULL;
         series[k].label = count > 1     ? sim_run_letter(k / y_count, letters[k])
                           : y_count > 1 ? sim_measure_word[what].word

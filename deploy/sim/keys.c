@@ -15,9 +15,6 @@ const sim_key sim_keys[SIM_KEYS] = {
                      "shakespeare, words, chars"},
     [SIM_SPLIT] = {"split", SIM_TEXT, "iid",
                    "who holds what: iid, classes:k=2, dirichlet:alpha=0.5, group"},
-    [SIM_SEED] = {"seed", SIM_INTEGER, "1",
-                  "of the weights, the order of samples, the split, who is away, what breaks", 0,
-                  4294967295.0},
     [SIM_EVALUATE_EVERY] = {"evaluate_every", SIM_INTEGER, "1",
                             "measure each so-many-th model, and the last", 1, 1000000},
     [SIM_THREADS] = {"threads", SIM_INTEGER, "0", "trainings at a time; 0: one for each core", 0,
@@ -82,6 +79,9 @@ const sim_key sim_keys[SIM_KEYS] = {
                        "who is asked: uniform, weighted, round_robin"},
     [SIM_PHASES] = {"phases", SIM_TASK_PHASES, "",
                     "what changes from a round on: ROUND: key=value key=value; ROUND: ..."},
+    [SIM_SEED] = {"seed", SIM_INTEGER, "1",
+                  "of the weights, the order of samples, the split, who is away, what breaks", 0,
+                  4294967295.0},
 };
 
 /** How many of the first letters are alike. */

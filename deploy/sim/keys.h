@@ -15,7 +15,6 @@ typedef enum sim_key_id {
     SIM_DATA,
     SIM_DATASET,
     SIM_SPLIT,
-    SIM_SEED,
     SIM_EVALUATE_EVERY,
     SIM_THREADS,
     SIM_OFFLINE,
@@ -46,6 +45,7 @@ typedef enum sim_key_id {
     SIM_STALENESS,
     SIM_SELECTION,
     SIM_PHASES,
+    SIM_SEED, /* the last one: in a grid it changes fastest */
     SIM_KEYS
 } sim_key_id;
 

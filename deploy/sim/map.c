@@ -114,7 +114,7 @@ static void draw_heat_cell(const sim_heat *h, const heat_frame *f, size_t r, siz
                      "fill-opacity=\"%.3f\"/>",
                      x + 1, y + 1, f->cell_x - 2, f->cell_y - 2, 0.06 + 0.94 * share);
     snprintf(text, sizeof text, h->columns > 8 ? "%.0f" : "%.2f", 100 * value);
-    put_text(w, share > 0.5 ? "heat on" : "heat", x + f->cell_x / 2, y + f->cell_y / 2 + 4,
+    put_text(w, share > 0.62 ? "heat on" : "heat", x + f->cell_x / 2, y + f->cell_y / 2 + 4,
              "middle", text);
 }
 
@@ -122,7 +122,7 @@ void sim_heat_draw(const sim_heat *h, fed_writer *w) {
     const heat_frame f = frame_of(h);
     open_svg(w, f.top + f.cell_y * (double)h->rows + 12, h->title);
     put_text(w, "name", 4, f.top - 8, "start", h->y_name);
-    put_text(w, "name", WIDTH - 6, 34, "end", h->x_name);
+    put_text(w, "name", (f.left + WIDTH - 6) / 2, 34, "middle", h->x_name);
     for (size_t k = 0; k < h->columns; k++) {
         put_text(w, "tick", f.left + f.cell_x * ((double)k + 0.5), f.top - 8, "middle",
                  h->x_label[k]);

@@ -48,6 +48,8 @@ static const char table_style[] =
     "border-bottom:1px solid var(--grid)}th{color:var(--soft);font-weight:500}"
     "thead th{white-space:nowrap}.number{text-align:right;white-space:nowrap;"
     "font-variant-numeric:tabular-nums}"
+    ".seeds th{overflow-wrap:anywhere}.sample{width:30px;height:8px;display:inline-block;"
+    "margin-left:7px;vertical-align:middle}.letter{white-space:nowrap}"
     ".pairs td{overflow-wrap:anywhere}.pairs th{white-space:nowrap}"
     ".tables{display:grid;gap:0 44px;grid-template-columns:repeat(auto-fit,minmax(min(100%,430px),"
     "1fr))}td.letter{font-weight:700}@media print{main{padding:0}.plots figure{break-inside:avoid}}"
@@ -129,6 +131,15 @@ static fed_status write_plot(const sim_result *runs, size_t count, const plot *p
     return FED_OK;
 }
 
+/** Without lines and speeds everything happens in no time. */
+static bool has_time(const sim_result *runs, size_t count) {
+    bool some = false;
+    for (size_t k = 0; k < count; k++) {
+        some = some || sim_log_totals(&runs[k].log).virtual_s > 0;
+    }
+    return some;
+}
+
 static fed_status write_plots(const sim_result *runs, size_t count, fed_writer *w) {
     fed_write_printf(w, "<div class=\"plots\">\n");
     const size_t before = w->len;
@@ -141,7 +152,9 @@ static fed_status write_plots(const sim_result *runs, size_t count, fed_writer *
         fed_write_printf(w, "</figure>\n");
     }
     for (size_t k = 0; k < sizeof plots / sizeof plots[0]; k++) {
-        FED_TRY(write_plot(runs, count, &plots[k], w));
+        if (plots[k].x != SIM_TIME || has_time(runs, count)) {
+            FED_TRY(write_plot(runs, count, &plots[k], w));
+        }
     }
     if (count == 1) {
         fed_write_printf(w, "<figure>");

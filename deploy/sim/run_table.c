@@ -9,6 +9,7 @@
 
 #include "deploy/sim/bar.h"
 #include "deploy/sim/chart.h"
+#include "deploy/sim/seeds.h"
 
 enum { CELL = 80 };
 
@@ -191,12 +192,17 @@ static bool is_grid(const sim_result *runs, size_t count) {
     return true;
 }
 
-static void write_html_row(const sim_result *run, size_t index, bool named, const sim_key_id *keys,
+static void write_html_row(const sim_result *runs, size_t index, bool named, const sim_key_id *keys,
                            size_t key_count, fed_writer *w) {
+    const sim_result *run = &runs[index];
     const sim_totals t = sim_log_totals(&run->log);
+    const size_t style = sim_seeds_group(runs, index);
+    const size_t colour = style % SIM_COLOURS, dash = style / SIM_COLOURS % SIM_DASHES;
     char letter[24], cell[CELL];
-    fed_write_printf(w, "<tr><td class=\"letter c%zu\">%s</td>", index % SIM_COLOURS,
-                     sim_run_letter(index, letter));
+    fed_write_printf(w,
+                     "<tr><td class=\"letter c%zu\">%s<svg class=\"sample\" viewBox=\"0 0 30 8\">"
+                     "<path class=\"line c%zu d%zu\" d=\"M1 4H29\"/></svg></td>",
+                     colour, sim_run_letter(index, letter), colour, dash);
     if (named) {
         fed_write_printf(w, "<td>");
         sim_write_escaped(w, run->name);
@@ -230,7 +236,7 @@ void sim_table_html(const sim_result *runs, size_t count, fed_writer *w) {
     }
     fed_write_printf(w, "</tr></thead><tbody>\n");
     for (size_t k = 0; k < count; k++) {
-        write_html_row(&runs[k], k, named, keys, key_count, w);
+        write_html_row(runs, k, named, keys, key_count, w);
     }
     fed_write_printf(w, "</tbody></table></div>\n");
 }

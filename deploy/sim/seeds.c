@@ -17,6 +17,24 @@ static bool differ_by_seed(const sim_result *a, const sim_result *b) {
     return true;
 }
 
+/** The first run that differs from the k-th by its seed at most. */
+static size_t first_of(const sim_result *runs, size_t k) {
+    size_t first = 0;
+    while (first < k && !differ_by_seed(&runs[first], &runs[k])) {
+        first++;
+    }
+    return first;
+}
+
+size_t sim_seeds_group(const sim_result *runs, size_t k) {
+    const size_t first = first_of(runs, k);
+    size_t group = 0;
+    for (size_t before = 0; before < first; before++) {
+        group += first_of(runs, before) == before;
+    }
+    return group;
+}
+
 bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *seeds) {
     double sum = 0, squares = 0;
     size_t n = 0, members = 0;
@@ -76,13 +94,13 @@ void sim_seeds_html(const sim_result *runs, size_t count, fed_writer *w) {
             continue;
         }
         if (!begun) {
-            fed_write_printf(w, "<h2>Over seeds</h2>\n<table class=\"pairs\"><tbody>\n");
+            fed_write_printf(w, "<h2>Over seeds</h2>\n<table class=\"seeds\"><tbody>\n");
             begun = true;
         }
         fed_write_printf(w, "<tr><th>");
         write_name(s.first->name, w);
-        fed_write_printf(w, "</th><td>%.2f %% &#177; %.2f, %zu seeds</td></tr>\n", 100 * s.mean,
-                         100 * s.deviation, s.count);
+        fed_write_printf(w, "</th><td class=\"number\">%.2f %% &#177; %.2f, %zu seeds</td></tr>\n",
+                         100 * s.mean, 100 * s.deviation, s.count);
     }
     if (begun) {
         fed_write_printf(w,

@@ -10,6 +10,9 @@ typedef struct sim_seeds {
     double mean, deviation;  /* of their final accuracy; the sample's standard deviation */
 } sim_seeds;
 
+/** The number of the k-th run's group, from 0: runs of a group look alike in plots. */
+size_t sim_seeds_group(const sim_result *runs, size_t k);
+
 /** The k-th run's group, if it is the first of one with several; false: it is not. */
 bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *seeds);
 

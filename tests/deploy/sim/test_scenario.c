@@ -241,9 +241,9 @@ static void alternatives_and_ranges_make_the_product(void **state) {
     assert_fed_ok_err(
         expand("seed = 1..3\ncodec_up = sbc:p=0.1 |float32\nbatch = 4\n", &grid, &err));
     assert_int_equal(grid.count, 6);
-    assert_string_equal(grid.cells[0].name, "seed=1,codec_up=sbc:p=0.1");
-    assert_string_equal(grid.cells[1].name, "seed=1,codec_up=float32");
-    assert_string_equal(grid.cells[5].name, "seed=3,codec_up=float32");
+    assert_string_equal(grid.cells[0].name, "codec_up=sbc:p=0.1,seed=1");
+    assert_string_equal(grid.cells[1].name, "codec_up=sbc:p=0.1,seed=2");
+    assert_string_equal(grid.cells[5].name, "codec_up=float32,seed=3");
     assert_string_equal(grid.cells[5].scenario.value[SIM_SEED], "3");
     assert_string_equal(grid.cells[5].scenario.value[SIM_BATCH], "4");
     sim_grid_free(&grid);
