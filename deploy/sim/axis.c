@@ -48,8 +48,9 @@ static double round_step(double range) {
 
 static void add_linear_ticks(sim_axis *axis) {
     const double step = round_step((axis->high - axis->low) / axis->scale) * axis->scale;
-    for (double k = ceil(axis->low / step - 1e-9); k * step <= axis->high + 1e-9 * step; k++) {
-        add_tick(axis, k * step);
+    const double first = ceil(axis->low / step - 1e-9);
+    for (int k = 0; (first + k) * step <= axis->high + 1e-9 * step; k++) {
+        add_tick(axis, (first + k) * step);
     }
 }
 
@@ -57,9 +58,10 @@ static void add_linear_ticks(sim_axis *axis) {
  * than seven, each so-many-th. */
 static void add_log_ticks(sim_axis *axis) {
     const double low = axis->low / axis->scale, high = axis->high / axis->scale;
-    const double decades = log10(high / low), every = ceil(decades / 7);
+    const double decades = log10(high / low);
+    const int every = (int)ceil(decades / 7), last = (int)floor(log10(high));
     static const double digits[] = {1, 2, 5};
-    for (double k = floor(log10(low)); k <= log10(high); k += every) {
+    for (int k = (int)floor(log10(low)); k <= last; k += every) {
         for (size_t d = 0; d < (decades < 2 ? 3U : 1U); d++) {
             const double value = digits[d] * pow(10, k);
             if (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9)) {

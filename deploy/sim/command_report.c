@@ -64,7 +64,9 @@ static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
         free(entry[k]);
     }
     free(entry);
-    qsort(r->run + before, r->count - before, sizeof *r->run, by_scenario);
+    if (r->count > before) {
+        qsort(r->run + before, r->count - before, sizeof *r->run, by_scenario);
+    }
     if (status == FED_OK && r->count == before) {
         return fed_fail(err, FED_ENOTFOUND,
                         "%s: holds no results; it should be a directory that "

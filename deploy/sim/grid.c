@@ -30,12 +30,15 @@ static void axis_free(axis *a) {
 
 /** Is it "1..5"? Then *low and *high are its ends. */
 static bool is_range(const char *text, size_t len, long long *low, long long *high) {
-    char word[48], rest = 0;
-    if (len >= sizeof word) {
+    char *after = NULL, *end = NULL;
+    const long long first = strtoll(text, &after, 10);
+    if (after == text || strncmp(after, "..", 2) != 0) {
         return false;
     }
-    snprintf(word, sizeof word, "%.*s", (int)len, text);
-    return sscanf(word, "%lld..%lld%c", low, high, &rest) == 2 && strchr(word, ' ') == NULL;
+    const long long last = strtoll(after + 2, &end, 10);
+    *low = first;
+    *high = last;
+    return end != after + 2 && end == text + len;
 }
 
 static fed_status add_range(const sim_scenario *s, sim_key_id id, axis *a, long long low,
