@@ -68,7 +68,7 @@ static void find_fedserver(batch *b) {
 /* --- One run --- */
 
 static bool holds_results(const char *directory) {
-    return exists(directory, "summary.json") || exists(directory, "state");
+    return exists(directory, "summary.json") || exists(directory, "state/run");
 }
 
 /** What is in the directory must be of this scenario. */
@@ -115,15 +115,17 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
     return sim_report_write(page, NULL, &run, 1, err);
 }
 
-/** Over real connections nothing can be gone on with: such a run begins again. */
-static void find_state(sim_options *o, const char *directory, char state[SIM_PATH]) {
-    sim_path(state, directory, "state");
+/** Where the run keeps what it needs: in one process the coordinator lies in memory, and what a run
+ * goes on from in the directory; over real connections the coordinator lies in the directory, and
+ * the run begins again. */
+static void place_run(sim_options *o, const char *directory, char state[SIM_PATH],
+                      char coordinator[SIM_PATH]) {
     if (o->transport == SIM_INPROC) {
-        o->state = state;
-        o->resume = exists(directory, "state");
-    }
-    if (!o->resume) {
+        o->state = sim_path(state, directory, "state");
+        o->resume = exists(directory, "state/run");
+    } else {
         clear(directory, "coordinator");
+        o->directory = sim_path(coordinator, directory, "coordinator");
     }
 }
 
@@ -137,11 +139,9 @@ static fed_status run_cell(batch *b, const sim_scenario *s, const char *director
     FED_TRY(sim_options_read(s, cores > 0 ? (uint32_t)cores : 1, &o, err));
     FED_TRY(sim_result_begin(directory, s, err));
     sim_path(task, directory, "task.json");
-    sim_path(coordinator, directory, "coordinator");
     o.task = task;
-    o.directory = coordinator;
     o.fedserver = o.fedserver[0] != '\0' ? o.fedserver : b->fedserver;
-    find_state(&o, directory, state);
+    place_run(&o, directory, state, coordinator);
     fed_status status = sim_run(&o, &watch, log, err);
     sim_bar_wipe(&b->bar);
     if (status == FED_OK || status == FED_ECANCELED) {
@@ -151,6 +151,7 @@ static fed_status run_cell(batch *b, const sim_scenario *s, const char *director
         }
     }
     if (status == FED_OK) {
+        clear(directory, "state/coordinator");
         clear(directory, "state");
     }
     return status;

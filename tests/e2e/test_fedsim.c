@@ -50,7 +50,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/** Start fedsim on a scenario, over real connections, with these keys and options behind it. */
+/** Start fedsim on a scenario, over real connections where these keys and options do not say
+ * otherwise. */
 static pid_t start_fedsim(const world *w, const char *scenario, const char *const *more) {
     char data[300];
     snprintf(data, sizeof data, "data=%s", w->directory);
@@ -331,6 +332,42 @@ static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(
     assert_int_equal(run_fedsim(w, restart, other), 2); /* another scenario */
 }
 
+static void digest_of_run(const world *w, const char *out, char hex[17]) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s/summary.json", w->directory, out);
+    json_t *result = json_load_file(path, 0, NULL);
+    assert_non_null(result);
+    assert_true(json_is_true(json_object_get(result, "finished")));
+    snprintf(hex, 17, "%s", json_string_value(json_object_get(result, "model_digest")));
+    json_decref(result);
+}
+
+/* It may have come to its end before the signal; then there is nothing to go on with. */
+static void a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model(void **state) {
+    const world *w = *state;
+    char whole[300], parts[300], one[17], other[17];
+    snprintf(whole, sizeof whole, "%s/whole", w->directory);
+    snprintf(parts, sizeof parts, "%s/parts", w->directory);
+    const char *more[] = {"transport=inproc", "clients=20", "rounds=100", "--out", whole, NULL};
+    assert_int_equal(run_fedsim(w, restart, more), 0);
+    const char *again[] = {"transport=inproc", "clients=20", "rounds=100", "--out", parts,
+                           "--resume",         NULL};
+    char task[320];
+    snprintf(task, sizeof task, "%s/task.json", parts);
+    pid_t pid = start_fedsim(w, restart, again);
+    while (access(task, F_OK) != 0) {
+        nap(10);
+    }
+    nap(200);
+    assert_int_equal(kill(pid, SIGINT), 0);
+    const int code = end_of(pid);
+    assert_true(code == 130 || code == 0);
+    assert_int_equal(run_fedsim(w, restart, again), 0);
+    digest_of_run(w, "whole", one);
+    digest_of_run(w, "parts", other);
+    assert_string_equal(one, other);
+}
+
 static void a_grid_leaves_a_directory_for_each_cell_and_finished_ones_are_not_run_again(void **s) {
     const world *w = *s;
     const char *more[] = {"clients=4", "cohort=4", "goal=4", "minimum=1", "rounds=1..2", NULL};
@@ -376,6 +413,8 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(
             an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_grid_leaves_a_directory_for_each_cell_and_finished_ones_are_not_run_again, setup,
             teardown),
