@@ -39,7 +39,8 @@ const sim_key sim_keys[SIM_KEYS] = {
     [SIM_PRESENCE] =
         {"presence", SIM_TEXT, "",
          "inproc: when they are there: day:hours=8,spread=24, dropout:on=3600,off=600, "
-         "charging, wifi, joined by +, or trace:FILE; none: always"},
+         "charging, wifi, joined by +, or trace:FILE; none: always",
+         0, 0, false},
     [SIM_KILL_ROUND] = {"kill_round", SIM_INTEGER, "0",
                         "kill the coordinator in this round and start it again; 0: never", 0,
                         1000000, false},
