@@ -62,16 +62,18 @@ static void say_accuracy(const sim_progress *p, char *dst, size_t cap) {
 
 static void show_plain(sim_bar *bar, const sim_progress *p, const char *cell, double share,
                        const char *accuracy) {
-    char left[24] = "-", wall[24];
+    char left[24], wall[24];
     if (p->wall_s - bar->shown_s < plain_every_s) {
         return;
     }
     bar->shown_s = p->wall_s;
+    fprintf(stderr, "%sround %u of %u, %s; after %s", cell, p->round, p->rounds, accuracy,
+            sim_time_text(p->wall_s, wall));
     if (share > bar->first_share) {
-        sim_time_text((p->wall_s - bar->first_s) * (1 - share) / (share - bar->first_share), left);
+        const double pace = (p->wall_s - bar->first_s) / (share - bar->first_share);
+        fprintf(stderr, ", %s left", sim_time_text(pace * (1 - share), left));
     }
-    fprintf(stderr, "%sround %u of %u, %s; after %s, %s left\n", cell, p->round, p->rounds,
-            accuracy, sim_time_text(p->wall_s, wall), left);
+    fputc('\n', stderr);
     fflush(stderr);
 }
 
