@@ -229,11 +229,16 @@ fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version,
         return fed_fail(err, FED_ENOTFOUND, "this device has not downloaded a model yet");
     }
     size_t len = 0;
-    uint8_t *payload = fedclient_record_payload(&record, &len);
-    memmove(record.bytes, payload, len); /* the caller frees the block that holds the record */
+    const uint8_t *payload = fedclient_record_payload(&record, &len);
+    float *copy = malloc(len + 1);
+    if (copy != NULL) {
+        memcpy(copy, payload, len);
+    }
+    fedclient_record_free(&record);
+    FED_REQUIRE(copy != NULL, FED_ENOMEM);
     *task = head.task;
     *version = head.version;
     *count = len / sizeof(float);
-    *values = (float *)(void *)record.bytes;
+    *values = copy;
     return FED_OK;
 }

@@ -37,7 +37,12 @@ typedef struct fedclient_turn {
     fed_arch arch; /* of the assignment's task */
     fedcodec codec;
     fedclient_record model, residual, pending;
+    bool within; /* the residual is known to be within the limit */
 } fedclient_turn;
+
+/** Half of what the coordinator's sum takes: some codecs decode to more than they were given. What
+ * is beyond stays owed, for later rounds. */
+#define FEDCLIENT_VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
 
 /* exchange.c: one request */
 
@@ -126,6 +131,10 @@ bool fedclient_trained(const fedclient *client, const fed_assignment *assignment
 
 /** Train turn->model and store residual + (trained - model): from then on it can't be lost. */
 fed_status fedclient_train(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+
+/** The message has been counted: take it off the stored residual there and then, where the platform
+ * lets a value be changed in place. False: it is still to be subtracted. */
+bool fedclient_settle_now(const fedclient *client, const fedclient_turn *turn);
 
 /* upload.c */
 

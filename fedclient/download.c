@@ -145,6 +145,13 @@ static fed_status fetch_all(fedclient *client, const fedclient_turn *turn,
 static fed_status apply(fedclient *client, fedclient_turn *turn, const fedclient_arrived *arrived,
                         fed_error *err) {
     const fedclient_download_head *target = &arrived->head;
+    const fedclient_model_head head = {
+        .task = target->task, .version = target->want, .digest = target->digest};
+    if (fedclient_model_adopt(client->options.platform, &head, &turn->model) == FED_OK) {
+        client->model = head;
+        return FED_OK;
+    }
+    FED_TRY(fedclient_record_own(&turn->model));
     size_t count = 0;
     bool any = target->have != FEDCLIENT_HAVE_NONE;
     uint32_t version = any ? target->have : 0;
@@ -156,8 +163,7 @@ static fed_status apply(fedclient *client, fedclient_turn *turn, const fedclient
                         " as announced (its digest differs)",
                         target->want);
     }
-    client->model = (fedclient_model_head){
-        .task = target->task, .version = target->want, .digest = target->digest};
+    client->model = head;
     return fedclient_model_store(client->options.platform, &client->model, &turn->model, err);
 }
 

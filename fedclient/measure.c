@@ -5,6 +5,7 @@
 
 fed_status fedclient_evaluate(fedclient *client, fedclient_turn *turn, fed_error *err) {
     size_t count = 0;
+    FED_TRY(fedclient_record_own(&turn->model)); /* the program may do with it what it likes */
     fedclient_round round = {.values = fedclient_record_values(&turn->model, &count)};
     fed_status status = fedclient_callback(client, turn, &round, err);
     fedclient_record_free(&turn->model);

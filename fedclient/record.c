@@ -1,6 +1,7 @@
 /* Records in the platform's store: guarded, versioned, in one block of memory. */
 #include "fedclient/record.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +30,36 @@ fed_status fedclient_record_new(size_t payload, fedclient_record *record) {
     return FED_OK;
 }
 
+fed_status fedclient_record_room(const fedclient_platform *platform, size_t payload,
+                                 fedclient_record *record) {
+    FED_REQUIRE(payload <= SIZE_MAX - FEDCLIENT_RECORD_HEAD, FED_ENOMEM);
+    const fedclient_memory *memory = platform->memory;
+    const size_t len = FEDCLIENT_RECORD_HEAD + payload;
+    uint8_t *bytes = memory != NULL ? memory->room(platform->user, len) : malloc(len);
+    FED_REQUIRE(bytes != NULL, FED_ENOMEM);
+    memset(bytes, 0, FEDCLIENT_RECORD_HEAD);
+    *record = (fedclient_record){
+        .bytes = bytes, .len = len, .platform = memory != NULL ? platform : NULL};
+    return FED_OK;
+}
+
+fed_status fedclient_record_own(fedclient_record *record) {
+    if (!record->lent) {
+        return FED_OK;
+    }
+    fedclient_record own;
+    FED_TRY(fedclient_record_room(record->platform, record->len - FEDCLIENT_RECORD_HEAD, &own));
+    memcpy(own.bytes, record->bytes, record->len);
+    *record = own;
+    return FED_OK;
+}
+
 void fedclient_record_free(fedclient_record *record) {
-    free(record->bytes);
+    if (record->platform == NULL) {
+        free(record->bytes);
+    } else if (!record->lent) {
+        record->platform->memory->leave(record->platform->user, record->bytes);
+    }
     *record = (fedclient_record){0};
 }
 
@@ -50,8 +79,8 @@ static uint64_t guard_of(const fedclient_record *record) {
     return fed_digest_bytes(record->bytes + AT_FIELDS, record->len - AT_FIELDS);
 }
 
-static fed_status record_check(const fedclient_record *record, fedclient_kind kind, const char *key,
-                               fed_error *err) {
+static fed_status record_check(const fedclient_platform *platform, const fedclient_record *record,
+                               fedclient_kind kind, const char *key, fed_error *err) {
     if (record->len < FEDCLIENT_RECORD_HEAD || memcmp(record->bytes, magic, sizeof magic) != 0 ||
         record->bytes[AT_KIND] != kind) {
         return fed_fail(err, FED_EFORMAT,
@@ -66,6 +95,9 @@ static fed_status record_check(const fedclient_record *record, fedclient_kind ki
                         " %d: use the release that wrote it",
                         key, format[0], FORMAT);
     }
+    if (platform->memory != NULL) { /* it never was anywhere else: it has no guard */
+        return FED_OK;
+    }
     fed_reader r;
     fed_reader_init(&r, record->bytes + AT_GUARD, sizeof(uint64_t));
     if (fed_read_u64(&r) != guard_of(record)) {
@@ -77,13 +109,31 @@ static fed_status record_check(const fedclient_record *record, fedclient_kind ki
     return FED_OK;
 }
 
+static fed_status borrow(const fedclient_platform *platform, const char *key,
+                         fedclient_record *record, fed_error *err) {
+    *record = (fedclient_record){.platform = platform, .lent = true};
+    const uint8_t *bytes = NULL;
+    FED_TRY(platform->memory->lend(platform->user, key, &bytes, &record->len, err));
+    record->bytes = (uint8_t *)(uintptr_t)bytes; /* whoever changes it must own it first */
+    return FED_OK;
+}
+
+/** Get a value; one as large as a model is lent, if the platform does that. */
+static fed_status fetch(const fedclient_platform *platform, fedclient_kind kind, const char *key,
+                        fedclient_record *record, fed_error *err) {
+    const bool large = kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL;
+    return large && platform->memory != NULL
+               ? borrow(platform, key, record, err)
+               : platform->get(platform->user, key, &record->bytes, &record->len, err);
+}
+
 static fed_status load_as(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                           fedclient_record *record, fed_error *err) {
     fedclient_record found = {0};
     fed_error why = {0};
-    fed_status status = platform->get(platform->user, key, &found.bytes, &found.len, &why);
+    fed_status status = fetch(platform, kind, key, &found, &why);
     if (status == FED_OK) {
-        status = record_check(&found, kind, key, &why);
+        status = record_check(platform, &found, kind, key, &why);
     }
     if (status == FED_OK) {
         *record = found;
@@ -98,15 +148,25 @@ fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_k
     return load_as(platform, kind, fedclient_record_key(kind), record, err);
 }
 
-static fed_status store_as(const fedclient_platform *platform, fedclient_kind kind, const char *key,
-                           fedclient_record *record, fed_error *err) {
+static void complete(const fedclient_platform *platform, fedclient_kind kind,
+                     fedclient_record *record) {
     memcpy(record->bytes, magic, sizeof magic);
     record->bytes[AT_KIND] = (uint8_t)kind;
     record->bytes[AT_FORMAT] = FORMAT;
     fed_writer w;
     fed_writer_fixed(&w, record->bytes + AT_GUARD, sizeof(uint64_t));
-    fed_write_u64(&w, guard_of(record));
-    return platform->put(platform->user, key, record->bytes, record->len, err);
+    fed_write_u64(&w, platform->memory != NULL ? 0 : guard_of(record));
+}
+
+static fed_status store_as(const fedclient_platform *platform, fedclient_kind kind, const char *key,
+                           fedclient_record *record, fed_error *err) {
+    assert(!record->lent);
+    complete(platform, kind, record);
+    if (record->platform == NULL) {
+        return platform->put(platform->user, key, record->bytes, record->len, err);
+    }
+    FED_TRY(platform->memory->give(platform->user, key, record->bytes, record->len, err));
+    return borrow(platform, key, record, err); /* it may lie elsewhere now */
 }
 
 fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
@@ -212,14 +272,33 @@ fed_status fedclient_pending_load(const fedclient_platform *platform, fedclient_
                     err);
 }
 
-fed_status fedclient_model_store(const fedclient_platform *platform,
-                                 const fedclient_model_head *head, fedclient_record *record,
-                                 fed_error *err) {
+static void model_fields(const fedclient_model_head *head, fedclient_record *record) {
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->task);
     fed_write_u32(&w, head->version);
     fed_write_u64(&w, head->digest);
+}
+
+fed_status fedclient_model_store(const fedclient_platform *platform,
+                                 const fedclient_model_head *head, fedclient_record *record,
+                                 fed_error *err) {
+    model_fields(head, record);
     return fedclient_record_store(platform, FEDCLIENT_MODEL, record, err);
+}
+
+fed_status fedclient_model_adopt(const fedclient_platform *platform,
+                                 const fedclient_model_head *head, fedclient_record *record) {
+    if (platform->memory == NULL || platform->memory->adopt == NULL) {
+        return FED_ENOTFOUND;
+    }
+    uint8_t bytes[FEDCLIENT_RECORD_HEAD] = {0};
+    fedclient_record wanted = {.bytes = bytes, .len = sizeof bytes};
+    model_fields(head, &wanted);
+    complete(platform, FEDCLIENT_MODEL, &wanted);
+    FED_TRY(platform->memory->adopt(platform->user, fedclient_record_key(FEDCLIENT_MODEL), bytes,
+                                    sizeof bytes));
+    fedclient_record_free(record);
+    return fedclient_record_load(platform, FEDCLIENT_MODEL, record, NULL);
 }
 
 fed_status fedclient_residual_store(const fedclient_platform *platform,

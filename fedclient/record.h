@@ -28,10 +28,20 @@ typedef enum fedclient_kind {
 typedef struct fedclient_record {
     uint8_t *bytes; /* NULL: none */
     size_t len;
+    const fedclient_platform *platform; /* whose room it is; NULL: malloc's */
+    bool lent;                          /* it lies in the store: not to be changed */
 } fedclient_record;
 
 /** A record with a payload of that many bytes, all 0. Owner: fedclient_record_free. */
 fed_status fedclient_record_new(size_t payload, fedclient_record *record) FED_CHECKED;
+
+/** Likewise, but with any payload, and in the platform's room where it has such: storing it takes
+ * no copy. Also for scratch. */
+fed_status fedclient_record_room(const fedclient_platform *platform, size_t payload,
+                                 fedclient_record *record) FED_CHECKED;
+
+/** Before a record is changed that was loaded: one that is lent is copied. */
+fed_status fedclient_record_own(fedclient_record *record) FED_CHECKED;
 void fedclient_record_free(fedclient_record *record);
 
 uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len);
@@ -43,11 +53,13 @@ float *fedclient_record_values(const fedclient_record *record, size_t *count);
 const char *fedclient_record_key(fedclient_kind kind);
 
 /** Read one and check its guard. FED_ENOTFOUND (*err untouched), FED_EFORMAT damaged, FED_EVERSION.
+ * A model or a residual is lent, if the platform does that: without a guard, till its next store.
  */
 fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_kind kind,
                                  fedclient_record *record, fed_error *err) FED_CHECKED;
 
-/** Complete the head (kind, format, guard) and put it. */
+/** Complete the head (kind, format, guard) and put it. A room goes to the store and is lent from
+ * then on. */
 fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
                                   fedclient_record *record, fed_error *err) FED_CHECKED;
 
@@ -114,6 +126,12 @@ fed_status fedclient_residual_store(const fedclient_platform *platform,
 fed_status fedclient_pending_store(const fedclient_platform *platform,
                                    const fedclient_pending_head *head, fedclient_record *record,
                                    fed_error *err) FED_CHECKED;
+
+/** Where the store holds that model, from whichever device: it is this one's, too, and lent. Else
+ * FED_ENOTFOUND, and nothing has changed. */
+fed_status fedclient_model_adopt(const fedclient_platform *platform,
+                                 const fedclient_model_head *head,
+                                 fedclient_record *record) FED_CHECKED;
 
 /* The k-th piece of a download likewise; but a damaged one is FED_ENOTFOUND, too. */
 fed_status fedclient_download_load(const fedclient_platform *platform, unsigned k,

@@ -14,31 +14,50 @@ bool fedclient_trained(const fedclient *client, const fed_assignment *assignment
            held->round == assignment->round && held->lease == assignment->lease;
 }
 
-/** values -= what the counted message says. */
-static fed_status subtract_counted(fedclient *client, const fed_layout *layout, float *values,
-                                   fed_error *err) {
-    if (client->pending.whole) {
-        memset(values, 0, layout->size * sizeof *values);
-        return FED_OK;
-    }
-    fedclient_record pending = {0};
-    FED_TRY(fedclient_pending_load(client->options.platform, &client->pending, &pending, err));
+/** values -= what a message says. */
+static fed_status subtract(const fedclient_record *message, const fed_layout *layout, float *values,
+                           fed_error *err) {
     size_t len = 0;
-    const uint8_t *body = fedclient_record_payload(&pending, &len);
+    const uint8_t *body = fedclient_record_payload(message, &len);
     fed_reader r;
     fed_update update;
     fed_reader_init(&r, body, len);
-    fed_status status = fed_update_read(&r, &update);
+    FED_TRY(fed_update_read(&r, &update));
+    return fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r), layout, -1.0f, values, err);
+}
+
+/** turn->residual -= what the counted message says. */
+static fed_status subtract_counted(fedclient *client, fedclient_turn *turn, fed_error *err) {
+    size_t count = 0;
+    fedclient_record pending = {0};
+    FED_TRY(fedclient_pending_load(client->options.platform, &client->pending, &pending, err));
+    fed_status status = fedclient_record_own(&turn->residual);
     if (status == FED_OK) {
-        status =
-            fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r), layout, -1.0f, values, err);
+        status = subtract(&pending, &turn->arch.layout,
+                          fedclient_record_values(&turn->residual, &count), err);
     }
     fedclient_record_free(&pending);
     return status;
 }
 
+bool fedclient_settle_now(const fedclient *client, const fedclient_turn *turn) {
+    const fedclient_platform *platform = client->options.platform;
+    uint8_t *bytes = NULL;
+    size_t len = 0, count = 0;
+    if (platform->memory == NULL || platform->memory->edit == NULL || client->pending.whole ||
+        turn->arch.layout.size == 0 || client->pending.seq != client->residual.seq ||
+        platform->memory->edit(platform->user, fedclient_record_key(FEDCLIENT_RESIDUAL), &bytes,
+                               &len, NULL) != FED_OK) {
+        return false;
+    }
+    const fedclient_record residual = {.bytes = bytes, .len = len};
+    float *values = fedclient_record_values(&residual, &count);
+    return count == turn->arch.layout.size &&
+           subtract(&turn->pending, &turn->arch.layout, values, NULL) == FED_OK;
+}
+
 /** Start from nothing owed: there is no residual yet, or it is another task's. */
-static fed_status start_anew(fedclient *client, fedclient_turn *turn) {
+static void start_anew(fedclient *client, fedclient_turn *turn) {
     if (turn->residual.bytes != NULL) {
         fed_logf(client->options.log, FED_LOG_INFO,
                  "task %" PRIu64 " begins; what was left to send to task %" PRIu64
@@ -46,42 +65,61 @@ static fed_status start_anew(fedclient *client, fedclient_turn *turn) {
                  turn->assignment.task.id, client->residual.task);
     }
     fedclient_record_free(&turn->residual);
-    return fedclient_record_new(turn->arch.layout.size * sizeof(float), &turn->residual);
 }
 
-/** turn->residual = what is owed now: the stored residual less the message that was counted. */
+/** turn->residual = what is owed now, the stored residual less the message that was counted; none
+ * where that is nothing. */
 static fed_status settle(fedclient *client, fedclient_turn *turn, fed_error *err) {
-    const fed_layout *layout = &turn->arch.layout;
     const fedclient_residual_head *head = &client->residual;
     FED_TRY(
         fedclient_residual_load(client->options.platform, &client->residual, &turn->residual, err));
-    if (turn->residual.bytes == NULL || head->task != turn->assignment.task.id) {
-        return start_anew(client, turn);
-    }
     size_t count = 0;
-    float *values = fedclient_record_values(&turn->residual, &count);
-    if (count != layout->size) {
-        return start_anew(client, turn);
+    if (turn->residual.bytes != NULL) {
+        (void)fedclient_record_values(&turn->residual, &count);
     }
-    bool counted =
-        client->pending.seq == head->seq && client->pending.fate == FEDCLIENT_FATE_COUNTED;
-    return counted ? subtract_counted(client, layout, values, err) : FED_OK;
+    if (count != turn->arch.layout.size || head->task != turn->assignment.task.id) {
+        start_anew(client, turn);
+        return FED_OK;
+    }
+    if (client->pending.seq != head->seq || client->pending.fate != FEDCLIENT_FATE_COUNTED) {
+        return FED_OK;
+    }
+    if (client->pending.whole) {
+        fedclient_record_free(&turn->residual);
+        return FED_OK;
+    }
+    return subtract_counted(client, turn, err);
 }
 
-/** residual += trained - model, all of it finite. */
-static fed_status add_training(const fedclient_turn *turn, const float *trained, fed_error *err) {
+/** values = owed + (values - model), owed NULL: nothing. Is all of it within +-limit? */
+static bool add_owed(float *restrict values, const float *restrict model,
+                     const float *restrict owed, size_t n, float limit) {
+    int32_t most, beyond = 0; /* bits of magnitudes, which are in the numbers' order */
+    memcpy(&most, &limit, sizeof most);
+    for (size_t i = 0; i < n; i++) { /* no branch: so that the loop is vectorised */
+        float sum = (owed != NULL ? owed[i] : 0.0f) + (values[i] - model[i]);
+        int32_t bits;
+        memcpy(&bits, &sum, sizeof bits);
+        beyond |= (bits & INT32_MAX) > most;
+        values[i] = sum;
+    }
+    return beyond == 0;
+}
+
+/** trained, what training made of the model, becomes what is owed and that. */
+static fed_status add_training(fedclient_turn *turn, const fedclient_record *trained,
+                               fed_error *err) {
     size_t n = 0;
     const float *model = fedclient_record_values(&turn->model, &n);
-    float *residual = fedclient_record_values(&turn->residual, &n);
-    for (size_t i = 0; i < n; i++) {
-        residual[i] += trained[i] - model[i];
-    }
-    size_t bad = fed_first_nonfinite(residual, n);
+    const float *owed =
+        turn->residual.bytes != NULL ? fedclient_record_values(&turn->residual, &n) : NULL;
+    float *values = fedclient_record_values(trained, &n);
+    turn->within = add_owed(values, model, owed, n, FEDCLIENT_VALUE_LIMIT);
+    size_t bad = turn->within ? n : fed_first_nonfinite(values, n), k = 0;
     if (bad == n) {
         return FED_OK;
     }
     const fed_layout *layout = &turn->arch.layout;
-    size_t k = 0;
     while (bad >= layout->tensors[k].offset + layout->tensors[k].size) {
         k++;
     }
@@ -113,21 +151,23 @@ fed_status fedclient_train(fedclient *client, fedclient_turn *turn, fed_error *e
     /* D2: what became of the last upload is known, else its gradient would be in the next one too
      */
     assert(client->pending.seq == 0 || client->pending.fate != FEDCLIENT_FATE_UNKNOWN);
-    size_t n = 0;
-    const float *model = fedclient_record_values(&turn->model, &n);
-    float *trained = malloc(n * sizeof *trained);
-    FED_REQUIRE(trained != NULL, FED_ENOMEM);
-    memcpy(trained, model, n * sizeof *trained);
-    fedclient_round round = {.values = trained};
+    fedclient_record trained; /* what goes out of the callback is made the residual in place */
+    FED_TRY(fedclient_record_room(client->options.platform, turn->arch.layout.size * sizeof(float),
+                                  &trained));
+    size_t len = 0;
+    uint8_t *payload = fedclient_record_payload(&trained, &len);
+    memcpy(payload, fedclient_record_payload(&turn->model, &len), len);
+    fedclient_round round = {.values = (float *)(void *)payload};
     fed_status status = fedclient_callback(client, turn, &round, err);
     if (status == FED_OK) {
         status = settle(client, turn, err);
     }
     if (status == FED_OK) {
-        status = add_training(turn, trained, err);
+        status = add_training(turn, &trained, err);
     }
-    free(trained);
     fedclient_record_free(&turn->model);
+    fedclient_record_free(&turn->residual);
+    turn->residual = trained;
     FED_TRY(status);
     return store_training(client, turn, &round, err);
 }

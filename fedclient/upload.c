@@ -6,43 +6,40 @@
 #include "fedclient/client.h"
 #include "fedcodec/envelope.h"
 
-/** Half of what the coordinator's sum takes: some codecs decode to more than they were given. */
-#define VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
-
-/** dst = src within the limit; is anything beyond it? That part stays owed, for later rounds. */
-static bool clip(float *restrict dst, const float *restrict src, size_t n) {
+/** Keep values within the limit; was anything beyond it? */
+static bool clip(float *values, size_t n) {
     uint32_t clipped = 0; /* an integer, and no branch: so that the loop is vectorised */
     for (size_t i = 0; i < n; i++) {
-        float v = src[i] > VALUE_LIMIT ? VALUE_LIMIT : src[i];
-        v = v < -VALUE_LIMIT ? -VALUE_LIMIT : v;
-        clipped |= v != src[i];
-        dst[i] = v;
+        float v = values[i] > FEDCLIENT_VALUE_LIMIT ? FEDCLIENT_VALUE_LIMIT : values[i];
+        v = v < -FEDCLIENT_VALUE_LIMIT ? -FEDCLIENT_VALUE_LIMIT : v;
+        clipped |= v != values[i];
+        values[i] = v;
     }
     return clipped != 0;
 }
 
 /** Append to out the message for values[n], which it uses up. */
-static fed_status compress(const fedclient_turn *turn, float *values, fed_writer *out) {
+static fed_status compress(const fedclient *client, const fedclient_turn *turn, float *values,
+                           fed_writer *out) {
     const fed_layout *layout = &turn->arch.layout;
     uint32_t small = turn->assignment.task.small_tensor;
     size_t size = fedcodec_envelope_work_size(&turn->codec, layout, small);
-    void *work = size > 0 ? malloc(size) : NULL;
-    FED_REQUIRE(size == 0 || work != NULL, FED_ENOMEM);
+    fedclient_record work;
+    FED_TRY(fedclient_record_room(client->options.platform, size, &work));
     fedcodec codec = turn->codec;
-    codec.unguarded = true; /* what is owed is stored: these are a copy */
-    fed_status status = fedcodec_envelope_encode(&codec, layout, small, values, NULL, work, out);
-    free(work);
+    codec.unguarded = true;
+    fed_status status = fedcodec_envelope_encode(&codec, layout, small, values, NULL,
+                                                 fedclient_record_payload(&work, &size), out);
+    fedclient_record_free(&work);
     return status == FED_OK ? out->status : status;
 }
 
 /** turn->pending = head, update, envelope; *clipped: it carries less than the codec could. */
 static fed_status make_message(const fedclient *client, fedclient_turn *turn, bool *clipped) {
     size_t n = 0;
-    const float *owed = fedclient_record_values(&turn->residual, &n);
-    float *values = malloc(n * sizeof *values);
-    FED_REQUIRE(values != NULL, FED_ENOMEM);
-    *clipped = clip(values, owed, n);
-    fedclient_record_free(&turn->residual);
+    FED_TRY(fedclient_record_own(&turn->residual)); /* what is owed is stored: this is used up */
+    float *values = fedclient_record_values(&turn->residual, &n);
+    *clipped = !turn->within && clip(values, n);
     const fed_update update = {.task = client->residual.task,
                                .round = client->residual.round,
                                .lease = client->residual.lease,
@@ -53,8 +50,8 @@ static fed_status make_message(const fedclient *client, fedclient_turn *turn, bo
     fed_writer_growing(&out);
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
-    fed_status status = compress(turn, values, &out);
-    free(values);
+    fed_status status = compress(client, turn, values, &out);
+    fedclient_record_free(&turn->residual);
     if (status != FED_OK) {
         fed_writer_free(&out);
         return status;
@@ -201,6 +198,9 @@ static fed_status post(fedclient *client, const fedclient_turn *turn, fedclient_
  * know what is owed. */
 static fed_status store_fate(fedclient *client, fedclient_turn *turn, fedclient_fate fate,
                              fed_error *err) {
+    if (fate == FEDCLIENT_FATE_COUNTED && fedclient_settle_now(client, turn)) {
+        fate = FEDCLIENT_FATE_REFUSED; /* nothing of it is to be subtracted any more */
+    }
     client->pending.fate = fate;
     if (fate == FEDCLIENT_FATE_REFUSED || client->pending.whole) {
         turn->pending.len = FEDCLIENT_RECORD_HEAD;

@@ -211,10 +211,7 @@ fed_status sim_coordinator_digest(const sim_coordinator *c, uint64_t *digest, fe
     return FED_OK;
 }
 
-void sim_coordinator_clean(sim_coordinator *c) {
-    if (!c->temporary) {
-        return;
-    }
+void sim_coordinator_empty(const sim_coordinator *c) {
     DIR *dir = opendir(c->directory);
     for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
         char path[1024];
@@ -225,7 +222,21 @@ void sim_coordinator_clean(sim_coordinator *c) {
         closedir(dir);
     }
     (void)rmdir(c->directory);
+}
+
+void sim_coordinator_clean(sim_coordinator *c) {
+    if (!c->temporary) {
+        return;
+    }
+    sim_coordinator_empty(c);
     char *end = strrchr(c->directory, '/');
     *end = '\0';
     (void)rmdir(c->directory);
+}
+
+fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,
+                                  const char *backup, fed_error *err) {
+    c->pid = -1;
+    FED_TRY(make_directory(c, options, err));
+    return c->temporary ? fedserver_restore(backup, c->directory, err) : FED_OK;
 }

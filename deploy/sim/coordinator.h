@@ -35,6 +35,11 @@ fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) FED_CHECKED
 /** The digest of the model that the coordinator keeps, read back from its database. */
 fed_status sim_coordinator_digest(const sim_coordinator *c, uint64_t *digest,
                                   fed_error *err) FED_CHECKED;
+/** In place of prepare: where options->directory is NULL, from a backup. */
+fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,
+                                  const char *backup, fed_error *err) FED_CHECKED;
+/** Remove what is in its directory, and that. */
+void sim_coordinator_empty(const sim_coordinator *c);
 /** Remove a temporary directory. */
 void sim_coordinator_clean(sim_coordinator *c);
 

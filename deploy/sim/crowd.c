@@ -1,7 +1,9 @@
 /* The clients of a run: opened with their data and the places to work at, closed at the end. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "deploy/sim/sim.h"
+#include "deploy/sim/state.h"
 #include "fed/clock.h"
 #include "fed/hash.h"
 
@@ -17,17 +19,16 @@ static fed_status open_places(sim_crowd *crowd) {
     return FED_OK;
 }
 
-static fed_status open_client(sim_crowd *crowd, uint32_t k, fed_error *err) {
+static void open_client(sim_crowd *crowd, uint32_t k) {
     sim_client *client = &crowd->client[k];
     client->crowd = crowd;
     client->k = k;
     client->evaluates = k == crowd->options->clients;
     pthread_cond_init(&client->turn, NULL);
-    FED_TRY(fedclient_platform_memory_open(&client->platform, err));
+    sim_flash_platform(crowd->flash, k, &client->platform);
     if (client->evaluates) {
         sim_take_up(client);
     }
-    return FED_OK;
 }
 
 static fed_status deal_out(sim_crowd *crowd, fed_error *err) {
@@ -42,6 +43,17 @@ static fed_status deal_out(sim_crowd *crowd, fed_error *err) {
     return status;
 }
 
+static fed_status open_flash(sim_crowd *crowd, fed_error *err) {
+    const sim_options *o = crowd->options;
+    char path[600];
+    if (o->state == NULL) {
+        return sim_flash_open(NULL, o->clients + 1U, false, &crowd->flash, err);
+    }
+    snprintf(path, sizeof path, "%s/clients", o->state);
+    FED_TRY(o->resume ? sim_state_find(o, err) : sim_state_begin(o, err));
+    return sim_flash_open(path, o->clients + 1U, o->resume, &crowd->flash, err);
+}
+
 fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options, sim_log *log,
                           fed_error *err) {
     *crowd = (sim_crowd){.options = options, .log = log};
@@ -54,9 +66,10 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options, sim_log 
     crowd->client = calloc(options->clients + 1U, sizeof *crowd->client);
     crowd->waiting = calloc(options->clients + 1U, sizeof(sim_client *));
     FED_REQUIRE(crowd->client != NULL && crowd->waiting != NULL, FED_ENOMEM);
+    FED_TRY(open_flash(crowd, err));
     fed_rng_init(&crowd->dice, options->seed, 0, 0);
     for (uint32_t k = 0; k <= options->clients; k++) {
-        FED_TRY(open_client(crowd, k, err));
+        open_client(crowd, k);
         crowd->client_count++;
     }
     return deal_out(crowd, err);
@@ -64,8 +77,6 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options, sim_log 
 
 void sim_crowd_close(sim_crowd *crowd) {
     for (size_t k = 0; k < crowd->client_count; k++) {
-        fedclient_platform_memory_close(&crowd->client[k].platform);
-        free(crowd->client[k].optimizer);
         fedtrain_share_free(&crowd->client[k].share);
         pthread_cond_destroy(&crowd->client[k].turn);
     }
@@ -73,6 +84,7 @@ void sim_crowd_close(sim_crowd *crowd) {
         fedtrain_net_free(crowd->all_places[i].net);
         fed_arch_free(&crowd->all_places[i].arch);
     }
+    sim_flash_close(crowd->flash);
     free(crowd->client);
     free(crowd->waiting);
     free(crowd->all_places);

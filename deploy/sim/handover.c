@@ -1,6 +1,7 @@
 /* The transport of a run in one process: a request is taken apart as HTTP would be, travels its
  * virtual time, and waits for its answer. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "deploy/sim/inproc.h"
@@ -160,19 +161,17 @@ fed_status sim_handover_wait(const sim_actor *actor, uint32_t ms, fedserver_resp
 
 /* --- The answer --- */
 
-static uint64_t read_tag(const char *etag) {
-    unsigned long long tag = 0;
-    return sscanf(etag, "\"%16llx\"", &tag) == 1 ? tag : 0;
+/** What follows the first `mark` in a header's value, as a number. */
+static uint64_t number_behind(const char *value, char mark, int base) {
+    const char *at = strchr(value, mark);
+    return at != NULL ? strtoull(at + 1, NULL, base) : 0;
 }
 
 static void fill_range(const fedserver_response *response, size_t len, fedclient_range *range) {
-    unsigned long long begin = 0, total = len;
-    if (response->status == 206) {
-        (void)!sscanf(response->content_range, "bytes %llu-%*u/%llu", &begin, &total);
-    }
-    range->begin = begin;
-    range->total = total;
-    range->tag = read_tag(response->etag);
+    const bool part = response->status == 206;
+    range->begin = part ? number_behind(response->content_range, ' ', 10) : 0;
+    range->total = part ? number_behind(response->content_range, '/', 10) : len;
+    range->tag = number_behind(response->etag, '"', 16);
 }
 
 static fed_status take_answer(sim_actor *actor, const fedclient_request *request, int *status,
@@ -211,6 +210,23 @@ static fed_status enrol_now(sim_actor *actor, fed_error *err) {
     return status;
 }
 
+void sim_handover_keep(sim_actor *actor, fedserver_blob *answer) {
+    sim_heard *heard = &actor->heard;
+    fedserver_blob_free(heard->answer);
+    heard->answer = answer != NULL ? fedserver_blob_share(answer) : NULL;
+    heard->len = actor->request.body_len < sizeof heard->body ? actor->request.body_len : 0;
+    if (answer != NULL) {
+        memcpy(heard->body, actor->request.body, heard->len);
+    }
+}
+
+/** The check-in of a turn that was under way when the run was stopped: it was answered then. */
+static bool was_heard(const sim_actor *actor) {
+    const sim_heard *heard = &actor->heard;
+    return heard->answer != NULL && strcmp(actor->path, "/v1/checkin") == 0 &&
+           heard->len == actor->body.len && memcmp(heard->body, actor->body.data, heard->len) == 0;
+}
+
 /** The check-in whose answer has come while it was parked: it is on its way since long ago. */
 static bool is_parked(const sim_actor *actor) {
     const sim_held *held = &actor->held;
@@ -230,11 +246,21 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
     if (is_parked(actor)) {
         actor->answer = actor->held.answer;
         actor->held = (sim_held){0};
+        sim_handover_keep(actor, actor->answer.body);
+        return FED_OK;
+    }
+    if (actor->resumes && was_heard(actor)) {
+        actor->answer =
+            (fedserver_response){.status = 200, .body = fedserver_blob_share(actor->heard.answer)};
         return FED_OK;
     }
     const uint64_t bytes = head_bytes(actor, request) + actor->body.len;
     actor->request.wire_bytes = bytes;
-    FED_TRY(travel_up(actor, bytes, err));
+    const bool again = actor->resumes && strcmp(actor->path, actor->asked) == 0;
+    actor->resumes = false;
+    if (!again) {
+        FED_TRY(travel_up(actor, bytes, err));
+    }
     actor->unheard = read != FED_OK;
     fed_status fate = read;
     if (read == FED_OK || (fedserver_body_in_parts(&actor->request) && actor->body.len > 0)) {

@@ -1,5 +1,6 @@
 /* A run in one process: from enrolment to the end of the task. */
 #include "deploy/sim/inproc.h"
+#include "deploy/sim/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,7 @@ static void close_world(sim_inproc *world) {
         }
         fedclient_close(actor->fed);
         fedserver_blob_free(actor->held.answer.body);
+        fedserver_blob_free(actor->heard.answer);
     }
     sim_heap_close(&world->heap);
     sim_heap_close(&world->ready);
@@ -161,17 +163,50 @@ static fed_status prepare(sim_inproc *world, fed_error *err) {
     return status;
 }
 
-static fed_status run(sim_inproc *world, uint64_t *digest, fed_error *err) {
+/** In place of prepare: where it was stopped. */
+static fed_status take_up(sim_inproc *world, fed_error *err) {
+    char backup[600];
+    const sim_options *o = world->crowd->options;
+    sim_state_path(o, "coordinator", backup, sizeof backup);
+    FED_TRY(sim_state_load(world, err));
+    FED_TRY(sim_coordinator_resume(&world->host.coordinator, o, backup, err));
+    return sim_host_open(&world->host, err);
+}
+
+static fed_status begin(sim_inproc *world, fed_error *err) {
     FED_TRY(open_world(world, err));
-    FED_TRY(prepare(world, err));
-    for (uint32_t k = 0; k < world->crowd->client_count; k++) {
-        sim_plan(&world->actor[k], 0);
+    if (world->crowd->options->resume) {
+        FED_TRY(take_up(world, err));
+        return sim_schedule_resume(world, err);
     }
-    fed_status status = sim_schedule_run(world, err);
+    FED_TRY(prepare(world, err));
+    return sim_schedule_begin(world, err);
+}
+
+/** The threads end. Where the run was stopped and is to be resumed, it is written down. */
+static fed_status end(sim_inproc *world, fed_status status, fed_error *err) {
+    const bool keep = status == FED_ECANCELED && world->crowd->options->state != NULL;
+    fed_writer state;
+    fed_writer_growing(&state);
+    fed_status saved = keep ? sim_state_take(world, &state) : FED_OK;
     sim_turns_close(world);
+    if (keep && saved == FED_OK) {
+        saved = sim_state_save(world, &state, err);
+    }
+    fed_writer_free(&state);
+    return saved != FED_OK ? saved : status;
+}
+
+static fed_status run(sim_inproc *world, uint64_t *digest, fed_error *err) {
+    const sim_options *o = world->crowd->options;
+    FED_TRY(begin(world, err));
+    fed_status status = end(world, sim_schedule_run(world, err), err);
     world->crowd->log->kills = world->host.coordinator.kills;
     sim_host_close(&world->host);
     FED_TRY(status);
+    if (o->state != NULL) {
+        FED_TRY(sim_state_begin(o, err)); /* there is nothing left to resume */
+    }
     return sim_coordinator_digest(&world->host.coordinator, digest, err);
 }
 

@@ -51,6 +51,13 @@ typedef struct sim_held {
     fedserver_response answer;
 } sim_held;
 
+/** What a check-in of this turn was answered. */
+typedef struct sim_heard {
+    uint8_t body[64];
+    size_t len;
+    fedserver_blob *answer; /* NULL: there was none */
+} sim_heard;
+
 typedef struct sim_actor {
     sim_client *client;
     struct sim_inproc *world;
@@ -79,6 +86,9 @@ typedef struct sim_actor {
     fed_status fate; /* of the request: FED_OK there is an answer */
     fedserver_response answer;
     sim_held held;
+    sim_heard heard;
+    bool resumes;          /* its turn was under way when the run was stopped: what it asked ... */
+    char asked[160];       /* ... is this path, again, and arrives when it would have */
     fedclient_event event; /* of the turn that has ended, as are these */
     fed_status status;
     fed_error error;
@@ -123,7 +133,8 @@ typedef struct sim_inproc {
     bool direct;       /* no scheduling yet: clients enrol */
     bool stopping;
     bool quit;
-    int64_t shown_ms;
+    int64_t shown_ms; /* the watcher was called last, in ... */
+    uint32_t shown_round;
 } sim_inproc;
 
 /* A client's clock and key. */
@@ -142,6 +153,8 @@ int64_t sim_unix_ms(int64_t us);
 /* handover.c: the transport */
 
 void sim_handover_open(sim_actor *actor);
+/** Keep what its check-in was answered, until its turn ends; NULL: forget it. A share is taken. */
+void sim_handover_keep(sim_actor *actor, fedserver_blob *answer);
 /** An answer leaves at its time: *us becomes when it is there. FED_ENET: the client has gone away
  * before; *us is when. Its bytes are counted. */
 fed_status sim_handover_answer(sim_actor *actor, const fedserver_response *response, int64_t *us);
@@ -155,6 +168,8 @@ fed_status sim_handover_wait(const sim_actor *actor, uint32_t ms, fedserver_resp
 void sim_turns_hand_out(sim_inproc *world);
 /** From a client's code: its request goes out, and its place is free until the answer is there. */
 fed_status sim_turns_ask(sim_actor *actor) FED_CHECKED;
+/** Let all code run until it asks, or its turn ends. Under the mutex. */
+void sim_turns_settle(sim_inproc *world);
 /** End all threads; those that wait for an answer are cancelled first. */
 void sim_turns_close(sim_inproc *world);
 
@@ -193,6 +208,10 @@ void sim_plan(sim_actor *actor, int64_t us);
 /** How long to wait after a failure, in microseconds. */
 int64_t sim_backoff_us(sim_actor *actor);
 
+/** At the beginning of time. */
+fed_status sim_schedule_begin(sim_inproc *world, fed_error *err) FED_CHECKED;
+/** Take up what sim_state_load has put there. */
+fed_status sim_schedule_resume(sim_inproc *world, fed_error *err) FED_CHECKED;
 /** Until the task is over, and all who took part have heard of it. */
 fed_status sim_schedule_run(sim_inproc *world, fed_error *err) FED_CHECKED;
 /** Something may have changed at the coordinator: a new model, free places, the end. */

@@ -42,7 +42,9 @@ static void note_counted(sim_client *client, sim_round *row) {
 fed_status sim_note_event(sim_client *client, const fedclient_event *event, bool *over) {
     sim_crowd *crowd = client->crowd;
     if (!client->evaluates) {
-        uint32_t round = event->round != 0 ? event->round : crowd->round;
+        const bool word =
+            event->outcome == FEDCLIENT_COUNTED || event->outcome == FEDCLIENT_REFUSED;
+        const uint32_t round = word && event->round != 0 ? event->round : crowd->round;
         sim_round *row = round != 0 ? row_of(crowd, round) : NULL;
         FED_REQUIRE(round == 0 || row != NULL, FED_ENOMEM);
         if (row != NULL) {

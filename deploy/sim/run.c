@@ -29,11 +29,15 @@ static fed_status read_task(const sim_options *o, uint32_t *rounds, fed_error *e
     return FED_OK;
 }
 
-static double cpu_s(int who) {
+static double cpu_of(int who) {
     struct rusage used;
     getrusage(who, &used);
     return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
            1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+double sim_cpu_s(void) {
+    return cpu_of(RUSAGE_SELF) + cpu_of(RUSAGE_CHILDREN);
 }
 
 static fed_status check(const sim_log *log, const sim_crowd *crowd, fed_error *err) {
@@ -64,8 +68,10 @@ static fed_status run_crowd(sim_crowd *crowd, const sim_watch *watch, fed_error 
                             ? sim_https_run(crowd, watch, &digest, err)
                             : sim_inproc_run(crowd, watch, &digest, err);
     sim_note_end(crowd, digest);
-    log->wall_s = 1e-3 * (double)(fed_clock_monotonic_ms() - start_ms);
-    log->total_cpu_s = cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN);
+    const bool resumed = crowd->options->resume && crowd->began_wall_ms != 0;
+    const int64_t since_ms = resumed ? crowd->began_wall_ms : start_ms;
+    log->wall_s = 1e-3 * (double)(fed_clock_monotonic_ms() - since_ms);
+    log->total_cpu_s = crowd->earlier_cpu_s + sim_cpu_s();
     FED_TRY(status);
     log->finished = true;
     return check(log, crowd, err);

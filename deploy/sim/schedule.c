@@ -1,23 +1,25 @@
 /* The scheduler: whatever comes first in virtual time is dealt with, or waited for. */
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "deploy/sim/inproc.h"
 #include "deploy/sim/streams.h"
 #include "fed/clock.h"
-#include "fedclient/client.h"
 
 enum { SHOW_MS = 200 };
 
+/* The client library's law, drawn from the seed: its own jitter comes from the device's key, which
+ * is another one in each run. */
 int64_t sim_backoff_us(sim_actor *actor) {
-    /* The library's own jitter comes from the device's key, which is another one in each run; this
-     * is its law, drawn from the seed. */
-    char name[64];
-    snprintf(name, sizeof name, "%llu %u %u",
-             (unsigned long long)actor->world->crowd->options->seed, actor->client->k,
-             actor->turns);
-    return (int64_t)fedclient_backoff_ms(name, ++actor->failures) * 1000;
+    enum { FIRST_MS = 400, LAST_MS = 60000, DOUBLINGS = 8 };
+    const uint32_t doublings = actor->failures < DOUBLINGS ? actor->failures : DOUBLINGS;
+    const uint32_t law_ms = (uint32_t)FIRST_MS << doublings;
+    const uint32_t most_ms = law_ms < LAST_MS ? law_ms : LAST_MS;
+    actor->failures++;
+    fed_rng rng;
+    fed_rng_init(&rng, actor->world->crowd->options->seed, actor->client->k,
+                 SIM_STREAM_BACKOFF + actor->turns);
+    return (int64_t)(most_ms / 2 + fed_rng_below(&rng, most_ms / 2 + 1)) * 1000;
 }
 
 void sim_plan(sim_actor *actor, int64_t us) {
@@ -118,8 +120,8 @@ fed_status sim_schedule_look(sim_inproc *world, fed_error *err) {
     return FED_OK;
 }
 
-static fed_status tick(sim_inproc *world, int64_t us, fed_error *err) {
-    world->now_us = us;
+static fed_status tick(sim_inproc *world, fed_error *err) {
+    world->now_us = world->host.tick_us;
     FED_TRY(sim_host_tick(&world->host, world->now_us, err));
     return sim_schedule_look(world, err);
 }
@@ -194,6 +196,9 @@ static fed_status handle(sim_actor *actor, fed_error *err) {
     } else if (actor->unheard) {
         fedserver_blob_free(response.body);
     } else {
+        if (strcmp(actor->path, "/v1/checkin") == 0) {
+            sim_handover_keep(actor, response.body);
+        }
         actor->fate = answer(actor, &response);
     }
     go_on(actor);
@@ -233,6 +238,7 @@ static fed_status end_turn(sim_actor *actor, fed_error *err) {
     sim_client *client = actor->client;
     sim_crowd *crowd = client->crowd;
     bool over = false;
+    sim_handover_keep(actor, NULL);
     if (actor->status != FED_OK) {
         client->error = actor->error;
         client->error.status = actor->status;
@@ -267,8 +273,9 @@ static void wait_for_news(sim_inproc *world) {
 
 static void show(sim_inproc *world) {
     const int64_t now_ms = fed_clock_monotonic_ms();
-    if (now_ms - world->shown_ms >= SHOW_MS) {
+    if (now_ms - world->shown_ms >= SHOW_MS || world->shown_round != world->crowd->round) {
         world->shown_ms = now_ms;
+        world->shown_round = world->crowd->round;
         pthread_mutex_unlock(&world->crowd->mutex);
         sim_crowd_show(world->crowd, world->watch, 1e-6 * (double)world->now_us);
         pthread_mutex_lock(&world->crowd->mutex);
@@ -280,7 +287,7 @@ static fed_status advance(sim_inproc *world, fed_error *err) {
     const sim_key key = world->heap.key[k];
     sim_actor *actor = &world->actor[k];
     if (world->host.tick_us <= key.us && key.us < SIM_NEVER) {
-        return tick(world, world->host.tick_us, err);
+        return tick(world, err);
     }
     if (actor->stage == SIM_READY || actor->stage == SIM_RUNS) {
         if (world->host.batch || world->pending_count > 0) {
@@ -313,13 +320,47 @@ static fed_status advance(sim_inproc *world, fed_error *err) {
     }
 }
 
+fed_status sim_schedule_resume(sim_inproc *world, fed_error *err) {
+    sim_host *host = &world->host;
+    const int64_t us = world->now_us;
+    FED_TRY(sim_host_tick(host, us, err));
+    host->epoch = fedserver_epoch(host->server);
+    for (size_t k = 0; k < world->crowd->client_count; k++) {
+        sim_actor *actor = &world->actor[k];
+        if (actor->stage == SIM_ASKS) {
+            actor->resumes = true;
+            actor->step--; /* it asks once more */
+            go_on(actor);
+        }
+    }
+    return sim_held_ask_all(world, err); /* whom it was about to wake it has forgotten */
+}
+
+fed_status sim_schedule_begin(sim_inproc *world, fed_error *err) {
+    for (size_t k = 0; k < world->crowd->client_count; k++) {
+        sim_plan(&world->actor[k], 0);
+    }
+    FED_TRY(sim_host_tick(&world->host, 0, err)); /* the task starts */
+    return sim_schedule_look(world, err);
+}
+
+/** Everything that is under way comes to where it can be written down. */
+static fed_status settle(sim_inproc *world, fed_error *err) {
+    FED_TRY(flush(world, err));
+    sim_turns_settle(world);
+    return FED_OK;
+}
+
 fed_status sim_schedule_run(sim_inproc *world, fed_error *err) {
     sim_crowd *crowd = world->crowd;
+    fed_status status = FED_OK;
     pthread_mutex_lock(&crowd->mutex);
-    fed_status status = tick(world, 0, err); /* the task starts */
     while (status == FED_OK && crowd->running > 0) {
         if (*world->watch->stop != 0) {
-            status = fed_fail(err, FED_ECANCELED, "stopped in round %u", crowd->round);
+            status = crowd->options->state != NULL ? settle(world, err) : FED_OK;
+            status = status != FED_OK
+                         ? status
+                         : fed_fail(err, FED_ECANCELED, "stopped in round %u", crowd->round);
             break;
         }
         show(world);

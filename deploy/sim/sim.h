@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "deploy/sim/flash.h"
 #include "deploy/sim/options.h"
 #include "deploy/sim/run.h"
 #include "deploy/sim/sim_log.h"
@@ -50,10 +51,8 @@ typedef struct sim_client {
     fedclient_platform platform;
     fedclient_transport transport; /* the line's */
     sim_line line;
-    fedtrain_share share;  /* what it trains on */
-    uint32_t round, again; /* the last one trained in, and how often before */
-    float *optimizer;      /* its state, between rounds */
-    size_t optimizer_size;
+    fedtrain_share share;        /* what it trains on */
+    uint32_t round, again;       /* the last one trained in, and how often before */
     sim_place *place;            /* held during a turn */
     pthread_cond_t turn;         /* this one's place is there */
     fedclient_traffic enrolment; /* what enrolling cost, kept out of the rounds' figures */
@@ -73,6 +72,8 @@ typedef struct sim_crowd {
     const char *server;        /* the front's URL */
     const char *ca;            /* HTTPS: whom to trust */
     struct sim_inproc *inproc; /* NULL: over HTTPS */
+    sim_flash *flash;          /* what the clients keep */
+    double earlier_cpu_s;      /* before the run was resumed */
     fedtrain_data train, test;
     sim_client *client; /* [options->clients + 1]; the last one evaluates */
     size_t client_count;
@@ -111,6 +112,8 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options, sim_log 
 void sim_crowd_close(sim_crowd *crowd);
 /** How far it is, for the watcher. */
 void sim_crowd_show(sim_crowd *crowd, const sim_watch *watch, double virtual_s);
+/** CPU time of this process and its children. */
+double sim_cpu_s(void);
 /** The first client that gave up, as an error; FED_OK: none did. */
 fed_status sim_crowd_failure(const sim_crowd *crowd, fed_error *err) FED_CHECKED;
 

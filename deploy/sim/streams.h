@@ -8,7 +8,8 @@ enum {
     SIM_STREAM_LINE = 0x6c696e65,  /* the client, as for those that follow */
     SIM_STREAM_SPEED = 0x73706564,
     SIM_STREAM_PRESENCE = 0x70726573, /* and + the condition */
-    SIM_STREAM_CHANCE = 0x63680000    /* and + the turn */
+    SIM_STREAM_CHANCE = 0x43000000,   /* and + the turn */
+    SIM_STREAM_BACKOFF = 0x42000000   /* likewise */
 };
 
 #endif

@@ -156,6 +156,18 @@ fed_status sim_turns_ask(sim_actor *actor) {
     return actor->fate;
 }
 
+void sim_turns_settle(sim_inproc *world) {
+    for (size_t k = 0; k < world->crowd->client_count;) {
+        const sim_stage stage = world->actor[k].stage;
+        if (stage == SIM_READY || stage == SIM_RUNS) {
+            pthread_cond_wait(&world->crowd->changed, &world->crowd->mutex);
+            k = 0;
+        } else {
+            k++;
+        }
+    }
+}
+
 /** Those that wait for an answer hear that there will be none. */
 static void cancel_all(sim_inproc *world) {
     world->stopping = true;

@@ -1,5 +1,4 @@
 /* What a client is asked to do: it trains on its share of the data, or measures a model. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "deploy/sim/inproc.h"
@@ -32,22 +31,6 @@ static fed_status fit_place(sim_place *place, const fedclient_round *round, fed_
     return status == FED_OK ? FED_OK : fed_fail(err, status, "can't make a net");
 }
 
-static fed_status fit_optimizer(sim_client *client, const fed_optimizer *optimizer, size_t n) {
-    size_t size = fedtrain_optimizer_state_size(optimizer, n);
-    if (size == client->optimizer_size) {
-        return FED_OK;
-    }
-    free(client->optimizer);
-    /* Not calloc: pages that are read before they are written are mapped twice, and hundreds of
-     * threads pay for it with a flush on every core. */
-    size_t bytes = (size * sizeof *client->optimizer + 63) / 64 * 64;
-    client->optimizer = aligned_alloc(64, bytes);
-    client->optimizer_size = client->optimizer != NULL ? size : 0;
-    FED_REQUIRE(client->optimizer != NULL, FED_ENOMEM);
-    memset(client->optimizer, 0, bytes);
-    return FED_OK;
-}
-
 /** The first clients are the hostile ones: what they send is noise, within +-8. */
 static void spoil(const sim_client *client, const fedclient_round *round) {
     const sim_options *o = client->crowd->options;
@@ -73,13 +56,16 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
                         .round = round->round + client->again * FEDTRAIN_AGAIN};
     fedtrain_job_use(&job, &client->crowd->train, &client->share);
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
-    FED_TRY(fit_optimizer(client, &job.optimizer, round->arch->trained));
     sim_crowd *crowd = client->crowd;
+    float *state = NULL;
+    FED_TRY(sim_flash_optimizer(crowd->flash, client->k,
+                                fedtrain_optimizer_state_size(&job.optimizer, round->arch->trained),
+                                &state, err));
     int64_t takes_us = crowd->inproc == NULL
                            ? 0
                            : sim_inproc_trains(client, (uint64_t)task->local_steps * task->batch);
     int64_t before = fed_clock_thread_cpu_us();
-    FED_TRY(fedtrain_run(&job, round->values, client->optimizer, &round->loss, err));
+    FED_TRY(fedtrain_run(&job, round->values, state, &round->loss, err));
     int64_t used = fed_clock_thread_cpu_us() - before;
     spoil(client, round);
     round->samples = (uint32_t)client->share.size;

@@ -12,10 +12,26 @@ static float tolerance_of(const char *codec) {
     return strncmp(codec, "sbc", 3) == 0 ? 1e-6f : 0;
 }
 
+/** What the devices' stores are: a chip; memory that lends its values, and can fail like a chip; or
+ * memory that lets them be changed where they lie, too. */
+static enum { CHIP, LENDING, IN_PLACE } store_kind;
+
+static void open_device(fed_device *device, const char *codec) {
+    fed_device_open(device, codec, 3);
+    if (store_kind == LENDING) {
+        fed_fake_flash_lend(&device->flash);
+    } else if (store_kind == IN_PLACE) {
+        device->flash.inner.memory = device->flash.lends;
+        device->options.platform = &device->flash.inner;
+        fed_device_restart(device);
+        device->fake.requests = 0;
+    }
+}
+
 static int setup(void **state) {
     fed_device *device = calloc(1, sizeof *device);
     assert_non_null(device);
-    fed_device_open(device, "3lc:s=1", 3);
+    open_device(device, "3lc:s=1");
     *state = device;
     return 0;
 }
@@ -494,7 +510,7 @@ static void a_renewal_that_fails_is_tried_later_and_stops_nothing(void **state) 
 /** Run a task of 3 rounds in which power fails at put `at`; did it get that far? */
 static bool survives_power_loss(const char *codec, uint64_t at, bool writing, bool old) {
     fed_device device;
-    fed_device_open(&device, codec, 3);
+    open_device(&device, codec);
     if (old) {
         make_old(&device);
     }
@@ -546,7 +562,7 @@ static void power_loss_at_any_put_leaves_one_of_two_good_certificates(void **sta
 static bool survives_dead_line(const char *codec, uint64_t at, bool answering, uint64_t put,
                                bool old) {
     fed_device device;
-    fed_device_open(&device, codec, 3);
+    open_device(&device, codec);
     if (old) {
         make_old(&device);
     }
@@ -594,7 +610,7 @@ static void two_faults_in_a_row_lose_no_gradient(void **state) {
 /** In pieces of so few bytes that a task takes some dozens of them, and with values that fill them.
  */
 static void open_in_pieces(fed_device *device, const char *codec) {
-    fed_device_open(device, codec, 3);
+    open_device(device, codec);
     device->options.piece_bytes = 24;
     fed_device_restart(device);
 }
@@ -765,5 +781,20 @@ int main(void) {
         cmocka_unit_test(an_older_coordinator_gets_the_update_whole),
         cmocka_unit_test(a_lease_that_is_over_is_noticed_before_the_bytes_are_sent),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest lending[] = {
+        test(a_training_cut_short_before_its_message_is_not_done_twice),
+        test(a_full_disk_loses_nothing),
+        cmocka_unit_test(power_loss_at_any_put_loses_no_gradient),
+        cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
+    };
+    const struct CMUnitTest in_place[] = {
+        test(what_a_sum_cannot_hold_is_sent_in_pieces),
+        test(a_new_task_starts_from_nothing),
+        cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    store_kind = LENDING;
+    failed += cmocka_run_group_tests_name("where values are lent", lending, NULL, NULL);
+    store_kind = IN_PLACE;
+    return failed + cmocka_run_group_tests_name("and changed where they lie", in_place, NULL, NULL);
 }

@@ -494,10 +494,45 @@ static int64_t flash_monotonic_ms(void *user) {
     return flash->inner.monotonic_ms(flash->inner.user);
 }
 
+static void *flash_room(void *user, size_t len) {
+    fed_fake_flash *flash = user;
+    return flash->lends->room(flash->inner.user, len);
+}
+
+static void flash_leave(void *user, void *room) {
+    fed_fake_flash *flash = user;
+    flash->lends->leave(flash->inner.user, room);
+}
+
+/** By put, so that what the device is left with on a failure is as it was. */
+static fed_status flash_give(void *user, const char *key, void *room, size_t len, fed_error *err) {
+    FED_TRY(flash_put(user, key, room, len, err));
+    fed_fake_flash *flash = user;
+    return flash->lends->give(flash->inner.user, key, room, len, err);
+}
+
+static fed_status flash_lend(void *user, const char *key, const uint8_t **data, size_t *len,
+                             fed_error *err) {
+    fed_fake_flash *flash = user;
+    if (flash->dead) {
+        return fed_fail(err, FED_EIO, "the flash has no power");
+    }
+    return flash->lends->lend(flash->inner.user, key, data, len, err);
+}
+
+void fed_fake_flash_lend(fed_fake_flash *flash) {
+    static const fedclient_memory lending = {
+        .room = flash_room, .leave = flash_leave, .give = flash_give, .lend = flash_lend};
+    flash->platform.memory = &lending;
+    flash->inner.memory = flash->lends;
+}
+
 void fed_fake_flash_open(fed_fake_flash *flash) {
     fed_error err = {0};
     *flash = (fed_fake_flash){.dies_at = UINT64_MAX};
     assert_fed_ok_err(fedclient_platform_memory_open(&flash->inner, &err));
+    flash->lends = flash->inner.memory;
+    flash->inner.memory = NULL; /* a chip */
     flash->platform = (fedclient_platform){.user = flash,
                                            .unix_ms = flash_unix_ms,
                                            .monotonic_ms = flash_monotonic_ms,

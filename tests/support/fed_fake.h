@@ -85,9 +85,12 @@ typedef struct fed_fake_flash {
     bool dies_writing; /* the new value is there all the same */
     bool dead;         /* nothing works until it is revived */
     const char *full;  /* there is no room for keys that begin so; NULL: there is for all */
+    const fedclient_memory *lends; /* how inner hands over values where they lie */
 } fed_fake_flash;
 
 void fed_fake_flash_open(fed_fake_flash *flash);
+/** From now on it hands over values where they lie, as memory does, all but to be changed there. */
+void fed_fake_flash_lend(fed_fake_flash *flash);
 void fed_fake_flash_revive(fed_fake_flash *flash);
 void fed_fake_flash_close(fed_fake_flash *flash);
 

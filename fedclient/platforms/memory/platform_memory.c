@@ -87,6 +87,57 @@ static fed_status memory_get(void *user, const char *key, uint8_t **data, size_t
     return FED_OK;
 }
 
+/* -- values where they lie -- */
+
+static void *memory_room(void *user, size_t len) {
+    (void)user;
+    return malloc(len);
+}
+
+static void memory_leave(void *user, void *room) {
+    (void)user;
+    free(room);
+}
+
+static fed_status memory_give(void *user, const char *key, void *room, size_t len, fed_error *err) {
+    memory_value **at = find(user, key);
+    memory_value *value = *at != NULL ? *at : value_new(key);
+    if (value == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory to store \"%s\"", key);
+    }
+    free(value->data);
+    value->data = room;
+    value->len = len;
+    value->cap = len;
+    *at = value;
+    return FED_OK;
+}
+
+static fed_status memory_edit(void *user, const char *key, uint8_t **data, size_t *len,
+                              fed_error *err) {
+    const memory_value *value = *find(user, key);
+    if (value == NULL) {
+        return fed_fail(err, FED_ENOTFOUND, "nothing is stored as \"%s\"", key);
+    }
+    *data = value->data;
+    *len = value->len;
+    return FED_OK;
+}
+
+static fed_status memory_lend(void *user, const char *key, const uint8_t **data, size_t *len,
+                              fed_error *err) {
+    uint8_t *found = NULL;
+    FED_TRY(memory_edit(user, key, &found, len, err));
+    *data = found;
+    return FED_OK;
+}
+
+static const fedclient_memory where_they_lie = {.room = memory_room,
+                                                .leave = memory_leave,
+                                                .give = memory_give,
+                                                .lend = memory_lend,
+                                                .edit = memory_edit};
+
 static void value_free(memory_value *value) {
     free(value->data);
     free(value);
@@ -113,7 +164,8 @@ fed_status fedclient_platform_memory_open(fedclient_platform *platform, fed_erro
                                      .monotonic_ms = memory_monotonic_ms,
                                      .put = memory_put,
                                      .get = memory_get,
-                                     .drop = memory_drop};
+                                     .drop = memory_drop,
+                                     .memory = &where_they_lie};
     return FED_OK;
 }
 

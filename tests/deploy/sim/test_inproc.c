@@ -28,6 +28,12 @@ static const char some_are_late[] =
     "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1,\n"
     "  \"rounds\": 6, \"cohort\": 8, \"goal\": 6, \"minimum\": 2, \"deadline_s\": 20 }\n";
 
+static const char places_for_all[] =
+    "{ \"name\": \"late\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
+    "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1,\n"
+    "  \"optimizer\": \"adam\", \"rounds\": 6, \"cohort\": 12, \"goal\": 7, \"minimum\": 2,\n"
+    "  \"deadline_s\": 20 }\n";
+
 static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
@@ -142,7 +148,6 @@ static void so_it_is_where_clients_are_away_and_lines_break_and_the_coordinator_
     o.clients = 15;
     o.offline = 0.2;
     o.hostile = 0.1;
-    compare_transports(o);
     o.broken = 0.2;
     o.kill_round = 2;
     sim_log here = run(&o);
@@ -216,6 +221,58 @@ static void each_nth_model_is_measured_and_the_last(void **state) {
     sim_log_free(&log);
 }
 
+/** Stops a run when a round begins. */
+typedef struct stopper {
+    atomic_int stop;
+    uint32_t round;
+} stopper;
+
+static void stop_there(void *user, const sim_progress *progress) {
+    stopper *s = user;
+    s->stop = s->stop != 0 || progress->round >= s->round;
+}
+
+static void resume_and_compare(sim_options o, const world *w, uint32_t round) {
+    char state[300];
+    fed_error err = {0};
+    sim_log whole = run(&o);
+    snprintf(state, sizeof state, "%s/state", w->directory);
+    o.state = state;
+    stopper s = {.round = round};
+    const sim_watch watch = {.user = &s, .progress = stop_there, .stop = &s.stop};
+    sim_log part = {0};
+    assert_int_equal(sim_run(&o, &watch, &part, &err), FED_ECANCELED);
+    assert_false(part.finished);
+    assert_true(part.round_count < whole.round_count);
+    sim_log_free(&part);
+    o.resume = true;
+    sim_log rest = run(&o);
+    assert_same_log(&rest, &whole);
+    sim_log_free(&rest);
+    sim_log none = {0};
+    assert_int_equal(sim_run(&o, &watch, &none, &err), FED_ENOTFOUND); /* it has ended */
+    sim_log_free(&none);
+    sim_log_free(&whole);
+}
+
+static void a_run_that_was_stopped_goes_on_to_the_same_bits(void **state) {
+    const world *w = *state;
+    write_task(w, all_take_part);
+    resume_and_compare(options_of(w), w, 2);
+}
+
+static void so_does_one_that_is_stopped_while_some_are_at_every_stage(void **state) {
+    const world *w = *state;
+    write_task(w, places_for_all);
+    sim_options o = options_of(w);
+    o.line = "3g:0.5+wifi:0.5";
+    o.speed = "sample_s=0.05,spread=1";
+    o.presence = "dropout:on=40,off=10";
+    o.broken = 0.2;
+    resume_and_compare(o, w, 2);
+    resume_and_compare(o, w, 4);
+}
+
 static void who_is_never_there_ends_a_run_with_a_word(void **state) {
     const world *w = *state;
     write_task(w, some_are_late);
@@ -248,6 +305,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(slower_lines_take_longer_for_the_same_bits, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(each_nth_model_is_measured_and_the_last, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_run_that_was_stopped_goes_on_to_the_same_bits, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(so_does_one_that_is_stopped_while_some_are_at_every_stage,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(who_is_never_there_ends_a_run_with_a_word, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
