@@ -43,7 +43,8 @@ static const char style[] =
     "svg .on{fill:var(--back)}svg .end{font-weight:600}\n";
 
 static const char table_style[] =
-    ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.88rem}"
+    ".wide{overflow-x:auto}.wide "
+    "td{white-space:nowrap}table{border-collapse:collapse;font-size:.88rem}"
     "th,td{text-align:left;padding:5px 14px 5px 0;vertical-align:top;"
     "border-bottom:1px solid var(--grid)}th{color:var(--soft);font-weight:500}"
     "thead th{white-space:nowrap}.number{text-align:right;white-space:nowrap;"

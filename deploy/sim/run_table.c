@@ -192,6 +192,16 @@ static bool is_grid(const sim_result *runs, size_t count) {
     return true;
 }
 
+static void write_key_cells(const sim_result *run, const sim_key_id *keys, size_t count,
+                            fed_writer *w) {
+    for (size_t k = 0; k < count; k++) {
+        const char *value = run->scenario.value[keys[k]];
+        fed_write_printf(w, "<td>");
+        sim_write_escaped(w, value != NULL ? value : "");
+        fed_write_printf(w, "</td>");
+    }
+}
+
 static void write_html_row(const sim_result *runs, size_t index, bool named, const sim_key_id *keys,
                            size_t key_count, fed_writer *w) {
     const sim_result *run = &runs[index];
@@ -207,33 +217,36 @@ static void write_html_row(const sim_result *runs, size_t index, bool named, con
         fed_write_printf(w, "<td>");
         sim_write_escaped(w, run->name);
         fed_write_printf(w, "</td>");
-    }
-    for (size_t k = 0; k < key_count; k++) {
-        const char *value = run->scenario.value[keys[k]];
-        fed_write_printf(w, "<td>");
-        sim_write_escaped(w, value != NULL ? value : "");
-        fed_write_printf(w, "</td>");
+    } else {
+        write_key_cells(run, keys, key_count, w);
     }
     for (size_t c = 0; c < COLUMNS; c++) {
         columns[c].say(&run->log, &t, cell);
         fed_write_printf(w, "<td class=\"number\">%s</td>", cell);
     }
+    write_key_cells(run, keys, named ? key_count : 0, w);
     fed_write_printf(w, "</tr>\n");
 }
 
+static void write_key_heads(const sim_key_id *keys, size_t count, fed_writer *w) {
+    for (size_t k = 0; k < count; k++) {
+        fed_write_printf(w, "<th>%s</th>", sim_keys[keys[k]].name);
+    }
+}
+
+/** A grid's keys stand before its results; what else differs between runs, behind them. */
 void sim_table_html(const sim_result *runs, size_t count, fed_writer *w) {
     sim_key_id keys[SIM_KEYS];
     const size_t key_count = sim_runs_differ(runs, count, keys);
     const bool named = !is_grid(runs, count);
     fed_write_printf(w, "<div class=\"wide\"><table><thead><tr><th></th>%s",
                      named ? "<th>run</th>" : "");
-    for (size_t k = 0; k < key_count; k++) {
-        fed_write_printf(w, "<th>%s</th>", sim_keys[keys[k]].name);
-    }
+    write_key_heads(keys, named ? 0 : key_count, w);
     for (size_t c = 0; c < COLUMNS; c++) {
         fed_write_printf(w, "<th class=\"number\" title=\"%s\">%s</th>", columns[c].meaning,
                          columns[c].name);
     }
+    write_key_heads(keys, named ? key_count : 0, w);
     fed_write_printf(w, "</tr></thead><tbody>\n");
     for (size_t k = 0; k < count; k++) {
         write_html_row(runs, k, named, keys, key_count, w);
