@@ -40,7 +40,8 @@ static const char style[] =
     ".line{fill:none;stroke-width:1.7;stroke-linejoin:round;stroke-linecap:round}"
     ".d1{stroke-dasharray:6 3.5}.d2{stroke-dasharray:1.5 3.5}"
     ".cell{fill:var(--c0)}svg .heat{font-size:11.5px;font-variant-numeric:tabular-nums}"
-    "svg .on{fill:var(--back)}svg .end{font-weight:600}\n";
+    "svg .on{fill:var(--back)}svg .end{font-weight:600;paint-order:stroke;"
+    "stroke:var(--back);stroke-width:3px;stroke-linejoin:round}\n";
 
 static const char table_style[] =
     ".wide{overflow-x:auto}.wide "

@@ -6,6 +6,7 @@
 #include "deploy/sim/curves.h"
 #include "deploy/sim/report.h"
 #include "deploy/sim/run_table.h"
+#include "deploy/sim/seeds.h"
 #include "fed/file.h"
 #include "fed_made_up.h"
 #include "fed_test.h"
@@ -223,6 +224,30 @@ static void the_text_table_has_a_line_for_each_run(void **state) {
     sim_result_free(&runs[1]);
 }
 
+static void runs_that_differ_by_their_seed_have_a_mean_and_a_deviation(void **state) {
+    (void)state;
+    static const double accuracies[] = {0.9, 0.92, 0.94, 0.5};
+    sim_result runs[4];
+    sim_seeds seeds;
+    fed_error err = {0};
+    for (size_t k = 0; k < 4; k++) {
+        const char seed[] = {(char)('1' + k), '\0'};
+        make_up_run(&runs[k], k < 3 ? "sbc:p=0.01" : "float32", 4, 2, 1);
+        assert_fed_ok_err(sim_scenario_set(&runs[k].scenario, SIM_SEED, seed, "t", &err));
+        runs[k].log.rounds[1].accuracy = accuracies[k];
+    }
+    assert_true(sim_seeds_of(runs, 4, 0, &seeds));
+    assert_int_equal(seeds.count, 3);
+    assert_true(fabs(seeds.mean - 0.92) < 1e-12 && fabs(seeds.deviation - 0.02) < 1e-12);
+    assert_false(sim_seeds_of(runs, 4, 1, &seeds)); /* not the first */
+    assert_false(sim_seeds_of(runs, 4, 3, &seeds)); /* alone */
+    assert_int_equal(sim_seeds_group(runs, 2), 0);
+    assert_int_equal(sim_seeds_group(runs, 3), 1);
+    for (size_t k = 0; k < 4; k++) {
+        sim_result_free(&runs[k]);
+    }
+}
+
 /* --- Axes --- */
 
 static void ticks_are_round_and_within_the_axis(void **state) {
@@ -253,6 +278,7 @@ int main(void) {
         cmocka_unit_test(runs_stand_side_by_side_with_what_differs),
         cmocka_unit_test(two_swept_keys_make_a_table_of_colours),
         cmocka_unit_test(the_text_table_has_a_line_for_each_run),
+        cmocka_unit_test(runs_that_differ_by_their_seed_have_a_mean_and_a_deviation),
         cmocka_unit_test(ticks_are_round_and_within_the_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
