@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The main job in one command: a coordinator and 400 clients train LeNet on MNIST over real TLS connections.
 #
-#   deploy/demo.sh [fedsim options]     e.g.  deploy/demo.sh --clients 100 --split two-class
+#   deploy/demo.sh [key=value ...]     e.g.  deploy/demo.sh split=classes:k=2 rounds=150
 #
-# Installs what it needs, builds into build/release, fetches MNIST into build/data/mnist, and ends with a table; the
-# same figures are in build/demo/result.json.
+# Installs what it needs, builds into build/release, fetches MNIST into build/data/mnist, runs deploy/sim/scenarios/demo.txt,
+# and ends with a table; build/demo has the same figures (summary.json) and plots (report.html).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,8 +13,6 @@ cmake --preset release >/dev/null
 cmake --build --preset release --target fedsim fedserver fedclientd
 deploy/fetch-mnist.sh build/data/mnist
 
-mkdir -p build/demo
-rm -rf build/demo/coordinator build/demo/result.json
-exec build/release/bin/fedsim --task deploy/conf/mnist-lenet5.json --data build/data/mnist \
-    --clients 400 --offline 0.1 --broken 0.02 --front-port "${FED_FRONT_PORT:-8443}" --devices-port "${FED_DEVICES_PORT:-8444}" \
-    --dir build/demo/coordinator --result build/demo/result.json "$@"
+rm -rf build/demo
+exec build/release/bin/fedsim run deploy/sim/scenarios/demo.txt "front_port=${FED_FRONT_PORT:-8443}" \
+    "devices_port=${FED_DEVICES_PORT:-8444}" "$@" --out build/demo

@@ -414,6 +414,11 @@ fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *pat
     return FED_OK;
 }
 
+fed_status fedserver_task_check(const char *path, const char *text, size_t len, fed_error *err) {
+    fedserver_config config;
+    return fedserver_config_parse(path, text, len, &config, err);
+}
+
 /* The task of that id or, for 0, the one that runs or ran last. */
 static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task, fed_error *err) {
     const fedserver_store *store = server->store;

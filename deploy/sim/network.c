@@ -68,6 +68,16 @@ static fed_status parse_part(char *text, sim_network *network, fed_error *err) {
     return FED_OK;
 }
 
+/** The next '+' that is between classes, and not in a number such as 1e+6; NULL: none. Unlike the
+ * parts of other specs, a class may begin with a digit. */
+static char *next_class(char *text) {
+    char *plus = strchr(text, '+');
+    while (plus != NULL && plus - text >= 2 && plus[-1] == 'e' && strchr("0123456789.", plus[-2])) {
+        plus = strchr(plus + 1, '+');
+    }
+    return plus;
+}
+
 fed_status sim_network_parse(const char *spec, sim_network *network, fed_error *err) {
     char text[512];
     spec = spec != NULL && spec[0] != '\0' ? spec : "lan";
@@ -78,7 +88,7 @@ fed_status sim_network_parse(const char *spec, sim_network *network, fed_error *
     memcpy(text, spec, strlen(spec) + 1);
     sim_network parsed = {0};
     for (char *part = text; part != NULL;) {
-        char *plus = fed_spec_plus(part);
+        char *plus = next_class(part);
         if (plus != NULL) {
             *plus++ = '\0';
         }

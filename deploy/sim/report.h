@@ -1,23 +1,12 @@
-/* What a person sees of a run: the progress line and the table at the end. */
+/* The page of a run, or of several side by side: one HTML file that needs nothing else. */
 #ifndef FEDSIM_REPORT_H
 #define FEDSIM_REPORT_H
 
-#include "deploy/sim/run.h"
-#include "deploy/sim/sim_log.h"
+#include "deploy/sim/results.h"
 
-/** A line of progress: rewritten in place on a terminal, a new one now and then elsewhere. */
-typedef struct sim_bar {
-    bool terminal;
-    double shown_s;
-    uint32_t shown_round;
-} sim_bar;
-
-void sim_bar_open(sim_bar *bar);
-/** For sim_watch.progress; user is the bar. */
-void sim_bar_show(void *user, const sim_progress *progress);
-void sim_bar_close(sim_bar *bar);
-
-void sim_log_print(const sim_log *log);
-fed_status sim_log_write(const sim_log *log, const char *path, fed_error *err) FED_CHECKED;
+/** Write the page, atomically. count is at least 1. title: NULL or "":
+ * made from the runs. */
+fed_status sim_report_write(const char *path, const char *title, const sim_result *runs,
+                            size_t count, fed_error *err) FED_CHECKED;
 
 #endif

@@ -292,7 +292,7 @@ static fed_status give_run(sim_inproc *world, fed_reader *r) {
     crowd->earlier_cpu_s = s.cpu_s;
     crowd->evaluate_cpu_us = s.evaluate_cpu_us, crowd->running = s.running;
     crowd->began_ms = s.began_ms;
-    crowd->began_wall_ms = fed_clock_monotonic_ms() - s.wall_ms;
+    crowd->began_wall_ms = s.began_ms != 0 ? fed_clock_monotonic_ms() - s.wall_ms : 0;
     crowd->parameters = s.parameters;
     host->coordinator.kills = s.kills, host->killed = s.killed;
     host->version = s.host_version, host->running = s.host_running, host->tick_us = s.tick_us;

@@ -1,7 +1,10 @@
 /* The whole house at once: a coordinator process and real HTTPS clients, killed and started again.
  */
 #include <jansson.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fed/checkpoint.h"
@@ -10,27 +13,32 @@
 #include "fed_test.h"
 
 typedef struct world {
-    char directory[256], data[300], task[300], coordinator[300], result[300];
+    char directory[256], scenario[300], out[300], coordinator[320], result[320];
 } world;
 
-static const char task_json[] =
-    "{ \"name\": \"restart\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
-    "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 10, \"batch\": 4,\n"
-    "  \"optimizer\": \"sgd\", \"learning_rate\": 0.1, \"rounds\": 3,\n"
-    "  \"cohort\": 20, \"goal\": 18, \"minimum\": 5, \"deadline_s\": 30 }\n";
+static const char restart[] = "name = restart\n"
+                              "model = lr\n"
+                              "codec_up = sbc:p=0.05\n"
+                              "codec_down = 3lc:s=1.5\n"
+                              "local_steps = 10\n"
+                              "batch = 4\n"
+                              "optimizer = sgd\n"
+                              "learning_rate = 0.1\n"
+                              "rounds = 3\n"
+                              "cohort = 20\n"
+                              "goal = 18\n"
+                              "minimum = 5\n"
+                              "deadline_s = 30\n";
 
 static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
     fed_test_tmpdir(w->directory, sizeof w->directory);
-    snprintf(w->task, sizeof w->task, "%s/task.json", w->directory);
-    snprintf(w->coordinator, sizeof w->coordinator, "%s/coordinator", w->directory);
-    snprintf(w->result, sizeof w->result, "%s/result.json", w->directory);
+    snprintf(w->scenario, sizeof w->scenario, "%s/scenario.txt", w->directory);
+    snprintf(w->out, sizeof w->out, "%s/out", w->directory);
+    snprintf(w->coordinator, sizeof w->coordinator, "%s/coordinator", w->out);
+    snprintf(w->result, sizeof w->result, "%s/summary.json", w->out);
     fed_digits_write(w->directory, 2000, 500);
-    FILE *file = fopen(w->task, "w");
-    assert_non_null(file);
-    fputs(task_json, file);
-    assert_int_equal(fclose(file), 0);
     *state = w;
     return 0;
 }
@@ -42,12 +50,15 @@ static int teardown(void **state) {
     return 0;
 }
 
-/** Run fedsim with these arguments behind the common ones; its exit status. */
-static int run_fedsim(const world *w, const char *const *more) {
-    const char *args[32] = {
-        FED_BIN_DIR "/fedsim", "--task",   w->task,  "--data", w->directory, "--dir",
-        w->coordinator,        "--result", w->result};
-    size_t n = 9;
+/** Start fedsim on a scenario, over real connections where these keys and options do not say
+ * otherwise. */
+static pid_t start_fedsim(const world *w, const char *scenario, const char *const *more) {
+    char data[300];
+    snprintf(data, sizeof data, "data=%s", w->directory);
+    const char *args[32] = {FED_BIN_DIR "/fedsim", "run",   w->scenario, data,
+                            "transport=https",     "--out", w->out};
+    size_t n = 7;
+    fed_test_put(w->directory, "scenario.txt", scenario, strlen(scenario));
     while (*more != NULL) {
         args[n++] = *more++;
     }
@@ -56,9 +67,17 @@ static int run_fedsim(const world *w, const char *const *more) {
         execv(args[0], (char *const *)(uintptr_t)args);
         _exit(127);
     }
+    return pid;
+}
+
+static int end_of(pid_t pid) {
     int how = 0;
     assert_int_equal(waitpid(pid, &how, 0), pid);
     return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+}
+
+static int run_fedsim(const world *w, const char *scenario, const char *const *more) {
+    return end_of(start_fedsim(w, scenario, more));
 }
 
 /** The digest of the model that `fedserver export` writes. */
@@ -83,9 +102,8 @@ static json_t *read_result(const world *w) {
 
 static void model_is_bit_identical_after_the_coordinator_was_killed_in_round_2(void **state) {
     const world *w = *state;
-    const char *more[] = {"--clients", "20",       "--kill-round", "2", "--offline",
-                          "0.1",       "--broken", "0.2",          NULL};
-    assert_int_equal(run_fedsim(w, more), 0);
+    const char *more[] = {"clients=20", "kill_round=2", "offline=0.1", "broken=0.2", NULL};
+    assert_int_equal(run_fedsim(w, restart, more), 0);
     json_t *result = read_result(w);
     assert_int_equal(json_integer_value(json_object_get(result, "rounds")), 3);
     json_int_t present = json_integer_value(json_object_get(result, "clients_present"));
@@ -101,8 +119,8 @@ static void model_is_bit_identical_after_the_coordinator_was_killed_in_round_2(v
 
 static void clients_learn_the_made_up_digits(void **state) {
     const world *w = *state;
-    const char *more[] = {"--clients", "20", "--split", "two-class", NULL};
-    assert_int_equal(run_fedsim(w, more), 0);
+    const char *more[] = {"clients=20", "split=two-class", NULL};
+    assert_int_equal(run_fedsim(w, restart, more), 0);
     json_t *result = read_result(w);
     assert_true(json_real_value(json_object_get(result, "test_accuracy")) > 0.5);
     assert_true(json_real_value(json_object_get(result, "uplink_compression")) > 10);
@@ -111,14 +129,21 @@ static void clients_learn_the_made_up_digits(void **state) {
 
 static void asynchronous_rounds_of_more_clients_than_places_outlive_a_kill(void **state) {
     const world *w = *state;
-    static const char task[] =
-        "{ \"name\": \"async\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
-        "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 10, \"batch\": 4,\n"
-        "  \"learning_rate\": 0.1, \"rounds\": 8, \"cohort\": 6, \"goal\": 5,\n"
-        "  \"deadline_s\": 20, \"staleness\": 4, \"selection\": \"weighted\" }\n";
-    fed_test_put(w->directory, "task.json", task, sizeof task - 1);
-    const char *more[] = {"--clients", "15", "--kill-round", "3", "--broken", "0.2", NULL};
-    assert_int_equal(run_fedsim(w, more), 0);
+    static const char task[] = "name = async\n"
+                               "model = lr\n"
+                               "codec_up = sbc:p=0.05\n"
+                               "codec_down = 3lc:s=1.5\n"
+                               "local_steps = 10\n"
+                               "batch = 4\n"
+                               "learning_rate = 0.1\n"
+                               "rounds = 8\n"
+                               "cohort = 6\n"
+                               "goal = 5\n"
+                               "deadline_s = 20\n"
+                               "staleness = 4\n"
+                               "selection = weighted\n";
+    const char *more[] = {"clients=15", "kill_round=3", "broken=0.2", NULL};
+    assert_int_equal(run_fedsim(w, task, more), 0);
     json_t *result = read_result(w);
     assert_int_equal(json_integer_value(json_object_get(result, "rounds")), 8);
     assert_int_equal(json_integer_value(json_object_get(result, "updates_counted")), 8 * 5);
@@ -148,26 +173,30 @@ static void write_table(const world *w, const char *name, int rows) {
 static void
 a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house(void **state) {
     const world *w = *state;
-    static const char task[] =
-        "{ \"name\": \"table\", \"model\": \"input 3 | dense 8 | relu | dense 3\",\n"
-        "  \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"local_steps\": 20, \"batch\": "
-        "8,\n"
-        "  \"optimizer\": \"momentum:m=0.8+clip:norm=1+warmup:steps=5\", \"learning_rate\": 0.1,\n"
-        "  \"rounds\": 6, \"cohort\": 10, \"goal\": 10, \"minimum\": 5, \"deadline_s\": 30 }\n";
-    fed_test_put(w->directory, "task.json", task, sizeof task - 1);
+    static const char task[] = "name = table\n"
+                               "model = input 3 | dense 8 | relu | dense 3\n"
+                               "codec_up = float32\n"
+                               "codec_down = float32\n"
+                               "local_steps = 20\n"
+                               "batch = 8\n"
+                               "optimizer = momentum:m=0.8+clip:norm=1+warmup:steps=5\n"
+                               "learning_rate = 0.1\n"
+                               "rounds = 6\n"
+                               "cohort = 10\n"
+                               "goal = 10\n"
+                               "minimum = 5\n"
+                               "deadline_s = 30\n";
     write_table(w, "train.csv", 600);
     write_table(w, "test.csv", 90);
-    const char *more[] = {"--clients",         "10", "--dataset", "csv:label=kind", "--split",
-                          "dirichlet:alpha=1", NULL};
-    assert_int_equal(run_fedsim(w, more), 0);
+    const char *more[] = {"clients=10", "dataset=csv:label=kind", "split=dirichlet:alpha=1", NULL};
+    assert_int_equal(run_fedsim(w, task, more), 0);
     json_t *result = read_result(w);
     assert_true(json_real_value(json_object_get(result, "test_accuracy")) > 0.8);
     json_decref(result);
 }
 
 static double accuracy_of_run(const world *w, const char *task, const char *const *more) {
-    fed_test_put(w->directory, "task.json", task, strlen(task));
-    assert_int_equal(run_fedsim(w, more), 0);
+    assert_int_equal(run_fedsim(w, task, more), 0);
     json_t *result = read_result(w);
     assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")),
                      json_integer_value(json_object_get(result, "clients_present")));
@@ -180,10 +209,15 @@ static void a_language_model_learns_from_devices_that_each_hold_lines_of_a_text(
     const world *w = *state;
     static const char line[] = "federated learning keeps the data where it is\n";
     static const char task[] =
-        "{ \"model\": \"input tokens 16 of 19 | embedding 8 | lstm 24 | dense 19 each\",\n"
-        "  \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"local_steps\": 20, \"batch\": "
-        "4,\n"
-        "  \"optimizer\": \"adam:lr=0.02\", \"rounds\": 4, \"cohort\": 4, \"deadline_s\": 30 }\n";
+        "model = input tokens 16 of 19 | embedding 8 | lstm 24 | dense 19 each\n"
+        "codec_up = float32\n"
+        "codec_down = float32\n"
+        "local_steps = 20\n"
+        "batch = 4\n"
+        "optimizer = adam:lr=0.02\n"
+        "rounds = 4\n"
+        "cohort = 4\n"
+        "deadline_s = 30\n";
     char text[40 * sizeof line];
     size_t len = 0;
     for (int k = 0; k < 40; k++, len += sizeof line - 1) {
@@ -191,7 +225,7 @@ static void a_language_model_learns_from_devices_that_each_hold_lines_of_a_text(
     }
     fed_test_put(w->directory, "train.txt", text, len);
     fed_test_put(w->directory, "test.txt", text, len / 4);
-    const char *more[] = {"--clients", "4", "--dataset", "chars", NULL};
+    const char *more[] = {"clients=4", "dataset=chars", NULL};
     assert_true(accuracy_of_run(w, task, more) > 0.7);
 }
 
@@ -199,44 +233,64 @@ static void a_language_model_learns_from_devices_that_each_hold_lines_of_a_text(
 static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **state) {
     const world *w = *state;
     static const char task[] =
-        "{ \"model\": \"input 1x28x28 | conv 4 5 stride 3 nobias | bn | relu | dense 10\",\n"
-        "  \"codec_up\": \"sbc:p=0.2\", \"codec_down\": \"3lc:s=1\", \"local_steps\": 10, "
-        "\"batch\": 8,\n"
-        "  \"optimizer\": \"sgd:lr=0.1\", \"rounds\": 5, \"cohort\": 10, \"deadline_s\": 30 }\n";
-    const char *more[] = {"--clients", "10", NULL};
+        "model = input 1x28x28 | conv 4 5 stride 3 nobias | bn | relu | dense 10\n"
+        "codec_up = sbc:p=0.2\n"
+        "codec_down = 3lc:s=1\n"
+        "local_steps = 10\n"
+        "batch = 8\n"
+        "optimizer = sgd:lr=0.1\n"
+        "rounds = 5\n"
+        "cohort = 10\n"
+        "deadline_s = 30\n";
+    const char *more[] = {"clients=10", NULL};
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
 /* FedProx on the devices, FedAdam at the coordinator. */
 static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(void **state) {
     const world *w = *state;
-    static const char task[] =
-        "{ \"model\": \"lr\", \"codec_up\": \"sbc:p=0.1\", \"local_steps\": 10, \"batch\": 4,\n"
-        "  \"optimizer\": \"sgd:lr=0.1+prox:mu=0.1\", \"strategy\": \"fedadam:lr=0.03\",\n"
-        "  \"rounds\": 5, \"cohort\": 10, \"deadline_s\": 30 }\n";
-    const char *more[] = {"--clients", "10", "--split", "two-class", NULL};
+    static const char task[] = "model = lr\n"
+                               "codec_up = sbc:p=0.1\n"
+                               "local_steps = 10\n"
+                               "batch = 4\n"
+                               "optimizer = sgd:lr=0.1+prox:mu=0.1\n"
+                               "strategy = fedadam:lr=0.03\n"
+                               "rounds = 5\n"
+                               "cohort = 10\n"
+                               "deadline_s = 30\n";
+    const char *more[] = {"clients=10", "split=two-class", NULL};
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
 /* SCAFFOLD: the control variate travels in the model, past codecs that would spoil it. */
 static void clients_with_control_variates_learn_from_uneven_data(void **state) {
     const world *w = *state;
-    static const char task[] =
-        "{ \"model\": \"input 1x28x28 | dense 10 | scaffold\", \"codec_up\": \"sbc:p=0.1\",\n"
-        "  \"optimizer\": \"sgd:lr=0.1+scaffold\", \"local_steps\": 10, \"batch\": 4,\n"
-        "  \"rounds\": 5, \"cohort\": 10, \"deadline_s\": 30 }\n";
-    const char *more[] = {"--clients", "10", "--split", "two-class", NULL};
+    static const char task[] = "model = input 1x28x28 | dense 10 | scaffold\n"
+                               "codec_up = sbc:p=0.1\n"
+                               "optimizer = sgd:lr=0.1+scaffold\n"
+                               "local_steps = 10\n"
+                               "batch = 4\n"
+                               "rounds = 5\n"
+                               "cohort = 10\n"
+                               "deadline_s = 30\n";
+    const char *more[] = {"clients=10", "split=two-class", NULL};
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
 static double accuracy_among_hostile_clients(const world *w, const char *strategy) {
     char task[512];
     snprintf(task, sizeof task,
-             "{ \"model\": \"lr\", \"codec_up\": \"float32\", \"codec_down\": \"float32\",\n"
-             "  \"optimizer\": \"sgd:lr=0.1\", \"strategy\": \"%s\", \"local_steps\": 10,\n"
-             "  \"rounds\": 4, \"cohort\": 10, \"deadline_s\": 30 }\n",
+             "model = lr\n"
+             "codec_up = float32\n"
+             "codec_down = float32\n"
+             "optimizer = sgd:lr=0.1\n"
+             "strategy = %s\n"
+             "local_steps = 10\n"
+             "rounds = 4\n"
+             "cohort = 10\n"
+             "deadline_s = 30\n",
              strategy);
-    const char *more[] = {"--clients", "10", "--hostile", "0.3", NULL};
+    const char *more[] = {"clients=10", "hostile=0.3", NULL};
     return accuracy_of_run(w, task, more);
 }
 
@@ -250,9 +304,87 @@ static void noise_from_hostile_clients_does_not_reach_the_median(void **state) {
 
 static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     const world *w = *state;
-    const char *more[] = {"--clients", "10", NULL};
-    assert_int_equal(run_fedsim(w, more), 1);
-    assert_int_not_equal(access(w->result, F_OK), 0);
+    const char *more[] = {"clients=10", NULL};
+    assert_int_equal(run_fedsim(w, restart, more), 2);
+    assert_int_not_equal(access(w->out, F_OK), 0);
+}
+
+static void nap(long ms) {
+    const struct timespec time = {.tv_nsec = ms * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(void **state) {
+    const world *w = *state;
+    const char *more[] = {"clients=20", "rounds=1000", NULL};
+    pid_t pid = start_fedsim(w, restart, more);
+    while (access(w->coordinator, F_OK) != 0) {
+        nap(10);
+    }
+    nap(500);
+    assert_int_equal(kill(pid, SIGINT), 0);
+    assert_int_equal(end_of(pid), 130);
+    json_t *result = read_result(w);
+    assert_true(json_is_false(json_object_get(result, "finished")));
+    json_decref(result);
+    assert_int_equal(run_fedsim(w, restart, more), 2); /* it would write over what is there */
+    const char *other[] = {"clients=20", "rounds=3", "--resume", NULL};
+    assert_int_equal(run_fedsim(w, restart, other), 2); /* another scenario */
+}
+
+static void digest_of_run(const world *w, const char *out, char hex[17]) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s/summary.json", w->directory, out);
+    json_t *result = json_load_file(path, 0, NULL);
+    assert_non_null(result);
+    assert_true(json_is_true(json_object_get(result, "finished")));
+    snprintf(hex, 17, "%s", json_string_value(json_object_get(result, "model_digest")));
+    json_decref(result);
+}
+
+/* It may have come to its end before the signal; then there is nothing to go on with. */
+static void a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model(void **state) {
+    const world *w = *state;
+    char whole[300], parts[300], one[17], other[17];
+    snprintf(whole, sizeof whole, "%s/whole", w->directory);
+    snprintf(parts, sizeof parts, "%s/parts", w->directory);
+    const char *more[] = {"transport=inproc", "clients=20", "rounds=100", "--out", whole, NULL};
+    assert_int_equal(run_fedsim(w, restart, more), 0);
+    const char *again[] = {"transport=inproc", "clients=20", "rounds=100", "--out", parts,
+                           "--resume",         NULL};
+    char task[320];
+    snprintf(task, sizeof task, "%s/task.json", parts);
+    pid_t pid = start_fedsim(w, restart, again);
+    while (access(task, F_OK) != 0) {
+        nap(10);
+    }
+    nap(200);
+    assert_int_equal(kill(pid, SIGINT), 0);
+    const int code = end_of(pid);
+    assert_true(code == 130 || code == 0);
+    assert_int_equal(run_fedsim(w, restart, again), 0);
+    digest_of_run(w, "whole", one);
+    digest_of_run(w, "parts", other);
+    assert_string_equal(one, other);
+}
+
+static void a_grid_leaves_a_directory_for_each_cell_and_finished_ones_are_not_run_again(void **s) {
+    const world *w = *s;
+    const char *more[] = {"clients=4", "cohort=4", "goal=4", "minimum=1", "rounds=1..2", NULL};
+    const char *again[] = {"clients=4",   "cohort=4", "goal=4", "minimum=1",
+                           "rounds=1..2", "--resume", NULL};
+    char path[400];
+    struct stat before, after;
+    assert_int_equal(run_fedsim(w, restart, more), 0);
+    snprintf(path, sizeof path, "%s/rounds=2/summary.json", w->out);
+    assert_int_equal(stat(path, &before), 0);
+    snprintf(path, sizeof path, "%s/report.html", w->out);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(run_fedsim(w, restart, again), 0);
+    assert_int_equal(access(path, F_OK), 0);
+    snprintf(path, sizeof path, "%s/rounds=2/summary.json", w->out);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
 }
 
 int main(void) {
@@ -279,6 +411,13 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_grid_leaves_a_directory_for_each_cell_and_finished_ones_are_not_run_again, setup,
+            teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,6 +126,11 @@ fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) FED_CHECKED;
 
+/** Would text[len] be a task? `path` is its file's name in messages, and relative paths in it start
+ * beside it. Errors: as above. */
+fed_status fedserver_task_check(const char *path, const char *text, size_t len,
+                                fed_error *err) FED_CHECKED;
+
 /**
  * What `fedserver status` prints: the task, what its round waits for, who serves; lines, cut where
  * they are longer than cap. Not in the process that serves: it would lose its lock.

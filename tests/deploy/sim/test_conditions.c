@@ -11,6 +11,15 @@
 enum { CLIENTS = 2000 };
 static const int64_t S = 1000000, HOUR = 3600 * (int64_t)1000000;
 
+static void lines_of_a_mixture_may_begin_with_a_digit(void **state) {
+    (void)state;
+    sim_network network;
+    fed_error err = {0};
+    assert_fed_ok_err(sim_network_parse("lte+3g:0.7+4g:0.3+wifi", &network, &err));
+    assert_int_equal(network.count, 4);
+    assert_true(network.share[2] == 0.3);
+}
+
 static void a_mixture_gives_each_line_its_share(void **state) {
     (void)state;
     sim_network network;
@@ -193,6 +202,7 @@ static void options_that_make_no_sense_are_refused_in_words(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mixture_gives_each_line_its_share),
+        cmocka_unit_test(lines_of_a_mixture_may_begin_with_a_digit),
         cmocka_unit_test(bytes_take_half_a_round_trip_and_their_time),
         cmocka_unit_test(speeds_spread_about_their_median),
         cmocka_unit_test(an_on_and_off_process_is_in_its_steady_state_at_any_time),

@@ -1,0 +1,31 @@
+/* The axis of a plot: from values to places, and where its ticks are. */
+#ifndef FEDSIM_AXIS_H
+#define FEDSIM_AXIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum sim_unit { SIM_PLAIN, SIM_PERCENT, SIM_BYTES, SIM_SECONDS } sim_unit;
+
+enum { SIM_TICKS = 16 };
+
+typedef struct sim_axis {
+    sim_unit unit;
+    bool log;
+    double low, high; /* values at its ends */
+    double from, to;  /* places of these */
+    double scale;     /* a tick says value / scale ... */
+    const char *word; /* ... in these: "MB", "min", "%"; "": a plain number */
+    double tick[SIM_TICKS];
+    size_t tick_count;
+} sim_axis;
+
+/** An axis for values from least to most, NAN where there are none. It is logarithmic if that is
+ * asked for and all are above 0. */
+void sim_axis_fit(sim_axis *axis, sim_unit unit, double least, double most, bool log);
+double sim_axis_place(const sim_axis *axis, double value);
+/** Can the value be shown? */
+bool sim_axis_takes(const sim_axis *axis, double value);
+const char *sim_axis_text(const sim_axis *axis, double value, char dst[24]);
+
+#endif

@@ -1,0 +1,122 @@
+/* `fedsim report`: runs read back from their directories, side by side. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "deploy/sim/commands.h"
+#include "deploy/sim/report.h"
+#include "deploy/sim/run_table.h"
+#include "deploy/sim/seeds.h"
+
+typedef struct runs {
+    sim_result *run;
+    size_t count;
+} runs;
+
+static fed_status add_run(runs *r, const char *directory, fed_error *err) {
+    sim_result *more = realloc(r->run, (r->count + 1) * sizeof *more);
+    FED_REQUIRE(more != NULL, FED_ENOMEM);
+    r->run = more;
+    r->run[r->count] = (sim_result){0};
+    return sim_result_read(directory, &r->run[r->count++], err);
+}
+
+static bool has_summary(const char *directory) {
+    char path[SIM_PATH];
+    return access(sim_path(path, directory, "summary.json"), F_OK) == 0;
+}
+
+/** Values that are numbers by their size, others as text. */
+static int compare_values(const char *a, const char *b) {
+    char *a_end = NULL, *b_end = NULL;
+    const double x = strtod(a, &a_end), y = strtod(b, &b_end);
+    const bool numbers = a_end != a && b_end != b && *a_end == '\0' && *b_end == '\0';
+    return numbers ? (x > y) - (x < y) : strcmp(a, b);
+}
+
+/** In the order of the keys. */
+static int by_scenario(const void *a, const void *b) {
+    const sim_scenario *x = &((const sim_result *)a)->scenario;
+    const sim_scenario *y = &((const sim_result *)b)->scenario;
+    int order = 0;
+    for (sim_key_id id = 0; order == 0 && id < SIM_KEYS; id++) {
+        order = compare_values(x->value[id] != NULL ? x->value[id] : "",
+                               y->value[id] != NULL ? y->value[id] : "");
+    }
+    return order;
+}
+
+/** The runs of a grid. */
+static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
+    struct dirent **entry = NULL;
+    const int found = scandir(directory, &entry, NULL, alphasort);
+    const size_t before = r->count;
+    fed_status status = FED_OK;
+    for (int k = 0; k < found; k++) {
+        char path[SIM_PATH];
+        sim_path(path, directory, entry[k]->d_name);
+        if (status == FED_OK && entry[k]->d_name[0] != '.' && has_summary(path)) {
+            status = add_run(r, path, err);
+        }
+        free(entry[k]);
+    }
+    free(entry);
+    if (r->count > before) {
+        qsort(r->run + before, r->count - before, sizeof *r->run, by_scenario);
+    }
+    if (status == FED_OK && r->count == before) {
+        return fed_fail(err, FED_ENOTFOUND,
+                        "%s: holds no results; it should be a directory that "
+                        "`fedsim run --out` wrote",
+                        directory);
+    }
+    return status;
+}
+
+static void print_runs(const runs *r, fed_writer *w) {
+    if (r->count == 1) {
+        sim_summary_text(&r->run[0].log, w);
+    } else {
+        sim_table_text(r->run, r->count, w);
+        sim_seeds_text(r->run, r->count, w);
+    }
+    if (w->status == FED_OK) {
+        printf("\n%.*s", (int)w->len, (const char *)w->data);
+    }
+}
+
+fed_status sim_report_make(const char *const *directories, size_t count, const char *page,
+                           const char *title, fed_error *err) {
+    runs r = {0};
+    fed_writer w;
+    fed_status status = FED_OK;
+    for (size_t k = 0; status == FED_OK && k < count; k++) {
+        status = has_summary(directories[k]) ? add_run(&r, directories[k], err)
+                                             : add_grid(&r, directories[k], err);
+    }
+    if (status == FED_OK) {
+        fed_writer_growing(&w);
+        print_runs(&r, &w);
+        status = w.status;
+        fed_writer_free(&w);
+    }
+    if (status == FED_OK && page != NULL) {
+        status = sim_report_write(page, title, r.run, r.count, err);
+    }
+    for (size_t k = 0; k < r.count; k++) {
+        sim_result_free(&r.run[k]);
+    }
+    free(r.run);
+    return status;
+}
+
+fed_status sim_command_report(const sim_command *command, fed_error *err) {
+    char page[SIM_PATH];
+    const char *own =
+        command->word_count == 1 ? sim_path(page, command->words[0], "report.html") : NULL;
+    return sim_report_make(command->words, command->word_count,
+                           command->out != NULL ? command->out : own, NULL, err);
+}

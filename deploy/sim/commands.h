@@ -1,0 +1,29 @@
+/* What the command line asks for. */
+#ifndef FEDSIM_COMMANDS_H
+#define FEDSIM_COMMANDS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "deploy/sim/keys.h"
+
+typedef struct sim_command {
+    const char *program; /* argv[0]: fedserver lies beside it */
+    const char **words;  /* what is no option */
+    size_t word_count;
+    const char *out; /* NULL: not given */
+    bool resume;
+    const atomic_int *stop; /* becomes non-zero: end cleanly */
+} sim_command;
+
+/** Run a scenario or a grid. FED_ECANCELED: stopped, with the results so far written; FED_EINVAL:
+ * nothing was run. */
+fed_status sim_command_run(const sim_command *command, fed_error *err) FED_CHECKED;
+fed_status sim_command_report(const sim_command *command, fed_error *err) FED_CHECKED;
+
+/** Write the page of these directories, each a run or a grid of runs, to `page` (NULL: none), and
+ * print their table. */
+fed_status sim_report_make(const char *const *directories, size_t count, const char *page,
+                           const char *title, fed_error *err) FED_CHECKED;
+
+#endif
