@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Run the cells of a table and print it beside the paper's figures: papers.py FEDSIM RESULTS TABLE [--quick] [key=value ...]
+
+A table is an INI file of deploy/sim/papers: [table] has its title and what to show; [common], a [row NAME] and a
+[column NAME] have the keys of a scenario, the later ones going before the earlier; a row's "COLUMN: key" is for that
+cell alone. `paper` in a row, and `paper_KIND`, has the paper's figures, one for each column.
+"""
+import configparser
+import csv
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+
+QUICK = 25
+
+
+def read_table(name):
+    path = pathlib.Path(__file__).parent / "papers" / (name + ".ini")
+    if not path.exists():
+        names = ", ".join(sorted(p.stem for p in path.parent.glob("*.ini")))
+        sys.exit(f"papers: there is no table {name}; there are: {names}")
+    table = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#",), inline_comment_prefixes=("  #",))
+    table.optionxform = str
+    table.read(path)
+    return table
+
+
+def named(table, kind):
+    return {s[len(kind) + 1:]: dict(table[s]) for s in table.sections() if s.startswith(kind + " ")}
+
+
+def cell_keys(table, row, row_keys, column, column_keys, quick):
+    """The scenario of a cell, and its seeds."""
+    own = {k: v for k, v in row_keys.items() if ": " not in k and not k.startswith("paper")}
+    keys = {**dict(table["common"]), **own, **column_keys}
+    keys.update({k.split(": ")[1]: v for k, v in row_keys.items() if k.startswith(column + ": ")})
+    seeds = keys.pop("seeds", "1").split()
+    if quick and "iterations" in keys:
+        keys["iterations"] = str(max(int(keys["iterations"]) // QUICK, int(keys["local_steps"])))
+        seeds = seeds[:1]
+    if "iterations" in keys:
+        keys["rounds"] = str(max(1, int(keys.pop("iterations")) // int(keys["local_steps"])))
+    every = max(1, int(keys["rounds"]) // int(keys.pop("evaluations", "25")))
+    keys.setdefault("evaluate_every", str(every))
+    keys["name"] = f"{row}, {column}"
+    return keys, seeds
+
+
+def directory_name(text):
+    return "".join(c if c.isalnum() or c in ".=-" else "-" for c in text).strip("-")
+
+
+def run(fedsim, keys, out):
+    if not finished(out):
+        arguments = [f"{k}={v}" for k, v in keys.items()]
+        resume = ["--resume"] if out.exists() else []
+        done = subprocess.run([fedsim, "run", *arguments, "--out", str(out), *resume], stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
+            sys.exit(f"papers: {out} ended with {done.returncode}; the same command goes on from there")
+    summary = json.loads((out / "summary.json").read_text())
+    with open(out / "rounds.csv", newline="") as f:
+        rounds = [r for r in csv.DictReader(f)]
+    return {**summary, "rows": rounds, "values": keys}
+
+
+def finished(out):
+    path = out / "summary.json"
+    return path.exists() and json.loads(path.read_text())["finished"]
+
+
+def last(result, column):
+    values = [r[column] for r in result["rows"] if r[column] != ""]
+    return float(values[-1]) if values else math.nan
+
+
+def compression(result):
+    """Of the envelopes alone, as the papers count; heads of HTTP messages are in uplink_compression."""
+    dense = 4.0 * result["parameters"] * result["local_steps_counted"]
+    sent = sum(float(r["update_bytes"]) for r in result["rows"])
+    return dense / sent if sent else math.nan
+
+
+def reached_s(result, accuracy):
+    """Virtual seconds until a model was measured to be that good."""
+    for r in result["rows"]:
+        if r["accuracy"] != "" and float(r["accuracy"]) >= accuracy:
+            return float(r["virtual_s"])
+    return math.nan
+
+
+KINDS = {
+    "accuracy": ("accuracy", lambda r: last(r, "accuracy"), "{:.4f}"),
+    "perplexity": ("perplexity", lambda r: math.exp(last(r, "test_loss")), "{:.1f}"),
+    "compression": ("compression", compression, "x{:.0f}"),
+    "with_heads": ("with HTTP heads", lambda r: r["uplink_compression"], "x{:.0f}"),
+    "both_ways": ("both ways", lambda r: r["both_ways_compression"], "x{:.1f}"),
+    "bits_up": ("bits a value up", lambda r: r["uplink_bits_per_value"], "{:.3f}"),
+    "bits_down": ("bits a value down", lambda r: r["downlink_bits_per_value"], "{:.3f}"),
+    "mb_up": ("MB up a client", lambda r: r["uplink_bytes_per_client"] / 1e6, "{:.2f}"),
+    "mb_down": ("MB down a client", lambda r: r["downlink_bytes_per_client"] / 1e6, "{:.2f}"),
+    "to_95": ("hours to 95 %", lambda r: reached_s(r, 0.95) / 3600, "{:.2f}"),
+    "updates_per_s": ("updates/s", lambda r: r["updates_per_s"], "{:.0f}"),
+    "wall": ("wall s", lambda r: r["wall_s"], "{:.1f}"),
+    "cpu_ratio": ("CPU / SGD", lambda r: r["total_cpu_s"] / r["train_cpu_s"], "{:.2f}"),
+    "cpu_train": ("CPU training, s", lambda r: r["train_cpu_s"], "{:.1f}"),
+    "cpu_total": ("CPU, s", lambda r: r["total_cpu_s"], "{:.1f}"),
+}
+
+
+def show(results, kind):
+    name, value, form = KINDS[kind]
+    values = [value(r) for r in results]
+    if any(math.isnan(v) for v in values):
+        return "-"
+    text = form.format(statistics.mean(values))
+    return text if len(values) == 1 else f"{text} +-{form.format(statistics.stdev(values)).lstrip('x')} ({len(values)})"
+
+
+def print_table(table, cells, kinds):
+    """cells: [(row, column, {kind: the paper's text}, results)]"""
+    papers = [k for k in kinds if any(k in paper for _, _, paper, _ in cells)]
+    head = ["", ""] + [h for k in kinds for h in (["paper: " + KINDS[k][0], "ours"] if k in papers else [KINDS[k][0]])]
+    print(f"\n**{table['table']['title']}**\n")
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row, column, paper, results in cells:
+        line = [row, column]
+        for k in kinds:
+            line += ([paper.get(k, "")] if k in papers else []) + [show(results, k)]
+        print("| " + " | ".join(line) + " |")
+
+
+def paper_figures(row_keys, column_index):
+    figures = {}
+    for key, text in row_keys.items():
+        if key.startswith("paper_"):
+            figures[key[len("paper_"):]] = text.split()[column_index]
+    return figures
+
+
+def main():
+    fedsim, base, name = sys.argv[1], pathlib.Path(sys.argv[2]), (sys.argv[3:] or [""])[0]
+    table = read_table(name)
+    quick = "--quick" in sys.argv[4:]
+    more = dict(a.split("=", 1) for a in sys.argv[4:] if a != "--quick")
+    kinds = table["table"]["show"].split()
+    cells = []
+    for row, row_keys in named(table, "row").items():
+        for index, (column, column_keys) in enumerate(named(table, "column").items()):
+            keys, seeds = cell_keys(table, row, row_keys, column, column_keys, quick)
+            out = base / (name + ("-quick" if quick else "")) / directory_name(row) / directory_name(column)
+            results = []
+            for seed in seeds:
+                print(f"{row}, {column}, seed {seed}: {out}", file=sys.stderr)
+                results.append(run(fedsim, {**keys, "seed": seed, **more}, out / ("seed=" + seed)))
+            cells.append((row, column, paper_figures(row_keys, index), results))
+    print_table(table, cells, kinds)
+    if quick:
+        print(f"\nQuick form: a {QUICK}th of the iterations, so not comparable with the paper.")
+
+
+main()

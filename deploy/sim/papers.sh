@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# A paper's table, made again.
+#
+#   deploy/sim/papers.sh TABLE [--quick] [key=value ...]     e.g.  deploy/sim/papers.sh table3 --quick
+#
+# TABLE is a file of deploy/sim/papers without its ending. --quick takes a 25th of the iterations: minutes, to see that it
+# works. Keys and values go to every run (threads=2 seed=7). Runs that are finished are not run again: what was broken off
+# goes on. Results lie in build/papers/TABLE, each run's with its page of plots.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+deploy/setup.sh --npm >&2
+cmake --preset release >/dev/null
+cmake --build --preset release --target fedsim fedserver >/dev/null
+deploy/fetch-mnist.sh build/data/mnist >&2
+exec python3 deploy/sim/papers.py build/release/bin/fedsim build/papers "$@"
