@@ -17,8 +17,8 @@ typedef struct chaos_board {
     atomic_llong clock_ahead_ms;
     /* what happened */
     atomic_uint lines, broken_lines, slow_lines, stalled_lines, loris;
-    atomic_uint repeated, stale, lost_answers; /* requests */
-    atomic_uint enrolled, finished;
+    atomic_uint repeated, stale, lost_answers;    /* requests */
+    atomic_uint enrolled, finished, acknowledged; /* devices; updates */
 } chaos_board;
 
 typedef struct chaos_run {

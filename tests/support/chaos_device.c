@@ -174,6 +174,7 @@ static fed_status send_body(bad_line *l, const fedclient_request *request, const
     bool update = strstr(s->url, "/v1/update") != NULL;
     if (update && *status == 200) {
         write_log(l, CHAOS_LOG_UPDATE, s->body, s->len);
+        l->run->board->acknowledged++;
     } else if (*status == 200 && strstr(s->url, "/v1/checkin") != NULL) {
         note_checkin(l, s->body, s->len, answer);
     }
