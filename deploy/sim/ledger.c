@@ -39,23 +39,30 @@ static void note_counted(sim_client *client, sim_round *row) {
     }
 }
 
+/** What a turn of a client that trains has come to. */
+static fed_status note_turn(sim_client *client, const fedclient_event *event) {
+    sim_crowd *crowd = client->crowd;
+    const bool word = event->outcome == FEDCLIENT_COUNTED || event->outcome == FEDCLIENT_REFUSED;
+    const uint32_t round = word && event->round != 0 ? event->round : crowd->round;
+    if (round == 0) {
+        return FED_OK; /* the task has not started */
+    }
+    sim_round *row = row_of(crowd, round);
+    FED_REQUIRE(row != NULL, FED_ENOMEM);
+    charge(client, row);
+    if (event->outcome == FEDCLIENT_COUNTED) {
+        note_counted(client, row);
+    } else if (event->outcome == FEDCLIENT_REFUSED) {
+        client->refused++;
+        row->refused++;
+    }
+    return FED_OK;
+}
+
 fed_status sim_note_event(sim_client *client, const fedclient_event *event, bool *over) {
     sim_crowd *crowd = client->crowd;
     if (!client->evaluates) {
-        const bool word =
-            event->outcome == FEDCLIENT_COUNTED || event->outcome == FEDCLIENT_REFUSED;
-        const uint32_t round = word && event->round != 0 ? event->round : crowd->round;
-        sim_round *row = round != 0 ? row_of(crowd, round) : NULL;
-        FED_REQUIRE(round == 0 || row != NULL, FED_ENOMEM);
-        if (row != NULL) {
-            charge(client, row);
-        }
-        if (event->outcome == FEDCLIENT_COUNTED) {
-            note_counted(client, row);
-        } else if (event->outcome == FEDCLIENT_REFUSED) {
-            client->refused++;
-            row->refused++;
-        }
+        FED_TRY(note_turn(client, event));
     }
     /* who has the last model already hears of the end by being told to wait */
     *over = event->outcome == FEDCLIENT_FINISHED ||

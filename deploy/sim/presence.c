@@ -41,19 +41,24 @@ static fed_status bad_line(const char *path, size_t line, const char *why, fed_e
 /** A line of a trace; *any is false for one that says nothing. */
 static fed_status read_line(const char *path, size_t number, const char *text, uint32_t clients,
                             uint32_t *client, sim_interval *interval, bool *any, fed_error *err) {
-    unsigned k = 0;
-    double from = 0, to = 0;
-    char rest = '\0';
     *any = false;
     if (text[strspn(text, " \t\r\n")] == '\0' || text[0] == '#' ||
         (number == 1 && strncmp(text, "client", 6) == 0)) {
         return FED_OK;
     }
-    int read = sscanf(text, " %u , %lf , %lf %c", &k, &from, &to, &rest);
-    if (read != 3) {
-        return bad_line(path, number, "that is not three numbers", err);
+    double field[3];
+    for (int i = 0; i < 3; i++) {
+        char *end = NULL;
+        field[i] = strtod(text, &end);
+        const bool any_digits = end != text;
+        end += strspn(end, " \t\r\n");
+        if (!any_digits || *end != (i < 2 ? ',' : '\0')) {
+            return bad_line(path, number, "that is not three numbers", err);
+        }
+        text = end + (i < 2);
     }
-    if (k >= clients) {
+    const double k = field[0], from = field[1], to = field[2];
+    if (!(k >= 0 && k < clients && k == floor(k))) {
         return bad_line(path, number, "clients are numbered from 0, and there is none of that one",
                         err);
     }
@@ -61,7 +66,7 @@ static fed_status read_line(const char *path, size_t number, const char *text, u
         return bad_line(path, number,
                         "from_s must be 0 or more and less than to_s, to_s at most 1e9", err);
     }
-    *client = k;
+    *client = (uint32_t)k;
     *interval = (sim_interval){(int64_t)(from * 1e6), (int64_t)(to * 1e6)};
     *any = true;
     return FED_OK;
@@ -192,7 +197,8 @@ void sim_presence_free(sim_presence *presence) {
 /* --- One client --- */
 
 static void start_drawing(const sim_attendance *a, size_t i, uint32_t skip, fed_rng *rng) {
-    fed_rng_init(rng, a->seed ^ (uint64_t)skip << 32, a->k, SIM_STREAM_PRESENCE + (uint32_t)i);
+    fed_rng_init(rng, a->seed ^ skip * UINT64_C(0x9e3779b97f4a7c15), a->k,
+                 SIM_STREAM_PRESENCE + (uint32_t)i);
 }
 
 /** An exponential time, at least a microsecond. */

@@ -97,9 +97,11 @@ static void each_has_its_own_hours_of_the_day(void **state) {
     assert_about(present(&presence, 100 * HOUR), 0.25);
     sim_attendance a;
     sim_attendance_open(&a, &presence, 7, 0);
-    int64_t from = sim_attendance_from(&a, 30 * HOUR);
-    assert_int_equal(sim_attendance_from(&a, sim_attendance_until(&a, from)) % (24 * HOUR),
-                     (sim_attendance_until(&a, from) + 18 * HOUR) % (24 * HOUR));
+    int64_t begin = sim_attendance_from(&a, 30 * HOUR);
+    begin = begin == 30 * HOUR ? sim_attendance_from(&a, sim_attendance_until(&a, begin)) : begin;
+    int64_t end = sim_attendance_until(&a, begin);
+    assert_true(end - begin == 6 * HOUR);
+    assert_true(sim_attendance_from(&a, end) == begin + 24 * HOUR);
     sim_presence_free(&presence);
 }
 
@@ -119,6 +121,19 @@ static void joined_conditions_must_all_hold(void **state) {
             t = until;
         }
     }
+    sim_presence_free(&presence);
+}
+
+static void assert_refused(const char *path, const char *spec, const char *text,
+                           const char *words) {
+    sim_presence presence;
+    fed_error err = {0};
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(sim_presence_parse(spec, CLIENTS, &presence, &err), FED_EFORMAT);
+    assert_non_null(strstr(err.text, words));
     sim_presence_free(&presence);
 }
 
@@ -143,14 +158,11 @@ static void a_trace_says_it_line_by_line(void **state) {
     assert_true(sim_attendance_from(&a, 0) == SIM_NEVER);
     sim_presence_free(&presence);
 
-    file = fopen(path, "w");
-    assert_non_null(file);
-    fputs("1,5,6\n1,5.5,7\n", file);
-    assert_int_equal(fclose(file), 0);
-    fed_error err = {0};
-    assert_int_equal(sim_presence_parse(spec, CLIENTS, &presence, &err), FED_EFORMAT);
-    assert_non_null(strstr(err.text, "trace.csv:2:"));
-    sim_presence_free(&presence);
+    assert_refused(path, spec, "1,5,6\n1,5.5,7\n", "trace.csv:2:");
+    assert_refused(path, spec, "1, ,7\n", "three numbers");
+    assert_refused(path, spec, "1,5,7,8\n", "three numbers");
+    assert_refused(path, spec, "1,7,5\n", "less than to_s");
+    assert_refused(path, spec, "2000,1,5\n", "numbered from 0");
     fed_test_rmdir(directory);
 }
 
