@@ -1,6 +1,5 @@
 /* `fedsim report`: runs read back from their directories, side by side. */
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,7 @@
 /* `fedsim run`: a scenario's cells one after the other, each into a directory of its own. */
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "deploy/sim/bar.h"
@@ -95,8 +92,7 @@ static void say_progress(void *user, const sim_progress *progress) {
 }
 
 static void say_listening(void *user, uint16_t front_port, const char *directory) {
-    const batch *b = user;
-    (void)b;
+    (void)user;
     printf("watch the rounds at https://127.0.0.1:%u/ (CA certificate: %s/ca.pem)\n", front_port,
            directory);
     fflush(stdout);
