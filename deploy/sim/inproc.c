@@ -205,7 +205,7 @@ static fed_status run(sim_inproc *world, uint64_t *digest, fed_error *err) {
     sim_host_close(&world->host);
     FED_TRY(status);
     if (o->state != NULL) {
-        FED_TRY(sim_state_begin(o, err)); /* there is nothing left to resume */
+        sim_state_end(o);
     }
     return sim_coordinator_digest(&world->host.coordinator, digest, err);
 }

@@ -366,12 +366,25 @@ fed_status sim_state_load(sim_inproc *world, fed_error *err) {
     return status;
 }
 
-fed_status sim_state_begin(const sim_options *o, fed_error *err) {
+static void forget(const sim_options *o, const char *name) {
     char path[600];
+    sim_state_path(o, name, path, sizeof path);
+    (void)unlink(path);
+}
+
+fed_status sim_state_begin(const sim_options *o, fed_error *err) {
     if (mkdir(o->state, 0700) != 0 && errno != EEXIST) {
         return fed_fail(err, FED_EIO, "%s: can't be made: %s", o->state, strerror(errno));
     }
-    sim_state_path(o, "run", path, sizeof path);
-    (void)unlink(path);
+    forget(o, "run");
     return FED_OK;
+}
+
+void sim_state_end(const sim_options *o) {
+    sim_coordinator backup = {0};
+    forget(o, "run");
+    forget(o, "clients");
+    sim_state_path(o, "coordinator", backup.directory, sizeof backup.directory);
+    sim_coordinator_empty(&backup);
+    (void)rmdir(o->state);
 }

@@ -18,8 +18,10 @@
  * whole.
  */
 
-/** A run begins, or has come to its end: there is nothing to resume. Makes options->state. */
+/** A run begins: makes options->state, where there is nothing to resume from now on. */
 fed_status sim_state_begin(const sim_options *options, fed_error *err) FED_CHECKED;
+/** A run has come to its end: all of it goes. */
+void sim_state_end(const sim_options *options);
 /** Is there one to resume? FED_ENOTFOUND. */
 fed_status sim_state_find(const sim_options *options, fed_error *err) FED_CHECKED;
 /** Write all of it down; nobody's code runs any more but to be cancelled. Under the mutex. */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "deploy/sim/run.h"
 #include "fed_digits.h"
@@ -249,6 +250,7 @@ static void resume_and_compare(sim_options o, const world *w, uint32_t round) {
     sim_log rest = run(&o);
     assert_same_log(&rest, &whole);
     sim_log_free(&rest);
+    assert_int_not_equal(access(state, F_OK), 0);
     sim_log none = {0};
     assert_int_equal(sim_run(&o, &watch, &none, &err), FED_ENOTFOUND); /* it has ended */
     sim_log_free(&none);
