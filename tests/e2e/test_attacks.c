@@ -183,7 +183,8 @@ static int start(void **state) {
     fed_test_tmpdir(w.directory, sizeof w.directory);
     snprintf(w.task, sizeof w.task, "%s/task.json", w.directory);
     fed_test_put(w.directory, "task.json", task, strlen(task));
-    const sim_options options = {.task = w.task, .fedserver = FED_BIN_DIR "/fedserver"};
+    const sim_options options = {
+        .transport = SIM_HTTPS, .task = w.task, .fedserver = FED_BIN_DIR "/fedserver"};
     assert_fed_ok_err(sim_coordinator_prepare(&w.coordinator, &options, TOKENS, w.token, &err));
     assert_fed_ok_err(sim_coordinator_start(&w.coordinator, &err));
     w.ca = w.coordinator.ca;
