@@ -60,8 +60,9 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options, sim_log 
     pthread_mutex_init(&crowd->mutex, NULL);
     pthread_cond_init(&crowd->changed, NULL);
     const char *name = options->dataset, *directory = options->data;
-    FED_TRY(fedtrain_data_open(name, directory, "train", "train", &crowd->train, err));
-    FED_TRY(fedtrain_data_open(name, directory, "test", "train", &crowd->test, err));
+    const char *part = options->train_part != NULL ? options->train_part : "train";
+    FED_TRY(fedtrain_data_open(name, directory, part, part, &crowd->train, err));
+    FED_TRY(fedtrain_data_open(name, directory, "test", part, &crowd->test, err));
     FED_TRY(open_places(crowd));
     crowd->client = calloc(options->clients + 1U, sizeof *crowd->client);
     crowd->waiting = calloc(options->clients + 1U, sizeof(sim_client *));

@@ -14,6 +14,7 @@ typedef enum sim_key_id {
     SIM_CLIENTS,
     SIM_DATA,
     SIM_DATASET,
+    SIM_TRAIN_PART,
     SIM_SPLIT,
     SIM_EVALUATE_EVERY,
     SIM_THREADS,

@@ -15,13 +15,14 @@ typedef enum sim_transport {
 
 typedef struct sim_options {
     sim_transport transport;
-    const char *task;      /* JSON file, docs/protocol.md#task */
-    const char *data;      /* directory with the samples */
-    const char *dataset;   /* what fedtrain_data_open knows them as */
-    const char *fedserver; /* the coordinator's program; HTTPS only */
-    const char *directory; /* the coordinator's; NULL: a temporary one, removed at the end */
-    const char *state;     /* directory for what --resume goes on from; NULL: nothing is kept */
-    bool resume;           /* go on from what is there */
+    const char *task;       /* JSON file, docs/protocol.md#task */
+    const char *data;       /* directory with the samples */
+    const char *dataset;    /* what fedtrain_data_open knows them as */
+    const char *train_part; /* which of them clients train on; NULL: "train" */
+    const char *fedserver;  /* the coordinator's program; HTTPS only */
+    const char *directory;  /* the coordinator's; NULL: a temporary one, removed at the end */
+    const char *state;      /* directory for what --resume goes on from; NULL: nothing is kept */
+    bool resume;            /* go on from what is there */
     uint32_t clients;
     uint32_t threads;        /* trainings at a time */
     uint32_t evaluate_every; /* measure each so-many-th model, and the last; at least 1 */

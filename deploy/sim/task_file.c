@@ -235,6 +235,7 @@ fed_status sim_options_read(const sim_scenario *s, uint32_t threads, sim_options
     *o = (sim_options){
         .data = s->value[SIM_DATA],
         .dataset = s->value[SIM_DATASET],
+        .train_part = s->value[SIM_TRAIN_PART],
         .fedserver = s->value[SIM_FEDSERVER],
         .clients = (uint32_t)number[SIM_CLIENTS],
         .threads = number[SIM_THREADS] > 0 ? (uint32_t)number[SIM_THREADS] : threads,
