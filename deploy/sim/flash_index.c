@@ -156,7 +156,7 @@ static fed_status read_models(fed_reader *r, sim_flash *flash, sim_model ***mode
                               uint64_t *count) {
     *count = fed_read_u64(r);
     FED_REQUIRE(*count <= fed_reader_left(r), FED_EFORMAT);
-    *models = calloc((size_t)*count + 1, sizeof(sim_model *));
+    *models = calloc((size_t)*count + 1, sizeof(void *));
     FED_REQUIRE(*models != NULL, FED_ENOMEM);
     for (uint64_t k = 0; k < *count; k++) {
         sim_model *model = calloc(1, sizeof *model);
