@@ -176,8 +176,10 @@ static fed_status post_pieces(fedclient *client, const fedclient_turn *turn,
  * than this. */
 static bool needs_pieces(const fedclient *client, size_t total) {
     enum { NEVER_UP_TO = 16384 };
+    const fedclient_options *o = &client->options;
+    const size_t whole = o->whole_bytes > o->piece_bytes ? o->whole_bytes : o->piece_bytes;
     return client->pending.pieces &&
-           (total > client->options.piece_bytes || (client->failures > 0 && total > NEVER_UP_TO));
+           (total > whole || (client->failures > 0 && total > NEVER_UP_TO));
 }
 
 static fed_status post(fedclient *client, const fedclient_turn *turn, fedclient_answer *answer,

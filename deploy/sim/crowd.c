@@ -128,6 +128,7 @@ fedclient_options sim_client_options(sim_client *client) {
                                .transport = &client->transport,
                                .role = client->evaluates ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
                                .hold_ms = HOLD_MS,
+                               .whole_bytes = UINT32_MAX, /* pieces cost the coordinator more */
                                .train = sim_work,
                                .user = client};
 }

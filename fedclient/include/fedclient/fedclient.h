@@ -71,6 +71,9 @@ typedef struct fedclient_options {
     /** A larger update travels in pieces of so many bytes, a larger model in pieces of four times
      * as many, which are kept in the store until all are there. 0, and at most: 1 MiB. */
     uint32_t piece_bytes;
+    /** An update up to this size is tried as one first, for lines that seldom break. 0: up to
+     * piece_bytes. */
+    uint32_t whole_bytes;
 } fedclient_options;
 
 /** The options are copied, what they point to must outlive the client. Reads the stored state:
