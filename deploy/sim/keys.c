@@ -17,7 +17,8 @@ const sim_key sim_keys[SIM_KEYS] = {
                      0, 0, false},
     [SIM_TRAIN_PART] =
         {"train_part", SIM_TEXT, "train",
-         "of the data: what the clients train on; test is what models are measured on"},
+         "of the data: what the clients train on; test is what models are measured on", 0, 0,
+         false},
     [SIM_SPLIT] = {"split", SIM_TEXT, "iid",
                    "who holds what: iid, classes:k=2, dirichlet:alpha=0.5, group", 0, 0, false},
     [SIM_EVALUATE_EVERY] = {"evaluate_every", SIM_INTEGER, "1",
