@@ -1,7 +1,8 @@
 """Run clang-tidy over every source of the build, several at a time. What it checks is in .clang-tidy.
 
-    tidy.py ROOT BUILD [PATTERN]    only sources whose path contains PATTERN; exit status 1 on findings, 77 (skip)
-                                    where clang-tidy is missing
+    tidy.py ROOT BUILD [PATTERN]    only sources whose path contains PATTERN, without one all but the tests, which take as
+                                    long again ("tests/" looks at them); exit status 1 on findings, 77 (skip) where
+                                    clang-tidy is missing
 
 A source without findings is remembered in BUILD/tidy, and not looked at again as long as it is the same, is compiled
 alike, and no header, check or clang-tidy has changed.
@@ -36,7 +37,8 @@ def sources(tool, root, build, pattern):
     common = digest(subprocess.run([tool, "--version"], check=True, capture_output=True).stdout, contents(__file__),
                     *(contents(os.path.join(root, path)) for path in tree.files(root, (".h", ".def", ".clang-tidy"))))
     return sorted((path, os.path.join(build, "tidy", digest(common.encode(), contents(os.path.join(root, path)), *of)))
-                  for path, of in commands.items() if not path.startswith("..") and pattern in path)
+                  for path, of in commands.items()
+                  if not path.startswith("..") and (pattern in path if pattern else not path.startswith("tests/")))
 
 
 def tidy(tool, root, build, path):
