@@ -32,7 +32,8 @@ static fed_status make_directory(sim_coordinator *c, const sim_options *options,
     if (options->directory != NULL) {
         if (strlen(options->directory) >= sizeof c->directory) {
             return fed_fail(err, FED_EINVAL,
-                            "--dir is longer than %zu characters; use a shorter path",
+                            "the coordinator's directory has a path of more than %zu characters; "
+                            "choose a shorter --out",
                             sizeof c->directory - 1);
         }
         snprintf(c->directory, sizeof c->directory, "%s", options->directory);
