@@ -1,4 +1,4 @@
-"""Run clang-tidy over every source of the build, several at a time. What it checks is in .clang-tidy.
+"""Run clang-tidy over the build's sources, several at a time. What it checks is in .clang-tidy.
 
     tidy.py ROOT BUILD [PATTERN]    only sources whose path contains PATTERN, without one all but the tests, which take as
                                     long again ("tests/" looks at them); exit status 1 on findings, 77 (skip) where
