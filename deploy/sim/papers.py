@@ -3,7 +3,7 @@
 
 A table is an INI file of deploy/sim/papers: [table] has its title and what to show; [common], a [row NAME] and a
 [column NAME] have the keys of a scenario, the later ones going before the earlier; a row's "COLUMN: key" is for that
-cell alone. `paper` in a row, and `paper_KIND`, has the paper's figures, one for each column.
+cell alone. `paper_KIND` in a row has the paper's figures of a kind that is shown, one for each column.
 """
 import configparser
 import csv
