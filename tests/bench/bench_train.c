@@ -24,7 +24,7 @@
  * the better one counts. A goal is that ratio.
  */
 
-enum { MAX_BATCH = 32, ROUNDS = 11, BATCHES = 3, UNITS = 2, PEAK_ROUNDS = 1000 };
+enum { MAX_BATCH = 32, ROUNDS = 11, BATCHES = 3, UNITS = 2, PEAK_ROUNDS = 100000 };
 
 static const double SLICE_S = 0.1, PEAK_SLICE_S = 0.01;
 static const size_t batches[BATCHES] = {2, 8, MAX_BATCH};

@@ -7,11 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* OpenBLAS is told its kernels in any case: it takes a processor that it has never heard of for one
- * of twenty years ago. */
+/* Both libraries are told their kernels in any case, over what the environment says: each takes
+ * processors that it has never heard of for older ones, OpenBLAS for one of twenty years ago. */
 static void hold_to(const char *unit) {
     if (strcmp(unit, "avx512") == 0) {
-        setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+        setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
+        setenv("ATEN_CPU_CAPABILITY", "avx512", 1);
     } else if (strcmp(unit, "avx2") == 0) {
         setenv("OPENBLAS_CORETYPE", "Haswell", 1);
         setenv("ATEN_CPU_CAPABILITY", "avx2", 1);
