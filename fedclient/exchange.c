@@ -26,7 +26,10 @@ static fed_status span_read(void *user, void *dst, size_t cap, size_t *len) {
 }
 
 fedclient_body fedclient_body_of(fedclient_span *span) {
-    return (fedclient_body){.user = span, .size = span->left + span->more_left, .read = span_read};
+    return (fedclient_body){.user = span,
+                            .size = span->left + span->more_left,
+                            .read = span_read,
+                            .data = span->more_left == 0 ? span->data : NULL};
 }
 
 /** Copy the string behind "key": in a flat JSON object, as far as it fits; "" where there is none.

@@ -1,4 +1,5 @@
-/* Blocks of memory in a sparse file. */
+/* Blocks of memory, and of a sparse file where memory ends. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, madvise */
 #include "deploy/sim/blocks.h"
 
 #include <errno.h>
@@ -32,7 +33,24 @@ static block_head *head_at(const sim_blocks *blocks, uint64_t offset) {
     return (block_head *)(void *)(blocks->base + offset);
 }
 
-fed_status sim_blocks_open(sim_blocks *blocks, int fd, fed_error *err) {
+/** Put memory in front of the file. Where the system has none to give, it stays the file's. Large
+ * pages, as clients' state is written from one end to the other. */
+static void overlay(sim_blocks *blocks, size_t memory) {
+    memory -= memory % SIM_BLOCKS_PAGE;
+    memory = memory < blocks->limit ? memory : blocks->limit;
+    if (memory <= SIM_BLOCKS_PAGE) {
+        return;
+    }
+    void *front =
+        mmap(blocks->base + SIM_BLOCKS_PAGE, memory - SIM_BLOCKS_PAGE, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (front != MAP_FAILED) {
+        (void)madvise(front, memory - SIM_BLOCKS_PAGE, MADV_HUGEPAGE);
+        blocks->memory = memory;
+    }
+}
+
+fed_status sim_blocks_open(sim_blocks *blocks, int fd, size_t memory, fed_error *err) {
     *blocks = (sim_blocks){.fd = fd, .end = SIM_BLOCKS_PAGE};
     void *base = MAP_FAILED;
     /* Addresses cost nothing; but a process may be allowed only so many. */
@@ -47,6 +65,7 @@ fed_status sim_blocks_open(sim_blocks *blocks, int fd, fed_error *err) {
         return fed_fail(err, FED_ENOMEM, "can't map the clients' stores: %s", strerror(why));
     }
     blocks->base = base;
+    overlay(blocks, memory);
     pthread_mutex_init(&blocks->mutex, NULL);
     return FED_OK;
 }
@@ -60,17 +79,23 @@ void sim_blocks_close(sim_blocks *blocks) {
     *blocks = (sim_blocks){0};
 }
 
-/** Let the file grow by a block. The disk must have it now: writing to a mapping can't fail but by
- * a signal. */
-static uint64_t grow(sim_blocks *blocks, uint64_t size) {
-    const uint64_t offset = blocks->end;
-    int failed = ENOSPC;
-    if (size <= blocks->limit - offset) {
+/** The disk must have the file's part of it now: writing to a mapping can't fail but by a signal.
+ */
+static bool allocate(const sim_blocks *blocks, uint64_t offset, uint64_t end) {
+    int failed = 0;
+    offset = offset > blocks->memory ? offset : blocks->memory;
+    if (offset < end) {
         do {
-            failed = posix_fallocate(blocks->fd, (off_t)offset, (off_t)size);
+            failed = posix_fallocate(blocks->fd, (off_t)offset, (off_t)(end - offset));
         } while (failed == EINTR);
     }
-    if (failed != 0) {
+    return failed == 0;
+}
+
+/** Another block behind the last one. */
+static uint64_t grow(sim_blocks *blocks, uint64_t size) {
+    const uint64_t offset = blocks->end;
+    if (size > blocks->limit - offset || !allocate(blocks, offset, offset + size)) {
         return 0;
     }
     blocks->end += size;
@@ -126,6 +151,36 @@ void *sim_blocks_at(const sim_blocks *blocks, uint64_t offset, size_t len) {
     bool sound = head->size <= blocks->end - begin && head->size >= sizeof *head &&
                  round_up(head->size, &class) == head->size && len <= head->size - sizeof *head;
     return sound ? blocks->base + offset : NULL;
+}
+
+/** How far memory reaches of what there is. */
+static uint64_t memory_end(const sim_blocks *blocks) {
+    return blocks->end < blocks->memory ? blocks->end : blocks->memory;
+}
+
+fed_status sim_blocks_save(const sim_blocks *blocks) {
+    const uint64_t end = memory_end(blocks);
+    for (uint64_t at = SIM_BLOCKS_PAGE; at < end;) {
+        ssize_t n = pwrite(blocks->fd, blocks->base + at, (size_t)(end - at), (off_t)at);
+        FED_REQUIRE(n > 0, n < 0 && errno == ENOSPC ? FED_ENOSPC : FED_EIO);
+        at += (uint64_t)n;
+    }
+    const bool done =
+        (blocks->end <= blocks->memory ||
+         msync(blocks->base + blocks->memory, blocks->end - blocks->memory, MS_SYNC) == 0) &&
+        fsync(blocks->fd) == 0;
+    return done ? FED_OK : FED_EIO;
+}
+
+fed_status sim_blocks_load(sim_blocks *blocks, uint64_t end) {
+    blocks->end = end;
+    end = memory_end(blocks);
+    for (uint64_t at = SIM_BLOCKS_PAGE; at < end;) {
+        ssize_t n = pread(blocks->fd, blocks->base + at, (size_t)(end - at), (off_t)at);
+        FED_REQUIRE(n > 0, n < 0 ? FED_EIO : FED_EFORMAT);
+        at += (uint64_t)n;
+    }
+    return FED_OK;
 }
 
 void sim_blocks_write_free(const sim_blocks *blocks, fed_writer *w) {

@@ -1,6 +1,7 @@
 /* The clients of a run: opened with their data and the places to work at, closed at the end. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "deploy/sim/sim.h"
 #include "deploy/sim/state.h"
@@ -43,15 +44,41 @@ static fed_status deal_out(sim_crowd *crowd, fed_error *err) {
     return status;
 }
 
+/** The number behind a word in one of the system's files; SIZE_MAX where there is none. */
+static size_t system_number(const char *path, const char *word) {
+    char line[128];
+    unsigned long long number = SIZE_MAX;
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, word, strlen(word)) == 0 &&
+            sscanf(line + strlen(word), "%llu", &number) == 1) {
+            break;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return (size_t)number;
+}
+
+/** What the clients' stores may have of the machine's memory: half of what is there now. */
+static size_t memory_to_spare(void) {
+    const size_t kilobytes = system_number("/proc/meminfo", "MemAvailable:");
+    const size_t granted = system_number("/sys/fs/cgroup/memory.max", ""); /* of a container */
+    const size_t available = kilobytes > SIZE_MAX / 1024 ? 0 : kilobytes * 1024;
+    return (available < granted ? available : granted) / 2;
+}
+
 static fed_status open_flash(sim_crowd *crowd, fed_error *err) {
     const sim_options *o = crowd->options;
+    const size_t memory = memory_to_spare();
     char path[600];
     if (o->state == NULL) {
-        return sim_flash_open(NULL, o->clients + 1U, false, &crowd->flash, err);
+        return sim_flash_open(NULL, o->clients + 1U, false, memory, &crowd->flash, err);
     }
     snprintf(path, sizeof path, "%s/clients", o->state);
     FED_TRY(o->resume ? sim_state_find(o, err) : sim_state_begin(o, err));
-    return sim_flash_open(path, o->clients + 1U, o->resume, &crowd->flash, err);
+    return sim_flash_open(path, o->clients + 1U, o->resume, memory, &crowd->flash, err);
 }
 
 fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options, sim_log *log,

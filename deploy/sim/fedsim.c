@@ -86,9 +86,11 @@ static int run_command(const char *name, const sim_command *command) {
 
 int main(int argc, char **argv) {
     /* Model-sized blocks come and go with each turn: keep them, instead of giving them back to the
-     * system and clearing them anew each time. */
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+     * system and clearing them anew each time. (Over 32 MB the first one is refused. An arena that
+     * is empty gives all back, whatever the second one says: so there are few.) */
+    mallopt(M_MMAP_THRESHOLD, 1 << 25);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_ARENA_MAX, 2);
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     signal(SIGPIPE, SIG_IGN);

@@ -379,10 +379,11 @@ static fed_status open_kept(const char *path, bool resume, int *fd, fed_error *e
     return FED_OK;
 }
 
-static fed_status open_file(sim_flash *flash, const char *path, bool resume, fed_error *err) {
+static fed_status open_file(sim_flash *flash, const char *path, bool resume, size_t memory,
+                            fed_error *err) {
     int fd = -1;
     FED_TRY(path != NULL ? open_kept(path, resume, &fd, err) : open_temporary(&fd, err));
-    FED_TRY(sim_blocks_open(&flash->blocks, fd, err));
+    FED_TRY(sim_blocks_open(&flash->blocks, fd, memory, err));
     if (resume) {
         return sim_index_load(flash, path, err);
     }
@@ -391,8 +392,8 @@ static fed_status open_file(sim_flash *flash, const char *path, bool resume, fed
                : fed_fail(err, FED_ENOSPC, "no room for the clients' stores on the disk");
 }
 
-fed_status sim_flash_open(const char *path, uint32_t clients, bool resume, sim_flash **flash,
-                          fed_error *err) {
+fed_status sim_flash_open(const char *path, uint32_t clients, bool resume, size_t memory,
+                          sim_flash **flash, fed_error *err) {
     if (resume && path == NULL) {
         return fed_fail(err, FED_EINVAL, "stores without a path can't be resumed");
     }
@@ -407,7 +408,7 @@ fed_status sim_flash_open(const char *path, uint32_t clients, bool resume, sim_f
         fresh->stores[k].flash = fresh;
     }
     if (status == FED_OK) {
-        status = open_file(fresh, path, resume, err);
+        status = open_file(fresh, path, resume, memory, err);
     }
     if (status != FED_OK) {
         sim_flash_close(fresh);

@@ -112,13 +112,12 @@ fed_status sim_flash_sync(sim_flash *flash, fed_error *err) {
     fed_writer_free(&index);
     FED_TRY(status);
     /* First all that the head speaks of, then the head. */
-    bool done =
-        msync(flash->blocks.base, flash->blocks.end, MS_SYNC) == 0 && fsync(flash->blocks.fd) == 0;
-    if (done) {
+    status = sim_blocks_save(&flash->blocks);
+    if (status == FED_OK) {
         memcpy(flash->blocks.base, head, sizeof head);
-        done = msync(flash->blocks.base, SIM_BLOCKS_PAGE, MS_SYNC) == 0;
+        status = msync(flash->blocks.base, SIM_BLOCKS_PAGE, MS_SYNC) == 0 ? FED_OK : FED_EIO;
     }
-    if (!done) {
+    if (status != FED_OK) {
         return fed_file_fail(err, "sync", "the file of the clients' stores");
     }
     atomic_store(&flash->synced, true);
@@ -269,18 +268,32 @@ static fed_status read_head(const uint8_t *page, const char *path, head *h, fed_
                : fed_fail(err, FED_EFORMAT, "%s is damaged: begin the run again", path);
 }
 
-/** Read what lies behind the blocks, as the head says. */
-static fed_status load_behind(sim_flash *flash, const head *h, uint64_t size) {
+/** Read what lies behind the blocks, as the head says, into index [h->index_len]. */
+static fed_status read_behind(sim_flash *flash, const head *h, uint8_t *index) {
+    for (size_t done = 0; done < h->index_len;) {
+        ssize_t n =
+            pread(flash->blocks.fd, index + done, h->index_len - done, (off_t)(h->end + done));
+        FED_REQUIRE(n > 0, n < 0 ? FED_EIO : FED_EFORMAT);
+        done += (size_t)n;
+    }
+    FED_REQUIRE(fed_digest_bytes(index, (size_t)h->index_len) == h->index_digest, FED_EFORMAT);
+    fed_reader r;
+    fed_reader_init(&r, index, (size_t)h->index_len);
+    return read_index(&r, flash);
+}
+
+/** The blocks, and who has which. */
+static fed_status load(sim_flash *flash, const head *h, uint64_t size) {
     const uint64_t room = size < flash->blocks.limit ? size : flash->blocks.limit;
     FED_REQUIRE(h->end >= SIM_BLOCKS_PAGE && h->end % SIM_BLOCKS_PAGE == 0 && h->end <= room &&
                     h->index_len <= room - h->end,
                 FED_EFORMAT);
-    const uint8_t *index = flash->blocks.base + h->end;
-    FED_REQUIRE(fed_digest_bytes(index, (size_t)h->index_len) == h->index_digest, FED_EFORMAT);
-    flash->blocks.end = h->end;
-    fed_reader r;
-    fed_reader_init(&r, index, (size_t)h->index_len);
-    return read_index(&r, flash);
+    FED_TRY(sim_blocks_load(&flash->blocks, h->end));
+    uint8_t *index = malloc((size_t)h->index_len + 1);
+    FED_REQUIRE(index != NULL, FED_ENOMEM);
+    fed_status status = read_behind(flash, h, index);
+    free(index);
+    return status;
 }
 
 fed_status sim_index_load(sim_flash *flash, const char *path, fed_error *err) {
@@ -297,7 +310,7 @@ fed_status sim_index_load(sim_flash *flash, const char *path, fed_error *err) {
         return fed_fail(err, FED_EINVAL, "%s holds %u clients, not %u: resume with as many", path,
                         h.clients, flash->clients);
     }
-    fed_status status = load_behind(flash, &h, (uint64_t)about.st_size);
+    fed_status status = load(flash, &h, (uint64_t)about.st_size);
     if (status == FED_EFORMAT) {
         return fed_fail(err, status, "%s is damaged: begin the run again", path);
     }

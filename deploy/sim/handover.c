@@ -83,18 +83,26 @@ static uint64_t head_bytes(const sim_actor *actor, const fedclient_request *requ
 
 /** All of the body, or as much as comes of it. */
 static fed_status read_body(sim_actor *actor, const fedclient_body *body) {
+    fed_status status = FED_OK;
     if (body == NULL) {
         return FED_OK;
     }
+    if (body->data != NULL) {
+        actor->request.body = body->data;
+        actor->request.body_len = body->size;
+        return FED_OK;
+    }
     FED_REQUIRE(fed_writer_reserve(&actor->body, body->size) != NULL, FED_ENOMEM);
-    while (actor->body.len < body->size) {
+    while (actor->body.len < body->size && status == FED_OK) {
         size_t len = 0;
         uint8_t *end = actor->body.data + actor->body.len;
-        FED_TRY(body->read(body->user, end, body->size - actor->body.len, &len));
-        FED_REQUIRE(len > 0, FED_EINVAL);
+        status = body->read(body->user, end, body->size - actor->body.len, &len);
+        status = status == FED_OK && len == 0 ? FED_EINVAL : status;
         actor->body.len += len;
     }
-    return FED_OK;
+    actor->request.body = actor->body.data;
+    actor->request.body_len = actor->body.len;
+    return status;
 }
 
 static fed_status compose(sim_actor *actor, const fedclient_request *request, fed_error *err) {
@@ -154,7 +162,7 @@ fed_status sim_handover_wait(const sim_actor *actor, uint32_t ms, fedserver_resp
         .action = FED_ACTION_WAIT, .reason = FED_WAIT_FULL, .retry_ms = ms};
     fed_writer body;
     fed_writer_growing(&body);
-    fed_assignment_write(&body, actor->body.data[0], &wait);
+    fed_assignment_write(&body, actor->request.body[0], &wait);
     *response = (fedserver_response){.status = 200, .body = fedserver_blob_new(&body)};
     return response->body != NULL ? FED_OK : fed_fail(err, FED_ENOMEM, "no memory for an answer");
 }
@@ -220,25 +228,27 @@ void sim_handover_keep(sim_actor *actor, fedserver_blob *answer) {
     }
 }
 
+static bool same_body(const sim_actor *actor, const uint8_t *body, size_t len) {
+    return len == actor->request.body_len && memcmp(body, actor->request.body, len) == 0;
+}
+
 /** The check-in of a turn that was under way when the run was stopped: it was answered then. */
 static bool was_heard(const sim_actor *actor) {
     const sim_heard *heard = &actor->heard;
     return heard->answer != NULL && strcmp(actor->path, "/v1/checkin") == 0 &&
-           heard->len == actor->body.len && memcmp(heard->body, actor->body.data, heard->len) == 0;
+           same_body(actor, heard->body, heard->len);
 }
 
 /** The check-in whose answer has come while it was parked: it is on its way since long ago. */
 static bool is_parked(const sim_actor *actor) {
     const sim_held *held = &actor->held;
-    return held->on && held->answered && held->len == actor->body.len &&
-           strcmp(actor->path, "/v1/checkin") == 0 &&
-           memcmp(held->body, actor->body.data, held->len) == 0;
+    return held->on && held->answered && strcmp(actor->path, "/v1/checkin") == 0 &&
+           same_body(actor, held->body, held->len);
 }
 
 static fed_status hand_over(sim_actor *actor, const fedclient_request *request, fed_error *err) {
     fed_status read = read_body(actor, request->body);
-    actor->request.body = actor->body.data;
-    actor->request.body_len = actor->body.len;
+    const uint64_t body_len = actor->request.body_len;
     if (actor->world->direct) {
         FED_TRY(read);
         return enrol_now(actor, err);
@@ -254,7 +264,7 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
             (fedserver_response){.status = 200, .body = fedserver_blob_share(actor->heard.answer)};
         return FED_OK;
     }
-    const uint64_t bytes = head_bytes(actor, request) + actor->body.len;
+    const uint64_t bytes = head_bytes(actor, request) + body_len;
     actor->request.wire_bytes = bytes;
     const bool again = actor->resumes && strcmp(actor->path, actor->asked) == 0;
     actor->resumes = false;
@@ -263,7 +273,7 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
     }
     actor->unheard = read != FED_OK;
     fed_status fate = read;
-    if (read == FED_OK || (fedserver_body_in_parts(&actor->request) && actor->body.len > 0)) {
+    if (read == FED_OK || (fedserver_body_in_parts(&actor->request) && body_len > 0)) {
         fate = sim_turns_ask(actor);
         fate = fate == FED_OK ? read : fate;
     }

@@ -136,7 +136,8 @@ static void run_memory(const char *model, const char *codec, size_t clients, dev
 static void run_flash(const char *model, const char *codec, size_t clients, device *devices) {
     fed_error err = {0};
     sim_flash *flash = NULL;
-    bench_require(sim_flash_open(NULL, (uint32_t)clients, false, &flash, &err), err.text);
+    bench_require(sim_flash_open(NULL, (uint32_t)clients, false, (size_t)1 << 31, &flash, &err),
+                  err.text);
     for (size_t k = 0; k < clients; k++) {
         sim_flash_platform(flash, (uint32_t)k, &devices[k].platform);
     }

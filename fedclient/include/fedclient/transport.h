@@ -19,6 +19,9 @@ typedef struct fedclient_body {
     /** Put up to cap bytes into dst, *len of them; called until `size` are out. A failure breaks
      * the request off. */
     fed_status (*read)(void *user, void *dst, size_t cap, size_t *len);
+    /** Likewise all of it, uint8[size], where it lies in one place, for a transport that needn't
+     * copy it; else NULL. */
+    const uint8_t *data;
 } fedclient_body;
 
 /** Which bytes of an answer are wanted, and which ones came: so that a download that broke off goes
