@@ -45,7 +45,8 @@ typedef struct sim_heat {
     size_t columns, rows;
 } sim_heat;
 
-/** Values are shares, told as percentages. */
+/** Values are accuracies, told as percentages; colours go with the logarithm of what is missing to
+ * all, so that one bad cell does not make all others alike. */
 void sim_heat_draw(const sim_heat *heat, fed_writer *w);
 
 /** Text, where it might hold what HTML takes for its own. */

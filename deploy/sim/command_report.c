@@ -75,6 +75,20 @@ static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
     return status;
 }
 
+/** Runs whose directories have the same name go by their scenarios' names. */
+static void name_apart(runs *r) {
+    bool alike = false;
+    for (size_t k = 1; k < r->count; k++) {
+        alike = alike || strcmp(r->run[k].name, r->run[0].name) == 0;
+    }
+    for (size_t k = 0; k < r->count && alike; k++) {
+        const char *name = r->run[k].scenario.value[SIM_NAME];
+        if (name != NULL && name[0] != '\0') {
+            snprintf(r->run[k].name, sizeof r->run[k].name, "%s", name);
+        }
+    }
+}
+
 static void print_runs(const runs *r, fed_writer *w) {
     if (r->count == 1) {
         sim_summary_text(&r->run[0].log, w);
@@ -97,6 +111,7 @@ fed_status sim_report_make(const char *const *directories, size_t count, const c
                                              : add_grid(&r, directories[k], err);
     }
     if (status == FED_OK) {
+        name_apart(&r);
         fed_writer_growing(&w);
         print_runs(&r, &w);
         status = w.status;

@@ -66,7 +66,7 @@ static bool two_keys(const sim_result *runs, size_t count, sim_key_id pair[2]) {
     const size_t differ = sim_runs_differ(runs, count, keys);
     size_t found = 0;
     for (size_t k = 0; k < differ; k++) {
-        if (keys[k] != SIM_SEED && keys[k] != SIM_NAME) {
+        if (keys[k] != SIM_SEED && keys[k] != SIM_NAME && keys[k] != SIM_EVALUATE_EVERY) {
             if (found == 2) {
                 return false;
             }

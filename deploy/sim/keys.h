@@ -16,6 +16,7 @@ typedef enum sim_key_id {
     SIM_DATASET,
     SIM_TRAIN_PART,
     SIM_SPLIT,
+    SIM_ITERATIONS,
     SIM_EVALUATE_EVERY,
     SIM_THREADS,
     SIM_OFFLINE,

@@ -80,8 +80,13 @@ void sim_map_draw(const sim_map *map, fed_writer *w) {
 /* --- A grid's results --- */
 
 typedef struct heat_frame {
-    double left, top, cell_x, cell_y, low, high;
+    double left, top, cell_x, cell_y, low, high; /* low and high: the strengths' */
 } heat_frame;
+
+/** What a value's colour goes with. */
+static double strength_of(double value) {
+    return isnan(value) ? value : -log10(fmax(1 - value, 1e-4));
+}
 
 static heat_frame frame_of(const sim_heat *h) {
     heat_frame f = {.top = 58, .cell_y = 30, .low = (double)NAN, .high = (double)NAN};
@@ -93,8 +98,8 @@ static heat_frame frame_of(const sim_heat *h) {
     f.left = fmin(14 + 6.4 * (double)letters, 160);
     f.cell_x = (WIDTH - 6 - f.left) / (double)h->columns;
     for (size_t k = 0; k < h->rows * h->columns; k++) {
-        f.low = fmin(f.low, h->value[k]);
-        f.high = fmax(f.high, h->value[k]);
+        f.low = fmin(f.low, strength_of(h->value[k]));
+        f.high = fmax(f.high, strength_of(h->value[k]));
     }
     return f;
 }
@@ -102,7 +107,8 @@ static heat_frame frame_of(const sim_heat *h) {
 static void draw_heat_cell(const sim_heat *h, const heat_frame *f, size_t r, size_t k,
                            fed_writer *w) {
     const double value = h->value[r * h->columns + k];
-    const double share = f->high > f->low ? (value - f->low) / (f->high - f->low) : 1;
+    const double range = f->high - f->low;
+    const double share = range > 0 ? (strength_of(value) - f->low) / range : 1;
     const double x = f->left + f->cell_x * (double)k, y = f->top + f->cell_y * (double)r;
     char text[32];
     if (isnan(value)) {

@@ -41,9 +41,8 @@ def cell_keys(table, row, row_keys, column, column_keys, quick):
     if quick and "iterations" in keys:
         keys["iterations"] = str(max(int(keys["iterations"]) // QUICK, int(keys["local_steps"])))
         seeds = seeds[:1]
-    if "iterations" in keys:
-        keys["rounds"] = str(max(1, int(keys.pop("iterations")) // int(keys["local_steps"])))
-    every = max(1, int(keys["rounds"]) // int(keys.pop("evaluations", "25")))
+    rounds = int(keys["iterations"]) // int(keys["local_steps"]) if "iterations" in keys else int(keys["rounds"])
+    every = max(1, rounds // int(keys.pop("evaluations", "25")))
     keys.setdefault("evaluate_every", str(every))
     keys["name"] = f"{row}, {column}"
     return keys, seeds
@@ -63,7 +62,7 @@ def run(fedsim, keys, out):
     summary = json.loads((out / "summary.json").read_text())
     with open(out / "rounds.csv", newline="") as f:
         rounds = [r for r in csv.DictReader(f)]
-    return {**summary, "rows": rounds, "values": keys}
+    return {**summary, "rows": rounds, "directory": out}
 
 
 def finished(out):
@@ -158,6 +157,10 @@ def main():
                 results.append(run(fedsim, {**keys, "seed": seed, **more}, out / ("seed=" + seed)))
             cells.append((row, column, paper_figures(row_keys, index), results))
     print_table(table, cells, kinds)
+    page = base / (name + ("-quick" if quick else "")) / "report.html"
+    directories = [str(result["directory"]) for _, _, _, results in cells for result in results]
+    subprocess.run([fedsim, "report", *directories, "--out", str(page)], stdout=subprocess.DEVNULL, check=True)
+    print(f"\n{page} has the plots of all.")
     if quick:
         print(f"\nQuick form: a {QUICK}th of the iterations, so not comparable with the paper.")
 

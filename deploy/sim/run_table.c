@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "deploy/sim/bar.h"
@@ -12,6 +13,16 @@
 #include "deploy/sim/seeds.h"
 
 enum { CELL = 80 };
+
+/** Is that key made from others in all runs? */
+static bool follows(const sim_result *runs, size_t count, sim_key_id id) {
+    bool said = id == SIM_ROUNDS;
+    for (size_t k = 0; k < count && said; k++) {
+        const char *iterations = runs[k].scenario.value[SIM_ITERATIONS];
+        said = iterations != NULL && atof(iterations) > 0;
+    }
+    return said;
+}
 
 size_t sim_runs_differ(const sim_result *runs, size_t count, sim_key_id keys[SIM_KEYS]) {
     size_t found = 0;
@@ -22,7 +33,7 @@ size_t sim_runs_differ(const sim_result *runs, size_t count, sim_key_id keys[SIM
             const char *other = runs[k].scenario.value[id];
             same = same && strcmp(first != NULL ? first : "", other != NULL ? other : "") == 0;
         }
-        if (!same && !sim_keys[id].machine) {
+        if (!same && !sim_keys[id].machine && !follows(runs, count, id)) {
             keys[found++] = id;
         }
     }

@@ -4,7 +4,7 @@
 
 #include "deploy/sim/results.h"
 
-/** Which keys are not the same in all runs. How many. */
+/** Which keys are not the same in all runs, but for rounds where iterations make them. How many. */
 size_t sim_runs_differ(const sim_result *runs, size_t count, sim_key_id keys[SIM_KEYS]);
 
 /** "A" for the first run, "B", ...; a number beyond "Z". */

@@ -134,6 +134,33 @@ fed_status sim_scenario_number(const sim_scenario *s, sim_key_id id, double *val
     return FED_OK;
 }
 
+static bool is_given(const sim_scenario *s, sim_key_id id) {
+    return s->value[id] != NULL && s->value[id][0] != '\0';
+}
+
+/** Rounds that make so many iterations: at least one. */
+static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
+    double iterations = 0;
+    if (is_given(s, SIM_ITERATIONS)) {
+        FED_TRY(sim_scenario_number(s, SIM_ITERATIONS, &iterations, err));
+    }
+    if (iterations == 0) {
+        return FED_OK;
+    }
+    const char *steps =
+        is_given(s, SIM_LOCAL_STEPS) ? s->value[SIM_LOCAL_STEPS] : sim_keys[SIM_LOCAL_STEPS].preset;
+    const double local_steps = strtod(steps, NULL); /* the coordinator checks it */
+    char rounds[24];
+    snprintf(rounds, sizeof rounds, "%.0f", fmax(1, floor(iterations / fmax(1, local_steps))));
+    if (is_given(s, SIM_ROUNDS) && strcmp(s->value[SIM_ROUNDS], rounds) != 0) {
+        char why[120];
+        snprintf(why, sizeof why, "is \"%.20s\", but these iterations make %s: say one of the two",
+                 s->value[SIM_ROUNDS], rounds);
+        return sim_scenario_refuse(s, SIM_ROUNDS, why, err);
+    }
+    return sim_scenario_set(s, SIM_ROUNDS, rounds, "iterations and local_steps", err);
+}
+
 /** The clients that are there in a round. */
 static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
     double clients = 0, offline = 0;
@@ -141,19 +168,20 @@ static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
     FED_TRY(sim_scenario_number(s, SIM_OFFLINE, &offline, err));
     char here[24];
     snprintf(here, sizeof here, "%.0f", clients - floor(offline * clients));
-    if (s->value[SIM_COHORT] == NULL || s->value[SIM_COHORT][0] == '\0') {
+    if (!is_given(s, SIM_COHORT)) {
         FED_TRY(sim_scenario_set(s, SIM_COHORT, here, "clients and offline", err));
     }
-    if (s->value[SIM_GOAL] == NULL || s->value[SIM_GOAL][0] == '\0') {
+    if (!is_given(s, SIM_GOAL)) {
         FED_TRY(sim_scenario_set(s, SIM_GOAL, s->value[SIM_COHORT], s->place[SIM_COHORT], err));
     }
     return FED_OK;
 }
 
 fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) {
+    FED_TRY(complete_rounds(s, err));
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         const sim_key *key = &sim_keys[id];
-        if (key->preset == NULL && (s->value[id] == NULL || s->value[id][0] == '\0')) {
+        if (key->preset == NULL && !is_given(s, id)) {
             return fed_fail(err, FED_EINVAL, "%s: key \"%s\" is missing: %s",
                             s->file != NULL ? s->file : "the command line", key->name,
                             key->meaning);

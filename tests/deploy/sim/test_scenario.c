@@ -88,6 +88,28 @@ static void cohort_and_goal_are_the_clients_that_are_there(void **state) {
     sim_scenario_free(&s);
 }
 
+static void iterations_make_rounds(void **state) {
+    (void)state;
+    sim_scenario s = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(sim_scenario_parse(
+        "s.txt", "data = d\nmodel = lr\niterations = 2500\nlocal_steps = 100\n", &s, &err));
+    assert_fed_ok_err(sim_scenario_complete(&s, &err));
+    assert_string_equal(s.value[SIM_ROUNDS], "25");
+    assert_fed_ok_err(sim_scenario_complete(&s, &err)); /* as one that was written is read */
+    assert_fed_ok_err(sim_scenario_override(&s, "rounds=3", &err));
+    assert_fed_status(sim_scenario_complete(&s, &err), FED_EINVAL);
+    assert_fed_says(err, "the command line: key \"rounds\" is \"3\", but these iterations make 25");
+    assert_fed_ok_err(sim_scenario_override(&s, "rounds=", &err));
+    assert_fed_ok_err(sim_scenario_override(&s, "local_steps=5000", &err));
+    assert_fed_ok_err(sim_scenario_complete(&s, &err));
+    assert_string_equal(s.value[SIM_ROUNDS], "1");
+    assert_fed_ok_err(sim_scenario_override(&s, "iterations=0.5", &err));
+    assert_fed_status(sim_scenario_complete(&s, &err), FED_EINVAL);
+    assert_fed_says(err, "key \"iterations\" is \"0.5\"; it must be a whole number");
+    sim_scenario_free(&s);
+}
+
 static void a_written_scenario_is_read_as_the_same(void **state) {
     (void)state;
     sim_scenario s, back = {0};
@@ -293,6 +315,7 @@ int main(void) {
         cmocka_unit_test(the_command_line_goes_before_the_file),
         cmocka_unit_test(a_key_without_a_default_is_missed_by_name),
         cmocka_unit_test(cohort_and_goal_are_the_clients_that_are_there),
+        cmocka_unit_test(iterations_make_rounds),
         cmocka_unit_test(a_written_scenario_is_read_as_the_same),
         cmocka_unit_test(the_task_has_numbers_texts_and_the_seed_of_the_run),
         cmocka_unit_test(the_coordinators_complaints_name_the_scenarios_line),
