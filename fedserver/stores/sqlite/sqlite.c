@@ -24,10 +24,11 @@ static fed_status store_create(const char *path, fed_error *err) {
     fedserver_database *db;
     FED_TRY(fedserver_database_open(path, SQLITE_OPEN_READWRITE, &db, err));
     char sql[sizeof(FEDSERVER_SCHEMA) + 200];
-    snprintf(sql, sizeof sql,
-             "PRAGMA journal_mode = WAL; BEGIN; PRAGMA application_id = %d;"
-             "PRAGMA user_version = %d; %s COMMIT;",
-             FEDSERVER_SCHEMA_ID, FEDSERVER_SCHEMA_VERSION, FEDSERVER_SCHEMA);
+    snprintf(
+        sql, sizeof sql,
+        "PRAGMA page_size = 16384; PRAGMA journal_mode = WAL; BEGIN; PRAGMA application_id = %d;"
+        "PRAGMA user_version = %d; %s COMMIT;",
+        FEDSERVER_SCHEMA_ID, FEDSERVER_SCHEMA_VERSION, FEDSERVER_SCHEMA);
     fed_status status = fedserver_database_script(db, sql, err);
     if (status == FED_OK) {
         /* Into the file itself, whose name is about to change: to close would do so, but does not
