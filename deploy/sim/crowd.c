@@ -93,7 +93,8 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options, sim_log 
     FED_TRY(open_places(crowd));
     crowd->client = calloc(options->clients + 1U, sizeof *crowd->client);
     crowd->waiting = calloc(options->clients + 1U, sizeof(sim_client *));
-    FED_REQUIRE(crowd->client != NULL && crowd->waiting != NULL, FED_ENOMEM);
+    crowd->away = calloc(options->clients + 1U, sizeof *crowd->away);
+    FED_REQUIRE(crowd->client != NULL && crowd->waiting != NULL && crowd->away != NULL, FED_ENOMEM);
     FED_TRY(open_flash(crowd, err));
     fed_rng_init(&crowd->dice, options->seed, 0, 0);
     for (uint32_t k = 0; k <= options->clients; k++) {
@@ -115,6 +116,7 @@ void sim_crowd_close(sim_crowd *crowd) {
     sim_flash_close(crowd->flash);
     free(crowd->client);
     free(crowd->waiting);
+    free(crowd->away);
     free(crowd->all_places);
     fedtrain_data_free(&crowd->train);
     fedtrain_data_free(&crowd->test);

@@ -6,19 +6,24 @@
 #include "deploy/sim/streams.h"
 #include "fed/rng.h"
 
-bool sim_away(uint64_t seed, uint32_t round, uint32_t clients, double fraction, uint32_t k) {
-    uint32_t away = (uint32_t)(fraction * (double)clients);
-    /* Selection sampling (Knuth, 3.4.2, algorithm S): exactly `away` of them, without a list. */
+void sim_draw_away(uint64_t seed, uint32_t round, uint32_t clients, double fraction, bool *away) {
+    uint32_t left = (uint32_t)(fraction * (double)clients);
+    /* Selection sampling (Knuth, 3.4.2, algorithm S). */
     fed_rng rng;
     fed_rng_init(&rng, seed, round, SIM_STREAM_AWAY);
-    for (uint32_t i = 0; i < clients; i++) {
-        bool chosen = fed_rng_below(&rng, clients - i) < away;
-        if (i == k) {
-            return chosen;
-        }
-        away -= chosen ? 1U : 0U;
+    for (uint32_t k = 0; k < clients; k++) {
+        away[k] = fed_rng_below(&rng, clients - k) < left;
+        left -= away[k] ? 1U : 0U;
     }
-    return false;
+}
+
+bool sim_is_away(sim_crowd *crowd, uint32_t round, uint32_t k) {
+    const sim_options *o = crowd->options;
+    if (crowd->away_round != round) {
+        sim_draw_away(o->seed, round, o->clients, o->offline, crowd->away);
+        crowd->away_round = round;
+    }
+    return crowd->away[k];
 }
 
 typedef enum mishap { MISHAP_NONE, MISHAP_BREAK_OFF, MISHAP_LOSE_ANSWER } mishap;

@@ -80,13 +80,12 @@ void sim_lives_wait(sim_crowd *crowd, uint32_t ms) {
 /** Stay away, line closed, from every round that the schedule says so. */
 static void stay_away(sim_client *client) {
     sim_crowd *crowd = client->crowd;
-    const sim_options *options = crowd->options;
     bool was_here = true;
     pthread_mutex_lock(&crowd->mutex);
     while (crowd->stop == 0 && !crowd->finished) {
         const uint32_t last = client->last_counted;
         uint32_t next = crowd->round > last ? crowd->round : last + 1;
-        if (!sim_away(options->seed, next, options->clients, options->offline, client->k)) {
+        if (!sim_is_away(crowd, next, client->k)) {
             break;
         }
         if (was_here) {

@@ -42,11 +42,10 @@ static void go_on(sim_actor *actor) {
 /** Does the schedule say that it stays away from the round that it would come for? */
 static bool stays_away(const sim_actor *actor, uint32_t *round) {
     const sim_client *client = actor->client;
-    const sim_crowd *crowd = client->crowd;
-    const sim_options *o = crowd->options;
+    sim_crowd *crowd = client->crowd;
     *round = crowd->round > client->last_counted ? crowd->round : client->last_counted + 1;
-    return actor->world->host.running && !client->evaluates && o->offline > 0 &&
-           sim_away(o->seed, *round, o->clients, o->offline, client->k);
+    return actor->world->host.running && !client->evaluates && crowd->options->offline > 0 &&
+           sim_is_away(crowd, *round, client->k);
 }
 
 static void begin_turn(sim_actor *actor) {

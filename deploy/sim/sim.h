@@ -18,11 +18,13 @@
 #include "fedserver/fedserver.h"
 #include "fedtrain/data.h"
 
-/** Is client k away in a round? Exactly floor(fraction * clients) of them are, drawn from the seed.
- */
-bool sim_away(uint64_t seed, uint32_t round, uint32_t clients, double fraction, uint32_t k);
+/** Who is away in a round: exactly floor(fraction * clients) of them, drawn from the seed.
+ *    away  bool[clients], written */
+void sim_draw_away(uint64_t seed, uint32_t round, uint32_t clients, double fraction, bool *away);
 
 struct sim_crowd;
+/** Is client k away in a round? Under the crowd's mutex. */
+bool sim_is_away(struct sim_crowd *crowd, uint32_t round, uint32_t k);
 
 /** A place to work at: as many turns are under way at a time as there are places. */
 typedef struct sim_place {
@@ -89,12 +91,14 @@ typedef struct sim_crowd {
     size_t waiting_count;
     fed_rng dice; /* of who comes next */
     sim_place *all_places;
-    uint32_t round;     /* the newest that any client was asked to train in */
-    uint32_t reported;  /* updates counted in it */
-    uint32_t version;   /* the final one, once finished */
-    uint32_t rounds;    /* of the task */
-    uint32_t committed; /* the newest round of the log that was committed */
-    uint32_t evaluated; /* version that the accuracy is of */
+    bool *away;          /* [options->clients]: in the round that was last asked for ... */
+    uint32_t away_round; /* ... this one; 0: none was */
+    uint32_t round;      /* the newest that any client was asked to train in */
+    uint32_t reported;   /* updates counted in it */
+    uint32_t version;    /* the final one, once finished */
+    uint32_t rounds;     /* of the task */
+    uint32_t committed;  /* the newest round of the log that was committed */
+    uint32_t evaluated;  /* version that the accuracy is of */
     double accuracy;
     float loss;
     bool finished;
