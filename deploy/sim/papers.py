@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Run the cells of a table and print it beside the paper's figures: papers.py FEDSIM RESULTS TABLE [--quick] [key=value ...]
+"""Run the cells of a table and print it beside the paper's figures.
 
-A table is an INI file of deploy/sim/papers: [table] has its title and what to show; [common], a [row NAME] and a
+A table is an INI file of deploy/sim/papers: [table] has its title, what to show and how long it takes; [common], a [row NAME] and a
 [column NAME] have the keys of a scenario, the later ones going before the earlier; a row's "COLUMN: key" is for that
 cell alone. `paper_KIND` in a row has the paper's figures of a kind that is shown, one for each column.
 """
+import argparse
 import configparser
 import csv
 import json
@@ -140,24 +141,45 @@ def paper_figures(row_keys, column_index):
     return figures
 
 
+def read_arguments():
+    parser = argparse.ArgumentParser(description="Run the cells of a table and print it beside the paper's figures.")
+    parser.add_argument("fedsim", help="the program")
+    parser.add_argument("results", type=pathlib.Path, help="directory for the runs; finished ones are not run again")
+    parser.add_argument("table", help="file of deploy/sim/papers, without .ini")
+    parser.add_argument("--quick", action="store_true", help=f"a {QUICK}th of the iterations")
+    parser.add_argument("--only", default="", metavar="TEXT", help='cells whose "ROW, COLUMN" has that text in it')
+    parser.add_argument("keys", nargs="*", metavar="key=value", help="for every run")
+    arguments = parser.parse_intermixed_args()
+    wrong = [k for k in arguments.keys if "=" not in k]
+    if wrong:
+        parser.error(f'"{wrong[0]}" is no key=value; `fedsim keys` lists the keys')
+    return arguments
+
+
 def main():
-    fedsim, base, name = sys.argv[1], pathlib.Path(sys.argv[2]), (sys.argv[3:] or [""])[0]
+    arguments = read_arguments()
+    fedsim, name, quick = arguments.fedsim, arguments.table, arguments.quick
+    base = arguments.results / (name + ("-quick" if quick else ""))
+    more = dict(k.split("=", 1) for k in arguments.keys)
     table = read_table(name)
-    quick = "--quick" in sys.argv[4:]
-    more = dict(a.split("=", 1) for a in sys.argv[4:] if a != "--quick")
     kinds = table["table"]["show"].split()
+    print(f"{name}: all of it takes {table['table']['takes']} of two cores", file=sys.stderr)
     cells = []
     for row, row_keys in named(table, "row").items():
         for index, (column, column_keys) in enumerate(named(table, "column").items()):
+            if arguments.only not in f"{row}, {column}":
+                continue
             keys, seeds = cell_keys(table, row, row_keys, column, column_keys, quick)
-            out = base / (name + ("-quick" if quick else "")) / directory_name(row) / directory_name(column)
+            out = base / directory_name(row) / directory_name(column)
             results = []
             for seed in seeds:
                 print(f"{row}, {column}, seed {seed}: {out}", file=sys.stderr)
                 results.append(run(fedsim, {**keys, "seed": seed, **more}, out / ("seed=" + seed)))
             cells.append((row, column, paper_figures(row_keys, index), results))
+    if not cells:
+        sys.exit(f'papers: {name} has no cell with "{arguments.only}" in "ROW, COLUMN"')
     print_table(table, cells, kinds)
-    page = base / (name + ("-quick" if quick else "")) / "report.html"
+    page = base / "report.html"
     directories = [str(result["directory"]) for _, _, _, results in cells for result in results]
     subprocess.run([fedsim, "report", *directories, "--out", str(page)], stdout=subprocess.DEVNULL, check=True)
     print(f"\n{page} has the plots of all.")

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # A paper's table, made again.
 #
-#   deploy/sim/papers.sh TABLE [--quick] [key=value ...]     e.g.  deploy/sim/papers.sh table3 --quick
+#   deploy/sim/papers.sh TABLE [--quick] [--only TEXT] [key=value ...]     e.g.  deploy/sim/papers.sh table3 --quick
 #
-# TABLE is a file of deploy/sim/papers without its ending. --quick takes a 25th of the iterations: minutes, to see that it
-# works. Keys and values go to every run (threads=2 seed=7). Runs that are finished are not run again: what was broken off
+# TABLE is a file of deploy/sim/papers without its ending, which says how long it takes. --quick takes a 25th of the
+# iterations: minutes, to see that it works; --only, the cells whose "ROW, COLUMN" has that text in it, such as "SBC(2)".
+# Keys and values go to every run (threads=2 seed=7). Runs that are finished are not run again: what was broken off
 # goes on. Results lie in build/papers/TABLE, each run's with its page of plots.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
