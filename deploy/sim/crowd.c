@@ -46,19 +46,19 @@ static fed_status deal_out(sim_crowd *crowd, fed_error *err) {
 
 /** The number behind a word in one of the system's files; SIZE_MAX where there is none. */
 static size_t system_number(const char *path, const char *word) {
-    char line[128];
-    unsigned long long number = SIZE_MAX;
+    char line[128], *end = NULL;
+    size_t number = SIZE_MAX;
     FILE *file = fopen(path, "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, word, strlen(word)) == 0 &&
-            sscanf(line + strlen(word), "%llu", &number) == 1) {
-            break;
+    while (file != NULL && number == SIZE_MAX && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, word, strlen(word)) == 0) {
+            const size_t value = (size_t)strtoull(line + strlen(word), &end, 10);
+            number = end != line + strlen(word) ? value : SIZE_MAX;
         }
     }
     if (file != NULL) {
         fclose(file);
     }
-    return (size_t)number;
+    return number;
 }
 
 /** What the clients' stores may have of the machine's memory: half of what is there now. */

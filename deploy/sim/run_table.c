@@ -19,7 +19,7 @@ static bool follows(const sim_result *runs, size_t count, sim_key_id id) {
     bool said = id == SIM_ROUNDS;
     for (size_t k = 0; k < count && said; k++) {
         const char *iterations = runs[k].scenario.value[SIM_ITERATIONS];
-        said = iterations != NULL && atof(iterations) > 0;
+        said = iterations != NULL && strtod(iterations, NULL) > 0;
     }
     return said;
 }
