@@ -101,7 +101,7 @@ KINDS = {
     "bits_down": ("bits a value down", lambda r: r["downlink_bits_per_value"], "{:.3f}"),
     "mb_up": ("MB up a client", lambda r: r["uplink_bytes_per_client"] / 1e6, "{:.2f}"),
     "mb_down": ("MB down a client", lambda r: r["downlink_bytes_per_client"] / 1e6, "{:.2f}"),
-    "to_95": ("hours to 95 %", lambda r: reached_s(r, 0.95) / 3600, "{:.2f}"),
+    "to_95": ("minutes to 95 %", lambda r: reached_s(r, 0.95) / 60, "{:.1f}"),
     "updates_per_s": ("updates/s", lambda r: r["updates_per_s"], "{:.0f}"),
     "wall": ("wall s", lambda r: r["wall_s"], "{:.1f}"),
     "cpu_ratio": ("CPU / SGD", lambda r: r["total_cpu_s"] / r["train_cpu_s"], "{:.2f}"),
