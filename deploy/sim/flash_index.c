@@ -314,6 +314,9 @@ fed_status sim_index_load(sim_flash *flash, const char *path, fed_error *err) {
     if (status == FED_EFORMAT) {
         return fed_fail(err, status, "%s is damaged: begin the run again", path);
     }
+    if (status == FED_EIO) {
+        return fed_file_fail(err, "read", path);
+    }
     FED_TRY(status);
     atomic_store(&flash->synced, true);
     return FED_OK;
