@@ -158,13 +158,30 @@ static uint64_t memory_end(const sim_blocks *blocks) {
     return blocks->end < blocks->memory ? blocks->end : blocks->memory;
 }
 
+fed_status sim_blocks_write(const sim_blocks *blocks, const void *data, size_t len, uint64_t at) {
+    for (size_t done = 0; done < len;) {
+        ssize_t n =
+            pwrite(blocks->fd, (const uint8_t *)data + done, len - done, (off_t)(at + done));
+        FED_REQUIRE(n > 0, n < 0 && errno == ENOSPC ? FED_ENOSPC : FED_EIO);
+        done += (size_t)n;
+    }
+    return FED_OK;
+}
+
+fed_status sim_blocks_read(const sim_blocks *blocks, void *data, size_t len, uint64_t at) {
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pread(blocks->fd, (uint8_t *)data + done, len - done, (off_t)(at + done));
+        FED_REQUIRE(n > 0, n < 0 ? FED_EIO : FED_EFORMAT);
+        done += (size_t)n;
+    }
+    return FED_OK;
+}
+
 fed_status sim_blocks_save(const sim_blocks *blocks) {
     const uint64_t end = memory_end(blocks);
-    for (uint64_t at = SIM_BLOCKS_PAGE; at < end;) {
-        ssize_t n = pwrite(blocks->fd, blocks->base + at, (size_t)(end - at), (off_t)at);
-        FED_REQUIRE(n > 0, n < 0 && errno == ENOSPC ? FED_ENOSPC : FED_EIO);
-        at += (uint64_t)n;
-    }
+    FED_TRY(sim_blocks_write(blocks, blocks->base + SIM_BLOCKS_PAGE,
+                             end > SIM_BLOCKS_PAGE ? (size_t)(end - SIM_BLOCKS_PAGE) : 0,
+                             SIM_BLOCKS_PAGE));
     const bool done =
         (blocks->end <= blocks->memory ||
          msync(blocks->base + blocks->memory, blocks->end - blocks->memory, MS_SYNC) == 0) &&
@@ -175,12 +192,9 @@ fed_status sim_blocks_save(const sim_blocks *blocks) {
 fed_status sim_blocks_load(sim_blocks *blocks, uint64_t end) {
     blocks->end = end;
     end = memory_end(blocks);
-    for (uint64_t at = SIM_BLOCKS_PAGE; at < end;) {
-        ssize_t n = pread(blocks->fd, blocks->base + at, (size_t)(end - at), (off_t)at);
-        FED_REQUIRE(n > 0, n < 0 ? FED_EIO : FED_EFORMAT);
-        at += (uint64_t)n;
-    }
-    return FED_OK;
+    return sim_blocks_read(blocks, blocks->base + SIM_BLOCKS_PAGE,
+                           end > SIM_BLOCKS_PAGE ? (size_t)(end - SIM_BLOCKS_PAGE) : 0,
+                           SIM_BLOCKS_PAGE);
 }
 
 void sim_blocks_write_free(const sim_blocks *blocks, fed_writer *w) {

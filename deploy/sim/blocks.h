@@ -48,6 +48,13 @@ void sim_blocks_give_back(sim_blocks *blocks, void *block);
 uint64_t sim_blocks_offset(const sim_blocks *blocks, const void *block);
 void *sim_blocks_at(const sim_blocks *blocks, uint64_t offset, size_t len);
 
+/** All of len bytes into the file from `at` on, or out of it, past the mapping. FED_EIO;
+ * FED_ENOSPC; FED_EFORMAT the file ends before. */
+fed_status sim_blocks_write(const sim_blocks *blocks, const void *data, size_t len,
+                            uint64_t at) FED_CHECKED;
+fed_status sim_blocks_read(const sim_blocks *blocks, void *data, size_t len,
+                           uint64_t at) FED_CHECKED;
+
 /** Write what is in memory into the file, and have the system write it all to the disk; and back:
  * take up a file's blocks, which end there. FED_EIO, FED_ENOSPC; FED_EFORMAT a file too short. */
 fed_status sim_blocks_save(const sim_blocks *blocks) FED_CHECKED;

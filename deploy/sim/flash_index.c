@@ -84,18 +84,6 @@ static void write_head(uint8_t head[HEAD + 8], const sim_flash *flash, const fed
     fed_write_u64(&w, fed_digest_bytes(head, HEAD));
 }
 
-static fed_status put_behind(const sim_blocks *blocks, const fed_writer *index, fed_error *err) {
-    for (size_t done = 0; done < index->len;) {
-        ssize_t n =
-            pwrite(blocks->fd, index->data + done, index->len - done, (off_t)(blocks->end + done));
-        if (n <= 0) {
-            return fed_file_fail(err, "write", "the file of the clients' stores");
-        }
-        done += (size_t)n;
-    }
-    return FED_OK;
-}
-
 fed_status sim_flash_sync(sim_flash *flash, fed_error *err) {
     if (!flash->kept || atomic_load(&flash->synced)) {
         return FED_OK;
@@ -107,7 +95,9 @@ fed_status sim_flash_sync(sim_flash *flash, fed_error *err) {
     write_head(head, flash, &index);
     fed_status status = index.status;
     if (status == FED_OK) {
-        status = put_behind(&flash->blocks, &index, err);
+        status = sim_blocks_write(&flash->blocks, index.data, index.len, flash->blocks.end);
+        status = status == FED_OK ? status
+                                  : fed_file_fail(err, "write", "the file of the clients' stores");
     }
     fed_writer_free(&index);
     FED_TRY(status);
@@ -270,12 +260,7 @@ static fed_status read_head(const uint8_t *page, const char *path, head *h, fed_
 
 /** Read what lies behind the blocks, as the head says, into index [h->index_len]. */
 static fed_status read_behind(sim_flash *flash, const head *h, uint8_t *index) {
-    for (size_t done = 0; done < h->index_len;) {
-        ssize_t n =
-            pread(flash->blocks.fd, index + done, h->index_len - done, (off_t)(h->end + done));
-        FED_REQUIRE(n > 0, n < 0 ? FED_EIO : FED_EFORMAT);
-        done += (size_t)n;
-    }
+    FED_TRY(sim_blocks_read(&flash->blocks, index, (size_t)h->index_len, h->end));
     FED_REQUIRE(fed_digest_bytes(index, (size_t)h->index_len) == h->index_digest, FED_EFORMAT);
     fed_reader r;
     fed_reader_init(&r, index, (size_t)h->index_len);
