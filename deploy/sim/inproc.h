@@ -2,6 +2,8 @@
 #ifndef FEDSIM_INPROC_H
 #define FEDSIM_INPROC_H
 
+#include <semaphore.h>
+
 #include "deploy/sim/coordinator.h"
 #include "deploy/sim/heap.h"
 #include "deploy/sim/network.h"
@@ -98,8 +100,8 @@ typedef struct sim_actor {
 typedef struct sim_worker {
     struct sim_inproc *world;
     pthread_t thread;
-    pthread_cond_t work;
-    sim_actor *actor; /* whose turn it is to run; NULL: none */
+    sem_t go;         /* it has something to run, or is to end */
+    sim_actor *actor; /* whose turn it runs; NULL: nobody's */
     struct sim_worker *next_idle, *next;
 } sim_worker;
 
@@ -132,7 +134,7 @@ typedef struct sim_inproc {
     uint32_t enrolled; /* so many clients, in order */
     bool direct;       /* no scheduling yet: clients enrol */
     bool stopping;
-    bool quit;
+    bool settles; /* the scheduler waits for all code, not for the least key's */
     int64_t shown_ms; /* the watcher was called last, in ... */
     uint32_t shown_round;
 } sim_inproc;
@@ -164,6 +166,8 @@ fed_status sim_handover_wait(const sim_actor *actor, uint32_t ms, fedserver_resp
 
 /* turns.c: threads and places */
 
+/** Has it, or wants, a place? Then nobody knows yet what comes next at it. */
+bool sim_turns_under_way(const sim_actor *actor);
 /** Let those who are READY have free places. Under the mutex. */
 void sim_turns_hand_out(sim_inproc *world);
 /** From a client's code: its request goes out, and its place is free until the answer is there. */

@@ -288,7 +288,7 @@ static fed_status advance(sim_inproc *world, fed_error *err) {
     if (world->host.tick_us <= key.us && key.us < SIM_NEVER) {
         return tick(world, err);
     }
-    if (actor->stage == SIM_READY || actor->stage == SIM_RUNS) {
+    if (sim_turns_under_way(actor)) {
         if (world->host.batch || world->pending_count > 0) {
             return flush(world, err);
         }

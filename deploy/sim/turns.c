@@ -27,15 +27,108 @@ void sim_actor_expect(sim_actor *actor) {
     set_key(actor, actor->step + 1);
 }
 
+/* --- The scheduler's sleep --- */
+
+bool sim_turns_under_way(const sim_actor *actor) {
+    return actor->stage == SIM_READY || actor->stage == SIM_RUNS;
+}
+
+/** Something has changed: wake the scheduler, if it can go on. Mostly it can't: what it waits for
+ * is the last of many. */
+static void tell(sim_inproc *world) {
+    const uint32_t next = sim_heap_top(&world->heap);
+    if (world->settles || !sim_turns_under_way(&world->actor[next]) ||
+        world->host.tick_us <= world->heap.key[next].us) {
+        pthread_cond_signal(&world->crowd->changed);
+    }
+}
+
+/* --- Threads --- */
+
+static void wake(sim_worker *worker) {
+    sem_post(&worker->go);
+}
+
+static void sleep_until_woken(sim_worker *worker) {
+    while (sem_wait(&worker->go) != 0) { /* a signal */
+    }
+}
+
+static void *work(void *user);
+
+/** An idle thread, or a new one. NULL: the system has no more. */
+static sim_worker *hire(sim_inproc *world) {
+    sim_worker *worker = world->idle;
+    if (worker != NULL) {
+        world->idle = worker->next_idle;
+        return worker;
+    }
+    worker = calloc(1, sizeof *worker);
+    if (worker == NULL) {
+        return NULL;
+    }
+    worker->world = world;
+    sem_init(&worker->go, 0, 0);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    int failed = pthread_create(&worker->thread, &attributes, work, worker);
+    pthread_attr_destroy(&attributes);
+    if (failed != 0) {
+        sem_destroy(&worker->go);
+        free(worker);
+        return NULL;
+    }
+    worker->next = world->workers;
+    world->workers = worker;
+    return worker;
+}
+
+/** FED_ENOMEM, and its turn has ended: there is no thread for it. */
+static fed_status begin_turn(sim_actor *actor) {
+    actor->worker = hire(actor->world);
+    if (actor->worker != NULL) {
+        actor->worker->actor = actor;
+        return FED_OK;
+    }
+    actor->status = fed_fail(&actor->error, FED_ENOMEM,
+                             "can't start a thread for its turn; use a smaller cohort");
+    sim_actor_stand(actor, SIM_ENDED);
+    return FED_ENOMEM;
+}
+
 /* --- Places --- */
 
-static void leave_place(sim_actor *actor) {
-    sim_client *client = actor->client;
+static void give_back(sim_client *client) {
     client->place->next = client->crowd->places;
     client->crowd->places = client->place;
     client->place = NULL;
-    sim_turns_hand_out(actor->world);
 }
+
+/** A free place goes to whoever is READY and first. The thread to be woken for it; NULL: there is
+ * none. */
+static sim_worker *hand_out(sim_inproc *world) {
+    sim_crowd *crowd = world->crowd;
+    while (crowd->places != NULL && world->ready.count > 0) {
+        sim_actor *actor = &world->actor[sim_heap_top(&world->ready)];
+        sim_heap_remove(&world->ready, actor->client->k);
+        if (actor->worker != NULL || begin_turn(actor) == FED_OK) {
+            actor->stage = SIM_RUNS;
+            actor->client->place = crowd->places;
+            crowd->places = crowd->places->next;
+            return actor->worker;
+        }
+    }
+    return NULL;
+}
+
+void sim_turns_hand_out(sim_inproc *world) {
+    for (sim_worker *next; (next = hand_out(world)) != NULL;) {
+        wake(next);
+    }
+}
+
+/* --- A turn --- */
 
 static void take_turn(sim_actor *actor) {
     fed_error err = {0};
@@ -52,90 +145,36 @@ static void take_turn(sim_actor *actor) {
     sim_actor_enter(NULL);
 }
 
+/** Under the mutex, which it gives back: the client's code stops here, and its place is another's.
+ */
+static void make_room(sim_actor *actor, sim_stage stage) {
+    sim_inproc *world = actor->world;
+    give_back(actor->client);
+    sim_actor_stand(actor, stage);
+    sim_worker *next = hand_out(world);
+    tell(world);
+    pthread_mutex_unlock(&world->crowd->mutex);
+    if (next != NULL) {
+        wake(next); /* it finds the mutex free */
+    }
+}
+
 static void *work(void *user) {
     sim_worker *worker = user;
     sim_inproc *world = worker->world;
-    pthread_mutex_lock(&world->crowd->mutex);
-    while (!world->quit) {
-        if (worker->actor == NULL) {
-            pthread_cond_wait(&worker->work, &world->crowd->mutex);
-            continue;
-        }
+    sleep_until_woken(worker);
+    while (worker->actor != NULL) {
         sim_actor *actor = worker->actor;
-        pthread_mutex_unlock(&world->crowd->mutex);
         take_turn(actor);
         pthread_mutex_lock(&world->crowd->mutex);
         actor->worker = NULL;
         worker->actor = NULL;
         worker->next_idle = world->idle;
         world->idle = worker;
-        sim_actor_stand(actor, SIM_ENDED);
-        leave_place(actor);
-        pthread_cond_broadcast(&world->crowd->changed);
+        make_room(actor, SIM_ENDED);
+        sleep_until_woken(worker);
     }
-    pthread_mutex_unlock(&world->crowd->mutex);
     return NULL;
-}
-
-/** An idle thread, or a new one. NULL: the system has no more. */
-static sim_worker *hire(sim_inproc *world) {
-    sim_worker *worker = world->idle;
-    if (worker != NULL) {
-        world->idle = worker->next_idle;
-        return worker;
-    }
-    worker = calloc(1, sizeof *worker);
-    if (worker == NULL) {
-        return NULL;
-    }
-    worker->world = world;
-    pthread_cond_init(&worker->work, NULL);
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    int failed = pthread_create(&worker->thread, &attributes, work, worker);
-    pthread_attr_destroy(&attributes);
-    if (failed != 0) {
-        pthread_cond_destroy(&worker->work);
-        free(worker);
-        return NULL;
-    }
-    worker->next = world->workers;
-    world->workers = worker;
-    return worker;
-}
-
-static void begin_turn(sim_actor *actor) {
-    actor->worker = hire(actor->world);
-    if (actor->worker != NULL) {
-        actor->worker->actor = actor;
-        pthread_cond_signal(&actor->worker->work);
-        return;
-    }
-    actor->status = fed_fail(&actor->error, FED_ENOMEM,
-                             "can't start a thread for its turn; use a smaller cohort");
-    sim_actor_stand(actor, SIM_ENDED);
-}
-
-void sim_turns_hand_out(sim_inproc *world) {
-    sim_crowd *crowd = world->crowd;
-    while (crowd->places != NULL && world->ready.count > 0) {
-        sim_actor *actor = &world->actor[sim_heap_top(&world->ready)];
-        sim_heap_remove(&world->ready, actor->client->k);
-        actor->stage = SIM_RUNS;
-        actor->client->place = crowd->places;
-        crowd->places = crowd->places->next;
-        if (actor->worker != NULL) {
-            pthread_cond_signal(&actor->client->turn);
-            continue;
-        }
-        begin_turn(actor);
-        if (actor->worker == NULL) {
-            actor->client->place->next = crowd->places;
-            crowd->places = actor->client->place;
-            actor->client->place = NULL;
-        }
-    }
 }
 
 fed_status sim_turns_ask(sim_actor *actor) {
@@ -145,21 +184,17 @@ fed_status sim_turns_ask(sim_actor *actor) {
         pthread_mutex_unlock(&world->crowd->mutex);
         return FED_ECANCELED;
     }
+    sim_worker *worker = actor->worker;
     sim_actor_move(actor, actor->release_us);
-    sim_actor_stand(actor, SIM_ASKS);
-    leave_place(actor);
-    pthread_cond_broadcast(&world->crowd->changed);
-    while (actor->client->place == NULL) {
-        pthread_cond_wait(&actor->client->turn, &world->crowd->mutex);
-    }
-    pthread_mutex_unlock(&world->crowd->mutex);
+    make_room(actor, SIM_ASKS);
+    sleep_until_woken(worker);
     return actor->fate;
 }
 
 void sim_turns_settle(sim_inproc *world) {
+    world->settles = true;
     for (size_t k = 0; k < world->crowd->client_count;) {
-        const sim_stage stage = world->actor[k].stage;
-        if (stage == SIM_READY || stage == SIM_RUNS) {
+        if (sim_turns_under_way(&world->actor[k])) {
             pthread_cond_wait(&world->crowd->changed, &world->crowd->mutex);
             k = 0;
         } else {
@@ -195,20 +230,18 @@ static bool busy(const sim_inproc *world) {
 
 void sim_turns_close(sim_inproc *world) {
     pthread_mutex_lock(&world->crowd->mutex);
+    world->settles = true;
     cancel_all(world);
     while (busy(world)) {
         pthread_cond_wait(&world->crowd->changed, &world->crowd->mutex);
-    }
-    world->quit = true;
-    for (sim_worker *worker = world->workers; worker != NULL; worker = worker->next) {
-        pthread_cond_signal(&worker->work);
     }
     pthread_mutex_unlock(&world->crowd->mutex);
     while (world->workers != NULL) {
         sim_worker *worker = world->workers;
         world->workers = worker->next;
+        wake(worker); /* without anybody's turn: it ends */
         pthread_join(worker->thread, NULL);
-        pthread_cond_destroy(&worker->work);
+        sem_destroy(&worker->go);
         free(worker);
     }
 }
@@ -222,7 +255,7 @@ int64_t sim_inproc_trains(sim_client *client, uint64_t samples) {
     pthread_mutex_lock(&client->crowd->mutex);
     sim_actor_move(actor, actor->now_us + us);
     sim_actor_expect(actor);
-    pthread_cond_broadcast(&client->crowd->changed);
+    tell(world);
     pthread_mutex_unlock(&client->crowd->mutex);
     return us;
 }
@@ -237,6 +270,6 @@ void sim_inproc_measures(sim_client *client, uint32_t version) {
         host->version != version && sim_wants_measured(client->crowd->options, host->version);
     actor->measures = host->running && !late;
     sim_actor_expect(actor);
-    pthread_cond_broadcast(&client->crowd->changed);
+    tell(world);
     pthread_mutex_unlock(&client->crowd->mutex);
 }
