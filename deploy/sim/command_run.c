@@ -113,9 +113,10 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
 
 /** Where the run keeps what it needs: in one process the coordinator lies in memory, and what a run
  * goes on from in the directory; over real connections the coordinator lies in the directory, and
- * the run begins again. */
+ * the run begins again. The final model goes there too. */
 static void place_run(sim_options *o, const char *directory, char state[SIM_PATH],
-                      char coordinator[SIM_PATH]) {
+                      char coordinator[SIM_PATH], char model[SIM_PATH]) {
+    o->model = sim_path(model, directory, "model.safetensors");
     if (o->transport == SIM_INPROC) {
         o->state = sim_path(state, directory, "state");
         o->resume = exists(directory, "state/run");
@@ -127,7 +128,7 @@ static void place_run(sim_options *o, const char *directory, char state[SIM_PATH
 
 static fed_status run_cell(batch *b, const sim_scenario *s, const char *directory, sim_log *log,
                            fed_error *err) {
-    char task[SIM_PATH], coordinator[SIM_PATH], state[SIM_PATH];
+    char task[SIM_PATH], coordinator[SIM_PATH], state[SIM_PATH], model[SIM_PATH];
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const sim_watch watch = {
         .user = b, .progress = say_progress, .listening = say_listening, .stop = b->command->stop};
@@ -137,7 +138,7 @@ static fed_status run_cell(batch *b, const sim_scenario *s, const char *director
     sim_path(task, directory, "task.json");
     o.task = task;
     o.fedserver = o.fedserver[0] != '\0' ? o.fedserver : b->fedserver;
-    place_run(&o, directory, state, coordinator);
+    place_run(&o, directory, state, coordinator, model);
     fed_status status = sim_run(&o, &watch, log, err);
     sim_bar_wipe(&b->bar);
     if (status == FED_OK || status == FED_ECANCELED) {

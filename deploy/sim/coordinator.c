@@ -197,9 +197,11 @@ fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) {
     return fed_fail(err, FED_EIO, "the coordinator ended before the task did");
 }
 
-fed_status sim_coordinator_digest(const sim_coordinator *c, uint64_t *digest, fed_error *err) {
-    char path[600];
-    snprintf(path, sizeof path, "%s/final.safetensors", c->directory);
+fed_status sim_coordinator_result(const sim_coordinator *c, const char *path, uint64_t *digest,
+                                  fed_error *err) {
+    char own[600];
+    snprintf(own, sizeof own, "%s/final.safetensors", c->directory);
+    path = path != NULL ? path : own;
     fedserver *server = NULL;
     FED_TRY(fedserver_open(c->directory, NULL, &server, err));
     fed_status status = fedserver_model_export(server, 0, path, err);

@@ -32,8 +32,9 @@ fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) FED_CHECKED
 fed_status sim_coordinator_stop(sim_coordinator *c, int signal, fed_error *err) FED_CHECKED;
 /** FED_OK while the process runs; else the sentence says how it ended. */
 fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) FED_CHECKED;
-/** The digest of the model that the coordinator keeps, read back from its database. */
-fed_status sim_coordinator_digest(const sim_coordinator *c, uint64_t *digest,
+/** The model that the coordinator keeps, read back from its database: into that file, and its
+ * digest. NULL: into a file of the coordinator's directory. */
+fed_status sim_coordinator_result(const sim_coordinator *c, const char *path, uint64_t *digest,
                                   fed_error *err) FED_CHECKED;
 /** In place of prepare: where options->directory is NULL, from a backup. */
 fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,

@@ -106,7 +106,7 @@ static fed_status serve(sim_coordinator *coordinator, sim_crowd *crowd, const si
     }
     FED_TRY(status);
     crowd->log->kills = coordinator->kills;
-    return sim_coordinator_digest(coordinator, digest, err);
+    return sim_coordinator_result(coordinator, crowd->options->model, digest, err);
 }
 
 fed_status sim_https_run(sim_crowd *crowd, const sim_watch *watch, uint64_t *digest,

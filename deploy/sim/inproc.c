@@ -207,7 +207,7 @@ static fed_status run(sim_inproc *world, uint64_t *digest, fed_error *err) {
     if (o->state != NULL) {
         sim_state_end(o);
     }
-    return sim_coordinator_digest(&world->host.coordinator, digest, err);
+    return sim_coordinator_result(&world->host.coordinator, o->model, digest, err);
 }
 
 fed_status sim_inproc_run(sim_crowd *crowd, const sim_watch *watch, uint64_t *digest,

@@ -134,7 +134,7 @@ typedef struct sim_inproc {
     uint32_t enrolled; /* so many clients, in order */
     bool direct;       /* no scheduling yet: clients enrol */
     bool stopping;
-    bool settles; /* the scheduler waits for all code, not for the least key's */
+    bool settles;     /* the scheduler waits for all code, not for the least key's */
     int64_t shown_ms; /* the watcher was called last, in ... */
     uint32_t shown_round;
 } sim_inproc;

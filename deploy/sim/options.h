@@ -21,6 +21,7 @@ typedef struct sim_options {
     const char *train_part; /* which of them clients train on; NULL: "train" */
     const char *fedserver;  /* the coordinator's program; HTTPS only */
     const char *directory;  /* the coordinator's; NULL: a temporary one, removed at the end */
+    const char *model;      /* file for the final model, safetensors; NULL: it is not kept */
     const char *state;      /* directory for what --resume goes on from; NULL: nothing is kept */
     bool resume;            /* go on from what is there */
     uint32_t clients;

@@ -78,7 +78,7 @@ typedef struct sim_crowd {
     const char *ca;            /* HTTPS: whom to trust */
     struct sim_inproc *inproc; /* NULL: over HTTPS */
     sim_flash *flash;          /* what the clients keep */
-    double earlier_cpu_s;      /* before the run was resumed */
+    double earlier_cpu_s;      /* of this run before it was resumed, less what was not of it */
     fedtrain_data train, test;
     sim_client *client; /* [options->clients + 1]; the last one evaluates */
     size_t client_count;

@@ -289,7 +289,7 @@ static fed_status give_run(sim_inproc *world, fed_reader *r) {
     crowd->round = s.round, crowd->reported = s.reported, crowd->version = s.version;
     crowd->evaluated = s.evaluated, crowd->committed = s.committed;
     crowd->finished = s.finished, crowd->accuracy = s.accuracy;
-    crowd->earlier_cpu_s = s.cpu_s;
+    crowd->earlier_cpu_s += s.cpu_s;
     crowd->evaluate_cpu_us = s.evaluate_cpu_us, crowd->running = s.running;
     crowd->began_ms = s.began_ms;
     crowd->began_wall_ms = s.began_ms != 0 ? fed_clock_monotonic_ms() - s.wall_ms : 0;

@@ -80,18 +80,22 @@ static int run_fedsim(const world *w, const char *scenario, const char *const *m
     return end_of(start_fedsim(w, scenario, more));
 }
 
+static void model_digest(const char *path, char hex[17]) {
+    fed_model model = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
+    snprintf(hex, 17, "%016llx", (unsigned long long)fed_digest(model.values, model.layout.size));
+    fed_model_free(&model);
+}
+
 /** The digest of the model that `fedserver export` writes. */
-static void export_digest(const world *w, char *hex, size_t cap) {
+static void export_digest(const world *w, char hex[17]) {
     char command[1200], path[400];
     snprintf(path, sizeof path, "%s/out.safetensors", w->directory);
     snprintf(command, sizeof command, "'%s/fedserver' export --dir '%s' '%s'", FED_BIN_DIR,
              w->coordinator, path);
     assert_int_equal(system(command), 0);
-    fed_model model = {0};
-    fed_error err = {0};
-    assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
-    snprintf(hex, cap, "%016llx", (unsigned long long)fed_digest(model.values, model.layout.size));
-    fed_model_free(&model);
+    model_digest(path, hex);
 }
 
 static json_t *read_result(const world *w) {
@@ -112,7 +116,7 @@ static void model_is_bit_identical_after_the_coordinator_was_killed_in_round_2(v
     assert_int_equal(json_integer_value(json_object_get(result, "coordinator_kills")), 1);
     assert_true(json_integer_value(json_object_get(result, "updates_counted")) >= 3 * 18);
     char hex[17];
-    export_digest(w, hex, sizeof hex);
+    export_digest(w, hex);
     assert_string_equal(json_string_value(json_object_get(result, "model_digest")), hex);
     json_decref(result);
 }
@@ -332,14 +336,18 @@ static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(
     assert_int_equal(run_fedsim(w, restart, other), 2); /* another scenario */
 }
 
+/** As the summary says, and of the model that the run has left. */
 static void digest_of_run(const world *w, const char *out, char hex[17]) {
-    char path[400];
+    char path[400], left[17];
     snprintf(path, sizeof path, "%s/%s/summary.json", w->directory, out);
     json_t *result = json_load_file(path, 0, NULL);
     assert_non_null(result);
     assert_true(json_is_true(json_object_get(result, "finished")));
     snprintf(hex, 17, "%s", json_string_value(json_object_get(result, "model_digest")));
     json_decref(result);
+    snprintf(path, sizeof path, "%s/%s/model.safetensors", w->directory, out);
+    model_digest(path, left);
+    assert_string_equal(left, hex);
 }
 
 /* It may have come to its end before the signal; then there is nothing to go on with. */
