@@ -75,6 +75,7 @@ static const part suffixes[] = {
      {{"share", 1, 1e-6, 1, "share of the devices in a round", false, NULL}},
      {FIELD(scaffold_share)}},
     {.name = "mask"},
+    {.name = "stateless"},
 };
 
 static fed_status find(const part *parts, size_t count, const char *kind, fed_word name, size_t *k,
@@ -135,6 +136,7 @@ static fed_status read_suffix(const char *text, unsigned *named, fed_optimizer *
         return fed_fail(err, FED_EINVAL, "%s clip needs value or norm, above 0", kind);
     }
     optimizer->mask = optimizer->mask || fed_word_is(name, "mask");
+    optimizer->stateless = optimizer->stateless || fed_word_is(name, "stateless");
     if (optimizer->mask && optimizer->rule == FED_SGD) {
         return fed_fail(err, FED_EINVAL,
                         "%s mask needs momentum, adam or adamw: sgd has no momentum", kind);
@@ -169,6 +171,11 @@ fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimi
         return fed_fail(err, FED_EINVAL,
                         "optimizer's part scaffold goes with sgd only: it takes a round's change "
                         "for the sum of its gradients");
+    }
+    if (parsed.stateless && (parsed.mask || parsed.scaffold_share > 0)) {
+        return fed_fail(err, FED_EINVAL,
+                        "optimizer's part stateless goes without mask and scaffold: they need what "
+                        "a device keeps of the rounds before");
     }
     *optimizer = parsed;
     return FED_OK;

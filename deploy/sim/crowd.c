@@ -112,6 +112,7 @@ void sim_crowd_close(sim_crowd *crowd) {
     for (uint32_t i = 0; crowd->all_places != NULL && i < crowd->options->threads; i++) {
         fedtrain_net_free(crowd->all_places[i].net);
         fed_arch_free(&crowd->all_places[i].arch);
+        free(crowd->all_places[i].state);
     }
     sim_flash_close(crowd->flash);
     free(crowd->client);

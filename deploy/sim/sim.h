@@ -31,6 +31,8 @@ typedef struct sim_place {
     fedtrain_net *net;
     fed_arch arch; /* what net was made for; its text is NULL before the first task */
     size_t batch;  /* likewise */
+    float *state;  /* a stateless optimizer's, float32[state_floats] */
+    size_t state_floats;
     struct sim_place *next;
 } sim_place;
 

@@ -1,4 +1,5 @@
 /* What a client is asked to do: it trains on its share of the data, or measures a model. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "deploy/sim/inproc.h"
@@ -58,6 +59,25 @@ static void mask(void *user, const float *sent, size_t count) {
     fedtrain_optimizer_mask(m->optimizer, m->state, sent, m->trained);
 }
 
+/** What the optimizer remembers is the client's; where it forgets all of it between rounds, one at
+ * a place will do. */
+static fed_status find_state(sim_client *client, const fed_optimizer *optimizer, size_t trained,
+                             float **state, fed_error *err) {
+    const size_t floats = fedtrain_optimizer_state_size(optimizer, trained);
+    sim_place *place = client->place;
+    if (!optimizer->stateless) {
+        return sim_flash_optimizer(client->crowd->flash, client->k, floats, state, err);
+    }
+    if (floats > place->state_floats) {
+        free(place->state);
+        place->state = malloc(floats * sizeof *place->state);
+        place->state_floats = place->state != NULL ? floats : 0;
+        FED_REQUIRE(place->state != NULL, FED_ENOMEM);
+    }
+    *state = place->state;
+    return FED_OK;
+}
+
 static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
     const fed_task *task = round->task;
     client->again = round->round == client->round ? client->again + 1 : 0;
@@ -72,9 +92,7 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
     sim_crowd *crowd = client->crowd;
     float *state = NULL;
-    FED_TRY(sim_flash_optimizer(crowd->flash, client->k,
-                                fedtrain_optimizer_state_size(&job.optimizer, round->arch->trained),
-                                &state, err));
+    FED_TRY(find_state(client, &job.optimizer, round->arch->trained, &state, err));
     if (job.optimizer.mask) {
         masking m = {&job.optimizer, state, round->arch->trained};
         FED_TRY(fedclient_round_sent(round, mask, &m, err));

@@ -110,7 +110,7 @@ static fed_status optimizer_load(workshop *w, uint64_t task, fed_error *err) {
 }
 
 static fed_status optimizer_save(const workshop *w, fed_error *err) {
-    if (w->memory_count == 0) {
+    if (w->memory_count == 0 || w->optimizer.stateless) {
         return FED_OK;
     }
     fed_writer out;

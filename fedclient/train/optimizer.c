@@ -49,6 +49,9 @@ size_t fedtrain_optimizer_state_size(const fed_optimizer *optimizer, size_t n) {
 void fedtrain_optimizer_begin_round(const fed_optimizer *optimizer, float *state,
                                     const float *params, size_t n) {
     const plan p = plan_of(optimizer, n);
+    if (!FED_SMALL && optimizer->stateless) {
+        memset(state, 0, p.size * sizeof *state);
+    }
     if (p.own > p.start) {
         memcpy(state + p.start, params, n * sizeof *params);
     }

@@ -43,7 +43,8 @@ static void test_a_spec_names_every_number(void **unused) {
     assert_true(o.beta1 == 0.5 && o.beta2 == 0.25 && o.epsilon == 1e-3 && o.decay == 0);
     assert_true(o.warmup_steps == 7 && o.step_every == 20 && o.step_factor == 0.3);
     assert_true(o.cosine_steps == 9 && o.cosine_low == 0.125 && o.prox_mu == 2);
-    assert_false(o.mask);
+    assert_false(o.mask || o.stateless);
+    assert_true(parse("adam+stateless").stateless);
 }
 
 static void test_momentum_can_be_masked(void **unused) {
@@ -63,6 +64,8 @@ static void test_wrong_words_are_named_with_what_would_be_right(void **unused) {
         {"sgd+mask", "mask needs momentum, adam or adamw", "sgd has no momentum"},
         {"adam+mask:x=1", "optimizer's part mask takes no parameters", "\"x\""},
         {"adam+mask+mask", "mask is given twice", ""},
+        {"adam+stateless+mask", "stateless goes without mask", "rounds before"},
+        {"sgd+scaffold+stateless", "stateless goes without mask and scaffold", ""},
         {"adam+", "unknown optimizer \"adam+\"", "adamw"},
         {"sgd:m=0.9", "optimizer sgd has no parameter \"m\"", "lr, decay"},
         {"sgd:lr=0", "lr=0 is out of range", "learning rate"},

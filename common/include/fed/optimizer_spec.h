@@ -48,6 +48,10 @@
  *                                 becomes 0 before the next round; not with sgd, and
  *                                 without effect where nothing is sent
  *                                 Lin et al. 2018 (DGC), section 3.3, momentum factor masking
+ *   +stateless                    each round begins as the first one did: moments, steps and what a
+ *                                 schedule has seen are 0, so a device keeps nothing of them; not
+ *                                 with mask or scaffold, which need what was before
+ *                                 Kairouz et al. 2021, table 1, "stateless" clients
  *
  * A gradient goes through prox, clip and decay, in that order, then to the rule. Steps are the
  * client's own, counted from its first round on.
@@ -73,7 +77,7 @@ typedef struct fed_optimizer {
     double clip_value, clip_norm;
     double prox_mu;
     double scaffold_share;
-    bool mask;
+    bool mask, stateless;
 } fed_optimizer;
 
 /**

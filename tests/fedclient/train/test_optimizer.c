@@ -404,6 +404,33 @@ static void test_masking_clears_the_momentum_of_what_was_sent(void **unused) {
     }
 }
 
+static void test_a_stateless_optimizer_begins_each_round_as_the_first(void **unused) {
+    (void)unused;
+    static const char *const stateless[] = {"momentum+stateless", "adam+stateless+warmup:steps=3",
+                                            "sgd+step:every=2+stall:window=2,patience=1+stateless",
+                                            "adamw+prox:mu=1+stateless"};
+    float from[N], first[N];
+    memcpy(from, params, sizeof from);
+    for (size_t k = 0; k < 4; k++) {
+        fed_optimizer o = parse(stateless[k]);
+        for (int round = 0; round < 2; round++) {
+            memcpy(params, from, sizeof from);
+            fedtrain_optimizer_begin_round(&o, state, params, N);
+            for (size_t t = 0; t < 5; t++) {
+                make_gradient(t);
+                fedtrain_optimizer_see_loss(&o, state, N, 1);
+                fedtrain_optimizer_step(&o, state, params, grad, N);
+            }
+            if (round == 0) {
+                memcpy(first, params, sizeof first);
+                assert_memory_not_equal(first, from, sizeof from);
+            }
+        }
+        assert_memory_equal(params, first, sizeof first);
+        memcpy(params, from, sizeof from);
+    }
+}
+
 static void test_the_proximal_term_pulls_to_where_the_round_began(void **unused) {
     (void)unused;
     fed_optimizer o = parse("sgd:lr=0.5+prox:mu=1");
@@ -458,6 +485,7 @@ int main(void) {
         cmocka_unit_test(test_a_loss_that_falls_keeps_the_rate),
         cmocka_unit_test(test_a_state_saved_in_the_middle_goes_on),
         cmocka_unit_test(test_masking_clears_the_momentum_of_what_was_sent),
+        cmocka_unit_test(test_a_stateless_optimizer_begins_each_round_as_the_first),
         cmocka_unit_test(test_the_proximal_term_pulls_to_where_the_round_began),
         cmocka_unit_test(test_a_gradient_within_the_norm_is_left_alone),
         cmocka_unit_test(test_a_gradient_that_is_not_a_number_shows),

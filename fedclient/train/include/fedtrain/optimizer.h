@@ -19,9 +19,8 @@
  */
 size_t fedtrain_optimizer_state_size(const fed_optimizer *optimizer, size_t n);
 
-/** The round begins with params: prox pulls to them, scaffold measures from them. Else does
- * nothing.
- */
+/** The round begins with params: prox pulls to them, scaffold measures from them, and a stateless
+ * optimizer forgets all else. */
 void fedtrain_optimizer_begin_round(const fed_optimizer *optimizer, float *state,
                                     const float *params, size_t n);
 
