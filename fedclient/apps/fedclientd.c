@@ -13,8 +13,8 @@
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed/version.h"
+#include "fedclient/apps/workshop.h"
 #include "fedclient/fedclient.h"
-#include "fedtrain/data.h"
 
 static const char usage[] =
     "Usage: fedclientd --server URL --ca FILE --state DIR --data DIR [options]\n"
@@ -45,188 +45,21 @@ static const char usage[] =
     "2 on wrong usage. Started again with the same --state, it goes on where it was.\n";
 
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
-enum { EVALUATE_BATCH = 250, EVALUATE_TEXT_BATCH = 10, CA_LIMIT = 65536 };
+enum { CA_LIMIT = 65536 };
 
 typedef struct settings {
-    const char *server, *ca, *state, *data, *dataset, *token;
-    uint32_t shard, shards, hold_ms;
-    fedtrain_split split;
-    fedtrain_backend backend;
-    bool evaluate, until_finished;
+    const char *server, *ca, *state, *token;
+    workshop_settings work;
+    uint32_t hold_ms;
+    bool until_finished;
     fed_log log;
 } settings;
-
-/** What training needs beside the library; kept from round to round while the task is the same. */
-typedef struct workshop {
-    const settings *settings;
-    const fedclient_platform *platform; /* the optimizer's state lies beside the library's */
-    fedtrain_data data;                 /* the training part, or the one to evaluate on */
-    uint32_t round, again;              /* the last one trained in, and how often before */
-    uint64_t task;                      /* that the rest belongs to; 0: none yet */
-    fed_arch arch;
-    fedtrain_net *net;
-    size_t net_batch; /* samples that it can take at a time */
-    fedtrain_share share;
-    fed_optimizer optimizer;
-    float *memory; /* the optimizer's state: head_floats, then its values */
-    size_t memory_count;
-} workshop;
 
 static atomic_int stop; /* lock-free, so a signal handler may set it */
 
 static void on_signal(int number) {
     (void)number;
     stop = 1;
-}
-
-/* --- Training --- */
-
-static const char optimizer_key[] = "optimizer";
-
-static void workshop_clear(workshop *w) {
-    fedtrain_net_free(w->net);
-    fedtrain_share_free(&w->share);
-    fed_arch_free(&w->arch);
-    free(w->memory);
-    *w = (workshop){.settings = w->settings, .platform = w->platform, .data = w->data};
-}
-
-/** The stored value is the task's number, then the state. That of another task is of no use. */
-static fed_status optimizer_load(workshop *w, uint64_t task, fed_error *err) {
-    uint8_t *data = NULL;
-    size_t len = 0, size = w->memory_count * sizeof *w->memory;
-    fed_status status = w->platform->get(w->platform->user, optimizer_key, &data, &len, err);
-    if (status == FED_ENOTFOUND) {
-        return FED_OK;
-    }
-    FED_TRY(status);
-    fed_reader r;
-    fed_reader_init(&r, data, len);
-    if (fed_read_u64(&r) == task && fed_reader_left(&r) == size) {
-        memcpy(w->memory, data + r.pos, size);
-    }
-    free(data);
-    return FED_OK;
-}
-
-static fed_status optimizer_save(const workshop *w, fed_error *err) {
-    if (w->memory_count == 0 || w->optimizer.stateless) {
-        return FED_OK;
-    }
-    fed_writer out;
-    fed_writer_growing(&out);
-    fed_write_u64(&out, w->task);
-    fed_write_bytes(&out, w->memory, w->memory_count * sizeof *w->memory);
-    fed_status status = out.status;
-    if (status == FED_OK) {
-        status = w->platform->put(w->platform->user, optimizer_key, out.data, out.len, err);
-    }
-    fed_writer_free(&out);
-    return status;
-}
-
-static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) {
-    const settings *s = w->settings;
-    fedtrain_partition all;
-    FED_TRY(fedtrain_data_split(&w->data, s->split, s->shards, task->seed, &all, err));
-    fed_status status = fedtrain_share_take(&w->data, &all, s->shard, &w->share, err);
-    fedtrain_partition_free(&all);
-    return status;
-}
-
-/** The optimizer as the task has it by now, which goes on with what it remembers. */
-static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *err) {
-    FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err));
-    size_t count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
-    if (w->memory != NULL && count == w->memory_count) {
-        return FED_OK;
-    }
-    free(w->memory);
-    w->memory_count = count;
-    w->memory = calloc(count + 1, sizeof *w->memory);
-    FED_REQUIRE(w->memory != NULL, FED_ENOMEM);
-    return optimizer_load(w, task->id, err);
-}
-
-/** A language model's scores alone take 1.4 MB a sample. */
-static size_t evaluate_batch(const workshop *w) {
-    return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
-}
-
-/** A net for the task's batches, which may be larger by now. */
-static fed_status fit_net(workshop *w, const fed_task *task, fed_error *err) {
-    const settings *s = w->settings;
-    size_t batch = s->evaluate ? evaluate_batch(w) : task->batch;
-    if (w->net != NULL && batch <= w->net_batch) {
-        return FED_OK;
-    }
-    fedtrain_net_free(w->net);
-    w->net = NULL;
-    w->net_batch = batch;
-    fed_status status = fedtrain_net_new(&w->arch, batch, s->backend, &w->net);
-    return status == FED_OK
-               ? FED_OK
-               : fed_fail(err, status, "can't make room for the net \"%.200s\"", task->model);
-}
-
-static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) {
-    workshop_clear(w);
-    FED_TRY(fed_arch_parse(task->model, &w->arch, err));
-    if (!w->settings->evaluate) {
-        FED_TRY(take_share(w, task, err));
-    }
-    w->task = task->id;
-    return FED_OK;
-}
-
-/** Get ready for a round. The task's model and data stay the same; all else may change with it. */
-static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
-    if (w->task != task->id) {
-        FED_TRY(begin_task(w, task, err));
-    }
-    FED_TRY(fit_net(w, task, err));
-    return w->settings->evaluate ? FED_OK : fit_optimizer(w, task, err);
-}
-
-static void mask(void *user, const float *sent, size_t count) {
-    workshop *w = user;
-    (void)count;
-    fedtrain_optimizer_mask(&w->optimizer, w->memory, sent, w->arch.trained);
-}
-
-static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
-    w->again = round->round == w->round ? w->again + 1 : 0;
-    w->round = round->round;
-    if (w->optimizer.mask) {
-        FED_TRY(fedclient_round_sent(round, mask, w, err));
-    }
-    fedtrain_job job = {.net = w->net,
-                        .optimizer = w->optimizer,
-                        .steps = round->task->local_steps,
-                        .batch = round->task->batch,
-                        .seed = round->task->seed,
-                        .client = w->settings->shard,
-                        .round = round->round + w->again * FEDTRAIN_AGAIN};
-    fedtrain_job_use(&job, &w->data, &w->share);
-    FED_TRY(fedtrain_run(&job, round->values, w->memory, &round->loss, err));
-    round->samples = (uint32_t)w->share.size;
-    return optimizer_save(w, err);
-}
-
-static fed_status evaluate(workshop *w, fedclient_round *round, fed_error *err) {
-    fedtrain_score score = {0};
-    FED_TRY(fedtrain_data_score(w->net, evaluate_batch(w), &w->data, round->values, &score, err));
-    round->samples = (uint32_t)score.samples;
-    round->correct = (uint32_t)score.correct;
-    round->loss = score.loss;
-    return FED_OK;
-}
-
-/** The library's callback. */
-static fed_status work(void *user, fedclient_round *round, fed_error *err) {
-    workshop *w = user;
-    FED_TRY(equip(w, round->task, err));
-    return w->settings->evaluate ? evaluate(w, round, err) : train(w, round, err);
 }
 
 /* --- Running --- */
@@ -335,9 +168,10 @@ static fed_status live(const settings *s, workshop *w, fedclient_platform *platf
                                        .platform = platform,
                                        .transport = transport,
                                        .log = &s->log,
-                                       .role = s->evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
+                                       .role =
+                                           s->work.evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
                                        .hold_ms = s->hold_ms,
-                                       .train = work,
+                                       .train = workshop_work,
                                        .user = w};
     fedclient *client = NULL;
     FED_TRY(fedclient_open(&options, &client, err));
@@ -369,9 +203,8 @@ static fed_status open_transport(const settings *s, fedclient_transport *transpo
 static fed_status serve(const settings *s, fed_error *err) {
     fedclient_platform platform = {0};
     fedclient_transport transport = {0};
-    workshop w = {.settings = s, .platform = &platform};
-    fed_status status = fedtrain_data_open(s->dataset, s->data, s->evaluate ? "test" : "train",
-                                           "train", &w.data, err);
+    workshop *w = NULL;
+    fed_status status = workshop_open(&s->work, &platform, &w, err);
     if (status == FED_OK) {
         status = fedclient_platform_posix_open(s->state, &platform, err);
     }
@@ -379,10 +212,9 @@ static fed_status serve(const settings *s, fed_error *err) {
         status = open_transport(s, &transport, err);
     }
     if (status == FED_OK) {
-        status = live(s, &w, &platform, &transport, err);
+        status = live(s, w, &platform, &transport, err);
     }
-    workshop_clear(&w);
-    fedtrain_data_free(&w.data);
+    workshop_close(w);
     fedclient_transport_curl_close(&transport);
     fedclient_platform_posix_close(&platform);
     return status;
@@ -406,8 +238,9 @@ static bool parse_number(const char *text, uint32_t most, char end_with, uint32_
 
 static bool parse_shard(const char *text, settings *s) {
     const char *after = NULL;
-    return parse_number(text, UINT32_MAX, '/', &s->shard, &after) &&
-           parse_number(after, UINT32_MAX, '\0', &s->shards, &after) && s->shard < s->shards;
+    return parse_number(text, UINT32_MAX, '/', &s->work.shard, &after) &&
+           parse_number(after, UINT32_MAX, '\0', &s->work.shards, &after) &&
+           s->work.shard < s->work.shards;
 }
 
 static bool parse_hold(const char *text, settings *s) {
@@ -441,10 +274,10 @@ static int take_option(int letter, settings *s) {
         s->state = optarg;
         return 0;
     case 'm':
-        s->data = optarg;
+        s->work.data = optarg;
         return 0;
     case 'n':
-        s->dataset = optarg;
+        s->work.dataset = optarg;
         return 0;
     case 't':
         s->token = optarg;
@@ -453,18 +286,19 @@ static int take_option(int letter, settings *s) {
         return parse_shard(optarg, s) ? 0
                                       : complain("--shard wants K/N with K under N, not", optarg);
     case 'p':
-        return fedtrain_split_parse(optarg, &s->split, &err) == FED_OK ? 0
-                                                                       : complain(err.text, NULL);
+        return fedtrain_split_parse(optarg, &s->work.split, &err) == FED_OK
+                   ? 0
+                   : complain(err.text, NULL);
     case 'w':
         return parse_hold(optarg, s) ? 0 : complain("--hold wants 0 to 3600 seconds, not", optarg);
     case 'e':
-        s->evaluate = true;
+        s->work.evaluate = true;
         return 0;
     case 'u':
         s->until_finished = true;
         return 0;
     case 'r':
-        s->backend = FEDTRAIN_REFERENCE;
+        s->work.backend = FEDTRAIN_REFERENCE;
         return 0;
     case 'v':
         s->log.level = FED_LOG_DEBUG;
@@ -500,15 +334,14 @@ static int parse_arguments(int argc, char **argv, settings *s) {
     if (optind < argc) {
         return complain("not an option:", argv[optind]);
     }
-    if (s->server == NULL || s->ca == NULL || s->state == NULL || s->data == NULL) {
+    if (s->server == NULL || s->ca == NULL || s->state == NULL || s->work.data == NULL) {
         return complain("--server, --ca, --state and --data are needed", NULL);
     }
     return 0;
 }
 
 int main(int argc, char **argv) {
-    settings s = {.dataset = "mnist",
-                  .shards = 1,
+    settings s = {.work = {.dataset = "mnist", .shards = 1},
                   .hold_ms = 25000,
                   .log = {.write = fed_log_stderr, .level = FED_LOG_INFO}};
     int result = parse_arguments(argc, argv, &s);

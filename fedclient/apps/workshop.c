@@ -1,0 +1,199 @@
+/* A device's training: from a round that the library asks for to the weights that it gets back. */
+#include "fedclient/apps/workshop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/bytes.h"
+#include "fedtrain/train.h"
+
+enum { EVALUATE_BATCH = 250, EVALUATE_TEXT_BATCH = 10 };
+
+/** All but the data is kept from round to round while the task is the same. */
+struct workshop {
+    const workshop_settings *settings;
+    const fedclient_platform *platform;
+    fedtrain_data data;    /* the training part, or the one to evaluate on */
+    uint32_t round, again; /* the last one trained in, and how often before */
+    uint64_t task;         /* that the rest belongs to; 0: none yet */
+    fed_arch arch;
+    fedtrain_net *net;
+    size_t net_batch; /* samples that it can take at a time */
+    fedtrain_share share;
+    fed_optimizer optimizer;
+    float *memory; /* the optimizer's state */
+    size_t memory_count;
+};
+
+/* --- The optimizer's state, beside what the library stores --- */
+
+static const char optimizer_key[] = "optimizer";
+
+/** The stored value is the task's number, then the state. That of another task is of no use. */
+static fed_status optimizer_load(workshop *w, uint64_t task, fed_error *err) {
+    uint8_t *data = NULL;
+    size_t len = 0, size = w->memory_count * sizeof *w->memory;
+    fed_status status = w->platform->get(w->platform->user, optimizer_key, &data, &len, err);
+    if (status == FED_ENOTFOUND) {
+        return FED_OK;
+    }
+    FED_TRY(status);
+    fed_reader r;
+    fed_reader_init(&r, data, len);
+    if (fed_read_u64(&r) == task && fed_reader_left(&r) == size) {
+        memcpy(w->memory, data + r.pos, size);
+    }
+    free(data);
+    return FED_OK;
+}
+
+static fed_status optimizer_save(const workshop *w, fed_error *err) {
+    if (w->memory_count == 0 || w->optimizer.stateless) {
+        return FED_OK;
+    }
+    fed_writer out;
+    fed_writer_growing(&out);
+    fed_write_u64(&out, w->task);
+    fed_write_bytes(&out, w->memory, w->memory_count * sizeof *w->memory);
+    fed_status status = out.status;
+    if (status == FED_OK) {
+        status = w->platform->put(w->platform->user, optimizer_key, out.data, out.len, err);
+    }
+    fed_writer_free(&out);
+    return status;
+}
+
+/* --- Equipment --- */
+
+static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) {
+    const workshop_settings *s = w->settings;
+    fedtrain_partition all;
+    FED_TRY(fedtrain_data_split(&w->data, s->split, s->shards, task->seed, &all, err));
+    fed_status status = fedtrain_share_take(&w->data, &all, s->shard, &w->share, err);
+    fedtrain_partition_free(&all);
+    return status;
+}
+
+/** The optimizer as the task has it by now, which goes on with what it remembers. */
+static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *err) {
+    FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err));
+    size_t count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
+    if (w->memory != NULL && count == w->memory_count) {
+        return FED_OK;
+    }
+    free(w->memory);
+    w->memory_count = count;
+    w->memory = calloc(count + 1, sizeof *w->memory);
+    FED_REQUIRE(w->memory != NULL, FED_ENOMEM);
+    return optimizer_load(w, task->id, err);
+}
+
+/** A language model's scores alone take 1.4 MB a sample. */
+static size_t evaluate_batch(const workshop *w) {
+    return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
+}
+
+/** A net for the task's batches, which may be larger by now. */
+static fed_status fit_net(workshop *w, const fed_task *task, fed_error *err) {
+    const workshop_settings *s = w->settings;
+    size_t batch = s->evaluate ? evaluate_batch(w) : task->batch;
+    if (w->net != NULL && batch <= w->net_batch) {
+        return FED_OK;
+    }
+    fedtrain_net_free(w->net);
+    w->net = NULL;
+    w->net_batch = batch;
+    fed_status status = fedtrain_net_new(&w->arch, batch, s->backend, &w->net);
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(err, status, "can't make room for the net \"%.200s\"", task->model);
+}
+
+static void forget_task(workshop *w) {
+    fedtrain_net_free(w->net);
+    fedtrain_share_free(&w->share);
+    fed_arch_free(&w->arch);
+    free(w->memory);
+    *w = (workshop){.settings = w->settings, .platform = w->platform, .data = w->data};
+}
+
+static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) {
+    forget_task(w);
+    FED_TRY(fed_arch_parse(task->model, &w->arch, err));
+    if (!w->settings->evaluate) {
+        FED_TRY(take_share(w, task, err));
+    }
+    w->task = task->id;
+    return FED_OK;
+}
+
+/** Get ready for a round. The task's model and data stay the same; all else may change with it. */
+static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
+    if (w->task != task->id) {
+        FED_TRY(begin_task(w, task, err));
+    }
+    FED_TRY(fit_net(w, task, err));
+    return w->settings->evaluate ? FED_OK : fit_optimizer(w, task, err);
+}
+
+/* --- Work --- */
+
+static void mask(void *user, const float *sent, size_t count) {
+    workshop *w = user;
+    (void)count;
+    fedtrain_optimizer_mask(&w->optimizer, w->memory, sent, w->arch.trained);
+}
+
+static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
+    w->again = round->round == w->round ? w->again + 1 : 0;
+    w->round = round->round;
+    if (w->optimizer.mask) {
+        FED_TRY(fedclient_round_sent(round, mask, w, err));
+    }
+    fedtrain_job job = {.net = w->net,
+                        .optimizer = w->optimizer,
+                        .steps = round->task->local_steps,
+                        .batch = round->task->batch,
+                        .seed = round->task->seed,
+                        .client = w->settings->shard,
+                        .round = round->round + w->again * FEDTRAIN_AGAIN};
+    fedtrain_job_use(&job, &w->data, &w->share);
+    FED_TRY(fedtrain_run(&job, round->values, w->memory, &round->loss, err));
+    round->samples = (uint32_t)w->share.size;
+    return optimizer_save(w, err);
+}
+
+static fed_status evaluate(workshop *w, fedclient_round *round, fed_error *err) {
+    fedtrain_score score = {0};
+    FED_TRY(fedtrain_data_score(w->net, evaluate_batch(w), &w->data, round->values, &score, err));
+    round->samples = (uint32_t)score.samples;
+    round->correct = (uint32_t)score.correct;
+    round->loss = score.loss;
+    return FED_OK;
+}
+
+fed_status workshop_work(void *user, fedclient_round *round, fed_error *err) {
+    workshop *w = user;
+    FED_TRY(equip(w, round->task, err));
+    return w->settings->evaluate ? evaluate(w, round, err) : train(w, round, err);
+}
+
+fed_status workshop_open(const workshop_settings *settings, const fedclient_platform *platform,
+                         workshop **made, fed_error *err) {
+    workshop *w = calloc(1, sizeof *w);
+    FED_REQUIRE(w != NULL, FED_ENOMEM);
+    w->settings = settings;
+    w->platform = platform;
+    *made = w;
+    return fedtrain_data_open(settings->dataset, settings->data,
+                              settings->evaluate ? "test" : "train", "train", &w->data, err);
+}
+
+void workshop_close(workshop *w) {
+    if (w == NULL) {
+        return;
+    }
+    forget_task(w);
+    fedtrain_data_free(&w->data);
+    free(w);
+}
