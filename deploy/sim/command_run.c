@@ -271,7 +271,9 @@ static fed_status show_run(const batch *b, fed_error *err) {
         status = w.status;
     }
     if (status == FED_OK) {
-        printf("\n%.*s\n  %s/report.html shows it\n", (int)w.len, (const char *)w.data, b->out);
+        printf(
+            "\n%.*s\n  %s/report.html shows it; model.safetensors beside it is the final model\n",
+            (int)w.len, (const char *)w.data, b->out);
     }
     fed_writer_free(&w);
     sim_result_free(&run);
