@@ -20,8 +20,10 @@ size_t fedcodec_bursts_bound(size_t n) {
 
 static fed_status check(const uint8_t *src, size_t len, size_t n) {
     FED_REQUIRE(n <= UINT32_MAX, FED_EFORMAT);
+    const fedcodec_vtable *codec = fedcodec_by_id(FEDCODEC_ID_inceptionn);
+    FED_REQUIRE(codec != NULL, FED_ENOTFOUND);
     float max_abs;
-    return fedcodec_by_id(FEDCODEC_ID_inceptionn)->check(src, len, n, &max_abs);
+    return codec->check(src, len, n, &max_abs);
 }
 
 /* Copy a burst's values; or all that it can have, which is faster, where there is room. */

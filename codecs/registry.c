@@ -30,12 +30,11 @@ const fedcodec_vtable *fedcodec_at(size_t k) {
 }
 
 const fedcodec_vtable *fedcodec_by_id(uint8_t id) {
-    switch (
-        id) { /* an id that codecs.def gives out twice is a repeated case: it does not compile */
+    switch (id) { /* an id that is given out twice is a repeated case: it does not compile */
 #define FEDCODEC(number, folder)                                                                   \
     case (number):                                                                                 \
         return fedcodec_at(FEDCODEC_INDEX_##folder);
-#include "codecs/codecs.def"
+#include FEDCODEC_LIST
 #undef FEDCODEC
     default:
         return NULL;

@@ -12,21 +12,28 @@ enum {
 #undef FEDCODEC
 };
 
+/* The codecs of this build: all, or a file with some of the lines. identity's must be among them.
+ */
+#ifndef FEDCODEC_LIST
+#define FEDCODEC_LIST "codecs/codecs.def"
+#endif
+
 /* What a folder defines: its codec, for the unit that is being compiled. */
 #define FEDCODEC_VTABLE(folder) FEDCODEC_UNITED(fedcodec_##folder)
 #define FEDCODEC(id, folder)    extern const fedcodec_vtable FEDCODEC_VTABLE(folder);
-#include "codecs/codecs.def"
+#include FEDCODEC_LIST
 #undef FEDCODEC
 
 /* Codecs there are. */
 enum {
 #define FEDCODEC(id, folder) FEDCODEC_INDEX_##folder,
-#include "codecs/codecs.def"
+#include FEDCODEC_LIST
 #undef FEDCODEC
     FEDCODEC_COUNT
 };
+_Static_assert(FEDCODEC_INDEX_identity < FEDCODEC_COUNT, "statistics travel as they are");
 
-/** A unit of vector instructions, and the codecs compiled for it, in the order of codecs.def. */
+/** A unit of vector instructions, and the codecs compiled for it, in the order of the list. */
 typedef struct fedcodec_unit {
     const char *name; /* "avx512", "avx2"; "plain" asks for nothing that not all machines have */
     const fedcodec_vtable *codecs[FEDCODEC_COUNT];

@@ -12,6 +12,6 @@ const fedcodec_unit fedcodec_this_unit = {
 #endif
     .codecs = {
 #define FEDCODEC(id, folder) &FEDCODEC_VTABLE(folder),
-#include "codecs/codecs.def"
+#include FEDCODEC_LIST
 #undef FEDCODEC
     }};

@@ -144,6 +144,21 @@ static fed_status read_suffix(const char *text, unsigned *named, fed_optimizer *
     return FED_OK;
 }
 
+/* Do they go together? */
+static fed_status check_parts(const fed_optimizer *o, fed_error *err) {
+    if (o->scaffold_share > 0 && o->rule != FED_SGD) {
+        return fed_fail(err, FED_EINVAL,
+                        "optimizer's part scaffold goes with sgd only: it takes a round's change "
+                        "for the sum of its gradients");
+    }
+    if (o->stateless && (o->mask || o->scaffold_share > 0)) {
+        return fed_fail(err, FED_EINVAL,
+                        "optimizer's part stateless goes without mask and scaffold: they need what "
+                        "a device keeps of the rounds before");
+    }
+    return FED_OK;
+}
+
 fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimizer *optimizer,
                                fed_error *err) {
     if (strlen(spec) >= FED_OPTIMIZER_SPEC) {
@@ -167,16 +182,7 @@ fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimi
         }
         FED_TRY(read_suffix(text, &named, &parsed, err));
     }
-    if (parsed.scaffold_share > 0 && parsed.rule != FED_SGD) {
-        return fed_fail(err, FED_EINVAL,
-                        "optimizer's part scaffold goes with sgd only: it takes a round's change "
-                        "for the sum of its gradients");
-    }
-    if (parsed.stateless && (parsed.mask || parsed.scaffold_share > 0)) {
-        return fed_fail(err, FED_EINVAL,
-                        "optimizer's part stateless goes without mask and scaffold: they need what "
-                        "a device keeps of the rounds before");
-    }
+    FED_TRY(FED_SMALL ? FED_OK : check_parts(&parsed, err));
     *optimizer = parsed;
     return FED_OK;
 }

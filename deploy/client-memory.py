@@ -43,7 +43,7 @@ CLIENT = [
     ("the model's text: parser", r"^common/arch"),
     ("messages, digests, keys, files: `common/`", r"^common/"),
     ("codec `sbc`", r"^codecs/sbc/"),
-    ("the other 13 codecs", r"^codecs/(?!prim/|stages/)\w+/"),
+    ("the other codecs", r"^codecs/(?!prim/|stages/)\w+/"),
     ("what codecs share: envelopes, entropy coders, second stages", r"^codecs/"),
 ]
 LIBRARIES = {"fedcommon": "common", "fedtrain": "fedclient/train", "fedcodecs": "codecs"}
@@ -99,25 +99,31 @@ def build_trainer():
     return program
 
 
-def build_client():
-    """fedclient/examples/minimal.c; libcurl and mbedTLS, the system's own, are left out: their functions stay unresolved."""
+def build_client(name, codecs):
+    """fedclient/examples/minimal.c with those codecs; libcurl and mbedTLS, the system's own, are left out: their functions stay unresolved."""
     patterns = ["common/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "fedclient/*.c",
                 "fedclient/platforms/posix/*.c", "fedclient/transports/curl/*.c", "fedclient/examples/minimal.c"]
+    with open(os.path.join(ROOT, "codecs", "codecs.def"), encoding="utf-8") as file:
+        lines = {folder: line for line in file for folder in re.findall(r"^FEDCODEC\(\d+, (\w+)\)", line)}
+    unwanted = tuple(f"codecs/{folder}/" for folder in ["tool", *lines] if folder not in (codecs or lines))
     sources = [path for pattern in patterns for path in sorted(glob.glob(pattern, root_dir=ROOT))
-               if not path.startswith("codecs/tool/")]
+               if not path.startswith(unwanted)]
+    os.makedirs(path_in_build(name), exist_ok=True)
+    with open(path_in_build(name, "codecs.def"), "w", encoding="utf-8") as file:
+        file.writelines(lines[folder] for folder in codecs or lines)
     includes = ["."] + glob.glob("*/include", root_dir=ROOT)
     flags = FLAGS + ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-ffp-contract=off", "-DFED_SMALL=1",
-                     f"-I{path_in_build('include')}"] + [f"-I{ROOT}/{folder}" for folder in includes]
+                     f'-DFEDCODEC_LIST="{path_in_build(name, "codecs.def")}"', f"-I{path_in_build('include')}"] + [f"-I{ROOT}/{folder}" for folder in includes]
 
     def compile_one(source):
-        target = path_in_build("client", source + ".o")
+        target = path_in_build(name, "objects", source + ".o")
         os.makedirs(os.path.dirname(target), exist_ok=True)
         run(COMPILER, *flags, "-c", os.path.join(ROOT, source), "-o", target)
         return target
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(compile_one, sources))
-    program = path_in_build("minimal")
+    program = path_in_build(name, "minimal")
     run(COMPILER, *link_options(program), "-Wl,--unresolved-symbols=ignore-all", *objects, "-lm")
     return program
 
@@ -137,7 +143,7 @@ def source_of(path, sources):
     member = re.search(r"lib(fed\w+)\.a\((\w+\.c)\.o\)$", path)
     if member:
         return sources.get(member.groups(), path)
-    return path.split("/client/", 1)[-1] if "/client/" in path else path
+    return path.split("/objects/", 1)[-1]
 
 
 def measure(program, empty, parts):
@@ -192,6 +198,10 @@ and not counted. All codecs are in, as the coordinator chooses among them.
 
 {client}
 
+**The same with `sbc` and `float32` alone**, for a coordinator that asks for no other codec: [codecs/README.md](../codecs/README.md#only-some-codecs).
+
+{few}
+
 A device with both has the rows of common/ and of `libm` once.
 """
 
@@ -236,12 +246,13 @@ def code_section():
     link_headers()
     empty = build_empty()
     trainer = measure(build_trainer(), empty, TRAINER)
-    client = measure(build_client(), empty, CLIENT)
+    client = measure(build_client("client", None), empty, CLIENT)
+    few = measure(build_client("few", ["identity", "sbc"]), empty, CLIENT)
     version = run(COMPILER, "-dumpfullversion").strip()
     if trainer[-1][1] + trainer[-1][2] >= LIMIT_KB * 1024:
         sys.exit(f"client-memory: the small trainer takes {LIMIT_KB} KB or more:\n{table(trainer)}")
     return CODE_TEXT.format(version=version, limit=LIMIT_KB, limit_bytes=LIMIT_KB * 1024, trainer=table(trainer),
-                            client=table(client))
+                            client=table(client), few=table(few))
 
 
 def memory_section(program):

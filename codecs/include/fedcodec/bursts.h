@@ -19,7 +19,8 @@ size_t fedcodec_bursts_bound(size_t n);
 
 /**
  * An inceptionn message of n values to bursts; dst may not overlap src. Errors: FED_EFORMAT src is
- * not such a message, FED_ENOSPC cap is too small for it; then nothing is written.
+ * not such a message, FED_ENOSPC cap is too small for it, FED_ENOTFOUND this build has no
+ * inceptionn; then nothing is written.
  */
 fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_t *dst, size_t cap,
                                 size_t *dst_len) FED_CHECKED;
