@@ -161,6 +161,64 @@ static void what_is_owed_outlives_a_change_of_codec(void **state) {
     assert_true(fed_device_owed(device) == 0);
 }
 
+/* -- Running statistics -- */
+
+/** A device whose training leaves the weights alone and measures this. */
+typedef struct meter {
+    fed_device device; /* first: it is the callback's user */
+    float measures;
+} meter;
+
+static fed_status measure(void *user, fedclient_round *round, fed_error *err) {
+    const meter *m = user;
+    (void)err;
+    for (size_t i = round->arch->trained; i < round->arch->layout.size; i++) {
+        round->values[i] = m->measures;
+    }
+    round->samples = 1;
+    round->loss = 1;
+    return FED_OK;
+}
+
+static void assert_statistics(const meter *m, float value) {
+    const fed_arch *arch = &m->device.fake.arch;
+    assert_true(arch->trained < arch->layout.size);
+    for (size_t i = arch->trained; i < arch->layout.size; i++) {
+        assert_true(m->device.fake.model[i] == value);
+    }
+}
+
+static fedclient_outcome measure_round(meter *m, float value) {
+    fedclient_event event;
+    m->measures = value;
+    assert_fed_ok_err_of(&m->device, fedclient_step(m->device.client, &event, &m->device.err));
+    return event.outcome;
+}
+
+static void a_statistic_that_was_not_counted_is_not_owed(void **state) {
+    (void)state;
+    meter m;
+    fed_device_open(&m.device, "sbc:p=0.1", ROUNDS);
+    fed_fake_new_task(&m.device.fake, "input 2x4x4 | bn | dense 3");
+    m.device.options.train = measure;
+    fed_device_restart(&m.device);
+    assert_int_equal(measure_round(&m, 5), FEDCLIENT_COUNTED);
+    assert_statistics(&m, 5);
+    m.device.fake.plan = (fed_fake_plan){.path = "/v1/update",
+                                         .fault = FED_FAKE_STATUS,
+                                         .status = 409,
+                                         .error = "round_closed",
+                                         .times = 1};
+    assert_int_equal(measure_round(&m, 1), FEDCLIENT_REFUSED);
+    assert_int_equal(measure_round(&m, 2), FEDCLIENT_COUNTED);
+    assert_statistics(&m, 2); /* not -2: 4 less, and once more 3 less */
+    assert_int_equal(measure_round(&m, 100), FEDCLIENT_COUNTED);
+    assert_statistics(&m, 10); /* a message has at most 8 */
+    assert_int_equal(measure_round(&m, 4), FEDCLIENT_COUNTED);
+    assert_statistics(&m, 4); /* not 18: there is nothing left of the 100 */
+    fed_device_close(&m.device);
+}
+
 /* -- DGC, by the paper -- */
 
 /** Numbers of few bits, so that all sums of a few rounds are exact, and of all sizes, so that some
@@ -288,6 +346,7 @@ int main(void) {
         test(another_task_is_told_nothing_of_the_one_before),
         test(what_carries_everything_is_not_told),
         test(what_is_owed_outlives_a_change_of_codec),
+        cmocka_unit_test(a_statistic_that_was_not_counted_is_not_owed),
         cmocka_unit_test(a_momentum_that_stays_on_the_device_is_momentum_correction),
         cmocka_unit_test(masking_changes_what_is_sent_later),
     };
