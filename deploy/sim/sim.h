@@ -59,7 +59,7 @@ typedef struct sim_client {
     fedtrain_share share;        /* what it trains on */
     uint32_t round, again;       /* the last one trained in, and how often before */
     sim_place *place;            /* held during a turn */
-    pthread_cond_t turn;         /* this one's place is there */
+    pthread_cond_t turn;         /* HTTPS: this one's place is there */
     fedclient_traffic enrolment; /* what enrolling cost, kept out of the rounds' figures */
     fedclient_traffic traffic;
     fedclient_traffic charged; /* so much of it is in the log's rounds */
