@@ -150,18 +150,12 @@ static bool add_owed(float *restrict values, const float *restrict model,
     return beyond == 0;
 }
 
-/** Values of a model that are owed until they are counted. Behind them lie the running statistics
- * of batch normalization: each training measures them anew, so what was not counted of them is void
- * (docs/decisions/0010-running-statistics.md). */
-static size_t owable(const fed_arch *arch) {
-    return arch->trained * (arch->scaffold ? 2 : 1);
-}
-
-/** trained, what training made of the model, becomes what is owed and that. */
+/** trained, what training made of the model, becomes what is owed and that. What was not counted of
+ * running statistics is not owed: it is void. */
 static fed_status add_training(fedclient_turn *turn, const fedclient_record *trained,
                                fed_error *err) {
     size_t n = 0;
-    const size_t o = owable(&turn->arch);
+    const size_t o = fed_arch_summed(&turn->arch);
     const float *model = fedclient_record_values(&turn->model, &n);
     const float *owed =
         turn->residual.bytes != NULL ? fedclient_record_values(&turn->residual, &n) : NULL;

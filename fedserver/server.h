@@ -93,6 +93,12 @@ void fedserver_path(const char *directory, const char *name, char *dst, size_t c
 
 /* training.c */
 
+/** A stored update taken apart. FED_EFORMAT: it is damaged, or of a round that does not count in
+ * the open one. */
+fed_status fedserver_training_read(const fedserver_training *t, const fedserver_update_row *row,
+                                   const uint8_t *body, size_t len, fedserver_update *update,
+                                   fed_error *err) FED_CHECKED;
+
 /** Fill in server->training from the store: devices must be loaded. */
 fed_status fedserver_training_load(fedserver *server, fed_error *err) FED_CHECKED;
 void fedserver_training_free(fedserver_training *training);

@@ -3,6 +3,7 @@
 
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
+#include "fedserver/drift.h"
 #include "fedserver/past.h"
 #include "fedserver/phases.h"
 #include "fedserver/server.h"
@@ -98,10 +99,9 @@ static fed_status load_versions(fedserver *server, fedserver_training *t, fed_er
     return load_chain(server, id, &t->versions, err);
 }
 
-/* A stored update, of a round that counts in the open one. */
-static fed_status read_stored(const fedserver_training *t, const fedserver_update_row *row,
-                              const uint8_t *body, size_t len, fedserver_update *update,
-                              fed_error *err) {
+fed_status fedserver_training_read(const fedserver_training *t, const fedserver_update_row *row,
+                                   const uint8_t *body, size_t len, fedserver_update *update,
+                                   fed_error *err) {
     if (fedserver_update_read(body, len, update) != FED_OK) {
         return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
                         (long long)row->device);
@@ -118,7 +118,7 @@ static fed_status restore_update(void *user, const fedserver_update_row *row, co
                                  size_t len, fed_error *err) {
     fedserver_training *t = user;
     fedserver_update update;
-    FED_TRY(read_stored(t, row, body, len, &update, err));
+    FED_TRY(fedserver_training_read(t, row, body, len, &update, err));
     uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update.head.round);
     return fedserver_sum_add(&t->sum, &t->arch.layout, &update, weight, err);
 }
@@ -260,6 +260,7 @@ fed_status fedserver_training_start(fedserver *server, int64_t now_ms, fed_error
 /* The updates of the open round as they are read again, for a strategy that needs all at once. */
 typedef struct gathering {
     const fedserver_training *training;
+    const fedserver_drift *drift;
     fedserver_rows rows;
 } gathering;
 
@@ -268,15 +269,17 @@ static fed_status gather_update(void *user, const fedserver_update_row *row, con
     gathering *g = user;
     const fedserver_training *t = g->training;
     fedserver_update update;
-    FED_TRY(read_stored(t, row, body, len, &update, err));
+    FED_TRY(fedserver_training_read(t, row, body, len, &update, err));
     FED_TRY(fedserver_sum_decode(&t->sum, &t->arch.layout, &update, err));
+    fedserver_drift_off_update(g->drift, t->round.number - update.head.round, t->sum.decoded);
     return fedserver_rows_add(&g->rows, row->device, update.head.lease, t->sum.decoded, err);
 }
 
 /* u = what the strategy makes of all updates of the round */
-static fed_status combine_all(fedserver *server, float *u, fed_error *err) {
+static fed_status combine_all(fedserver *server, const fedserver_drift *drift, float *u,
+                              fed_error *err) {
     fedserver_training *t = &server->training;
-    gathering g = {.training = t};
+    gathering g = {.training = t, .drift = drift};
     FED_TRY(fedserver_rows_open(&g.rows, server->directory, t->sum.size, err));
     fed_status status = server->store->update_each(server->db, gather_update, &g, err);
     if (status == FED_OK) {
@@ -291,11 +294,16 @@ static fed_status combine_all(fedserver *server, float *u, fed_error *err) {
 /* What the round changes in the model, by the task's strategy. Its state moves on. */
 static fed_status make_change(fedserver *server, float *change, fed_error *err) {
     fedserver_training *t = &server->training;
-    if (fedserver_strategy_needs_all(&t->strategy)) {
-        FED_TRY(combine_all(server, change, err));
-    } else {
+    fedserver_drift drift;
+    fed_status status = fedserver_drift_find(server, &drift, err);
+    if (status == FED_OK && fedserver_strategy_needs_all(&t->strategy)) {
+        status = combine_all(server, &drift, change, err);
+    } else if (status == FED_OK) {
         fedserver_sum_mean(&t->sum, change);
+        fedserver_drift_off_mean(&drift, change);
     }
+    fedserver_drift_free(&drift);
+    FED_TRY(status);
     fedserver_strategy_step(&t->strategy, t->state, change, t->sum.trained);
     return FED_OK;
 }
@@ -334,6 +342,8 @@ static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *
                                .state_len = state_size * sizeof *t->state};
     FED_TRY(server->store->model_put(server->db, id, &row, err));
     FED_TRY(server->store->delta_add(server->db, id, v->version, part, *delta_len, err));
+    const uint32_t late = fedserver_drift_reach(server);
+    reach = reach < late ? reach : late;
     return server->store->delta_prune(server->db, id, v->oldest < reach ? v->oldest : reach, err);
 }
 

@@ -6,7 +6,7 @@
 
 #include "fed/rng.h"
 
-enum { PARAMETERS = 6, LARGE_PARAMETERS = 330 };
+enum { PARAMETERS = 6, LARGE_PARAMETERS = 330, NORMED_SUMMED = 16, NORMED_VALUES = 20 };
 
 static const char plain[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                             " \"codec_down\": \"float32\", \"rounds\": 5, \"cohort\": 3,"
@@ -14,6 +14,10 @@ static const char plain[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"
 static const char coded[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \"sbc:p=0.1\","
                             " \"codec_down\": \"3lc:s=1\", \"small_tensor\": 0, \"rounds\": 3,"
                             " \"cohort\": 5, \"goal\": 3, \"deadline_s\": 10, \"staleness\": 2}";
+static const char normed[] =
+    "{\"model\": \"input 2 | dense 2 | bn | dense 2\", \"codec_up\": \"float32\","
+    " \"codec_down\": \"float32\", \"rounds\": 9, \"cohort\": 3, \"goal\": 2,"
+    " \"deadline_s\": 10, \"staleness\": 5, \"strategy\": \"%s\"}";
 static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 
 static int setup(void **state) {
@@ -74,6 +78,65 @@ static void older_updates_count_for_less(void **state) {
         float want = before[i] + (float)mean;
         assert_true(fabsf(c->server->training.versions.values[i] - want) < 1e-6f);
     }
+}
+
+/* Five rounds go by, and the first one changes all statistics by so much. */
+static void move_statistics(coordinator *c, const test_device *d, float change) {
+    float x[NORMED_VALUES] = {0};
+    for (int k = 0; k < 10; k++) {
+        fed_assignment work = device_ask_work(c, d);
+        for (int i = NORMED_SUMMED; i < NORMED_VALUES; i++) {
+            x[i] = k < 2 ? change : 0;
+        }
+        assert_int_equal(device_upload(c, d, &work, x, 1, NULL), 200);
+    }
+    assert_int_equal(c->server->training.versions.version, 5);
+}
+
+static void check_late_statistics(const char *strategy, double late, double fresh, bool crash) {
+    char task[sizeof normed + 64];
+    float x[NORMED_VALUES], before[NORMED_VALUES];
+    const float *values;
+    coordinator c;
+    coordinator_setup(&c);
+    test_device d[2] = {coordinator_enrol(&c), coordinator_enrol(&c)};
+    snprintf(task, sizeof task, normed, strategy);
+    coordinator_task(&c, task);
+    fed_assignment old = device_ask_work(&c, &d[0]);
+    move_statistics(&c, &d[1], -0.75f);
+    coordinator_commit(&c);
+    if (crash) {
+        coordinator_crash(&c);
+        coordinator_wait(&c, 0);
+    }
+    fed_assignment work = device_ask_work(&c, &d[1]);
+    memcpy(before, c.server->training.versions.values, sizeof before);
+    assert_float_equal(before[NORMED_VALUES - 1], 0.25f, 1e-6); /* a variance, 1 at first */
+    for (int i = 0; i < NORMED_VALUES; i++) { /* it measured 0.1, when the model had 1 */
+        x[i] = i < NORMED_SUMMED ? 0.5f : -0.9f;
+    }
+    assert_int_equal(device_upload(&c, &d[0], &old, x, 1, NULL), 200);
+    for (int i = 0; i < NORMED_VALUES; i++) { /* and this one 0.2, when it had 0.25 */
+        x[i] = i < NORMED_SUMMED ? 0.5f : -0.05f;
+    }
+    assert_int_equal(device_upload(&c, &d[1], &work, x, 1, NULL), 200);
+    assert_int_equal(c.server->training.versions.version, 6);
+    values = c.server->training.versions.values;
+    for (int i = 0; i < NORMED_SUMMED; i++) {
+        assert_float_equal(values[i], before[i] + 0.5f, 1e-6);
+    }
+    const double between = (late * 0.1 + fresh * 0.2) / (late + fresh);
+    assert_float_equal(values[NORMED_VALUES - 1], (float)between, 1e-6);
+    assert_float_equal(values[NORMED_SUMMED], (float)between - 1, 1e-6); /* a mean, 0 at first */
+    coordinator_teardown(&c);
+}
+
+static void late_statistics_count_as_what_was_measured(void **state) {
+    (void)state;
+    check_late_statistics("fedavg", 26, 64, false); /* 64 / sqrt(1 + 5) is 26 */
+    check_late_statistics("fedavg", 26, 64, true);
+    check_late_statistics("median", 1, 1, false);
+    check_late_statistics("median", 1, 1, true);
 }
 
 static void too_old_an_update_is_refused_and_its_place_is_free(void **state) {
@@ -326,6 +389,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_device_trains_again_at_once_after_its_report),
         WITH(older_updates_count_for_less),
+        cmocka_unit_test(late_statistics_count_as_what_was_measured),
         WITH(too_old_an_update_is_refused_and_its_place_is_free),
         WITH(a_lease_ends_at_its_own_deadline_and_its_place_is_given_to_who_waits),
         WITH(the_deadline_commits_what_is_in_and_without_anything_waits_on),

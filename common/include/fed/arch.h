@@ -158,6 +158,12 @@ fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) FED_
 /** Safe on a zeroed one. */
 void fed_arch_free(fed_arch *arch);
 
+/** The model's first values, in which changes add up: parameters and SCAFFOLD's c. Behind them lie
+ * bn's running statistics, which each training measures anew (docs/decisions/0010). */
+static inline size_t fed_arch_summed(const fed_arch *arch) {
+    return arch->trained * (arch->scaffold ? 2 : 1);
+}
+
 /** The k-th name of models.def and its text; NULL past the last. */
 const char *fed_arch_name(size_t k);
 const char *fed_arch_text(size_t k);
