@@ -35,6 +35,12 @@ static const char places_for_all[] =
     "  \"optimizer\": \"adam\", \"rounds\": 6, \"cohort\": 12, \"goal\": 7, \"minimum\": 2,\n"
     "  \"deadline_s\": 20 }\n";
 
+static const char stateless[] =
+    "{ \"name\": \"forgets\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
+    "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"optimizer\": "
+    "\"adam%s\",\n"
+    "  \"rounds\": 3, \"cohort\": 12, \"goal\": 12, \"deadline_s\": 20 }\n";
+
 static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
@@ -184,6 +190,27 @@ static void a_run_does_not_depend_on_threads_nor_on_the_machine(void **state) {
     sim_log_free(&other);
 }
 
+static void places_share_the_memory_of_optimizers_that_forget(void **state) {
+    const world *w = *state;
+    char task[sizeof stateless + 32];
+    snprintf(task, sizeof task, stateless, "+stateless");
+    write_task(w, task);
+    sim_options o = options_of(w);
+    compare_transports(o);
+    sim_log two = run(&o);
+    o.threads = 1;
+    sim_log one = run(&o);
+    assert_same_log(&one, &two);
+    snprintf(task, sizeof task, stateless, "");
+    write_task(w, task);
+    sim_log remembers = run(&o);
+    assert_true(one.rounds[0].train_loss == remembers.rounds[0].train_loss);
+    assert_true(one.rounds[1].train_loss != remembers.rounds[1].train_loss);
+    sim_log_free(&one);
+    sim_log_free(&two);
+    sim_log_free(&remembers);
+}
+
 static void slower_lines_take_longer_for_the_same_bits(void **state) {
     const world *w = *state;
     write_task(w, all_take_part);
@@ -302,6 +329,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             so_it_is_where_clients_are_away_and_lines_break_and_the_coordinator_dies, setup,
             teardown),
+        cmocka_unit_test_setup_teardown(places_share_the_memory_of_optimizers_that_forget, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_run_does_not_depend_on_threads_nor_on_the_machine, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(slower_lines_take_longer_for_the_same_bits, setup,

@@ -21,7 +21,7 @@ typedef struct world {
 } world;
 
 static const char task_json[] =
-    "{ \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\", \"optimizer\": \"momentum\",\n"
+    "{ \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\", \"optimizer\": \"%s\",\n"
     "  \"local_steps\": 20, \"learning_rate\": 0.1, \"rounds\": 3, \"cohort\": 1 }\n";
 
 static int setup(void **state) {
@@ -60,8 +60,10 @@ static void queue_this(world *w, const char *json) {
     fed_coordinator_start(&w->coordinator);
 }
 
-static void queue_task(world *w) {
-    queue_this(w, task_json);
+static void queue_task(world *w, const char *optimizer) {
+    char json[sizeof task_json + 64];
+    snprintf(json, sizeof json, task_json, optimizer);
+    queue_this(w, json);
 }
 
 /** Start it with the usual options, then these. Its output goes to the log. */
@@ -114,16 +116,33 @@ static void assert_run(const world *w, const char *const *more, int wanted, cons
     }
 }
 
+static bool holds_an_optimizer(const world *w) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/optimizer", w->state);
+    return access(path, F_OK) == 0;
+}
+
 static void it_trains_until_the_task_is_finished(void **state) {
     world *w = *state;
     char token[FEDSERVER_TOKEN];
-    queue_task(w);
+    queue_task(w, "momentum");
     fed_coordinator_token(&w->coordinator, token);
     const char *const first[] = {"--token", token, "--until-finished", NULL};
     assert_run(w, first, 0, "round 3: update counted");
     assert_true(log_says(w, "finished; its model is version 3"));
+    assert_true(holds_an_optimizer(w));
     const char *const again[] = {"--until-finished", "--hold", "0", NULL};
     assert_run(w, again, 0, "at https://");
+}
+
+static void of_a_stateless_optimizer_it_stores_nothing(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN];
+    queue_task(w, "momentum+stateless");
+    fed_coordinator_token(&w->coordinator, token);
+    const char *const args[] = {"--token", token, "--until-finished", NULL};
+    assert_run(w, args, 0, "round 3: update counted");
+    assert_false(holds_an_optimizer(w));
 }
 
 /* -- phases -- */
@@ -269,7 +288,7 @@ static void it_follows_the_phases_and_remembers_its_momentum_when_started_again(
 static void an_evaluator_measures_a_model(void **state) {
     world *w = *state;
     char token[FEDSERVER_TOKEN];
-    queue_task(w);
+    queue_task(w, "momentum");
     fed_coordinator_token(&w->coordinator, token);
     const char *const train[] = {"--token", token, "--until-finished", NULL};
     assert_run(w, train, 0, "finished");
@@ -379,6 +398,7 @@ static void what_a_person_has_to_do_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         test(it_trains_until_the_task_is_finished),
+        test(of_a_stateless_optimizer_it_stores_nothing),
         test(it_follows_the_phases_and_remembers_its_momentum_when_started_again),
         test(an_evaluator_measures_a_model),
         test(a_signal_ends_it_in_the_middle_of_a_wait),
