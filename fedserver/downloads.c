@@ -76,8 +76,15 @@ static fedserver_made *place_for_snapshot(fedserver_downloads *d) {
     return youngest;
 }
 
-/* A free place, once no more than `most` bytes are in the others; NULL: too many are in use. */
-static fedserver_made *place_for_patch(fedserver_downloads *d, size_t most, int64_t now_ms) {
+/* Its fetchers have had their time, or want a newer version by now. */
+static bool is_over(const fedserver_made *patch, uint32_t newest, int64_t now_ms) {
+    return patch->to != newest || now_ms - patch->asked_ms >= FEDSERVER_PATCH_MS;
+}
+
+/* A free place, once no more than a snapshot's bytes are in the others; NULL: too many are in use.
+ */
+static fedserver_made *place_for_patch(fedserver_downloads *d, const fedserver_versions *v,
+                                       int64_t now_ms) {
     for (;;) {
         fedserver_made *place = NULL, *oldest = NULL;
         size_t bytes = 0;
@@ -86,14 +93,15 @@ static fedserver_made *place_for_patch(fedserver_downloads *d, size_t most, int6
             bytes += made_len(made);
             if (made->blob == NULL) {
                 place = made;
-            } else if (oldest == NULL || made->asked_ms < oldest->asked_ms) {
+            } else if (is_over(made, v->version, now_ms) &&
+                       (oldest == NULL || made->asked_ms < oldest->asked_ms)) {
                 oldest = made;
             }
         }
-        if (place != NULL && bytes <= most) {
+        if (place != NULL && bytes <= v->snapshot_limit) {
             return place;
         }
-        if (now_ms - oldest->asked_ms < FEDSERVER_PATCH_MS) {
+        if (oldest == NULL) {
             return NULL;
         }
         forget(oldest);
@@ -202,7 +210,7 @@ static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
     if (sought.to > v->version || (!newest && now_ms < d->rests_until_ms)) {
         return fed_fail(err, FED_ENOTFOUND, "version %u can't be had now", sought.to);
     }
-    fedserver_made *place = patch ? place_for_patch(d, v->snapshot_limit, now_ms) : NULL;
+    fedserver_made *place = patch ? place_for_patch(d, v, now_ms) : NULL;
     if (patch && place == NULL) {
         return fed_fail(err, FED_ENOTFOUND, "too many patches are being fetched");
     }

@@ -18,8 +18,8 @@
  *
  * - FEDSERVER_SNAPSHOTS snapshots, the newest version's included. Where all are in use and another
  *   version's is asked for, the youngest goes: those who began first get to the end;
- * - patches of up to two snapshots' bytes. One that was asked for within FEDSERVER_PATCH_MS does
- * not make room for another.
+ * - patches of up to two snapshots' bytes. One to the newest version that was asked for within
+ *   FEDSERVER_PATCH_MS does not make room for another.
  *
  * What nobody has asked for within FEDSERVER_SNAPSHOT_MS goes.
  */

@@ -272,6 +272,19 @@ static void patches_in_use_are_bounded_and_stay(void **state) {
     assert_int_equal(ask(f, made, VERSIONS, true, now_ms).first.from, made);
 }
 
+static void a_patch_to_an_older_version_makes_room(void **state) {
+    fixture *f = *state;
+    int64_t now_ms = 0;
+    uint32_t have = 0;
+    advance_to(f, VERSIONS - 1);
+    while (ask(f, have, VERSIONS - 1, true, now_ms).first.from == have) {
+        have++;
+        now_ms += SIZE;
+    }
+    advance(f);
+    assert_int_equal(ask(f, have, VERSIONS, true, now_ms + SIZE).first.from, have);
+}
+
 static void a_snapshot_stays_as_long_as_somebody_asks_for_it(void **state) {
     fixture *f = *state;
     f->first = UINT32_MAX;
@@ -315,6 +328,7 @@ int main(void) {
         WITH(what_was_made_is_not_made_again),
         WITH(making_is_followed_by_rest),
         WITH(patches_in_use_are_bounded_and_stay),
+        WITH(a_patch_to_an_older_version_makes_room),
         WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it),
         WITH(those_who_began_first_keep_their_snapshot),
     };
