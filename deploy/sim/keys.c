@@ -37,10 +37,11 @@ const sim_key sim_keys[SIM_KEYS] = {
     [SIM_HOSTILE] = {"hostile", SIM_NUMBER, "0",
                      "fraction of the clients that send noise instead of what they learnt", 0, 1,
                      false},
-    [SIM_LINE] = {"line", SIM_TEXT, "",
-                  "inproc: the clients' lines: 3g, 4g, lte, wifi, lan, mixed (3g:0.5+wifi:0.5), or "
-                  "up=1e6,down=5e6,latency=0.05; none: lan",
-                  0, 0, false},
+    [SIM_LINE] =
+        {"line", SIM_TEXT, "",
+         "inproc: the clients' lines: 3g, 4g, lte, wifi, lan, several such as 3g:0.5+wifi:0.5, or "
+         "up=1e6,down=5e6,latency=0.05; none: lan",
+         0, 0, false},
     [SIM_SPEED] = {"speed", SIM_TEXT, "",
                    "inproc: how fast they train: sample_s=0.01,spread=0.5; none: in no time", 0, 0,
                    false},
