@@ -191,6 +191,14 @@ static fed_status turn_failed(fedclient *client, fed_status status, fedclient_ev
     return FED_OK;
 }
 
+uint32_t fedclient_failures(const fedclient *client) {
+    return client->failures;
+}
+
+void fedclient_set_failures(fedclient *client, uint32_t failures) {
+    client->failures = failures;
+}
+
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) {
     if (!fedclient_enrolled(client)) {
         return fed_fail(err, FED_ESTATE,

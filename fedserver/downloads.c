@@ -280,3 +280,55 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
     *tag = made->tag;
     return FED_OK;
 }
+
+/* -- to go on in another process -- */
+
+static void write_made(const fedserver_made *made, size_t count, fed_writer *w) {
+    for (size_t k = 0; k < count; k++) {
+        size_t len = 0;
+        const uint8_t *data = made[k].blob != NULL ? fedserver_blob_data(made[k].blob, &len) : NULL;
+        fed_write_u64(w, len);
+        fed_write_bytes(w, data, len);
+        fed_write_u8(w, made[k].kind);
+        fed_write_u32(w, made[k].from);
+        fed_write_u32(w, made[k].to);
+        fed_write_u64(w, (uint64_t)made[k].asked_ms);
+    }
+}
+
+void fedserver_downloads_write(const fedserver_downloads *d, fed_writer *w) {
+    write_made(d->snapshots, FEDSERVER_SNAPSHOTS, w);
+    write_made(d->patches, FEDSERVER_PATCHES, w);
+    fed_write_u64(w, (uint64_t)d->rests_until_ms);
+}
+
+static fed_status read_made(fedserver_made *made, size_t count, fed_reader *r) {
+    for (size_t k = 0; k < count; k++) {
+        fedserver_made one = {0};
+        fed_writer bytes;
+        fed_writer_growing(&bytes);
+        const size_t len = (size_t)fed_read_u64(r);
+        const uint8_t *data = fed_read_bytes(r, len);
+        one.kind = fed_read_u8(r);
+        one.from = fed_read_u32(r);
+        one.to = fed_read_u32(r);
+        one.asked_ms = (int64_t)fed_read_u64(r);
+        FED_TRY(r->status);
+        forget(&made[k]);
+        if (len > 0) {
+            one.tag = fed_digest_bytes(data, len);
+            fed_write_bytes(&bytes, data, len);
+            one.blob = fedserver_blob_new(&bytes);
+            FED_REQUIRE(one.blob != NULL, FED_ENOMEM);
+        }
+        made[k] = one;
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_downloads_read(fedserver_downloads *d, fed_reader *r) {
+    FED_TRY(read_made(d->snapshots, FEDSERVER_SNAPSHOTS, r));
+    FED_TRY(read_made(d->patches, FEDSERVER_PATCHES, r));
+    d->rests_until_ms = (int64_t)fed_read_u64(r);
+    return r->status;
+}

@@ -71,6 +71,10 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
                                    int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
                                    fed_error *err) FED_CHECKED;
 
+/** What is kept, as bytes; and back. FED_EFORMAT, FED_ENOMEM. */
+void fedserver_downloads_write(const fedserver_downloads *d, fed_writer *w);
+fed_status fedserver_downloads_read(fedserver_downloads *d, fed_reader *r) FED_CHECKED;
+
 /** Let go of what nobody asks for any more; of the newest version's snapshots never. */
 void fedserver_downloads_trim(fedserver_downloads *d, uint32_t newest, int64_t now_ms);
 

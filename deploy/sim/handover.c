@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "deploy/sim/inproc.h"
+#include "fed/hash.h"
 
 /*
  * Bytes are those of HTTP/1.1 as libcurl writes a request and libmicrohttpd an answer, line by line
@@ -196,6 +197,11 @@ static fed_status take_answer(sim_actor *actor, const fedclient_request *request
     if (request->retry_after_s != NULL && response->retry_after_s > 0) {
         *request->retry_after_s = response->retry_after_s;
     }
+    if (response->status == 202 && strcmp(actor->path, "/v1/piece") == 0) {
+        fed_reader r;
+        fed_reader_init(&r, data, len);
+        actor->pieces_there = fed_read_u64(&r);
+    }
     *status = response->status;
     (void)fed_writer_reserve(answer, len);
     fed_write_bytes(answer, data, len);
@@ -219,31 +225,36 @@ static fed_status enrol_now(sim_actor *actor, fed_error *err) {
 }
 
 void sim_handover_keep(sim_actor *actor, fedserver_blob *answer) {
-    sim_heard *heard = &actor->heard;
-    fedserver_blob_free(heard->answer);
-    heard->answer = answer != NULL ? fedserver_blob_share(answer) : NULL;
-    heard->len = actor->request.body_len < sizeof heard->body ? actor->request.body_len : 0;
-    if (answer != NULL) {
-        memcpy(heard->body, actor->request.body, heard->len);
-    }
+    fedserver_blob_free(actor->heard);
+    actor->heard = answer != NULL ? fedserver_blob_share(answer) : NULL;
 }
 
-static bool same_body(const sim_actor *actor, const uint8_t *body, size_t len) {
-    return len == actor->request.body_len && memcmp(body, actor->request.body, len) == 0;
-}
-
-/** The check-in of a turn that was under way when the run was stopped: it was answered then. */
+/** The check-in of a turn that was under way when the run was stopped: it was answered then. (Its
+ * body is another one where the client has downloaded a model since.) */
 static bool was_heard(const sim_actor *actor) {
-    const sim_heard *heard = &actor->heard;
-    return heard->answer != NULL && strcmp(actor->path, "/v1/checkin") == 0 &&
-           same_body(actor, heard->body, heard->len);
+    return actor->heard != NULL && strcmp(actor->path, "/v1/checkin") == 0;
 }
 
 /** The check-in whose answer has come while it was parked: it is on its way since long ago. */
 static bool is_parked(const sim_actor *actor) {
     const sim_held *held = &actor->held;
     return held->on && held->answered && strcmp(actor->path, "/v1/checkin") == 0 &&
-           same_body(actor, held->body, held->len);
+           held->len == actor->request.body_len &&
+           memcmp(held->body, actor->request.body, held->len) == 0;
+}
+
+uint64_t sim_handover_digest(const sim_actor *actor) {
+    return fed_digest_bytes(actor->request.body, actor->request.body_len);
+}
+
+/** In that turn it had asked how much there is of an update that it sends in pieces, and asks again
+ * to come to where it was: what it heard last, in no time. */
+static fed_status hear_again(sim_actor *actor) {
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_write_u64(&body, actor->pieces_there);
+    actor->answer = (fedserver_response){.status = 202, .body = fedserver_blob_new(&body)};
+    return actor->answer.body != NULL ? FED_OK : FED_ENOMEM;
 }
 
 static fed_status hand_over(sim_actor *actor, const fedclient_request *request, fed_error *err) {
@@ -261,12 +272,16 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
     }
     if (actor->resumes && was_heard(actor)) {
         actor->answer =
-            (fedserver_response){.status = 200, .body = fedserver_blob_share(actor->heard.answer)};
+            (fedserver_response){.status = 200, .body = fedserver_blob_share(actor->heard)};
         return FED_OK;
     }
     const uint64_t bytes = head_bytes(actor, request) + body_len;
     actor->request.wire_bytes = bytes;
     const bool again = actor->resumes && strcmp(actor->path, actor->asked) == 0;
+    if (again && strcmp(actor->path, "/v1/piece") == 0 &&
+        sim_handover_digest(actor) != actor->asked_digest) {
+        return hear_again(actor);
+    }
     actor->resumes = false;
     if (!again) {
         FED_TRY(travel_up(actor, bytes, err));

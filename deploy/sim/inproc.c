@@ -80,7 +80,7 @@ static void close_world(sim_inproc *world) {
         }
         fedclient_close(actor->fed);
         fedserver_blob_free(actor->held.answer.body);
-        fedserver_blob_free(actor->heard.answer);
+        fedserver_blob_free(actor->heard);
     }
     sim_heap_close(&world->heap);
     sim_heap_close(&world->ready);
@@ -170,16 +170,17 @@ static fed_status take_up(sim_inproc *world, fed_error *err) {
     char backup[600];
     const sim_options *o = world->crowd->options;
     sim_state_path(o, "coordinator", backup, sizeof backup);
-    FED_TRY(sim_state_load(world, err));
     FED_TRY(sim_coordinator_resume(&world->host.coordinator, o, backup, err));
-    return sim_host_open(&world->host, err);
+    FED_TRY(sim_host_open(&world->host, err));
+    return sim_state_load(world, err);
 }
 
 static fed_status begin(sim_inproc *world, fed_error *err) {
     FED_TRY(open_world(world, err));
     if (world->crowd->options->resume) {
         FED_TRY(take_up(world, err));
-        return sim_schedule_resume(world, err);
+        sim_schedule_resume(world);
+        return FED_OK;
     }
     FED_TRY(prepare(world, err));
     return sim_schedule_begin(world, err);

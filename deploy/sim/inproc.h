@@ -53,13 +53,6 @@ typedef struct sim_held {
     fedserver_response answer;
 } sim_held;
 
-/** What a check-in of this turn was answered. */
-typedef struct sim_heard {
-    uint8_t body[64];
-    size_t len;
-    fedserver_blob *answer; /* NULL: there was none */
-} sim_heard;
-
 typedef struct sim_actor {
     sim_client *client;
     struct sim_inproc *world;
@@ -88,10 +81,13 @@ typedef struct sim_actor {
     fed_status fate; /* of the request: FED_OK there is an answer */
     fedserver_response answer;
     sim_held held;
-    sim_heard heard;
+    fedserver_blob *heard; /* what a check-in of this turn was answered; NULL: there was none */
     bool resumes;          /* its turn was under way when the run was stopped: what it asked ... */
-    char asked[160];       /* ... is this path, again, and arrives when it would have */
-    fedclient_event event; /* of the turn that has ended, as are these */
+    char asked[160];       /* ... is this path, again, and arrives when it would have, */
+    uint64_t asked_digest; /* with this body */
+    uint64_t pieces_there; /* of an update in pieces the coordinator has so much, it said last */
+    uint32_t failures_before; /* the client library's count, when the turn began */
+    fedclient_event event;    /* of the turn that has ended, as are these */
     fed_status status;
     fed_error error;
 } sim_actor;
@@ -157,6 +153,8 @@ int64_t sim_unix_ms(int64_t us);
 void sim_handover_open(sim_actor *actor);
 /** Keep what its check-in was answered, until its turn ends; NULL: forget it. A share is taken. */
 void sim_handover_keep(sim_actor *actor, fedserver_blob *answer);
+/** Names the body of its request. */
+uint64_t sim_handover_digest(const sim_actor *actor);
 /** An answer leaves at its time: *us becomes when it is there. FED_ENET: the client has gone away
  * before; *us is when. Its bytes are counted. */
 fed_status sim_handover_answer(sim_actor *actor, const fedserver_response *response, int64_t *us);
@@ -215,7 +213,7 @@ int64_t sim_backoff_us(sim_actor *actor);
 /** At the beginning of time. */
 fed_status sim_schedule_begin(sim_inproc *world, fed_error *err) FED_CHECKED;
 /** Take up what sim_state_load has put there. */
-fed_status sim_schedule_resume(sim_inproc *world, fed_error *err) FED_CHECKED;
+void sim_schedule_resume(sim_inproc *world);
 /** Until the task is over, and all who took part have heard of it. */
 fed_status sim_schedule_run(sim_inproc *world, fed_error *err) FED_CHECKED;
 /** Something may have changed at the coordinator: a new model, free places, the end. */

@@ -71,8 +71,9 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
         what = throw_dice(line);
     }
     if (what == MISHAP_BREAK_OFF) {
-        line->client->broken++;
-        return send_broken(line, request, status, answer, err);
+        fed_status result = send_broken(line, request, status, answer, err);
+        line->client->broken++; /* now it has happened */
+        return result;
     }
     FED_TRY(line->inner.send(line->inner.user, request, status, answer, err));
     if (what == MISHAP_LOSE_ANSWER) {

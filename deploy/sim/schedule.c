@@ -319,11 +319,7 @@ static fed_status advance(sim_inproc *world, fed_error *err) {
     }
 }
 
-fed_status sim_schedule_resume(sim_inproc *world, fed_error *err) {
-    sim_host *host = &world->host;
-    const int64_t us = world->now_us;
-    FED_TRY(sim_host_tick(host, us, err));
-    host->epoch = fedserver_epoch(host->server);
+void sim_schedule_resume(sim_inproc *world) {
     for (size_t k = 0; k < world->crowd->client_count; k++) {
         sim_actor *actor = &world->actor[k];
         if (actor->stage == SIM_ASKS) {
@@ -332,7 +328,6 @@ fed_status sim_schedule_resume(sim_inproc *world, fed_error *err) {
             go_on(actor);
         }
     }
-    return sim_held_ask_all(world, err); /* whom it was about to wake it has forgotten */
 }
 
 fed_status sim_schedule_begin(sim_inproc *world, fed_error *err) {

@@ -47,15 +47,15 @@ typedef struct saved_client {
     sim_key key;
     bool in_heap, connected, unheard;
     int64_t now_us, used_us;
-    uint32_t step, chance, turns, failures, sleeps;
+    uint32_t step, chance, turns, failures, library_failures, sleeps;
     sim_interval interval[SIM_CONDITIONS];
     uint32_t drawn[SIM_CONDITIONS];
     fedclient_traffic traffic;
     char path[160];
+    uint64_t body_digest, pieces_there; /* of the request at that path */
     fedclient_event event;
-    sim_held held;   /* but for its answer, */
-    sim_heard heard; /* and for that one: their bytes follow */
-    uint64_t held_bytes, heard_bytes;
+    sim_held held;                    /* but for its answer: */
+    uint64_t held_bytes, heard_bytes; /* of that and of what was heard, which follow */
 } saved_client;
 
 void sim_state_path(const sim_options *options, const char *name, char *path, size_t cap) {
@@ -112,10 +112,19 @@ static uint64_t blob_bytes(const fedserver_blob *blob) {
     return len;
 }
 
+/** The client library's count. Pieces that arrive make it 0, but because it was not the update is
+ * sent in pieces: so it is to be again. */
+static uint32_t library_failures(const sim_actor *actor) {
+    const bool piece = actor->stage == SIM_ASKS && strcmp(actor->path, "/v1/piece") == 0;
+    const uint32_t now = fedclient_failures(actor->fed);
+    return piece && now == 0 ? actor->failures_before : now;
+}
+
 static void take_client(const sim_actor *actor, fed_writer *w) {
     const sim_client *client = actor->client;
     const sim_heap *heap = &actor->world->heap;
-    const bool uploads = actor->stage == SIM_ASKS && strstr(actor->path, "/v1/update") != NULL;
+    const bool in_turn = actor->stage == SIM_ASKS;
+    const bool uploads = in_turn && strstr(actor->path, "/v1/update") != NULL;
     saved_client s;
     memset(&s, 0, sizeof s); /* the gaps too: the same state is the same bytes */
     s.takes_part = client->takes_part, s.finished = client->finished;
@@ -132,16 +141,19 @@ static void take_client(const sim_actor *actor, fed_writer *w) {
     s.now_us = actor->now_us, s.used_us = actor->used_us;
     s.step = actor->step, s.chance = actor->chance, s.turns = actor->turns;
     s.failures = actor->failures, s.sleeps = actor->sleeps;
+    s.library_failures = library_failures(actor);
+    s.pieces_there = actor->pieces_there;
+    s.body_digest = in_turn ? sim_handover_digest(actor) : 0;
     memcpy(s.interval, actor->attendance.now, sizeof s.interval);
     memcpy(s.drawn, actor->attendance.drawn, sizeof s.drawn);
     s.traffic = actor->traffic, s.event = actor->event;
     memcpy(s.path, actor->path, sizeof s.path);
-    s.held = actor->held, s.heard = actor->heard;
+    s.held = actor->held;
     s.held_bytes = actor->held.answered ? blob_bytes(actor->held.answer.body) : 0;
-    s.heard_bytes = blob_bytes(actor->heard.answer);
+    s.heard_bytes = blob_bytes(actor->heard);
     fed_write_bytes(w, &s, sizeof s);
     take_blob(w, actor->held.answer.body, s.held_bytes);
-    take_blob(w, actor->heard.answer, s.heard_bytes);
+    take_blob(w, actor->heard, s.heard_bytes);
 }
 
 static void take_run(const sim_inproc *world, fed_writer *w) {
@@ -171,7 +183,7 @@ fed_status sim_state_take(sim_inproc *world, fed_writer *state) {
     for (size_t k = 0; k < world->crowd->client_count; k++) {
         take_client(&world->actor[k], state);
     }
-    return state->status;
+    return fedserver_remembered_write(world->host.server, state);
 }
 
 /* --- To the disk, and back --- */
@@ -251,9 +263,11 @@ static fed_status give_client(sim_actor *actor, fed_reader *r) {
     memcpy(actor->attendance.drawn, s.drawn, sizeof s.drawn);
     actor->traffic = s.traffic, actor->event = s.event;
     memcpy(actor->asked, s.path, sizeof s.path);
-    actor->held = s.held, actor->heard = s.heard;
+    actor->asked_digest = s.body_digest, actor->pieces_there = s.pieces_there;
+    fedclient_set_failures(actor->fed, s.library_failures);
+    actor->held = s.held;
     actor->held.answer = (fedserver_response){.status = 200};
-    actor->heard.answer = NULL;
+    actor->heard = NULL;
     if (s.in_heap) {
         sim_heap_set(&actor->world->heap, client->k, s.key);
     }
@@ -266,7 +280,7 @@ static fed_status give_client(sim_actor *actor, fed_reader *r) {
                                          .fingerprint = actor->fingerprint,
                                          .body_len = s.held.len};
     FED_TRY(give_blob(r, s.held_bytes, &actor->held.answer.body));
-    return give_blob(r, s.heard_bytes, &actor->heard.answer);
+    return give_blob(r, s.heard_bytes, &actor->heard);
 }
 
 static fed_status give_log(const saved_run *s, sim_log *log, fed_reader *r) {
@@ -299,11 +313,17 @@ static fed_status give_run(sim_inproc *world, fed_reader *r) {
     return give_log(&s, crowd->log, r);
 }
 
-static fed_status give_all(sim_inproc *world, fed_reader *r) {
+static fed_status give_all(sim_inproc *world, fed_reader *r, fed_error *err) {
+    sim_host *host = &world->host;
     FED_TRY(give_run(world, r));
     for (size_t k = 0; k < world->crowd->client_count; k++) {
         FED_TRY(give_client(&world->actor[k], r));
     }
+    const int64_t tick_us = host->tick_us;
+    FED_TRY(sim_host_tick(host, world->now_us, err)); /* it takes up where it was */
+    FED_TRY(fedserver_remembered_read(host->server, r, err));
+    host->epoch = fedserver_epoch(host->server);
+    host->tick_us = tick_us;
     return FED_OK;
 }
 
@@ -357,7 +377,7 @@ fed_status sim_state_load(sim_inproc *world, fed_error *err) {
     if (status == FED_OK) {
         fed_reader r;
         fed_reader_init(&r, data + sizeof(head), len - sizeof(head) - sizeof(uint64_t));
-        status = give_all(world, &r);
+        status = give_all(world, &r, err);
         if (status == FED_EFORMAT) {
             status = fed_fail(err, status, "%s makes no sense: begin the run again", path);
         }

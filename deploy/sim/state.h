@@ -11,11 +11,8 @@
  * lost them, and is begun again. `run` is read by the release that wrote it, on such a machine.
  *
  * Promised: the run that goes on comes to the models and the log, bit for bit, that it would have
- * come to without being stopped, as long as the coordinator has places for all devices that come.
- * Where it has fewer, it draws who gets them among those that it has seen lately; that it keeps in
- * memory only, so to resume is to it what a restart is: the first that come are served until it
- * knows them again. Likewise a client that was sending a large update again, in pieces, sends it
- * whole.
+ * come to without being stopped. What the coordinator keeps in memory only, so that a restart loses
+ * it, is written down too.
  */
 
 /** A run begins: makes options->state, where there is nothing to resume from now on. */

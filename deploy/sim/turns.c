@@ -135,6 +135,7 @@ static void take_turn(sim_actor *actor) {
     bool over = false;
     actor->event = (fedclient_event){0};
     sim_actor_enter(actor);
+    actor->failures_before = fedclient_failures(actor->fed);
     actor->status = fedclient_step(actor->fed, &actor->event, &err);
     over = actor->event.outcome == FEDCLIENT_FINISHED ||
            (actor->event.outcome == FEDCLIENT_WAITED && actor->event.reason == FED_WAIT_FINISHED);

@@ -85,6 +85,11 @@ void fedclient_close(fedclient *client);
 /** Does it have a certificate? */
 int fedclient_enrolled(const fedclient *client);
 
+/** How many turns in a row have failed by now for reasons that time heals: waits grow with it. A
+ * device that keeps it over a restart goes on with waits as long. */
+uint32_t fedclient_failures(const fedclient *client);
+void fedclient_set_failures(fedclient *client, uint32_t failures);
+
 /**
  * Make a key that never leaves the device, store it, ask for a certificate with a one-time token,
  * store that. Whatever fails or dies on the way, the same call goes on from there, with the same

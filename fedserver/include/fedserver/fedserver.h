@@ -258,6 +258,18 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) FED_CHECKED;
 /** Grows whenever held requests should be asked again. */
 uint64_t fedserver_epoch(const fedserver *server);
 
+/*
+ * Not promised, so not stored: which devices came lately, who may have a round's free places, the
+ * downloads that were made. After a restart the first to come are served until that is known again.
+ * A process that is to go on exactly where another one was is given it: written after the last
+ * commit, read back between the first begin and its first request, from bytes that the same release
+ * wrote on such a machine.
+ */
+
+fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) FED_CHECKED;
+/** FED_EFORMAT: it is not of this coordinator. */
+fed_status fedserver_remembered_read(fedserver *server, fed_reader *r, fed_error *err) FED_CHECKED;
+
 /** The newest model's version, of the task that runs or, if *running is false, ran last; 0: none
  * has started. As of the batch, where one is open. */
 uint32_t fedserver_version(const fedserver *server, bool *running);

@@ -35,6 +35,12 @@ static const char places_for_all[] =
     "  \"optimizer\": \"adam\", \"rounds\": 6, \"cohort\": 12, \"goal\": 7, \"minimum\": 2,\n"
     "  \"deadline_s\": 20 }\n";
 
+static const char few_places[] =
+    "{ \"name\": \"few\", \"model\": \"lr\", \"codec_up\": \"float32\", \"codec_down\": "
+    "\"float32\",\n"
+    "  \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1, \"selection\": \"weighted\",\n"
+    "  \"rounds\": 7, \"cohort\": 8, \"goal\": 5, \"deadline_s\": 20, \"staleness\": %d }\n";
+
 static const char stateless[] =
     "{ \"name\": \"forgets\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
     "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"optimizer\": "
@@ -302,6 +308,26 @@ static void so_does_one_that_is_stopped_while_some_are_at_every_stage(void **sta
     resume_and_compare(o, w, 4);
 }
 
+/* Of a coordinator that has fewer places than devices, sends patches and is sent pieces, most that
+ * counts is in memory only. */
+static void so_does_one_whose_coordinator_must_remember(void **state) {
+    const world *w = *state;
+    char task[sizeof few_places + 16];
+    for (int staleness = 0; staleness <= 3; staleness += 3) {
+        snprintf(task, sizeof task, few_places, staleness);
+        write_task(w, task);
+        sim_options o = options_of(w);
+        o.clients = 30;
+        o.line = "3g:0.5+wifi:0.5";
+        o.speed = "sample_s=0.05,spread=1";
+        o.presence = "dropout:on=40,off=10";
+        o.broken = 0.3;
+        o.evaluate_every = 2;
+        resume_and_compare(o, w, 3);
+        resume_and_compare(o, w, 5);
+    }
+}
+
 static void who_is_never_there_ends_a_run_with_a_word(void **state) {
     const world *w = *state;
     write_task(w, some_are_late);
@@ -340,6 +366,8 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(so_does_one_that_is_stopped_while_some_are_at_every_stage,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(so_does_one_whose_coordinator_must_remember, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(who_is_never_there_ends_a_run_with_a_word, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
