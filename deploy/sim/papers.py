@@ -43,7 +43,8 @@ def cell_keys(table, row, row_keys, column, column_keys, quick):
         keys["iterations"] = str(max(int(keys["iterations"]) // QUICK, int(keys["local_steps"])))
         seeds = seeds[:1]
     rounds = int(keys["iterations"]) // int(keys["local_steps"]) if "iterations" in keys else int(keys["rounds"])
-    every = max(1, rounds // int(keys.pop("evaluations", "25")))
+    evaluations = int(keys.pop("evaluations", "25"))
+    every = max(1, rounds // max(1, evaluations // QUICK if quick else evaluations))
     keys.setdefault("evaluate_every", str(every))
     keys["name"] = f"{row}, {column}"
     return keys, seeds
