@@ -122,13 +122,18 @@ static bool holds_an_optimizer(const world *w) {
     return access(path, F_OK) == 0;
 }
 
+/** Enrol, and take part in all rounds of a task with that optimizer. */
+static void train_to_the_end(world *w, const char *optimizer) {
+    char token[FEDSERVER_TOKEN];
+    queue_task(w, optimizer);
+    fed_coordinator_token(&w->coordinator, token);
+    const char *const args[] = {"--token", token, "--until-finished", NULL};
+    assert_run(w, args, 0, "round 3: update counted");
+}
+
 static void it_trains_until_the_task_is_finished(void **state) {
     world *w = *state;
-    char token[FEDSERVER_TOKEN];
-    queue_task(w, "momentum");
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const first[] = {"--token", token, "--until-finished", NULL};
-    assert_run(w, first, 0, "round 3: update counted");
+    train_to_the_end(w, "momentum");
     assert_true(log_says(w, "finished; its model is version 3"));
     assert_true(holds_an_optimizer(w));
     const char *const again[] = {"--until-finished", "--hold", "0", NULL};
@@ -137,11 +142,7 @@ static void it_trains_until_the_task_is_finished(void **state) {
 
 static void of_a_stateless_optimizer_it_stores_nothing(void **state) {
     world *w = *state;
-    char token[FEDSERVER_TOKEN];
-    queue_task(w, "momentum+stateless");
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const args[] = {"--token", token, "--until-finished", NULL};
-    assert_run(w, args, 0, "round 3: update counted");
+    train_to_the_end(w, "momentum+stateless");
     assert_false(holds_an_optimizer(w));
 }
 
