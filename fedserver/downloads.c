@@ -289,7 +289,7 @@ static void write_made(const fedserver_made *made, size_t count, fed_writer *w) 
         const uint8_t *data = made[k].blob != NULL ? fedserver_blob_data(made[k].blob, &len) : NULL;
         fed_write_u64(w, len);
         fed_write_bytes(w, data, len);
-        fed_write_u8(w, made[k].kind);
+        fed_write_u8(w, (uint8_t)made[k].kind);
         fed_write_u32(w, made[k].from);
         fed_write_u32(w, made[k].to);
         fed_write_u64(w, (uint64_t)made[k].asked_ms);
