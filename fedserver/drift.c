@@ -58,7 +58,7 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes,
     fed_part part;
     fed_reader_init(&reader, bytes, len);
     FED_REQUIRE(fed_part_read(&reader, &part) == FED_OK,
-                fed_fail(err, FED_EFORMAT, "delta %u is damaged", version));
+                fed_fail(err, FED_EFORMAT, "delta %u is damaged" FEDSERVER_RESTORE, version));
     FED_TRY(fedcodec_envelope_decode(part.envelope, (size_t)part.envelope_len, &t->arch.layout,
                                      w->delta, err));
     memcpy(drift->moved + (t->versions.version - version) * drift->count, w->delta + drift->first,

@@ -249,12 +249,13 @@ uint64_t sim_handover_digest(const sim_actor *actor) {
 
 /** In that turn it had asked how much there is of an update that it sends in pieces, and asks again
  * to come to where it was: what it heard last, in no time. */
-static fed_status hear_again(sim_actor *actor) {
+static fed_status hear_again(sim_actor *actor, fed_error *err) {
     fed_writer body;
     fed_writer_growing(&body);
     fed_write_u64(&body, actor->pieces_there);
     actor->answer = (fedserver_response){.status = 202, .body = fedserver_blob_new(&body)};
-    return actor->answer.body != NULL ? FED_OK : FED_ENOMEM;
+    return actor->answer.body != NULL ? FED_OK
+                                      : fed_fail(err, FED_ENOMEM, "no memory for an answer");
 }
 
 static fed_status hand_over(sim_actor *actor, const fedclient_request *request, fed_error *err) {
@@ -280,7 +281,7 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
     const bool again = actor->resumes && strcmp(actor->path, actor->asked) == 0;
     if (again && strcmp(actor->path, "/v1/piece") == 0 &&
         sim_handover_digest(actor) != actor->asked_digest) {
-        return hear_again(actor);
+        return hear_again(actor, err);
     }
     actor->resumes = false;
     if (!again) {
