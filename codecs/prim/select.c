@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "codecs/prim/bitmap.h"
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/lanes.h"
@@ -22,7 +23,8 @@ enum {
     SAMPLE_LOG2 = 11, /* values in the sample of a tensor between those */
     SAMPLE_LOG2_MAX = 13,
     SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
-    LINE = 64 /* values added and compared at once; room behind a list that is being written */
+    LINE = 64, /* values added and compared at once; room behind a list that is being written */
+    STRETCH = 16 * LINE /* values whose candidates are looked up in the first cache */
 };
 
 /* Values, and where they come from: index[i], or i itself where index is NULL. */
@@ -178,17 +180,16 @@ typedef struct thresholds {
     uint32_t positive, negative;
 } thresholds;
 
-static uint32_t reaches(float v, thresholds t) {
+static bool reaches(float v, thresholds t) {
     uint32_t bits = fedcodec_bits(v), flipped = bits ^ NEGATIVE.flip;
-    return (uint32_t)((int32_t)bits >= (int32_t)t.positive) |
-           (uint32_t)((int32_t)flipped >= (int32_t)t.negative);
+    return ((int32_t)bits >= (int32_t)t.positive) | ((int32_t)flipped >= (int32_t)t.negative);
 }
 
-/* Add x[n] to e[n], n <= LINE, and list the candidates. e[0] is the value at `first`. */
+/* Add x[n] to e[n], n <= LINE; x may be NULL. Bit i: e[i] is a candidate. */
 #ifdef FEDCODEC_LANES
-static inline size_t collect_line(float *e, const float *x, size_t n, uint32_t first, thresholds t,
-                                  uint32_t *index, float *value) {
-    size_t i = 0, count = 0;
+static inline uint64_t add_line(float *e, const float *x, size_t n, thresholds t) {
+    uint64_t hits = 0;
+    size_t i = 0;
     const fedcodec_lanes flip = fedcodec_lanes_all(NEGATIVE.flip);
     const fedcodec_lanes positive = fedcodec_lanes_all(t.positive - 1),
                          negative = fedcodec_lanes_all(t.negative - 1);
@@ -200,42 +201,27 @@ static inline size_t collect_line(float *e, const float *x, size_t n, uint32_t f
         }
         uint32_t hit = fedcodec_lanes_above(v, positive) |
                        fedcodec_lanes_above(fedcodec_lanes_xor(v, flip), negative);
-        (void)fedcodec_lanes_put(index + count, hit, fedcodec_lanes_from(first + (uint32_t)i));
-        count += fedcodec_lanes_put(value + count, hit, v);
+        hits |= (uint64_t)hit << i;
     }
     for (; i < n; i++) {
         e[i] = x != NULL ? e[i] + x[i] : e[i];
-        index[count] = first + (uint32_t)i;
-        value[count] = e[i];
-        count += reaches(e[i], t);
+        hits |= (uint64_t)reaches(e[i], t) << i;
     }
-    return count;
+    return hits;
 }
 #else
-/* The comparisons come first, as bytes, eight of which can be dismissed at once. */
-static size_t collect_line(float *restrict e, const float *restrict x, size_t n, uint32_t first,
-                           thresholds t, uint32_t *index, float *value) {
-    uint8_t hit[LINE], group[LINE / 8];
-    size_t groups = 0, count = 0;
+static inline uint64_t add_line(float *restrict e, const float *restrict x, size_t n,
+                                thresholds t) {
+    uint8_t hit[LINE] = {0};
+    uint64_t hits = 0;
     fedcodec_add(e, x, n);
     for (size_t i = 0; i < n; i++) {
-        hit[i] = (uint8_t)reaches(e[i], t);
+        hit[i] = reaches(e[i], t);
     }
-    memset(hit + n, 0, (8 - n % 8) % 8);
-    for (size_t i = 0; i < n; i += 8) {
-        uint64_t eight;
-        memcpy(&eight, hit + i, sizeof eight);
-        group[groups] = (uint8_t)i;
-        groups += eight != 0;
+    for (size_t i = 0; i < LINE; i += 8) {
+        hits = hits << 8 | fedcodec_bitmap_byte(hit + i);
     }
-    for (size_t g = 0; g < groups; g++) {
-        for (size_t i = group[g]; i < (size_t)group[g] + 8 && i < n; i++) {
-            index[count] = first + (uint32_t)i;
-            value[count] = e[i];
-            count += hit[i];
-        }
-    }
-    return count;
+    return fedcodec_bitmap_reversed(hits);
 }
 #endif
 
@@ -246,20 +232,25 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
     float *e = job->residual;
     const float *x = job->x;
     size_t i = first, count = 0;
-    for (; i + LINE <= end && count <= room; i += LINE) {
-        fedcodec_fetch_block(e + i, LINE);
-        if (x != NULL) {
-            fedcodec_fetch_block(x + i, LINE);
+    while (i < end && count <= room) {
+        const size_t listed = count, stop = end - i < STRETCH ? end : i + STRETCH;
+        for (size_t n; i < stop && count <= room; i += n) {
+            n = stop - i < LINE ? stop - i : LINE;
+            fedcodec_fetch_block(e + i, n);
+            if (x != NULL) {
+                fedcodec_fetch_block(x + i, n);
+            }
+            const float *from = x != NULL ? x + i : NULL;
+            uint64_t hits = n == LINE ? add_line(e + i, from, LINE, t) /* a constant: unrolled */
+                                      : add_line(e + i, from, n, t);
+            count += fedcodec_list_places(index + count, hits, (uint32_t)i);
         }
-        count += collect_line(e + i, x != NULL ? x + i : NULL, LINE, (uint32_t)i, t, index + count,
-                              value + count);
+        for (size_t k = listed; k < count; k++) { /* while the first cache has them */
+            value[k] = e[index[k]];
+        }
     }
-    if (count > room) {
-        fedcodec_add(e + i, x != NULL ? x + i : NULL, end - i);
-        return count;
-    }
-    return count + collect_line(e + i, x != NULL ? x + i : NULL, end - i, (uint32_t)i, t,
-                                index + count, value + count);
+    fedcodec_add(e + i, x != NULL ? x + i : NULL, end - i);
+    return count;
 }
 
 /* The pass over the tensor in parts, each with its piece of the room. */
