@@ -25,7 +25,7 @@ static const char *const texts[] = {
     "input 5x5x5 | conv 21 1x1 | conv 3 5x5 | dense 2",
     "input 1x14x14 | conv 20 5x5 | maxpool 2 | conv 50 3x3 | maxpool 3 | dense 12 | dense 10",
     "input 3x6x18 | conv 70 3x3 | maxpool 2 | conv 8 2x8 | dense 3",
-    "input 6x6x13 | conv 18 3 | maxpool 2 | dense 3",
+    "input 6x6x13 | conv 18 3 nobias | maxpool 2 | dense 3",
     "input 9x5x21 | conv 33 2 stride 2 | relu | dense 3",
     "input 2x5x10 | conv 18 1 | conv 17 3 | a: conv 34 1 | conv 34 3 pad 1 | add a | dense 3",
     /* Windows: strides, pads, groups */

@@ -96,7 +96,9 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s, fast_
     for (size_t b = 0; b < batch; b++) {
         const float *dy = s->out->grad + b * s->out->size;
         const int32_t *winner = pool->winner + b * s->out->size;
-        f->kernels->sum_rows(dy, windows, c->out, bias);
+        if (l->has_bias) {
+            f->kernels->sum_rows(dy, windows, c->out, bias);
+        }
         f->kernels->sparse_weight_grad(c, winner, dy, windows, in->data + b * in->size,
                                        p->grad_rows);
         if (in->grad != NULL) {
