@@ -10,7 +10,8 @@
  * Where the inputs are no whole vectors, the last one overlaps the one before, and the lanes that
  * both have count once. With less than one vector of inputs, all is done one by one.
  */
-enum { ROWS = WIDE ? 8 : 4, SAMPLES = FED_SMALL ? 1 : 2, SUMS = 2 * ROWS };
+enum { SAMPLES = FED_SMALL ? 1 : 2, SUMS = WIDE ? 16 : 8, ROWS = SUMS / 2 };
+enum { SQUARE = 4 }; /* of each, where there are as many samples: loads least for as many sums */
 
 /* ---- Forward ---- */
 
@@ -58,14 +59,17 @@ KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const f
     }
 }
 
-/* All samples, for a block of rows. */
+/* All samples, `most` of them at a time, for a block of rows. */
 KERNEL_INLINE void forward_rows(const fedtrain_dense *d, const float *w, const float *bias,
-                                const float *x, float *y, const size_t rows) {
+                                const float *x, float *y, const size_t rows, const size_t most) {
     size_t b = 0;
-    for (; b + SAMPLES <= d->batch; b += SAMPLES) {
-        forward_tile(d, w, bias, x + b * d->in, y + b * d->out, rows, SAMPLES);
+    for (; b + most <= d->batch; b += most) {
+        forward_tile(d, w, bias, x + b * d->in, y + b * d->out, rows, most);
     }
-    for (; SAMPLES > 1 && b < d->batch; b++) {
+    for (; most > 2 && b + 2 <= d->batch; b += 2) {
+        forward_tile(d, w, bias, x + b * d->in, y + b * d->out, rows, 2);
+    }
+    for (; most > 1 && b < d->batch; b++) {
         forward_tile(d, w, bias, x + b * d->in, y + b * d->out, rows, 1);
     }
 }
@@ -90,11 +94,14 @@ void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, c
         return;
     }
     size_t o = 0;
+    for (; WIDE && d->batch >= SQUARE && o + SQUARE <= d->rows; o += SQUARE) {
+        forward_rows(d, w + o * d->in, bias + o, x, y + o, SQUARE, SQUARE);
+    }
     for (; o + ROWS <= d->rows; o += ROWS) {
-        forward_rows(d, w + o * d->in, bias + o, x, y + o, ROWS);
+        forward_rows(d, w + o * d->in, bias + o, x, y + o, ROWS, SAMPLES);
     }
     for (; o < d->rows; o++) {
-        forward_rows(d, w + o * d->in, bias + o, x, y + o, 1);
+        forward_rows(d, w + o * d->in, bias + o, x, y + o, 1, SAMPLES);
     }
 }
 

@@ -33,8 +33,13 @@ static const float *input(const fast_stage *s) {
     return d->flat != NULL ? d->flat : s->in[0]->data;
 }
 
-/* So many samples and more are worth being turned, so that a vector holds several. */
-enum { MANY = 8 };
+/* How many samples, of the front, are worth being turned, so that a vector holds several: those
+ * that fill vectors, or nearly. */
+static size_t worth_turning(const fast_net *f, size_t batch) {
+    const size_t lanes = f->kernels->lanes, rest = batch % lanes;
+    const size_t most = 4 * rest >= 3 * lanes ? batch : batch - rest;
+    return FED_SMALL || most < 8 ? 0 : most;
+}
 
 static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
     const dense *own = s->own;
@@ -43,16 +48,18 @@ static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass 
         fedtrain_turn(f->kernels, in->data + b * in->size, fedtrain_fast_area(in->shape),
                       in->shape.c, own->flat + b * in->size);
     }
-    const fedtrain_dense d = sizes(s, pass->batch);
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
     const float *bias =
         s->layer->has_bias ? pass->params + fedtrain_fast_offset(f, s->layer->bias) : own->zeros;
-    if (FED_SMALL || pass->batch < MANY) {
-        f->kernels->dense(&d, weight, bias, input(s), s->out->data);
-    } else {
-        fedtrain_turn(f->kernels, input(s), pass->batch, in->size, own->turned);
+    const size_t turned = worth_turning(f, pass->batch);
+    if (turned > 0) {
+        const fedtrain_dense d = sizes(s, turned);
+        fedtrain_turn(f->kernels, input(s), turned, in->size, own->turned);
         f->kernels->dense_many(&d, weight, bias, own->turned, s->out->data);
     }
+    const fedtrain_dense d = sizes(s, pass->batch - turned);
+    f->kernels->dense(&d, weight, bias, input(s) + turned * in->size,
+                      s->out->data + turned * s->out->size);
 }
 
 static void bias_backward(const fast_stage *s, size_t offset, const fast_flow *w) {
