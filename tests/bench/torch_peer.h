@@ -26,7 +26,7 @@ void torch_peer_stop(torch_peer *peer); /* safe on a zeroed one */
 /** From now on it trains this net of tests/parity/torch_models.py, by "sgd" or "adam". */
 void torch_peer_case(torch_peer *peer, const char *net, size_t batch, const char *optimizer);
 
-/** Train for so many seconds of CPU time: samples a second. */
+/** Train for so many seconds: samples a second of CPU time. */
 double torch_peer_slice(torch_peer *peer, torch_layout layout, double seconds);
 
 #endif
