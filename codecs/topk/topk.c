@@ -48,26 +48,29 @@ static fed_status topk_check(const uint8_t *src, size_t len, size_t n, float *ma
 }
 
 /* y[i] += w * value for each one of a word of the map. How many they are. */
-#if FEDCODEC_AVX512
-static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) {
-    uint64_t lanes = fedcodec_bitmap_reversed(word);
-    size_t count = 0;
-    for (; lanes != 0; lanes >>= 16, y += 16) {
-        __mmask16 ones = (__mmask16)lanes;
-        size_t some = (size_t)__builtin_popcount(ones);
-        __m512 v = _mm512_maskz_loadu_ps((__mmask16)((1u << some) - 1), values + 4 * count);
-        v = _mm512_mul_ps(_mm512_set1_ps(w), _mm512_maskz_expand_ps(ones, v));
-        v = _mm512_add_ps(_mm512_maskz_loadu_ps(ones, y), v);
-        _mm512_mask_storeu_ps(y, ones, v);
-        count += some;
-    }
-    return count;
-}
-#else
 static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) {
     size_t count = 0;
     for (; word != 0; count++) {
         y[fedcodec_bitmap_take(&word)] += w * fedcodec_load_f32(values + 4 * count);
+    }
+    return count;
+}
+
+#if FEDCODEC_AVX512
+enum { WORD = 64 };
+
+/* The same where y has as many values, and as many are at `values` or behind them: all of y's are
+ * stored, as stores through masks keep the next ones waiting. */
+static inline size_t add_whole_word(uint64_t word, const uint8_t *values, float w, float *y) {
+    uint64_t lanes = fedcodec_bitmap_reversed(word);
+    size_t count = 0;
+    for (size_t i = 0; i < WORD; i += 16, lanes >>= 16) {
+        const __mmask16 ones = (__mmask16)lanes;
+        const __m512 before = _mm512_loadu_ps(y + i);
+        __m512 v = _mm512_maskz_expand_ps(ones, _mm512_loadu_ps(values + 4 * count));
+        v = _mm512_mul_ps(_mm512_set1_ps(w), v);
+        _mm512_storeu_ps(y + i, _mm512_mask_add_ps(before, ones, before, v));
+        count += (size_t)__builtin_popcount(ones);
     }
     return count;
 }
@@ -76,8 +79,16 @@ static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) 
 static void topk_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     const size_t map = fedcodec_bitmap_len(n);
     const uint8_t *values = src + map;
+    size_t at = 0;
     (void)len;
-    for (size_t at = 0; at < map; at += 8) {
+#if FEDCODEC_AVX512
+    for (; 8 * at + WORD <= n && (size_t)(src + len - values) >= 4 * WORD; at += 8) {
+        const uint64_t word = fedcodec_bitmap_word(src, map, at);
+        fedcodec_fetch_block(y + 8 * at, WORD);
+        values += word != 0 ? 4 * add_whole_word(word, values, w, y + 8 * at) : 0;
+    }
+#endif
+    for (; at < map; at += 8) {
         values += 4 * add_word(fedcodec_bitmap_word(src, map, at), values, w, y + 8 * at);
     }
 }
