@@ -146,6 +146,21 @@ size_t net_case_scores(const net_case *c, size_t batch) {
     return batch * c->arch.positions * c->arch.classes;
 }
 
+/* The samples from the first to before `end`. */
+static void draw_samples(net_case *c, fed_rng *rng, size_t first, size_t end) {
+    const fed_arch *arch = &c->arch;
+    const size_t values = fedtrain_shape_size(arch->input), scores = net_case_scores(c, 1);
+    for (size_t i = first * values; i < end * values; i++) {
+        c->x[i] = arch->words > 0 ? (float)fed_rng_below(rng, arch->words) : centred(rng);
+    }
+    for (size_t i = first * scores; i < end * scores; i++) {
+        c->score_grad[i] = centred(rng);
+    }
+    for (size_t i = first * arch->positions; i < end * arch->positions; i++) {
+        c->label[i] = fed_rng_below(rng, arch->classes);
+    }
+}
+
 void net_case_make(net_case *c, const char *text) {
     fed_error err = {0};
     *c = (net_case){.text = text};
@@ -153,29 +168,19 @@ void net_case_make(net_case *c, const char *text) {
         fail_msg("%s: %s", text, err.text);
     }
     const fed_arch *arch = &c->arch;
-    size_t n = arch->layout.size, scores = net_case_scores(c, NET_CASE_BATCH);
-    size_t values = NET_CASE_BATCH * fedtrain_shape_size(arch->input);
-    size_t labels = NET_CASE_BATCH * (size_t)arch->positions;
-    c->params = net_case_floats(n);
-    c->x = net_case_floats(values);
-    c->score_grad = net_case_floats(scores);
-    c->label = calloc(labels, sizeof *c->label);
+    c->params = net_case_floats(arch->layout.size);
+    c->x = net_case_floats(NET_CASE_MOST * fedtrain_shape_size(arch->input));
+    c->score_grad = net_case_floats(net_case_scores(c, NET_CASE_MOST));
+    c->label = calloc(NET_CASE_MOST * (size_t)arch->positions, sizeof *c->label);
     assert_non_null(c->label);
     fed_rng rng;
     fed_rng_init(&rng, 7, 1, 1);
     fed_arch_init_values(arch, 3, c->params);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < arch->layout.size; i++) {
         c->params[i] += 0.05F * centred(&rng); /* biases too are not 0 */
     }
-    for (size_t i = 0; i < values; i++) {
-        c->x[i] = arch->words > 0 ? (float)fed_rng_below(&rng, arch->words) : centred(&rng);
-    }
-    for (size_t i = 0; i < scores; i++) {
-        c->score_grad[i] = centred(&rng);
-    }
-    for (size_t i = 0; i < labels; i++) {
-        c->label[i] = fed_rng_below(&rng, arch->classes);
-    }
+    draw_samples(c, &rng, 0, NET_CASE_BATCH);
+    draw_samples(c, &rng, NET_CASE_BATCH, NET_CASE_MOST);
 }
 
 void net_case_free(net_case *c) {
@@ -199,7 +204,7 @@ fedtrain_batch net_case_batch(const net_case *c, size_t batch) {
 bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine) {
     *engine = (net_engine){.backend = &fedtrain_backend_reference, .name = "reference"};
     if (k == 0) {
-        assert_fed_ok(engine->backend->open(arch, NET_CASE_BATCH, &engine->work));
+        assert_fed_ok(engine->backend->open(arch, NET_CASE_MOST, &engine->work));
         return true;
     }
     const fedtrain_kernels *kernels = fedtrain_kernels_get(k - 1);
@@ -208,7 +213,7 @@ bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine) {
     }
     engine->backend = &fedtrain_backend_fast;
     engine->name = kernels->isa;
-    assert_fed_ok(fedtrain_fast_open(arch, NET_CASE_BATCH, kernels, &engine->work));
+    assert_fed_ok(fedtrain_fast_open(arch, NET_CASE_MOST, kernels, &engine->work));
     return true;
 }
 

@@ -7,7 +7,8 @@
 #include "fed/arch.h"
 #include "fedclient/train/backend.h"
 
-enum { NET_CASE_BATCH = 9 };
+/* Samples of a usual batch, and of the largest. */
+enum { NET_CASE_BATCH = 9, NET_CASE_MOST = 20 };
 
 /** The k-th text; NULL past the last. */
 const char *net_case_text(size_t k);
@@ -17,9 +18,9 @@ typedef struct net_case {
     const char *text;
     fed_arch arch;
     float *params;     /* float32[layout.size] */
-    float *x;          /* float32[NET_CASE_BATCH, c, h, w] */
-    float *score_grad; /* float32[NET_CASE_BATCH, positions, classes] */
-    uint32_t *label;   /* uint32[NET_CASE_BATCH, positions] */
+    float *x;          /* float32[NET_CASE_MOST, c, h, w] */
+    float *score_grad; /* float32[NET_CASE_MOST, positions, classes] */
+    uint32_t *label;   /* uint32[NET_CASE_MOST, positions] */
 } net_case;
 
 void net_case_make(net_case *c, const char *text);
