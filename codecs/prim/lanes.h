@@ -190,17 +190,24 @@ static inline size_t fedcodec_lanes_put(void *dst, uint32_t mask, fedcodec_lanes
 }
 #endif
 
+#if FEDCODEC_AVX512
+/** A vector's bytes, numbered: 0, 1 and so on. */
+static inline __m512i fedcodec_lanes_places(void) {
+    static const uint8_t place[64] = {
+        0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+        22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
+        44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+    return _mm512_loadu_si512(place);
+}
+#endif
+
 /** Store first + i for each bit i of a mask, one after another; up to 64 in all are written. How
  * many bits it has. */
 static inline size_t fedcodec_list_places(uint32_t *dst, uint64_t mask, uint32_t first) {
     const size_t count = (size_t)__builtin_popcountll(mask);
     size_t i = 0;
 #if FEDCODEC_AVX512
-    static const uint8_t place[64] = {
-        0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
-        22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
-        44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-    __m512i places = _mm512_maskz_compress_epi8(mask, fedcodec_lanes_load(place));
+    __m512i places = _mm512_maskz_compress_epi8(mask, fedcodec_lanes_places());
     do {
         __m512i some = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(places));
         fedcodec_lanes_store(dst + i, fedcodec_lanes_add(some, fedcodec_lanes_all(first)));

@@ -97,11 +97,7 @@ enum { BEHIND = 0 };
 
 /* Put_others without a branch that depends on the data, but for runs that no byte can say. */
 static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
-    static const uint8_t first[GROUP] = {
-        0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
-        22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
-        44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-    const __m512i iota = _mm512_loadu_si512(first);
+    const __m512i iota = fedcodec_lanes_places();
     uint64_t inner = ~others & ~_blsmsk_u64(others) & (UINT64_MAX >> _lzcnt_u64(others));
     uint64_t ends = inner & ~(inner >> 1);
     __m512i start = _mm512_maskz_compress_epi8(inner & ~(inner << 1), iota);
