@@ -224,8 +224,8 @@ static void add_pool(sketch *s) {
     slide(s, k, stride, 0);
 }
 
-/* Around what comes next, or past it. */
-static void add_branch(sketch *s) {
+/* A residual block. */
+static void add_block(sketch *s) {
     add_text(s, " | r%zu: conv %u 1 | %s | conv %u 1 | add r%zu", s->layers, s->c,
              once_in(s, 2) ? "relu" : "tanh", s->c, s->layers);
 }
@@ -244,7 +244,7 @@ static void add_layer(sketch *s) {
         add_pool(s);
         break;
     case 5:
-        add_branch(s);
+        add_block(s);
         break;
     case 6:
         if (s->h * s->w > 3) { /* of few values rounding shows */
