@@ -255,7 +255,10 @@ static fed_status hear_again(sim_actor *actor, fed_error *err) {
     fed_write_u64(&body, actor->pieces_there);
     actor->answer = (fedserver_response){.status = 202, .body = fedserver_blob_new(&body)};
     return actor->answer.body != NULL ? FED_OK
-                                      : fed_fail(err, FED_ENOMEM, "no memory for an answer");
+                                      : fed_fail(err, FED_ENOMEM,
+                                                 "no memory for an answer to client %u; use a "
+                                                 "smaller cohort",
+                                                 actor->client->k);
 }
 
 static fed_status hand_over(sim_actor *actor, const fedclient_request *request, fed_error *err) {
