@@ -33,12 +33,15 @@ static const float *input(const fast_stage *s) {
     return d->flat != NULL ? d->flat : s->in[0]->data;
 }
 
+/* Fewer are done faster as they are, however narrow vectors are. */
+enum { FEWEST = 8 };
+
 /* How many samples, of the front, are worth being turned, so that a vector holds several: those
  * that fill vectors, or nearly. */
 static size_t worth_turning(const fast_net *f, size_t batch) {
     const size_t lanes = f->kernels->lanes, rest = batch % lanes;
     const size_t most = 4 * rest >= 3 * lanes ? batch : batch - rest;
-    return FED_SMALL || most < 8 ? 0 : most;
+    return FED_SMALL || most < FEWEST ? 0 : most;
 }
 
 static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
