@@ -158,11 +158,131 @@ void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bi
     }
 }
 
+/* ---- Gradients of few samples: those of the outputs stay in registers ---- */
+
+enum { FEW = 4, FACTORS = WIDE ? 16 : 8 };
+
+/* Some rows and columns of it all. */
+typedef struct cursor {
+    const float *w, *x;
+    float *dx, *dw;
+} cursor;
+
+KERNEL_INLINE cursor cursor_right(cursor c, size_t columns) {
+    c.w += columns;
+    c.x += columns;
+    c.dw += columns;
+    c.dx = c.dx != NULL ? c.dx + columns : NULL;
+    return c;
+}
+
+/* The next vector. The compiler does not see how far it is, or it would keep an address for each
+ * row, and there are not enough registers for all of them. */
+KERNEL_INLINE cursor cursor_next(cursor c) {
+    c = cursor_right(c, LANES);
+    if (WIDE) {
+        __asm__("" : "+r"(c.w), "+r"(c.x), "+r"(c.dw));
+    }
+    if (WIDE && c.dx != NULL) {
+        __asm__("" : "+r"(c.dx));
+    }
+    return c;
+}
+
+/* A vector of some rows, its `fresh` lanes, NULL: all of them. dx[s] += sum_r dy[r, s] w[r], if
+ * there is a dx, and dw[r] = sum_s dy[r, s] x[s]; or a step by that, rounded twice, as in step.c. A
+ * weight is loaded once for both. */
+KERNEL_INLINE void few_vector(const cursor c, const size_t in, const vec *dy, const float rate,
+                              const bool step, const ivec *fresh, const size_t rows,
+                              const size_t samples) {
+    vec input[FEW], sum[FEW];
+    KERNEL_UNROLL
+    for (size_t s = 0; s < samples; s++) {
+        input[s] = vec_load(c.x + s * in);
+        sum[s] = c.dx != NULL ? vec_load(c.dx + s * in) : (vec){0};
+    }
+    KERNEL_UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        const vec *by = dy + r * samples;
+        const vec weight = vec_apart(vec_load((step ? c.dw : c.w) + r * in));
+        vec grad = vec_apart(by[0] * input[0]);
+        KERNEL_UNROLL
+        for (size_t s = 0; s < samples; s++) {
+            sum[s] += by[s] * weight;
+            grad = s > 0 ? grad + by[s] * input[s] : grad;
+        }
+        const vec after = step ? weight - vec_apart(rate * grad) : grad;
+        const bool all = !step || fresh == NULL;
+        vec_store(c.dw + r * in, all ? after : vec_select(*fresh, after, weight));
+    }
+    if (c.dx == NULL) {
+        return;
+    }
+    KERNEL_UNROLL
+    for (size_t s = 0; s < samples; s++) {
+        float *to = c.dx + s * in;
+        vec_store(to, fresh != NULL ? vec_select(*fresh, sum[s], vec_load(to)) : sum[s]);
+    }
+}
+
+KERNEL_INLINE void few_rows(const fedtrain_dense *d, cursor c, const float *dy, const float rate,
+                            const bool step, const size_t rows, const size_t samples) {
+    const size_t in = d->in; /* which no store changes, but the compiler doesn't know */
+    vec grads[FACTORS];
+    KERNEL_UNROLL
+    for (size_t k = 0; k < rows * samples; k++) {
+        grads[k] = dy[k % samples * d->out + k / samples] - (vec){0};
+    }
+    const cursor last = cursor_right(c, in - LANES);
+    size_t i = 0;
+    for (; i + LANES <= in; i += LANES, c = cursor_next(c)) {
+        few_vector(c, in, grads, rate, step, NULL, rows, samples);
+    }
+    if (i < in) {
+        const ivec fresh = lanes_from(i - (in - LANES));
+        few_vector(last, in, grads, rate, step, &fresh, rows, samples);
+    }
+}
+
+/* Blocks of rows, from the last one on; returns how many rows are left. */
+KERNEL_INLINE size_t few_blocks(const fedtrain_dense *d, const cursor c, const float *dy,
+                                const float rate, const bool step, const size_t samples) {
+    const size_t rows = kernel_smaller(FACTORS / samples, samples > 1 ? 8 : 4);
+    size_t end = d->rows;
+    for (; end >= rows; end -= rows) {
+        const size_t r = end - rows, at = r * d->in;
+        if (c.dx != NULL) {
+            few_rows(d, (cursor){c.w + at, c.x, c.dx, c.dw + at}, dy + r, rate, step, rows,
+                     samples);
+        } else {
+            few_rows(d, (cursor){c.w + at, c.x, NULL, c.dw + at}, dy + r, rate, step, rows,
+                     samples);
+        }
+    }
+    return end;
+}
+
+KERNEL_INLINE size_t grad_few(const fedtrain_dense *d, const cursor c, const float *dy,
+                              const float rate, const bool step) {
+    switch (d->batch) {
+    case 1:
+        return few_blocks(d, c, dy, rate, step, 1);
+    case 2:
+        return few_blocks(d, c, dy, rate, step, 2);
+    case 3:
+        return few_blocks(d, c, dy, rate, step, 3);
+    case FEW:
+        return few_blocks(d, c, dy, rate, step, FEW);
+    default:
+        return d->rows;
+    }
+}
+
 /* ---- Gradients ---- */
 
-/* Rows at a time: with few samples few enough to be unrolled, else so many that the inputs'
- * gradient is seldom on its way between memory and registers. */
-enum { FEW = 4, DEEP = 32 };
+/* Rows at a time: so many that the inputs' gradient is seldom on its way between memory and
+ * registers. */
+enum { DEEP = 32 };
 
 /* dx[s, :] += sum_r dy[s, r] w[r, :], `vectors` vectors of them; not the first `done` lanes. */
 KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, const float *dy,
@@ -245,9 +365,7 @@ static __attribute__((noinline)) void input_grad_one(const fedtrain_dense *d, co
 KERNEL_INLINE void grad_columns(const fedtrain_dense *d, const float *w, const float *x,
                                 const float *dy, float *dx, float *dw, float rate, size_t done,
                                 const size_t vectors) {
-    if (!FED_SMALL && dx != NULL && d->rows == HEIGHT_2 && d->batch <= FEW) {
-        input_grad_samples(d, w, dy, dx, done, HEIGHT_2, 2, vectors);
-    } else if (dx != NULL) {
+    if (dx != NULL) {
         (vectors == 2 ? input_grad_pair : input_grad_one)(d, w, dy, dx, done);
     }
     size_t r = 0;
@@ -296,9 +414,13 @@ void KERNEL(dense_grad)(const fedtrain_dense *d, const float *w, const float *x,
         grad_one_by_one(d, w, x, dy, dx, dw);
         return;
     }
+    const cursor all = {w, x, dx, dw};
+    size_t end = FED_SMALL  ? d->rows
+                 : rate > 0 ? grad_few(d, all, dy, rate, true)
+                            : grad_few(d, all, dy, 0, false);
     fedtrain_dense part = *d;
-    for (size_t end = d->rows; end > 0; end -= part.rows) {
-        part.rows = kernel_smaller(d->batch <= FEW ? HEIGHT_2 : DEEP, end);
+    for (; end > 0; end -= part.rows) {
+        part.rows = kernel_smaller(DEEP, end);
         const size_t r = end - part.rows;
         grad_rows(&part, w + r * d->in, x, dy + r, dx, dw + r * d->in, rate);
     }
