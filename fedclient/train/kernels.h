@@ -53,15 +53,27 @@ typedef struct fedtrain_conv {
 } fedtrain_conv;
 
 /**
- * A convolution whose output gradient is mostly 0. Its weights are float32[out, kh, row_pad], where
- * row = kw * in values lie side by side in a picture, and pads are 0.
+ * A convolution whose output gradient is mostly 0. Its weights are float32[out, kh, row_pad]: the
+ * kw * in values that lie side by side in a picture, and pads. Where rows of the kernel share
+ * vectors, kh counts these.
  */
 typedef struct fedtrain_sparse_conv {
-    size_t out, row, row_pad, kh, positions;
+    size_t out, row_pad, kh, positions;
     size_t segments;         /* vectors in the rows of one output: kh * row_pad / lanes */
     const uint32_t *segment; /* where each meets the picture, from its patch's first value */
     const uint32_t *patch;   /* uint32[positions]: first value of an output's patch */
 } fedtrain_sparse_conv;
+
+/**
+ * A picture lined up: for each place the `row` values that lie there, at the beginning of vectors;
+ * or, in one vector, those of `together` rows of the picture, one below the other.
+ */
+typedef struct fedtrain_lineup {
+    size_t rows, columns; /* places */
+    size_t x_row, x_step; /* floats from a place to that below it, and right of it */
+    size_t row, together;
+    size_t vectors; /* of a place */
+} fedtrain_lineup;
 
 /**
  * A sparse matrix, row by row: entry j of row i is value[i * width + j] at offset[i * width + j],
@@ -217,6 +229,9 @@ typedef struct fedtrain_kernels {
                               const float *rows, float *dx);
     void (*sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                const float *dy, size_t windows, const float *x, float *drows);
+
+    /* lined float32[rows, columns, vectors of them]; behind a place's values is anything. */
+    void (*line_up)(const fedtrain_lineup *l, const float *x, float *lined);
 
     /* Max-pool of one sample.   x float32[in_h, in_w, channels]; y float32[out_h, out_w, channels];
      * winner int32, like y: the largest value's position, row * in_w + column; the first on a tie

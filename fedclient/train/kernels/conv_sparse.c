@@ -149,3 +149,21 @@ void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *wi
         }
     }
 }
+
+void KERNEL(line_up)(const fedtrain_lineup *l, const float *x, float *lined) {
+    const fedtrain_lineup s = *l; /* which no store changes, but the compiler doesn't know */
+    for (size_t i = 0; i < s.rows; i++) {
+        for (size_t j = 0; j < s.columns; j++, lined += s.vectors * LANES) {
+            const float *from = x + i * s.x_row + j * s.x_step;
+            for (size_t v = 1; v < s.vectors; v++) {
+                vec_store(lined + v * LANES, vec_load(from + v * LANES));
+            }
+            vec first = vec_load(from);
+            for (size_t r = 1; r < s.together; r++) {
+                const vec below = vec_load(from + r * (s.x_row - s.row));
+                first = vec_select(lanes_from(r * s.row), below, first);
+            }
+            vec_store(lined, first);
+        }
+    }
+}

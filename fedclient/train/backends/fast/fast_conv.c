@@ -286,7 +286,7 @@ static void conv_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *
     for (size_t b = 0; b < pass->batch; b++) {
         const float *x = framed(&own->x_frame, s->in[0]->data + b * s->in[0]->size, l->in, own->x);
         float *pooled = s->out->data + b * s->out->size;
-        float *y = s->merged != NULL ? own->pooled.out : pooled;
+        float *y = s->merged != NULL ? own->pooled.sample : pooled;
         for (size_t g = 0; g < own->groups; g++) {
             f->kernels->conv(&c, own->columns + g * c.runs * c.run * c.out_pad,
                              own->start + g * c.out_pad, x + g * own->filters.in, y + g * c.out);

@@ -5,15 +5,23 @@
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/** Behind a max-pool: only the windows' winners have a gradient, and backward takes just these. */
-typedef struct fast_conv_pooled {
+/** How sums over what is not 0 see a picture, and an output's weights: as they are, or lined up. */
+typedef struct fast_view {
     fedtrain_sparse_conv sizes;
+    size_t line, step;         /* from a patch to that below it, and right of it */
+    size_t together;           /* rows of the kernel that share a vector */
     uint32_t *segment, *patch; /* what sizes points to */
     uint32_t *place;           /* uint32[kh, kw]: where an output's weights of one place begin */
-    float *rows;               /* the weights */
-    float *grad_rows;          /* their gradient; on the way there their columns */
-    fedtrain_sparse grad;      /* of one sample's output, if inputs want one too */
-    float *out;                /* one sample's output, before the pool */
+} fast_view;
+
+/** Behind a max-pool: only the windows' winners have a gradient, and backward takes just these. */
+typedef struct fast_conv_pooled {
+    fast_view plain, lined; /* lined: the weights' gradient's, unless lineup.rows is 0 */
+    fedtrain_lineup lineup;
+    float *rows;          /* the weights */
+    float *grad_rows;     /* their gradient; on the way there their columns */
+    fedtrain_sparse grad; /* of one sample's output, if inputs want one too */
+    float *sample;        /* one's output, before the pool; on the way back its input, lined up */
 } fast_conv_pooled;
 
 /** May the pool be merged, and does it pay? */

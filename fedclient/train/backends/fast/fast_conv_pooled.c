@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "fed/small.h"
+
 /* As the sums over what is not 0 are written: whole pictures, windows side by side, and weights
  * whose offsets fit 32 bits. */
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool) {
@@ -13,43 +15,100 @@ bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool) {
     return simple && apart && rows * (row + FEDTRAIN_SLACK) <= UINT32_MAX;
 }
 
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static void view_plan(const fast_net *f, const fed_layer *l, fast_view *v, fast_arena *a) {
+    fedtrain_sparse_conv *c = &v->sizes;
+    const size_t row = (size_t)l->kw * l->in.c, lanes = f->kernels->lanes;
+    c->out = l->out.c;
+    c->kh = (l->kh + v->together - 1) / v->together;
+    c->row_pad = fedtrain_fast_round_up(row, lanes);
+    c->positions = fedtrain_fast_area(l->out);
+    c->segments = c->kh * c->row_pad / lanes;
+    c->segment = v->segment = fedtrain_fast_take(a, FAST_WORKSPACE, c->segments);
+    c->patch = v->patch = fedtrain_fast_take(a, FAST_WORKSPACE, c->positions);
+    v->place = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
+}
+
+/* The first of the kernel's rows that share a vector: the last vector shares some with the one
+ * before. */
+static size_t first_row(const fast_view *v, const fed_layer *l, size_t vector) {
+    return smaller(vector * v->together, l->kh - v->together);
+}
+
+static void view_start(const fed_layer *l, size_t lanes, fast_view *v) {
+    const fedtrain_sparse_conv *c = &v->sizes;
+    const size_t vectors = c->row_pad / lanes;
+    for (size_t i = 0; i < c->segments; i++) {
+        size_t row = first_row(v, l, i / vectors);
+        v->segment[i] = (uint32_t)(row * v->line + i % vectors * lanes);
+    }
+    for (size_t i = 0; i < c->positions; i++) {
+        v->patch[i] = (uint32_t)(i / l->out.w * v->line + i % l->out.w * v->step);
+    }
+    for (size_t i = 0; i < (size_t)l->kh * l->kw; i++) {
+        size_t row = i / l->kw, vector = row / v->together;
+        size_t in_vector = (row - first_row(v, l, vector)) * l->kw + i % l->kw;
+        v->place[i] = (uint32_t)(vector * c->row_pad + in_vector * l->in.c);
+    }
+}
+
+/* Floats that a picture lined up may take: about what the first cache holds. */
+enum { LINED_MOST = 12 * 1024 };
+
+/* Sums of the weights' gradient read a picture many times over. Where a vector is a line of cache
+ * it is worth it to have each read meet one, not two. */
+static size_t plan_lined(const fast_net *f, const fed_layer *l, fast_conv_pooled *p,
+                         fast_arena *a) {
+    const size_t lanes = f->kernels->lanes, row = (size_t)l->kw * l->in.c;
+    const size_t pad = fedtrain_fast_round_up(row, lanes);
+    const size_t together = row < lanes ? smaller(lanes / row, l->kh) : 1;
+    const size_t rows = (size_t)l->out.h + l->kh - together, size = rows * l->out.w * pad;
+    if (FED_SMALL || lanes < FAST_LINE || size > LINED_MOST) {
+        return 0;
+    }
+    p->lined = (fast_view){.line = l->out.w * pad, .step = pad, .together = together};
+    view_plan(f, l, &p->lined, a);
+    p->lineup = (fedtrain_lineup){.rows = rows,
+                                  .columns = l->out.w,
+                                  .x_row = (size_t)l->in.w * l->in.c,
+                                  .x_step = l->in.c,
+                                  .row = row,
+                                  .together = together,
+                                  .vectors = pad / lanes};
+    return size;
+}
+
 void fedtrain_conv_pooled_plan(const fast_net *f, const fast_stage *s, size_t columns,
                                fast_conv_pooled *p, fast_arena *a) {
     const fed_layer *l = s->layer;
-    fedtrain_sparse_conv *c = &p->sizes;
-    c->out = l->out.c;
-    c->kh = l->kh;
-    c->row = l->kw * l->in.c;
-    c->row_pad = fedtrain_fast_round_up(c->row, f->kernels->lanes);
-    c->positions = fedtrain_fast_area(l->out);
-    c->segments = c->kh * c->row_pad / f->kernels->lanes;
-    const size_t rows = c->out * c->kh * c->row_pad;
+    p->plain = (fast_view){.line = (size_t)l->in.w * l->in.c, .step = l->in.c, .together = 1};
+    view_plan(f, l, &p->plain, a);
+    const fedtrain_sparse_conv *c = &p->plain.sizes;
+    const size_t rows = c->out * c->kh * c->row_pad, out = c->positions * c->out;
     p->rows = fedtrain_fast_take(a, FAST_WORKSPACE, rows);
     p->grad_rows = fedtrain_fast_take(a, FAST_WORKSPACE, rows > columns ? rows : columns);
-    p->place = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
-    c->segment = p->segment = fedtrain_fast_take(a, FAST_WORKSPACE, c->segments);
-    c->patch = p->patch = fedtrain_fast_take(a, FAST_WORKSPACE, c->positions);
     if (s->in[0]->trained) {
         p->grad.width = c->out;
         p->grad.count = fedtrain_fast_take(a, FAST_SHARED, c->positions);
-        p->grad.offset = fedtrain_fast_take(a, FAST_SHARED, c->positions * c->out);
-        p->grad.value = fedtrain_fast_take(a, FAST_SHARED, c->positions * c->out);
+        p->grad.offset = fedtrain_fast_take(a, FAST_SHARED, out);
+        p->grad.value = fedtrain_fast_take(a, FAST_SHARED, out);
     }
-    p->out = fedtrain_fast_take(a, FAST_SHARED, c->positions * c->out);
+    const size_t lined = plan_lined(f, l, p, a);
+    p->sample = fedtrain_fast_take(a, FAST_SHARED, lined > out ? lined : out);
+}
+
+static bool lines_up(const fast_conv_pooled *p) {
+    return !FED_SMALL && p->lineup.rows > 0;
 }
 
 /* Where segments and patches lie in the picture. */
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p) {
-    const fedtrain_sparse_conv *c = &p->sizes;
-    size_t lanes = f->kernels->lanes, vectors = c->row_pad / lanes, row = (size_t)l->in.w * l->in.c;
-    for (size_t i = 0; i < c->segments; i++) {
-        p->segment[i] = (uint32_t)(i / vectors * row + i % vectors * lanes);
-    }
-    for (size_t i = 0; i < (size_t)l->kh * l->kw; i++) {
-        p->place[i] = (uint32_t)(i / l->kw * c->row_pad + i % l->kw * l->in.c);
-    }
-    for (size_t i = 0; i < c->positions; i++) {
-        p->patch[i] = (uint32_t)(i / l->out.w * row + i % l->out.w * l->in.c);
+    view_start(l, f->kernels->lanes, &p->plain);
+    if (lines_up(p)) {
+        view_start(l, f->kernels->lanes, &p->lined);
     }
 }
 
@@ -59,20 +118,21 @@ static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_poo
     const size_t area = (size_t)l->kh * l->kw, in = l->in.c;
     for (size_t o = 0; o < l->out.c; o++) {
         f->kernels->transpose(weight + o * in * area, (fedtrain_rows){.step = area}, in, area,
-                              p->rows + o * l->kh * p->sizes.row_pad, (fedtrain_rows){1, p->place});
+                              p->rows + o * l->kh * p->plain.sizes.row_pad,
+                              (fedtrain_rows){1, p->plain.place});
     }
 }
 
 /* And their gradient back, each put to use at once: many would push others' weights out of cache.
  */
 static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p,
-                       const fast_flow *w) {
+                       const fast_view *v, const fast_flow *w) {
     const size_t area = (size_t)l->kh * l->kw, in = l->in.c;
     for (size_t o = 0; o < l->out.c; o++) {
         const size_t offset = fedtrain_fast_offset(f, l->weight) + o * in * area;
         float *grad = fedtrain_fast_grad_at(w, offset);
-        f->kernels->transpose(p->grad_rows + o * l->kh * p->sizes.row_pad,
-                              (fedtrain_rows){1, p->place}, area, in, grad,
+        f->kernels->transpose(p->grad_rows + o * v->sizes.kh * v->sizes.row_pad,
+                              (fedtrain_rows){1, v->place}, area, in, grad,
                               (fedtrain_rows){.step = area});
         fedtrain_fast_grad_done(w, offset, grad, in * area);
     }
@@ -81,7 +141,9 @@ static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_po
 void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s, fast_conv_pooled *p,
                                    float *bias, const fast_flow *w) {
     const fed_layer *l = s->layer;
-    const fedtrain_sparse_conv *c = &p->sizes;
+    const fedtrain_sparse_conv *c = &p->plain.sizes;
+    const bool lined = lines_up(p);
+    const fast_view *v = lined ? &p->lined : &p->plain;
     const fast_value *in = s->in[0];
     const fast_pool *pool = s->merged->own;
     const size_t batch = w->pass->batch;
@@ -99,12 +161,16 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s, fast_
         if (l->has_bias) {
             f->kernels->sum_rows(dy, windows, c->out, bias);
         }
-        f->kernels->sparse_weight_grad(c, winner, dy, windows, in->data + b * in->size,
+        const float *x = in->data + b * in->size;
+        if (lined) {
+            f->kernels->line_up(&p->lineup, x, p->sample);
+        }
+        f->kernels->sparse_weight_grad(&v->sizes, winner, dy, windows, lined ? p->sample : x,
                                        p->grad_rows);
         if (in->grad != NULL) {
             fedtrain_list_by_position(c, winner, dy, windows, &p->grad);
             f->kernels->sparse_input_grad(c, &p->grad, p->rows, in->grad + b * in->size);
         }
     }
-    store_rows(f, l, p, w);
+    store_rows(f, l, p, v, w);
 }

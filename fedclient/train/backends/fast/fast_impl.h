@@ -74,6 +74,9 @@ typedef struct fast_arena {
     size_t used[FAST_PARTS]; /* floats */
 } fast_arena;
 
+/** Floats in a line of cache. */
+enum { FAST_LINE = 16 };
+
 /** Memory for n values of 4 bytes, 0 at first, on a cache line, with FEDTRAIN_SLACK behind. */
 void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n);
 

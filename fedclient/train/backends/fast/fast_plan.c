@@ -4,11 +4,9 @@
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-enum { ALIGN = 16 }; /* floats: a cache line */
-
 void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n) {
     float *at = a->base[part] != NULL ? a->base[part] + a->used[part] : NULL;
-    a->used[part] += fedtrain_fast_round_up(n + FEDTRAIN_SLACK, ALIGN);
+    a->used[part] += fedtrain_fast_round_up(n + FEDTRAIN_SLACK, FAST_LINE);
     return at;
 }
 
@@ -211,7 +209,7 @@ static fed_status allocate(fast_net *f, const slot_set *slots, float **at) {
     for (size_t part = 0; part < FAST_PARTS; part++) {
         floats += a.used[part];
     }
-    f->memory = aligned_alloc(ALIGN * sizeof(float), floats * sizeof(float));
+    f->memory = aligned_alloc(FAST_LINE * sizeof(float), floats * sizeof(float));
     FED_REQUIRE(f->memory != NULL, FED_ENOMEM);
     memset(f->memory, 0, floats * sizeof(float));
     f->bytes.activations = a.used[FAST_ACTIVATIONS] * sizeof(float);
