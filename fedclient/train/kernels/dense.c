@@ -107,6 +107,9 @@ void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, c
 
 /* ---- Forward, many samples: a vector holds one input of several ---- */
 
+/* The inputs, from the second cache, serve so many rows at once. */
+enum { MANY_ROWS = WIDE ? 10 : HEIGHT_2 };
+
 /* y[s, r] = bias[r] + sum_i w[r, i] xt[i, s] for `samples` samples, at most what the vectors hold.
  */
 KERNEL_INLINE void many_tile(const fedtrain_dense *d, const float *w, const float *bias,
@@ -151,7 +154,7 @@ void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bi
     for (size_t b = 0; b < d->batch; b += 2 * LANES) {
         size_t samples = kernel_smaller(d->batch - b, 2 * LANES);
         if (samples > LANES) {
-            many_rows(d, w, bias, xt + b, y + b * d->out, samples, HEIGHT_2, 2);
+            many_rows(d, w, bias, xt + b, y + b * d->out, samples, MANY_ROWS, 2);
         } else {
             many_rows(d, w, bias, xt + b, y + b * d->out, samples, HEIGHT_1, 1);
         }
@@ -281,8 +284,8 @@ KERNEL_INLINE size_t grad_few(const fedtrain_dense *d, const cursor c, const flo
 /* ---- Gradients ---- */
 
 /* Rows at a time: so many that the inputs' gradient is seldom on its way between memory and
- * registers. */
-enum { DEEP = 32 };
+ * registers. And vectors across them. */
+enum { DEEP = 64, ACROSS = WIDE ? 3 : 2 };
 
 /* dx[s, :] += sum_r dy[s, r] w[r, :], `vectors` vectors of them; not the first `done` lanes. */
 KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, const float *dy,
@@ -317,76 +320,82 @@ KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, c
     }
 }
 
-/* w -= rate * grad, all but the first `done` lanes. Rounded twice, as in step.c. */
-KERNEL_INLINE void step_tile(const fedtrain_dense *d, float *w, const float *grad, float rate,
-                             size_t done, const size_t rows, const size_t vectors) {
-    const size_t row = d->in; /* which no store changes, but the compiler doesn't know */
-    for (size_t r = 0; r < rows; r++) {
-        KERNEL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            float *at = w + r * row + v * LANES;
-            const vec step = rate * vec_load(grad + (r * vectors + v) * LANES);
-            const vec before = vec_load(at), after = before - vec_apart(step);
-            vec_store(at, v > 0 || done == 0 ? after : vec_select(lanes_from(done), after, before));
-        }
-    }
-}
-
-/* dw[r, :] = sum_b dy[b, r] x[b, :]; or a step by it. That is a loop of its own: in this one the
- * step's values would take registers from the tile. */
+/* dw[r, :] = sum_b dy[b, r] x[b, :]; or a step by that, all but the first `done` lanes. */
 KERNEL_INLINE void weight_grad_tile(const fedtrain_dense *d, const float *x, const float *dy,
                                     float *dw, float rate, size_t done, const size_t rows,
                                     const size_t vectors) {
     tile sum = {0};
     const operand grads = {dy, 1, d->out}, inputs = {x, 0, d->in};
+    const size_t row = d->in; /* which no store changes, but the compiler doesn't know */
     tile_add(sum, grads, inputs, d->batch, rows, vectors);
-    if (!FED_SMALL && rate > 0) {
-        float grad[MAX_HEIGHT * MAX_VECTORS * LANES];
-        tile_store(sum, grad, vectors * LANES, rows, vectors);
-        step_tile(d, dw, grad, rate, done, rows, vectors);
-    } else {
-        tile_store(sum, dw, d->in, rows, vectors);
+    if (FED_SMALL || !(rate > 0)) {
+        tile_store(sum, dw, row, rows, vectors);
+        return;
+    }
+    KERNEL_UNROLL
+    for (size_t r = 0; r < rows; r++, dw = kernel_apart_to(dw + row)) {
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            float *at = dw + v * LANES;
+            const vec before = vec_load(at), after = before - vec_apart(rate * sum[r][v]);
+            vec_store(at, v > 0 || done == 0 ? after : vec_select(lanes_from(done), after, before));
+        }
     }
 }
 
-/* Functions of their own: together with a step the compiler has too few registers for the tiles. */
-static __attribute__((noinline)) void input_grad_pair(const fedtrain_dense *d, const float *w,
-                                                      const float *dy, float *dx, size_t done) {
-    input_grad_samples(d, w, dy, dx, done, d->rows, HEIGHT_2, 2);
-}
-
-static __attribute__((noinline)) void input_grad_one(const fedtrain_dense *d, const float *w,
-                                                     const float *dy, float *dx, size_t done) {
-    input_grad_samples(d, w, dy, dx, done, d->rows, HEIGHT_2, 1);
-}
-
-/* All that is to be done with some columns of a block of rows, while they are in the first cache.
- */
-KERNEL_INLINE void grad_columns(const fedtrain_dense *d, const float *w, const float *x,
-                                const float *dy, float *dx, float *dw, float rate, size_t done,
-                                const size_t vectors) {
-    if (dx != NULL) {
-        (vectors == 2 ? input_grad_pair : input_grad_one)(d, w, dy, dx, done);
-    }
+/* All rows. */
+KERNEL_INLINE void weight_grad_rows(const fedtrain_dense *d, const float *x, const float *dy,
+                                    float *dw, float rate, size_t done, const size_t vectors) {
     size_t r = 0;
     for (; r + HEIGHT_2 <= d->rows; r += HEIGHT_2) {
         weight_grad_tile(d, x, dy + r, dw + r * d->in, rate, done, HEIGHT_2, vectors);
+    }
+    for (; WIDE && r + HEIGHT_2 / 2 <= d->rows; r += HEIGHT_2 / 2) {
+        weight_grad_tile(d, x, dy + r, dw + r * d->in, rate, done, HEIGHT_2 / 2, vectors);
     }
     for (; r < d->rows; r++) {
         weight_grad_tile(d, x, dy + r, dw + r * d->in, rate, done, 1, vectors);
     }
 }
 
+/* Functions of their own: together the compiler has too few registers for the tiles. */
+#define APART static __attribute__((noinline)) void
+
+APART input_grad_across(const fedtrain_dense *d, const float *w, const float *dy, float *dx) {
+    input_grad_samples(d, w, dy, dx, 0, d->rows, HEIGHT_2, ACROSS);
+}
+
+APART input_grad_one(const fedtrain_dense *d, const float *w, const float *dy, float *dx,
+                     size_t done) {
+    input_grad_samples(d, w, dy, dx, done, d->rows, HEIGHT_2, 1);
+}
+
+APART weight_grad_across(const fedtrain_dense *d, const float *x, const float *dy, float *dw,
+                         float rate) {
+    weight_grad_rows(d, x, dy, dw, rate, 0, ACROSS);
+}
+
+APART weight_grad_one(const fedtrain_dense *d, const float *x, const float *dy, float *dw,
+                      float rate, size_t done) {
+    weight_grad_rows(d, x, dy, dw, rate, done, 1);
+}
+
+/* A block of rows: all that is to be done with some columns, while they are in the first cache. */
 static void grad_rows(const fedtrain_dense *d, const float *w, const float *x, const float *dy,
                       float *dx, float *dw, float rate) {
     size_t i = 0;
-    for (; i + 2 * LANES <= d->in; i += 2 * LANES) {
-        grad_columns(d, w + i, x + i, dy, dx != NULL ? dx + i : NULL, dw + i, rate, 0, 2);
+    for (; i + ACROSS * LANES <= d->in; i += ACROSS * LANES) {
+        if (dx != NULL) {
+            input_grad_across(d, w + i, dy, dx + i);
+        }
+        weight_grad_across(d, x + i, dy, dw + i, rate);
     }
     for (; i < d->in; i += LANES) {
         const size_t from = kernel_smaller(i, d->in - LANES);
-        grad_columns(d, w + from, x + from, dy, dx != NULL ? dx + from : NULL, dw + from, rate,
-                     i - from, 1);
+        if (dx != NULL) {
+            input_grad_one(d, w + from, dy, dx + from, i - from);
+        }
+        weight_grad_one(d, x + from, dy, dw + from, rate, i - from);
     }
 }
 

@@ -43,13 +43,14 @@ KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const 
     }
 }
 
+/* Rows' addresses are made one from the other: all at once there are not enough registers. */
 KERNEL_INLINE void tile_load(tile sum, const float *from, size_t step, const size_t height,
                              const size_t vectors) {
     KERNEL_UNROLL
-    for (size_t h = 0; h < height; h++) {
+    for (size_t h = 0; h < height; h++, from = kernel_apart(from + step)) {
         KERNEL_UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            sum[h][v] = vec_load(from + h * step + v * LANES);
+            sum[h][v] = vec_load(from + v * LANES);
         }
     }
 }
@@ -57,10 +58,10 @@ KERNEL_INLINE void tile_load(tile sum, const float *from, size_t step, const siz
 KERNEL_INLINE void tile_store(tile sum, float *to, size_t step, const size_t height,
                               const size_t vectors) {
     KERNEL_UNROLL
-    for (size_t h = 0; h < height; h++) {
+    for (size_t h = 0; h < height; h++, to = kernel_apart_to(to + step)) {
         KERNEL_UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            vec_store(to + h * step + v * LANES, sum[h][v]);
+            vec_store(to + v * LANES, sum[h][v]);
         }
     }
 }

@@ -70,6 +70,11 @@ KERNEL_INLINE const float *kernel_apart(const float *p) {
     return p;
 }
 
+KERNEL_INLINE float *kernel_apart_to(float *p) {
+    __asm__("" : "+r"(p));
+    return p;
+}
+
 /* The same vector, but the compiler doesn't see what it was made of: a product is rounded before it
  * is added to anything. */
 KERNEL_INLINE vec vec_apart(vec v) {
