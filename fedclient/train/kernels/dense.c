@@ -184,10 +184,10 @@ KERNEL_INLINE cursor cursor_right(cursor c, size_t columns) {
 KERNEL_INLINE cursor cursor_next(cursor c) {
     c = cursor_right(c, LANES);
     if (WIDE) {
-        __asm__("" : "+r"(c.w), "+r"(c.x), "+r"(c.dw));
-    }
-    if (WIDE && c.dx != NULL) {
-        __asm__("" : "+r"(c.dx));
+        c.w = kernel_apart(c.w);
+        c.x = kernel_apart(c.x);
+        c.dw = kernel_apart_to(c.dw);
+        c.dx = c.dx != NULL ? kernel_apart_to(c.dx) : NULL;
     }
     return c;
 }
