@@ -25,7 +25,7 @@ typedef struct sim_options {
     const char *state;      /* directory for what --resume goes on from; NULL: nothing is kept */
     bool resume;            /* go on from what is there */
     uint32_t clients;
-    uint32_t threads;        /* trainings at a time */
+    uint32_t threads;        /* turns at a time */
     uint32_t evaluate_every; /* measure each so-many-th model, and the last; at least 1 */
     fedtrain_split split;    /* of the training data among the clients */
     double offline;          /* fraction of the clients that are away in a round */

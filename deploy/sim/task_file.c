@@ -224,8 +224,12 @@ static fed_status check_goal(const sim_scenario *s, const sim_options *o, fed_er
     return sim_scenario_refuse(s, SIM_GOAL, why, err);
 }
 
-fed_status sim_options_read(const sim_scenario *s, uint32_t threads, sim_options *o,
-                            fed_error *err) {
+/** A turn over HTTPS waits for answers now and then; another one can use the core meanwhile. */
+static uint32_t turns_at_a_time(sim_transport transport, uint32_t cores) {
+    return transport == SIM_HTTPS ? 2 * cores : cores;
+}
+
+fed_status sim_options_read(const sim_scenario *s, uint32_t cores, sim_options *o, fed_error *err) {
     double number[SIM_KEYS] = {0};
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         if (sim_keys[id].kind == SIM_NUMBER || sim_keys[id].kind == SIM_INTEGER) {
@@ -238,7 +242,7 @@ fed_status sim_options_read(const sim_scenario *s, uint32_t threads, sim_options
         .train_part = s->value[SIM_TRAIN_PART],
         .fedserver = s->value[SIM_FEDSERVER],
         .clients = (uint32_t)number[SIM_CLIENTS],
-        .threads = number[SIM_THREADS] > 0 ? (uint32_t)number[SIM_THREADS] : threads,
+        .threads = (uint32_t)number[SIM_THREADS],
         .evaluate_every = (uint32_t)number[SIM_EVALUATE_EVERY],
         .offline = number[SIM_OFFLINE],
         .broken = number[SIM_BROKEN],
@@ -252,6 +256,7 @@ fed_status sim_options_read(const sim_scenario *s, uint32_t threads, sim_options
         .devices_port = (uint16_t)number[SIM_DEVICES_PORT],
     };
     FED_TRY(read_transport(s, o, err));
+    o->threads = o->threads > 0 ? o->threads : turns_at_a_time(o->transport, cores);
     FED_TRY(check_virtual(s, o, err));
     FED_TRY(check_goal(s, o, err));
     return read_split(s, o, err);

@@ -9,8 +9,8 @@
  * coordinator's own parser check it: its complaints come with the scenario's place. */
 fed_status sim_task_write(const sim_scenario *s, fed_writer *w, fed_error *err) FED_CHECKED;
 
-/** The run's options of a complete scenario. They point into it. threads: where it says 0. */
-fed_status sim_options_read(const sim_scenario *s, uint32_t threads, sim_options *o,
+/** The run's options of a complete scenario. They point into it. cores: of this machine. */
+fed_status sim_options_read(const sim_scenario *s, uint32_t cores, sim_options *o,
                             fed_error *err) FED_CHECKED;
 
 #endif

@@ -239,8 +239,16 @@ static void options_are_as_the_scenario_says(void **state) {
     assert_int_equal(o.split.k, 3);
     assert_int_equal(o.seed, 9);
     assert_int_equal(o.kill_round, 2);
-    assert_int_equal(o.threads, 6);
+    assert_int_equal(o.threads, 12); /* two for each core: they wait for answers */
     assert_true(o.broken == 0.25);
+    sim_scenario_free(&s);
+    assert_fed_ok_err(make("clients = 12\n", &s, &err));
+    assert_fed_ok_err(sim_options_read(&s, 6, &o, &err));
+    assert_int_equal(o.threads, 6);
+    sim_scenario_free(&s);
+    assert_fed_ok_err(make("transport = https\nclients = 12\nthreads = 5\n", &s, &err));
+    assert_fed_ok_err(sim_options_read(&s, 6, &o, &err));
+    assert_int_equal(o.threads, 5);
     sim_scenario_free(&s);
 }
 
