@@ -39,10 +39,6 @@ static bool conv_merges(const fast_stage *s, const fast_stage *behind) {
     return fedtrain_conv_merges_pool(s->layer, behind->layer);
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* ---- Sizes ---- */
 
 /* Longer runs would push what tiles read again out of the first cache. */
@@ -120,7 +116,7 @@ static side side_of(size_t remainder, size_t in, size_t k, size_t stride, size_t
 static void reach(size_t in, size_t out, size_t k, size_t stride, size_t pad, size_t *before,
                   size_t *whole) {
     ptrdiff_t low = 0, high = (ptrdiff_t)out;
-    for (size_t r = 0; r < smaller(stride, in + pad); r++) {
+    for (size_t r = 0; r < fedtrain_fast_smaller(stride, in + pad); r++) {
         side s = side_of(r, in, k, stride, pad);
         ptrdiff_t end = s.patch + (ptrdiff_t)(s.count + s.taps) - 1;
         if (s.count > 0 && s.taps > 0) {
@@ -172,8 +168,8 @@ static void plan_back(const fed_layer *l, size_t lanes, conv *own, fast_arena *a
     const size_t taps = f->kh * f->kw;
     const size_t in_pad = fedtrain_fast_round_up(f->in, lanes);
     frame *dy = &own->dy_frame;
-    own->ways_down = smaller(l->stride, (size_t)l->in.h + l->pad);
-    own->ways_right = smaller(l->stride, (size_t)l->in.w + l->pad);
+    own->ways_down = fedtrain_fast_smaller(l->stride, (size_t)l->in.h + l->pad);
+    own->ways_right = fedtrain_fast_smaller(l->stride, (size_t)l->in.w + l->pad);
     const size_t ways = own->ways_down * own->ways_right;
     reach(l->in.h, l->out.h, f->kh, l->stride, l->pad, &dy->top, &dy->h);
     reach(l->in.w, l->out.w, f->kw, l->stride, l->pad, &dy->left, &dy->w);

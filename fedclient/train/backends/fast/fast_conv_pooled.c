@@ -15,10 +15,6 @@ bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool) {
     return simple && apart && rows * (row + FEDTRAIN_SLACK) <= UINT32_MAX;
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static void view_plan(const fast_net *f, const fed_layer *l, fast_view *v, fast_arena *a) {
     fedtrain_sparse_conv *c = &v->sizes;
     const size_t row = (size_t)l->kw * l->in.c, lanes = f->kernels->lanes;
@@ -35,7 +31,7 @@ static void view_plan(const fast_net *f, const fed_layer *l, fast_view *v, fast_
 /* The first of the kernel's rows that share a vector: the last vector shares some with the one
  * before. */
 static size_t first_row(const fast_view *v, const fed_layer *l, size_t vector) {
-    return smaller(vector * v->together, l->kh - v->together);
+    return fedtrain_fast_smaller(vector * v->together, l->kh - v->together);
 }
 
 static void view_start(const fed_layer *l, size_t lanes, fast_view *v) {
@@ -64,7 +60,7 @@ static size_t plan_lined(const fast_net *f, const fed_layer *l, fast_conv_pooled
                          fast_arena *a) {
     const size_t lanes = f->kernels->lanes, row = (size_t)l->kw * l->in.c;
     const size_t pad = fedtrain_fast_round_up(row, lanes);
-    const size_t together = row < lanes ? smaller(lanes / row, l->kh) : 1;
+    const size_t together = row < lanes ? fedtrain_fast_smaller(lanes / row, l->kh) : 1;
     const size_t rows = (size_t)l->out.h + l->kh - together, size = rows * l->out.w * pad;
     if (FED_SMALL || lanes < FAST_LINE || size > LINED_MOST) {
         return 0;

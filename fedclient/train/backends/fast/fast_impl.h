@@ -175,6 +175,10 @@ static inline size_t fedtrain_fast_area(fed_shape s) {
     return (size_t)s.h * s.w;
 }
 
+static inline size_t fedtrain_fast_smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
 static inline size_t fedtrain_fast_round_up(size_t n, size_t multiple) {
     return (n + multiple - 1) / multiple * multiple;
 }
