@@ -20,6 +20,17 @@ static inline size_t fedcodec_quartic_len(size_t n) {
     return n / FEDCODEC_QUARTIC_DIGITS + (n % FEDCODEC_QUARTIC_DIGITS != 0);
 }
 
+#define FEDCODEC_QUARTIC_3(X, b) X(b) X((b) + 1) X((b) + 2)
+#define FEDCODEC_QUARTIC_9(X, b)                                                                   \
+    FEDCODEC_QUARTIC_3(X, b) FEDCODEC_QUARTIC_3(X, (b) + 3) FEDCODEC_QUARTIC_3(X, (b) + 6)
+#define FEDCODEC_QUARTIC_27(X, b)                                                                  \
+    FEDCODEC_QUARTIC_9(X, b) FEDCODEC_QUARTIC_9(X, (b) + 9) FEDCODEC_QUARTIC_9(X, (b) + 18)
+#define FEDCODEC_QUARTIC_81(X, b)                                                                  \
+    FEDCODEC_QUARTIC_27(X, b) FEDCODEC_QUARTIC_27(X, (b) + 27) FEDCODEC_QUARTIC_27(X, (b) + 54)
+/** For tables: X(0) X(1) ... X(242). */
+#define FEDCODEC_QUARTIC_EACH(X)                                                                   \
+    FEDCODEC_QUARTIC_81(X, 0) FEDCODEC_QUARTIC_81(X, 81) FEDCODEC_QUARTIC_81(X, 162)
+
 /** The five values, -1, 0 or 1, of each byte. */
 extern const int8_t fedcodec_quartic_values[FEDCODEC_QUARTIC_BYTES][FEDCODEC_QUARTIC_DIGITS];
 

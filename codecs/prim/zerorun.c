@@ -273,6 +273,15 @@ size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uin
     return count + find_others(rest, others, &first, found + count, at + count);
 }
 
+/* Where each of eight bytes ends, by their sizes, the first in the lowest byte: no sum passes one,
+ * 8 * 14. The sizes are one load, to a compiler. */
+static uint64_t ends_of(const uint8_t size[8]) {
+    uint64_t sizes = (uint64_t)size[0] | (uint64_t)size[1] << 8 | (uint64_t)size[2] << 16 |
+                     (uint64_t)size[3] << 24 | (uint64_t)size[4] << 32 | (uint64_t)size[5] << 40 |
+                     (uint64_t)size[6] << 48 | (uint64_t)size[7] << 56;
+    return sizes * UINT64_C(0x0101010101010101);
+}
+
 /* Put each of a group of bytes where it belongs, among zeros: no branch depends on them. */
 static uint8_t *put_each(const uint8_t *src, uint8_t *out) {
     uint8_t value[GROUP], size[GROUP];
@@ -281,10 +290,12 @@ static uint8_t *put_each(const uint8_t *src, uint8_t *out) {
         size[i] = (uint8_t)(1 + more_of(src[i]));
     }
     for (size_t i = 0; i < GROUP; i += 8) {
-        for (size_t j = i; j < i + 8; j++) {
-            *out = value[j];
-            out += size[j];
+        const uint64_t ends = ends_of(size + i);
+        uint64_t begins = ends << 8;
+        for (size_t j = i; j < i + 8; j++, begins >>= 8) {
+            out[begins & 0xff] = value[j];
         }
+        out += ends >> 56;
     }
     return out;
 }
@@ -303,43 +314,60 @@ static uint8_t *unpack_each(const uint8_t *src, size_t len, uint8_t *out) {
 }
 
 #if FEDCODEC_AVX512
-/* A bit for each place where one of eight bytes begins. */
-static __m512i starts_of(uint64_t begins) {
-    __m512i at = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128((int64_t)begins));
-    return _mm512_sllv_epi64(_mm512_set1_epi64(1), at);
+/* A bit for each place where one of 16 bytes begins, each in a lane of its own. */
+static __m512i bits_of(const uint8_t *begins) {
+    const __m128i at = _mm_load_si128((const __m128i *)(const void *)begins);
+    return _mm512_sllv_epi32(_mm512_set1_epi32(1), _mm512_cvtepu8_epi32(at));
 }
 
-/* 16 bytes, which mostly stand for no more than a vector holds; their places are the sums of the
- * sizes before. */
-static uint8_t *unpack_16(const uint8_t *src, uint8_t *out) {
-    const uint64_t each = UINT64_C(0x0101010101010101);
-    const __m128i last = _mm_set1_epi8((char)242);
-    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)src);
-    const __m128i more = _mm_subs_epu8(v, last);
-    uint64_t low = (uint64_t)_mm_cvtsi128_si64(more), high = (uint64_t)_mm_extract_epi64(more, 1);
-    low = (low + each) * each; /* where each ends: no sum passes a byte, 8 * 14 */
-    high = (high + each) * each;
-    const uint64_t half = low >> 56, whole = half + (high >> 56);
-    if (whole > GROUP) {
-        return unpack_each(src, 16, out);
+/* Half as many lanes of each, a's and b's in turn. */
+static __m512i fold_lanes(__m512i a, __m512i b) {
+    return _mm512_or_si512(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+}
+
+/* 64 bytes, of which eight mostly stand for no more than 32, so that 16 fill no more than a vector;
+ * their places are the sums of the sizes before. */
+static uint8_t *unpack_group(const uint8_t *src, uint8_t *out) {
+    const __m512i last = _mm512_set1_epi8((char)242), zeros = _mm512_set1_epi8(ZERO);
+    const __m512i v = _mm512_loadu_si512(src);
+    const __m512i size = _mm512_add_epi8(_mm512_subs_epu8(v, last), _mm512_set1_epi8(1));
+    __m512i end = _mm512_add_epi8(size, _mm512_slli_epi64(size, 8)); /* among eight */
+    end = _mm512_add_epi8(end, _mm512_slli_epi64(end, 16));
+    end = _mm512_add_epi8(end, _mm512_slli_epi64(end, 32));
+    if (_mm512_cmpgt_epu8_mask(end, _mm512_set1_epi8(32)) != 0) {
+        return unpack_each(src, GROUP, out);
     }
-    __m512i starts = _mm512_or_si512(starts_of(low << 8), starts_of((high << 8) + half * each));
-    __m128i value = _mm_mask_mov_epi8(v, _mm_cmpgt_epu8_mask(v, last), _mm_set1_epi8(ZERO));
-    _mm512_storeu_si512(out, _mm512_mask_expand_epi8(_mm512_set1_epi8(ZERO),
-                                                     (uint64_t)_mm512_reduce_or_epi64(starts),
-                                                     _mm512_castsi128_si512(value)));
-    return out + whole;
+    _Alignas(64) uint8_t value[GROUP], begins[GROUP], ends[GROUP];
+    _mm512_store_si512(value, _mm512_mask_mov_epi8(v, _mm512_cmpgt_epu8_mask(v, last), zeros));
+    _mm512_store_si512(begins, _mm512_sub_epi8(end, size));
+    _mm512_store_si512(ends, end);
+    const __m512i low = fold_lanes(bits_of(begins), bits_of(begins + 16));
+    const __m512i high = fold_lanes(bits_of(begins + 32), bits_of(begins + 48));
+    __m512i all =
+        _mm512_or_si512(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
+    all = _mm512_or_si512(all, _mm512_shuffle_i64x2(all, all, 0xb1));
+    _Alignas(64) uint32_t bits[16]; /* of each 16 the first eight's, then in [8 + k] the others' */
+    _mm512_store_si512(bits, all);
+    for (size_t k = 0; k < GROUP / 16; k++) {
+        const uint8_t half = ends[16 * k + 7], more = ends[16 * k + 15];
+        const __m128i part = _mm_load_si128((const __m128i *)(const void *)(value + 16 * k));
+        _mm512_storeu_si512(out,
+                            _mm512_mask_expand_epi8(zeros, bits[k] | (uint64_t)bits[8 + k] << half,
+                                                    _mm512_castsi128_si512(part)));
+        out += half + more;
+    }
+    return out;
 }
 #endif
 
 size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst) {
     uint8_t *out = dst;
 #if FEDCODEC_AVX512
-    for (; len >= 16; src += 16, len -= 16) {
-        out = unpack_16(src, out);
+    for (; len >= GROUP; src += GROUP, len -= GROUP) {
+        out = unpack_group(src, out);
     }
 #endif
-    return (size_t)(unpack_each(src, len, out) - dst);
+    return (size_t)((len > 0 ? unpack_each(src, len, out) : out) - dst);
 }
 
 /* Is a run behind one that is not the longest? And is there anything but runs? src[-1] exists. */

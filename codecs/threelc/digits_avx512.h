@@ -25,50 +25,58 @@ static inline void quantise_group(float *e, const float *x, size_t stride, float
     _mm512_storeu_si512(bytes, sum);
 }
 
-/* Where a byte's five digits are in its code, two bits each. */
-static const unsigned digit_at[FEDCODEC_QUARTIC_DIGITS] = {0, 2, 8, 10, 4};
+/* The codes of 64 bytes, two bits a digit. half[0] has those of the first 32: of 16 in the lower
+ * halves of its lanes, of the next 16 in the upper ones. half[1] has the others'. */
+typedef struct codes {
+    __m512i half[2];
+} codes;
 
-/* The codes of 32 bytes. Each is first a fraction of 243, in 65536ths. Nine times that is a number
- * of two digits, which a table writes in two bits each, and a fraction again. */
-static inline __m512i codes_of(const uint8_t *bytes) {
-    enum { NINE = 9 * (65536 / FEDCODEC_QUARTIC_BYTES + 1) };
-    const __m512i pairs =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 1, 5, 9, 2, 6, 10, 0, 0, 0, 0, 0, 0, 0));
-    __m512i b = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)bytes));
-    __m512i first = _mm512_mulhi_epu16(b, _mm512_set1_epi16(NINE));
-    __m512i f = _mm512_mullo_epi16(b, _mm512_set1_epi16(NINE));
-    __m512i second = _mm512_mulhi_epu16(f, _mm512_set1_epi16(9));
-    f = _mm512_mullo_epi16(b, _mm512_set1_epi16(9 * NINE));
-    __m512i both = _mm512_or_si512(first, _mm512_slli_epi16(second, 8));
-    __m512i last = _mm512_slli_epi16(_mm512_mulhi_epu16(f, _mm512_set1_epi16(3)), 4);
-    return _mm512_or_si512(_mm512_shuffle_epi8(pairs, both), last);
+static const unsigned digit_at[FEDCODEC_QUARTIC_DIGITS] = {0, 2, 4, 6, 8};
+
+/* The two bytes of a code, for each byte. */
+#define FOUR(b) (b) / 81 | (b) / 27 % 3 << 2 | (b) / 9 % 3 << 4 | (b) / 3 % 3 << 6,
+#define LAST(b) (b) % 3,
+static const uint8_t first_four[256] = {FEDCODEC_QUARTIC_EACH(FOUR)};
+static const uint8_t last_one[256] = {FEDCODEC_QUARTIC_EACH(LAST)};
+
+/* Where bytes are to be, so that the codes unpacked from them are in their places. */
+#define PAIR(i)  (i), (i) + 16
+#define PAIRS(i) PAIR(i), PAIR((i) + 1), PAIR((i) + 2), PAIR((i) + 3)
+static const uint8_t order[64] = {PAIRS(0), PAIRS(32), PAIRS(4),  PAIRS(36),
+                                  PAIRS(8), PAIRS(40), PAIRS(12), PAIRS(44)};
+
+static inline __m512i look_up(const uint8_t *table, __m512i at) {
+    const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64);
+    const __m512i c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
+    return _mm512_mask_mov_epi8(_mm512_permutex2var_epi8(a, at, b), _mm512_movepi8_mask(at),
+                                _mm512_permutex2var_epi8(c, at, d));
 }
 
-static inline __m512i lower_16(__m512i codes) {
-    return _mm512_cvtepu16_epi32(_mm512_castsi512_si256(codes));
+static inline codes codes_of(const uint8_t *bytes) {
+    const __m512i at =
+        _mm512_permutexvar_epi8(_mm512_loadu_si512(order), _mm512_loadu_si512(bytes));
+    const __m512i four = look_up(first_four, at), one = look_up(last_one, at);
+    return (codes){{_mm512_unpacklo_epi8(four, one), _mm512_unpackhi_epi8(four, one)}};
 }
 
-static inline __m512i upper_16(__m512i codes) {
-    return _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(codes, 1));
-}
-
-/* What the k-th digit of each chooses among four values, which are there four times. */
-static inline __m512 choose_16(__m512i codes, size_t k, __m512 values) {
-    return _mm512_permutevar_ps(values, _mm512_srli_epi32(codes, digit_at[k]));
+/* What the k-th digit of each of 16 chooses among four values, which are there four times. */
+static inline __m512 choose_16(const codes *c, unsigned sixteen, size_t k, __m512 values) {
+    const __m512i code = _mm512_srli_epi32(c->half[sixteen / 2], 16 * (sixteen % 2) + digit_at[k]);
+    return _mm512_permutevar_ps(values, code);
 }
 
 /* `count` bytes, a multiple of GROUPED, to values: those at y, and stride, and so on behind. */
 static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m512 values = _mm512_broadcast_f32x4(_mm_setr_ps(-step, 0.0f, step, 0.0f));
-    for (size_t i = 0; i < count; i += 32, y += 32) {
-        const __m512i codes = codes_of(bytes + i), low = lower_16(codes), high = upper_16(codes);
+    for (size_t i = 0; i < count; i += GROUPED, y += GROUPED) {
+        const codes c = codes_of(bytes + i);
         for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
             float *at = y + k * stride;
-            fedcodec_fetch(at, AHEAD);
-            fedcodec_fetch(at + 16, AHEAD);
-            _mm512_storeu_ps(at, choose_16(low, k, values));
-            _mm512_storeu_ps(at + 16, choose_16(high, k, values));
+            for (unsigned j = 0; j < GROUPED / 16; j++, at += 16) {
+                fedcodec_fetch(at, AHEAD);
+                _mm512_storeu_ps(at, choose_16(&c, j, k, values));
+            }
         }
     }
 }
@@ -77,16 +85,15 @@ static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, siz
 static inline void add_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m512 values = _mm512_broadcast_f32x4(_mm_setr_ps(-step, -0.0f, step, 0.0f));
-    for (size_t i = 0; i < count; i += 32, y += 32) {
-        const __m512i codes = codes_of(bytes + i), low = lower_16(codes), high = upper_16(codes);
+    for (size_t i = 0; i < count; i += GROUPED, y += GROUPED) {
+        const codes c = codes_of(bytes + i);
         for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
             float *at = y + k * stride;
-            fedcodec_fetch(at, AHEAD);
-            fedcodec_fetch(at + 16, AHEAD);
-            __m512 first = _mm512_add_ps(_mm512_loadu_ps(at), choose_16(low, k, values));
-            __m512 second = _mm512_add_ps(_mm512_loadu_ps(at + 16), choose_16(high, k, values));
-            _mm512_storeu_ps(at, first);
-            _mm512_storeu_ps(at + 16, second);
+            for (unsigned j = 0; j < GROUPED / 16; j++, at += 16) {
+                fedcodec_fetch(at, AHEAD);
+                __m512 sum = _mm512_add_ps(_mm512_loadu_ps(at), choose_16(&c, j, k, values));
+                _mm512_storeu_ps(at, sum);
+            }
         }
     }
 }
@@ -94,15 +101,18 @@ static inline void add_groups(float *y, size_t stride, const uint8_t *bytes, siz
 static inline void fold_groups(int64_t *acc, size_t stride, const uint8_t *bytes, size_t count,
                                int64_t step) {
     const __m512i up = _mm512_set1_epi64(step), one = _mm512_set1_epi64(1);
-    for (size_t i = 0; i < count; i += 32) {
-        uint16_t code[32];
-        _mm512_storeu_si512(code, codes_of(bytes + i));
-        for (size_t j = 0; j < 32; j += 8, acc += 8) {
-            __m128i eight = _mm_loadu_si128((const __m128i *)(const void *)(code + j));
-            const __m512i codes = _mm512_cvtepu16_epi64(eight), bits = _mm512_set1_epi64(3);
+    for (size_t i = 0; i < count; i += GROUPED) {
+        uint32_t code[2][16];
+        const codes c = codes_of(bytes + i);
+        _mm512_storeu_si512(code[0], c.half[0]);
+        _mm512_storeu_si512(code[1], c.half[1]);
+        for (size_t j = 0; j < GROUPED; j += 8, acc += 8) {
+            __m256i eight = _mm256_loadu_si256((const __m256i *)(void *)(code[j / 32] + j % 16));
+            eight = _mm256_srli_epi32(eight, j % 32 < 16 ? 0 : 16);
+            const __m512i wide = _mm512_cvtepu32_epi64(eight), bits = _mm512_set1_epi64(3);
             for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
                 int64_t *at = acc + k * stride;
-                __m512i digit = _mm512_and_si512(_mm512_srli_epi64(codes, digit_at[k]), bits);
+                __m512i digit = _mm512_and_si512(_mm512_srli_epi64(wide, digit_at[k]), bits);
                 fedcodec_fetch(at, AHEAD);
                 __m512i v = _mm512_loadu_si512(at);
                 v = _mm512_mask_add_epi64(v, _mm512_cmpgt_epi64_mask(digit, one), v, up);

@@ -352,8 +352,8 @@ static void apply(const target *t, const uint8_t *src, size_t len) {
     w.first = w.count = 0;
     for (size_t i = HEAD, count; i < len; i += count) {
         count = len - i < CHUNK ? len - i : CHUNK;
-        size_t positions = fedcodec_zerorun_sum(src + i, count);
-        if (t->way == SET || positions <= DENSE * count) {
+        size_t positions = t->way == SET ? 0 : fedcodec_zerorun_sum(src + i, count);
+        if (positions <= DENSE * count) {
             apply_dense(t, src + i, count, &w);
             continue;
         }
