@@ -73,11 +73,13 @@ fed_status fedcodec_scan(const fedcodec *codec, const float *residual, const flo
 
 fed_status fedcodec_encode_scanned(const fedcodec *codec, float *residual, const float *x, size_t n,
                                    float max, void *work, uint8_t *dst, size_t cap, size_t *len) {
-    fedcodec_job job = {codec->param, residual, x, n, max, work, dst, cap, codec->pool};
+    const bool scanned = residual != NULL && !codec->unguarded;
+    fedcodec_job job = {codec->param, residual, x, n, scanned, max, work, dst, cap, codec->pool};
     const bool lost = !codec->vtable->feedback;
     if (codec->unguarded && codec->vtable->absorb != NULL) {
         search s = {.vtable = codec->vtable, .absorbing = residual, .x = x, .n = n};
         FED_TRY(search_all(&s, codec->pool, &job.max));
+        job.scanned = true;
         job.x = NULL;
     }
     if (lost && residual != NULL) {

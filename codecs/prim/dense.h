@@ -36,20 +36,25 @@ typedef struct fedcodec_dense {
 } fedcodec_dense;
 
 static inline void fedcodec_dense_part(void *dense, size_t k) {
-    enum { BLOCK = FEDCODEC_DENSE_BLOCK };
+    enum { BLOCK = FEDCODEC_DENSE_BLOCK, LOOK = 4 * BLOCK };
     fedcodec_dense *d = dense;
     const fedcodec_job *job = d->job;
+    const float *left = job->residual != NULL ? job->residual : job->x;
     int32_t largest = 0;
-    size_t end = fedcodec_part_start(job->n, d->parts, k + 1, BLOCK);
-    for (size_t i = fedcodec_part_start(job->n, d->parts, k, BLOCK); i < end; i += BLOCK) {
+    size_t i = fedcodec_part_start(job->n, d->parts, k, BLOCK), looked = i;
+    const size_t end = fedcodec_part_start(job->n, d->parts, k + 1, BLOCK);
+    while (i < end) {
         fedcodec_job block = *job;
         block.residual = job->residual != NULL ? job->residual + i : NULL;
         block.x = job->x != NULL ? job->x + i : NULL;
         block.n = end - i < BLOCK ? end - i : BLOCK;
         block.dst += i / 8 * d->bits;
         d->encode(&block, k, d->with);
-        int32_t seen = fedcodec_largest(job->residual != NULL ? block.residual : block.x, block.n);
-        largest = seen > largest ? seen : largest;
+        i += block.n;
+        if (!job->scanned && (i - looked == LOOK || i == end)) { /* still in the nearest cache */
+            largest = fedcodec_larger(largest, fedcodec_largest(left + looked, i - looked));
+            looked = i;
+        }
     }
     d->largest[k] = largest;
 }

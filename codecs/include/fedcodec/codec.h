@@ -53,6 +53,7 @@ typedef struct fedcodec_job {
     float *residual;     /* float32[n]; NULL for a codec without feedback */
     const float *x;      /* float32[n]; NULL for nothing, with feedback only */
     size_t n;
+    bool scanned; /* scan or absorb has found all sums finite */
     float max;    /* what scan or absorb found, finite; 0 where neither was called */
     void *work;   /* work_size bytes, aligned for any type, content arbitrary */
     uint8_t *dst; /* bound bytes at least */
