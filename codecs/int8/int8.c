@@ -10,7 +10,7 @@
 #include "codecs/registry.h"
 
 /* A message: the scale, then a byte for each value; nothing follows where the scale is 0. */
-enum { HEAD = 4, LEVELS = 127, BLOCK = FEDCODEC_DENSE_BLOCK, UNUSED = 0x80 };
+enum { HEAD = 4, LEVELS = 127, BLOCK = 256, UNUSED = 0x80 };
 
 /* The largest scale whose multiples are all finite. */
 static const float SCALE_MAX = 0x1.020406p+121f;

@@ -10,7 +10,7 @@
 
 /** Values done at once: they fill whole bytes, and what is kept of them on the way stays in the
  * nearest cache. */
-enum { FEDCODEC_DENSE_BLOCK = 256 };
+enum { FEDCODEC_DENSE_BLOCK = 512 };
 
 /** Encode a block of part k: residual, x, n (up to FEDCODEC_DENSE_BLOCK) and dst are its own. */
 typedef void (*fedcodec_dense_fn)(const fedcodec_job *block, size_t k, void *with);
@@ -36,24 +36,21 @@ typedef struct fedcodec_dense {
 } fedcodec_dense;
 
 static inline void fedcodec_dense_part(void *dense, size_t k) {
-    enum { BLOCK = FEDCODEC_DENSE_BLOCK, LOOK = 4 * BLOCK };
+    enum { BLOCK = FEDCODEC_DENSE_BLOCK };
     fedcodec_dense *d = dense;
     const fedcodec_job *job = d->job;
-    const float *left = job->residual != NULL ? job->residual : job->x;
     int32_t largest = 0;
-    size_t i = fedcodec_part_start(job->n, d->parts, k, BLOCK), looked = i;
-    const size_t end = fedcodec_part_start(job->n, d->parts, k + 1, BLOCK);
-    while (i < end) {
+    size_t end = fedcodec_part_start(job->n, d->parts, k + 1, BLOCK);
+    for (size_t i = fedcodec_part_start(job->n, d->parts, k, BLOCK); i < end; i += BLOCK) {
         fedcodec_job block = *job;
         block.residual = job->residual != NULL ? job->residual + i : NULL;
         block.x = job->x != NULL ? job->x + i : NULL;
         block.n = end - i < BLOCK ? end - i : BLOCK;
         block.dst += i / 8 * d->bits;
         d->encode(&block, k, d->with);
-        i += block.n;
-        if (!job->scanned && (i - looked == LOOK || i == end)) { /* still in the nearest cache */
-            largest = fedcodec_larger(largest, fedcodec_largest(left + looked, i - looked));
-            looked = i;
+        if (!job->scanned) {
+            const float *left = job->residual != NULL ? block.residual : block.x;
+            largest = fedcodec_larger(largest, fedcodec_largest(left, block.n));
         }
     }
     d->largest[k] = largest;
