@@ -151,6 +151,7 @@ static void onebit_axpy(const uint8_t *src, size_t len, float w, float *y, size_
     const means m = load_means(src), step = {.up = w * m.up, .down = w * m.down};
     uint8_t negative[BLOCK + 8] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {
+        fedcodec_fetch_block(y + start, BLOCK);
         size_t count = unpack_block(src, n, start, negative);
         for (size_t i = 0; i < count; i++) {
             y[start + i] += negative[i] != 0 ? step.down : step.up;
