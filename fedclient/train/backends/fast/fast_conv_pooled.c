@@ -108,14 +108,15 @@ void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv
     }
 }
 
-/* The weights of each output (in, kh, kw) as rows (kh, row_pad). */
-static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p,
-                      const float *weight) {
-    const size_t area = (size_t)l->kh * l->kw, in = l->in.c;
-    for (size_t o = 0; o < l->out.c; o++) {
-        f->kernels->transpose(weight + o * in * area, (fedtrain_rows){.step = area}, in, area,
-                              p->rows + o * l->kh * p->plain.sizes.row_pad,
-                              (fedtrain_rows){1, p->plain.place});
+/* The weights as rows (out, kh, row_pad), from the columns that the way there has left. */
+static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p) {
+    const fedtrain_sparse_conv *c = &p->plain.sizes;
+    const size_t row = (size_t)l->kw * l->in.c,
+                 pad = fedtrain_fast_round_up(c->out, f->kernels->lanes);
+    for (size_t y = 0; y < c->kh; y++) {
+        f->kernels->transpose(p->grad_rows + y * row * pad, (fedtrain_rows){.step = pad}, row,
+                              c->out, p->rows + y * c->row_pad,
+                              (fedtrain_rows){.step = c->kh * c->row_pad});
     }
 }
 
@@ -145,7 +146,7 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s, fast_
     const size_t batch = w->pass->batch;
     const size_t windows = fedtrain_fast_area(s->out->shape);
     if (in->grad != NULL) {
-        load_rows(f, l, p, w->pass->params + fedtrain_fast_offset(f, l->weight));
+        load_rows(f, l, p);
     }
     if (in->grad != NULL && !s->adds[0]) {
         memset(in->grad, 0, batch * in->size * sizeof *in->grad);
