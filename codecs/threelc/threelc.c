@@ -352,6 +352,7 @@ static void apply(const target *t, const uint8_t *src, size_t len) {
     w.first = w.count = 0;
     for (size_t i = HEAD, count; i < len; i += count) {
         count = len - i < CHUNK ? len - i : CHUNK;
+        /* Values that are set are all written, however many a byte stands for: no need to count. */
         size_t positions = t->way == SET ? 0 : fedcodec_zerorun_sum(src + i, count);
         if (positions <= DENSE * count) {
             apply_dense(t, src + i, count, &w);
