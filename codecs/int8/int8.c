@@ -9,7 +9,8 @@
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
-/* A message: the scale, then a byte for each value; nothing follows where the scale is 0. */
+/* A message: the scale, then a byte for each value; nothing follows where the scale is 0.
+ * BLOCK: values whose memory a decode asks for at once. */
 enum { HEAD = 4, LEVELS = 127, BLOCK = 256, UNUSED = 0x80 };
 
 /* The largest scale whose multiples are all finite. */

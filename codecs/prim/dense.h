@@ -56,8 +56,9 @@ static inline void fedcodec_dense_part(void *dense, size_t k) {
     d->largest[k] = largest;
 }
 
-/** Encode the values of a job behind `head` bytes. FED_ENONFINITE where one is not finite, found in
- * the residual that it leaves, or in x where there is none: what is taken from one always is. */
+/** Encode the values of a job behind `head` bytes. FED_ENONFINITE where one is not finite, unless
+ * the job says that all are: found in the residual that it leaves, or in x where there is none, as
+ * what is taken from one always is. */
 static inline fed_status fedcodec_dense_encode(const fedcodec_job *job, size_t head, unsigned bits,
                                                fedcodec_dense_fn encode, void *with) {
     fedcodec_job values = *job;
