@@ -22,7 +22,7 @@ ROOMS = {
     "fedclient/apps/": {"fed", "fedclient", "fedtrain"},
     "fedclient/examples/": {"fed", "fedclient"},
     "fedserver/": {"fed", "fedcodec", "fedserver"},
-    "fedserver/main.c": {"fed", "fedserver"},
+    "fedserver/commands/": {"fed", "fedserver"},
     "deploy/sim/": EVERYTHING,
     "tests/": EVERYTHING,
 }

@@ -1,0 +1,75 @@
+/* A command of the program fedserver: its name, what it takes, and the function that does it. */
+#ifndef FEDSERVER_COMMANDS_COMMAND_H
+#define FEDSERVER_COMMANDS_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "fed/error.h"
+#include "fedserver/fedserver.h"
+
+/*
+ * To add a command: define `const command command_NAME` in a file of this folder, and add the line
+ * COMMAND(NAME) to commands.def. To add an option: a member of `arguments`, and a row of the table
+ * in command_options.c.
+ */
+
+/** What the program returns to its caller. */
+enum { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_USAGE = 2 };
+
+enum { COMMAND_LIST = 32, COMMAND_OPERANDS = 4 };
+
+/** The values of an option that may be repeated. */
+typedef struct command_list {
+    const char *items[COMMAND_LIST + 1]; /* NULL behind the last */
+    size_t count;
+} command_list;
+
+typedef struct command command;
+
+/** What stands on the command line. An option that is not given keeps its default
+ * (command_options.c). */
+typedef struct arguments {
+    const command *command;
+    const char *dir;
+    command_list hosts;
+    const char *bind;
+    long front_port, devices_port;
+    bool quiet, no_front;
+    long count, hours, requests, connections, parent;
+    long front_socket; /* 0: none */
+    double device_days;
+    const char *role, *tag;
+    long task;                                  /* 0: none */
+    const char *operands[COMMAND_OPERANDS + 1]; /* NULL behind the last */
+} arguments;
+
+struct command {
+    const char *name;
+    int (*run)(const arguments *args); /* returns COMMAND_OK or COMMAND_FAILED, or COMMAND_USAGE */
+    const char *options;  /* those that it takes beside --dir: "bind front-port"; NULL: none */
+    const char *operands; /* what follows the options: "FILE", "ID [POSITION]"; NULL: nothing */
+    const char *brief;    /* a few words for the list of commands */
+    const char *help;     /* its usage, then a line each option */
+};
+
+/** Read a command's words, argv[0] being its name. Returns -1 to go on, or what to exit with: the
+ * help is then printed, or what is wrong. */
+int command_parse(const command *cmd, int argc, char **argv, arguments *args);
+
+/** Say what is wrong with the command line, and how it is used. Returns COMMAND_USAGE. */
+int command_usage(const arguments *args, const char *what, const char *value);
+
+/** Say why the command failed. Returns COMMAND_FAILED. */
+int command_fail(const arguments *args, const fed_error *err);
+
+/** What most commands are: open the coordinator, do one thing with it, close it. Returns what the
+ * program exits with; a failure is said. */
+int command_with(const arguments *args,
+                 fed_status (*work)(fedserver *server, const arguments *args, fed_error *err));
+
+#define COMMAND(name) extern const command command_##name;
+#include "fedserver/commands/commands.def"
+#undef COMMAND
+
+#endif

@@ -1,0 +1,186 @@
+/* The command line's options: one table, and the parser that walks it. */
+#include <getopt.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedserver/commands/command.h"
+
+typedef enum kind { FLAG, TEXT, LIST, WHOLE, REAL } kind;
+
+/* Every option of every command. A command names those that it takes. */
+static const struct row {
+    const char *name;
+    kind kind;
+    size_t offset;    /* of its member of `arguments` */
+    double low, high; /* of a number */
+} rows[] = {
+#define AT(member) offsetof(arguments, member)
+    {"dir", TEXT, AT(dir), 0, 0},
+    {"host", LIST, AT(hosts), 0, 0},
+    {"bind", TEXT, AT(bind), 0, 0},
+    {"front-port", WHOLE, AT(front_port), 0, UINT16_MAX},
+    {"devices-port", WHOLE, AT(devices_port), 0, UINT16_MAX},
+    {"device-days", REAL, AT(device_days), 1e-5, 36500},
+    {"requests", WHOLE, AT(requests), 1, 1e6},
+    {"connections", WHOLE, AT(connections), 1, 1e6},
+    {"no-front", FLAG, AT(no_front), 0, 0},
+    {"front-socket", WHOLE, AT(front_socket), 3, INT_MAX},
+    {"parent", WHOLE, AT(parent), 1, INT_MAX},
+    {"quiet", FLAG, AT(quiet), 0, 0},
+    {"count", WHOLE, AT(count), 1, 1e6},
+    {"hours", WHOLE, AT(hours), 1, 1e6},
+    {"role", TEXT, AT(role), 0, 0},
+    {"tag", TEXT, AT(tag), 0, 0},
+    {"task", WHOLE, AT(task), 1, (double)(INT64_MAX / 2)},
+#undef AT
+};
+enum { ROWS = sizeof rows / sizeof rows[0], HELP = ROWS };
+
+static const arguments defaults = {.bind = "127.0.0.1",
+                                   .front_port = 8443,
+                                   .devices_port = 8444,
+                                   .requests = 100,
+                                   .connections = 16,
+                                   .device_days = 730,
+                                   .count = 1,
+                                   .hours = 24,
+                                   .role = "device"};
+
+int command_usage(const arguments *args, const char *what, const char *value) {
+    fprintf(stderr, "fedserver %s: %s%s%s\n%s", args->command->name, what,
+            value[0] != '\0' ? ": " : "", value, args->command->help);
+    return COMMAND_USAGE;
+}
+
+int command_fail(const arguments *args, const fed_error *err) {
+    fprintf(stderr, "fedserver %s: %s\n", args->command->name, err->text);
+    return COMMAND_FAILED;
+}
+
+int command_with(const arguments *args,
+                 fed_status (*work)(fedserver *server, const arguments *args, fed_error *err)) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fed_status status = fedserver_open(args->dir, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = work(server, args, &err);
+    }
+    fedserver_close(server);
+    return status == FED_OK ? COMMAND_OK : command_fail(args, &err);
+}
+
+/* Is the word one of those of a list that blanks separate? */
+static bool among(const char *list, const char *word) {
+    const size_t len = strlen(word);
+    for (const char *at = list; at != NULL && *at != '\0'; at += strcspn(at, " ")) {
+        at += strspn(at, " ");
+        if (strcspn(at, " ") == len && strncmp(at, word, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_whole(const struct row *row, const char *text, long *value) {
+    char *end;
+    if (text[0] < '0' || text[0] > '9') {
+        return false;
+    }
+    const unsigned long long read = strtoull(text, &end, 10);
+    if (*end != '\0' || read > LONG_MAX || (double)read < row->low || (double)read > row->high) {
+        return false;
+    }
+    *value = (long)read;
+    return true;
+}
+
+static bool take_real(const struct row *row, const char *text, double *value) {
+    char *end;
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && *value >= row->low && *value <= row->high;
+}
+
+static bool take_item(const char *text, command_list *list) {
+    if (list->count == COMMAND_LIST || text[0] == '\0') {
+        return false;
+    }
+    list->items[list->count++] = text;
+    return true;
+}
+
+/* Take one option's value; false: it makes no sense. */
+static bool take(const struct row *row, const char *value, arguments *args) {
+    void *member = (char *)args + row->offset;
+    switch (row->kind) {
+    case FLAG:
+        *(bool *)member = true;
+        return true;
+    case TEXT:
+        *(const char **)member = value;
+        return value[0] != '\0';
+    case LIST:
+        return take_item(value, member);
+    case WHOLE:
+        return take_whole(row, value, member);
+    default:
+        return take_real(row, value, member);
+    }
+}
+
+/* How many words follow the options, at least and at most: "ID [POSITION]" is 1 and 2. */
+static void count_operands(const char *operands, int *least, int *most) {
+    *least = *most = 0;
+    for (const char *at = operands; at != NULL && *at != '\0'; at += strcspn(at, " ")) {
+        at += strspn(at, " ");
+        *least += *at != '[';
+        *most += 1;
+    }
+}
+
+static int take_operands(const command *cmd, int count, char **words, arguments *args) {
+    int least = 0;
+    int most = 0;
+    count_operands(cmd->operands, &least, &most);
+    if (count < least) {
+        return command_usage(args, "this is missing", cmd->operands);
+    }
+    if (count > most) {
+        return command_usage(args, "this is too much", words[most]);
+    }
+    for (int k = 0; k < count; k++) {
+        args->operands[k] = words[k];
+    }
+    return -1;
+}
+
+int command_parse(const command *cmd, int argc, char **argv, arguments *args) {
+    struct option names[ROWS + 2] = {[HELP] = {.name = "help"}};
+    for (size_t k = 0; k < ROWS; k++) {
+        names[k].name = rows[k].name;
+        names[k].has_arg = rows[k].kind == FLAG ? no_argument : required_argument;
+    }
+    *args = defaults;
+    args->command = cmd;
+    opterr = 0; /* the words are ours */
+    int which = 0;
+    for (int found; (found = getopt_long(argc, argv, "", names, &which)) != -1;) {
+        if (found == 0 && which == HELP) {
+            fputs(cmd->help, stdout);
+            return COMMAND_OK;
+        }
+        if (found != 0 || (which != 0 && !among(cmd->options, rows[which].name))) {
+            return command_usage(args, "this option is unknown or lacks its value",
+                                 argv[optind - 1]);
+        }
+        if (!take(&rows[which], optarg, args)) {
+            return command_usage(args, "this value is not allowed here", optarg);
+        }
+    }
+    if (args->dir == NULL) {
+        return command_usage(args, "--dir is missing", "");
+    }
+    return take_operands(cmd, argc - optind, argv + optind, args);
+}

@@ -1,0 +1,43 @@
+/* The program fedserver: finds the command that is asked for, and runs it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fed/version.h"
+#include "fedserver/commands/command.h"
+
+static const command *const commands[] = {
+#define COMMAND(name) &command_##name,
+#include "fedserver/commands/commands.def"
+#undef COMMAND
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void print_commands(FILE *to) {
+    fputs("usage: fedserver COMMAND --dir DIR ...\n", to);
+    for (size_t k = 0; k < COMMANDS; k++) {
+        fprintf(to, "  %-9s %s\n", commands[k]->name, commands[k]->brief);
+    }
+    fputs("fedserver COMMAND --help says more.\n", to);
+}
+
+static int run(const command *cmd, int argc, char **argv) {
+    arguments args;
+    const int code = command_parse(cmd, argc, argv, &args);
+    return code >= 0 ? code : cmd->run(&args);
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : "";
+    for (size_t k = 0; k < COMMANDS; k++) {
+        if (strcmp(commands[k]->name, name) == 0) {
+            return run(commands[k], argc - 1, argv + 1);
+        }
+    }
+    if (strcmp(name, "--version") == 0) {
+        puts("fedserver " FED_VERSION);
+        return COMMAND_OK;
+    }
+    const bool asked = strcmp(name, "--help") == 0 || strcmp(name, "help") == 0;
+    print_commands(asked ? stdout : stderr);
+    return asked ? COMMAND_OK : COMMAND_USAGE;
+}

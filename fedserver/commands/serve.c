@@ -1,0 +1,245 @@
+/* run and front: the two processes that serve. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fedserver/commands/command.h"
+#include "fedserver/http.h"
+
+static atomic_int stop, children; /* lock-free, so a signal handler may set them */
+
+static void on_signal(int number) {
+    *(number == SIGCHLD ? &children : &stop) = 1;
+}
+
+/* "[::1]", as it stands in a URL */
+static void print_url(const char *what, const char *host, uint16_t port) {
+    const bool v6 = strchr(host, ':') != NULL;
+    printf("%s https://%s%s%s:%u", what, v6 ? "[" : "", host, v6 ? "]" : "", port);
+}
+
+/* Every connected device is an open file. */
+static void raise_file_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* where refused, the old limit is good enough */
+    }
+}
+
+/* The process at the front, as its parent sees it. */
+typedef struct front {
+    const arguments *args;
+    const fed_log *log;
+    pid_t pid;  /* 0: none runs */
+    int socket; /* listens, here too: while the process is started again, people only wait */
+    uint16_t port, devices_port;
+    int64_t started_ms;
+    fed_status status; /* of opening it */
+    fed_error err;
+} front;
+
+/* In the child: become `fedserver front`, with nothing of this process but that socket. */
+static void exec_front(const front *f, pid_t parent_pid) {
+    char socket_text[16], port[16], days[32], requests[32], parent[32];
+    const char *words[20] = {"fedserver", "front", "--dir", f->args->dir, "--bind", f->args->bind};
+    size_t n = 6;
+    snprintf(socket_text, sizeof socket_text, "%d", f->socket);
+    snprintf(port, sizeof port, "%u", f->devices_port);
+    snprintf(days, sizeof days, "%.9g", f->args->device_days);
+    snprintf(requests, sizeof requests, "%ld", f->args->requests);
+    snprintf(parent, sizeof parent, "%ld", (long)parent_pid);
+    const char *const more[] = {"--front-socket", socket_text, "--devices-port", port,
+                                "--device-days",  days,        "--requests",     requests,
+                                "--parent",       parent};
+    memcpy(words + n, more, sizeof more);
+    n += sizeof more / sizeof more[0];
+    words[n] = f->args->quiet ? "--quiet" : NULL;
+    (void)fcntl(f->socket, F_SETFD, 0);
+    execv("/proc/self/exe", (char *const *)(uintptr_t)words);
+    _exit(127);
+}
+
+static void start_front(front *f) {
+    const pid_t self = getpid(); /* asked here: the child's parent may have been killed by then */
+    f->started_ms = fed_clock_monotonic_ms();
+    f->pid = fork();
+    if (f->pid == 0) {
+        exec_front(f, self);
+    }
+    f->pid = f->pid < 0 ? 0 : f->pid; /* tried again, a second later */
+    children = f->pid == 0;
+}
+
+/* A child has ended, or could not be started: start it anew, but not more than once a second. */
+static void tend_front(void *user) {
+    enum { RESTART_MS = 1000 };
+    front *f = user;
+    int how = 0;
+    children = 0;
+    if (f->pid > 0 && waitpid(f->pid, &how, WNOHANG) == f->pid) {
+        f->pid = 0;
+        fed_logf(f->log, FED_LOG_ERROR, "the front ended with %s %d; it is started again",
+                 WIFSIGNALED(how) ? "signal" : "exit status",
+                 WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
+    }
+    if (f->pid == 0 && fed_clock_monotonic_ms() - f->started_ms >= RESTART_MS) {
+        start_front(f);
+    }
+    children = children != 0 || f->pid == 0;
+}
+
+/* It is told more than once: what comes between its fork and its exec is lost. */
+static void stop_front(front *f) {
+    enum { PAUSE_MS = 5, TRIES = 1000 };
+    for (int k = 0; f->pid > 0; k++) {
+        kill(f->pid, k < TRIES ? SIGTERM : SIGKILL);
+        fed_sleep_ms(PAUSE_MS);
+        f->pid = waitpid(f->pid, NULL, WNOHANG) == f->pid ? 0 : f->pid;
+    }
+    if (f->socket > 0) {
+        close(f->socket);
+    }
+}
+
+/* The devices' listener is up: open the front too, and say so. */
+static void open_front(void *user, uint16_t front_port, uint16_t devices_port) {
+    front *f = user;
+    (void)front_port;
+    f->devices_port = devices_port;
+    if (!f->args->no_front) {
+        f->port = (uint16_t)f->args->front_port;
+        f->status = fedserver_http_listen(f->args->bind, &f->port, &f->socket, &f->err);
+        if (f->status != FED_OK) {
+            stop = 1;
+            return;
+        }
+        start_front(f);
+        print_url("front", f->args->bind, f->port);
+        printf("/  ");
+    }
+    print_url("devices", f->args->bind, devices_port);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void announce_front(void *user, uint16_t front_port, uint16_t devices_port) {
+    const arguments *args = user;
+    (void)devices_port;
+    if (args->front_socket == 0) {
+        print_url("front", args->bind, front_port);
+        puts("/");
+        fflush(stdout);
+    }
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGCHLD, &action, NULL);
+}
+
+static fed_status serve(const arguments *args, fedserver_part part,
+                        const fedserver_http_options *options, const fed_log *log, fed_error *err) {
+    fedserver *server = NULL;
+    fed_status status = fedserver_open(args->dir, log, &server, err);
+    if (status == FED_OK) {
+        const double day_s = 24 * 3600;
+        fedserver_configure(
+            server, &(fedserver_setup){
+                        .part = part, .device_life_s = (int64_t)(args->device_days * day_s + 0.5)});
+        status = fedserver_http_serve(server, options, log, err);
+    }
+    fedserver_close(server);
+    return status;
+}
+
+static int run(const arguments *args) {
+    const fed_log log = {.write = fed_log_stderr,
+                         .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
+    front f = {.args = args, .log = &log};
+    const fedserver_http_options options = {.bind = args->bind,
+                                            .devices_port = (uint16_t)args->devices_port,
+                                            .doors = FEDSERVER_DOOR_DEVICES,
+                                            .requests_per_s = (uint32_t)args->requests,
+                                            .connections = (uint32_t)args->connections,
+                                            .stop = &stop,
+                                            .children = &children,
+                                            .tend = tend_front,
+                                            .ready = open_front,
+                                            .user = &f};
+    fed_error err = {0};
+    catch_signals();
+    raise_file_limit();
+    fed_status status = serve(args, FEDSERVER_ROUNDS, &options, &log, &err);
+    stop_front(&f);
+    if (f.status != FED_OK) {
+        return command_fail(args, &f.err);
+    }
+    return status == FED_OK ? COMMAND_OK : command_fail(args, &err);
+}
+
+/* People and enrolment; the only process that reads the CA's key. */
+static int serve_front(const arguments *args) {
+    if (args->parent != 0 &&
+        (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != (pid_t)args->parent)) {
+        return COMMAND_FAILED; /* it has ended already */
+    }
+    const fed_log log = {.write = fed_log_stderr,
+                         .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
+    const fedserver_http_options options = {.bind = args->bind,
+                                            .front_port = (uint16_t)args->front_port,
+                                            .devices_port = (uint16_t)args->devices_port,
+                                            .doors = FEDSERVER_DOOR_FRONT,
+                                            .front_socket = (int)args->front_socket,
+                                            .requests_per_s = (uint32_t)args->requests,
+                                            .stop = &stop,
+                                            .ready = announce_front,
+                                            .user = (void *)(uintptr_t)args};
+    fed_error err = {0};
+    catch_signals();
+    raise_file_limit();
+    fed_status status = serve(args, FEDSERVER_GATE, &options, &log, &err);
+    return status == FED_OK ? COMMAND_OK : command_fail(args, &err);
+}
+
+const command command_run = {
+    .name = "run",
+    .run = run,
+    .options = "bind front-port devices-port device-days requests connections no-front quiet",
+    .brief = "serve",
+    .help =
+        "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N] "
+        "[--quiet]\n"
+        "Serve until SIGINT or SIGTERM. Prints one line once both ports are open.\n"
+        "  --bind ADDRESS     address to listen on (default 127.0.0.1)\n"
+        "  --front-port N     page, status, metrics, enrolment (default 8443; 0: any free one)\n"
+        "  --devices-port N   enrolled devices (default 8444; 0: any free one)\n"
+        "  --device-days D    how long devices' certificates are valid (default 730)\n"
+        "  --requests N       a second, of one device (default 100)\n"
+        "  --connections N    at a time, of one device (default 16)\n"
+        "  --no-front         leave the front to a `fedserver front` started otherwise\n"
+        "  --quiet            log warnings and errors only\n"};
+
+const command command_front = {
+    .name = "front",
+    .run = serve_front,
+    .options = "bind front-port devices-port device-days requests front-socket parent quiet",
+    .brief = "serve people and enrolment, apart from run",
+    .help = "usage: fedserver front --dir DIR --devices-port N [--bind ADDRESS] [--front-port N] "
+            "[--quiet]\n"
+            "Serve the front alone: people and enrolment. Only this process reads ca.key. "
+            "`fedserver run`\n"
+            "starts one by itself; by hand it can be another user's (deploy/systemd).\n"
+            "  --devices-port N    where `fedserver run --no-front` serves devices\n"
+            "  --bind, --front-port, --device-days, --requests, --quiet    as of run\n"
+            "  --front-socket FD   an open listening socket, instead of --bind and --front-port\n"
+            "  --parent PID        end when that process, the parent, ends\n"};

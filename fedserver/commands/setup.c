@@ -1,0 +1,106 @@
+/* init, backup, restore, check: a coordinator's directory as a whole. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fedserver/commands/command.h"
+
+static int init(const arguments *args) {
+    char machine[256] = "";
+    const char *hosts[] = {"localhost", "127.0.0.1", "::1", NULL, NULL};
+    if (gethostname(machine, sizeof machine - 1) == 0 && machine[0] != '\0') {
+        hosts[3] = machine;
+    }
+    const fedserver_init_options options = {.hosts =
+                                                args->hosts.count > 0 ? args->hosts.items : hosts};
+    fed_error err = {0};
+    if (fedserver_init(args->dir, &options, &err) != FED_OK) {
+        return command_fail(args, &err);
+    }
+    printf("%s is ready. Devices need %s/ca.pem and a token (fedserver token).\n", args->dir,
+           args->dir);
+    return COMMAND_OK;
+}
+
+static fed_status make_backup(fedserver *server, const arguments *args, fed_error *err) {
+    FED_TRY(fedserver_backup(server, args->operands[0], err));
+    printf("%s is a backup of %s\n", args->operands[0], args->dir);
+    return FED_OK;
+}
+
+static int backup(const arguments *args) {
+    return command_with(args, make_backup);
+}
+
+static int restore(const arguments *args) {
+    fed_error err = {0};
+    if (fedserver_restore(args->operands[0], args->dir, &err) != FED_OK) {
+        return command_fail(args, &err);
+    }
+    printf("%s is restored from %s\n", args->dir, args->operands[0]);
+    return COMMAND_OK;
+}
+
+static void print_check(void *user, fedserver_check_kind kind, const char *text) {
+    static const char *const marks[] = {"ok      ", "note    ", "BROKEN  "};
+    (void)user;
+    printf("%s%s\n", marks[kind], text);
+}
+
+static int check(const arguments *args) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    size_t findings = 0;
+    fed_status status = fedserver_open(args->dir, NULL, &server, &err);
+    if (status == FED_OK) {
+        status = fedserver_check(server, print_check, NULL, &findings, &err);
+    }
+    fedserver_close(server);
+    if (status != FED_OK) {
+        return command_fail(args, &err);
+    }
+    printf("%s: %zu rules broken\n", args->dir, findings);
+    return findings == 0 ? COMMAND_OK : COMMAND_FAILED;
+}
+
+const command command_init = {
+    .name = "init",
+    .run = init,
+    .options = "host",
+    .brief = "make a coordinator",
+    .help = "usage: fedserver init --dir DIR [--host NAME]...\n"
+            "Make a coordinator: a CA, a server certificate, an empty database.\n"
+            "  --dir DIR     where it lives; DIR is made\n"
+            "  --host NAME   a name or address by which devices reach it; may be repeated\n"
+            "                (default: localhost, 127.0.0.1, ::1 and this machine's name)\n"};
+
+const command command_backup = {
+    .name = "backup",
+    .run = backup,
+    .operands = "DIRECTORY",
+    .brief = "copy it while it serves",
+    .help = "usage: fedserver backup --dir DIR DIRECTORY\n"
+            "Copy the coordinator as it is now, served or not, into DIRECTORY, which is made. The "
+            "copy is\n"
+            "a whole coordinator, with the CA's key: keep it as safe.\n"};
+
+const command command_restore = {
+    .name = "restore",
+    .run = restore,
+    .operands = "BACKUP",
+    .brief = "make one from a backup",
+    .help = "usage: fedserver restore --dir DIR BACKUP\n"
+            "Make a coordinator in DIR, which must hold none, from a backup. What happened since "
+            "is\n"
+            "forgotten, revocations too: revoke those devices again. Devices go on by "
+            "themselves.\n"};
+
+const command command_check = {
+    .name = "check",
+    .run = check,
+    .brief = "verify what is stored",
+    .help = "usage: fedserver check --dir DIR\n"
+            "Verify all that is stored, while nobody serves DIR; to check a coordinator that "
+            "serves,\n"
+            "check a backup. Prints what was checked and what is broken; exits with 1 if anything "
+            "is.\n"};
