@@ -221,7 +221,8 @@ static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_
 }
 
 static void twobit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    const int64_t step = weight * fedcodec_fixed(fedcodec_load_f32(src));
+    const float t = fedcodec_load_f32(src); /* past the limit no value is t: no product, then */
+    const int64_t step = t <= FEDCODEC_FOLD_LIMIT ? weight * fedcodec_fixed(t) : 0;
     int8_t multiple[BLOCK] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = adds_nothing(src, len, start) ? 0 : unpack_block(src, n, start, multiple);

@@ -45,12 +45,24 @@ static void malformed_messages_are_refused(void **state) {
     assert_refuses(12, "", 0);
 }
 
+static void a_threshold_that_no_value_has_is_folded_as_nothing(void **state) {
+    (void)state;
+    int64_t acc[4] = {1, -2, 3, -4};
+    const int64_t before[4] = {1, -2, 3, -4};
+    fedcodec codec;
+    assert_fed_ok(fedcodec_parse("twobit", &codec, NULL));
+    assert_fed_ok(
+        fedcodec_fold(codec.vtable, (const uint8_t *)"\xca\xf2\x49\x71\x00", 5, 1000, acc, 4));
+    assert_memory_equal(acc, before, sizeof acc);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_the_threshold_and_four_codes_each),
         cmocka_unit_test(just_the_threshold_is_sent),
         cmocka_unit_test(what_is_more_or_less_than_the_threshold_stays_owed),
         cmocka_unit_test(malformed_messages_are_refused),
+        cmocka_unit_test(a_threshold_that_no_value_has_is_folded_as_nothing),
     };
     return cmocka_run_group_tests_name("twobit", tests, NULL, NULL);
 }
