@@ -1,4 +1,5 @@
 /* zstd: the library of that name on a codec's message. Format: docs/codec-formats.md#zstd */
+#include <string.h>
 #include <zstd.h>
 
 #include "codecs/stage.h"
@@ -11,8 +12,17 @@ static size_t zstd_pack(const uint8_t *src, size_t len, uint8_t *dst, size_t cap
     return ZSTD_isError(packed) ? 0 : packed;
 }
 
-/* One frame and nothing behind it, which says its true size: known before a byte of it is made. */
+/* Does src begin a frame of RFC 8878? libzstd also reads the formats of its first releases, whose
+ * old decoders nobody should meet with bytes from outside. */
+static bool is_frame(const uint8_t *src, size_t len) {
+    static const uint8_t magic[] = {0x28, 0xb5, 0x2f, 0xfd}; /* section 3.1.1 */
+    return len >= sizeof magic && memcmp(src, magic, sizeof magic) == 0;
+}
+
+/* Exactly one frame, which states its content's size: so the size is known before a byte is made.
+ */
 static fed_status zstd_unpack(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len) {
+    FED_REQUIRE(is_frame(src, len), FED_EFORMAT);
     FED_REQUIRE(ZSTD_getFrameContentSize(src, len) == plain_len, FED_EFORMAT);
     FED_REQUIRE(ZSTD_findFrameCompressedSize(src, len) == len, FED_EFORMAT);
     ZSTD_DCtx *context = ZSTD_createDCtx();

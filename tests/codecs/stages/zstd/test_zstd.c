@@ -68,6 +68,14 @@ static void a_cut_frame_or_a_second_one_is_refused(void **state) {
                       FED_EFORMAT); /* skippable */
 }
 
+/* What zstd 0.7 wrote, before RFC 8878: 200 zeros. libzstd would still decode it. */
+static void a_frame_from_before_the_standard_is_refused(void **state) {
+    (void)state;
+    static const uint8_t frame[] = {0x27, 0xb5, 0x2f, 0xfd, 0x20, 0xc8, 0x80,
+                                    0x00, 0xc8, 0x00, 0xc0, 0x00, 0x00};
+    assert_fed_status(unpack(frame, sizeof frame, 200), FED_EFORMAT);
+}
+
 static void a_flipped_bit_does_no_harm(void **state) {
     (void)state;
     uint8_t packed[CAP];
@@ -86,6 +94,7 @@ int main(void) {
         cmocka_unit_test(what_does_not_fit_is_not_packed),
         cmocka_unit_test(another_size_than_promised_is_refused),
         cmocka_unit_test(a_cut_frame_or_a_second_one_is_refused),
+        cmocka_unit_test(a_frame_from_before_the_standard_is_refused),
         cmocka_unit_test(a_flipped_bit_does_no_harm),
     };
     if (zstd() == NULL) {
