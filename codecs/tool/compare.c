@@ -286,10 +286,12 @@ int tool_compare(int argc, char **argv) {
         return tool_fail_usage("--format is text, csv or json, not", options[1].value);
     }
     table t = {.count = 0};
-    result = tool_read_number(&options[2], &t.small);
+    uint64_t small = 0;
+    result = tool_read_number(&options[2], UINT32_MAX, &small);
     if (result != EXIT_SUCCESS) {
         return result;
     }
+    t.small = (uint32_t)small;
     fed_error err = {.status = FED_OK};
     const char *list = options[0].value;
     if ((list != NULL ? add_listed(&t, list, &err) : add_all(&t, &err)) != FED_OK) {

@@ -14,8 +14,9 @@
 static const char usage[] =
     "usage: fedcodec encode --codec SPEC [--small N] [--threads N] IN OUT\n"
     "                                              float32 values to an envelope\n"
-    "       fedcodec decode [--like FILE] IN OUT   an envelope to values, frame after frame\n"
-    "       fedcodec info FILE                     what an envelope holds\n"
+    "       fedcodec decode [--like FILE] [--max-bytes N] IN OUT\n"
+    "                                              an envelope to values, frame after frame\n"
+    "       fedcodec info [--max-bytes N] FILE     what an envelope holds\n"
     "       fedcodec compare FILE [--codecs SPEC,SPEC...] [--small N] [--format text|csv|json]\n"
     "                                              size, loss and speed of codecs on your tensors\n"
     "       fedcodec list                          the codecs and their parameters\n"
@@ -26,10 +27,13 @@ static const char usage[] =
     "Files of values are safetensors (float32, float16 or bfloat16) where their name ends in\n"
     ".safetensors; all others are raw float32, little-endian, and one tensor. Each tensor is a\n"
     "frame of the envelope; but those of fewer than N values (" TOOL_SMALL
-    "; 0: none) are one frame together, the last. decode writes\n"
-    "raw values; with --like, a safetensors file with that one's names and shapes. Threads (1; 0: "
-    "as\n"
-    "many as there are processors) encode parts of large tensors side by side, to the same bytes.\n"
+    "; 0: none) are one frame\n"
+    "together, the last. decode writes raw values; with --like, a safetensors file with that "
+    "one's\n"
+    "names and shapes. A few bytes can declare billions of values: decode and info stop before an\n"
+    "envelope's values would take more than N bytes (" TOOL_MAX_BYTES
+    "). Threads (1; 0: as many as\n"
+    "there are processors) encode parts of large tensors side by side, to the same bytes.\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
 /* encode */
@@ -92,8 +96,19 @@ typedef struct part {
     uint8_t *unpacked; /* of a second stage */
 } part;
 
-static fed_status next_part(fedcodec_envelope *envelope, part *p, fed_error *err) {
+/* *left: how many bytes of values may still be decoded. */
+static fed_status next_part(fedcodec_envelope *envelope, uint64_t *left, part *p, fed_error *err) {
     FED_TRY(fedcodec_envelope_next(envelope, &p->sent, err));
+    const uint64_t bytes = p->sent.n * sizeof(float);
+    if (bytes > *left) {
+        return fed_fail(
+            err, FED_ERANGE,
+            "frame %llu declares %llu values, %llu bytes; %llu more are allowed. If you "
+            "trust the file, allow more with --max-bytes",
+            (unsigned long long)p->sent.number, (unsigned long long)p->sent.n,
+            (unsigned long long)bytes, (unsigned long long)*left);
+    }
+    *left -= bytes;
     p->small = envelope->small;
     p->unpacked = malloc(p->sent.plain_len + 1);
     if (p->unpacked == NULL) {
@@ -137,7 +152,7 @@ static fed_status put_values(const fedcodec_frame *frame, fed_writer *out, fed_e
 /* What is done with an envelope's frames. */
 typedef fed_status visit_part(void *user, const part *p, fed_error *err);
 
-static int on_each_part(const char *path, visit_part *visit, void *user) {
+static int on_each_part(const char *path, uint64_t max_bytes, visit_part *visit, void *user) {
     fed_error err = {.status = FED_OK};
     uint8_t *data = NULL;
     size_t len = 0;
@@ -148,7 +163,7 @@ static int on_each_part(const char *path, visit_part *visit, void *user) {
     part p;
     fed_status status = fedcodec_envelope_open(&envelope, data, len, &err);
     while (status == FED_OK) {
-        status = next_part(&envelope, &p, &err);
+        status = next_part(&envelope, &max_bytes, &p, &err);
         if (status == FED_OK) {
             status = visit(user, &p, &err);
             free(p.unpacked);
@@ -162,10 +177,10 @@ static fed_status visit_decode(void *user, const part *p, fed_error *err) {
     return put_values(&p->plain, user, err);
 }
 
-static int decode(const char *in, const char *out) {
+static int decode(const char *in, const char *out, uint64_t max_bytes) {
     fed_writer values;
     fed_writer_growing(&values);
-    int result = on_each_part(in, visit_decode, &values);
+    int result = on_each_part(in, max_bytes, visit_decode, &values);
     fed_error err = {.status = FED_OK};
     if (result == EXIT_SUCCESS &&
         fed_file_replace(out, values.data, values.len, TOOL_FILE_MODE, &err) != FED_OK) {
@@ -219,8 +234,8 @@ static fed_status visit_info(void *user, const part *p, fed_error *err) {
     return FED_OK;
 }
 
-static int info(const char *path) {
-    int result = on_each_part(path, visit_info, NULL);
+static int info(const char *path, uint64_t max_bytes) {
+    int result = on_each_part(path, max_bytes, visit_info, NULL);
     return result == EXIT_SUCCESS ? tool_finish_output() : result;
 }
 
@@ -271,36 +286,46 @@ static int run_encode(int argc, char **argv) {
     tool_option options[] = {
         {"--codec", NULL}, {"--small", TOOL_SMALL}, {"--threads", "1"}, {NULL, NULL}};
     const char *file[2];
-    uint32_t small = 0, width = 0;
+    uint64_t small = 0, width = 0;
     int result = tool_read_args(argc, argv, options, file, 2);
     if (result == EXIT_SUCCESS && options[0].value == NULL) {
         return tool_fail_usage("encode needs --codec SPEC", "");
     }
     if (result == EXIT_SUCCESS) {
-        result = tool_read_number(&options[1], &small);
+        result = tool_read_number(&options[1], UINT32_MAX, &small);
     }
     if (result == EXIT_SUCCESS) {
-        result = tool_read_number(&options[2], &width);
+        result = tool_read_number(&options[2], UINT32_MAX, &width);
     }
-    return result == EXIT_SUCCESS ? encode_with(options[0].value, small, width, file) : result;
+    return result == EXIT_SUCCESS
+               ? encode_with(options[0].value, (uint32_t)small, (uint32_t)width, file)
+               : result;
 }
 
 static int run_decode(int argc, char **argv) {
-    tool_option options[] = {{"--like", NULL}, {NULL, NULL}};
+    tool_option options[] = {{"--max-bytes", TOOL_MAX_BYTES}, {"--like", NULL}, {NULL, NULL}};
     const char *file[2];
+    uint64_t max_bytes = 0;
     int result = tool_read_args(argc, argv, options, file, 2);
+    if (result == EXIT_SUCCESS) {
+        result = tool_read_number(&options[0], UINT64_MAX, &max_bytes);
+    }
     if (result != EXIT_SUCCESS) {
         return result;
     }
-    const char *like = options[0].value;
-    return like != NULL ? decode_like(like, file[0], file[1]) : decode(file[0], file[1]);
+    const char *like = options[1].value; /* its own size is the limit */
+    return like != NULL ? decode_like(like, file[0], file[1]) : decode(file[0], file[1], max_bytes);
 }
 
 static int run_info(int argc, char **argv) {
-    tool_option none = {NULL, NULL};
+    tool_option options[] = {{"--max-bytes", TOOL_MAX_BYTES}, {NULL, NULL}};
     const char *file;
-    int result = tool_read_args(argc, argv, &none, &file, 1);
-    return result == EXIT_SUCCESS ? info(file) : result;
+    uint64_t max_bytes = 0;
+    int result = tool_read_args(argc, argv, options, &file, 1);
+    if (result == EXIT_SUCCESS) {
+        result = tool_read_number(&options[0], UINT64_MAX, &max_bytes);
+    }
+    return result == EXIT_SUCCESS ? info(file, max_bytes) : result;
 }
 
 int main(int argc, char **argv) {

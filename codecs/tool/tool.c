@@ -66,16 +66,18 @@ int tool_read_args(int argc, char **argv, tool_option *options, const char **fil
     return found == count ? EXIT_SUCCESS : tool_fail_usage(what, "");
 }
 
-int tool_read_number(const tool_option *option, uint32_t *number) {
+int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number) {
     const char *text = option->value;
     char *end = NULL;
+    errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || value > UINT32_MAX) {
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > most) {
         char what[80];
-        snprintf(what, sizeof what, "%s is a whole number from 0 to 4294967295, not", option->name);
+        snprintf(what, sizeof what, "%s is a whole number from 0 to %llu, not", option->name,
+                 (unsigned long long)most);
         return tool_fail_usage(what, text);
     }
-    *number = (uint32_t)value;
+    *number = value;
     return EXIT_SUCCESS;
 }
 

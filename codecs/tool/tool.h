@@ -9,6 +9,9 @@ enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = 0644 };
 /** Tensors of fewer values are grouped, unless --small says otherwise; as in a task. */
 #define TOOL_SMALL "1024"
 
+/** The most bytes that a file is decoded to, unless --max-bytes says otherwise: 1 GiB. */
+#define TOOL_MAX_BYTES "1073741824"
+
 /* Each says what went wrong on standard error and returns the exit status. */
 int tool_fail(const fed_error *err);
 int tool_fail_file(const char *path, const fed_error *err);
@@ -27,8 +30,8 @@ typedef struct tool_option {
  * status; anything but success was explained to the user. */
 int tool_read_args(int argc, char **argv, tool_option *options, const char **files, int count);
 
-/** The value of an option that is a number; returns as tool_read_args. */
-int tool_read_number(const tool_option *option, uint32_t *number);
+/** The value of an option that is a number from 0 to `most`; returns as tool_read_args. */
+int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number);
 
 /** A file of float32 values: safetensors where its name ends in .safetensors, else raw
  * little-endian values, which become one tensor. Owner: the caller, fed_model_free. */

@@ -154,6 +154,30 @@ static void an_empty_file_is_an_empty_tensor(void **state) {
     assert_int_equal(run(f, "decode e.fed e.f32"), 0);
 }
 
+/* 13 bytes that are a valid message of 2^32 - 1 zeros. */
+static void a_file_that_declares_too_much_is_not_decoded(void **state) {
+    fixture *f = *state;
+    write_file(f, "big.fed", "\xfe\xdc\x02\x00\x01\x03\xff\xff\xff\xff\x0f\x01\x00", 13);
+    assert_int_equal(run(f, "decode big.fed big.f32"), 1);
+    assert_says(f,
+                "big.fed: frame 1 declares 4294967295 values, 17179869180 bytes; 1073741824 more "
+                "are allowed. If you trust the file, allow more with --max-bytes");
+    assert_int_equal(run(f, "info --max-bytes 17179869179 big.fed"), 1);
+    assert_says(f, "17179869179 more are allowed");
+    assert_int_equal(run(f, "info --max-bytes 17179869180 big.fed"), 0);
+    assert_says(f, "frame 1: sbc, 4294967295 values");
+    assert_int_equal(run(f, "info --max-bytes lots big.fed"), 2);
+    assert_says(f, "--max-bytes is a whole number from 0 to 18446744073709551615, not lots");
+}
+
+static void the_limit_is_for_all_frames_together(void **state) {
+    fixture *f = *state;
+    write_file(f, "two.fed", "\xfe\xdc\x02\x00\x02\x03\x64\x01\x00\x03\x64\x01\x00", 13);
+    assert_int_equal(run(f, "decode --max-bytes 800 two.fed two.f32"), 0);
+    assert_int_equal(run(f, "decode --max-bytes 799 two.fed two.f32"), 1);
+    assert_says(f, "frame 2 declares 100 values, 400 bytes; 399 more are allowed");
+}
+
 static void list_names_codecs_and_parameters(void **state) {
     fixture *f = *state;
     assert_int_equal(run(f, "list"), 0);
@@ -343,6 +367,8 @@ int main(void) {
         cmocka_unit_test(info_tells_what_an_envelope_holds),
         cmocka_unit_test(a_second_stage_is_named_and_undone),
         cmocka_unit_test(an_empty_file_is_an_empty_tensor),
+        cmocka_unit_test(a_file_that_declares_too_much_is_not_decoded),
+        cmocka_unit_test(the_limit_is_for_all_frames_together),
         cmocka_unit_test(list_names_codecs_and_parameters),
         cmocka_unit_test(each_tensor_of_a_safetensors_file_is_a_frame_of_the_envelope),
         cmocka_unit_test(small_tensors_are_one_frame),
