@@ -118,7 +118,7 @@ fed_status fed_assignment_read(fed_reader *r, uint8_t protocol, fed_assignment *
     if (protocol >= 2) {
         t.capabilities = fed_read_u32(r);
     }
-    DELIVER(r, m, t, t.action <= FED_ACTION_DONE && t.reason <= FED_WAIT_FINISHED);
+    DELIVER(r, m, t, t.action <= FED_ACTION_DONE && t.reason <= FED_WAIT_DECLINED);
 }
 
 void fed_part_write(fed_writer *w, const fed_part *m) {
@@ -181,6 +181,22 @@ fed_status fed_piece_read(fed_reader *r, fed_piece *m) {
     t.total = fed_read_u64(r);
     t.offset = fed_read_u64(r);
     DELIVER(r, m, t, t.offset <= t.total);
+}
+
+void fed_decline_write(fed_writer *w, const fed_decline *m) {
+    fed_write_u64(w, m->task);
+    fed_write_u32(w, m->round);
+    fed_write_u64(w, m->lease);
+    fed_write_str(w, m->reason);
+}
+
+fed_status fed_decline_read(fed_reader *r, fed_decline *m) {
+    fed_decline t = {0};
+    t.task = fed_read_u64(r);
+    t.round = fed_read_u32(r);
+    t.lease = fed_read_u64(r);
+    fed_read_str(r, t.reason, sizeof t.reason);
+    DELIVER(r, m, t, t.reason[0] != '\0');
 }
 
 void fed_metric_write(fed_writer *w, const fed_metric *m) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fedserver/pace.h"
+#include "fedserver/waiting.h"
 
 /* Everybody who waits is asked again when places become free, so not more often than this. */
 enum { WAKE_SPACING_MS = 100 };
@@ -104,8 +105,15 @@ static fedserver_candidate candidate_of(const fedserver_training *t,
         .last_round = device->lease_task == t->task.wire.id ? device->lease_round : 0};
 }
 
-static bool wanted(const fedserver_training *t, const fedserver_device *device) {
-    return t->task.tag[0] == '\0' || strcmp(t->task.tag, device->tag) == 0;
+bool fedserver_declined(const fedserver_training *t, const fedserver_device *device,
+                        int64_t now_ms) {
+    return t->loaded && device->declined_task == t->task.wire.id &&
+           now_ms - device->declined_ms < FEDSERVER_DECLINE_MS;
+}
+
+static bool wanted(const fedserver_training *t, const fedserver_device *device, int64_t now_ms) {
+    return (t->task.tag[0] == '\0' || strcmp(t->task.tag, device->tag) == 0) &&
+           !fedserver_declined(t, device, now_ms);
 }
 
 static bool seen_lately(const fedserver_device *device, int64_t now_ms) {
@@ -136,7 +144,7 @@ static void draw(fedserver *server, int64_t now_ms) {
     size_t count = 0;
     for (size_t k = 0; candidates != NULL && k < server->devices.count; k++) {
         const fedserver_device *device = &server->devices.items[k];
-        if (seen_lately(device, now_ms) && wanted(t, device) && !reported(t, device) &&
+        if (seen_lately(device, now_ms) && wanted(t, device, now_ms) && !reported(t, device) &&
             !fedserver_lease_stands(t, device, now_ms)) {
             candidates[count++] = candidate_of(t, device);
         }
@@ -252,7 +260,7 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
     if (reported(t, device)) {
         return FEDSERVER_ON_CHECKIN_REPORTED;
     }
-    if (!wanted(t, device)) {
+    if (!wanted(t, device, now_ms)) {
         return FEDSERVER_ON_CHECKIN_OTHER;
     }
     if (t->cohort.opened_ms > now_ms) { /* the wall clock was set back */
@@ -282,6 +290,43 @@ fed_status fedserver_leases_checkin(fedserver *server, fedserver_device *device,
     }
     FED_TRY(give_lease(server, device, now_ms, err));
     return !runs && t->round.deadline_ms != 0 ? fedserver_round_save(server, err) : FED_OK;
+}
+
+/* -- a device declines -- */
+
+/* Without a task its lease stands for nothing, in whatever round, whenever that is looked at. */
+static fed_status end_lease(fedserver *server, fedserver_device *device, int64_t now_ms,
+                            fed_error *err) {
+    fedserver_training *t = &server->training;
+    fedserver_device without = *device;
+    without.lease_task = 0;
+    without.lease_deadline_ms = 0;
+    FED_TRY(server->store->piece_clear(server->db, device->id, err));
+    FED_TRY(lease_store(server, device, &without, err));
+    const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
+    fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
+    if (full) {
+        fedserver_places_freed(server, now_ms);
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_leases_decline(fedserver *server, fedserver_device *device, const char *reason,
+                                    int64_t now_ms, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    char name[FEDSERVER_WAITING_DIGITS + 1];
+    FED_TRY(
+        server->store->decline_put(server->db, t->task.wire.id, device->id, reason, now_ms, err));
+    if (!fedserver_declined(t, device, now_ms)) { /* sent again, it is no news */
+        fed_hex(device->fingerprint, FEDSERVER_WAITING_DIGITS / 2, name);
+        fed_logf(server->log, FED_LOG_WARN, "device %s declines task %llu (%s): %s", name,
+                 (unsigned long long)t->task.wire.id, t->task.name, reason);
+        server->counters.declines++;
+    }
+    device->declined_task = t->task.wire.id;
+    device->declined_ms = now_ms;
+    return fedserver_lease_stands(t, device, now_ms) ? end_lease(server, device, now_ms, err)
+                                                     : FED_OK;
 }
 
 /* -- a device sends an update -- */

@@ -41,6 +41,7 @@ typedef struct fedserver_counters {
     uint64_t updates_counted, updates_repeated, updates_closed, updates_expired, updates_unknown,
         updates_stale;
     uint64_t updates_bad, updates_out_of_range, updates_too_large;
+    uint64_t declines;
     uint64_t assignments[4]; /* by fed_action; held requests count when they are answered */
 } fedserver_counters;
 
@@ -128,6 +129,15 @@ fed_status fedserver_round_save(fedserver *server, fed_error *err) FED_CHECKED;
 fed_status fedserver_leases_checkin(fedserver *server, fedserver_device *device, int64_t now_ms,
                                     fedserver_round_action *action, int64_t *turn_ms,
                                     fed_error *err) FED_CHECKED;
+
+/** A device can't serve the task in memory: store its reason, and end its lease if that stands. */
+fed_status fedserver_leases_decline(fedserver *server, fedserver_device *device, const char *reason,
+                                    int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/** Has it said so? A decline stands for FEDSERVER_DECLINE_MS. */
+bool fedserver_declined(const fedserver_training *training, const fedserver_device *device,
+                        int64_t now_ms);
+#define FEDSERVER_DECLINE_MS (INT64_C(24) * 3600 * 1000)
 
 /** What an update is to the round: the event that fedserver_round_step wants. */
 fedserver_round_event fedserver_leases_update_event(const fedserver_training *training,

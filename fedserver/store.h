@@ -40,6 +40,9 @@ typedef struct fedserver_device {
     fedserver_role role;
     char tag[FEDSERVER_TAG];
     int64_t seen_ms; /* last check-in to train, 0: none; not stored */
+    /* its decline of the task in memory; stored in a row of its own */
+    uint64_t declined_task; /* 0: none */
+    int64_t declined_ms;
 } fedserver_device;
 
 enum { FEDSERVER_TASK_NAME = 64, FEDSERVER_STRATEGY_SPEC = 128 };
@@ -129,6 +132,13 @@ typedef struct fedserver_update_row {
     uint64_t lease;
 } fedserver_update_row;
 
+/** A device said that it can't serve a task. */
+typedef struct fedserver_decline {
+    const uint8_t *fingerprint; /* [FED_SHA256_SIZE] of the device */
+    const char *reason;         /* a sentence, clean as fed_utf8_clean leaves it */
+    int64_t at_ms;
+} fedserver_decline;
+
 /** Is called for one row after the other; a failure ends the walk and becomes its result. What the
  * pointers point to lives for the call only. */
 typedef fed_status (*fedserver_device_visit)(void *user, const fedserver_device *device,
@@ -139,6 +149,9 @@ typedef fed_status (*fedserver_delta_visit)(void *user, uint32_t version, const 
                                             size_t len, fed_error *err);
 typedef fed_status (*fedserver_update_visit)(void *user, const fedserver_update_row *row,
                                              const uint8_t *body, size_t len, fed_error *err);
+
+typedef fed_status (*fedserver_decline_visit)(void *user, const fedserver_decline *decline,
+                                              fed_error *err);
 
 /** Who checks, and how much was found. */
 typedef struct fedserver_checker {
@@ -206,6 +219,13 @@ typedef struct fedserver_store {
     fed_status (*task_find)(void *db, fedserver_task_pick pick, uint64_t id, fedserver_task *task,
                             fed_error *err);
     fed_status (*task_put)(void *db, const fedserver_task *task, fed_error *err); /* state, times */
+
+    /** Replaces what that device said of that task before. */
+    fed_status (*decline_put)(void *db, uint64_t task, int64_t device, const char *reason,
+                              int64_t now_ms, fed_error *err);
+    /** Those of a task, in the order in which the devices enrolled. */
+    fed_status (*decline_each)(void *db, uint64_t task, fedserver_decline_visit visit, void *user,
+                               fed_error *err);
 
     fed_status (*model_put)(void *db, uint64_t task, const fedserver_model_row *row,
                             fed_error *err);

@@ -167,6 +167,17 @@ static fed_status measure_updates(fedserver_training *t, fed_error *err) {
     return FED_OK;
 }
 
+static fed_status mark_decline(void *user, const fedserver_decline *decline, fed_error *err) {
+    fedserver *server = user;
+    fedserver_device *device = fedserver_devices_find(&server->devices, decline->fingerprint);
+    if (device != NULL) {
+        device->declined_task = server->training.task.wire.id;
+        device->declined_ms = decline->at_ms;
+    }
+    (void)err;
+    return FED_OK;
+}
+
 static fed_status load_task(fedserver *server, fedserver_training *t, fed_error *err) {
     FED_TRY(fed_arch_parse(t->task.wire.model, &t->arch, err));
     FED_TRY(measure_updates(t, err));
@@ -176,6 +187,7 @@ static fed_status load_task(fedserver *server, fedserver_training *t, fed_error 
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the sum of a round");
     }
+    FED_TRY(server->store->decline_each(server->db, t->task.wire.id, mark_decline, server, err));
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(server, t, err) : FED_OK;
 }
 

@@ -102,6 +102,7 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     counter(&w, "fed_attempts_abandoned_total", "Attempts that missed the minimum.",
             c->attempts_abandoned);
     updates(&w, c);
+    counter(&w, "fed_declines_total", "Devices that said they can't serve a task.", c->declines);
     assignments(&w, c);
     counter(&w, "fed_requests_total", "Requests answered.", c->requests);
     counter(&w, "fed_received_bytes_total", "Bytes of requests.", c->received_bytes);

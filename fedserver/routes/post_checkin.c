@@ -40,11 +40,17 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
     fedserver_phase_apply(&phase, &answer->task);
 }
 
-/* No task runs. Whoever took part in the last one gets its last model, once. */
+/* No task runs, or none for this device. Whoever took part in the last one gets its last model,
+ * once. */
 static void after_the_task(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer) {
     const fedserver_training *t = &server->training;
-    if (!t->loaded || checkin->task != t->task.wire.id || t->round.phase != FEDSERVER_ROUND_NONE) {
+    if (t->round.phase != FEDSERVER_ROUND_NONE &&
+        fedserver_declined(t, call->device, call->now_ms) &&
+        (checkin->capabilities & FED_CAN_DECLINE) != 0) {
+        wait_for(server, call, FED_WAIT_DECLINED, answer);
+    } else if (!t->loaded || checkin->task != t->task.wire.id ||
+               t->round.phase != FEDSERVER_ROUND_NONE) {
         wait_for(server, call, FED_WAIT_NO_TASK, answer);
     } else if (checkin->version != t->versions.version) {
         assign(t, FED_ACTION_DONE, answer);
@@ -90,9 +96,9 @@ static void evaluate(fedserver *server, const fedserver_call *call, const fed_ch
     const fedserver_device *device = call->device;
     bool measured = device->evaluated_task == t->task.wire.id &&
                     device->evaluated_version == t->versions.version;
-    if (t->loaded && !measured) {
+    if (t->loaded && !measured && !fedserver_declined(t, device, call->now_ms)) {
         assign(t, FED_ACTION_EVALUATE, answer);
-    } else if (t->loaded && t->round.phase != FEDSERVER_ROUND_NONE) {
+    } else if (t->loaded && measured && t->round.phase != FEDSERVER_ROUND_NONE) {
         wait_for(server, call, FED_WAIT_NO_MODEL, answer);
     } else {
         after_the_task(server, call, checkin, answer);
@@ -144,7 +150,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     if (answer.action == FED_ACTION_WAIT && answer.retry_ms < until_turn_ms) {
         answer.retry_ms = (uint32_t)until_turn_ms;
     }
-    answer.capabilities = FED_CAN_PIECES | (checkin.capabilities & FED_CAN_PATCH);
+    answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE | (checkin.capabilities & FED_CAN_PATCH);
     server->counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

@@ -90,6 +90,14 @@ static const char piece_bytes[] = "\x09\x00\x00\x00\x00\x00\x00\x00"
                                   "\xc0\xc6\x2d\x00\x00\x00\x00\x00"
                                   "\x00\x00\x10\x00\x00\x00\x00\x00";
 
+static const fed_decline sample_decline = {
+    .task = 9, .round = 3, .lease = 0x0a0b0c0d0e0f1011, .reason = "no such data"};
+
+static const char decline_bytes[] = "\x09\x00\x00\x00\x00\x00\x00\x00"
+                                    "\x03\x00\x00\x00"
+                                    "\x11\x10\x0f\x0e\x0d\x0c\x0b\x0a"
+                                    "\x0cno such data";
+
 static const fed_metric sample_metric = {
     .task = 9, .version = 3, .samples = 10000, .correct = 9876, .loss = 0.25f};
 
@@ -168,6 +176,10 @@ static void write_piece(fed_writer *w) {
     fed_piece_write(w, &sample_piece);
 }
 
+static void write_decline(fed_writer *w) {
+    fed_decline_write(w, &sample_decline);
+}
+
 static void write_metric(fed_writer *w) {
     fed_metric_write(w, &sample_metric);
 }
@@ -181,6 +193,7 @@ typedef union any_message {
     fed_part part;
     fed_update update;
     fed_piece piece;
+    fed_decline decline;
     fed_metric metric;
 } any_message;
 
@@ -212,6 +225,10 @@ static fed_status read_piece(fed_reader *r, any_message *m) {
     return fed_piece_read(r, &m->piece);
 }
 
+static fed_status read_decline(fed_reader *r, any_message *m) {
+    return fed_decline_read(r, &m->decline);
+}
+
 static fed_status read_metric(fed_reader *r, any_message *m) {
     return fed_metric_read(r, &m->metric);
 }
@@ -233,6 +250,7 @@ static const struct {
     {"part", part_bytes, sizeof part_bytes - 1, write_part, read_part},
     {"update", update_bytes, sizeof update_bytes - 1, write_update, read_update},
     {"piece", piece_bytes, sizeof piece_bytes - 1, write_piece, read_piece},
+    {"decline", decline_bytes, sizeof decline_bytes - 1, write_decline, read_decline},
     {"metric", metric_bytes, sizeof metric_bytes - 1, write_metric, read_metric},
 };
 
@@ -366,6 +384,13 @@ static void test_the_smaller_messages_come_back_as_they_were(void **state) {
     assert_int_equal(update.samples, 600);
     assert_true(update.loss == -2.0f);
 
+    fed_decline decline;
+    fed_reader_init(&r, decline_bytes, sizeof decline_bytes - 1);
+    assert_fed_ok(fed_decline_read(&r, &decline));
+    assert_true(decline.task == 9 && decline.lease == 0x0a0b0c0d0e0f1011);
+    assert_int_equal(decline.round, 3);
+    assert_string_equal(decline.reason, "no such data");
+
     fed_metric metric;
     fed_reader_init(&r, metric_bytes, sizeof metric_bytes - 1);
     assert_fed_ok(fed_metric_read(&r, &metric));
@@ -397,7 +422,7 @@ static fed_status read_patched(const char *which, size_t offset, const void *pat
 static void test_unknown_enum_values_are_refused(void **state) {
     (void)state;
     assert_fed_status(read_patched("checkin", 1, "\x02", 1), FED_EFORMAT);
-    assert_fed_status(read_patched("wait", 1, "\x05", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("wait", 1, "\x06", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\x04", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\xff", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\x03", 1), FED_OK);
@@ -461,6 +486,9 @@ static void test_numbers_out_of_their_range_are_refused(void **state) {
 static void test_a_string_with_a_nul_or_without_room_is_refused(void **state) {
     (void)state;
     assert_fed_status(read_patched("task", 12, "\0", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("decline", 22, "\0", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("decline", 20, "\0", 1), FED_EFORMAT);       /* empty */
+    assert_fed_status(read_patched("decline", 20, "\x80\x02", 2), FED_EFORMAT); /* 256 bytes */
     assert_fed_status(read_patched("task", 8, "\xff\x7f", 2), FED_EFORMAT);
     fed_task task = sample_task;
     memset(task.model, 'm', sizeof task.model - 1);

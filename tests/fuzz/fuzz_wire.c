@@ -47,6 +47,7 @@ CHECK_MESSAGE(checkin)
 CHECK_MESSAGE(part)
 CHECK_MESSAGE(update)
 CHECK_MESSAGE(piece)
+CHECK_MESSAGE(decline)
 CHECK_MESSAGE(metric)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -58,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_part(data, size);
     check_update(data, size);
     check_piece(data, size);
+    check_decline(data, size);
     check_metric(data, size);
     return 0;
 }

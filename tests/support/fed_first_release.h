@@ -10,6 +10,7 @@
     " devices, body BLOB NOT NULL) STRICT;"                                                        \
     "INSERT INTO updates SELECT id, device, body FROM updates_by_lease;"                           \
     "DROP TABLE updates_by_lease; DROP TABLE pieces; DROP TABLE phases; DROP TABLE keyframes;"     \
+    "DROP TABLE declines;"                                                                         \
     "ALTER TABLE devices DROP COLUMN revoked_ms;"                                                  \
     "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"                                           \
     "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"               \

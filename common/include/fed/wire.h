@@ -36,7 +36,8 @@ typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;
  * bit that the other does not know means nothing to it. */
 enum {
     FED_CAN_PIECES = 1, /* coordinator: takes an update in pieces, and says how much it has */
-    FED_CAN_PATCH = 2   /* device: reads patches; coordinator: sends them to who asks for them */
+    FED_CAN_PATCH = 2,  /* device: reads patches; coordinator: sends them to who asks for them */
+    FED_CAN_DECLINE = 4 /* device: knows FED_WAIT_DECLINED; coordinator: takes fed_decline */
 };
 
 /** Device -> coordinator: here I am, this is what I hold. */
@@ -68,7 +69,9 @@ typedef enum fed_wait_reason {
     FED_WAIT_FULL = 1,     /* this round has all the devices it wants, or others come first */
     FED_WAIT_REPORTED = 2, /* this device's update is in; the round is still open */
     FED_WAIT_NO_MODEL = 3, /* evaluator: every model has been evaluated */
-    FED_WAIT_FINISHED = 4  /* the device already knows: its task is finished and no other runs */
+    FED_WAIT_FINISHED = 4, /* the device already knows: its task is finished and no other runs */
+    FED_WAIT_DECLINED =
+        5 /* this device has declined the task that runs; only for FED_CAN_DECLINE */
 } fed_wait_reason;
 
 /** Coordinator -> device: the answer to a check-in. */
@@ -142,6 +145,18 @@ typedef struct fed_piece {
 
 void fed_piece_write(fed_writer *w, const fed_piece *m);
 fed_status fed_piece_read(fed_reader *r, fed_piece *m) FED_CHECKED;
+
+/** Device -> coordinator: I can't serve this task. Its place is for others at once. */
+typedef struct fed_decline {
+    uint64_t task; /* these three as in the assignment */
+    uint32_t round;
+    uint64_t lease;
+    char reason[256]; /* a sentence for people, UTF-8, not empty: "samples are 784 values, the model
+                         takes 3072" */
+} fed_decline;
+
+void fed_decline_write(fed_writer *w, const fed_decline *m);
+fed_status fed_decline_read(fed_reader *r, fed_decline *m) FED_CHECKED;
 
 /** Evaluating device -> coordinator: how good a model is. */
 typedef struct fed_metric {

@@ -3,7 +3,7 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": says whose database it is */
-#define FEDSERVER_SCHEMA_VERSION 7
+#define FEDSERVER_SCHEMA_VERSION 8
 
 /* The open round's updates, since version 4. A body lies in the row or (start, len) in the round's
  * segment file; its guard is XXH3-64, NULL for one that an older release stored. */
@@ -30,6 +30,12 @@
 #define FEDSERVER_SCHEMA_KEYFRAMES                                                                 \
     "CREATE TABLE keyframes (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"    \
     " digest INTEGER NOT NULL, weights BLOB NOT NULL, PRIMARY KEY (task, version)) STRICT;"
+
+/* Which devices can't serve a task, and why, since version 8. */
+#define FEDSERVER_SCHEMA_DECLINES                                                                  \
+    "CREATE TABLE declines (task INTEGER NOT NULL REFERENCES tasks,"                               \
+    " device INTEGER NOT NULL REFERENCES devices, reason TEXT NOT NULL,"                           \
+    " at_ms INTEGER NOT NULL, PRIMARY KEY (task, device)) STRICT, WITHOUT ROWID;"
 
 /* 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
  * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
@@ -69,7 +75,7 @@
     " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"                       \
     " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                               \
     " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;" FEDSERVER_SCHEMA_PIECES         \
-        FEDSERVER_SCHEMA_PHASES FEDSERVER_SCHEMA_KEYFRAMES
+        FEDSERVER_SCHEMA_PHASES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_DECLINES
 
 /* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
 #define FEDSERVER_MIGRATIONS                                                                       \
@@ -93,6 +99,7 @@
             " u.body FROM updates_by_device u JOIN devices d ON d.id = u.device;"                  \
             "DROP TABLE updates_by_device;",                                                       \
             FEDSERVER_SCHEMA_PIECES, FEDSERVER_SCHEMA_PHASES, FEDSERVER_SCHEMA_KEYFRAMES,          \
+            FEDSERVER_SCHEMA_DECLINES,                                                             \
     }
 
 #endif

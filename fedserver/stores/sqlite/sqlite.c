@@ -8,6 +8,7 @@
 
 #include "fedserver/store.h"
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/declines.h"
 #include "fedserver/stores/sqlite/phase_rows.h"
 #include "fedserver/stores/sqlite/pieces.h"
 #include "fedserver/stores/sqlite/schema.h"
@@ -528,6 +529,8 @@ const fedserver_store fedserver_store_sqlite = {
     .task_add = task_add,
     .task_find = task_find,
     .task_put = task_put,
+    .decline_put = fedserver_sqlite_decline_put,
+    .decline_each = fedserver_sqlite_decline_each,
     .model_put = model_put,
     .model_find = model_find,
     .delta_add = delta_add,

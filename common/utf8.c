@@ -1,0 +1,53 @@
+/* Well-formed UTF-8 (RFC 3629), and which characters of it are for people. */
+#include "fed/utf8.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The character at `text` and its length in bytes, or 0: it is not well-formed. */
+static int take(const uint8_t *text, uint32_t *character) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* by length */
+    const uint8_t first = text[0];
+    const int len = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (len == 0 || first >= 0xf8) {
+        return 0;
+    }
+    *character = len == 1 ? first : first & (0x7fu >> len);
+    for (int k = 1; k < len; k++) {
+        if ((text[k] & 0xc0) != 0x80) { /* the NUL at the end, too */
+            return 0;
+        }
+        *character = *character << 6 | (text[k] & 0x3fu);
+    }
+    const bool surrogate = *character >= 0xd800 && *character < 0xe000;
+    return *character < least[len] || *character > 0x10ffff || surrogate ? 0 : len;
+}
+
+static bool within(uint32_t character, uint32_t first, uint32_t last) {
+    return character >= first && character <= last;
+}
+
+static bool printable(uint32_t c) {
+    return c >= ' ' && !within(c, 0x7f, 0x9f) &&       /* controls */
+           !within(c, 0x2028, 0x202e) &&               /* line ends, and turned directions */
+           !within(c, 0x2066, 0x2069) &&               /* ... */
+           c != 0x61c && c != 0x200e && c != 0x200f && /* ... */
+           c != 0xfeff && (c & 0xfffe) != 0xfffe;      /* no characters */
+}
+
+void fed_utf8_clean(char *text) {
+    char *to = text;
+    while (*text != '\0') {
+        uint32_t character = 0;
+        const int len = take((const uint8_t *)text, &character);
+        if (len > 0 && printable(character)) {
+            memmove(to, text, (size_t)len);
+            to += len;
+        } else {
+            *to++ = '?';
+        }
+        text += len > 0 ? len : 1;
+    }
+    *to = '\0';
+}

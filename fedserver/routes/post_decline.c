@@ -1,0 +1,27 @@
+/* POST /v1/decline: a device can't serve the task, and says why; its place is for others. */
+#include "fed/utf8.h"
+#include "fedserver/router.h"
+
+fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,
+                                  fedserver_response *response, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    fed_decline decline;
+    fed_reader r;
+    fed_reader_init(&r, call->request->body, call->request->body_len);
+    if (fed_decline_read(&r, &decline) != FED_OK || fed_reader_end(&r) != FED_OK) {
+        return fedserver_answer_error(response, err, 400, "bad_request",
+                                      "the body is not a decline: a task, a round, a lease, and a "
+                                      "reason of 1 to 255 bytes");
+    }
+    fed_utf8_clean(decline.reason);
+    if (!t->loaded || decline.task != t->task.wire.id) {
+        return fedserver_answer_error(response, err, 409, "round_closed",
+                                      "that task does not run any more; check in");
+    }
+    if (decline.lease != call->device->lease &&
+        fedserver_lease_stands(t, call->device, call->now_ms)) {
+        return fedserver_answer_error(response, err, 409, "lease_unknown",
+                                      "this device holds another lease; check in");
+    }
+    return fedserver_leases_decline(server, call->device, decline.reason, call->now_ms, err);
+}

@@ -1,0 +1,33 @@
+/* The table of declines. */
+#include "fedserver/stores/sqlite/declines.h"
+
+#include "fedserver/stores/sqlite/database.h"
+
+fed_status fedserver_sqlite_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
+                                        int64_t now_ms, fed_error *err) {
+    return WRITE(DECLINE_PUT, INT(task), INT(device), TEXT(reason), INT(now_ms));
+}
+
+fed_status fedserver_sqlite_decline_each(void *db, uint64_t task, fedserver_decline_visit visit,
+                                         void *user, fed_error *err) {
+    sqlite3_stmt *row;
+    bool more;
+    FED_TRY(READ(DECLINE_EACH, &row, INT(task)));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        char reason[sizeof((fed_decline *)NULL)->reason];
+        fedserver_database_text(row, 1, reason, sizeof reason);
+        const fedserver_decline decline = {.fingerprint = sqlite3_column_blob(row, 0),
+                                           .reason = reason,
+                                           .at_ms = sqlite3_column_int64(row, 2)};
+        fed_status status = sqlite3_column_bytes(row, 0) == FED_SHA256_SIZE
+                                ? visit(user, &decline, err)
+                                : FED_OK; /* check says so */
+        if (status != FED_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
+}

@@ -1,0 +1,12 @@
+/* Devices that can't serve a task, in server.db: the store's functions of that name (store.h). */
+#ifndef FEDSERVER_STORES_SQLITE_DECLINES_H
+#define FEDSERVER_STORES_SQLITE_DECLINES_H
+
+#include "fedserver/store.h"
+
+fed_status fedserver_sqlite_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
+                                        int64_t now_ms, fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_decline_each(void *db, uint64_t task, fedserver_decline_visit visit,
+                                         void *user, fed_error *err) FED_CHECKED;
+
+#endif

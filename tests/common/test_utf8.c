@@ -1,0 +1,61 @@
+/* Text from outside: what is for people stays, everything else becomes a question mark. */
+#include "fed_test.h"
+
+#include "fed/utf8.h"
+
+static void assert_clean(const char *text, const char *wanted) {
+    char copy[64];
+    snprintf(copy, sizeof copy, "%s", text);
+    fed_utf8_clean(copy);
+    assert_string_equal(copy, wanted);
+}
+
+static void test_readable_text_stays_as_it_is(void **state) {
+    (void)state;
+    assert_clean("", "");
+    assert_clean("samples are 784 values, the model takes 3072", /* as it is */
+                 "samples are 784 values, the model takes 3072");
+    assert_clean("Gr\xc3\xb6\xc3\x9f"
+                 "e, \xe2\x82\xac, \xf0\x9f\x99\x82",
+                 "Gr\xc3\xb6\xc3\x9f"
+                 "e, \xe2\x82\xac, \xf0\x9f\x99\x82");
+}
+
+static void test_control_characters_are_replaced(void **state) {
+    (void)state;
+    assert_clean("a\nb\x1b[31m\x7f", "a?b?[31m?");
+    assert_clean("a\xc2\x85"
+                 "b\xe2\x80\xa8"
+                 "c",
+                 "a?b?c"); /* next line, line separator */
+    assert_clean("a\xe2\x80\xae"
+                 "b\xe2\x81\xa6"
+                 "c",
+                 "a?b?c"); /* right to left, isolate */
+    assert_clean("\xef\xbb\xbf"
+                 "a\xef\xbf\xbf",
+                 "?a?"); /* byte order mark, no character */
+}
+
+static void test_bytes_that_are_not_utf8_are_replaced_one_by_one(void **state) {
+    (void)state;
+    assert_clean("a\xff"
+                 "b\x80",
+                 "a?b?");
+    assert_clean("\xc3", "?");                /* cut off */
+    assert_clean("\xe2\x82", "??");           /* ... */
+    assert_clean("\xc0\x80", "??");           /* longer than need be */
+    assert_clean("\xe0\x9f\xbf", "???");      /* ... */
+    assert_clean("\xed\xa0\x80", "???");      /* half of a pair */
+    assert_clean("\xf4\x90\x80\x80", "????"); /* beyond the last character */
+    assert_clean("\xf8\x88\x80\x80\x80", "?????");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_readable_text_stays_as_it_is),
+        cmocka_unit_test(test_control_characters_are_replaced),
+        cmocka_unit_test(test_bytes_that_are_not_utf8_are_replaced_one_by_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

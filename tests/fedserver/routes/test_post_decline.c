@@ -1,0 +1,266 @@
+/* A device that can't serve a task says so: its place is free at once, and it is not asked again.
+ */
+#include "coordinator_fixture.h"
+
+#include "fed/version.h"
+
+#define SYNCHRONOUS                                                                                \
+    "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\", \"codec_down\": \"float32\","   \
+    " \"rounds\": 3, \"cohort\": 2, \"deadline_s\": 100}"
+#define ASYNCHRONOUS                                                                               \
+    "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\", \"codec_down\": \"float32\","   \
+    " \"rounds\": 3, \"cohort\": 2, \"goal\": 2, \"staleness\": 4, \"deadline_s\": 100}"
+
+static const char reason[] = "samples are 784 values, the model takes 3072";
+static const int64_t day_ms = INT64_C(24) * 3600 * 1000;
+
+static answer decline_with(coordinator *c, const test_device *d, const fed_assignment *work,
+                           const char *why) {
+    uint8_t body[400];
+    fed_writer w;
+    fed_decline message = {.task = work->task.id, .round = work->round, .lease = work->lease};
+    snprintf(message.reason, sizeof message.reason, "%s", why);
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_decline_write(&w, &message);
+    return coordinator_ask(c, d, "POST", "/v1/decline", "", body, w.len);
+}
+
+static int decline(coordinator *c, const test_device *d, const fed_assignment *work) {
+    answer a = decline_with(c, d, work, reason);
+    answer_free(&a);
+    return a.status;
+}
+
+/* What a device that knows declines is told. */
+static fed_assignment ask(coordinator *c, const test_device *d, fed_role role) {
+    uint8_t body[64];
+    fed_writer w;
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_checkin_write(&w, &(fed_checkin){.role = role, .capabilities = FED_CAN_DECLINE});
+    answer a = coordinator_ask(c, d, "POST", "/v1/checkin", "", body, w.len);
+    assert_int_equal(a.status, 200);
+    fed_assignment assignment;
+    fed_reader r;
+    fed_reader_init(&r, a.body, a.len);
+    assert_fed_ok(fed_assignment_read(&r, FED_PROTOCOL, &assignment));
+    answer_free(&a);
+    return assignment;
+}
+
+static void assert_declined(coordinator *c, const test_device *d) {
+    const fed_assignment told = ask(c, d, FED_ROLE_TRAIN);
+    assert_int_equal(told.action, FED_ACTION_WAIT);
+    assert_int_equal(told.reason, FED_WAIT_DECLINED);
+    assert_true(told.retry_ms > 0);
+    assert_int_equal(device_ask_work(c, d).reason, FED_WAIT_NO_TASK); /* an older device */
+}
+
+static int upload(coordinator *c, const test_device *d, const fed_assignment *work) {
+    const float x[6] = {1, 0, 0, 0, 0, 1};
+    return device_upload(c, d, work, x, 10, NULL);
+}
+
+/* Two of three hold places: one of these declines, and the third gets its place at once. */
+static void place_goes_to_another(const char *task) {
+    coordinator c;
+    test_device d[3];
+    fed_assignment work[3];
+    coordinator_setup(&c);
+    coordinator_task(&c, task);
+    for (int k = 0; k < 3; k++) {
+        d[k] = coordinator_enrol(&c);
+        work[k] = device_ask_work(&c, &d[k]);
+    }
+    assert_int_equal(work[1].capabilities & FED_CAN_DECLINE, FED_CAN_DECLINE);
+    assert_int_equal(work[2].reason, FED_WAIT_FULL);
+    const uint64_t epoch = fedserver_epoch(c.server);
+    assert_int_equal(decline(&c, &d[1], &work[1]), 200);
+    assert_int_equal(c.server->training.round.leased, 1);
+    coordinator_wait(&c, 100);
+    assert_true(fedserver_epoch(c.server) > epoch); /* who is held is asked again */
+    work[2] = device_ask_work(&c, &d[2]);
+    assert_int_equal(work[2].action, FED_ACTION_TRAIN);
+    assert_declined(&c, &d[1]);
+    assert_int_equal(upload(&c, &d[1], &work[1]), 409); /* its lease is over */
+    assert_int_equal(upload(&c, &d[0], &work[0]), 200);
+    assert_int_equal(upload(&c, &d[2], &work[2]), 200);
+    assert_int_equal(c.server->training.versions.version, 1);
+    assert_declined(&c, &d[1]);
+    coordinator_teardown(&c);
+}
+
+static void test_its_place_is_another_ones_at_once(void **state) {
+    (void)state;
+    place_goes_to_another(SYNCHRONOUS);
+}
+
+static void test_so_it_is_in_asynchronous_rounds(void **state) {
+    (void)state;
+    place_goes_to_another(ASYNCHRONOUS);
+}
+
+static void decline_outlives_a_restart(const char *task) {
+    coordinator c;
+    coordinator_setup(&c);
+    coordinator_task(&c, task);
+    const test_device a = coordinator_enrol(&c), b = coordinator_enrol(&c);
+    const fed_assignment work = device_ask_work(&c, &a);
+    assert_int_equal(device_ask_work(&c, &b).action, FED_ACTION_TRAIN);
+    assert_int_equal(decline(&c, &a, &work), 200);
+    coordinator_commit(&c);
+    coordinator_crash(&c);
+    assert_int_equal(c.server->training.round.leased, 1);
+    assert_declined(&c, &a);
+    assert_int_equal(device_ask_work(&c, &b).action, FED_ACTION_TRAIN);
+    coordinator_teardown(&c);
+}
+
+static void test_a_restart_knows_of_it(void **state) {
+    (void)state;
+    decline_outlives_a_restart(SYNCHRONOUS);
+    decline_outlives_a_restart(ASYNCHRONOUS);
+}
+
+static void test_it_may_be_sent_again(void **state) {
+    (void)state;
+    coordinator c;
+    coordinator_setup(&c);
+    coordinator_task(&c, SYNCHRONOUS);
+    const test_device a = coordinator_enrol(&c), b = coordinator_enrol(&c);
+    const fed_assignment work = device_ask_work(&c, &a);
+    assert_int_equal(device_ask_work(&c, &b).action, FED_ACTION_TRAIN);
+    assert_int_equal(decline(&c, &a, &work), 200);
+    assert_int_equal(decline(&c, &a, &work), 200);
+    assert_int_equal(c.server->training.round.leased, 1);
+    assert_int_equal(c.server->counters.declines, 1);
+    coordinator_teardown(&c);
+}
+
+static void test_after_a_day_the_device_is_asked_again(void **state) {
+    (void)state;
+    coordinator c;
+    coordinator_setup(&c);
+    coordinator_task(&c, SYNCHRONOUS);
+    const test_device a = coordinator_enrol(&c);
+    const fed_assignment work = device_ask_work(&c, &a);
+    assert_int_equal(decline(&c, &a, &work), 200);
+    coordinator_wait(&c, day_ms - 1);
+    assert_declined(&c, &a);
+    coordinator_wait(&c, 1);
+    assert_int_equal(device_ask_work(&c, &a).action, FED_ACTION_TRAIN);
+    coordinator_teardown(&c);
+}
+
+static void test_it_is_of_one_task(void **state) {
+    (void)state;
+    coordinator c;
+    coordinator_setup(&c);
+    coordinator_task(&c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                         " \"rounds\": 1, \"cohort\": 1}");
+    coordinator_task(&c, SYNCHRONOUS);
+    const test_device a = coordinator_enrol(&c), b = coordinator_enrol(&c);
+    const fed_assignment first = device_ask_work(&c, &a);
+    assert_int_equal(decline(&c, &a, &first), 200);
+    const fed_assignment work = device_ask_work(&c, &b);
+    assert_int_equal(upload(&c, &b, &work), 200);
+    coordinator_wait(&c, 0);
+    const fed_assignment second = device_ask_work(&c, &a);
+    assert_int_equal(second.action, FED_ACTION_TRAIN);
+    assert_int_equal(second.task.id, 2);
+    answer late = decline_with(&c, &a, &first, reason);
+    assert_int_equal(late.status, 409);
+    assert_string_equal(late.error, "round_closed");
+    answer_free(&late);
+    coordinator_teardown(&c);
+}
+
+static void test_an_older_lease_takes_no_place_away(void **state) {
+    (void)state;
+    coordinator c;
+    coordinator_setup(&c);
+    coordinator_task(&c, SYNCHRONOUS);
+    const test_device a = coordinator_enrol(&c);
+    fed_assignment work = device_ask_work(&c, &a);
+    work.lease++;
+    answer other = decline_with(&c, &a, &work, reason);
+    assert_int_equal(other.status, 409);
+    assert_string_equal(other.error, "lease_unknown");
+    answer_free(&other);
+    assert_int_equal(device_ask_work(&c, &a).action, FED_ACTION_TRAIN);
+    coordinator_teardown(&c);
+}
+
+static void test_an_evaluator_declines_too(void **state) {
+    (void)state;
+    coordinator c;
+    coordinator_setup(&c);
+    coordinator_task(&c, SYNCHRONOUS);
+    const test_device judge = coordinator_enrol_evaluator(&c);
+    const fed_assignment work = ask(&c, &judge, FED_ROLE_EVALUATE);
+    assert_int_equal(work.action, FED_ACTION_EVALUATE);
+    assert_int_equal(decline(&c, &judge, &work), 200);
+    const fed_assignment told = ask(&c, &judge, FED_ROLE_EVALUATE);
+    assert_int_equal(told.action, FED_ACTION_WAIT);
+    assert_int_equal(told.reason, FED_WAIT_DECLINED);
+    coordinator_teardown(&c);
+}
+
+static fed_status keep_reason(void *user, const fedserver_decline *found, fed_error *err) {
+    (void)err;
+    snprintf(user, 256, "%s", found->reason);
+    return FED_OK;
+}
+
+static void test_a_reason_is_made_fit_for_people(void **state) {
+    (void)state;
+    coordinator c;
+    char stored[256] = "";
+    fed_error err = {0};
+    coordinator_setup(&c);
+    coordinator_task(&c, SYNCHRONOUS);
+    const test_device a = coordinator_enrol(&c);
+    const fed_assignment work = device_ask_work(&c, &a);
+    answer taken = decline_with(&c, &a, &work,
+                                "gr\xc3\xb6\xc3\x9f"
+                                "er\n\x1b[31m\xff");
+    assert_int_equal(taken.status, 200);
+    answer_free(&taken);
+    assert_fed_ok_err(c.server->store->decline_each(c.server->db, 1, keep_reason, stored, &err));
+    assert_string_equal(stored, "gr\xc3\xb6\xc3\x9f"
+                                "er??[31m?");
+    coordinator_teardown(&c);
+}
+
+static void test_what_is_no_decline_is_refused(void **state) {
+    (void)state;
+    coordinator c;
+    coordinator_setup(&c);
+    coordinator_task(&c, SYNCHRONOUS);
+    const test_device a = coordinator_enrol(&c);
+    const fed_assignment work = device_ask_work(&c, &a);
+    answer empty = decline_with(&c, &a, &work, "");
+    assert_int_equal(empty.status, 400);
+    answer_free(&empty);
+    answer garbage = coordinator_ask(&c, &a, "POST", "/v1/decline", "", "no", 2);
+    assert_int_equal(garbage.status, 400);
+    assert_string_equal(garbage.error, "bad_request");
+    answer_free(&garbage);
+    assert_int_equal(device_ask_work(&c, &a).action, FED_ACTION_TRAIN);
+    coordinator_teardown(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_its_place_is_another_ones_at_once),
+        cmocka_unit_test(test_so_it_is_in_asynchronous_rounds),
+        cmocka_unit_test(test_a_restart_knows_of_it),
+        cmocka_unit_test(test_it_may_be_sent_again),
+        cmocka_unit_test(test_after_a_day_the_device_is_asked_again),
+        cmocka_unit_test(test_it_is_of_one_task),
+        cmocka_unit_test(test_an_older_lease_takes_no_place_away),
+        cmocka_unit_test(test_an_evaluator_declines_too),
+        cmocka_unit_test(test_a_reason_is_made_fit_for_people),
+        cmocka_unit_test(test_what_is_no_decline_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
