@@ -4,27 +4,19 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/hosts.h"
+#include "common/mbedtls.h"
+
 #include <mbedtls/asn1write.h>
 #include <mbedtls/entropy.h>
-#include <mbedtls/entropy_poll.h>
 #include <mbedtls/error.h>
 #include <mbedtls/oid.h>
-#include <mbedtls/pk.h>
 #include <mbedtls/platform_util.h>
-#include <mbedtls/version.h>
-#include <mbedtls/x509_crt.h>
 #include <mbedtls/x509_csr.h>
-
-#include "common/hosts.h"
-
-#if MBEDTLS_VERSION_MAJOR != 2 || MBEDTLS_VERSION_MINOR < 28
-#error "mbedTLS 2.28 is needed: 3.x renamed what this file uses"
-#endif
 
 enum {
     SERIAL_BYTES = 16,
-    COMMON_NAME_MAX = 64, /* X.520's upper bound */
-    RANDOM_AT_ONCE = 256  /* what the kernel gives in one piece */
+    COMMON_NAME_MAX = 64 /* X.520's upper bound */
 };
 
 static const int64_t LAST_SECOND = 253402300799; /* of the year 9999: X.509 has four digits */
@@ -40,15 +32,17 @@ static fed_status fail_code(fed_error *err, fed_status status, const char *what,
 
 fed_status fed_random(void *dst, size_t len) {
     uint8_t *bytes = dst;
-    while (len > 0) {
-        size_t wanted = len < RANDOM_AT_ONCE ? len : RANDOM_AT_ONCE, got = 0;
-        if (mbedtls_platform_entropy_poll(NULL, bytes, wanted, &got) != 0 || got == 0) {
-            return FED_EIO;
-        }
-        bytes += got;
-        len -= got;
+    mbedtls_entropy_context source;
+    mbedtls_entropy_init(&source);
+    int code = 0;
+    while (len > 0 && code == 0) {
+        size_t wanted = len < MBEDTLS_ENTROPY_BLOCK_SIZE ? len : MBEDTLS_ENTROPY_BLOCK_SIZE;
+        code = mbedtls_entropy_func(&source, bytes, wanted);
+        bytes += wanted;
+        len -= wanted;
     }
-    return FED_OK;
+    mbedtls_entropy_free(&source);
+    return code == 0 ? FED_OK : FED_EIO;
 }
 
 /* fed_random in the shape that mbedTLS calls. */
@@ -101,7 +95,8 @@ static fed_status read_key(mbedtls_pk_context *pk, const fed_pem *key, fed_error
     if (len == sizeof key->text) {
         return fed_fail(err, FED_EINVAL, "the private key's text has no end");
     }
-    int code = mbedtls_pk_parse_key(pk, (const unsigned char *)key->text, len + 1, NULL, 0);
+    int code =
+        mbedtls_pk_parse_key(pk, (const unsigned char *)key->text, len + 1, NULL, 0, draw, NULL);
     if (code != 0) {
         return fail_code(err, FED_EFORMAT, "can't read the private key (PEM)", code);
     }
@@ -177,24 +172,18 @@ static int set_validity(mbedtls_x509write_cert *cert, int64_t not_before, int64_
 
 static int set_serial(mbedtls_x509write_cert *cert) {
     uint8_t bytes[SERIAL_BYTES];
-    mbedtls_mpi serial;
     if (fed_random(bytes, sizeof bytes) != FED_OK) {
         return MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
     }
-    bytes[0] &= 0x7F; /* positive */
-    mbedtls_mpi_init(&serial);
-    int code = mbedtls_mpi_read_binary(&serial, bytes, sizeof bytes);
-    if (code == 0) {
-        code = mbedtls_x509write_crt_set_serial(cert, &serial);
-    }
-    mbedtls_mpi_free(&serial);
-    return code;
+    bytes[0] = (bytes[0] & 0x3F) | 0x40; /* positive, and no zeros in front: DER has none */
+    return mbedtls_x509write_crt_set_serial_raw(cert, bytes, sizeof bytes);
 }
 
 #define SET_EXTENSION(cert, oid, critical, der)                                                    \
     mbedtls_x509write_crt_set_extension(cert, oid, sizeof(oid) - 1, critical, der, sizeof(der))
 
-/* What 2.28 has no call for (extended key usage), or marks as less than critical (CA:TRUE). */
+/* What mbedTLS 2.28 has no call for (extended key usage), or marks as less than critical (CA:TRUE).
+ */
 static const unsigned char DER_CA[] = {0x30, 3, 0x01, 1, 0xFF};
 static const unsigned char DER_NOT_CA[] = {0x30, 0};
 static const unsigned char DER_SERVER_AUTH[] = {0x30, 10, 0x06, 8, 0x2B, 6, 1, 5, 5, 7, 3, 1};
@@ -378,7 +367,7 @@ static fed_status read_ca(mbedtls_x509_crt *ca, mbedtls_pk_context *key, const f
                           const fed_pem *cert_pem, fed_error *err) {
     FED_TRY(read_key(key, key_pem, err));
     FED_TRY(read_cert(ca, cert_pem->text, err));
-    if (!ca->ca_istrue || mbedtls_pk_check_pair(&ca->pk, key) != 0) {
+    if (!ca->ca_istrue || mbedtls_pk_check_pair(&ca->pk, key, draw, NULL) != 0) {
         return fed_fail(err, FED_EINVAL, "the CA's key and certificate do not belong together");
     }
     return FED_OK;

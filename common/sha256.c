@@ -1,9 +1,9 @@
 /* SHA-256, from mbedTLS: apart from the other hashes, so that these do without mbedTLS. */
-#include <mbedtls/sha256.h>
-
 #include "fed/hash.h"
+
+#include "common/mbedtls.h"
 
 void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]) {
     /* Fails only in hardware drivers, which replace the function at build time; ours has none. */
-    (void)mbedtls_sha256_ret(data, len, digest, 0);
+    (void)mbedtls_sha256(data, len, digest, 0);
 }

@@ -66,7 +66,7 @@ check_by_hand() {
     for library in libmicrohttpd gnutls libcurl sqlite3 jansson libxxhash cmocka; do
         pkg-config --exists "$library" 2>/dev/null || missing+=("$library")
     done
-    echo '#include <mbedtls/x509_csr.h>' | cc -E - >/dev/null 2>&1 || missing+=("mbedtls 2.28")
+    echo '#include <mbedtls/x509_csr.h>' | cc -E - >/dev/null 2>&1 || missing+=("mbedtls 2.28 or 3.6")
     [ ${#missing[@]} -eq 0 ] ||
         die "this is not a Debian system (no apt-get), so install these by hand, libraries with their headers: ${missing[*]}." \
             "For the tests also clang, clang-tidy and clang-format 14."

@@ -10,7 +10,7 @@
 
 /*
  * Keys are ECDSA on P-256; certificates are X.509v3 signed with ECDSA-SHA256. Everything travels as
- * PEM text, terminated. Serial numbers are 127 random bits. Thread-safe: no shared state.
+ * PEM text, terminated. Serial numbers are 126 random bits. Thread-safe: no shared state.
  */
 enum { FED_PEM_SIZE = 4096 };
 

@@ -142,7 +142,7 @@ static void an_accepted_message_is_the_one_of_its_values(void **state) {
         size_t n = 1 + fed_rng_below(&rng, 12), len = 4 + 1 + fed_rng_below(&rng, 3);
         uint8_t src[8] = {0, 0, 0x80, 0x3f}, again[8];
         float y[12];
-        for (size_t i = 4; i < len; i++) {
+        for (size_t i = 4; i < sizeof src; i++) {
             src[i] = (uint8_t)(fed_rng_below(&rng, 2) ? fed_rng_below(&rng, 256)
                                                       : 119 + fed_rng_below(&rng, 4));
         }
