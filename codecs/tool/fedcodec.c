@@ -98,6 +98,7 @@ typedef struct part {
 
 /* *left: how many bytes of values may still be decoded. */
 static fed_status next_part(fedcodec_envelope *envelope, uint64_t *left, part *p, fed_error *err) {
+    p->unpacked = NULL;
     FED_TRY(fedcodec_envelope_next(envelope, &p->sent, err));
     const uint64_t bytes = p->sent.n * sizeof(float);
     if (bytes > *left) {
@@ -121,6 +122,7 @@ static fed_status next_part(fedcodec_envelope *envelope, uint64_t *left, part *p
     }
     if (status != FED_OK) {
         free(p->unpacked);
+        p->unpacked = NULL;
         return fed_fail(err, status,
                         "frame %llu: its %zu bytes are not a valid %s message of %llu values",
                         (unsigned long long)p->sent.number, p->sent.len, p->sent.codec->name,
