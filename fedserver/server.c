@@ -40,7 +40,8 @@ fed_status fedserver_open_store(const char *directory, const fedserver_store *st
         return fed_fail(err, FED_ENOMEM, "out of memory");
     }
     made->directory = copy;
-    made->log = log;
+    fedserver_batch_log_init(&made->batch_log, log);
+    made->log = &made->batch_log.log;
     made->store = store;
     made->lock = -1;
     made->epoch = 1;
@@ -62,6 +63,7 @@ void fedserver_close(fedserver *server) {
     if (server == NULL) {
         return;
     }
+    fedserver_batch_log_free(&server->batch_log);
     fedserver_relay_close(server->relay);
     fedserver_training_free(&server->training);
     fedserver_devices_free(&server->devices);
@@ -221,6 +223,7 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
     if (!server->serving) {
         FED_TRY(note(server, start_serving(server, err)));
     }
+    fedserver_batch_log_begin(&server->batch_log);
     return note(server, fedserver_notice_others(server, err));
 }
 
@@ -273,6 +276,7 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
 fed_status fedserver_commit(fedserver *server, fed_error *err) {
     assert(server->serving && !server->broken);
     FED_TRY(note(server, server->store->commit(server->db, err)));
+    fedserver_batch_log_end(&server->batch_log, true);
     fedserver_relay_send(server->relay);
     return FED_OK;
 }

@@ -10,6 +10,7 @@
 #include "fed/log.h"
 #include "fedserver/aggregate.h"
 #include "fedserver/auth.h"
+#include "fedserver/batch_log.h"
 #include "fedserver/cohort.h"
 #include "fedserver/downloads.h"
 #include "fedserver/fedserver.h"
@@ -52,7 +53,8 @@ typedef struct fedserver_counters {
  */
 struct fedserver {
     char *directory;
-    const fed_log *log;
+    const fed_log *log; /* lines of a batch are written after its commit */
+    fedserver_batch_log batch_log;
     const fedserver_store *store;
     void *db;
     fedserver_setup setup;
