@@ -763,7 +763,7 @@ static void close_doors(http *h) {
 
 static fed_status serve(http *h, const fedserver_http_options *options, fed_error *err) {
     while (*options->stop == 0) {
-        if (options->children != NULL && *options->children != 0) {
+        if (options->tend != NULL) {
             options->tend(options->user);
         }
         FED_TRY(turn_and_wait(h, err));

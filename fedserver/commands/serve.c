@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,6 +12,7 @@
 
 #include "fed/clock.h"
 #include "fedserver/commands/command.h"
+#include "fedserver/commands/notify.h"
 #include "fedserver/http.h"
 
 static atomic_int stop, children; /* lock-free, so a signal handler may set them */
@@ -63,6 +65,7 @@ static void exec_front(const front *f, pid_t parent_pid) {
     n += sizeof more / sizeof more[0];
     words[n] = f->args->quiet ? "--quiet" : NULL;
     (void)fcntl(f->socket, F_SETFD, 0);
+    (void)unsetenv("NOTIFY_SOCKET"); /* the parent answers for both */
     execv("/proc/self/exe", (char *const *)(uintptr_t)words);
     _exit(127);
 }
@@ -79,9 +82,8 @@ static void start_front(front *f) {
 }
 
 /* A child has ended, or could not be started: start it anew, but not more than once a second. */
-static void tend_front(void *user) {
+static void restart_front(front *f) {
     enum { RESTART_MS = 1000 };
-    front *f = user;
     int how = 0;
     children = 0;
     if (f->pid > 0 && waitpid(f->pid, &how, WNOHANG) == f->pid) {
@@ -94,6 +96,20 @@ static void tend_front(void *user) {
         start_front(f);
     }
     children = children != 0 || f->pid == 0;
+}
+
+/* Run's part of each turn of the loop. */
+static void tend_run(void *user) {
+    front *f = user;
+    notify_alive();
+    if (children != 0) {
+        restart_front(f);
+    }
+}
+
+static void tend_front(void *user) {
+    (void)user;
+    notify_alive();
 }
 
 /* It is told more than once: what comes between its fork and its exec is lost. */
@@ -128,6 +144,7 @@ static void open_front(void *user, uint16_t front_port, uint16_t devices_port) {
     print_url("devices", f->args->bind, devices_port);
     putchar('\n');
     fflush(stdout);
+    notify_send("READY=1");
 }
 
 static void announce_front(void *user, uint16_t front_port, uint16_t devices_port) {
@@ -138,6 +155,7 @@ static void announce_front(void *user, uint16_t front_port, uint16_t devices_por
         puts("/");
         fflush(stdout);
     }
+    notify_send("READY=1");
 }
 
 static void catch_signals(void) {
@@ -157,6 +175,7 @@ static fed_status serve(const arguments *args, fedserver_part part,
             server, &(fedserver_setup){
                         .part = part, .device_life_s = (int64_t)(args->device_days * day_s + 0.5)});
         status = fedserver_http_serve(server, options, log, err);
+        notify_send("STOPPING=1");
     }
     fedserver_close(server);
     return status;
@@ -172,8 +191,7 @@ static int run(const arguments *args) {
                                             .requests_per_s = (uint32_t)args->requests,
                                             .connections = (uint32_t)args->connections,
                                             .stop = &stop,
-                                            .children = &children,
-                                            .tend = tend_front,
+                                            .tend = tend_run,
                                             .ready = open_front,
                                             .user = &f};
     fed_error err = {0};
@@ -202,6 +220,7 @@ static int serve_front(const arguments *args) {
                                             .front_socket = (int)args->front_socket,
                                             .requests_per_s = (uint32_t)args->requests,
                                             .stop = &stop,
+                                            .tend = tend_front,
                                             .ready = announce_front,
                                             .user = (void *)(uintptr_t)args};
     fed_error err = {0};

@@ -18,12 +18,13 @@ typedef struct fedserver_http_options {
     const char *bind;    /* address: "127.0.0.1", "0.0.0.0", "::" */
     uint16_t front_port; /* 0: any free one */
     uint16_t devices_port;
-    fedserver_doors doors;      /* the port of the other one is only told to devices */
-    int front_socket;           /* one that listens already, which is taken over; 0: none */
-    uint32_t connection_limit;  /* each listener; 0: as many as the process may open */
-    uint32_t requests_per_s;    /* of one device, ten times that of an address; 0: 100 */
-    uint32_t connections;       /* of one device at a time; 0: 16 */
-    const atomic_int *children; /* becomes non-zero: call `tend` soon. NULL: never */
+    fedserver_doors doors;     /* the port of the other one is only told to devices */
+    int front_socket;          /* one that listens already, which is taken over; 0: none */
+    uint32_t connection_limit; /* each listener; 0: as many as the process may open */
+    uint32_t requests_per_s;   /* of one device, ten times that of an address; 0: 100 */
+    uint32_t connections;      /* of one device at a time; 0: 16 */
+    /** Called in each turn of the loop, so several times a second, until *stop. NULL: not wanted.
+     */
     void (*tend)(void *user);
     const atomic_int *stop; /* becomes non-zero: answer what is held, finish, return */
     /** The listeners are up, on these ports. NULL: not wanted. */
