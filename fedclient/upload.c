@@ -246,11 +246,15 @@ static void note(fedclient *client, fedclient_turn *turn, const fedclient_answer
         return;
     }
     turn->event->outcome = FEDCLIENT_REFUSED;
-    if (answer->status != 409) {
-        client->failures++;
+    enum {
+        CLONED_FAILURES = 16
+    }; /* the longest back-off at once: the other copy takes the rounds */
+    const bool cloned = strcmp(answer->error, "cloned") == 0;
+    if (answer->status != 409 || cloned) {
+        client->failures += cloned ? CLONED_FAILURES : 1;
         turn->event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
     }
-    fed_logf(client->options.log, FED_LOG_INFO,
+    fed_logf(client->options.log, cloned ? FED_LOG_WARN : FED_LOG_INFO,
              "round %" PRIu32 ": the update was not counted, and is kept for the next: %s (%s)",
              update.round, answer->message, answer->error);
 }

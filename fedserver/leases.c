@@ -333,9 +333,11 @@ fed_status fedserver_leases_decline(fedserver *server, fedserver_device *device,
 
 fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
                                                     const fedserver_device *device,
-                                                    const fed_update *head, int64_t now_ms) {
+                                                    const fed_update *head, uint64_t digest,
+                                                    int64_t now_ms) {
     if (head->lease != 0 && head->lease == device->counted_lease) {
-        return FEDSERVER_ON_UPDATE_COUNTED;
+        bool other = device->counted_digest != 0 && device->counted_digest != digest;
+        return other ? FEDSERVER_ON_UPDATE_CLONED : FEDSERVER_ON_UPDATE_COUNTED;
     }
     bool other_round = !asynchronous(t) && head->round != t->round.number;
     if (head->task != t->task.wire.id || other_round) {
@@ -350,4 +352,21 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
     }
     return fedserver_lease_stands(t, device, now_ms) ? FEDSERVER_ON_UPDATE_LEASED
                                                      : FEDSERVER_ON_UPDATE_EXPIRED;
+}
+
+fed_status fedserver_device_cloned(fedserver *server, fedserver_device *device, int64_t now_ms,
+                                   fed_error *err) {
+    enum { SAY_EVERY_MS = 60000, SHOWN = 8 };
+    if (device->cloned_ms != 0 && now_ms >= device->cloned_ms &&
+        now_ms - device->cloned_ms < SAY_EVERY_MS) {
+        return FED_OK;
+    }
+    char name[2 * SHOWN + 1];
+    fed_hex(device->fingerprint, SHOWN, name);
+    fed_logf(server->log, FED_LOG_WARN,
+             "device %s runs twice: two copies of its state report with the same lease; stop one, "
+             "and enrol it with a token of its own",
+             name);
+    device->cloned_ms = now_ms;
+    return server->store->device_put(server->db, device, err);
 }

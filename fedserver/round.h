@@ -56,7 +56,8 @@ typedef enum fedserver_round_event {
     FEDSERVER_ON_UPDATE_STALE,     /* asynchronous: trained on too old a version */
     FEDSERVER_ON_UPDATE_UNKNOWN,   /* with a lease that the device does not have */
     FEDSERVER_ON_UPDATE_CLOSED,    /* of another task; synchronous: or round */
-    FEDSERVER_ON_UPDATE_COUNTED,   /* with the lease that was counted last */
+    FEDSERVER_ON_UPDATE_COUNTED,   /* the one that was counted last */
+    FEDSERVER_ON_UPDATE_CLONED,    /* another one with the lease that was counted last */
     FEDSERVER_ROUND_EVENTS
 } fedserver_round_event;
 
@@ -79,7 +80,8 @@ typedef enum fedserver_round_action {
     FEDSERVER_DO_REFUSE_CLOSED,  /* not counted, and never will be */
     FEDSERVER_DO_REFUSE_EXPIRED, /* ... */
     FEDSERVER_DO_REFUSE_STALE,   /* ... */
-    FEDSERVER_DO_REFUSE_UNKNOWN  /* ... */
+    FEDSERVER_DO_REFUSE_UNKNOWN, /* ... */
+    FEDSERVER_DO_REFUSE_CLONED   /* ..., and the device is marked */
 } fedserver_round_action;
 
 /**

@@ -25,9 +25,10 @@ typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserve
 #include "fedserver/routes.def"
 #undef FEDSERVER_ROUTE
 
-/** Answer an update, however it came: the body of POST /v1/update, or all its pieces. */
+/** Answer an update, however it came: the body of POST /v1/update, or all its pieces. digest: of
+ * the whole message. */
 fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
-                                 size_t len, fedserver_response *response,
+                                 size_t len, uint64_t digest, fedserver_response *response,
                                  fed_error *err) FED_CHECKED;
 
 /** Most bytes that an update of the current task can have. */

@@ -352,6 +352,7 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
     fedserver_entry entry = {.enrolled_ms = device->enrolled_ms,
                              .expires_ms = device->expires_ms,
                              .revoked_ms = device->revoked_ms,
+                             .cloned_ms = device->cloned_ms,
                              .role = device->role};
     memcpy(entry.tag, device->tag, sizeof entry.tag);
     fed_hex(device->fingerprint, FED_SHA256_SIZE, entry.fingerprint);

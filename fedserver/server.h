@@ -40,7 +40,7 @@ typedef struct fedserver_counters {
     uint64_t requests, received_bytes, sent_bytes;
     uint64_t rounds_committed, attempts_abandoned;
     uint64_t updates_counted, updates_repeated, updates_closed, updates_expired, updates_unknown,
-        updates_stale;
+        updates_stale, updates_cloned;
     uint64_t updates_bad, updates_out_of_range, updates_too_large;
     uint64_t declines;
     uint64_t assignments[4]; /* by fed_action; held requests count when they are answered */
@@ -113,10 +113,11 @@ fed_status fedserver_training_start(fedserver *server, int64_t now_ms, fed_error
 fed_status fedserver_training_advance(fedserver *server, int64_t now_ms,
                                       fed_error *err) FED_CHECKED;
 
-/** Store and fold an update that has been checked, after fedserver_round_step said so. */
+/** Store and fold an update that has been checked, after fedserver_round_step said so. digest: of
+ * body. */
 fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
                                     const fedserver_update *update, const uint8_t *body,
-                                    int64_t now_ms, fed_error *err) FED_CHECKED;
+                                    uint64_t digest, int64_t now_ms, fed_error *err) FED_CHECKED;
 
 /** The open round of the task in server->training, from the store: devices must be loaded. */
 fed_status fedserver_round_load(fedserver *server, fed_error *err) FED_CHECKED;
@@ -141,10 +142,16 @@ bool fedserver_declined(const fedserver_training *training, const fedserver_devi
                         int64_t now_ms);
 #define FEDSERVER_DECLINE_MS (INT64_C(24) * 3600 * 1000)
 
-/** What an update is to the round: the event that fedserver_round_step wants. */
+/** What an update is to the round: the event that fedserver_round_step wants. digest: of the whole
+ * message. */
 fedserver_round_event fedserver_leases_update_event(const fedserver_training *training,
                                                     const fedserver_device *device,
-                                                    const fed_update *head, int64_t now_ms);
+                                                    const fed_update *head, uint64_t digest,
+                                                    int64_t now_ms);
+
+/** Another copy of the device's state has reported: say so in the log and in its row. */
+fed_status fedserver_device_cloned(fedserver *server, fedserver_device *device, int64_t now_ms,
+                                   fed_error *err) FED_CHECKED;
 
 /** Would an update with the device's lease count? */
 bool fedserver_lease_stands(const fedserver_training *training, const fedserver_device *device,

@@ -32,10 +32,12 @@ typedef struct fedserver_device {
     uint64_t lease_task;
     uint32_t lease_round, lease_attempt;
     uint64_t counted_lease;     /* whose update was counted last */
+    uint64_t counted_digest;    /* of that message; 0: not known (layout 7 and before) */
     uint64_t evaluated_task;    /* the newest model that it has measured */
     uint32_t evaluated_version; /* ... */
     int64_t revoked_ms;         /* 0: it may come in */
     int64_t lease_deadline_ms;  /* until when the lease holds its place */
+    int64_t cloned_ms;          /* when another copy of its state reported last; 0: none has */
     uint32_t samples;           /* that its data holds, as it said last; 0: not yet */
     fedserver_role role;
     char tag[FEDSERVER_TAG];

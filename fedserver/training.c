@@ -451,7 +451,7 @@ static fed_status counted_in_between(fedserver *server, int64_t now_ms, fed_erro
 
 fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
                                     const fedserver_update *update, const uint8_t *body,
-                                    int64_t now_ms, fed_error *err) {
+                                    uint64_t digest, int64_t now_ms, fed_error *err) {
     fedserver_training *t = &server->training;
     uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update->head.round);
     FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, weight, err));
@@ -461,6 +461,7 @@ fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
                                       .lease = update->head.lease};
     FED_TRY(server->store->update_add(server->db, &row, body, update->body_len, err));
     device->counted_lease = update->head.lease;
+    device->counted_digest = digest;
     device->samples = update->head.samples;
     FED_TRY(server->store->device_put(server->db, device, err));
     server->counters.updates_counted++;

@@ -24,6 +24,9 @@ static fed_status print_device(void *user, const fedserver_entry *entry, fed_err
         bool over = entry->expires_ms <= fed_clock_unix_ms();
         print_time(over ? "expired" : "expires", entry->expires_ms);
     }
+    if (entry->cloned_ms != 0) {
+        print_time("RUNS TWICE, seen", entry->cloned_ms);
+    }
     printf("  %s%s%s\n", fedserver_role_name(entry->role), entry->tag[0] != '\0' ? " " : "",
            entry->tag);
     return FED_OK;
@@ -59,7 +62,8 @@ const command command_devices = {
     .run = devices,
     .brief = "list them",
     .help = "usage: fedserver devices --dir DIR\n"
-            "List the devices: fingerprint, since when, until when or when revoked (UTC).\n"};
+            "List the devices: fingerprint, since when, until when or when revoked (UTC).\n"
+            "RUNS TWICE: two copies of the device's state have reported with the same lease.\n"};
 
 const command command_revoke = {
     .name = "revoke",

@@ -26,7 +26,7 @@ static void updates(fed_writer *w, const fedserver_counters *c) {
         {"round_closed", c->updates_closed},   {"lease_unknown", c->updates_unknown},
         {"lease_expired", c->updates_expired}, {"too_stale", c->updates_stale},
         {"bad_update", c->updates_bad},        {"out_of_range", c->updates_out_of_range},
-        {"too_large", c->updates_too_large},
+        {"too_large", c->updates_too_large},   {"cloned", c->updates_cloned},
     };
     head(w, "fed_updates_total", "counter", "Updates received, by what became of them.");
     for (size_t k = 0; k < sizeof results / sizeof results[0]; k++) {

@@ -36,7 +36,7 @@ static fed_status answer_head(fedserver *server, const fedserver_call *call, con
     fed_writer_fixed(&w, bytes, sizeof bytes);
     const fed_update head = update_head(p);
     fed_update_write(&w, &head);
-    return fedserver_update_take(server, call, bytes, w.len, response, err);
+    return fedserver_update_take(server, call, bytes, w.len, p->head.digest, response, err);
 }
 
 /* How many bytes of this very message are there. *other: those of another one are in its place. */
@@ -74,7 +74,7 @@ static fed_status take_message(fedserver *server, const fedserver_call *call, co
                                const uint8_t *bytes, size_t len, fedserver_response *response,
                                fed_error *err) {
     if (fed_digest_bytes(bytes, len) == p->head.digest) {
-        return fedserver_update_take(server, call, bytes, len, response, err);
+        return fedserver_update_take(server, call, bytes, len, p->head.digest, response, err);
     }
     server->counters.updates_bad++;
     return fedserver_answer_error(response, err, 400, "bad_update",
@@ -136,8 +136,8 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
                                       "the body is not a piece of an update");
     }
     const fed_update head = update_head(&p);
-    if (fedserver_leases_update_event(&server->training, call->device, &head, call->now_ms) !=
-        FEDSERVER_ON_UPDATE_LEASED) {
+    if (fedserver_leases_update_event(&server->training, call->device, &head, p.head.digest,
+                                      call->now_ms) != FEDSERVER_ON_UPDATE_LEASED) {
         return answer_head(server, call, &p, response, err);
     }
     if (p.head.total > fedserver_update_limit(server)) {

@@ -32,12 +32,33 @@ static int unfit(fedserver *server, const fedserver_update *update, const char *
     return 422;
 }
 
-static fed_status answer(fedserver *server, fedserver_round_action action,
-                         fedserver_response *response, fed_error *err) {
-    switch (action) {
-    case FEDSERVER_DO_COUNTED_BEFORE:
-        server->counters.updates_repeated++;
+static fed_status refuse_cloned(fedserver *server, const fedserver_call *call,
+                                fedserver_response *response, fed_error *err) {
+    server->counters.updates_cloned++;
+    FED_TRY(fedserver_device_cloned(server, call->device, call->now_ms, err));
+    return fedserver_answer_error(response, err, 409, "cloned",
+                                  "another copy of this device's state has reported with this "
+                                  "lease; keep the update in the residual, stop one of the copies "
+                                  "and enrol it with a token of its own");
+}
+
+/* Of what an older release counted the digest is learned from its first repetition. */
+static fed_status say_yes_again(fedserver *server, fedserver_device *device, uint64_t digest,
+                                fed_error *err) {
+    server->counters.updates_repeated++;
+    if (device->counted_digest != 0) {
         return FED_OK;
+    }
+    device->counted_digest = digest;
+    return server->store->device_put(server->db, device, err);
+}
+
+static fed_status answer(fedserver *server, const fedserver_call *call,
+                         fedserver_round_action action, fedserver_response *response,
+                         fed_error *err) {
+    switch (action) {
+    case FEDSERVER_DO_REFUSE_CLONED:
+        return refuse_cloned(server, call, response, err);
     case FEDSERVER_DO_REFUSE_EXPIRED:
         server->counters.updates_expired++;
         return fedserver_answer_error(response, err, 409, "lease_expired",
@@ -62,7 +83,8 @@ static fed_status answer(fedserver *server, fedserver_round_action action,
 }
 
 fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
-                                 size_t len, fedserver_response *response, fed_error *err) {
+                                 size_t len, uint64_t digest, fedserver_response *response,
+                                 fed_error *err) {
     fedserver_training *t = &server->training;
     fedserver_update update;
     if (fedserver_update_read(body, len, &update) != FED_OK) {
@@ -71,7 +93,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
                                       "the body does not start with an update's head");
     }
     fedserver_round_event event =
-        fedserver_leases_update_event(t, call->device, &update.head, call->now_ms);
+        fedserver_leases_update_event(t, call->device, &update.head, digest, call->now_ms);
     if (event == FEDSERVER_ON_UPDATE_LEASED) {
         const char *word = NULL;
         fed_error why = {0};
@@ -83,13 +105,18 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, event, call->now_ms);
     if (action == FEDSERVER_DO_COUNT) {
-        return fedserver_training_count(server, call->device, &update, body, call->now_ms, err);
+        return fedserver_training_count(server, call->device, &update, body, digest, call->now_ms,
+                                        err);
     }
-    return answer(server, action, response, err);
+    if (action == FEDSERVER_DO_COUNTED_BEFORE) {
+        return say_yes_again(server, call->device, digest, err);
+    }
+    return answer(server, call, action, response, err);
 }
 
 fed_status fedserver_post_update(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
-    return fedserver_update_take(server, call, call->request->body, call->request->body_len,
-                                 response, err);
+    const fedserver_request *request = call->request;
+    return fedserver_update_take(server, call, request->body, request->body_len,
+                                 fed_digest_bytes(request->body, request->body_len), response, err);
 }

@@ -28,10 +28,47 @@ static void an_update_that_may_go_as_one_does(void **state) {
     assert_int_equal(pieces_of_a_task(4096), 0);
 }
 
+typedef struct heard {
+    unsigned warnings;
+} heard;
+
+static void hear(void *user, fed_log_level level, const char *line) {
+    (void)line;
+    ((heard *)user)->warnings += level == FED_LOG_WARN;
+}
+
+static void a_cloned_device_says_so_keeps_all_and_stands_back(void **state) {
+    (void)state;
+    fed_device device;
+    fed_device_open(&device, "3lc:s=1", 3);
+    device.fake.plan = (fed_fake_plan){.path = "/v1/update",
+                                       .fault = FED_FAKE_STATUS,
+                                       .status = 409,
+                                       .error = "cloned",
+                                       .times = 1};
+    heard h = {0};
+    const fed_log log = {.user = &h, .write = hear, .level = FED_LOG_WARN};
+    device.options.log = &log;
+    fed_device_restart(&device);
+    fedclient_event event;
+    assert_fed_ok_err_of(&device, fed_device_step(&device, &event));
+    device.options.log = NULL;
+    assert_int_equal(event.outcome, FEDCLIENT_REFUSED);
+    assert_in_range(event.wait_ms, 30000, 60000);
+    assert_int_equal(h.warnings, 1);
+    fed_device_check(&device, 0);
+    assert_true(fed_device_owed(&device) > 0);
+    fed_device_restart(&device);
+    fed_device_finish(&device, 4);
+    fed_device_check(&device, 0);
+    fed_device_close(&device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_over_the_size_of_a_piece_travels_in_pieces),
         cmocka_unit_test(an_update_that_may_go_as_one_does),
+        cmocka_unit_test(a_cloned_device_says_so_keeps_all_and_stands_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,6 +107,60 @@ static void an_update_counts_once_however_often_it_is_sent(void **state) {
     assert_int_equal(c->server->training.round.received, 0);
 }
 
+typedef struct heard {
+    unsigned warnings;
+    char last[300];
+} heard;
+
+static void hear(void *user, fed_log_level level, const char *line) {
+    heard *h = user;
+    h->warnings += level == FED_LOG_WARN;
+    snprintf(h->last, sizeof h->last, "%s", line);
+}
+
+static void a_clone_is_refused_marked_and_named(void **state) {
+    coordinator *c = *state;
+    heard h = {0};
+    const fed_log log = {.user = &h, .write = hear, .level = FED_LOG_WARN};
+    const float others[PARAMETERS] = {2, 2, 2, 2, 2, 2};
+    char word[32], name[17];
+    test_device a = coordinator_enrol(c);
+    coordinator_task(c, plain);
+    const fed_assignment work = device_ask_work(c, &a);
+    assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
+    coordinator_commit(c);
+    coordinator_crash(c); /* what was counted is known to a coordinator that was restarted */
+    c->server->log = &log;
+    assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
+    assert_int_equal(h.warnings, 0);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(device_upload(c, &a, &work, others, 1, word), 409);
+        assert_string_equal(word, "cloned");
+    }
+    fed_hex(a.fingerprint, 8, name);
+    assert_int_equal(h.warnings, 1); /* said once, not as often as it is asked */
+    assert_non_null(strstr(h.last, name));
+    assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
+    assert_int_equal(c->server->training.round.received, 1);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    const fedserver_device *row = fedserver_devices_find(&c->server->devices, a.fingerprint);
+    assert_int_equal(row->cloned_ms, c->now_ms);
+    assert_int_equal(c->server->training.sum.updates, 1);
+}
+
+static void what_an_older_release_counted_is_learned_from_its_first_repetition(void **state) {
+    coordinator *c = *state;
+    const float others[PARAMETERS] = {2, 2, 2, 2, 2, 2};
+    test_device a = coordinator_enrol(c);
+    coordinator_task(c, plain);
+    const fed_assignment work = device_ask_work(c, &a);
+    assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
+    fedserver_devices_find(&c->server->devices, a.fingerprint)->counted_digest = 0;
+    assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
+    assert_int_equal(device_upload(c, &a, &work, others, 1, NULL), 409);
+}
+
 static void updates_that_can_not_count_say_why(void **state) {
     coordinator *c = *state;
     char word[32];
@@ -623,6 +677,8 @@ int main(void) {
         WITH(a_round_commits_the_weighted_mean),
         WITH(the_same_device_gets_the_same_lease_and_what_is_left_of_the_deadline),
         WITH(an_update_counts_once_however_often_it_is_sent),
+        WITH(a_clone_is_refused_marked_and_named),
+        WITH(what_an_older_release_counted_is_learned_from_its_first_repetition),
         WITH(updates_that_can_not_count_say_why),
         WITH(bytes_that_are_no_update_are_refused),
         WITH(a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted),

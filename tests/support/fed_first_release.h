@@ -14,6 +14,7 @@
     "ALTER TABLE devices DROP COLUMN revoked_ms;"                                                  \
     "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"                                           \
     "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"               \
+    "ALTER TABLE devices DROP COLUMN counted_digest; ALTER TABLE devices DROP COLUMN cloned_ms;"   \
     "ALTER TABLE devices DROP COLUMN tag; ALTER TABLE tokens DROP COLUMN role;"                    \
     "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"                  \
     "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"            \

@@ -96,6 +96,7 @@ fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
 typedef struct fedserver_entry {
     char fingerprint[2 * FED_SHA256_SIZE + 1];   /* of its key, hexadecimal */
     int64_t enrolled_ms, expires_ms, revoked_ms; /* Unix milliseconds; revoked 0: not */
+    int64_t cloned_ms; /* when another copy of its state reported last; 0: none has */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
 } fedserver_entry;

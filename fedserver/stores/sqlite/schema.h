@@ -52,7 +52,8 @@
     " evaluated_version INTEGER NOT NULL DEFAULT 0,"                                               \
     " revoked_ms INTEGER NOT NULL DEFAULT 0, lease_deadline_ms INTEGER NOT NULL DEFAULT 0,"        \
     " samples INTEGER NOT NULL DEFAULT 0, role INTEGER NOT NULL DEFAULT 0,"                        \
-    " tag TEXT NOT NULL DEFAULT '') STRICT;"                                                       \
+    " tag TEXT NOT NULL DEFAULT '', counted_digest INTEGER NOT NULL DEFAULT 0,"                    \
+    " cloned_ms INTEGER NOT NULL DEFAULT 0) STRICT;"                                               \
     "CREATE TABLE tasks (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"                \
     " model TEXT NOT NULL, codec_up TEXT NOT NULL, codec_down TEXT NOT NULL,"                      \
     " small_tensor INTEGER NOT NULL, local_steps INTEGER NOT NULL, batch INTEGER NOT NULL,"        \
@@ -99,7 +100,11 @@
             " u.body FROM updates_by_device u JOIN devices d ON d.id = u.device;"                  \
             "DROP TABLE updates_by_device;",                                                       \
             FEDSERVER_SCHEMA_PIECES, FEDSERVER_SCHEMA_PHASES, FEDSERVER_SCHEMA_KEYFRAMES,          \
-            FEDSERVER_SCHEMA_DECLINES,                                                             \
+            FEDSERVER_SCHEMA_DECLINES                                                              \
+            "ALTER TABLE devices ADD COLUMN counted_digest INTEGER NOT NULL DEFAULT 0;"            \
+            "ALTER TABLE devices ADD COLUMN cloned_ms INTEGER NOT NULL DEFAULT 0;"                 \
+            "UPDATE devices SET counted_digest = coalesce((SELECT u.guard FROM updates u"          \
+            " WHERE u.lease = devices.counted_lease), 0);",                                        \
     }
 
 #endif

@@ -184,7 +184,8 @@ static fed_status device_put(void *db, const fedserver_device *device, fed_error
     return WRITE(DEVICE_PUT, INT(device->id), INT(device->lease), INT(device->lease_task),
                  INT(device->lease_round), INT(device->lease_attempt), INT(device->counted_lease),
                  INT(device->evaluated_task), INT(device->evaluated_version),
-                 INT(device->lease_deadline_ms), INT(device->samples));
+                 INT(device->lease_deadline_ms), INT(device->samples), INT(device->counted_digest),
+                 INT(device->cloned_ms));
 }
 
 static fed_status device_revoke(void *db, int64_t device, int64_t now_ms, fed_error *err) {
@@ -216,6 +217,8 @@ static void device_read(sqlite3_stmt *row, fedserver_device *device) {
         .lease_deadline_ms = sqlite3_column_int64(row, 12),
         .samples = (uint32_t)sqlite3_column_int64(row, 13),
         .role = (fedserver_role)sqlite3_column_int(row, 14),
+        .counted_digest = (uint64_t)sqlite3_column_int64(row, 16),
+        .cloned_ms = sqlite3_column_int64(row, 17),
     };
     fedserver_database_text(row, 15, device->tag, sizeof device->tag);
     if (sqlite3_column_bytes(row, 1) == FED_SHA256_SIZE) {

@@ -108,6 +108,17 @@ static void the_last_piece_counts_the_update(void **state) {
     assert_int_equal(counted(s), 1);
 }
 
+static void the_pieces_of_a_clone_are_refused(void **state) {
+    sender *s = *state;
+    must_be(s, 0, s->message.len, 200, "");
+    s->head.digest++;
+    must_be(s, 0, 0, 409, "cloned");
+    must_be(s, 0, s->message.len, 409, "cloned");
+    s->head.digest--;
+    must_be(s, 0, 0, 200, "");
+    assert_int_equal(counted(s), 1);
+}
+
 static void one_piece_can_be_all_of_it(void **state) {
     sender *s = *state;
     must_be(s, 0, s->message.len, 200, "");
@@ -307,6 +318,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         test(the_last_piece_counts_the_update),
         test(one_piece_can_be_all_of_it),
+        test(the_pieces_of_a_clone_are_refused),
         test(pieces_out_of_order_and_twice_change_nothing),
         test(pieces_outlive_the_coordinator),
         test(what_was_not_committed_is_asked_for_again),

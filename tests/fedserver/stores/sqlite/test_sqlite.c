@@ -2,6 +2,7 @@
 #include "fed_test.h"
 
 #include "fed_first_release.h"
+#include "fedserver/stores/sqlite/schema.h"
 #include "store_fixture.h"
 
 static void what_was_committed_is_there_after_a_crash_and_nothing_else(void **state) {
@@ -46,6 +47,8 @@ static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
     device.lease_round = 4;
     device.lease_attempt = 5;
     device.counted_lease = UINT64_MAX - 1;
+    device.counted_digest = UINT64_MAX - 2;
+    device.cloned_ms = 7;
     device.evaluated_task = 6;
     device.evaluated_version = UINT32_MAX;
     assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
@@ -58,7 +61,8 @@ static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
                 read.lease_round == 4 && read.lease_attempt == 5 &&
                 read.counted_lease == device.counted_lease && read.evaluated_task == 6 &&
                 read.evaluated_version == UINT32_MAX && read.enrolled_ms == 1 &&
-                read.expires_ms == 2);
+                read.expires_ms == 2 && read.counted_digest == UINT64_MAX - 2 &&
+                read.cloned_ms == 7);
     assert_memory_equal(read.fingerprint, device.fingerprint, FED_SHA256_SIZE);
 }
 
@@ -280,6 +284,29 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     assert_int_equal(seen.bytes, 3);
 }
 
+/* As the release before layout 8 left it, with an update in the open round. */
+static void the_guards_of_the_open_round_become_the_digests_of_what_is_counted(void **state) {
+    static const char *const migrations[] = FEDSERVER_MIGRATIONS;
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_device device = {.fingerprint = {1}}, read = {0};
+    fedserver_task task = {.name = "n"};
+    assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    device.counted_lease = 99;
+    assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    meddle(f, FED_FIRST_RELEASE);
+    for (int k = 0; k < 6; k++) {
+        meddle(f, migrations[k]);
+    }
+    meddle(f, "INSERT INTO updates (task, round, device, lease, len, guard, body)"
+              " VALUES (1, 1, 1, 99, 2, -77, x'0102'); PRAGMA user_version = 7");
+    reopen(f);
+    assert_fed_ok_err(f->store->device_each(f->db, last_device, &read, &err));
+    assert_true(read.counted_digest == (uint64_t)-77);
+}
+
 static void foreign_and_newer_databases_are_refused(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -312,6 +339,7 @@ int main(void) {
         WITH(another_processs_writes_are_noticed_once),
         WITH(a_full_disk_is_named_and_loses_nothing_committed),
         WITH(an_older_database_is_brought_up_to_date_with_all_it_holds),
+        WITH(the_guards_of_the_open_round_become_the_digests_of_what_is_counted),
         WITH(foreign_and_newer_databases_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
