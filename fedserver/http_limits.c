@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_LEAST = 64 };
+enum { SLOTS_LEAST = 64, REQUESTS_PER_S = 100 /* of one device */ };
 
 static void fill(const http_limits_rules *rules, http_limits_peer *peer, int64_t now_ms) {
     const double s = now_ms > peer->filled_ms ? (double)(now_ms - peer->filled_ms) / 1000.0 : 0;
@@ -35,7 +35,7 @@ void http_limits_open(http_limits *limits, const http_limits_rules *rules) {
 /* Many devices may share an address. Failures: ten wrong tokens, then one in six seconds. */
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all) {
-    enum { REQUESTS_PER_S = 100, CONNECTIONS = 16, UPLOADS = 4, UPLOADS_OF_ALL = 256 };
+    enum { CONNECTIONS = 16, UPLOADS = 4, UPLOADS_OF_ALL = 256 };
     const double rate = requests_per_s != 0 ? requests_per_s : REQUESTS_PER_S;
     http_limits_rules rules = {.requests_per_s = rate,
                                .requests_burst = rate * 10,
@@ -53,6 +53,23 @@ void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limit
     rules.requests_per_s = rate * 256;
     rules.requests_burst = rate * 256;
     rules.uploads = UPLOADS_OF_ALL; /* bytes and failures are paid for by their peers */
+    http_limits_open(all, &rules);
+}
+
+/* A full handshake costs up to a millisecond of the one thread, a resumed one half of that. Many
+ * devices may share an address, and after a restart all of them come at once. */
+void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
+                            http_limits *all) {
+    const double rate = (requests_per_s != 0 ? requests_per_s : REQUESTS_PER_S) * (tickets ? 2 : 1);
+    http_limits_rules rules = {.requests_per_s = rate * 2,
+                               .requests_burst = rate * 20,
+                               .bytes_burst = 1,
+                               .failures_burst = 1,
+                               .connections = UINT32_MAX,
+                               .uploads = 1};
+    http_limits_open(address, &rules);
+    rules.requests_per_s = rate * 5;
+    rules.requests_burst = rate * 40;
     http_limits_open(all, &rules);
 }
 

@@ -38,6 +38,10 @@ typedef struct http_limits {
  * at the front, and of all together, whose peer is its crowd. */
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all);
+/** Likewise those of handshakes, each of which counts as a request: of an address, and of all
+ * together. tickets: of those that offer to resume a session; else of full ones. */
+void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
+                            http_limits *all);
 void http_limits_open(http_limits *limits, const http_limits_rules *rules);
 void http_limits_free(http_limits *limits);
 

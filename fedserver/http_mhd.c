@@ -707,8 +707,9 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)STALL_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_peer,
         l, MHD_OPTION_URI_LOG_CALLBACK, on_uri, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l,
-        MHD_OPTION_HTTPS_PRIORITIES, HTTP_TLS_PRIORITY, MHD_OPTION_HTTPS_MEM_CERT,
-        h->tls.certificate, MHD_OPTION_HTTPS_MEM_KEY, h->tls.key,
+        MHD_OPTION_HTTPS_PRIORITIES,
+        kind == FEDSERVER_FRONT ? HTTP_TLS_PRIORITY_FRONT : HTTP_TLS_PRIORITY,
+        MHD_OPTION_HTTPS_MEM_CERT, h->tls.certificate, MHD_OPTION_HTTPS_MEM_KEY, h->tls.key,
         kind == FEDSERVER_DEVICES ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, h->tls.ca,
         MHD_OPTION_END);
     if (l->daemon == NULL) { /* it may have closed the socket, or not: the program ends anyway */
@@ -779,9 +780,7 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
               .epoch = fedserver_epoch(server)};
     uint16_t ports[2] = {options->front_port, options->devices_port};
     h.peers = (http_peers){.tls = &h.tls, .log = log, .progress = &h.progress};
-    http_limits_usual(options->requests_per_s, options->connections,
-                      &h.peers.limits[FEDSERVER_DEVICES], &h.peers.limits[FEDSERVER_FRONT],
-                      &h.peers.all);
+    http_peers_open(&h.peers, options->requests_per_s, options->connections);
     fed_status status = run_batch(&h, err); /* without requests: can it work at all? */
     if (status == FED_OK) {
         status = open_doors(&h, options, ports, err);

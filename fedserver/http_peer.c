@@ -13,9 +13,20 @@ enum {
     UPLOAD_LEAST = 64 * 1024 /* a body from here on is an upload */
 };
 
+void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections) {
+    http_limits_usual(requests_per_s, connections, &peers->limits[FEDSERVER_DEVICES],
+                      &peers->limits[FEDSERVER_FRONT], &peers->all);
+    for (int ticket = 0; ticket < 2; ticket++) {
+        http_limits_handshakes(requests_per_s, ticket != 0, &peers->handshakes[ticket],
+                               &peers->handshakes_of_all[ticket]);
+    }
+}
+
 void http_peers_free(http_peers *peers) {
     for (size_t k = 0; k < 2; k++) {
         http_limits_free(&peers->limits[k]);
+        http_limits_free(&peers->handshakes[k]);
+        http_limits_free(&peers->handshakes_of_all[k]);
     }
     http_limits_free(&peers->all);
 }
@@ -31,6 +42,20 @@ static void take_account(http_peer *p, const uint8_t *key) {
     }
 }
 
+/* Is there a handshake left in the budget of its address, and of all? */
+static bool admit(void *user, bool ticket) {
+    http_peer *p = user;
+    http_limits *of_address = &p->peers->handshakes[ticket];
+    http_limits *of_all = &p->peers->handshakes_of_all[ticket];
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    const http_limits_kind kind = {.upload = false};
+    http_limits_peer *account = http_limits_enter(of_address, p->address, now_ms);
+    const bool admitted = http_limits_ask(of_address, account, kind, now_ms) == 0 &&
+                          http_limits_ask(of_all, &of_all->crowd, kind, now_ms) == 0;
+    http_limits_leave(account);
+    return admitted;
+}
+
 http_peer *http_peer_new(http_peers *peers, struct listener *listener, fedserver_listener kind,
                          void *session, int fd) {
     http_peer *p = calloc(1, sizeof *p);
@@ -40,14 +65,14 @@ http_peer *http_peer_new(http_peers *peers, struct listener *listener, fedserver
     p->peers = peers;
     p->listener = listener;
     p->kind = kind;
-    p->wire = (http_tls_wire){.fd = fd, .progress = peers->progress, .log = peers->log};
+    p->wire = (http_tls_wire){
+        .fd = fd, .progress = peers->progress, .log = peers->log, .admit = admit, .user = p};
+    http_socket_peer_key(fd, p->address);
     http_tls_attach(session, &p->wire);
     if (kind == FEDSERVER_DEVICES) {
         http_tls_demand(session, peers->tls);
     } else {
-        uint8_t key[HTTP_LIMITS_KEY];
-        http_socket_peer_key(fd, key);
-        take_account(p, key);
+        take_account(p, p->address);
     }
     http_peer_owes(p);
     return p;

@@ -16,6 +16,8 @@ typedef struct http_peers {
     http_peer *oldest, *newest; /* those that owe a request head */
     http_limits limits[2];      /* of one peer of each listener */
     http_limits all;            /* of all together: its crowd */
+    http_limits handshakes[2];  /* of one address; [1]: those that offer a ticket */
+    http_limits handshakes_of_all[2];
     const http_tls *tls;
     const fed_log *log;
     uint64_t *progress; /* grows whenever a byte moves */
@@ -31,9 +33,12 @@ struct http_peer {
     bool owes;
     int64_t since_ms;
     http_tls_identity identity;
+    uint8_t address[HTTP_LIMITS_KEY]; /* hashed */
     http_limits_peer *account; /* of its address or, of a device, of its key; NULL: not known yet */
 };
 
+/** Open all limits, those of docs/protocol.md#limits; 0: the default. */
+void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections);
 void http_peers_free(http_peers *peers);
 
 /** A connection whose handshake (session: gnutls_session_t) has not begun; it owes a request. NULL:

@@ -118,7 +118,45 @@ static ssize_t push(gnutls_transport_ptr_t transport, const giovec_t *parts, int
     return n;
 }
 
+enum { EXTENSION_PRE_SHARED_KEY = 41 };
+
+static int note_extension(void *user, unsigned id, const unsigned char *data, unsigned size) {
+    (void)data, (void)size;
+    bool *found = user;
+    *found = *found || id == EXTENSION_PRE_SHARED_KEY;
+    return 0;
+}
+
+static bool offers_ticket(const gnutls_datum_t *hello) {
+    bool found = false;
+    (void)gnutls_ext_raw_parse(&found, note_extension, hello, GNUTLS_EXT_RAW_FLAG_TLS_CLIENT_HELLO);
+    return found;
+}
+
+/* GnuTLS: a hello has come (GNUTLS_HOOK_PRE), or has been read and its key share computed. */
+static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                    const gnutls_datum_t *hello) {
+    (void)type;
+    http_tls_wire *wire = gnutls_transport_get_ptr(session);
+    bool admitted = true;
+    if (incoming == 0) {
+        return 0;
+    }
+    if (when == GNUTLS_HOOK_PRE && !wire->asked) { /* a second one answers our question: free */
+        wire->asked = true;
+        wire->ticket = offers_ticket(hello);
+        admitted = wire->admit(wire->user, wire->ticket);
+    } else if (when == GNUTLS_HOOK_POST && wire->ticket &&
+               gnutls_session_is_resumed(session) == 0) {
+        wire->ticket = false;
+        admitted = wire->admit(wire->user, false);
+    }
+    return admitted ? 0 : GNUTLS_E_USER_ERROR;
+}
+
 void http_tls_attach(void *session, http_tls_wire *wire) {
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_CLIENT_HELLO, GNUTLS_HOOK_BOTH,
+                                       on_hello);
     gnutls_transport_set_ptr(session, wire);
     gnutls_transport_set_pull_function(session, pull);
     gnutls_transport_set_vec_push_function(session, push);

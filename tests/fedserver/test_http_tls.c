@@ -192,6 +192,50 @@ static void test_a_request_works_while_others_stall(void **state) {
     finish(w);
 }
 
+/* ---- too many handshakes --------------------------------------------------------------------- */
+
+/* Say hello; did the server answer anything but the end? */
+static bool hello_is_answered(const world *w, const uint8_t *hello, size_t len) {
+    uint8_t byte;
+    const int fd = fed_dial(w->devices_port);
+    assert_int_equal(send(fd, hello, len, MSG_NOSIGNAL), len);
+    const bool answered = recv(fd, &byte, 1, 0) == 1;
+    close(fd);
+    return answered;
+}
+
+static void test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones(void **state) {
+    enum { REFUSALS = 20, HELLOS_MOST = 2000, BURST = 20 };
+    world *w = *state;
+    uint8_t hello[4096];
+    const size_t len = client_hello(w, hello, sizeof hello);
+    int answered = 0, refused = 0;
+    w->options.requests_per_s = 1;
+    start(w);
+    CURLSH *sessions = curl_share_init();
+    curl_share_setopt(sessions, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+    CURL *curl = client(w, &w->device, w->devices_port, "/who");
+    curl_easy_setopt(curl, CURLOPT_SHARE, sessions);
+    curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "");
+    for (int k = 0; k < HELLOS_MOST && refused < REFUSALS; k++) {
+        const bool was = hello_is_answered(w, hello, len);
+        answered += was;
+        refused += !was;
+    }
+    assert_int_equal(refused, REFUSALS);
+    assert_true(answered >= BURST - 1);
+    for (int k = 0; k < 3; k++) {
+        r = fed_curl_ask(curl);
+        fed_reply_assert(&r, 200, "");
+    }
+    curl_easy_cleanup(curl);
+    curl_share_cleanup(sessions);
+    w->options.requests_per_s = 0;
+    finish(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_front_wants_no_certificate),
@@ -208,6 +252,7 @@ int main(void) {
         cmocka_unit_test(test_fifty_half_client_hellos_cost_nothing),
         cmocka_unit_test(test_garbage_harms_nobody),
         cmocka_unit_test(test_a_request_works_while_others_stall),
+        cmocka_unit_test(test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones),
     };
     curl_global_init(CURL_GLOBAL_DEFAULT);
     const int failed = cmocka_run_group_tests(tests, setup, teardown);

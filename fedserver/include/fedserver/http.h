@@ -21,7 +21,7 @@ typedef struct fedserver_http_options {
     fedserver_doors doors;     /* the port of the other one is only told to devices */
     int front_socket;          /* one that listens already, which is taken over; 0: none */
     uint32_t connection_limit; /* each listener; 0: as many as the process may open */
-    uint32_t requests_per_s;   /* of one device, ten times that of an address; 0: 100 */
+    uint32_t requests_per_s;   /* of one device; an address may do more; 0: 100 */
     uint32_t connections;      /* of one device at a time; 0: 16 */
     /** Called in each turn of the loop, so several times a second, until *stop. NULL: not wanted.
      */
