@@ -56,7 +56,7 @@ static bool admit(void *user, bool ticket) {
     return admitted;
 }
 
-http_peer *http_peer_new(http_peers *peers, struct listener *listener, fedserver_listener kind,
+http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, fedserver_listener kind,
                          void *session, int fd) {
     http_peer *p = calloc(1, sizeof *p);
     if (p == NULL) {

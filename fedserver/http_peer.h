@@ -7,7 +7,7 @@
 #include "fedserver/http_limits.h"
 #include "fedserver/http_tls.h"
 
-struct listener; /* the adapter's */
+struct http_listener; /* the adapter's */
 
 typedef struct http_peer http_peer;
 
@@ -26,7 +26,7 @@ typedef struct http_peers {
 /** A connection, from accept to close. */
 struct http_peer {
     http_peers *peers;
-    struct listener *listener;
+    struct http_listener *listener;
     fedserver_listener kind;
     http_tls_wire wire;
     http_peer *before, *after; /* among those that owe us a request head, the oldest first */
@@ -43,7 +43,7 @@ void http_peers_free(http_peers *peers);
 
 /** A connection whose handshake (session: gnutls_session_t) has not begun; it owes a request. NULL:
  * no memory. Owner: http_peer_free, where NULL is fine. */
-http_peer *http_peer_new(http_peers *peers, struct listener *listener, fedserver_listener kind,
+http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, fedserver_listener kind,
                          void *session, int fd);
 void http_peer_free(http_peer *peer);
 

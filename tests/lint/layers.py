@@ -31,7 +31,7 @@ THIRD_PARTY = {
     "mbedtls/": ["common/mbedtls.h", "common/crypto.c"],
     "xxhash.h": ["common/hash.c"],
     "curl/": ["fedclient/transports/curl/"],
-    "microhttpd.h": ["fedserver/http_mhd.c"],
+    "microhttpd.h": ["fedserver/http_mhd.c", "fedserver/http_exchange.h"],
     "gnutls/": ["fedserver/http_tls.c"],
     "sqlite3.h": ["fedserver/stores/sqlite/"],
     "jansson.h": ["fedserver/"],
