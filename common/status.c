@@ -23,6 +23,7 @@ static const struct {
     [FED_EVERSION] = {"FED_EVERSION", "unsupported version"},
     [FED_EBUSY] = {"FED_EBUSY", "busy"},
     [FED_ECANCELED] = {"FED_ECANCELED", "canceled"},
+    [FED_EDECLINED] = {"FED_EDECLINED", "declined"},
 };
 
 enum { STATUS_COUNT = sizeof statuses / sizeof statuses[0] };

@@ -196,7 +196,7 @@ fed_status fed_decline_read(fed_reader *r, fed_decline *m) {
     t.round = fed_read_u32(r);
     t.lease = fed_read_u64(r);
     fed_read_str(r, t.reason, sizeof t.reason);
-    DELIVER(r, m, t, t.reason[0] != '\0');
+    DELIVER(r, m, t, true);
 }
 
 void fed_metric_write(fed_writer *w, const fed_metric *m) {

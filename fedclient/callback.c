@@ -13,6 +13,14 @@ fed_status fedclient_callback(fedclient *client, const fedclient_turn *turn, fed
     const char *what = turn->assignment.action == FED_ACTION_TRAIN ? "training" : "evaluation";
     fed_error own = {0};
     fed_status status = client->options.train(client->options.user, round, &own);
+    const fed_error *over = &client->watch.over;
+    if (over->status == FED_ECANCELED || (over->status != FED_OK && status != FED_OK)) {
+        return fed_fail(err, over->status, "%s", over->text);
+    }
+    if (status == FED_EDECLINED || status == FED_ENONFINITE) {
+        return fed_fail(err, FED_EDECLINED, "%s",
+                        own.text[0] != '\0' ? own.text : fed_status_text(status));
+    }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s on version %" PRIu32 " failed: %.300s", what,
                         round->version, own.text[0] != '\0' ? own.text : fed_status_text(status));

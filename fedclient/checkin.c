@@ -10,7 +10,7 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
                                  .hold_ms = client->options.hold_ms,
                                  .task = client->model.task,
                                  .version = client->model.version,
-                                 .capabilities = FED_CAN_PATCH,
+                                 .capabilities = FED_CAN_PATCH | FED_CAN_DECLINE,
                                  .samples = client->residual.samples};
     uint8_t message[32];
     fed_writer w;
@@ -46,6 +46,19 @@ static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error
     return status;
 }
 
+/** Can this client do what is asked for? */
+static fed_status fit(fedclient_turn *turn, fed_error *err) {
+    const fed_assignment *assignment = &turn->assignment;
+    fed_error why = {0};
+    fed_status status = fed_arch_parse(assignment->task.model, &turn->arch, &why);
+    if (status == FED_OK && assignment->action == FED_ACTION_TRAIN) {
+        status = fedcodec_parse(assignment->task.codec_up, &turn->codec, &why);
+    }
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, FED_EDECLINED, "this device can't read the task: %s",
+                                       why.text[0] != '\0' ? why.text : fed_status_text(status));
+}
+
 static fed_status understand(const fedclient *client, fedclient_turn *turn,
                              const fedclient_answer *answer, fed_error *err) {
     fed_reader r;
@@ -59,11 +72,7 @@ static fed_status understand(const fedclient *client, fedclient_turn *turn,
                         "the answer to the check-in can't be read: the "
                         "coordinator may be of another release");
     }
-    if (turn->assignment.action == FED_ACTION_WAIT) {
-        return FED_OK;
-    }
-    FED_TRY(fed_arch_parse(turn->assignment.task.model, &turn->arch, err));
-    return fedcodec_parse(turn->assignment.task.codec_up, &turn->codec, err);
+    return FED_OK;
 }
 
 fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error *err) {
@@ -78,5 +87,12 @@ fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error 
     turn->event->wait_ms = turn->assignment.retry_ms;
     turn->event->round = turn->assignment.round;
     turn->event->version = turn->assignment.version;
-    return FED_OK;
+    if (turn->assignment.action == FED_ACTION_WAIT) {
+        return FED_OK;
+    }
+    turn->event->task = turn->assignment.task.id;
+    fedclient_watch_start(client, &turn->assignment);
+    FED_TRY(fit(turn, err));
+    return turn->assignment.action == FED_ACTION_DONE ? FED_OK
+                                                      : fedclient_watch_program(client, err);
 }

@@ -161,6 +161,63 @@ static fed_status turn_run(fedclient *client, fedclient_turn *turn, fed_error *e
     return FED_OK;
 }
 
+/** The task does not fit this device: say so to the coordinator, and go on living. */
+static fed_status turn_declined(fedclient *client, const fedclient_turn *turn, fed_error *why) {
+    const fed_assignment *assignment = &turn->assignment;
+    fedclient_event *event = turn->event;
+    client->failures++; /* a coordinator that asks for the same again is not answered in a loop */
+    event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
+    if (assignment->action == FED_ACTION_DONE) {
+        fed_logf(client->options.log, FED_LOG_INFO,
+                 "task %" PRIu64 " is finished; this device does not take its model: %s",
+                 assignment->task.id, why->text);
+        event->outcome = FEDCLIENT_FINISHED;
+        return FED_OK;
+    }
+    fed_logf(client->options.log, FED_LOG_WARN, "this device declines task %" PRIu64 ": %s",
+             assignment->task.id, why->text);
+    fed_error fault = {0};
+    fed_status status = fedclient_decline(client, turn, why->text, &event->wait_ms, &fault);
+    if (status != FED_OK) {
+        *why = fault;
+        return status;
+    }
+    event->outcome = FEDCLIENT_DECLINED;
+    return FED_OK;
+}
+
+/** A pause is no decline: the place is given back without a reason, and this device may be asked
+ * again. One that can't be given back now ends with its lease. */
+static fed_status give_back(fedclient *client, const fedclient_turn *turn, fed_error *why) {
+    if (turn->assignment.lease == 0) {
+        return FED_OK;
+    }
+    uint32_t unused_ms = 0;
+    fed_error fault = {0};
+    fed_status status = fedclient_decline(client, turn, "", &unused_ms, &fault);
+    client->heals = false;
+    if (status == FED_ECANCELED) {
+        *why = fault;
+        return status;
+    }
+    return FED_OK;
+}
+
+/** What the device was doing is not wanted any more, or may not go on. */
+static fed_status turn_unwanted(fedclient *client, const fedclient_turn *turn, fed_error *why) {
+    enum { LOOK_AGAIN_MS = 10000 };
+    fedclient_event *event = turn->event;
+    *why = client->watch.over;
+    if (why->status == FED_ECANCELED) {
+        return FED_ECANCELED;
+    }
+    const bool paused = why->status == FED_EBUSY;
+    event->outcome = paused ? FEDCLIENT_PAUSED : FEDCLIENT_LATE;
+    event->wait_ms = paused ? LOOK_AGAIN_MS : 0;
+    fed_logf(client->options.log, FED_LOG_INFO, "%s", why->text);
+    return paused ? give_back(client, turn, why) : FED_OK;
+}
+
 static void turn_free(fedclient_turn *turn) {
     fed_arch_free(&turn->arch);
     fedclient_record_free(&turn->model);
@@ -199,6 +256,20 @@ void fedclient_set_failures(fedclient *client, uint32_t failures) {
     client->failures = failures;
 }
 
+/** A turn from its beginning to an event; *why may be set beside FED_OK. */
+static fed_status turn_whole(fedclient *client, fedclient_turn *turn, fed_error *why) {
+    if (fedclient_watch_program(client, why) != FED_OK) {
+        return turn_unwanted(client, turn, why);
+    }
+    FED_TRY(client->known ? FED_OK : state_load(client, why));
+    FED_TRY(fedclient_identity_renew(client, why)); /* may put "identity" */
+    fed_status status = turn_run(client, turn, why);
+    if (client->watch.over.status != FED_OK) {
+        return turn_unwanted(client, turn, why);
+    }
+    return status == FED_EDECLINED ? turn_declined(client, turn, why) : status;
+}
+
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) {
     if (!fedclient_enrolled(client)) {
         return fed_fail(err, FED_ESTATE,
@@ -209,20 +280,15 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
     fedclient_turn turn = {.client = client, .event = event};
     fed_error why = {0};
     client->heals = false;
-    fed_status status = client->known ? FED_OK : state_load(client, &why);
-    if (status == FED_OK) {
-        status = fedclient_identity_renew(client, &why); /* may put "identity" */
-    }
-    if (status == FED_OK) {
-        status = turn_run(client, &turn, &why);
-    }
+    client->watch.over = (fed_error){0};
+    fed_status status = turn_whole(client, &turn, &why);
     turn_free(&turn);
-    if (status == FED_OK) {
-        client->failures = event->outcome == FEDCLIENT_REFUSED ? client->failures : 0;
-        return FED_OK;
+    if (status != FED_OK) {
+        status = turn_failed(client, status, event, &why);
+    } else if (event->outcome != FEDCLIENT_REFUSED && event->outcome != FEDCLIENT_DECLINED) {
+        client->failures = 0;
     }
-    status = turn_failed(client, status, event, &why);
-    if (err != NULL) {
+    if (err != NULL && why.status != FED_OK) {
         *err = why;
     }
     return status;

@@ -11,6 +11,15 @@
 
 enum { FEDCLIENT_URL = 320 };
 
+/** Until when what the program does is wanted (watch.c). Times are the platform's monotonic_ms. */
+typedef struct fedclient_watch {
+    int64_t deadline_ms; /* INT64_MAX: there is none */
+    int64_t look_ms;     /* when to ask the program again, ... */
+    int64_t ask_ms;      /* ... and when the coordinator; INT64_MAX: never */
+    int64_t every_ms;    /* between two questions to the coordinator */
+    fed_error over;      /* its status is FED_OK while it is wanted */
+} fedclient_watch;
+
 struct fedclient {
     fedclient_options options;
     char front[FEDCLIENT_URL];   /* "https://host:8443" */
@@ -28,11 +37,12 @@ struct fedclient {
     uint32_t failures; /* turns in a row that time has to heal */
     bool heals;        /* this turn's failure is of that kind */
     uint32_t asked_ms; /* ... and the coordinator asked to wait so long; an hour at most */
+    fedclient_watch watch;
 };
 
 /** One turn of step(): what its stages hand on. */
 typedef struct fedclient_turn {
-    const fedclient *client;
+    fedclient *client;
     fedclient_event *event;
     fed_assignment assignment;
     fed_arch arch; /* of the assignment's task */
@@ -94,7 +104,8 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) FED_CHECK
 
 /* checkin.c */
 
-/** Ask for work. What is asked for is checked: the model is parsed, the codec known. */
+/** Ask for work. What is asked for is checked: the model is parsed, the codec known; FED_EDECLINED
+ * where this client can't do that. */
 fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
 
 /* arrived.c: what has arrived of a download that is not complete */
@@ -145,9 +156,26 @@ fed_status fedclient_encode(fedclient *client, fedclient_turn *turn, fed_error *
 /** Send what is pending and store what became of it: COUNTED or REFUSED. */
 fed_status fedclient_send(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
 
+/* watch.c */
+
+/** Ask the program whether this device may take part now. FED_EBUSY: not now; FED_ECANCELED: the
+ * program wants to end. The turn is over then, and watch.over says so. */
+fed_status fedclient_watch_program(fedclient *client, fed_error *err) FED_CHECKED;
+
+/** An assignment has come: its time runs from now on. */
+void fedclient_watch_start(fedclient *client, const fed_assignment *assignment);
+
+/* decline.c */
+
+/** Give the place of turn->assignment back, for that reason. FED_OK, too, where the coordinator
+ * takes no declines: then *wait_ms is set to what is left of the lease. */
+fed_status fedclient_decline(fedclient *client, const fedclient_turn *turn, const char *reason,
+                             uint32_t *wait_ms, fed_error *err) FED_CHECKED;
+
 /* callback.c */
 
-/** Hand a model to the program's callback, with a sentence for every failure. */
+/** Hand a model to the program's callback, with a sentence for every failure. FED_OK where it ended
+ * early with what it had trained by then, too: client->watch.over says so. */
 fed_status fedclient_callback(fedclient *client, const fedclient_turn *turn, fedclient_round *round,
                               fed_error *err) FED_CHECKED;
 

@@ -170,7 +170,7 @@ static fed_status add_training(fedclient_turn *turn, const fedclient_record *tra
     while (bad >= layout->tensors[k].offset + layout->tensors[k].size) {
         k++;
     }
-    return fed_fail(err, FED_ENONFINITE,
+    return fed_fail(err, FED_EDECLINED,
                     "training left NaN or infinity in %s at %zu; the round is "
                     "given up: is the learning rate (%g) too high?",
                     layout->tensors[k].name, bad - layout->tensors[k].offset,
@@ -216,5 +216,7 @@ fed_status fedclient_train(fedclient *client, fedclient_turn *turn, fed_error *e
     fedclient_record_free(&turn->residual);
     turn->residual = trained;
     FED_TRY(status);
-    return store_training(client, turn, &round, err);
+    FED_TRY(store_training(client, turn, &round, err));
+    const fed_error *over = &client->watch.over; /* it goes with the next update */
+    return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);
 }

@@ -311,8 +311,8 @@ static fed_status end_lease(fedserver *server, fedserver_device *device, int64_t
     return FED_OK;
 }
 
-fed_status fedserver_leases_decline(fedserver *server, fedserver_device *device, const char *reason,
-                                    int64_t now_ms, fed_error *err) {
+static fed_status note_decline(fedserver *server, fedserver_device *device, const char *reason,
+                               int64_t now_ms, fed_error *err) {
     const fedserver_training *t = &server->training;
     char name[FEDSERVER_WAITING_DIGITS + 1];
     FED_TRY(
@@ -325,6 +325,13 @@ fed_status fedserver_leases_decline(fedserver *server, fedserver_device *device,
     }
     device->declined_task = t->task.wire.id;
     device->declined_ms = now_ms;
+    return FED_OK;
+}
+
+fed_status fedserver_leases_decline(fedserver *server, fedserver_device *device, const char *reason,
+                                    int64_t now_ms, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    FED_TRY(reason[0] != '\0' ? note_decline(server, device, reason, now_ms, err) : FED_OK);
     return fedserver_lease_stands(t, device, now_ms) ? end_lease(server, device, now_ms, err)
                                                      : FED_OK;
 }

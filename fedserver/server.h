@@ -133,7 +133,8 @@ fed_status fedserver_leases_checkin(fedserver *server, fedserver_device *device,
                                     fedserver_round_action *action, int64_t *turn_ms,
                                     fed_error *err) FED_CHECKED;
 
-/** A device can't serve the task in memory: store its reason, and end its lease if that stands. */
+/** A device can't serve the task in memory: store its reason, and end its lease if that stands.
+ * Without a reason it only gives its place back, and may be asked again. */
 fed_status fedserver_leases_decline(fedserver *server, fedserver_device *device, const char *reason,
                                     int64_t now_ms, fed_error *err) FED_CHECKED;
 

@@ -116,6 +116,7 @@ static fed_status take_turn(sim_client *client, fedclient *fed, fedclient_event 
     fed_status status = fedclient_step(fed, event, err);
     place_give_back(client);
     FED_TRY(status);
+    FED_REQUIRE(event->outcome != FEDCLIENT_DECLINED, err->status); /* so would all the others */
     pthread_mutex_lock(&client->crowd->mutex);
     status = sim_note_event(client, event, over);
     pthread_mutex_unlock(&client->crowd->mutex);

@@ -137,6 +137,9 @@ static void take_turn(sim_actor *actor) {
     sim_actor_enter(actor);
     actor->failures_before = fedclient_failures(actor->fed);
     actor->status = fedclient_step(actor->fed, &actor->event, &err);
+    if (actor->status == FED_OK && actor->event.outcome == FEDCLIENT_DECLINED) {
+        actor->status = err.status; /* so would all the others */
+    }
     over = actor->event.outcome == FEDCLIENT_FINISHED ||
            (actor->event.outcome == FEDCLIENT_WAITED && actor->event.reason == FED_WAIT_FINISHED);
     if (actor->status == FED_OK && over) {

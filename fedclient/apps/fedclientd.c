@@ -70,12 +70,13 @@ static void log_wait(const settings *s, const fedclient_event *event) {
                                               "the round has all the devices it wants",
                                           [FED_WAIT_REPORTED] = "this round's update is in",
                                           [FED_WAIT_NO_MODEL] = "every model is measured",
-                                          [FED_WAIT_FINISHED] = "the task is finished"};
+                                          [FED_WAIT_FINISHED] = "the task is finished",
+                                          [FED_WAIT_DECLINED] = "another task is awaited"};
     fed_logf(&s->log, FED_LOG_DEBUG, "waiting %" PRIu32 " ms: %s", event->wait_ms,
              reasons[event->reason]);
 }
 
-/** One line an event. What is refused or tried again, the library has logged with its reason. */
+/** One line an event. The others the library has logged with their reasons. */
 static void log_event(const settings *s, const fedclient_event *event) {
     switch (event->outcome) {
     case FEDCLIENT_WAITED:
@@ -97,6 +98,9 @@ static void log_event(const settings *s, const fedclient_event *event) {
         break;
     case FEDCLIENT_REFUSED:
     case FEDCLIENT_RETRY:
+    case FEDCLIENT_DECLINED:
+    case FEDCLIENT_LATE:
+    case FEDCLIENT_PAUSED:
         break;
     }
 }

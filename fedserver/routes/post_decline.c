@@ -11,7 +11,7 @@ fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,
     if (fed_decline_read(&r, &decline) != FED_OK || fed_reader_end(&r) != FED_OK) {
         return fedserver_answer_error(response, err, 400, "bad_request",
                                       "the body is not a decline: a task, a round, a lease, and a "
-                                      "reason of 1 to 255 bytes");
+                                      "reason of at most 255 bytes");
     }
     fed_utf8_clean(decline.reason);
     if (!t->loaded || decline.task != t->task.wire.id) {

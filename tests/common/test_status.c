@@ -10,11 +10,12 @@ static void test_values_are_pinned(void **state) {
     assert_int_equal(FED_EIO, 5);
     assert_int_equal(FED_ENONFINITE, 12);
     assert_int_equal(FED_ECANCELED, 16);
+    assert_int_equal(FED_EDECLINED, 17);
 }
 
 static void test_every_status_has_a_name_and_words(void **state) {
     (void)state;
-    for (int status = FED_OK; status <= FED_ECANCELED; status++) {
+    for (int status = FED_OK; status <= FED_EDECLINED; status++) {
         assert_memory_equal(fed_status_name((fed_status)status), "FED_", 4);
         assert_string_not_equal(fed_status_name((fed_status)status), "FED_?");
         assert_true(strlen(fed_status_text((fed_status)status)) > 0);
@@ -24,7 +25,7 @@ static void test_every_status_has_a_name_and_words(void **state) {
 
 static void test_an_unknown_status_still_has_a_name(void **state) {
     (void)state;
-    assert_string_equal(fed_status_name((fed_status)17), "FED_?");
+    assert_string_equal(fed_status_name((fed_status)18), "FED_?");
     assert_string_equal(fed_status_name((fed_status)-1), "FED_?");
     assert_string_equal(fed_status_text((fed_status)1000), "unknown status");
 }

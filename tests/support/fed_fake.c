@@ -72,7 +72,13 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
     bool holds = checkin->task == fake->task.id && checkin->version == fake->version;
     bool over = fake->version >= fake->rounds;
     a->retry_ms = 1234;
-    a->capabilities = fake->whole_only ? 0 : FED_CAN_PIECES;
+    a->capabilities =
+        (fake->whole_only ? 0 : FED_CAN_PIECES) | (fake->no_declines ? 0 : FED_CAN_DECLINE);
+    if (fake->declined.reason[0] != '\0' && !over) {
+        a->action = FED_ACTION_WAIT;
+        a->reason = FED_WAIT_DECLINED;
+        return;
+    }
     if (checkin->role == FED_ROLE_EVALUATE && fake->evaluated <= fake->version) {
         a->action = FED_ACTION_EVALUATE;
     } else if (over && !holds) {
@@ -84,7 +90,7 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
         a->action = FED_ACTION_TRAIN;
         a->round = fake->version + 1;
         a->lease = fake->lease;
-        a->deadline_ms = 60000;
+        a->deadline_ms = fake->deadline_ms;
     }
 }
 
@@ -237,6 +243,15 @@ static void piece(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fed_writer_free(message);
 }
 
+/** The place is free at once: the next check-in gets another lease. */
+static void decline(fed_fake *fake, fed_reader *body) {
+    assert_false(fake->no_declines);
+    assert_fed_ok(fed_decline_read(body, &fake->declined));
+    assert_true(fake->declined.task == fake->task.id);
+    fake->declines++;
+    fake->lease += fake->declined.lease == fake->lease ? 1 : 0;
+}
+
 static void metric(fed_fake *fake, fed_reader *body) {
     assert_fed_ok(fed_metric_read(body, &fake->metric));
     assert_int_equal(fake->metric.version, fake->version);
@@ -292,6 +307,8 @@ static void handle(fed_fake *fake, const fedclient_request *request, bool midway
     } else if (strstr(request->url, "/v1/update") != NULL) {
         fake->received_bytes += len;
         update(fake, body, len, status, answer);
+    } else if (strstr(request->url, "/v1/decline") != NULL) {
+        decline(fake, &r);
     } else {
         assert_non_null(strstr(request->url, "/v1/metric"));
         metric(fake, &r);
@@ -399,6 +416,7 @@ void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t
                                 .seed = 1},
                        .rounds = rounds,
                        .lease = 1000,
+                       .deadline_ms = 60000,
                        .protocol = FED_PROTOCOL,
                        .dies_at = UINT64_MAX};
     fake->transport = (fedclient_transport){.user = fake,

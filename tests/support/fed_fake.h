@@ -59,6 +59,10 @@ typedef struct fed_fake {
     uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified, pieces;
     uint64_t sent_bytes, received_bytes; /* of models and updates: what came through */
     uint64_t renewals;
+    bool no_declines;             /* knows nothing of them */
+    uint64_t declines;            /* taken */
+    fed_decline declined;         /* the last one; a reason makes the device wait from then on */
+    uint32_t deadline_ms;         /* of each lease */
     char used_token[32];          /* "": none yet */
     uint8_t key[FED_SHA256_SIZE]; /* the one that is enrolled: its fingerprint */
     int64_t enrolled_until_s;     /* 0: until long after; renewed certificates always are */

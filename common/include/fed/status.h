@@ -26,7 +26,8 @@ typedef enum fed_status {
     FED_ERANGE = 13,     /* a number outside its documented range */
     FED_EVERSION = 14,   /* a format or protocol version that this build does not speak */
     FED_EBUSY = 15,      /* someone else holds it; trying again later may work */
-    FED_ECANCELED = 16   /* stopped on request */
+    FED_ECANCELED = 16,  /* stopped on request */
+    FED_EDECLINED = 17   /* a task that does not fit this device; another may */
 } fed_status;
 
 #if defined(__GNUC__)

@@ -151,8 +151,8 @@ typedef struct fed_decline {
     uint64_t task; /* these three as in the assignment */
     uint32_t round;
     uint64_t lease;
-    char reason[256]; /* a sentence for people, UTF-8, not empty: "samples are 784 values, the model
-                         takes 3072" */
+    char reason[256]; /* a sentence for people, UTF-8: "samples are 784 values, the model takes
+                         3072"; "": it can't go on now, and may be asked again */
 } fed_decline;
 
 void fed_decline_write(fed_writer *w, const fed_decline *m);

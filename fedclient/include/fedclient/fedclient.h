@@ -40,6 +40,29 @@ typedef struct fedclient_round {
     const struct fedclient_turn *turn; /* the library's own */
 } fedclient_round;
 
+/** Milliseconds until the coordinator refuses this round's update, 0 when it does by now. An
+ * evaluation has no deadline: UINT32_MAX. */
+uint32_t fedclient_round_left_ms(const fedclient_round *round);
+
+/**
+ * Is what the callback is doing still wanted? Call it after each step: it costs next to nothing,
+ * asks may_train once a second at most, and the coordinator a few times in a round. Once it has
+ * said no it says no again. The callback then ends soon, in one of two ways:
+ *
+ * - FED_OK, with round->values as far as they are trained: they go with this device's next update.
+ * - a failure, such as this one: what it has trained is dropped.
+ *
+ * After FED_ECANCELED it is dropped in both cases: the device trains the same again later.
+ *
+ * Errors FED_ETIMEOUT the deadline has passed; FED_ESTATE the coordinator has given the place to
+ * another device, or the round is over; FED_EBUSY may_train said "not now"; FED_ECANCELED may_train
+ * or the transport was told to stop. *err says it in a sentence
+ */
+fed_status fedclient_round_wanted(fedclient_round *round, fed_error *err) FED_CHECKED;
+
+/** Tell the program's progress callback that so many of all steps are done. */
+void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint32_t total);
+
 /**
  * For momentum masking, in a training callback before it trains: what the coordinator has counted
  * of this device since its last training. visit is called once with it, sent[i] as the coordinator
@@ -65,6 +88,8 @@ typedef struct fedclient_options {
     uint32_t hold_ms; /* long-poll up to this long for work; 0: ask and go */
     /** Train round->values in place, or (FED_ROLE_EVALUATE) measure them. On a failure the round is
      * given up and *err is logged and handed to the caller of fedclient_step; nothing is uploaded.
+     * FED_EDECLINED: the task does not fit this device, and *err is the sentence why. The library
+     * tells the coordinator, which gives the place to another device, and waits for another task.
      */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     void *user;
@@ -74,6 +99,13 @@ typedef struct fedclient_options {
     /** An update up to this size is tried as one first, for lines that seldom break. 0: up to
      * piece_bytes. */
     uint32_t whole_bytes;
+    /** May this device take part now? Asked at the beginning of each step, and while it trains
+     * (fedclient_round_wanted). FED_OK: yes. FED_ECANCELED: no, the program wants to end; the step
+     * answers with that. Any other: not now, and *err says why, such as "it is not charging". NULL:
+     * always. */
+    fed_status (*may_train)(void *user, fed_error *err);
+    /** Called by fedclient_round_progress. NULL: nobody wants to know. */
+    void (*progress)(void *user, const fedclient_round *round, uint32_t done, uint32_t total);
 } fedclient_options;
 
 /** The options are copied, what they point to must outlive the client. Reads the stored state:
@@ -109,7 +141,10 @@ typedef enum fedclient_outcome {
     FEDCLIENT_REFUSED = 2,   /* uploaded, not counted: the update is back in the residual */
     FEDCLIENT_EVALUATED = 3, /* measured a model and reported it */
     FEDCLIENT_FINISHED = 4,  /* the task is done; the final model is stored */
-    FEDCLIENT_RETRY = 5 /* the line or the coordinator failed; *err says how; nothing is lost */
+    FEDCLIENT_RETRY = 5,    /* the line or the coordinator failed; *err says how; nothing is lost */
+    FEDCLIENT_DECLINED = 6, /* the task does not fit this device; *err says why */
+    FEDCLIENT_LATE = 7,  /* the round ended while it trained; *err says how. Nothing was uploaded */
+    FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. A place it had is given back */
 } fedclient_outcome;
 
 typedef struct fedclient_event {
@@ -120,17 +155,19 @@ typedef struct fedclient_event {
         wait_ms; /* call again after this long: the coordinator's word, or back-off with jitter */
     float loss;  /* COUNTED, REFUSED, EVALUATED */
     uint32_t samples, correct; /* EVALUATED */
+    uint64_t task;             /* that it concerns; 0 where none */
 } fedclient_event;
 
 /**
  * One turn of the client: send what is pending, or check in and do what is asked (download, train,
  * upload). Blocks for as long as that takes. Returns FED_OK with event filled in for everything
- * that time can heal (*err then holds the reason of a RETRY). Errors need a person: FED_EAUTH
- * certificate refused (unknown, revoked, expired: a device that can't tell anybody asks again after
- * event->wait_ms, about 4 hours, in case the operator has changed his mind), FED_EFORMAT damaged
- * state or a coordinator that talks nonsense, FED_EVERSION, FED_EIO and FED_ENOSPC from the
- * platform, or the callback's own. FED_ECANCELED: the transport was told to stop. Whatever it is,
- * nothing that is owed is lost, and the next step goes on from what is stored.
+ * that time can heal (*err then holds the reason of RETRY, DECLINED, LATE and PAUSED). Errors need
+ * a person: FED_EAUTH certificate refused (unknown, revoked, expired: a device that can't tell
+ * anybody asks again after event->wait_ms, about 4 hours, in case the operator has changed his
+ * mind), FED_EFORMAT damaged state or a coordinator that talks nonsense, FED_EVERSION, FED_EIO and
+ * FED_ENOSPC from the platform, or the callback's own. FED_ECANCELED: the transport was told to
+ * stop. Whatever it is, nothing that is owed is lost, and the next step goes on from what is
+ * stored.
  */
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) FED_CHECKED;
 

@@ -231,16 +231,34 @@ static void test_a_reason_is_made_fit_for_people(void **state) {
     coordinator_teardown(&c);
 }
 
-static void test_what_is_no_decline_is_refused(void **state) {
+static void test_without_a_reason_the_place_is_free_and_the_device_may_come_again(void **state) {
     (void)state;
     coordinator c;
     coordinator_setup(&c);
     coordinator_task(&c, SYNCHRONOUS);
     const test_device a = coordinator_enrol(&c);
     const fed_assignment work = device_ask_work(&c, &a);
-    answer empty = decline_with(&c, &a, &work, "");
-    assert_int_equal(empty.status, 400);
-    answer_free(&empty);
+    answer given = decline_with(&c, &a, &work, "");
+    assert_int_equal(given.status, 200);
+    answer_free(&given);
+    assert_int_equal(c.server->training.round.leased, 0);
+    assert_int_equal(c.server->counters.declines, 0);
+    assert_int_equal(upload(&c, &a, &work), 409);
+    coordinator_wait(&c, 60000);
+    const fed_assignment again = ask(&c, &a, FED_ROLE_TRAIN);
+    assert_int_equal(again.action, FED_ACTION_TRAIN);
+    assert_true(again.lease != work.lease);
+    assert_int_equal(upload(&c, &a, &again), 200);
+    coordinator_teardown(&c);
+}
+
+static void test_what_is_no_decline_is_refused(void **state) {
+    (void)state;
+    coordinator c;
+    coordinator_setup(&c);
+    coordinator_task(&c, SYNCHRONOUS);
+    const test_device a = coordinator_enrol(&c);
+    (void)device_ask_work(&c, &a);
     answer garbage = coordinator_ask(&c, &a, "POST", "/v1/decline", "", "no", 2);
     assert_int_equal(garbage.status, 400);
     assert_string_equal(garbage.error, "bad_request");
@@ -260,6 +278,7 @@ int main(void) {
         cmocka_unit_test(test_an_older_lease_takes_no_place_away),
         cmocka_unit_test(test_an_evaluator_declines_too),
         cmocka_unit_test(test_a_reason_is_made_fit_for_people),
+        cmocka_unit_test(test_without_a_reason_the_place_is_free_and_the_device_may_come_again),
         cmocka_unit_test(test_what_is_no_decline_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,141 @@
+/* While the program trains: is it still wanted, and how far is it? */
+#include "fedclient/client.h"
+
+#include <inttypes.h>
+
+enum {
+    LOOK_MS = 1000,     /* between two questions to the program */
+    LEAST_ASK_MS = 5000 /* between two questions to the coordinator, at least, ... */
+};
+enum { QUESTIONS = 10 }; /* ... which is asked about so often between lease and deadline */
+
+static int64_t now_ms(const fedclient *client) {
+    const fedclient_platform *platform = client->options.platform;
+    return platform->monotonic_ms(platform->user);
+}
+
+/** The watch's word, for the caller. */
+static fed_status verdict(const fedclient *client, fed_error *err) {
+    const fed_error *over = &client->watch.over;
+    return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);
+}
+
+fed_status fedclient_watch_program(fedclient *client, fed_error *err) {
+    const fedclient_options *options = &client->options;
+    fed_error why = {0};
+    fed_status status =
+        options->may_train != NULL ? options->may_train(options->user, &why) : FED_OK;
+    client->watch.look_ms = now_ms(client) + LOOK_MS;
+    if (status == FED_ECANCELED) {
+        (void)fed_fail(&client->watch.over, FED_ECANCELED, "the program was told to stop");
+    } else if (status != FED_OK) {
+        (void)fed_fail(&client->watch.over, FED_EBUSY, "%s",
+                       why.text[0] != '\0' ? why.text : "the program allows no training now");
+    }
+    return verdict(client, err);
+}
+
+void fedclient_watch_start(fedclient *client, const fed_assignment *assignment) {
+    const int64_t now = now_ms(client);
+    fedclient_watch *watch = &client->watch;
+    *watch = (fedclient_watch){
+        .deadline_ms = INT64_MAX, .look_ms = now, .ask_ms = INT64_MAX, .every_ms = LEAST_ASK_MS};
+    if (assignment->action != FED_ACTION_TRAIN) {
+        return;
+    }
+    watch->deadline_ms = now + assignment->deadline_ms;
+    if (assignment->deadline_ms / QUESTIONS > LEAST_ASK_MS) {
+        watch->every_ms = assignment->deadline_ms / QUESTIONS;
+    }
+    if ((assignment->capabilities & FED_CAN_PIECES) != 0) {
+        watch->ask_ms = now + watch->every_ms;
+    }
+}
+
+/** A question about a message of one byte that nobody has sent: what matters is whether the lease
+ * stands. */
+static fed_status ask(const fedclient_turn *turn, fedclient_answer *answer, fed_error *err) {
+    const fed_piece piece = {.task = turn->assignment.task.id,
+                             .round = turn->assignment.round,
+                             .lease = turn->assignment.lease,
+                             .total = 1};
+    uint8_t message[64];
+    fed_writer w;
+    fed_writer_fixed(&w, message, sizeof message);
+    fed_piece_write(&w, &piece);
+    fedclient_span span = {.data = message, .left = w.len};
+    const fedclient_body body = fedclient_body_of(&span);
+    const fedclient_call call = {.method = "POST",
+                                 .base = turn->client->devices,
+                                 .path = "/v1/piece",
+                                 .body = &body,
+                                 .answer_limit = 4096};
+    return fedclient_exchange(turn->client, &call, answer, err);
+}
+
+/** A coordinator that can't be reached has not said no: it is asked again, later each time. */
+static void ask_coordinator(const fedclient_turn *turn, int64_t now) {
+    fedclient *client = turn->client;
+    fedclient_watch *watch = &client->watch;
+    const bool heals = client->heals;
+    fedclient_answer answer = {0};
+    fed_error why = {0};
+    fed_status status = ask(turn, &answer, &why);
+    client->heals = heals;
+    if (status == FED_ECANCELED) {
+        watch->over = why;
+    } else if (status != FED_OK) {
+        watch->every_ms *= 2;
+    } else if (answer.status == 404) { /* an older release runs there now */
+        watch->every_ms = INT64_MAX - now;
+    } else if (answer.status != 202) {
+        (void)fed_fail(&watch->over, FED_ESTATE,
+                       "round %" PRIu32 " no longer waits for this device: %s",
+                       turn->assignment.round,
+                       answer.status == 200 ? "its update is counted" : answer.message);
+    }
+    watch->ask_ms = now + watch->every_ms;
+    fedclient_answer_free(&answer);
+}
+
+static fed_status look(const fedclient_turn *turn) {
+    fedclient *client = turn->client;
+    fedclient_watch *watch = &client->watch;
+    const int64_t now = now_ms(client);
+    if (now >= watch->look_ms) {
+        FED_TRY(fedclient_watch_program(client, NULL));
+    }
+    if (now >= watch->deadline_ms) {
+        return fed_fail(&watch->over, FED_ETIMEOUT,
+                        "the deadline of round %" PRIu32 " has passed: this device, or its line, "
+                        "is slower than the task's deadline_s allows",
+                        turn->assignment.round);
+    }
+    if (now >= watch->ask_ms) {
+        ask_coordinator(turn, now);
+    }
+    return watch->over.status;
+}
+
+fed_status fedclient_round_wanted(fedclient_round *round, fed_error *err) {
+    const fedclient_turn *turn = round->turn;
+    const fedclient *client = turn->client;
+    FED_TRY(verdict(client, err));
+    return look(turn) == FED_OK ? FED_OK : verdict(client, err);
+}
+
+uint32_t fedclient_round_left_ms(const fedclient_round *round) {
+    const fedclient *client = round->turn->client;
+    if (client->watch.deadline_ms == INT64_MAX) {
+        return UINT32_MAX;
+    }
+    const int64_t left = client->watch.deadline_ms - now_ms(client);
+    return left > 0 ? (uint32_t)left : 0; /* it began as a uint32 */
+}
+
+void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint32_t total) {
+    const fedclient_options *options = &round->turn->client->options;
+    if (options->progress != NULL) {
+        options->progress(options->user, round, done, total);
+    }
+}

@@ -1,0 +1,225 @@
+/* While it trains: the deadline, the program's word, the coordinator's word, and progress. */
+#include "fed_device.h"
+#include "fed_test.h"
+
+static int64_t now_ms; /* the device's clock */
+
+static int64_t read_clock(void *user) {
+    (void)user;
+    return now_ms;
+}
+
+enum { STEPS = 20, STEP_MS = 1000 };
+
+/** A program whose training takes a second a step, and which asks after each. */
+typedef struct program {
+    fed_device device;
+    int64_t charges_until_ms, runs_until_ms;
+    uint32_t steps, left_ms; /* done in the last training, and left at its end */
+    bool gives_up;           /* when it is no longer wanted, instead of keeping what it trained */
+    bool loses_lease;        /* the coordinator gives its place away meanwhile */
+    uint32_t done, total;    /* the last progress */
+} program;
+
+static fed_status train(void *user, fedclient_round *round, fed_error *err) {
+    program *p = user;
+    fed_status status = FED_OK;
+    for (p->steps = 0; p->steps < STEPS && status == FED_OK; p->steps++) {
+        status = fedclient_round_wanted(round, err);
+        now_ms += STEP_MS;
+        round->values[0] += 1.0f / 1024;
+        if (p->loses_lease && p->steps == 3) {
+            fed_fake_expire(&p->device.fake);
+        }
+        fedclient_round_progress(round, p->steps + 1, STEPS);
+    }
+    p->left_ms = fedclient_round_left_ms(round);
+    round->samples = 10;
+    round->loss = 0.5f;
+    return p->gives_up ? status : FED_OK;
+}
+
+static fed_status may_train(void *user, fed_error *err) {
+    const program *p = user;
+    if (now_ms >= p->runs_until_ms) {
+        return fed_fail(err, FED_ECANCELED, "the test ends it");
+    }
+    return now_ms < p->charges_until_ms ? FED_OK
+                                        : fed_fail(err, FED_ESTATE, "this device is not charging");
+}
+
+static void progress(void *user, const fedclient_round *round, uint32_t done, uint32_t total) {
+    program *p = user;
+    assert_int_equal(round->round, 1);
+    p->done = done;
+    p->total = total;
+}
+
+static int setup(void **state) {
+    program *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    now_ms = 5000;
+    p->charges_until_ms = p->runs_until_ms = INT64_MAX;
+    fed_device_open(&p->device, "float32", 3);
+    p->device.options.train = train;
+    p->device.options.may_train = may_train;
+    p->device.options.progress = progress;
+    p->device.options.user = p;
+    p->device.flash.platform.monotonic_ms = read_clock;
+    fed_device_restart(&p->device);
+    *state = p;
+    return 0;
+}
+
+static int teardown(void **state) {
+    program *p = *state;
+    fed_device_close(&p->device);
+    free(p);
+    return 0;
+}
+
+static fedclient_event step(program *p) {
+    fedclient_event event;
+    p->device.err = (fed_error){0};
+    assert_fed_ok_err_of(&p->device, fedclient_step(p->device.client, &event, &p->device.err));
+    return event;
+}
+
+static void a_training_in_time_is_told_how_much_time_is_left(void **state) {
+    program *p = *state;
+    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(p->steps, STEPS);
+    assert_int_equal(p->left_ms, 60000 - STEPS * STEP_MS);
+}
+
+static void progress_reaches_the_program(void **state) {
+    program *p = *state;
+    (void)step(p);
+    assert_int_equal(p->done, STEPS);
+    assert_int_equal(p->total, STEPS);
+}
+
+static void nobody_has_to_listen(void **state) {
+    program *p = *state;
+    p->device.options.may_train = NULL;
+    p->device.options.progress = NULL;
+    fed_device_restart(&p->device);
+    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(p->total, 0);
+}
+
+static void a_late_training_ends_at_the_deadline_and_travels_with_the_next_update(void **state) {
+    program *p = *state;
+    p->device.fake.deadline_ms = 10 * STEP_MS;
+    const fedclient_event late = step(p);
+    assert_int_equal(late.outcome, FEDCLIENT_LATE);
+    assert_int_equal(late.round, 1);
+    assert_true(late.task == p->device.fake.task.id);
+    assert_non_null(strstr(p->device.err.text, "the deadline of round 1 has passed"));
+    assert_int_equal(p->left_ms, 0);
+    assert_int_equal(p->steps, 11);
+    assert_int_equal(p->device.fake.updates, 0);
+    fed_fake_expire(&p->device.fake);
+    p->device.fake.deadline_ms = 60000;
+    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_true(p->device.fake.counted[0] == (11.0f + STEPS) / 1024);
+}
+
+static void what_a_program_gives_up_is_dropped(void **state) {
+    program *p = *state;
+    p->device.fake.deadline_ms = 10 * STEP_MS;
+    p->gives_up = true;
+    assert_int_equal(step(p).outcome, FEDCLIENT_LATE);
+    p->gives_up = false;
+    p->device.fake.deadline_ms = 60000;
+    fed_fake_expire(&p->device.fake);
+    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_true(p->device.fake.counted[0] == (float)STEPS / 1024);
+}
+
+static void a_lease_that_is_gone_is_noticed_by_asking(void **state) {
+    program *p = *state;
+    p->loses_lease = true;
+    assert_int_equal(step(p).outcome, FEDCLIENT_LATE);
+    assert_non_null(strstr(p->device.err.text, "round 1 no longer waits for this device"));
+    assert_true(p->steps < STEPS);
+    assert_int_equal(p->device.fake.updates, 0);
+}
+
+static void the_coordinator_is_asked_a_few_times_only(void **state) {
+    program *p = *state;
+    (void)step(p);
+    assert_int_equal(p->device.fake.pieces, 3); /* every 6 s of 20 */
+}
+
+static void a_coordinator_without_pieces_is_not_asked(void **state) {
+    program *p = *state;
+    p->device.fake.whole_only = true;
+    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(p->device.fake.pieces, 0);
+}
+
+static void a_line_that_is_down_meanwhile_stops_no_training(void **state) {
+    program *p = *state;
+    p->device.fake.plan =
+        (fed_fake_plan){.path = "/v1/piece", .fault = FED_FAKE_UNREACHABLE, .times = 9};
+    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(p->device.fake.plan.times, 7); /* after 6 s, and 12 s later */
+}
+
+static void a_device_that_may_not_train_does_not_check_in(void **state) {
+    program *p = *state;
+    p->charges_until_ms = 0;
+    const fedclient_event paused = step(p);
+    assert_int_equal(paused.outcome, FEDCLIENT_PAUSED);
+    assert_true(paused.wait_ms > 0);
+    assert_string_equal(p->device.err.text, "this device is not charging");
+    assert_int_equal(p->device.fake.requests, 0);
+}
+
+static void what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained(void **state) {
+    program *p = *state;
+    p->charges_until_ms = now_ms + 5 * STEP_MS;
+    const uint64_t lease = p->device.fake.lease;
+    assert_int_equal(step(p).outcome, FEDCLIENT_PAUSED);
+    assert_int_equal(p->steps, 6);
+    assert_int_equal(p->device.fake.declines, 1);
+    assert_true(p->device.fake.declined.lease == lease);
+    assert_string_equal(p->device.fake.declined.reason, ""); /* it may be asked again */
+    assert_int_equal(step(p).outcome, FEDCLIENT_PAUSED);
+    p->charges_until_ms = INT64_MAX;
+    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_true(p->device.fake.counted[0] == (6.0f + STEPS) / 1024);
+}
+
+static void a_program_that_ends_drops_what_is_half_trained(void **state) {
+    program *p = *state;
+    fedclient_event event;
+    p->runs_until_ms = now_ms + 5 * STEP_MS;
+    assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_ECANCELED);
+    assert_int_equal(p->device.fake.declines, 0); /* it comes back to its place */
+    assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_ECANCELED);
+    p->runs_until_ms = INT64_MAX;
+    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_true(p->device.fake.counted[0] == (float)STEPS / 1024);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(a_training_in_time_is_told_how_much_time_is_left),
+        test(progress_reaches_the_program),
+        test(nobody_has_to_listen),
+        test(a_late_training_ends_at_the_deadline_and_travels_with_the_next_update),
+        test(what_a_program_gives_up_is_dropped),
+        test(a_lease_that_is_gone_is_noticed_by_asking),
+        test(the_coordinator_is_asked_a_few_times_only),
+        test(a_coordinator_without_pieces_is_not_asked),
+        test(a_line_that_is_down_meanwhile_stops_no_training),
+        test(a_device_that_may_not_train_does_not_check_in),
+        test(what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained),
+        test(a_program_that_ends_drops_what_is_half_trained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
