@@ -172,7 +172,9 @@ static fed_status enrol(sim_client *client, fedclient *fed, const char *token, f
 }
 
 static fed_status live(sim_client *client, const char *token, fed_error *err) {
-    FED_TRY(fedclient_transport_curl_open(client->crowd->ca, &client->line.inner, err));
+    FED_TRY(fedclient_transport_open(NULL,
+                                     &(fedclient_transport_options){.ca_pem = client->crowd->ca},
+                                     &client->line.inner, err));
     client->line.answered = answered;
     sim_line_open(&client->line, client, &client->transport);
     const fedclient_options options = sim_client_options(client);
@@ -191,7 +193,7 @@ static fed_status live(sim_client *client, const char *token, fed_error *err) {
     }
     client->transport.traffic(client->transport.user, &client->traffic);
     fedclient_close(fed);
-    fedclient_transport_curl_close(&client->line.inner);
+    fedclient_transport_close(&client->line.inner);
     return status;
 }
 

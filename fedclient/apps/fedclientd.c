@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ static const char usage[] =
     "  --until-finished end when the task is finished\n"
     "  --hold SECONDS   let the coordinator keep an answer back so long, until there is work;\n"
     "                   default 25\n"
+    "  --transport NAME what carries its requests: curl or mbedtls; default curl, where built\n"
     "  --reference      train with the slow reference implementation\n"
     "  --verbose        log more\n"
     "  --version, --help\n"
@@ -49,6 +51,7 @@ enum { CA_LIMIT = 65536 };
 
 typedef struct settings {
     const char *server, *ca, *state, *token;
+    const char *transport; /* NULL: the first that this build has */
     workshop_settings work;
     uint32_t hold_ms;
     bool until_finished;
@@ -60,6 +63,11 @@ static atomic_int stop; /* lock-free, so a signal handler may set it */
 static void on_signal(int number) {
     (void)number;
     stop = 1;
+}
+
+static bool stopped(void *user) {
+    (void)user;
+    return stop != 0;
 }
 
 /* --- Running --- */
@@ -195,13 +203,13 @@ static fed_status open_transport(const settings *s, fedclient_transport *transpo
     size_t len = 0;
     FED_TRY(fed_file_read(s->ca, CA_LIMIT, &ca, &len, err));
     fed_error why = {0};
-    fed_status status = fedclient_transport_curl_open((const char *)ca, transport, &why);
+    const fedclient_transport_options options = {.ca_pem = (const char *)ca, .stopped = stopped};
+    fed_status status = fedclient_transport_open(s->transport, &options, transport, &why);
     free(ca);
-    if (status != FED_OK) {
+    if (status == FED_EFORMAT) {
         return fed_fail(err, status, "--ca %.150s: %.200s", s->ca, why.text);
     }
-    fedclient_transport_curl_stop(transport, &stop);
-    return FED_OK;
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
 }
 
 static fed_status serve(const settings *s, fed_error *err) {
@@ -219,7 +227,7 @@ static fed_status serve(const settings *s, fed_error *err) {
         status = live(s, w, &platform, &transport, err);
     }
     workshop_close(w);
-    fedclient_transport_curl_close(&transport);
+    fedclient_transport_close(&transport);
     fedclient_platform_posix_close(&platform);
     return status;
 }
@@ -263,6 +271,16 @@ static int complain(const char *what, const char *value) {
     return STATUS_USAGE;
 }
 
+static int take_transport(settings *s) {
+    for (size_t k = 0; fedclient_transport_name(k) != NULL; k++) {
+        if (strcmp(optarg, fedclient_transport_name(k)) == 0) {
+            s->transport = optarg;
+            return 0;
+        }
+    }
+    return complain("this build has no --transport", optarg);
+}
+
 enum { OPTION_STOPPED = -1 }; /* --help and --version: all is said */
 
 static int take_option(int letter, settings *s) {
@@ -286,6 +304,8 @@ static int take_option(int letter, settings *s) {
     case 't':
         s->token = optarg;
         return 0;
+    case 'x':
+        return take_transport(s);
     case 'k':
         return parse_shard(optarg, s) ? 0
                                       : complain("--shard wants K/N with K under N, not", optarg);
@@ -319,15 +339,23 @@ static int take_option(int letter, settings *s) {
 }
 
 static int parse_arguments(int argc, char **argv, settings *s) {
-    static const struct option options[] = {
-        {"server", required_argument, NULL, 's'},   {"ca", required_argument, NULL, 'c'},
-        {"state", required_argument, NULL, 'd'},    {"data", required_argument, NULL, 'm'},
-        {"dataset", required_argument, NULL, 'n'},  {"token", required_argument, NULL, 't'},
-        {"shard", required_argument, NULL, 'k'},    {"split", required_argument, NULL, 'p'},
-        {"hold", required_argument, NULL, 'w'},     {"evaluate", no_argument, NULL, 'e'},
-        {"until-finished", no_argument, NULL, 'u'}, {"reference", no_argument, NULL, 'r'},
-        {"verbose", no_argument, NULL, 'v'},        {"version", no_argument, NULL, 'V'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"server", required_argument, NULL, 's'},
+                                            {"ca", required_argument, NULL, 'c'},
+                                            {"state", required_argument, NULL, 'd'},
+                                            {"data", required_argument, NULL, 'm'},
+                                            {"dataset", required_argument, NULL, 'n'},
+                                            {"token", required_argument, NULL, 't'},
+                                            {"shard", required_argument, NULL, 'k'},
+                                            {"split", required_argument, NULL, 'p'},
+                                            {"hold", required_argument, NULL, 'w'},
+                                            {"transport", required_argument, NULL, 'x'},
+                                            {"evaluate", no_argument, NULL, 'e'},
+                                            {"until-finished", no_argument, NULL, 'u'},
+                                            {"reference", no_argument, NULL, 'r'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     int letter = 0;
     while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
         int result = take_option(letter, s);

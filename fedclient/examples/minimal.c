@@ -82,14 +82,15 @@ int main(int argc, char **argv) {
                                        .train = train};
     bool ok = fed_file_read(argv[2], 65536, &ca, &len, &err) == FED_OK &&
               fedclient_platform_posix_open("device-state", &platform, &err) == FED_OK &&
-              fedclient_transport_curl_open((const char *)ca, &transport, &err) == FED_OK &&
+              fedclient_transport_open(NULL, &(fedclient_transport_options){.ca_pem = (char *)ca},
+                                       &transport, &err) == FED_OK &&
               fedclient_open(&options, &client, &err) == FED_OK &&
               take_part(client, argc > 3 ? argv[3] : "", &err) == FED_OK;
     if (!ok) {
         fprintf(stderr, "minimal: %s\n", err.text);
     }
     fedclient_close(client);
-    fedclient_transport_curl_close(&transport);
+    fedclient_transport_close(&transport);
     fedclient_platform_posix_close(&platform);
     free(ca);
     return ok ? 0 : 1;

@@ -66,7 +66,8 @@ static void start(const world *w, copy *c) {
     fed_error err = {0};
     snprintf(c->server, sizeof c->server, "https://127.0.0.1:%u", w->home.front);
     assert_fed_ok_err(fedclient_platform_posix_open(c->directory, &c->platform, &err));
-    assert_fed_ok_err(fedclient_transport_curl_open(w->home.ca, &c->line, &err));
+    assert_fed_ok_err(fedclient_transport_open(
+        NULL, &(fedclient_transport_options){.ca_pem = w->home.ca}, &c->line, &err));
     const fedclient_options options = {.server = c->server,
                                        .platform = &c->platform,
                                        .transport = &c->line,
@@ -77,7 +78,7 @@ static void start(const world *w, copy *c) {
 
 static void stop(copy *c) {
     fedclient_close(c->client);
-    fedclient_transport_curl_close(&c->line);
+    fedclient_transport_close(&c->line);
     fedclient_platform_posix_close(&c->platform);
 }
 

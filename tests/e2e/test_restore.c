@@ -69,7 +69,8 @@ static void device_open(world *w, device *d) {
     fed_error err = {0};
     char token[FEDSERVER_TOKEN];
     assert_fed_ok_err(fedclient_platform_memory_open(&d->platform, &err));
-    assert_fed_ok_err(fedclient_transport_curl_open(w->home.ca, &d->line, &err));
+    assert_fed_ok_err(fedclient_transport_open(
+        NULL, &(fedclient_transport_options){.ca_pem = w->home.ca}, &d->line, &err));
     d->transport = (fedclient_transport){.user = d,
                                          .send = send_or_break,
                                          .identify = identify,
@@ -87,7 +88,7 @@ static void device_open(world *w, device *d) {
 
 static void device_close(device *d) {
     fedclient_close(d->client);
-    fedclient_transport_curl_close(&d->line);
+    fedclient_transport_close(&d->line);
     fedclient_platform_memory_close(&d->platform);
 }
 

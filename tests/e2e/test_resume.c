@@ -78,7 +78,8 @@ static int device_main(const world *w) {
     snprintf(server, sizeof server, "https://127.0.0.2:%u", w->line.ports[0]);
     fed_status status = fedclient_platform_posix_open(w->device, &platform, &err);
     if (status == FED_OK) {
-        status = fedclient_transport_curl_open(w->ca, &transport, &err);
+        status = fedclient_transport_open(NULL, &(fedclient_transport_options){.ca_pem = w->ca},
+                                          &transport, &err);
     }
     const fedclient_options options = {
         .server = server, .platform = &platform, .transport = &transport, .train = train};
@@ -207,7 +208,8 @@ static void check_models(world *w) {
     fed_model model = {0};
     assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
     assert_fed_ok_err(fedclient_platform_posix_open(w->device, &platform, &err));
-    assert_fed_ok_err(fedclient_transport_curl_open(w->ca, &transport, &err));
+    assert_fed_ok_err(fedclient_transport_open(
+        NULL, &(fedclient_transport_options){.ca_pem = w->ca}, &transport, &err));
     const fedclient_options options = {.server = "https://127.0.0.2",
                                        .platform = &platform,
                                        .transport = &transport,
@@ -219,7 +221,7 @@ static void check_models(world *w) {
     assert_true(fed_digest(values, count) == fed_digest(model.values, count));
     free(values);
     fedclient_close(client);
-    fedclient_transport_curl_close(&transport);
+    fedclient_transport_close(&transport);
     fedclient_platform_posix_close(&platform);
     fed_model_free(&model);
 }

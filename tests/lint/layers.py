@@ -28,7 +28,8 @@ ROOMS = {
 }
 # Third-party headers, and where each may appear. Tests and the simulator may use any.
 THIRD_PARTY = {
-    "mbedtls/": ["common/mbedtls.h", "common/crypto.c"],
+    "mbedtls/": ["common/mbedtls.h", "common/crypto.c", "fedclient/transports/mbedtls/"],
+    "psa/": ["fedclient/transports/mbedtls/"],
     "xxhash.h": ["common/hash.c"],
     "curl/": ["fedclient/transports/curl/"],
     "microhttpd.h": ["fedserver/http_mhd.c", "fedserver/http_exchange.h"],

@@ -269,8 +269,13 @@ static fed_status open_and_live(const chaos_run *run, unsigned k, bad_line *l, c
     snprintf(server, sizeof server, "https://%s:%u", l->far ? CHAOS_NEAR : "127.0.0.1",
              (unsigned)run->board->front);
     FED_TRY(fedclient_platform_posix_open(directory, &platform, err));
-    FED_TRY(fedclient_transport_curl_open(run->ca, &l->inner, err));
-    fedclient_transport transport = {l, line_send, line_identify, line_disconnect, line_traffic};
+    FED_TRY(fedclient_transport_open(NULL, &(fedclient_transport_options){.ca_pem = run->ca},
+                                     &l->inner, err));
+    fedclient_transport transport = {.user = l,
+                                     .send = line_send,
+                                     .identify = line_identify,
+                                     .disconnect = line_disconnect,
+                                     .traffic = line_traffic};
     fed_drill drill = {.client = k, .platform = &platform};
     const fed_log log = {.write = fed_log_stderr, .level = FED_LOG_INFO};
     const fedclient_options options = {.server = server,

@@ -263,7 +263,11 @@ void federation_device(const federation *f, int fd, unsigned k) {
     fault_disk_watch(directory, f->process[k + 1].plan);
     must(fedclient_platform_posix_open(directory, &platform, &err), &err);
     line l = {.fd = fd};
-    fedclient_transport transport = {&l, ask, identify, no_connection, no_traffic};
+    fedclient_transport transport = {.user = &l,
+                                     .send = ask,
+                                     .identify = identify,
+                                     .disconnect = no_connection,
+                                     .traffic = no_traffic};
     fed_drill drill = {.client = k, .platform = &platform};
     const fedclient_options options = {.server = "https://coordinator:8443",
                                        .platform = &platform,

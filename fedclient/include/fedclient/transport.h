@@ -2,7 +2,6 @@
 #ifndef FEDCLIENT_TRANSPORT_H
 #define FEDCLIENT_TRANSPORT_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -55,34 +54,66 @@ typedef struct fedclient_traffic {
 } fedclient_traffic;
 
 /**
- * A way to the coordinator. FED_ENET: no connection, or it broke; the request may or may not have
- * arrived. FED_EAUTH: TLS refused one of the two certificates. FED_ETIMEOUT: no progress.
- * FED_ECANCELED: stopped on request. *status
- * is the HTTP status, and answer (growing, the caller's) the body, whenever the call answers
- * FED_OK, 4xx and 5xx included. Where a request with a range breaks in the middle of its answer,
- * range is filled in, and answer holds what has come. A transport may leave range and
- * *retry_after_s as they are. One thread at a time per transport.
+ * A way to the coordinator. One thread at a time per transport.
+ *
+ * send asks and waits for the answer. FED_OK: *status is the HTTP status, and answer (growing, the
+ * caller's) has the body behind what was in it; 4xx and 5xx are answers too. Otherwise err has a
+ * sentence that names the address, and the status says what happened:
+ *
+ *   FED_ENET       the host has no address, nobody is there, the line broke, or what came is no
+ *                  answer in HTTP/1.1 (a head above 16 KiB is none); the request may have arrived
+ *   FED_EAUTH      TLS refused one of the two certificates
+ *   FED_ETIMEOUT   no byte moved for as long as the options' patience (and hold_ms, for an answer)
+ *   FED_ERANGE     the answer is longer than answer_limit
+ *   FED_ECANCELED  the options' `stopped` said so
+ *   FED_EINVAL     the url is none that begins with https://
+ *   others         those of the body's read
+ *
+ * Where a request with a range breaks in the middle of its answer, range is filled in, and answer
+ * holds what has come. A transport may leave range and *retry_after_s as they are.
+ *
+ * A connection is kept and used again. Where it turns out to have been closed, the request is sent
+ * once more on a fresh one, if nothing was read of its body or the body has less than 64 KiB. A
+ * body of 64 KiB or more asks first (Expect: 100-continue), and is sent anyway after a second
+ * without a word.
  */
 typedef struct fedclient_transport {
     void *user;
     fed_status (*send)(void *user, const fedclient_request *request, int *status,
                        fed_writer *answer, fed_error *err);
-    /** Present this key and certificate from the next connection on; both NULL: none. */
+    /** Present this key and certificate from the next connection on; both NULL: none. FED_EAUTH:
+     * they can't be used, or do not belong together. */
     fed_status (*identify)(void *user, const fed_pem *key, const fed_pem *cert, fed_error *err);
     /** Close idle connections, as a device does that goes offline. */
     void (*disconnect)(void *user);
     /** Totals since it was opened. */
     void (*traffic)(void *user, fedclient_traffic *traffic);
+    /** NULL: there is nothing to close. */
+    void (*close)(void *user);
 } fedclient_transport;
 
-/** HTTPS by libcurl, trusting exactly the CA certificate given (PEM text). Time-outs are on lack of
- * progress. */
-fed_status fedclient_transport_curl_open(const char *ca_pem, fedclient_transport *transport,
-                                         fed_error *err) FED_CHECKED;
+/** How to open one. */
+typedef struct fedclient_transport_options {
+    const char *ca_pem;   /* PEM text: exactly these CA certificates are trusted; copied */
+    uint32_t patience_ms; /* how long a connection may stand still; 0: 30 s */
+    /** Asked at least once a second: true breaks the request off. NULL: nothing does. */
+    bool (*stopped)(void *user);
+    void *user;
+} fedclient_transport_options;
 
-/** Let *stop, once it is not 0, break off a request within about a second: FED_ECANCELED. For
- * signal handlers. NULL: nothing does. */
-void fedclient_transport_curl_stop(fedclient_transport *transport, const atomic_int *stop);
-void fedclient_transport_curl_close(fedclient_transport *transport);
+/**
+ * HTTPS, TLS 1.3 only, by the transport of that name: "curl", by libcurl, or "mbedtls", by mbedTLS
+ * 3.6 or newer alone. name: NULL for the first one that this build has. A program may bring its own
+ * instead, by filling in a fedclient_transport.
+ *
+ * Errors: FED_ENOTFOUND this build has no such transport; FED_EFORMAT ca_pem is no certificate.
+ */
+fed_status fedclient_transport_open(const char *name, const fedclient_transport_options *options,
+                                    fedclient_transport *transport, fed_error *err) FED_CHECKED;
+/** One that is zeroed is closed already. */
+void fedclient_transport_close(fedclient_transport *transport);
+
+/** The name of the k-th transport that this build has; NULL behind the last. */
+const char *fedclient_transport_name(size_t k);
 
 #endif

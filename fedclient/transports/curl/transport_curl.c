@@ -7,24 +7,22 @@
 #include <string.h>
 #include <strings.h>
 
-#include "fedclient/transport.h"
+#include "fedclient/transports.h"
 
 enum {
-    CONNECT_TIMEOUT_S = 30, /* the coordinator's own patience */
-    STALL_TIMEOUT_S = 30, /* a transfer that moves less than a byte a second for so long is dead */
-    SMALL_BODY = 65536,   /* below: kept while it is sent, so that it can be sent again at once */
-    HANGUPS_TOLD = 5      /* a coordinator that restarts hangs up once or twice; one that refuses a
-                             certificate always */
+    SMALL_BODY = 65536, /* below: kept while it is sent, so that it can be sent again at once */
+    HEAD_MOST = 16384,  /* of an answer */
+    HANGUPS_TOLD = 5    /* a coordinator that restarts hangs up once or twice; one that refuses a
+                           certificate always */
 };
 
 typedef struct curl_line {
     CURL *easy;      /* NULL until it is needed, and after a disconnect */
     CURLSH *tickets; /* TLS sessions outlive connections: resuming one costs less of both sides */
-    char *ca;
     fed_pem key, cert;
     bool identified;
     unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */
-    const atomic_int *stop;
+    fedclient_transport_options options; /* ca_pem: its own copy */
     fedclient_traffic traffic;
     char problem[CURL_ERROR_SIZE]; /* curl's words on the last failure */
 } curl_line;
@@ -40,6 +38,7 @@ typedef struct exchange {
     size_t sent;   /* handed to curl; under `read` only after a rewind */
     fed_status body_status, answer_status;
     long head_status; /* of the answer's head that is being read */
+    size_t head_len;  /* of all heads so far */
 } exchange;
 
 /* curl_global_init is per process; once is enough, and nobody could say when to undo it. */
@@ -133,20 +132,15 @@ static void read_content_range(const char *value, fedclient_range *range) {
     }
 }
 
-/** What an answer's head says of its body: for requests with a range. A 100 goes before some. */
-static size_t read_header(char *src, size_t size, size_t count, void *user) {
-    exchange *x = user;
+/** What a line of an answer's head says of its body. */
+static void read_line(exchange *x, const char *line, size_t len) {
     fedclient_range *range = x->request->range;
-    char line[128];
-    size_t len = size * count < sizeof line ? size * count : sizeof line - 1;
-    memcpy(line, src, len);
-    line[len] = '\0';
     const char *value;
     if (strncmp(line, "HTTP/", 5) == 0) {
         x->head_status = strtol(line + strcspn(line, " "), NULL, 10);
         range->begin = range->total = range->tag = 0;
     } else if (x->head_status != 200 && x->head_status != 206) {
-        return size * count;
+        return; /* such as the 100 that goes before some */
     } else if ((value = header_value(line, len, "ETag")) != NULL) {
         range->tag = read_tag(value);
     } else if (x->head_status == 200 &&
@@ -156,7 +150,19 @@ static size_t read_header(char *src, size_t size, size_t count, void *user) {
                (value = header_value(line, len, "Content-Range")) != NULL) {
         read_content_range(value, range);
     }
-    return size * count;
+}
+
+static size_t read_header(char *src, size_t size, size_t count, void *user) {
+    exchange *x = user;
+    char line[128];
+    size_t whole = size * count, len = whole < sizeof line ? whole : sizeof line - 1;
+    memcpy(line, src, len);
+    line[len] = '\0';
+    x->head_len += whole;
+    if (x->request->range != NULL) {
+        read_line(x, line, len);
+    }
+    return x->head_len <= HEAD_MOST ? whole : 0;
 }
 
 /** Called about once a second and on every byte; non-zero breaks off. */
@@ -164,7 +170,7 @@ static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_o
                         curl_off_t up) {
     const curl_line *line = user;
     (void)all_down, (void)down, (void)all_up, (void)up;
-    return line->stop != NULL && *line->stop != 0;
+    return line->options.stopped != NULL && line->options.stopped(line->options.user);
 }
 
 static void set_blob(CURL *easy, CURLoption option, const char *text) {
@@ -184,7 +190,7 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
     curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* exactly the CA given: not the system's */
-    set_blob(easy, CURLOPT_CAINFO_BLOB, line->ca);
+    set_blob(easy, CURLOPT_CAINFO_BLOB, line->options.ca_pem);
     if (line->identified) {
         set_blob(easy, CURLOPT_SSLCERT_BLOB, line->cert.text);
         set_blob(easy, CURLOPT_SSLKEY_BLOB, line->key.text);
@@ -193,11 +199,12 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 16384L);
     curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 32768L);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)line->options.patience_ms);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, rewind_body);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, put_answer);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, read_header);
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, look_at_stop);
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, line);
@@ -206,8 +213,9 @@ static fed_status make_easy(curl_line *line) {
 
 /** There is no limit but on silence; while the coordinator may hold its answer back, that is
  * longer. */
-static void set_times(CURL *easy, uint32_t hold_ms) {
-    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)STALL_TIMEOUT_S + (long)hold_ms / 1000);
+static void set_times(const curl_line *line, uint32_t hold_ms) {
+    const uint64_t silence_ms = (uint64_t)line->options.patience_ms + hold_ms;
+    curl_easy_setopt(line->easy, CURLOPT_LOW_SPEED_TIME, (long)((silence_ms + 999) / 1000));
 }
 
 static bool add_header(exchange *x, const char *header) {
@@ -277,9 +285,8 @@ static fed_status set_request(exchange *x) {
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, x->request->method);
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
-    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, x->request->range != NULL ? read_header : NULL);
-    curl_easy_setopt(easy, CURLOPT_HEADERDATA, x->request->range != NULL ? x : NULL);
-    set_times(easy, x->request->hold_ms);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
+    set_times(x->line, x->request->hold_ms);
     return set_headers(x);
 }
 
@@ -306,6 +313,12 @@ static bool is_certificate_alert(const char *problem) {
            (strstr(problem, "certificate") != NULL || strstr(problem, "unknown ca") != NULL);
 }
 
+static bool handshake_done(const curl_line *line) {
+    curl_off_t handshake_us = 0;
+    curl_easy_getinfo(line->easy, CURLINFO_APPCONNECT_TIME_T, &handshake_us);
+    return handshake_us > 0;
+}
+
 /**
  * Is it this device's certificate that the coordinator refuses? In TLS 1.3 the handshake is over
  * for the client before the coordinator has looked at its certificate, so a refusal is a connection
@@ -318,13 +331,11 @@ static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     if (!line->identified) {
         return false;
     }
-    curl_off_t handshake_us = 0;
-    curl_easy_getinfo(line->easy, CURLINFO_APPCONNECT_TIME_T, &handshake_us);
     bool hung_up =
         code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR;
     long head = 0;
     curl_easy_getinfo(line->easy, CURLINFO_HEADER_SIZE, &head);
-    if (hung_up && fresh && handshake_us > 0 && head == 0) {
+    if (hung_up && fresh && handshake_done(line) && head == 0) {
         line->hangups++;
     }
     return hung_up && line->hangups >= HANGUPS_TOLD;
@@ -342,6 +353,10 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
         }
         return fed_fail(err, FED_ECANCELED, "%s %s: stopped on request", method, url);
     case CURLE_WRITE_ERROR:
+        if (x->head_len > HEAD_MOST) {
+            return fed_fail(err, FED_ENET, "%s %s: the answer's head is longer than %d bytes",
+                            method, url, HEAD_MOST);
+        }
         return fed_fail(err, x->answer_status != FED_OK ? x->answer_status : FED_EIO,
                         "%s %s: the answer is longer than the %zu bytes it may be", method, url,
                         x->request->answer_limit);
@@ -360,6 +375,9 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
                         url, why);
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
+        if (handshake_done(line)) {
+            break; /* what came is not HTTP/1.1 */
+        }
         return fed_fail(err, FED_EINVAL,
                         "%s: not an address that can be used (%.150s): write "
                         "https://HOST:PORT",
@@ -428,11 +446,23 @@ static fed_status start_afresh(curl_line *line) {
     return code == CURLSHE_OK ? FED_OK : FED_ENOMEM;
 }
 
+static bool belong_together(const fed_pem *key, const fed_pem *cert) {
+    uint8_t of_key[FED_SHA256_SIZE], of_cert[FED_SHA256_SIZE];
+    return fed_key_fingerprint(key, of_key, NULL) == FED_OK &&
+           fed_cert_key_fingerprint(cert->text, of_cert, NULL) == FED_OK &&
+           memcmp(of_key, of_cert, sizeof of_key) == 0;
+}
+
 static fed_status curl_identify(void *user, const fed_pem *key, const fed_pem *cert,
                                 fed_error *err) {
     curl_line *line = user;
     if ((key == NULL) != (cert == NULL)) {
         return fed_fail(err, FED_EINVAL, "a key and a certificate go together");
+    }
+    if (key != NULL && !belong_together(key, cert)) {
+        return fed_fail(err, FED_EAUTH,
+                        "this device's own key and certificate can't be used together: enrol it "
+                        "again");
     }
     FED_TRY(start_afresh(line)); /* what there is speaks for the former identity */
     line->identified = key != NULL;
@@ -449,49 +479,35 @@ static void curl_traffic(void *user, fedclient_traffic *traffic) {
     *traffic = line->traffic;
 }
 
-static void line_free(curl_line *line) {
+static void curl_close(void *user) {
+    curl_line *line = user;
     curl_disconnect(line);
     curl_share_cleanup(line->tickets);
-    free(line->ca);
+    free((char *)(uintptr_t)line->options.ca_pem);
     free(line);
 }
 
-fed_status fedclient_transport_curl_open(const char *ca_pem, fedclient_transport *transport,
-                                         fed_error *err) {
+static fed_status curl_open(const fedclient_transport_options *options,
+                            fedclient_transport *transport, fed_error *err) {
     pthread_once(&global_once, global_init);
     if (global_status != CURLE_OK) {
         return fed_fail(err, FED_EIO, "libcurl can't start: %s", curl_easy_strerror(global_status));
     }
-    uint8_t digest[FED_SHA256_SIZE];
-    if (fed_cert_fingerprint(ca_pem, digest, NULL) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT,
-                        "the CA is not a certificate in PEM: take ca.pem from the"
-                        " coordinator");
-    }
     curl_line *line = calloc(1, sizeof *line);
     FED_REQUIRE(line != NULL, FED_ENOMEM);
-    line->ca = strdup(ca_pem);
-    if (line->ca == NULL || start_afresh(line) != FED_OK) {
-        line_free(line);
+    line->options = *options;
+    line->options.ca_pem = strdup(options->ca_pem);
+    if (line->options.ca_pem == NULL || start_afresh(line) != FED_OK) {
+        curl_close(line);
         return fed_fail(err, FED_ENOMEM, "no memory for a connection");
     }
     *transport = (fedclient_transport){.user = line,
                                        .send = curl_send,
                                        .identify = curl_identify,
                                        .disconnect = curl_disconnect,
-                                       .traffic = curl_traffic};
+                                       .traffic = curl_traffic,
+                                       .close = curl_close};
     return FED_OK;
 }
 
-void fedclient_transport_curl_stop(fedclient_transport *transport, const atomic_int *stop) {
-    curl_line *line = transport->user;
-    line->stop = stop;
-}
-
-void fedclient_transport_curl_close(fedclient_transport *transport) {
-    curl_line *line = transport->user;
-    if (line != NULL) {
-        line_free(line);
-    }
-    *transport = (fedclient_transport){0};
-}
+const fedclient_transport_kind fedclient_transport_curl = {"curl", curl_open};

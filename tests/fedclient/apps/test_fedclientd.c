@@ -365,10 +365,13 @@ static void wrong_usage_is_told(void **state) {
     world *w = *state;
     static const struct {
         const char *args[3], *text;
-    } cases[] = {
-        {{"--shard", "2/2"}, "--shard wants K/N"},      {{"--shard", "x"}, "--shard wants K/N"},
-        {{"--split", "odd"}, "write iid, classes:k=2"}, {{"--hold", "-1"}, "--hold wants"},
-        {{"--nonsense"}, "--help tells more"},          {{"stray"}, "not an option: stray"}};
+    } cases[] = {{{"--shard", "2/2"}, "--shard wants K/N"},
+                 {{"--shard", "x"}, "--shard wants K/N"},
+                 {{"--split", "odd"}, "write iid, classes:k=2"},
+                 {{"--hold", "-1"}, "--hold wants"},
+                 {{"--transport", "pigeon"}, "this build has no --transport pigeon"},
+                 {{"--nonsense"}, "--help tells more"},
+                 {{"stray"}, "not an option: stray"}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         const char *const args[] = {cases[k].args[0], cases[k].args[1], NULL};
         assert_run(w, args, 2, cases[k].text);

@@ -1,8 +1,12 @@
-/* HTTPS by libcurl, against a real coordinator on loopback. */
+/* What every transport of transports.def promises, against a real coordinator on loopback. The
+ * faults that a coordinator does not have are in test_transport_faults.c. */
 #include "fed/clock.h"
 #include "fed_coordinator.h"
 #include "fed_test.h"
 #include "fedclient/fedclient.h"
+
+/* The one that is tried. */
+static const char *kind;
 
 typedef struct world {
     char directory[256];
@@ -11,14 +15,25 @@ typedef struct world {
     fed_writer answer;
     int status;
     fed_error err;
+    bool stopped;
 } world;
+
+static bool stopped(void *user) {
+    const world *w = user;
+    return w->stopped;
+}
+
+static fed_status open_for(world *w, const char *ca) {
+    const fedclient_transport_options options = {.ca_pem = ca, .stopped = stopped, .user = w};
+    return fedclient_transport_open(kind, &options, &w->transport, &w->err);
+}
 
 static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
     fed_test_tmpdir(w->directory, sizeof w->directory);
     fed_coordinator_open(&w->home, w->directory, "home");
-    assert_fed_ok(fedclient_transport_curl_open(w->home.ca, &w->transport, &w->err));
+    assert_fed_ok(open_for(w, w->home.ca));
     fed_writer_growing(&w->answer);
     *state = w;
     return 0;
@@ -26,7 +41,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     world *w = *state;
-    fedclient_transport_curl_close(&w->transport);
+    fedclient_transport_close(&w->transport);
     fed_writer_free(&w->answer);
     fed_coordinator_close(&w->home);
     fed_coordinator_close(&w->other);
@@ -170,11 +185,9 @@ static void a_name_that_is_not_in_the_certificate_is_not_trusted(void **state) {
 
 static void a_ca_that_is_none_is_refused(void **state) {
     world *w = *state;
-    fedclient_transport transport = {0};
-    assert_fed_status(fedclient_transport_curl_open("", &transport, &w->err), FED_EFORMAT);
-    assert_fed_status(fedclient_transport_curl_open("-----BEGIN CERTIFICATE-----\nAAAA\n"
-                                                    "-----END CERTIFICATE-----\n",
-                                                    &transport, &w->err),
+    fedclient_transport_close(&w->transport);
+    assert_fed_status(open_for(w, ""), FED_EFORMAT);
+    assert_fed_status(open_for(w, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
                       FED_EFORMAT);
 }
 
@@ -223,10 +236,9 @@ static void a_body_too_large_gets_its_answer(void **state) {
 
 static void a_stop_breaks_a_request_off(void **state) {
     world *w = *state;
-    atomic_int stopped = 1;
-    fedclient_transport_curl_stop(&w->transport, &stopped);
+    w->stopped = true;
     assert_fed_status(get_status(w), FED_ECANCELED);
-    stopped = 0;
+    w->stopped = false;
     assert_fed_ok(get_status(w));
 }
 
@@ -352,12 +364,12 @@ static void a_refused_certificate_is_told_from_bad_luck(void **state) {
     device d = {0};
     fed_status status = FED_OK;
     fed_coordinator_open(&w->other, w->directory, "other");
-    fedclient_transport_curl_close(&w->transport);
-    assert_fed_ok(fedclient_transport_curl_open(w->other.ca, &w->transport, &w->err));
+    fedclient_transport_close(&w->transport);
+    assert_fed_ok(open_for(w, w->other.ca));
     device_enrol(w, &d, &w->other);
     fedclient_close(d.client);
-    fedclient_transport_curl_close(&w->transport);
-    assert_fed_ok(fedclient_transport_curl_open(w->home.ca, &w->transport, &w->err));
+    fedclient_transport_close(&w->transport);
+    assert_fed_ok(open_for(w, w->home.ca));
     w->home.devices = w->other.devices; /* home takes its port */
     fed_coordinator_close(&w->other);
     fed_coordinator_stop(&w->home);
@@ -397,5 +409,9 @@ int main(void) {
         test(a_device_without_a_certificate_is_not_let_in),
         test(a_refused_certificate_is_told_from_bad_luck),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failures = 0;
+    for (size_t k = 0; (kind = fedclient_transport_name(k)) != NULL; k++) {
+        failures += cmocka_run_group_tests_name(kind, tests, NULL, NULL);
+    }
+    return failures;
 }

@@ -1,0 +1,278 @@
+/* A TLS server for tests, on GnuTLS: one thread, one connection at a time. */
+#include "fed_tls.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fed_test.h"
+
+enum { NAP_MS = 10, PATIENCE_S = 20, CHUNK = 16384 };
+
+typedef struct talk {
+    fed_tls *server;
+    gnutls_session_t session;
+    int fd;
+    size_t body_at; /* of the request that is being heard */
+} talk;
+
+uint8_t fed_tls_byte(size_t at) {
+    return (uint8_t)(at * 31 + (at >> 8));
+}
+
+/* Sleep, but no longer than the test. */
+static void nap(const fed_tls *server, size_t ms) {
+    const int64_t until = fed_clock_monotonic_ms() + (int64_t)ms;
+    while (server->stop == 0 && fed_clock_monotonic_ms() < until) {
+        fed_sleep_ms(NAP_MS);
+    }
+}
+
+/* Bytes read; 0 at the end of the connection, or of the test. */
+static size_t hear(const talk *t, void *dst, size_t cap) {
+    ssize_t len = GNUTLS_E_AGAIN;
+    while (t->server->stop == 0 && (len == GNUTLS_E_AGAIN || len == GNUTLS_E_INTERRUPTED)) {
+        len = gnutls_record_recv(t->session, dst, cap);
+    }
+    return len > 0 ? (size_t)len : 0;
+}
+
+static bool say(const talk *t, const void *data, size_t len) {
+    size_t said = 0;
+    while (t->server->stop == 0 && said < len) {
+        ssize_t n = gnutls_record_send(t->session, (const char *)data + said, len - said);
+        if (n > 0) {
+            said += (size_t)n;
+        } else if (n != GNUTLS_E_AGAIN && n != GNUTLS_E_INTERRUPTED) {
+            return false;
+        }
+    }
+    return said == len;
+}
+
+static bool hear_head(talk *t) {
+    char *head = t->server->head;
+    size_t len = 0;
+    t->body_at = 0;
+    while (len + 1 < sizeof t->server->head && hear(t, head + len, 1) == 1) {
+        head[++len] = '\0';
+        if (len >= 4 && memcmp(head + len - 4, "\r\n\r\n", 4) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t announced(const fed_tls *server) {
+    const char *at = strstr(server->head, "Content-Length: ");
+    return at != NULL ? strtoull(at + strlen("Content-Length: "), NULL, 10) : 0;
+}
+
+static bool hear_body(talk *t, size_t size) {
+    uint8_t chunk[CHUNK];
+    size_t left = size != 0 ? size : announced(t->server);
+    while (left > 0) {
+        const size_t len = hear(t, chunk, left < CHUNK ? left : CHUNK);
+        for (size_t k = 0; k < len; k++) {
+            t->server->odd_bytes += chunk[k] != fed_tls_byte(t->body_at++);
+        }
+        t->server->body_bytes += len;
+        left -= len;
+        if (len == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool say_bytes(const talk *t, size_t size) {
+    uint8_t chunk[CHUNK];
+    for (size_t at = 0; at < size;) {
+        size_t len = size - at < CHUNK ? size - at : CHUNK;
+        for (size_t k = 0; k < len; k++) {
+            chunk[k] = fed_tls_byte(at + k);
+        }
+        if (!say(t, chunk, len)) {
+            return false;
+        }
+        at += len;
+    }
+    return true;
+}
+
+static bool drip(const talk *t, const char *text, size_t pause_ms) {
+    for (; *text != '\0'; text++) {
+        nap(t->server, pause_ms);
+        if (!say(t, text, 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool drain(const talk *t) {
+    uint8_t chunk[CHUNK];
+    while (hear(t, chunk, sizeof chunk) > 0) {
+    }
+    return true;
+}
+
+/* False: the connection is over. */
+static bool act(talk *t, const fed_step *step) {
+    switch (step->act) {
+    case FED_HEAR:
+        return hear_head(t);
+    case FED_HEAR_BODY:
+        return hear_body(t, step->size);
+    case FED_SAY:
+        return say(t, step->text, strlen(step->text));
+    case FED_SAY_BYTES:
+        return say_bytes(t, step->size);
+    case FED_DRIP:
+        return drip(t, step->text, step->size);
+    case FED_WAIT:
+        nap(t->server, step->size);
+        return true;
+    case FED_DRAIN:
+        return drain(t);
+    case FED_CUT:
+        return false;
+    case FED_END:
+        (void)gnutls_bye(t->session, GNUTLS_SHUT_WR);
+        return false;
+    }
+    return false;
+}
+
+static const fed_step *script_of(const fed_tls *server, unsigned connection) {
+    unsigned last = 0;
+    while (last + 1 < FED_TLS_SCRIPTS && server->options.scripts[last + 1] != NULL) {
+        last++;
+    }
+    return server->options.scripts[connection < last ? connection : last];
+}
+
+static bool shake_hands(talk *t) {
+    int code = GNUTLS_E_AGAIN;
+    while (t->server->stop == 0 && code != 0 && gnutls_error_is_fatal(code) == 0) {
+        code = gnutls_handshake(t->session);
+    }
+    if (code != 0 && code != GNUTLS_E_AGAIN) {
+        (void)gnutls_alert_send_appropriate(t->session, code);
+    }
+    return code == 0;
+}
+
+static void start_session(talk *t) {
+    fed_tls *server = t->server;
+    assert_int_equal(gnutls_init(&t->session, GNUTLS_SERVER), 0);
+    assert_int_equal(gnutls_priority_set(t->session, server->priority), 0);
+    assert_int_equal(
+        gnutls_credentials_set(t->session, GNUTLS_CRD_CERTIFICATE, server->credentials), 0);
+    assert_int_equal(gnutls_session_ticket_enable_server(t->session, &server->ticket_key), 0);
+    if (server->options.client_ca != NULL) {
+        gnutls_certificate_server_set_request(t->session, GNUTLS_CERT_REQUIRE);
+        gnutls_session_set_verify_cert(t->session, NULL, 0);
+    }
+    gnutls_transport_set_int(t->session, t->fd);
+}
+
+static void talk_tls(talk *t, const fed_step *step) {
+    start_session(t);
+    if (shake_hands(t)) {
+        t->server->handshakes++;
+        t->server->resumed += gnutls_session_is_resumed(t->session) != 0;
+        while (act(t, step)) {
+            step++;
+        }
+    }
+    gnutls_deinit(t->session);
+}
+
+static void serve_one(fed_tls *server, int fd) {
+    const struct timeval pause = {.tv_usec = NAP_MS * 1000};
+    talk t = {.server = server, .fd = fd};
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &pause, sizeof pause), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &pause, sizeof pause), 0);
+    const fed_step *script = script_of(server, server->connections++);
+    if (server->options.mute) {
+        nap(server, (size_t)PATIENCE_S * 1000);
+    } else {
+        talk_tls(&t, script);
+    }
+    close(fd);
+}
+
+static void *serve(void *user) {
+    fed_tls *server = user;
+    while (server->stop == 0) {
+        struct pollfd door = {.fd = server->door, .events = POLLIN};
+        if (poll(&door, 1, NAP_MS) > 0) {
+            int fd = accept(server->door, NULL, NULL);
+            if (fd >= 0) {
+                serve_one(server, fd);
+            }
+        }
+    }
+    return NULL;
+}
+
+static void listen_at(fed_tls *server) {
+    struct sockaddr_in near = {.sin_family = AF_INET};
+    struct sockaddr_in6 near6 = {.sin6_family = AF_INET6};
+    const char *at = server->options.bind != NULL ? server->options.bind : "127.0.0.1";
+    bool six = inet_pton(AF_INET6, at, &near6.sin6_addr) == 1;
+    struct sockaddr *address = six ? (struct sockaddr *)&near6 : (struct sockaddr *)&near;
+    socklen_t len = six ? sizeof near6 : sizeof near;
+    assert_true(six || inet_pton(AF_INET, at, &near.sin_addr) == 1);
+    server->door = socket(address->sa_family, SOCK_STREAM, 0);
+    assert_true(server->door >= 0);
+    assert_int_equal(bind(server->door, address, len), 0);
+    assert_int_equal(listen(server->door, 16), 0);
+    assert_int_equal(getsockname(server->door, address, &len), 0);
+    server->port = ntohs(six ? near6.sin6_port : near.sin_port);
+}
+
+static gnutls_datum_t datum(const fed_pem *pem) {
+    return (gnutls_datum_t){.data = (unsigned char *)(uintptr_t)pem->text,
+                            .size = (unsigned)strlen(pem->text)};
+}
+
+void fed_tls_open(fed_tls *server, const fed_tls_options *options) {
+    memset(server, 0, sizeof *server);
+    server->options = *options;
+    const gnutls_datum_t cert = datum(&options->who->cert), key = datum(&options->who->key);
+    assert_int_equal(gnutls_certificate_allocate_credentials(&server->credentials), 0);
+    assert_int_equal(
+        gnutls_certificate_set_x509_key_mem(server->credentials, &cert, &key, GNUTLS_X509_FMT_PEM),
+        0);
+    if (options->client_ca != NULL) {
+        const gnutls_datum_t ca = datum(options->client_ca);
+        assert_int_equal(
+            gnutls_certificate_set_x509_trust_mem(server->credentials, &ca, GNUTLS_X509_FMT_PEM),
+            1);
+    }
+    const char *priority =
+        options->priority != NULL ? options->priority : "NORMAL:-VERS-ALL:+VERS-TLS1.3";
+    assert_int_equal(gnutls_priority_init(&server->priority, priority, NULL), 0);
+    assert_int_equal(gnutls_session_ticket_key_generate(&server->ticket_key), 0);
+    listen_at(server);
+    assert_int_equal(pthread_create(&server->thread, NULL, serve, server), 0);
+}
+
+void fed_tls_close(fed_tls *server) {
+    if (server->credentials == NULL) {
+        return;
+    }
+    server->stop = 1;
+    pthread_join(server->thread, NULL);
+    close(server->door);
+    gnutls_free(server->ticket_key.data);
+    gnutls_priority_deinit(server->priority);
+    gnutls_certificate_free_credentials(server->credentials);
+    server->credentials = NULL;
+}
