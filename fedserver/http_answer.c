@@ -1,13 +1,9 @@
 /* Answers: a coordinator's response, or a refusal of the adapter's own, as libmicrohttpd sends it.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "fedserver/http_exchange.h"
-
-#define PAGE_POLICY                                                                                \
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src "      \
-    "'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+#include "fedserver/http_headers.h"
 
 static void free_share(void *blob) {
     fedserver_blob_free(blob);
@@ -35,25 +31,8 @@ static struct MHD_Response *blob_response(fedserver_response *response) {
     return made;
 }
 
-static void add_header(struct MHD_Response *response, const char *name, const char *value) {
-    (void)MHD_add_response_header(response, name, value); /* "" is refused, and left out */
-}
-
-static void add_headers(struct MHD_Response *response, const char *type, uint32_t retry_after_s) {
-    add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    add_header(response, "X-Content-Type-Options", "nosniff");
-    if (type != NULL) {
-        add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-        if (strncmp(type, "text/html", 9) == 0) {
-            add_header(response, "Content-Security-Policy", PAGE_POLICY);
-            add_header(response, "Referrer-Policy", "no-referrer");
-        }
-    }
-    if (retry_after_s > 0) {
-        char seconds[16];
-        snprintf(seconds, sizeof seconds, "%u", retry_after_s);
-        add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
-    }
+static void add_header(void *response, const char *name, const char *value) {
+    (void)MHD_add_response_header(response, name, value);
 }
 
 enum MHD_Result http_answer(http_exchange *x) {
@@ -66,9 +45,13 @@ enum MHD_Result http_answer(http_exchange *x) {
     const uint32_t retry_after_s = r == NULL          ? x->response.retry_after_s
                                    : r->status == 503 ? 1
                                                       : x->wait_s;
-    add_headers(response, r != NULL ? "application/json" : x->response.content_type, retry_after_s);
-    add_header(response, MHD_HTTP_HEADER_ETAG, x->response.etag);
-    add_header(response, MHD_HTTP_HEADER_CONTENT_RANGE, x->response.content_range);
+    const http_headers_answer head = {
+        .status = status,
+        .content_type = r != NULL ? "application/json" : x->response.content_type,
+        .retry_after_s = retry_after_s,
+        .host = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST),
+        .response = &x->response};
+    http_headers_each(&head, add_header, response);
     if (r != NULL && r->closes) {
         add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     }

@@ -6,6 +6,8 @@
 #include <strings.h>
 
 #include "fed/clock.h"
+#include "fedserver/http_headers.h"
+#include "fedserver/http_socket.h"
 
 enum {
     BODIES_MOST = 256 << 20,   /* request bodies in memory, together */
@@ -78,6 +80,16 @@ void http_exchange_free(http_exchange *x) {
 
 static const char *header(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+/* Does the peer pass on what somebody else asks? */
+static bool proxied(http_exchange *x) {
+    for (const char *const *name = http_headers_of_proxies; *name != NULL; name++) {
+        if (header(x, *name) != NULL) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static const char *bearer(http_exchange *x) {
@@ -157,6 +169,8 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method) {
     x->request.bearer = bearer(x);
     x->request.range = header(x, MHD_HTTP_HEADER_RANGE);
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
+    x->request.cookie = header(x, MHD_HTTP_HEADER_COOKIE);
+    x->request.loopback = http_socket_loopback(x->peer->wire.fd) && !proxied(x);
     x->request.wire_bytes = head_bytes(x);
     if (x->peer->kind == FEDSERVER_DEVICES) {
         x->request.fingerprint = x->peer->identity.fingerprint;
@@ -238,8 +252,9 @@ bool http_exchange_keep_cut(http_exchange *x) {
     x->request.certificate = x->identity.certificate;
     x->request.body = x->body;
     x->request.wire_bytes += x->request.body_len;
-    x->request.bearer = x->request.range = x->request.if_range = NULL; /* the connection's memory */
-    x->request.method = "POST"; /* likewise; such routes have no other */
+    /* What was of the connection's memory. Such routes have no other method. */
+    x->request.bearer = x->request.range = x->request.if_range = x->request.cookie = NULL;
+    x->request.method = "POST";
     http_queue_add(&x->http->queue, x);
     return true;
 }

@@ -2,6 +2,7 @@
 #include "fedserver/http_loop.h"
 
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fed/clock.h"
@@ -53,7 +54,8 @@ static void pay(http_exchange *x) {
     if (x->response.body != NULL) {
         (void)fedserver_blob_data(x->response.body, &len);
     }
-    http_peer_answered(x->peer, x->response.status, len);
+    const bool trial = strcmp(x->request.method, "POST") == 0; /* who only looks is no attacker */
+    http_peer_answered(x->peer, trial ? x->response.status : 200, len);
 }
 
 /* The batch is durable: its answers may leave. */

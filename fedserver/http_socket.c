@@ -131,6 +131,20 @@ void http_socket_peer_key(int fd, uint8_t key[FED_SHA256_SIZE]) {
     fed_sha256(bytes, size, key);
 }
 
+bool http_socket_loopback(int fd) {
+    endpoint peer = {.any = {0}};
+    socklen_t len = sizeof peer;
+    if (getpeername(fd, &peer.any, &len) != 0) {
+        return false;
+    }
+    const uint8_t *v6 = peer.v6.sin6_addr.s6_addr;
+    return peer.any.sa_family == AF_INET6
+               ? IN6_IS_ADDR_LOOPBACK(&peer.v6.sin6_addr) ||
+                     (IN6_IS_ADDR_V4MAPPED(&peer.v6.sin6_addr) && v6[12] == IN_LOOPBACKNET)
+               : peer.any.sa_family == AF_INET &&
+                     ntohl(peer.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 bool http_socket_gone(int fd) {
     struct pollfd peer = {.fd = fd, .events = POLLRDHUP};
     return poll(&peer, 1, 0) > 0;

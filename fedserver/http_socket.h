@@ -16,6 +16,9 @@ void http_socket_peer(int fd, char address[HTTP_SOCKET_ADDRESS]);
  * customer is given. */
 void http_socket_peer_key(int fd, uint8_t key[FED_SHA256_SIZE]);
 
+/** Is the peer on this machine? */
+bool http_socket_loopback(int fd);
+
 /**
  * Listen on a numeric address ("127.0.0.1", "::"). *port: the one wanted, or 0 for any free one; on
  * return the one bound. A port that connections of a killed predecessor still linger on is free;

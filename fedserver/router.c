@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fedserver/passes.h"
 #include "fedserver/relay.h"
 
 #define FEDSERVER_BODY_UPDATE UINT64_MAX
@@ -14,6 +15,7 @@ enum {
     DEVICE = 1 << FEDSERVER_ROLE_DEVICE,
     EVALUATOR = 1 << FEDSERVER_ROLE_EVALUATOR,
     OPERATOR = 1 << FEDSERVER_ROLE_OPERATOR,
+    READER = 1 << 8, /* of the front: whoever --page lets in, and operators */
     ANYBODY = 0
 };
 
@@ -139,6 +141,19 @@ bool fedserver_route_relayed(const fedserver_request *request) {
            (strcmp(request->path, "/v1/status") == 0 || strcmp(request->path, "/metrics") == 0);
 }
 
+/* Who may read at the front, and does this peer? False: *response says what to do. */
+static fed_status admit_visitor(fedserver *server, const route *to, const fedserver_call *call,
+                                bool *admitted, fedserver_response *response, fed_error *err) {
+    fedserver_visitor visitor = FEDSERVER_VISITOR_OPERATOR;
+    if (to->listener == FEDSERVER_FRONT && to->roles != ANYBODY) {
+        FED_TRY(fedserver_visitor_find(server, call->request, call->now_ms, &visitor, err));
+    }
+    *admitted = visitor >=
+                ((to->roles & READER) != 0 ? FEDSERVER_VISITOR_READER : FEDSERVER_VISITOR_OPERATOR);
+    return *admitted ? FED_OK
+                     : fedserver_visitor_refuse(server, call->request, visitor, response, err);
+}
+
 static fed_status dispatch(fedserver *server, const fedserver_request *request, int64_t now_ms,
                            fedserver_response *response, fed_error *err) {
     const route *to;
@@ -156,6 +171,11 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
                                       "this device's certificate has expired; enrol it again");
     }
     FED_TRY(adopt(server, &call.device, request->fingerprint, err));
+    bool admitted = false;
+    FED_TRY(admit_visitor(server, to, &call, &admitted, response, err));
+    if (!admitted) {
+        return FED_OK;
+    }
     if (server->setup.part == FEDSERVER_GATE && fedserver_route_relayed(request)) {
         return fedserver_relay_ask(server->relay, &call, response, err);
     }

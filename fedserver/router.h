@@ -50,6 +50,10 @@ fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrol
 fed_status fedserver_answer(fedserver_response *response, int status, const char *content_type,
                             fed_writer *bytes, fed_error *err) FED_CHECKED;
 
+/** Answer with a file of the page, named by its path; 404 for another. */
+fed_status fedserver_answer_page(fedserver_response *response, int status, const char *path,
+                                 fed_error *err) FED_CHECKED;
+
 /** Answer with a JSON value; takes the caller's reference. NULL: no memory. */
 fed_status fedserver_answer_json(fedserver_response *response, int status, json_t *value,
                                  fed_error *err) FED_CHECKED;

@@ -295,12 +295,22 @@ static void token_text(const uint8_t bytes[32], char token[FEDSERVER_TOKEN]) {
 }
 
 /* Commit what a command has written, or forget it. */
-static fed_status finish(fedserver *server, fed_status status, fed_error *err) {
+fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) {
     if (status != FED_OK) {
         server->store->rollback(server->db);
         return status;
     }
     return server->store->commit(server->db, err);
+}
+
+fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
+    uint8_t bytes[32];
+    const fed_status status = fed_random(bytes, sizeof bytes);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "the system gives no random bytes");
+    }
+    token_text(bytes, token);
+    return FED_OK;
 }
 
 const char *fedserver_role_name(fedserver_role role) {
@@ -310,14 +320,9 @@ const char *fedserver_role_name(fedserver_role role) {
 
 fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
                                  char token[FEDSERVER_TOKEN], fed_error *err) {
-    uint8_t bytes[32];
     uint8_t hash[FED_SHA256_SIZE];
     char text[FEDSERVER_TOKEN];
-    fed_status status = fed_random(bytes, sizeof bytes);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "the system gives no random bytes");
-    }
-    token_text(bytes, text);
+    FED_TRY(fedserver_token_make(text, err));
     fedserver_token_hash(text, hash);
     fedserver_token token_row = {.expires_ms = now_ms + grant->ttl_s * 1000, .role = grant->role};
     const char *tag = grant->tag != NULL ? grant->tag : "";
@@ -326,8 +331,8 @@ fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedser
                         FEDSERVER_TAG - 1);
     }
     memcpy(token_row.tag, tag, strlen(tag));
-    status = server->store->token_add(server->db, hash, &token_row, err);
-    FED_TRY(finish(server, status, err));
+    fed_status status = server->store->token_add(server->db, hash, &token_row, err);
+    FED_TRY(fedserver_finish(server, status, err));
     memcpy(token, text, sizeof text);
     return FED_OK;
 }
@@ -392,7 +397,7 @@ fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char
                         found.count, prefix);
     }
     fed_status status = server->store->device_revoke(server->db, found.id, now_ms, err);
-    FED_TRY(finish(server, status, err));
+    FED_TRY(fedserver_finish(server, status, err));
     entry->revoked_ms = entry->revoked_ms != 0 ? entry->revoked_ms : now_ms;
     return FED_OK;
 }
@@ -411,7 +416,7 @@ fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *pat
     size_t size;
     FED_TRY(fedserver_config_read(path, &task, &values, &size, err));
     task.queued_ms = now_ms;
-    fed_status status = finish(server, queue_task(server, &task, values, size, err), err);
+    fed_status status = fedserver_finish(server, queue_task(server, &task, values, size, err), err);
     free(values);
     FED_TRY(status);
     server->queue_changed = true;

@@ -91,6 +91,12 @@ fed_status fedserver_notice_others(fedserver *server, fed_error *err) FED_CHECKE
 /** What enrolment works on. Reads the CA's key: never called in a process without the front. */
 fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) FED_CHECKED;
 
+/** A new random token as text. */
+fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
+
+/** Commit what a command has written, or forget it where it failed. */
+fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) FED_CHECKED;
+
 /** DIRECTORY/name, cut where too long for cap. */
 void fedserver_path(const char *directory, const char *name, char *dst, size_t cap);
 

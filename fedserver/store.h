@@ -22,6 +22,13 @@ typedef struct fedserver_token {
     char tag[FEDSERVER_TAG]; /* a group of devices that tasks may ask for; "": none */
 } fedserver_token;
 
+/** What stands for a certificate at the front: passes.h. */
+typedef struct fedserver_pass {
+    fedserver_pass_kind kind;
+    int64_t expires_ms;
+    int64_t used_ms; /* of a link; 0: not yet */
+} fedserver_pass;
+
 /** A device holds at most one lease, and its last counted one stays known for ever: so an update
  * that is sent again gets the same answer, however late. */
 typedef struct fedserver_device {
@@ -204,6 +211,13 @@ typedef struct fedserver_store {
     fed_status (*token_find)(void *db, const uint8_t *hash, fedserver_token *token, fed_error *err);
     /** FED_ENOTFOUND: there is no unused one of that hash. */
     fed_status (*token_use)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
+
+    fed_status (*pass_add)(void *db, const uint8_t *hash, const fedserver_pass *pass,
+                           fed_error *err);
+    fed_status (*pass_find)(void *db, const uint8_t *hash, fedserver_pass *pass, fed_error *err);
+    fed_status (*pass_use)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
+    /** Forget those that expire by then. */
+    fed_status (*pass_end)(void *db, int64_t until_ms, fed_error *err);
 
     fed_status (*device_add)(void *db, fedserver_device *device, fed_error *err); /* sets id */
     fed_status (*device_put)(void *db, const fedserver_device *device, fed_error *err);

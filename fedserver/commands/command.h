@@ -40,6 +40,9 @@ typedef struct arguments {
     long front_socket; /* 0: none */
     double device_days;
     const char *role, *tag;
+    const char *page; /* loopback, operators or all */
+    bool bearer, revoke;
+    double days;
     long task;                                  /* 0: none */
     const char *operands[COMMAND_OPERANDS + 1]; /* NULL behind the last */
 } arguments;
@@ -67,6 +70,9 @@ int command_fail(const arguments *args, const fed_error *err);
  * program exits with; a failure is said. */
 int command_with(const arguments *args,
                  fed_status (*work)(fedserver *server, const arguments *args, fed_error *err));
+
+/** The meaning of --page. False: it has none. */
+bool command_find_page(const char *name, fedserver_page *page);
 
 #define COMMAND(name) extern const command command_##name;
 #include "fedserver/commands/commands.def"

@@ -34,6 +34,10 @@ static const struct row {
     {"hours", WHOLE, AT(hours), 1, 1e6},
     {"role", TEXT, AT(role), 0, 0},
     {"tag", TEXT, AT(tag), 0, 0},
+    {"page", TEXT, AT(page), 0, 0},
+    {"bearer", FLAG, AT(bearer), 0, 0},
+    {"days", REAL, AT(days), 1e-5, 36500},
+    {"revoke", FLAG, AT(revoke), 0, 0},
     {"task", WHOLE, AT(task), 1, (double)(INT64_MAX / 2)},
 #undef AT
 };
@@ -47,7 +51,9 @@ static const arguments defaults = {.bind = "127.0.0.1",
                                    .device_days = 730,
                                    .count = 1,
                                    .hours = 24,
-                                   .role = "device"};
+                                   .role = "device",
+                                   .page = "loopback",
+                                   .days = 365};
 
 int command_usage(const arguments *args, const char *what, const char *value) {
     fprintf(stderr, "fedserver %s: %s%s%s\n%s", args->command->name, what,

@@ -60,7 +60,7 @@ static void exec_front(const front *f, pid_t parent_pid) {
     snprintf(parent, sizeof parent, "%ld", (long)parent_pid);
     const char *const more[] = {"--front-socket", socket_text, "--devices-port", port,
                                 "--device-days",  days,        "--requests",     requests,
-                                "--parent",       parent};
+                                "--parent",       parent,      "--page",         f->args->page};
     memcpy(words + n, more, sizeof more);
     n += sizeof more / sizeof more[0];
     words[n] = f->args->quiet ? "--quiet" : NULL;
@@ -171,9 +171,11 @@ static fed_status serve(const arguments *args, fedserver_part part,
     fed_status status = fedserver_open(args->dir, log, &server, err);
     if (status == FED_OK) {
         const double day_s = 24 * 3600;
-        fedserver_configure(
-            server, &(fedserver_setup){
-                        .part = part, .device_life_s = (int64_t)(args->device_days * day_s + 0.5)});
+        fedserver_setup setup = {.part = part,
+                                 .device_life_s = (int64_t)(args->device_days * day_s + 0.5)};
+        (void)command_find_page(args->page,
+                                &setup.page); /* it is there: run and front have looked */
+        fedserver_configure(server, &setup);
         status = fedserver_http_serve(server, options, log, err);
         notify_send("STOPPING=1");
     }
@@ -184,6 +186,10 @@ static fed_status serve(const arguments *args, fedserver_part part,
 static int run(const arguments *args) {
     const fed_log log = {.write = fed_log_stderr,
                          .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
+    fedserver_page page;
+    if (!command_find_page(args->page, &page)) {
+        return command_usage(args, "--page is loopback, operators or all, not", args->page);
+    }
     front f = {.args = args, .log = &log};
     const fedserver_http_options options = {.bind = args->bind,
                                             .devices_port = (uint16_t)args->devices_port,
@@ -207,6 +213,10 @@ static int run(const arguments *args) {
 
 /* People and enrolment; the only process that reads the CA's key. */
 static int serve_front(const arguments *args) {
+    fedserver_page page;
+    if (!command_find_page(args->page, &page)) {
+        return command_usage(args, "--page is loopback, operators or all, not", args->page);
+    }
     if (args->parent != 0 &&
         (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != (pid_t)args->parent)) {
         return COMMAND_FAILED; /* it has ended already */
@@ -233,7 +243,7 @@ static int serve_front(const arguments *args) {
 const command command_run = {
     .name = "run",
     .run = run,
-    .options = "bind front-port devices-port device-days requests connections no-front quiet",
+    .options = "bind front-port devices-port device-days requests connections page no-front quiet",
     .brief = "serve",
     .help =
         "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N] "
@@ -245,13 +255,15 @@ const command command_run = {
         "  --device-days D    how long devices' certificates are valid (default 730)\n"
         "  --requests N       a second, of one device (default 100)\n"
         "  --connections N    at a time, of one device (default 16)\n"
+        "  --page WHO         who may read page, status and metrics: loopback (this machine, and\n"
+        "                     operators from elsewhere; the default), operators, or all\n"
         "  --no-front         leave the front to a `fedserver front` started otherwise\n"
         "  --quiet            log warnings and errors only\n"};
 
 const command command_front = {
     .name = "front",
     .run = serve_front,
-    .options = "bind front-port devices-port device-days requests front-socket parent quiet",
+    .options = "bind front-port devices-port device-days requests page front-socket parent quiet",
     .brief = "serve people and enrolment, apart from run",
     .help = "usage: fedserver front --dir DIR --devices-port N [--bind ADDRESS] [--front-port N] "
             "[--quiet]\n"
@@ -259,6 +271,6 @@ const command command_front = {
             "`fedserver run`\n"
             "starts one by itself; by hand it can be another user's (deploy/systemd).\n"
             "  --devices-port N    where `fedserver run --no-front` serves devices\n"
-            "  --bind, --front-port, --device-days, --requests, --quiet    as of run\n"
+            "  --bind, --front-port, --device-days, --requests, --page, --quiet    as of run\n"
             "  --front-socket FD   an open listening socket, instead of --bind and --front-port\n"
             "  --parent PID        end when that process, the parent, ends\n"};

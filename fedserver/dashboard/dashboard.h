@@ -1,10 +1,15 @@
-/* The coordinator's page, compiled in from dashboard/index.html. */
+/* The coordinator's page: its files, compiled in from this folder by embed.cmake. */
 #ifndef FEDSERVER_DASHBOARD_H
 #define FEDSERVER_DASHBOARD_H
 
 #include <stddef.h>
 
-extern const char fedserver_dashboard_html[]; /* ASCII; a NUL follows */
-extern const size_t fedserver_dashboard_html_len;
+typedef struct fedserver_asset {
+    const char *path, *content_type; /* "/page.css"; path NULL: the end of the table */
+    const char *bytes;               /* ASCII; a NUL follows */
+    size_t len;
+} fedserver_asset;
+
+extern const fedserver_asset fedserver_assets[];
 
 #endif

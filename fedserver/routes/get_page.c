@@ -1,13 +1,27 @@
-/* GET /: the dashboard, one page without dependencies. */
+/* GET / and what it loads: the dashboard, without anything from elsewhere; and the page to log in.
+ */
+#include <string.h>
+
 #include "fedserver/dashboard/dashboard.h"
 #include "fedserver/router.h"
+
+fed_status fedserver_answer_page(fedserver_response *response, int status, const char *path,
+                                 fed_error *err) {
+    const fedserver_asset *asset = fedserver_assets;
+    while (asset->path != NULL && strcmp(asset->path, path) != 0) {
+        asset++;
+    }
+    if (asset->path == NULL) {
+        return fedserver_answer_error(response, err, 404, "not_found", "there is no such file");
+    }
+    fed_writer page;
+    fed_writer_growing(&page);
+    fed_write_bytes(&page, asset->bytes, asset->len);
+    return fedserver_answer(response, status, asset->content_type, &page, err);
+}
 
 fed_status fedserver_get_page(fedserver *server, const fedserver_call *call,
                               fedserver_response *response, fed_error *err) {
     (void)server;
-    (void)call;
-    fed_writer page;
-    fed_writer_growing(&page);
-    fed_write_bytes(&page, fedserver_dashboard_html, fedserver_dashboard_html_len);
-    return fedserver_answer(response, 200, "text/html; charset=utf-8", &page, err);
+    return fedserver_answer_page(response, 200, call->request->path, err);
 }

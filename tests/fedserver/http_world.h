@@ -83,6 +83,14 @@ static inline void answer_who(const fedserver_request *request, fedserver_respon
     response->body = text_blob(hex);
 }
 
+static inline void answer_from(const fedserver_request *request, fedserver_response *response) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_write_printf(&w, "%s, %s", request->loopback ? "this machine" : "elsewhere",
+                     request->cookie != NULL ? request->cookie : "-");
+    response->body = fedserver_blob_new(&w);
+}
+
 static inline void answer_echo(const fedserver_request *request, fedserver_response *response) {
     fed_writer w;
     fed_writer_growing(&w);
@@ -133,6 +141,12 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
         answer_range(request, response);
     } else if (strcmp(request->path, "/parts") == 0) {
         take_parts(server, request);
+    } else if (strcmp(request->path, "/from") == 0) {
+        answer_from(request, response);
+    } else if (strcmp(request->path, "/cookie") == 0) {
+        response->status = 401;
+        snprintf(response->set_cookie, sizeof response->set_cookie, "a=b; Secure");
+        snprintf(response->file_name, sizeof response->file_name, "x.csv");
     } else if (strcmp(request->path, "/page") == 0) {
         response->content_type = "text/html; charset=utf-8";
         response->body = text_blob("<!DOCTYPE html>");

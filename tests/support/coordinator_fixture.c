@@ -72,6 +72,9 @@ answer coordinator_ask(coordinator *c, const test_device *d, const char *method,
         .method = method,
         .path = path,
         .query = query,
+        .bearer = c->bearer,
+        .cookie = c->cookie,
+        .loopback = !c->from_elsewhere,
         .range = c->range,
         .if_range = c->if_range,
         .body = body,
@@ -89,6 +92,9 @@ answer coordinator_ask(coordinator *c, const test_device *d, const char *method,
     }
     fedserver_blob_free(response.body);
     memcpy(a.etag, response.etag, sizeof a.etag);
+    memcpy(a.set_cookie, response.set_cookie, sizeof a.set_cookie);
+    memcpy(a.file_name, response.file_name, sizeof a.file_name);
+    a.content_type = response.content_type;
     memcpy(a.content_range, response.content_range, sizeof a.content_range);
     if (a.status >= 400) {
         (void)sscanf((char *)a.body, "{\"error\":\"%31[a-z_]\"", a.error);

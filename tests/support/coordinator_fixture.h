@@ -14,8 +14,10 @@
 typedef struct coordinator {
     char directory[256];
     fedserver *server;
-    int64_t now_ms;               /* what it is told the time is; tests move it */
-    const char *range, *if_range; /* of the requests to come; NULL: none */
+    int64_t now_ms; /* what it is told the time is; tests move it */
+    /* of the requests to come; NULL: none */
+    const char *range, *if_range, *bearer, *cookie;
+    bool from_elsewhere; /* another machine sends them */
 } coordinator;
 
 typedef struct test_device {
@@ -30,7 +32,8 @@ typedef struct answer {
     char error[32]; /* the word in {"error": word}, or "" */
     bool hold;
     uint32_t hold_ms;
-    char etag[20], content_range[72];
+    char etag[20], content_range[72], set_cookie[128], file_name[64];
+    const char *content_type;
     uint8_t *body; /* NUL behind it */
     size_t len;
 } answer;

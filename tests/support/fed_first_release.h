@@ -11,6 +11,7 @@
     "INSERT INTO updates SELECT id, device, body FROM updates_by_lease;"                           \
     "DROP TABLE updates_by_lease; DROP TABLE pieces; DROP TABLE phases; DROP TABLE keyframes;"     \
     "DROP TABLE declines;"                                                                         \
+    "DROP TABLE passes;"                                                                           \
     "ALTER TABLE devices DROP COLUMN revoked_ms;"                                                  \
     "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"                                           \
     "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"               \

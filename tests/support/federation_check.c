@@ -117,8 +117,11 @@ void federation_clear(federation_setup *setup) {
 
 /** Ask the coordinator's own status; NULL: it could not be asked. */
 static json_t *read_status(federation *f, fedserver *server) {
-    const fedserver_request request = {
-        .listener = FEDSERVER_FRONT, .method = "GET", .path = "/v1/status", .query = ""};
+    const fedserver_request request = {.listener = FEDSERVER_FRONT,
+                                       .method = "GET",
+                                       .path = "/v1/status",
+                                       .query = "",
+                                       .loopback = true};
     fedserver_response response = {0};
     fed_error err = {0};
     fed_status status = fedserver_begin(server, &err);

@@ -52,8 +52,16 @@ typedef enum fedserver_part {
     FEDSERVER_GATE = 2
 } fedserver_part;
 
+/** Who may read the page, the status, the devices and the metrics at the front. */
+typedef enum fedserver_page {
+    FEDSERVER_PAGE_LOOPBACK = 0,  /* this machine and operators */
+    FEDSERVER_PAGE_OPERATORS = 1, /* who has a pass */
+    FEDSERVER_PAGE_ALL = 2        /* everybody */
+} fedserver_page;
+
 typedef struct fedserver_setup {
     fedserver_part part;
+    fedserver_page page;
     int64_t device_life_s; /* of the certificates that it issues; 0: two years */
 } fedserver_setup;
 
@@ -91,6 +99,25 @@ fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedser
 /** One for a device that trains. */
 fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
                                char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
+
+/** What stands for a certificate at the front. */
+typedef enum fedserver_pass_kind {
+    FEDSERVER_PASS_NONE = 0,
+    FEDSERVER_PASS_LINK = 1,    /* to log in with, once */
+    FEDSERVER_PASS_SESSION = 2, /* a browser's cookie, which a link became */
+    FEDSERVER_PASS_READER = 3   /* a program's bearer token */
+} fedserver_pass_kind;
+
+enum { FEDSERVER_LINK_S = 10 * 60, FEDSERVER_SESSION_S = 12 * 3600 };
+
+/** A pass of the kind LINK (its page is /login#TOKEN) or READER. The database keeps its SHA-256
+ * only, and forgets passes that have expired. */
+fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pass_kind kind,
+                                int64_t ttl_s, char token[FEDSERVER_TOKEN],
+                                fed_error *err) FED_CHECKED;
+
+/** End all links, sessions and bearer tokens at once. */
+fed_status fedserver_pass_revoke_all(fedserver *server, fed_error *err) FED_CHECKED;
 
 /** A device, for people. */
 typedef struct fedserver_entry {
@@ -213,6 +240,8 @@ typedef struct fedserver_request {
     const char *query;            /* without '?'; "" for none */
     const char *bearer;           /* from Authorization: Bearer; NULL for none */
     const char *range, *if_range; /* the headers of that name; NULL for none */
+    const char *cookie;           /* the header of that name; NULL for none */
+    bool loopback; /* the peer is on this machine, and speaks for nobody else as a proxy does */
     const uint8_t *body;
     size_t body_len;
     const uint8_t *fingerprint; /* DEVICES: of the key in the peer's certificate, which TLS has
@@ -230,6 +259,8 @@ typedef struct fedserver_response {
     uint32_t retry_after_s;   /* as Retry-After; 0: none */
     char etag[20];            /* as ETag, which names the whole body; "": none */
     char content_range[72];   /* as Content-Range; "": none */
+    char set_cookie[128];     /* as Set-Cookie; "": none */
+    char file_name[64];       /* to be saved under that name; "": to be shown */
     bool hold; /* nothing to say yet: ask again after the state changed or hold_ms are over */
     uint32_t hold_ms;
 } fedserver_response;

@@ -37,6 +37,11 @@
     " device INTEGER NOT NULL REFERENCES devices, reason TEXT NOT NULL,"                           \
     " at_ms INTEGER NOT NULL, PRIMARY KEY (task, device)) STRICT, WITHOUT ROWID;"
 
+/* Links, sessions and bearer tokens of the front, since version 8. */
+#define FEDSERVER_SCHEMA_PASSES                                                                    \
+    "CREATE TABLE passes (hash BLOB PRIMARY KEY, kind INTEGER NOT NULL,"                           \
+    " expires_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;"
+
 /* 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
  * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
  */
@@ -76,7 +81,8 @@
     " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"                       \
     " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                               \
     " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;" FEDSERVER_SCHEMA_PIECES         \
-        FEDSERVER_SCHEMA_PHASES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_DECLINES
+        FEDSERVER_SCHEMA_PHASES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_DECLINES               \
+            FEDSERVER_SCHEMA_PASSES
 
 /* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
 #define FEDSERVER_MIGRATIONS                                                                       \
@@ -104,7 +110,7 @@
             "ALTER TABLE devices ADD COLUMN counted_digest INTEGER NOT NULL DEFAULT 0;"            \
             "ALTER TABLE devices ADD COLUMN cloned_ms INTEGER NOT NULL DEFAULT 0;"                 \
             "UPDATE devices SET counted_digest = coalesce((SELECT u.guard FROM updates u"          \
-            " WHERE u.lease = devices.counted_lease), 0);",                                        \
+            " WHERE u.lease = devices.counted_lease), 0);" FEDSERVER_SCHEMA_PASSES,                \
     }
 
 #endif

@@ -9,6 +9,7 @@
 #include "fedserver/store.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/declines.h"
+#include "fedserver/stores/sqlite/pass_rows.h"
 #include "fedserver/stores/sqlite/phase_rows.h"
 #include "fedserver/stores/sqlite/pieces.h"
 #include "fedserver/stores/sqlite/schema.h"
@@ -522,6 +523,10 @@ const fedserver_store fedserver_store_sqlite = {
     .token_add = token_add,
     .token_find = token_find,
     .token_use = token_use,
+    .pass_add = fedserver_sqlite_pass_add,
+    .pass_find = fedserver_sqlite_pass_find,
+    .pass_use = fedserver_sqlite_pass_use,
+    .pass_end = fedserver_sqlite_pass_end,
     .device_add = device_add,
     .device_put = device_put,
     .device_revoke = device_revoke,

@@ -215,6 +215,24 @@ static void a_model_and_its_residual_come_back(void **state) {
     free(read.residual);
 }
 
+static void a_pass_is_known_until_it_ends(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint8_t hash[2][FED_SHA256_SIZE] = {{1}, {2}};
+    fedserver_pass pass;
+    for (int k = 0; k < 2; k++) {
+        pass = (fedserver_pass){.kind = FEDSERVER_PASS_LINK, .expires_ms = 1000 + k};
+        assert_fed_ok_err(f->store->pass_add(f->db, hash[k], &pass, &err));
+    }
+    assert_fed_ok_err(f->store->pass_use(f->db, hash[1], 5, &err));
+    assert_fed_ok_err(f->store->pass_end(f->db, 1000, &err));
+    assert_fed_status(f->store->pass_find(f->db, hash[0], &pass, &err), FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->pass_find(f->db, hash[1], &pass, &err));
+    assert_int_equal(pass.kind, FEDSERVER_PASS_LINK);
+    assert_int_equal(pass.expires_ms, 1001);
+    assert_int_equal(pass.used_ms, 5);
+}
+
 static void another_processs_writes_are_noticed_once(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -331,6 +349,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(what_was_committed_is_there_after_a_crash_and_nothing_else),
         WITH(a_token_is_used_once),
+        WITH(a_pass_is_known_until_it_ends),
         WITH(a_device_keeps_every_field_and_64_bit_leases),
         WITH(a_task_keeps_its_phases),
         WITH(a_task_keeps_every_field_and_is_found_by_state),

@@ -1,0 +1,63 @@
+/* page: links and bearer tokens for those who may read the page. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fed/clock.h"
+#include "fedserver/commands/command.h"
+
+bool command_find_page(const char *name, fedserver_page *page) {
+    static const char *const names[] = {"loopback", "operators", "all"};
+    for (int k = 0; k < 3; k++) {
+        if (strcmp(names[k], name) == 0) {
+            *page = (fedserver_page)k;
+            return true;
+        }
+    }
+    return false;
+}
+
+static fed_status end_all(fedserver *server, const arguments *args, fed_error *err) {
+    (void)args;
+    FED_TRY(fedserver_pass_revoke_all(server, err));
+    puts("All links, sessions and bearer tokens have ended.");
+    return FED_OK;
+}
+
+static fed_status print_bearer(fedserver *server, const arguments *args, fed_error *err) {
+    char token[FEDSERVER_TOKEN];
+    FED_TRY(fedserver_pass_grant(server, fed_clock_unix_ms(), FEDSERVER_PASS_READER,
+                                 (int64_t)(args->days * 24 * 3600), token, err));
+    puts(token);
+    return FED_OK;
+}
+
+static fed_status print_link(fedserver *server, const arguments *args, fed_error *err) {
+    char token[FEDSERVER_TOKEN];
+    const char *host = args->hosts.count > 0 ? args->hosts.items[0] : "localhost";
+    const bool v6 = strchr(host, ':') != NULL;
+    FED_TRY(fedserver_pass_grant(server, fed_clock_unix_ms(), FEDSERVER_PASS_LINK, FEDSERVER_LINK_S,
+                                 token, err));
+    printf("https://%s%s%s:%ld/login#%s\n", v6 ? "[" : "", host, v6 ? "]" : "", args->front_port,
+           token);
+    return FED_OK;
+}
+
+static int page(const arguments *args) {
+    return command_with(args, args->revoke ? end_all : args->bearer ? print_bearer : print_link);
+}
+
+const command command_page = {
+    .name = "page",
+    .run = page,
+    .options = "host front-port bearer days revoke",
+    .brief = "let a browser or a program read the page",
+    .help =
+        "usage: fedserver page --dir DIR [--host NAME] [--front-port N] [--bearer [--days D]] "
+        "[--revoke]\n"
+        "Print a link that logs a browser in: good once, within 10 minutes, for 12 hours.\n"
+        "  --host NAME      of the coordinator, as the browser reaches it (default localhost)\n"
+        "  --front-port N   as of `fedserver run` (default 8443)\n"
+        "  --bearer         print a token instead, with which a program such as Prometheus reads\n"
+        "                   status and metrics: Authorization: Bearer TOKEN\n"
+        "  --days D         how long the token is valid (default 365)\n"
+        "  --revoke         end all links, sessions and bearer tokens at once\n"};

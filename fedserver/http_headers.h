@@ -1,0 +1,25 @@
+/* The headers of an answer, most of which tell a browser what it may do with it. */
+#ifndef FEDSERVER_HTTP_HEADERS_H
+#define FEDSERVER_HTTP_HEADERS_H
+
+#include "fedserver/fedserver.h"
+
+/** What an answer's headers depend on. */
+typedef struct http_headers_answer {
+    int status;
+    const char *content_type; /* NULL: no body */
+    uint32_t retry_after_s;   /* 0: not wanted */
+    const char *host;         /* of the request; NULL: it has none */
+    const fedserver_response *response;
+} http_headers_answer;
+
+/** Takes one header; *value is not "" and lives for the call only. */
+typedef void (*http_headers_put)(void *user, const char *name, const char *value);
+
+void http_headers_each(const http_headers_answer *answer, http_headers_put put, void *user);
+
+/** Those that a reverse proxy adds to what it passes on: whoever sends one is not the peer. The
+ * list ends with NULL. */
+extern const char *const http_headers_of_proxies[];
+
+#endif
