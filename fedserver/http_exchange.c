@@ -29,6 +29,8 @@ static const http_refusal refused_otherwise = {400, "bad_request",
                                                "this request can't have a body: send none", false};
 static const http_refusal chunked = {
     411, "length_required", "a chunked body is not taken: send its size as Content-Length", false};
+static const http_refusal malformed = {
+    400, "bad_request", "this head can be read in two ways, so it is not read at all", true};
 static const http_refusal full = {503, "busy",
                                   "too many uploads at once: send the same again later", false};
 static const http_refusal too_many = {429, "too_many",
@@ -59,6 +61,7 @@ http_exchange *http_exchange_new(http_listener *listener, http_peer *peer,
         return NULL;
     }
     memcpy(x->uri, uri, len + 1);
+    x->target_end = uri + len;
     char *query = strchr(x->uri, '?');
     if (query != NULL) {
         *query++ = '\0';
@@ -126,6 +129,40 @@ static void *session_of(http_exchange *x) {
     return MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
 }
 
+/* What of a head could be read in two ways. */
+typedef struct head_look {
+    unsigned lengths; /* lines of Content-Length */
+    bool bad;
+} head_look;
+
+/* A header's name ends at its colon: one with a blank before that is another to some readers. A
+ * length is digits. */
+static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const char *name,
+                                      const char *value) {
+    static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "!#$%&'*+-.^_`|~";
+    (void)kind;
+    head_look *look = user;
+    const size_t len = strlen(name);
+    look->bad = look->bad || len == 0 || strspn(name, token) != len;
+    if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        look->lengths++;
+        look->bad = look->bad || value == NULL || value[0] == '\0' ||
+                    value[strspn(value, "0123456789")] != '\0';
+    }
+    return MHD_YES;
+}
+
+/* Could somebody in between have read another request in this head? libmicrohttpd hands over a
+ * target as a string, so a NUL in it shows in that the version does not follow its end. */
+static bool ambiguous(const http_exchange *x, const char *version) {
+    enum { HEAD_MOST = 64 * 1024 }; /* beyond that it is another piece of memory */
+    const uintptr_t gap = (uintptr_t)version - (uintptr_t)x->target_end;
+    head_look look = {.lengths = 0};
+    (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, look_at_header, &look);
+    return look.bad || look.lengths > 1 || (gap > 1 && gap < HEAD_MOST);
+}
+
 /* Why a request with this head and body size is not taken; NULL: it is. */
 static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     const http *h = x->http;
@@ -154,7 +191,8 @@ static const http_refusal *why_not(http_exchange *x, uint64_t size) {
  * leave to send ("Expect"), or the body is huge, the body is read, dropped, and then answered. */
 static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_t size) {
     x->refused = why;
-    if (size > DISCARD_MOST || why == &chunked || header(x, MHD_HTTP_HEADER_EXPECT) != NULL) {
+    if (size > DISCARD_MOST || why == &chunked || why == &malformed ||
+        header(x, MHD_HTTP_HEADER_EXPECT) != NULL) {
         return http_answer(x);
     }
     x->stage = STAGE_DISCARD;
@@ -162,9 +200,12 @@ static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_
 }
 
 /* The head is complete. */
-enum MHD_Result http_exchange_begin(http_exchange *x, const char *method) {
+enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version) {
     http_peer_settled(x->peer);
     x->begun_ms = fed_clock_monotonic_ms();
+    if (ambiguous(x, version)) {
+        return refuse(x, &malformed, 0);
+    }
     x->request.method = method;
     x->request.bearer = bearer(x);
     x->request.range = header(x, MHD_HTTP_HEADER_RANGE);

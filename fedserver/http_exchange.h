@@ -56,6 +56,7 @@ typedef struct http_exchange {
     fedserver_response response;
     const http_refusal *refused; /* instead of response */
     uint32_t wait_s;             /* 429: after how long to come again */
+    const char *target_end;      /* of libmicrohttpd's copy of the target */
     char uri[];
 } http_exchange;
 
@@ -94,8 +95,9 @@ void http_exchange_free(http_exchange *x);
 
 /* What came of a request, for libmicrohttpd. MHD_NO closes the connection. */
 
-/** Its head is complete: it is refused, or its body is to come. */
-enum MHD_Result http_exchange_begin(http_exchange *x, const char *method);
+/** Its head is complete: it is refused, or its body is to come. version: as libmicrohttpd gives it,
+ * behind the request's target. */
+enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version);
 /** Another piece of its body has come. */
 enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len);
 /** All of it has come: it joins the next batch, its connection suspended. */

@@ -53,7 +53,7 @@ static void on_peer(void *user, struct MHD_Connection *connection, void **contex
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *len, void **context) {
-    (void)connection, (void)url, (void)version;
+    (void)connection, (void)url;
     http_exchange *x = *context;
     ((http_listener *)user)->http->progress++;
     if (x == NULL) {
@@ -61,7 +61,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     }
     switch (x->stage) {
     case STAGE_HEAD:
-        return http_exchange_begin(x, method);
+        return http_exchange_begin(x, method, version);
     case STAGE_BODY:
     case STAGE_DISCARD:
         if (*len > 0) {
