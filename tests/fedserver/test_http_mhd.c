@@ -328,14 +328,16 @@ static void test_a_broken_upload_harms_nobody(void **state) {
     assert_int_equal(atomic_load(&w->server.handled), 1);
 }
 
-/* The line breaks in the middle of a TLS record. */
-static void break_record(CURL *curl) {
+/* The line breaks, in the middle of a TLS record or between two. The peer closes its sending half
+ * only: a reset may overtake what was sent, and libmicrohttpd 1.0 drops what it reads with one. */
+static void break_line(CURL *curl, bool in_record) {
     static const char start[] = "\x17\x03\x03\x40\x11 and so on";
     curl_socket_t fd;
     assert_int_equal(curl_easy_getinfo(curl, CURLINFO_ACTIVESOCKET, &fd), CURLE_OK);
-    assert_int_equal(send(fd, start, sizeof start, 0), sizeof start);
-    fed_sleep_ms(5); /* so that it is read before the end comes */
-    assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
+    if (in_record) {
+        assert_int_equal(send(fd, start, sizeof start, 0), sizeof start);
+    }
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
 }
 
 static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **state) {
@@ -346,12 +348,10 @@ static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **
         CURL *curl = raw(w, &w->device, w->devices_port);
         fed_curl_say(curl,
                      "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
-        if (k % 2 == 1) {
-            break_record(curl);
-        }
+        break_line(curl, k % 2 == 1);
+        wait_for(&w->server.parts, 5 * (k + 1));
         curl_easy_cleanup(curl);
     }
-    wait_for(&w->server.parts, 100);
     assert_works(w);
     assert_int_equal(atomic_load(&w->server.parts), 100);
     CURL *stays = raw(w, &w->device, w->devices_port); /* when the coordinator stops */
