@@ -33,10 +33,11 @@ static const http_refusal malformed = {
     400, "bad_request", "this head can be read in two ways, so it is not read at all", true};
 static const http_refusal full = {503, "busy",
                                   "too many uploads at once: send the same again later", false};
-static const http_refusal too_many = {429, "too_many",
-                                      "more requests, bytes or connections than one peer may have: "
-                                      "send the same again later",
-                                      false};
+const http_refusal http_refusal_too_many = {
+    429, "too_many",
+    "more requests, bytes or connections than one peer may have: "
+    "send the same again later",
+    false};
 static const http_refusal expired = {
     403, "device_unknown", "this device's certificate has expired: enrol the device again", true};
 const http_refusal http_refusal_stopping = {
@@ -169,9 +170,9 @@ static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     if (!http_peer_valid(x->peer, session_of(x), fed_clock_unix_ms() / 1000)) {
         return &expired;
     }
-    x->wait_s = http_peer_ask(x->peer, x->request.method, size);
+    x->wait_s = http_peer_ask(x->peer, size);
     if (x->wait_s > 0) {
-        return &too_many;
+        return &http_refusal_too_many;
     }
     if (header(x, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL) {
         return &chunked;

@@ -110,8 +110,8 @@ void http_exchange_drop_body(http_exchange *x);
  * for the next batch: then true. Nothing of the connection may be used from here on. */
 bool http_exchange_keep_cut(http_exchange *x);
 
-/** What everybody hears while the coordinator stops. */
-extern const http_refusal http_refusal_stopping;
+/** What everybody hears while the coordinator stops; and who asks too much, with x->wait_s. */
+extern const http_refusal http_refusal_stopping, http_refusal_too_many;
 
 /** Send x->refused, or x->response. */
 enum MHD_Result http_answer(http_exchange *x);

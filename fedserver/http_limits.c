@@ -182,27 +182,36 @@ static double most(double a, double b) {
     return a > b ? a : b;
 }
 
-uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, http_limits_kind kind,
+static uint32_t whole_s(double wait_s) {
+    return wait_s < 3600 ? (uint32_t)wait_s + 1 : 3600;
+}
+
+uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, bool upload,
                          int64_t now_ms) {
     const http_limits_rules *rules = &limits->rules;
     fill(rules, peer, now_ms);
-    if (peer->connections > rules->connections ||
-        (kind.upload && peer->uploads >= rules->uploads)) {
+    if (peer->connections > rules->connections || (upload && peer->uploads >= rules->uploads)) {
         return 1;
     }
-    double wait = most(wait_s(peer->requests, rules->requests_per_s),
-                       wait_s(peer->bytes, rules->bytes_per_s));
-    if (kind.trial) {
-        wait = most(wait, wait_s(peer->failures, rules->failures_per_s));
-    }
+    const double wait = most(wait_s(peer->requests, rules->requests_per_s),
+                             wait_s(peer->bytes, rules->bytes_per_s));
     if (wait > 0) {
-        return wait < 3600 ? (uint32_t)wait + 1 : 3600;
+        return whole_s(wait);
     }
     peer->requests -= 1;
     return 0;
 }
 
-void http_limits_pay(http_limits_peer *peer, uint64_t bytes, unsigned failures) {
+void http_limits_pay(http_limits_peer *peer, uint64_t bytes) {
     peer->bytes -= (double)bytes;
-    peer->failures -= failures;
+}
+
+uint32_t http_limits_fail(const http_limits *limits, http_limits_peer *peer, int64_t now_ms) {
+    fill(&limits->rules, peer, now_ms);
+    const double wait = wait_s(peer->failures, limits->rules.failures_per_s);
+    if (wait > 0) {
+        return whole_s(wait);
+    }
+    peer->failures -= 1;
+    return 0;
 }

@@ -51,18 +51,17 @@ http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_
                                     int64_t now_ms);
 void http_limits_leave(http_limits_peer *peer);
 
-/** What a request is, besides being one. */
-typedef struct http_limits_kind {
-    bool upload; /* counts as one while it lasts: the caller sees to peer->uploads */
-    bool trial;  /* it can fail: not for who has failed too often */
-} http_limits_kind;
-
 /** May this peer have one more request in? 0: yes, and the request has been paid for; else after
- * how many seconds to ask again. */
-uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, http_limits_kind kind,
+ * how many seconds to ask again. upload: it counts as one while it lasts; the caller sees to
+ * peer->uploads. */
+uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, bool upload,
                          int64_t now_ms);
 
-/** Bytes that come from it or go to it, or a failure such as a wrong token: paid for by waiting. */
-void http_limits_pay(http_limits_peer *peer, uint64_t bytes, unsigned failures);
+/** Bytes that come from it or go to it: paid for by waiting. */
+void http_limits_pay(http_limits_peer *peer, uint64_t bytes);
+
+/** It has failed, as by a wrong token. 0: that is counted; else it fails too often, and this is
+ * after how many seconds to try again. */
+uint32_t http_limits_fail(const http_limits *limits, http_limits_peer *peer, int64_t now_ms);
 
 #endif

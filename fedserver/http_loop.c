@@ -55,7 +55,8 @@ static void pay(http_exchange *x) {
         (void)fedserver_blob_data(x->response.body, &len);
     }
     const bool trial = strcmp(x->request.method, "POST") == 0; /* who only looks is no attacker */
-    http_peer_answered(x->peer, trial ? x->response.status : 200, len);
+    x->wait_s = http_peer_answered(x->peer, trial, x->response.status, len);
+    x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;
 }
 
 /* The batch is durable: its answers may leave. */

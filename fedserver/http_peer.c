@@ -2,7 +2,6 @@
 #include "fedserver/http_peer.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "fed/clock.h"
@@ -48,10 +47,9 @@ static bool admit(void *user, bool ticket) {
     http_limits *of_address = &p->peers->handshakes[ticket];
     http_limits *of_all = &p->peers->handshakes_of_all[ticket];
     const int64_t now_ms = fed_clock_monotonic_ms();
-    const http_limits_kind kind = {.upload = false};
     http_limits_peer *account = http_limits_enter(of_address, p->address, now_ms);
-    const bool admitted = http_limits_ask(of_address, account, kind, now_ms) == 0 &&
-                          http_limits_ask(of_all, &of_all->crowd, kind, now_ms) == 0;
+    const bool admitted = http_limits_ask(of_address, account, false, now_ms) == 0 &&
+                          http_limits_ask(of_all, &of_all->crowd, false, now_ms) == 0;
     http_limits_leave(account);
     return admitted;
 }
@@ -127,19 +125,17 @@ bool http_peer_valid(http_peer *peer, void *session, int64_t now_s) {
     return peer->identity.known && now_s < peer->identity.expires_s;
 }
 
-uint32_t http_peer_ask(http_peer *peer, const char *method, uint64_t body) {
+uint32_t http_peer_ask(http_peer *peer, uint64_t body) {
     http_peers *peers = peer->peers;
-    const http_limits_kind kind = {.upload = body >= UPLOAD_LEAST,
-                                   .trial = peer->kind == FEDSERVER_FRONT &&
-                                            strcmp(method, "POST") == 0};
+    const bool upload = body >= UPLOAD_LEAST;
     const int64_t now_ms = fed_clock_monotonic_ms();
     const uint32_t wait_s =
-        http_limits_ask(&peers->limits[peer->kind], peer->account, kind, now_ms);
-    return wait_s > 0 ? wait_s : http_limits_ask(&peers->all, &peers->all.crowd, kind, now_ms);
+        http_limits_ask(&peers->limits[peer->kind], peer->account, upload, now_ms);
+    return wait_s > 0 ? wait_s : http_limits_ask(&peers->all, &peers->all.crowd, upload, now_ms);
 }
 
 void http_peer_body_begins(http_peer *peer, uint64_t body) {
-    http_limits_pay(peer->account, body, 0);
+    http_limits_pay(peer->account, body);
     peer->account->uploads += body >= UPLOAD_LEAST;
     peer->peers->all.crowd.uploads += body >= UPLOAD_LEAST;
 }
@@ -151,6 +147,11 @@ void http_peer_body_ends(http_peer *peer, uint64_t body) {
     }
 }
 
-void http_peer_answered(http_peer *peer, int status, uint64_t bytes) {
-    http_limits_pay(peer->account, bytes, status == 401 || status == 403 ? 1 : 0);
+uint32_t http_peer_answered(http_peer *peer, bool trial, int status, uint64_t bytes) {
+    http_limits_pay(peer->account, bytes);
+    if (peer->kind != FEDSERVER_FRONT || !trial || (status != 401 && status != 403)) {
+        return 0;
+    }
+    return http_limits_fail(&peer->peers->limits[FEDSERVER_FRONT], peer->account,
+                            fed_clock_monotonic_ms());
 }

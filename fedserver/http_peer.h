@@ -58,15 +58,17 @@ void http_peers_cut_silent(http_peers *peers);
  * may live longer than a certificate. */
 bool http_peer_valid(http_peer *peer, void *session, int64_t now_s);
 
-/** May it have one more request in, of that method and with a body of that size? 0: yes; else after
- * how many seconds to ask again. It must be valid. */
-uint32_t http_peer_ask(http_peer *peer, const char *method, uint64_t body);
+/** May it have one more request in, with a body of that size? 0: yes; else after how many seconds
+ * to ask again. It must be valid. */
+uint32_t http_peer_ask(http_peer *peer, uint64_t body);
 
 /** The body is taken: it is paid for, and an upload while it lasts. */
 void http_peer_body_begins(http_peer *peer, uint64_t body);
 void http_peer_body_ends(http_peer *peer, uint64_t body);
 
-/** An answer was made: its bytes cost and, of the front, a wrong token or an unknown key. */
-void http_peer_answered(http_peer *peer, int status, uint64_t bytes);
+/** An answer was made, whose bytes cost. trial: the request could show a wrong token or key; at the
+ * front that costs too (401, 403). 0: send the answer; else its address fails too often: say after
+ * how many seconds to come again, and not what was wrong. */
+uint32_t http_peer_answered(http_peer *peer, bool trial, int status, uint64_t bytes);
 
 #endif

@@ -637,6 +637,20 @@ static void tokens_are_not_guessed(void **state) {
     curl_easy_cleanup(curl);
 }
 
+/* All come from this address, as from behind one NAT. */
+static void a_right_token_is_taken_among_wrong_ones(void **state) {
+    (void)state;
+    fed_identity who;
+    const uint16_t port = w.coordinator.front_port;
+    for (int k = 0; k < 12; k++) {
+        const long status = fed_curl_enrol(&w.ca, port, "wrong", &who);
+        assert_true(status == 401 || status == 429);
+        w.tried++;
+    }
+    assert_int_equal(fed_curl_enrol(&w.ca, port, "wrong", &who), 429);
+    enrol(&who);
+}
+
 static void nobody_has_died_and_memory_is_bounded(void **state) {
     (void)state;
     assert_int_equal(fed_test_child(w.coordinator.pid), w.front);
@@ -668,6 +682,7 @@ int main(int argc, char **argv) {
         ATTACK(the_slow_hold_up_nobody),
         ATTACK(a_flood_is_told_to_wait),
         ATTACK(tokens_are_not_guessed),
+        ATTACK(a_right_token_is_taken_among_wrong_ones),
         cmocka_unit_test(nobody_has_died_and_memory_is_bounded),
     };
     curl_global_init(CURL_GLOBAL_DEFAULT);

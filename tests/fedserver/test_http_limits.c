@@ -33,10 +33,9 @@ static http_limits_peer *enter(http_limits *limits, uint32_t who, int64_t now_ms
 
 static uint32_t ask(const http_limits *limits, http_limits_peer *peer, uint64_t bytes, bool upload,
                     int64_t now_ms) {
-    const http_limits_kind kind = {.upload = upload, .trial = true};
-    const uint32_t wait_s = http_limits_ask(limits, peer, kind, now_ms);
+    const uint32_t wait_s = http_limits_ask(limits, peer, upload, now_ms);
     if (wait_s == 0) {
-        http_limits_pay(peer, bytes, 0);
+        http_limits_pay(peer, bytes);
     }
     return wait_s;
 }
@@ -65,22 +64,22 @@ static void answers_are_paid_for_too(void **state) {
     http_limits *limits = *state;
     http_limits_peer *peer = enter(limits, 1, 0);
     assert_int_equal(ask(limits, peer, 0, false, 0), 0);
-    http_limits_pay(peer, 6000, 0);
+    http_limits_pay(peer, 6000);
     assert_int_not_equal(ask(limits, peer, 0, false, 0), 0);
     assert_int_equal(ask(limits, peer, 0, false, 2000), 0);
 }
 
-static void failures_shut_the_door_for_a_while(void **state) {
+static void failures_are_counted_up_to_their_rate(void **state) {
     http_limits *limits = *state;
     http_limits_peer *peer = enter(limits, 1, 0);
     for (int k = 0; k < 3; k++) {
-        assert_int_equal(ask(limits, peer, 0, false, 0), 0);
-        http_limits_pay(peer, 0, 1);
+        assert_int_equal(http_limits_fail(limits, peer, 0), 0);
     }
-    assert_int_not_equal(ask(limits, peer, 0, false, 0), 0);
-    assert_int_equal(http_limits_ask(limits, peer, (http_limits_kind){.trial = false}, 0), 0);
-    assert_int_equal(ask(limits, peer, 0, false, 2000), 0);
-    assert_int_equal(ask(limits, enter(limits, 2, 0), 0, false, 0), 0); /* others not */
+    assert_int_not_equal(http_limits_fail(limits, peer, 0), 0);
+    assert_int_equal(ask(limits, peer, 0, false, 0), 0); /* it may still try */
+    assert_int_equal(http_limits_fail(limits, peer, 2000), 0);
+    assert_int_not_equal(http_limits_fail(limits, peer, 2000), 0);
+    assert_int_equal(http_limits_fail(limits, enter(limits, 2, 0), 0), 0); /* others not */
 }
 
 static void too_many_connections_or_uploads_have_to_wait(void **state) {
@@ -111,7 +110,7 @@ static void the_table_forgets_who_is_idle_and_nobody_else(void **state) {
     http_limits *limits = *state;
     http_limits_peer *kept = enter(limits, 0, 0);
     http_limits_peer *debtor = enter(limits, UINT32_MAX, 0);
-    http_limits_pay(debtor, 1000000000, 0);
+    http_limits_pay(debtor, 1000000000);
     http_limits_leave(debtor);
     for (uint32_t who = 1; who <= 100000; who++) {
         http_limits_leave(enter(limits, who, who));
@@ -137,7 +136,7 @@ int main(void) {
         WITH(requests_are_let_in_at_their_rate_and_a_burst_before),
         WITH(a_body_of_any_size_gets_in_and_is_paid_for_by_waiting),
         WITH(answers_are_paid_for_too),
-        WITH(failures_shut_the_door_for_a_while),
+        WITH(failures_are_counted_up_to_their_rate),
         WITH(too_many_connections_or_uploads_have_to_wait),
         WITH(time_may_stand_still),
         WITH(the_table_forgets_who_is_idle_and_nobody_else),
