@@ -55,11 +55,14 @@ static void cell_directory(const batch *b, const sim_cell *cell, char dst[SIM_PA
     snprintf(dst, SIM_PATH, "%s%s%s", b->out, cell->name[0] != '\0' ? "/" : "", cell->name);
 }
 
-/** fedserver lies where fedsim lies. */
+/** fedserver lies where fedsim lies, however fedsim was found: by its path or through $PATH. */
 static void find_fedserver(batch *b) {
-    const char *slash = strrchr(b->command->program, '/');
-    const int folder = slash == NULL ? 0 : (int)(slash - b->command->program + 1);
-    snprintf(b->fedserver, sizeof b->fedserver, "%.*sfedserver", folder, b->command->program);
+    char own[SIM_PATH];
+    const ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[len > 0 ? len : 0] = '\0';
+    const char *slash = strrchr(own, '/');
+    snprintf(b->fedserver, sizeof b->fedserver, "%.*sfedserver",
+             slash != NULL ? (int)(slash - own + 1) : 0, own);
 }
 
 /* --- One run --- */
@@ -107,6 +110,7 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
     sim_path(page, directory, "report.html");
     snprintf(run.name, sizeof run.name, "%.255s", name != NULL ? name + 1 : directory);
     sim_version_text(run.version, sizeof run.version);
+    sim_machine_text(run.machine, sizeof run.machine);
     memcpy(run.scenario.value, s->value, sizeof run.scenario.value); /* lent, not owned */
     return sim_report_write(page, NULL, &run, 1, err);
 }

@@ -8,8 +8,7 @@
 #include "deploy/sim/keys.h"
 
 typedef struct sim_command {
-    const char *program; /* argv[0]: fedserver lies beside it */
-    const char **words;  /* what is no option */
+    const char **words; /* what is no option */
     size_t word_count;
     const char *out; /* NULL: not given */
     bool resume;

@@ -103,8 +103,9 @@ static void exec_coordinator(const sim_coordinator *c, int output) {
     snprintf(devices, sizeof devices, "%u", c->devices_port);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* nothing is left behind, however the simulation ends */
     dup2(output, STDOUT_FILENO);
-    execl(c->program, "fedserver", "run", "--dir", c->directory, "--bind", "127.0.0.1", "--quiet",
-          "--front-port", front, "--devices-port", devices, (char *)NULL);
+    execlp(c->program, "fedserver", "run", "--dir", c->directory, "--bind", "127.0.0.1", "--quiet",
+           "--front-port", front, "--devices-port", devices, (char *)NULL);
+    fprintf(stderr, "fedsim: can't run %s: %s\n", c->program, strerror(errno));
     _exit(127);
 }
 

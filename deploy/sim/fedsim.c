@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "deploy/sim/commands.h"
+#include "deploy/sim/results.h"
 
 static const char usage[] =
     "usage: fedsim run [SCENARIO] [key=value ...] [--out DIR] [--resume]\n"
@@ -79,6 +80,12 @@ static int run_command(const char *name, const sim_command *command) {
     if (strcmp(name, "keys") == 0) {
         return list_keys();
     }
+    if (strcmp(name, "--version") == 0) {
+        char version[128];
+        sim_version_text(version, sizeof version);
+        puts(version);
+        return 0;
+    }
     const bool help = strstr(name, "help") != NULL;
     fputs(usage, help ? stdout : stderr);
     return help ? 0 : 2;
@@ -94,7 +101,7 @@ int main(int argc, char **argv) {
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     signal(SIGPIPE, SIG_IGN);
-    sim_command command = {.program = argv[0], .stop = &interrupted};
+    sim_command command = {.stop = &interrupted};
     command.words = calloc((size_t)argc + 1, sizeof *command.words);
     if (command.words == NULL) {
         return 1;

@@ -96,9 +96,14 @@ static void write_figures(const sim_log *log, fed_writer *w) {
     write_figure(w, "sent, per client", sim_bytes_text((double)t.up_bytes / n, text));
     write_figure(w, "received, per client", sim_bytes_text((double)t.down_bytes / n, text));
     snprintf(ratio, sizeof ratio, "x%.*f", t.compression < 99.5 ? 1 : 0, t.compression);
-    write_figure(w, "fewer bytes up", isnan(t.compression) ? "-" : ratio);
+    write_figure(w, "fewer bytes up than float32 at every step",
+                 isnan(t.compression) ? "-" : ratio);
+    snprintf(ratio, sizeof ratio, "x%.*f", t.compression_round < 99.5 ? 1 : 0, t.compression_round);
+    write_figure(w, "fewer bytes up than float32 once a round",
+                 isnan(t.compression_round) ? "-" : ratio);
     snprintf(ratio, sizeof ratio, "x%.*f", t.compression_both < 99.5 ? 1 : 0, t.compression_both);
-    write_figure(w, "fewer both ways", isnan(t.compression_both) ? "-" : ratio);
+    write_figure(w, "fewer both ways than float32 at every step",
+                 isnan(t.compression_both) ? "-" : ratio);
     write_figure(w, "virtual time", sim_time_text(t.virtual_s, text));
     write_figure(w, "wall time", sim_time_text(log->wall_s, text));
     fed_write_printf(w, "</dl>\n");
@@ -191,10 +196,27 @@ static void write_scenario(const sim_result *runs, size_t count, fed_writer *w) 
     fed_write_printf(w, "</tbody></table>\n");
 }
 
+/** The builds and machines that the runs are of, each once. */
+static void write_builds(const sim_result *runs, size_t count, fed_writer *w) {
+    for (size_t k = 0; k < count; k++) {
+        bool said = false;
+        for (size_t before = 0; before < k && !said; before++) {
+            said = strcmp(runs[before].version, runs[k].version) == 0 &&
+                   strcmp(runs[before].machine, runs[k].machine) == 0;
+        }
+        if (!said) {
+            fed_write_printf(w, k > 0 ? "; " : "");
+            sim_write_escaped(w, runs[k].version);
+            fed_write_printf(w, runs[k].machine[0] != '\0' ? ", on " : "");
+            sim_write_escaped(w, runs[k].machine);
+        }
+    }
+}
+
 static void write_subtitle(const sim_result *runs, size_t count, fed_writer *w) {
     const sim_log *log = &runs[0].log;
     fed_write_printf(w, "<p class=\"sub\">");
-    sim_write_escaped(w, runs[0].version);
+    write_builds(runs, count, w);
     if (count == 1) {
         fed_write_printf(w, "; %zu clients, %zu rounds%s", log->client_count, log->round_count,
                          log->finished ? "" : ", then stopped: --resume goes on");

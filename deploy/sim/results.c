@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include "deploy/sim/task_file.h"
 #include "fed/file.h"
@@ -46,6 +48,7 @@ sim_totals sim_log_totals(const sim_log *log) {
     t.up_bits = ratio(8 * (double)t.update_bytes, n * (double)counted);
     t.down_bits = ratio(8 * (double)t.delta_bytes, n * (double)log->round_count);
     t.compression = ratio(plain, (double)t.up_bytes);
+    t.compression_round = ratio(4 * n * (double)counted, (double)t.up_bytes);
     t.compression_both = ratio(2 * plain, (double)(t.up_bytes + t.down_bytes));
     return t;
 }
@@ -66,7 +69,32 @@ static fed_status put(const char *directory, const char *name, fed_writer *w, fe
 }
 
 void sim_version_text(char *dst, size_t cap) {
-    snprintf(dst, cap, "fedsim %s, protocol %d", FED_VERSION, FED_PROTOCOL);
+    snprintf(dst, cap, "fedsim %s (%s), protocol %d", FED_VERSION, fed_build_id(), FED_PROTOCOL);
+}
+
+/** What stands behind "model name" in Linux's list of processors; "": nothing does. */
+static void processor_name(char *dst, size_t cap) {
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    dst[0] = '\0';
+    while (file != NULL && dst[0] == '\0' && fgets(line, sizeof line, file) != NULL) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", strlen("model name")) == 0 && colon != NULL) {
+            snprintf(dst, cap, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+void sim_machine_text(char *dst, size_t cap) {
+    char name[128];
+    struct utsname system = {0};
+    processor_name(name, sizeof name);
+    (void)uname(&system);
+    snprintf(dst, cap, "%.80s, %ld processors", name[0] != '\0' ? name : system.machine,
+             sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 fed_status sim_result_begin(const char *directory, const sim_scenario *scenario, fed_error *err) {
@@ -80,9 +108,10 @@ fed_status sim_result_begin(const char *directory, const sim_scenario *scenario,
     }
     FED_TRY(put(directory, "task.json", &w, err));
     fed_writer_growing(&w);
-    char version[64];
+    char version[128], machine[128];
     sim_version_text(version, sizeof version);
-    fed_write_printf(&w, "%s\n", version);
+    sim_machine_text(machine, sizeof machine);
+    fed_write_printf(&w, "%s\n%s\n", version, machine);
     FED_TRY(put(directory, "version", &w, err));
     fed_writer_growing(&w);
     sim_scenario_write(scenario, &w);
@@ -151,14 +180,16 @@ static json_t *summary_of(const sim_log *log) {
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, log->digest);
     return json_pack(
-        "{s:b, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:I, "
+        "{s:b, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, "
+        "s:I, "
         "s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f}",
         "finished", log->finished, "test_accuracy", real(sim_log_accuracy(log)), "rounds",
         (json_int_t)log->round_count, "clients", (json_int_t)log->client_count, "parameters",
         (json_int_t)log->parameters, "local_steps_counted", (json_int_t)log->steps,
         "uplink_bytes_per_client", real((double)t.up_bytes / n), "downlink_bytes_per_client",
         real((double)t.down_bytes / n), "uplink_compression", real(t.compression),
-        "both_ways_compression", real(t.compression_both), "uplink_bits_per_value", real(t.up_bits),
+        "uplink_compression_each_round", real(t.compression_round), "both_ways_compression",
+        real(t.compression_both), "uplink_bits_per_value", real(t.up_bits),
         "downlink_bits_per_value", real(t.down_bits), "uplink_bytes", (json_int_t)t.up_bytes,
         "downlink_bytes", (json_int_t)t.down_bytes, "virtual_s", real(t.virtual_s), "wall_s",
         real(log->wall_s), "updates_counted", (json_int_t)t.counted, "updates_refused",

@@ -8,7 +8,7 @@
 /*
  *   scenario.txt   every key, with defaults: `fedsim run` takes it again
  *   task.json      what the coordinator was given
- *   version        of the program that ran
+ *   version        of the program that ran, with its commit; and the machine that it ran on
  *   rounds.csv, clients.csv, attended.txt (a line a round, a digit a client), summary.json
  *   report.html    report.h
  *
@@ -22,8 +22,9 @@ enum { SIM_PATH = 4096 };
 const char *sim_path(char dst[SIM_PATH], const char *directory, const char *name);
 
 typedef struct sim_result {
-    char name[256]; /* of the run among others: its directory's */
-    char version[64];
+    char name[256];    /* of the run among others: its directory's */
+    char version[128]; /* of the program, with its commit */
+    char machine[128]; /* "": it was not noted */
     sim_scenario scenario;
     sim_log log;
 } sim_result;
@@ -35,6 +36,7 @@ typedef struct sim_totals {
     double virtual_s;          /* of the last round */
     double up_bits, down_bits; /* for each value: of the counted updates, of the deltas */
     double compression, compression_both; /* against float32 at every step: up, and both ways */
+    double compression_round;             /* against float32 once for each update that counted */
 } sim_totals;
 
 sim_totals sim_log_totals(const sim_log *log);
@@ -53,8 +55,11 @@ void sim_result_free(sim_result *result);
  */
 fed_status sim_result_finished(const char *directory, bool *finished, fed_error *err) FED_CHECKED;
 
-/** "fedsim 0.1.0, protocol 2" */
+/** "fedsim 0.1.0 (2d9f797ab0), protocol 2" */
 void sim_version_text(char *dst, size_t cap);
+
+/** "AMD EPYC 9R45, 2 processors" */
+void sim_machine_text(char *dst, size_t cap);
 
 /** The first lines of the files of rounds and of clients. */
 extern const char sim_rounds_header[], sim_clients_header[];

@@ -164,8 +164,10 @@ fed_status sim_result_finished(const char *directory, bool *finished, fed_error 
 static fed_status read_version(const char *directory, sim_result *result, fed_error *err) {
     char path[SIM_PATH], *text = NULL;
     FED_TRY(read_text(directory, "version", path, &text, err));
-    text[strcspn(text, "\n")] = '\0';
-    snprintf(result->version, sizeof result->version, "%s", text);
+    const size_t first = strcspn(text, "\n");
+    const char *second = text + first + (text[first] != '\0');
+    snprintf(result->version, sizeof result->version, "%.*s", (int)first, text);
+    snprintf(result->machine, sizeof result->machine, "%.*s", (int)strcspn(second, "\n"), second);
     free(text);
     return FED_OK;
 }

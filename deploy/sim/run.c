@@ -9,16 +9,37 @@
 #include "deploy/sim/sim.h"
 #include "fed/clock.h"
 
+/** Else each client would find out for itself, after all of them have enrolled. */
+static fed_status check_model(const sim_crowd *crowd, const char *model, fed_error *err) {
+    fed_arch arch;
+    fed_error why = {0};
+    FED_TRY(fed_arch_parse(model, &arch, err));
+    fed_status status = fedtrain_data_fits(&crowd->train, &arch, &why);
+    if (status == FED_OK) {
+        status = fedtrain_data_fits(&crowd->test, &arch, &why);
+    }
+    fed_arch_free(&arch);
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status,
+                                       "the task's model does not fit the data: %s; choose another "
+                                       "model, or other data",
+                                       why.text);
+}
+
 /** What the run needs to know of the task beyond what travels; the coordinator has checked the file
  * already. */
-static fed_status read_task(const sim_options *o, uint32_t *rounds, fed_error *err) {
+static fed_status read_task(sim_crowd *crowd, fed_error *err) {
+    const sim_options *o = crowd->options;
     json_t *task = json_load_file(o->task, 0, NULL);
     json_int_t cohort = json_integer_value(json_object_get(task, "cohort"));
     json_t *goal = json_object_get(task, "goal");
     json_int_t wanted = goal != NULL ? json_integer_value(goal) : cohort;
     bool again = json_integer_value(json_object_get(task, "staleness")) > 0; /* in one round */
-    *rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
+    crowd->rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
+    const fed_status fits =
+        check_model(crowd, json_string_value(json_object_get(task, "model")), err);
     json_decref(task);
+    FED_TRY(fits);
     uint32_t here = o->clients - (uint32_t)(o->offline * (double)o->clients);
     if (wanted > here && !again) {
         return fed_fail(err, FED_EINVAL,
@@ -63,7 +84,7 @@ static fed_status run_crowd(sim_crowd *crowd, const sim_watch *watch, fed_error 
     sim_log *log = crowd->log;
     uint64_t digest = 0;
     const int64_t start_ms = fed_clock_monotonic_ms();
-    FED_TRY(read_task(crowd->options, &crowd->rounds, err));
+    FED_TRY(read_task(crowd, err));
     fed_status status = crowd->options->transport == SIM_HTTPS
                             ? sim_https_run(crowd, watch, &digest, err)
                             : sim_inproc_run(crowd, watch, &digest, err);

@@ -94,6 +94,11 @@ static void say_compression(const sim_log *log, const sim_totals *t, char dst[CE
     say_ratio(t->compression, dst);
 }
 
+static void say_each_round(const sim_log *log, const sim_totals *t, char dst[CELL]) {
+    (void)log;
+    say_ratio(t->compression_round, dst);
+}
+
 static void say_both(const sim_log *log, const sim_totals *t, char dst[CELL]) {
     (void)log;
     say_ratio(t->compression_both, dst);
@@ -131,9 +136,11 @@ static const struct {
     {"rounds", "committed", say_rounds},
     {"up/client", "bytes sent, per client", say_up},
     {"down/client", "bytes received, per client", say_down},
-    {"fewer up", "times fewer bytes up than float32 gradients of every local step",
+    {"up: vs steps", "times fewer bytes up than float32 gradients of every local step",
      say_compression},
-    {"fewer both", "times fewer bytes up and down than float32 both ways at every local step",
+    {"vs rounds", "times fewer bytes up than one float32 update for each that counted",
+     say_each_round},
+    {"both: vs steps", "times fewer bytes up and down than float32 both ways at every local step",
      say_both},
     {"bits up", "per value of the updates that counted", say_up_bits},
     {"bits down", "per value of the models' deltas", say_down_bits},
@@ -302,6 +309,8 @@ static void add_traffic(summary *s, const sim_log *log, const sim_totals *t) {
     say_ratio(t->compression, ratio);
     say_ratio(t->compression_both, both);
     add(s, "compression", "%s up, %s both ways, against float32 at every local step", ratio, both);
+    say_ratio(t->compression_round, ratio);
+    add(s, "", "%s up, against float32 once a round, as Federated Averaging sends it", ratio);
 }
 
 static void summarise(const sim_log *log, summary *s) {

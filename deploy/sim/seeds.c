@@ -6,7 +6,11 @@
 
 #include "deploy/sim/chart.h"
 
+/** By their seeds, or not at all: what another build has made is another experiment. */
 static bool differ_by_seed(const sim_result *a, const sim_result *b) {
+    if (strcmp(a->version, b->version) != 0) {
+        return false;
+    }
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         const char *x = a->scenario.value[id] != NULL ? a->scenario.value[id] : "";
         const char *y = b->scenario.value[id] != NULL ? b->scenario.value[id] : "";

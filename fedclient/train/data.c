@@ -49,6 +49,11 @@ void fedtrain_data_free(fedtrain_data *data) {
     fedtrain_text_free(&data->text);
 }
 
+fed_status fedtrain_data_fits(const fedtrain_data *data, const fed_arch *arch, fed_error *err) {
+    return data->is_text ? fedtrain_text_fits(&data->text, arch, err)
+                         : fedtrain_dataset_fits(&data->set, arch, err);
+}
+
 fed_status fedtrain_data_split(const fedtrain_data *data, fedtrain_split split, uint32_t clients,
                                uint64_t seed, fedtrain_partition *partition, fed_error *err) {
     return data->is_text ? fedtrain_text_split(&data->text, split, clients, seed, partition, err)

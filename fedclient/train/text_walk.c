@@ -69,26 +69,34 @@ static fed_status check_tokens(const fed_arch *arch, const uint32_t *token, size
     return FED_OK;
 }
 
-static fed_status check_model(const fedtrain_net *net, size_t batch, fed_error *err) {
-    const fed_arch *arch = net->arch;
-    if (batch == 0 || batch > net->max_batch) {
-        return fed_fail(err, FED_EINVAL, "a batch of %zu: this net was made for 1 to %zu", batch,
-                        net->max_batch);
-    }
+static fed_status check_arch(const fed_arch *arch, fed_error *err) {
     if (arch->words == 0) {
         return fed_fail(err, FED_EINVAL,
-                        "a text needs a model of tokens (\"input tokens T of N\"): this one is "
-                        "\"%s\"",
-                        arch->text);
+                        "a text needs a model of tokens (\"input tokens T of N\"): this one takes "
+                        "%zu values",
+                        fedtrain_shape_size(arch->input));
     }
     size_t window = fedtrain_shape_size(arch->input);
     if (arch->positions != window || arch->loss != FED_LOSS_CROSS_ENTROPY) {
         return fed_fail(err, FED_EINVAL,
                         "to learn from text, a model must give scores for the word behind each of "
-                        "its %zu tokens, as \"dense N each\" does: this one is \"%s\"",
-                        window, arch->text);
+                        "its %zu tokens, as \"dense N each\" does: this one gives other scores",
+                        window);
     }
     return FED_OK;
+}
+
+fed_status fedtrain_text_fits(const fedtrain_text *text, const fed_arch *arch, fed_error *err) {
+    FED_TRY(check_arch(arch, err));
+    return check_tokens(arch, text->token, text->count, err);
+}
+
+static fed_status check_model(const fedtrain_net *net, size_t batch, fed_error *err) {
+    if (batch == 0 || batch > net->max_batch) {
+        return fed_fail(err, FED_EINVAL, "a batch of %zu: this net was made for 1 to %zu", batch,
+                        net->max_batch);
+    }
+    return check_arch(net->arch, err);
 }
 
 fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) {

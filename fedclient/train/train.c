@@ -72,33 +72,37 @@ static bool shapes_fit(fed_shape sample, fed_shape input) {
                     fedtrain_shape_size(sample) == fedtrain_shape_size(input));
 }
 
+fed_status fedtrain_dataset_fits(const fedtrain_dataset *set, const fed_arch *arch,
+                                 fed_error *err) {
+    if (arch->words > 0 || arch->positions > 1 || arch->loss != FED_LOSS_CROSS_ENTROPY) {
+        return fed_fail(err, FED_EINVAL,
+                        "a data set has values, and a class for each sample, but the model takes "
+                        "or gives something else");
+    }
+    if (!shapes_fit(set->shape, arch->input)) {
+        return fed_fail(err, FED_EINVAL,
+                        "samples are %zu values (%" PRIu32 "x%" PRIu32 "x%" PRIu32
+                        "), the model takes %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")",
+                        fedtrain_shape_size(set->shape), set->shape.c, set->shape.h, set->shape.w,
+                        fedtrain_shape_size(arch->input), arch->input.c, arch->input.h,
+                        arch->input.w);
+    }
+    if (set->classes > arch->classes) {
+        return fed_fail(err, FED_EINVAL,
+                        "the data has labels up to %" PRIu32 ", the model knows %" PRIu32
+                        " classes, 0 to %" PRIu32,
+                        set->classes - 1, arch->classes, arch->classes - 1);
+    }
+    return FED_OK;
+}
+
 static fed_status check_set(const fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
                             fed_error *err) {
-    const fed_arch *arch = net->arch;
     if (batch == 0 || batch > net->max_batch) {
         return fed_fail(err, FED_EINVAL, "a batch of %zu: this net was made for 1 to %zu", batch,
                         net->max_batch);
     }
-    if (arch->words > 0 || arch->positions > 1 || arch->loss != FED_LOSS_CROSS_ENTROPY) {
-        return fed_fail(err, FED_EINVAL,
-                        "a data set has values, and a class for each sample, but the model takes "
-                        "or gives something else: \"%s\"",
-                        arch->text);
-    }
-    if (!shapes_fit(set->shape, arch->input)) {
-        return fed_fail(err, FED_EINVAL,
-                        "the samples are %" PRIu32 "x%" PRIu32 "x%" PRIu32
-                        ", %zu values, but the model takes %zu: \"%s\"",
-                        set->shape.c, set->shape.h, set->shape.w, fedtrain_shape_size(set->shape),
-                        fedtrain_shape_size(arch->input), arch->text);
-    }
-    if (set->classes > arch->classes) {
-        return fed_fail(err, FED_EINVAL,
-                        "the data has labels up to %" PRIu32 ", but the model knows %" PRIu32
-                        " classes: \"%s\"",
-                        set->classes - 1, arch->classes, arch->text);
-    }
-    return FED_OK;
+    return fedtrain_dataset_fits(set, net->arch, err);
 }
 
 static bool is_augmented(const fedtrain_job *job) {

@@ -313,6 +313,45 @@ static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     assert_int_not_equal(access(w->out, F_OK), 0);
 }
 
+/** What a shell prints for a command line that begins with fedsim, which is found through PATH. */
+static int run_through_path(const world *w, const char *words, char out[4096]) {
+    char line[1200];
+    snprintf(line, sizeof line, "cd '%s' && PATH='%s':$PATH && fedsim run data=. %s 2>&1",
+             w->directory, FED_BIN_DIR, words);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    const size_t len = fread(out, 1, 4095, pipe);
+    out[len] = '\0';
+    const int how = pclose(pipe);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+}
+
+static void fedsim_found_through_path_finds_its_coordinator(void **state) {
+    char out[4096];
+    const int code = run_through_path(*state, "transport=https model=lr clients=2 rounds=1", out);
+    if (code != 0) {
+        fail_msg("%s", out);
+    }
+}
+
+static void a_coordinator_that_cannot_be_run_is_named_with_the_reason(void **state) {
+    char out[4096];
+    assert_int_equal(run_through_path(*state,
+                                      "transport=https model=lr clients=2 rounds=1 "
+                                      "fedserver=/nowhere/fedserver",
+                                      out),
+                     1);
+    assert_non_null(strstr(out, "can't run /nowhere/fedserver: No such file or directory"));
+}
+
+static void a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols(void **state) {
+    char out[4096];
+    assert_int_not_equal(run_through_path(*state, "model=resnet20 clients=2 rounds=1", out), 0);
+    assert_string_equal(out, "fedsim: the task's model does not fit the data: samples are 784 "
+                             "values (1x28x28), the model takes 3072 (3x32x32); choose another "
+                             "model, or other data\n");
+}
+
 static void nap(long ms) {
     const struct timespec time = {.tv_nsec = ms * 1000000};
     nanosleep(&time, NULL);
@@ -417,6 +456,12 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(noise_from_hostile_clients_does_not_reach_the_median, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(fedsim_found_through_path_finds_its_coordinator, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_coordinator_that_cannot_be_run_is_named_with_the_reason,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(

@@ -239,6 +239,10 @@ static void runs_that_differ_by_their_seed_have_a_mean_and_a_deviation(void **st
     assert_true(sim_seeds_of(runs, 4, 0, &seeds));
     assert_int_equal(seeds.count, 3);
     assert_true(fabs(seeds.mean - 0.92) < 1e-12 && fabs(seeds.deviation - 0.02) < 1e-12);
+    snprintf(runs[2].version, sizeof runs[2].version, "another build");
+    assert_true(sim_seeds_of(runs, 4, 0, &seeds));
+    assert_int_equal(seeds.count, 2); /* what another build made is another experiment */
+    memcpy(runs[2].version, runs[0].version, sizeof runs[2].version);
     assert_false(sim_seeds_of(runs, 4, 1, &seeds)); /* not the first */
     assert_false(sim_seeds_of(runs, 4, 3, &seeds)); /* alone */
     assert_int_equal(sim_seeds_group(runs, 2), 0);

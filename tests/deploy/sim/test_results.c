@@ -3,6 +3,7 @@
 
 #include "deploy/sim/report.h"
 #include "deploy/sim/results.h"
+#include "fed/version.h"
 #include "fed_made_up.h"
 #include "fed_test.h"
 
@@ -45,6 +46,32 @@ static void write_and_read(world *w, sim_result *back) {
 
 static bool same(double a, double b) {
     return (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-6 * fabs(a);
+}
+
+static void a_result_names_the_build_and_the_machine(void **state) {
+    world *w = *state;
+    sim_result back = {0};
+    char build[64];
+    write_and_read(w, &back);
+    snprintf(build, sizeof build, "(%s), protocol", fed_build_id());
+    assert_non_null(strstr(back.version, build));
+    assert_non_null(strstr(back.machine, " processors"));
+    sim_result_free(&back);
+}
+
+/* Sparse updates save much against float32 at each step, and less against one float32 a round. */
+static void compression_is_told_against_every_step_and_against_every_round(void **state) {
+    (void)state;
+    sim_log log;
+    fed_made_up_log(&log, 1, 1, 1);
+    log.parameters = 100;
+    log.steps = 10; /* of the one update that counted */
+    log.rounds[0].counted = 1;
+    log.clients[0].up_bytes = 200;
+    const sim_totals t = sim_log_totals(&log);
+    assert_true(t.compression == 4.0 * 100 * 10 / 200);
+    assert_true(t.compression_round == 4.0 * 100 * 1 / 200);
+    sim_log_free(&log);
 }
 
 static void rounds_and_clients_come_back_as_they_were(void **state) {
@@ -153,6 +180,8 @@ static void totals_count_bits_and_compression(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_result_names_the_build_and_the_machine, setup, teardown),
+        cmocka_unit_test(compression_is_told_against_every_step_and_against_every_round),
         cmocka_unit_test_setup_teardown(rounds_and_clients_come_back_as_they_were, setup, teardown),
         cmocka_unit_test_setup_teardown(the_whole_run_comes_back_as_it_was, setup, teardown),
         cmocka_unit_test_setup_teardown(the_scenario_that_is_written_has_every_key, setup,

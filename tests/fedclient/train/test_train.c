@@ -376,9 +376,9 @@ static void test_jobs_that_do_not_fit_are_refused(void **state) {
     assert_refused(w, FED_EINVAL, "labels up to 3");
     w->set.classes = 3;
     w->set.shape = (fed_shape){1, 7, 9};
-    assert_refused(w, FED_EINVAL, "1x7x9, 63 values");
+    assert_refused(w, FED_EINVAL, "samples are 63 values (1x7x9), the model takes 64 (1x8x8)");
     w->set.shape = (fed_shape){1, 4, 16};
-    assert_refused(w, FED_EINVAL, "1x4x16, 64 values");
+    assert_refused(w, FED_EINVAL, "samples are 64 values (1x4x16), the model takes 64 (1x8x8)");
     w->set.shape = (fed_shape){PIXELS, 1, 1};
     w->job.augment.flip = true;
     w->set.is_float = true;

@@ -24,6 +24,13 @@ fed_status fedtrain_data_open(const char *name, const char *directory, const cha
 /** Safe on zeroed data. */
 void fedtrain_data_free(fedtrain_data *data);
 
+/**
+ * Can this model be trained on these data? FED_EINVAL, FED_ERANGE: no, and *err says why in a short
+ * sentence, such as "samples are 784 values (1x28x28), the model takes 3072 (3x32x32)".
+ */
+fed_status fedtrain_data_fits(const fedtrain_data *data, const fed_arch *arch,
+                              fed_error *err) FED_CHECKED;
+
 /** fedtrain_dataset_split or fedtrain_text_split, with their errors. */
 fed_status fedtrain_data_split(const fedtrain_data *data, fedtrain_split split, uint32_t clients,
                                uint64_t seed, fedtrain_partition *partition,

@@ -57,6 +57,12 @@ typedef struct fedtrain_score {
     float loss; /* mean */
 } fedtrain_score;
 
+/** Can this model be trained on these data? FED_EINVAL, FED_ERANGE: no, and *err says why. */
+fed_status fedtrain_dataset_fits(const fedtrain_dataset *set, const fed_arch *arch,
+                                 fed_error *err) FED_CHECKED;
+fed_status fedtrain_text_fits(const fedtrain_text *text, const fed_arch *arch,
+                              fed_error *err) FED_CHECKED;
+
 /** Measure params on a whole dataset. Errors: as fedtrain_run's. */
 fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
                              const float *params, fedtrain_score *score,

@@ -1,0 +1,18 @@
+# Write OUT, a source that names the commit that is being built. Runs in every build; OUT changes only with the commit.
+#   cmake -D SOURCE=... -D OUT=... -P build_id.cmake
+find_program(GIT git)
+set(id unknown)
+if(GIT AND EXISTS ${SOURCE}/.git)
+  execute_process(COMMAND ${GIT} -C ${SOURCE} describe --always --dirty=+changes --abbrev=10 --exclude=*
+                  OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+  if(NOT failed)
+    set(id ${described})
+  endif()
+endif()
+set(text "/* The commit of this build, by deploy/cmake/build_id.cmake. */\n#include \"fed/version.h\"\n\nconst char *fed_build_id(void) {\n    return \"${id}\";\n}\n")
+if(EXISTS ${OUT})
+  file(READ ${OUT} before)
+endif()
+if(NOT before STREQUAL text)
+  file(WRITE ${OUT} "${text}")
+endif()
