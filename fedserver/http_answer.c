@@ -46,6 +46,7 @@ enum MHD_Result http_answer(http_exchange *x) {
                                    : r->status == 503 ? 1
                                                       : x->wait_s;
     const http_headers_answer head = {
+        .listener = x->request.listener,
         .status = status,
         .content_type = r != NULL ? "application/json" : x->response.content_type,
         .retry_after_s = retry_after_s,

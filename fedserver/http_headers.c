@@ -14,11 +14,10 @@ typedef struct pair {
     const char *name, *value;
 } pair;
 
-static const pair of_all[] = {{"Cache-Control", "no-store"},
-                              {"X-Content-Type-Options", "nosniff"},
-                              {"Referrer-Policy", "no-referrer"},
-                              {"Cross-Origin-Resource-Policy", "same-origin"},
-                              {"X-Frame-Options", "DENY"}};
+static const pair of_all[] = {{"Cache-Control", "no-store"}, {"X-Content-Type-Options", "nosniff"}};
+static const pair of_the_front[] = {{"Referrer-Policy", "no-referrer"},
+                                    {"Cross-Origin-Resource-Policy", "same-origin"},
+                                    {"X-Frame-Options", "DENY"}};
 static const pair of_pages[] = {
     {"Content-Security-Policy", PAGE_POLICY},
     {"Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()"},
@@ -42,15 +41,20 @@ static void put_text(const char *name, const char *value, http_headers_put put, 
     }
 }
 
+static void put_pairs(const pair *pairs, size_t count, http_headers_put put, void *user) {
+    for (size_t k = 0; k < count; k++) {
+        put(user, pairs[k].name, pairs[k].value);
+    }
+}
+
+#define PUT_ALL(pairs) put_pairs(pairs, sizeof(pairs) / sizeof(pairs)[0], put, user)
+
+/* For browsers. A device's link is too dear for what only browsers heed. */
 static void put_security(const http_headers_answer *a, http_headers_put put, void *user) {
-    const bool page = a->content_type != NULL && strncmp(a->content_type, "text/html", 9) == 0;
-    for (size_t k = 0; k < sizeof of_all / sizeof of_all[0]; k++) {
-        put(user, of_all[k].name, of_all[k].value);
-    }
-    for (size_t k = 0; page && k < sizeof of_pages / sizeof of_pages[0]; k++) {
-        put(user, of_pages[k].name, of_pages[k].value);
-    }
-    if (!page) {
+    PUT_ALL(of_the_front);
+    if (a->content_type != NULL && strncmp(a->content_type, "text/html", 9) == 0) {
+        PUT_ALL(of_pages);
+    } else {
         put(user, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
     }
     if (a->host != NULL && !is_localhost(a->host)) {
@@ -60,7 +64,10 @@ static void put_security(const http_headers_answer *a, http_headers_put put, voi
 
 void http_headers_each(const http_headers_answer *a, http_headers_put put, void *user) {
     char text[96];
-    put_security(a, put, user);
+    PUT_ALL(of_all);
+    if (a->listener == FEDSERVER_FRONT) {
+        put_security(a, put, user);
+    }
     put_text("Content-Type", a->content_type != NULL ? a->content_type : "", put, user);
     put_text("ETag", a->response->etag, put, user);
     put_text("Content-Range", a->response->content_range, put, user);

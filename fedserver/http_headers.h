@@ -6,6 +6,7 @@
 
 /** What an answer's headers depend on. */
 typedef struct http_headers_answer {
+    fedserver_listener listener; /* browsers come to the front only */
     int status;
     const char *content_type; /* NULL: no body */
     uint32_t retry_after_s;   /* 0: not wanted */
