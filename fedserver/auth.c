@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedserver/fedserver.h"
+#include "fedserver/server.h"
 
 enum { HOUR_S = 3600 };
 
@@ -105,6 +105,7 @@ static fed_status token_state(const fedserver_auth *auth, const char *token, int
         return fed_fail(err, status, "%s", absent.text);
     }
     *outcome = known->used_ms != 0           ? FEDSERVER_TOKEN_USED
+               : known->withdrawn_ms != 0    ? FEDSERVER_TOKEN_WITHDRAWN
                : known->expires_ms <= now_ms ? FEDSERVER_TOKEN_EXPIRED
                                              : FEDSERVER_ENROLLED;
     return FED_OK;
@@ -177,19 +178,20 @@ static fed_status add_device(const fedserver_auth *auth, const uint8_t hash[FED_
     return fed_fail(err, FED_ENOMEM, "out of memory for one more device");
 }
 
-fed_status fedserver_enrol(const fedserver_auth *auth, const char *token, const uint8_t *request,
-                           size_t len, int64_t now_ms, fedserver_enrolment *outcome,
-                           fedserver_issued *issued, fed_error *why, fed_error *err) {
+fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant *applicant,
+                           int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,
+                           fed_error *why, fed_error *err) {
     uint8_t hash[FED_SHA256_SIZE];
     fedserver_token known;
     fedserver_device *device = &issued->device;
     fed_pem csr;
-    FED_TRY(token_state(auth, token, now_ms, hash, &known, outcome, err));
+    FED_TRY(token_state(auth, applicant->token, now_ms, hash, &known, outcome, err));
     if (*outcome != FEDSERVER_ENROLLED) { /* no work for strangers */
         return FED_OK;
     }
     uint8_t fingerprint[FED_SHA256_SIZE];
-    if (read_request(request, len, &csr, fingerprint, outcome, why) != FED_OK) {
+    if (read_request(applicant->request, applicant->len, &csr, fingerprint, outcome, why) !=
+        FED_OK) {
         return FED_OK;
     }
     FED_TRY(find_device(auth, fingerprint, device, err));
@@ -200,6 +202,10 @@ fed_status fedserver_enrol(const fedserver_auth *auth, const char *token, const 
     *device = (fedserver_device){.enrolled_ms = now_ms, .role = known.role};
     memcpy(device->fingerprint, fingerprint, sizeof fingerprint);
     memcpy(device->tag, known.tag, sizeof device->tag);
+    memcpy(device->name, known.name, sizeof device->name);
+    if (known.name[0] == '\0' && applicant->name != NULL) {
+        fedserver_device_call(device, applicant->name);
+    }
     FED_TRY(issue(auth, &csr, now_ms, issued, outcome, why, err));
     return *outcome == FEDSERVER_ENROLLED ? add_device(auth, hash, now_ms, device, err) : FED_OK;
 }

@@ -37,6 +37,7 @@ typedef enum fedserver_enrolment {
     FEDSERVER_TOKEN_UNKNOWN,
     FEDSERVER_TOKEN_USED,
     FEDSERVER_TOKEN_EXPIRED,
+    FEDSERVER_TOKEN_WITHDRAWN,
     FEDSERVER_REQUEST_MALFORMED,
     FEDSERVER_REQUEST_REFUSED,
     FEDSERVER_KEY_KNOWN,      /* enrolment of a key that is enrolled */
@@ -63,14 +64,23 @@ typedef struct fedserver_issued {
 /** The name under which the store keeps a token. */
 void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
 
+/** What a device sends in order to enrol; nothing of it is trusted. */
+typedef struct fedserver_applicant {
+    const char *token;      /* NULL: none */
+    const char *name;       /* what it calls itself; NULL: nothing */
+    const uint8_t *request; /* [len]: a certificate request, PEM */
+    size_t len;
+} fedserver_applicant;
+
 /**
- * Issue a device's certificate for a token and a certificate request (request[len], not trusted).
+ * Issue a device's certificate for a token and a certificate request. The token's name goes before
+ * the one that the device gives itself.
  * On ENROLLED the token is used up, the device is stored and *issued filled in, else nothing has
  * changed and *why says in a sentence what was wrong with the request.
  */
-fed_status fedserver_enrol(const fedserver_auth *auth, const char *token, const uint8_t *request,
-                           size_t len, int64_t now_ms, fedserver_enrolment *outcome,
-                           fedserver_issued *issued, fed_error *why, fed_error *err) FED_CHECKED;
+fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant *applicant,
+                           int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,
+                           fed_error *why, fed_error *err) FED_CHECKED;
 
 /**
  * Issue a newer certificate for the key of an enrolled device. Who signs a request with that key is

@@ -213,6 +213,8 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
     x->request.cookie = header(x, MHD_HTTP_HEADER_COOKIE);
     x->request.loopback = http_socket_loopback(x->peer->wire.fd) && !proxied(x);
+    x->request.agent = header(x, MHD_HTTP_HEADER_USER_AGENT);
+    x->request.device_name = header(x, "Fed-Device-Name");
     x->request.wire_bytes = head_bytes(x);
     if (x->peer->kind == FEDSERVER_DEVICES) {
         x->request.fingerprint = x->peer->identity.fingerprint;
@@ -296,6 +298,7 @@ bool http_exchange_keep_cut(http_exchange *x) {
     x->request.wire_bytes += x->request.body_len;
     /* What was of the connection's memory. Such routes have no other method. */
     x->request.bearer = x->request.range = x->request.if_range = x->request.cookie = NULL;
+    x->request.agent = x->request.device_name = NULL;
     x->request.method = "POST";
     http_queue_add(&x->http->queue, x);
     return true;

@@ -117,8 +117,8 @@ static bool wanted(const fedserver_training *t, const fedserver_device *device, 
 }
 
 static bool seen_lately(const fedserver_device *device, int64_t now_ms) {
-    return device->seen_ms != 0 && device->revoked_ms == 0 &&
-           now_ms - device->seen_ms < FEDSERVER_PACE_LATELY_MS;
+    return device->checkin_ms != 0 && device->revoked_ms == 0 &&
+           now_ms - device->checkin_ms < FEDSERVER_PACE_LATELY_MS;
 }
 
 /* Synchronous: it has reported in this round, and does not take part again. */
@@ -216,9 +216,8 @@ static fed_status lease_name(uint64_t *lease) {
 
 static fed_status lease_store(fedserver *server, fedserver_device *device,
                               const fedserver_device *leased, fed_error *err) {
-    FED_TRY(server->store->device_put(server->db, leased, err));
     *device = *leased;
-    return FED_OK;
+    return fedserver_device_save(server, device, err);
 }
 
 static fed_status give_lease(fedserver *server, fedserver_device *device, int64_t now_ms,
@@ -276,7 +275,7 @@ fed_status fedserver_leases_checkin(fedserver *server, fedserver_device *device,
                                     fed_error *err) {
     fedserver_training *t = &server->training;
     bool runs = t->round.deadline_ms != 0;
-    device->seen_ms = now_ms;
+    device->checkin_ms = now_ms;
     *action = fedserver_round_step(&t->task.rules, &t->round,
                                    checkin_event(t, device, now_ms, turn_ms), now_ms);
     if (*action != FEDSERVER_DO_WAIT_TURN) {
@@ -375,5 +374,5 @@ fed_status fedserver_device_cloned(fedserver *server, fedserver_device *device, 
              "and enrol it with a token of its own",
              name);
     device->cloned_ms = now_ms;
-    return server->store->device_put(server->db, device, err);
+    return fedserver_device_save(server, device, err);
 }

@@ -12,7 +12,7 @@ typedef struct remembered {
 } remembered;
 
 typedef struct seen {
-    int64_t device, seen_ms;
+    int64_t device, checkin_ms;
 } seen;
 
 fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
@@ -25,7 +25,7 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     fed_write_bytes(w, &m, sizeof m);
     for (size_t k = 0; k < server->devices.count; k++) {
         const fedserver_device *device = &server->devices.items[k];
-        const seen one = {device->id, device->seen_ms};
+        const seen one = {device->id, device->checkin_ms};
         fed_write_bytes(w, &one, sizeof one);
     }
     fedserver_downloads_write(&t->downloads, w);
@@ -40,7 +40,7 @@ static fed_status read_devices(fedserver *server, uint64_t count, fed_reader *r)
         seen one;
         memcpy(&one, bytes, sizeof one);
         FED_REQUIRE(one.device == server->devices.items[k].id, FED_EFORMAT);
-        server->devices.items[k].seen_ms = one.seen_ms;
+        server->devices.items[k].checkin_ms = one.checkin_ms;
     }
     return FED_OK;
 }

@@ -161,6 +161,7 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     refusal refused = admit(server, request, request->body_len, &to, &call.device);
     if (refused.status == 413 && strcmp(request->path, "/v1/update") == 0) {
         server->counters.updates_too_large++;
+        call.device->refused += call.device != NULL;
     }
     if (refused.status != 0) {
         return fedserver_answer_error(response, err, refused.status, refused.word, "%s",
@@ -171,6 +172,7 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
                                       "this device's certificate has expired; enrol it again");
     }
     FED_TRY(adopt(server, &call.device, request->fingerprint, err));
+    fedserver_device_seen(call.device, request, now_ms);
     bool admitted = false;
     FED_TRY(admit_visitor(server, to, &call, &admitted, response, err));
     if (!admitted) {

@@ -167,6 +167,7 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
     }
     if (known != NULL) {
         known->expires_ms = device->expires_ms;
+        memcpy(known->name, device->name, sizeof known->name);
         return FED_OK;
     }
     fed_status status = fedserver_devices_add(&server->devices, device);
@@ -270,6 +271,7 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
     *next_ms = next_tick_ms(t, now_ms);
     int64_t wake_ms = fedserver_places_wake(server, now_ms);
     *next_ms = wake_ms < *next_ms ? wake_ms : *next_ms;
+    FED_TRY(note(server, fedserver_devices_save(server, now_ms, err)));
     return note(server, fedserver_relay_serve(server->relay, server, now_ms, err));
 }
 
@@ -283,123 +285,12 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
 
 /* -- what the command line asks for -- */
 
-/* 32 bytes as 43 characters of base64url without padding (RFC 4648, section 5). */
-static void token_text(const uint8_t bytes[32], char token[FEDSERVER_TOKEN]) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    for (int k = 0; k < FEDSERVER_TOKEN - 1; k++) {
-        unsigned first = (unsigned)k * 6 / 8;
-        unsigned pair = (unsigned)bytes[first] << 8 | (first + 1 < 32 ? bytes[first + 1] : 0u);
-        token[k] = digits[pair >> (10 - (unsigned)k * 6 % 8) & 63];
-    }
-    token[FEDSERVER_TOKEN - 1] = '\0';
-}
-
-/* Commit what a command has written, or forget it. */
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) {
     if (status != FED_OK) {
         server->store->rollback(server->db);
         return status;
     }
     return server->store->commit(server->db, err);
-}
-
-fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
-    uint8_t bytes[32];
-    const fed_status status = fed_random(bytes, sizeof bytes);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "the system gives no random bytes");
-    }
-    token_text(bytes, token);
-    return FED_OK;
-}
-
-const char *fedserver_role_name(fedserver_role role) {
-    static const char *const names[] = {"device", "evaluator", "operator"};
-    return (size_t)role < sizeof names / sizeof names[0] ? names[role] : NULL;
-}
-
-fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
-                                 char token[FEDSERVER_TOKEN], fed_error *err) {
-    uint8_t hash[FED_SHA256_SIZE];
-    char text[FEDSERVER_TOKEN];
-    FED_TRY(fedserver_token_make(text, err));
-    fedserver_token_hash(text, hash);
-    fedserver_token token_row = {.expires_ms = now_ms + grant->ttl_s * 1000, .role = grant->role};
-    const char *tag = grant->tag != NULL ? grant->tag : "";
-    if (strlen(tag) >= sizeof token_row.tag) {
-        return fed_fail(err, FED_EINVAL, "the tag \"%.80s\" is longer than %d bytes", tag,
-                        FEDSERVER_TAG - 1);
-    }
-    memcpy(token_row.tag, tag, strlen(tag));
-    fed_status status = server->store->token_add(server->db, hash, &token_row, err);
-    FED_TRY(fedserver_finish(server, status, err));
-    memcpy(token, text, sizeof text);
-    return FED_OK;
-}
-
-fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
-                               char token[FEDSERVER_TOKEN], fed_error *err) {
-    return fedserver_token_grant(server, now_ms, &(fedserver_grant){.ttl_s = ttl_s}, token, err);
-}
-
-/* -- devices, for the command line -- */
-
-typedef struct listing {
-    fedserver_entry_visit visit;
-    void *user;
-    const char *prefix; /* of the fingerprints that are listed */
-    size_t count;
-    int64_t id; /* of the last one listed */
-} listing;
-
-static fed_status list_device(void *user, const fedserver_device *device, fed_error *err) {
-    listing *l = user;
-    fedserver_entry entry = {.enrolled_ms = device->enrolled_ms,
-                             .expires_ms = device->expires_ms,
-                             .revoked_ms = device->revoked_ms,
-                             .cloned_ms = device->cloned_ms,
-                             .role = device->role};
-    memcpy(entry.tag, device->tag, sizeof entry.tag);
-    fed_hex(device->fingerprint, FED_SHA256_SIZE, entry.fingerprint);
-    if (strncmp(entry.fingerprint, l->prefix, strlen(l->prefix)) != 0) {
-        return FED_OK;
-    }
-    l->count++;
-    l->id = device->id;
-    return l->visit(l->user, &entry, err);
-}
-
-fed_status fedserver_device_each(fedserver *server, fedserver_entry_visit visit, void *user,
-                                 fed_error *err) {
-    listing all = {.visit = visit, .user = user, .prefix = ""};
-    return server->store->device_each(server->db, list_device, &all, err);
-}
-
-static fed_status keep_entry(void *user, const fedserver_entry *entry, fed_error *err) {
-    (void)err;
-    *(fedserver_entry *)user = *entry;
-    return FED_OK;
-}
-
-fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char *prefix,
-                                   fedserver_entry *entry, fed_error *err) {
-    enum { PREFIX_MIN = 8 };
-    if (strlen(prefix) < PREFIX_MIN) {
-        return fed_fail(err, FED_EINVAL, "\"%s\": at least the first %d digits of a fingerprint",
-                        prefix, PREFIX_MIN);
-    }
-    listing found = {.visit = keep_entry, .user = entry, .prefix = prefix};
-    FED_TRY(server->store->device_each(server->db, list_device, &found, err));
-    if (found.count != 1) {
-        return fed_fail(err, FED_ENOTFOUND,
-                        "%zu devices have a fingerprint that begins with \"%s\"; `fedserver "
-                        "devices` lists them",
-                        found.count, prefix);
-    }
-    fed_status status = server->store->device_revoke(server->db, found.id, now_ms, err);
-    FED_TRY(fedserver_finish(server, status, err));
-    entry->revoked_ms = entry->revoked_ms != 0 ? entry->revoked_ms : now_ms;
-    return FED_OK;
 }
 
 static fed_status queue_task(fedserver *server, fedserver_task *task, float *values, size_t size,

@@ -70,6 +70,8 @@ struct fedserver {
     int64_t woken_ms;   /* but not too soon after this */
     uint64_t active;    /* devices seen lately, counted at */
     int64_t active_ms;
+    int64_t saved_ms; /* when the devices were last looked through for what is to be saved; */
+    size_t save_next; /* where that goes on; 0: nowhere, it is done */
     fedserver_devices devices;
     fedserver_training training;
     fedserver_counters counters;
@@ -130,6 +132,33 @@ fed_status fedserver_round_load(fedserver *server, fed_error *err) FED_CHECKED;
 
 /** Write the open round down as it is now. */
 fed_status fedserver_round_save(fedserver *server, fed_error *err) FED_CHECKED;
+
+/* device_list.c */
+
+/** A request has come from that device, or from none: NULL. */
+void fedserver_device_seen(fedserver_device *device, const fedserver_request *request,
+                           int64_t now_ms);
+
+/** Write a device's row. */
+fed_status fedserver_device_save(fedserver *server, fedserver_device *device,
+                                 fed_error *err) FED_CHECKED;
+
+/** Once a minute, write the rows of those devices of which only "last seen" and the counts have
+ * changed, some hundreds in a batch: these may be a minute old after a crash. */
+fed_status fedserver_devices_save(fedserver *server, int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/** Take a name that a device gave itself: cut to what there is room for, and cleaned. */
+void fedserver_device_call(fedserver_device *device, const char *name);
+
+/** A name that an operator gives: FED_EINVAL where it is too long or not printable. */
+fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME],
+                                fed_error *err) FED_CHECKED;
+
+/** One word for what a device does: revoked, expired, cloned, training, declined, late (its lease
+ * ended without an update), waiting (seen lately), away. */
+const char *fedserver_device_state(const fedserver_training *training,
+                                   const fedserver_device *device, int64_t now_ms);
+#define FEDSERVER_CLONED_MS (INT64_C(24) * 3600 * 1000) /* so long after two copies were seen */
 
 /* leases.c */
 

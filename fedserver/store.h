@@ -15,11 +15,14 @@
 #include "fedserver/round.h"
 
 typedef struct fedserver_token {
+    int64_t made_ms; /* 0: by a release before schema 8, which did not say */
     int64_t expires_ms;
-    int64_t used_ms; /* 0: not yet */
+    int64_t used_ms;      /* 0: not yet */
+    int64_t withdrawn_ms; /* 0: not */
     /* what the device that enrols with it becomes */
     fedserver_role role;
-    char tag[FEDSERVER_TAG]; /* a group of devices that tasks may ask for; "": none */
+    char tag[FEDSERVER_TAG];   /* a group of devices that tasks may ask for; "": none */
+    char name[FEDSERVER_NAME]; /* "": what the device calls itself */
 } fedserver_token;
 
 /** What stands for a certificate at the front: passes.h. */
@@ -48,7 +51,13 @@ typedef struct fedserver_device {
     uint32_t samples;           /* that its data holds, as it said last; 0: not yet */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
-    int64_t seen_ms; /* last check-in to train, 0: none; not stored */
+    char name[FEDSERVER_NAME];         /* for people; "": it has none */
+    char software[FEDSERVER_SOFTWARE]; /* its last User-Agent; "": it sends none */
+    int64_t seen_ms;                   /* its last request; 0: none yet */
+    /* its updates: counted; refused because they came too late; refused for another reason */
+    uint64_t counted, late, refused;
+    bool unsaved;       /* of what is above something is newer than in the store; not stored */
+    int64_t checkin_ms; /* last check-in to train, 0: none; not stored */
     /* its decline of the task in memory; stored in a row of its own */
     uint64_t declined_task; /* 0: none */
     int64_t declined_ms;
@@ -225,6 +234,8 @@ typedef struct fedserver_store {
     fed_status (*device_revoke)(void *db, int64_t device, int64_t now_ms, fed_error *err);
     /** It is known by that fingerprint from now on. */
     fed_status (*device_name)(void *db, int64_t device, const uint8_t *fingerprint, fed_error *err);
+    /** People call it that from now on. */
+    fed_status (*device_rename)(void *db, int64_t device, const char *name, fed_error *err);
     /** It has a new certificate. */
     fed_status (*device_renew)(void *db, int64_t device, int64_t expires_ms, fed_error *err);
     fed_status (*device_find)(void *db, const uint8_t *fingerprint, fedserver_device *device,

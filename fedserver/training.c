@@ -463,7 +463,8 @@ fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
     device->counted_lease = update->head.lease;
     device->counted_digest = digest;
     device->samples = update->head.samples;
-    FED_TRY(server->store->device_put(server->db, device, err));
+    device->counted++;
+    FED_TRY(fedserver_device_save(server, device, err));
     server->counters.updates_counted++;
     if (t->task.rules.staleness > 0) {
         FED_TRY(counted_in_between(server, now_ms, err));

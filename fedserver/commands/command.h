@@ -39,7 +39,7 @@ typedef struct arguments {
     long count, hours, requests, connections, parent;
     long front_socket; /* 0: none */
     double device_days;
-    const char *role, *tag;
+    const char *role, *tag, *name;
     const char *page; /* loopback, operators or all */
     bool bearer, revoke;
     double days;

@@ -38,6 +38,7 @@ static const struct row {
     {"bearer", FLAG, AT(bearer), 0, 0},
     {"days", REAL, AT(days), 1e-5, 36500},
     {"revoke", FLAG, AT(revoke), 0, 0},
+    {"name", TEXT, AT(name), 0, 0},
     {"task", WHOLE, AT(task), 1, (double)(INT64_MAX / 2)},
 #undef AT
 };

@@ -1,4 +1,4 @@
-/* devices, revoke: who may come in. */
+/* devices, rename, revoke: who may come in. */
 #include <stdio.h>
 #include <time.h>
 
@@ -27,8 +27,8 @@ static fed_status print_device(void *user, const fedserver_entry *entry, fed_err
     if (entry->cloned_ms != 0) {
         print_time("RUNS TWICE, seen", entry->cloned_ms);
     }
-    printf("  %s%s%s\n", fedserver_role_name(entry->role), entry->tag[0] != '\0' ? " " : "",
-           entry->tag);
+    printf("  %s%s%s%s%s\n", fedserver_role_name(entry->role), entry->tag[0] != '\0' ? " " : "",
+           entry->tag, entry->name[0] != '\0' ? "  " : "", entry->name);
     return FED_OK;
 }
 
@@ -44,6 +44,17 @@ static fed_status list_devices(fedserver *server, const arguments *args, fed_err
 
 static int devices(const arguments *args) {
     return command_with(args, list_devices);
+}
+
+static fed_status rename_device(fedserver *server, const arguments *args, fed_error *err) {
+    fedserver_entry entry;
+    size_t count = 0;
+    FED_TRY(fedserver_device_rename(server, args->operands[0], args->operands[1], &entry, err));
+    return print_device(&count, &entry, err);
+}
+
+static int rename_one(const arguments *args) {
+    return command_with(args, rename_device);
 }
 
 static fed_status revoke_device(fedserver *server, const arguments *args, fed_error *err) {
@@ -64,6 +75,15 @@ const command command_devices = {
     .help = "usage: fedserver devices --dir DIR\n"
             "List the devices: fingerprint, since when, until when or when revoked (UTC).\n"
             "RUNS TWICE: two copies of the device's state have reported with the same lease.\n"};
+
+const command command_rename = {
+    .name = "rename",
+    .run = rename_one,
+    .operands = "FINGERPRINT NAME",
+    .brief = "call one by another name",
+    .help = "usage: fedserver rename --dir DIR FINGERPRINT NAME\n"
+            "Call a device NAME: up to 63 bytes of printable UTF-8; \"\" takes its name away.\n"
+            "FINGERPRINT may be cut to its first 8 digits or more.\n"};
 
 const command command_revoke = {
     .name = "revoke",

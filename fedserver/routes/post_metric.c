@@ -22,7 +22,6 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
         measured.evaluated_task = metric.task;
         measured.evaluated_version = metric.version;
     }
-    FED_TRY(server->store->device_put(server->db, &measured, err));
     *call->device = measured;
-    return FED_OK;
+    return fedserver_device_save(server, call->device, err);
 }

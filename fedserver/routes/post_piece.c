@@ -77,6 +77,7 @@ static fed_status take_message(fedserver *server, const fedserver_call *call, co
         return fedserver_update_take(server, call, bytes, len, p->head.digest, response, err);
     }
     server->counters.updates_bad++;
+    call->device->refused++;
     return fedserver_answer_error(response, err, 400, "bad_update",
                                   "the pieces do not make the message that was announced (its "
                                   "digest differs)");
@@ -132,6 +133,7 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
     piece p;
     if (!piece_read(call->request, &p)) {
         server->counters.updates_bad++;
+        call->device->refused++;
         return fedserver_answer_error(response, err, 400, "bad_update",
                                       "the body is not a piece of an update");
     }
@@ -142,6 +144,7 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
     }
     if (p.head.total > fedserver_update_limit(server)) {
         server->counters.updates_too_large++;
+        call->device->refused++;
         return fedserver_answer_error(response, err, 413, "too_large",
                                       "no update of this task can be so large; check the client's "
                                       "task");

@@ -12,6 +12,8 @@ static const struct {
     [FEDSERVER_TOKEN_USED] = {401, "token_used",
                               "this token has enrolled a device already; make a new one"},
     [FEDSERVER_TOKEN_EXPIRED] = {401, "token_expired", "this token has expired; make a new one"},
+    [FEDSERVER_TOKEN_WITHDRAWN] = {401, "token_withdrawn",
+                                   "this token was withdrawn; ask the operator for a new one"},
     [FEDSERVER_REQUEST_MALFORMED] = {400, "bad_request", NULL},
     [FEDSERVER_REQUEST_REFUSED] = {403, "csr_refused", NULL},
     [FEDSERVER_KEY_KNOWN] = {409, "key_known",

@@ -50,12 +50,14 @@ static fed_status say_yes_again(fedserver *server, fedserver_device *device, uin
         return FED_OK;
     }
     device->counted_digest = digest;
-    return server->store->device_put(server->db, device, err);
+    return fedserver_device_save(server, device, err);
 }
 
 static fed_status answer(fedserver *server, const fedserver_call *call,
                          fedserver_round_action action, fedserver_response *response,
                          fed_error *err) {
+    const bool late = action != FEDSERVER_DO_REFUSE_CLONED && action != FEDSERVER_DO_REFUSE_UNKNOWN;
+    *(late ? &call->device->late : &call->device->refused) += 1;
     switch (action) {
     case FEDSERVER_DO_REFUSE_CLONED:
         return refuse_cloned(server, call, response, err);
@@ -89,6 +91,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
     fedserver_update update;
     if (fedserver_update_read(body, len, &update) != FED_OK) {
         server->counters.updates_bad++;
+        call->device->refused++;
         return fedserver_answer_error(response, err, 400, "bad_update",
                                       "the body does not start with an update's head");
     }
@@ -99,6 +102,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
         fed_error why = {0};
         int status = unfit(server, &update, &word, &why);
         if (status != 0) {
+            call->device->refused++;
             return fedserver_answer_error(response, err, status, word, "%s", why.text);
         }
     }

@@ -21,7 +21,7 @@ static void open_server(coordinator *c) {
 
 void coordinator_setup(coordinator *c) {
     fed_error err = {0};
-    c->range = c->if_range = NULL;
+    c->range = c->if_range = c->bearer = c->cookie = c->agent = c->device_name = NULL;
     fed_test_tmpdir(c->directory, sizeof c->directory);
     c->now_ms = INT64_C(1767225600000); /* 2026-01-01T00:00:00Z */
     must(fedserver_init(c->directory, &(fedserver_init_options){0}, &err), &err);
@@ -77,6 +77,7 @@ answer coordinator_ask(coordinator *c, const test_device *d, const char *method,
         .loopback = !c->from_elsewhere,
         .range = c->range,
         .if_range = c->if_range,
+        .agent = c->agent,
         .body = body,
         .body_len = len,
         .fingerprint = d != NULL ? d->fingerprint : NULL,
@@ -129,6 +130,7 @@ test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant) {
                                        .path = "/v1/enrol",
                                        .query = "",
                                        .bearer = token,
+                                       .device_name = c->device_name,
                                        .body = (const uint8_t *)csr.text,
                                        .body_len = strlen(csr.text)};
     fedserver_response response;

@@ -16,7 +16,7 @@ typedef struct coordinator {
     fedserver *server;
     int64_t now_ms; /* what it is told the time is; tests move it */
     /* of the requests to come; NULL: none */
-    const char *range, *if_range, *bearer, *cookie;
+    const char *range, *if_range, *bearer, *cookie, *agent, *device_name;
     bool from_elsewhere; /* another machine sends them */
 } coordinator;
 

@@ -20,6 +20,11 @@
     "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"                  \
     "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"            \
     "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE models DROP COLUMN state;"                     \
+    "ALTER TABLE tokens DROP COLUMN name; ALTER TABLE tokens DROP COLUMN made_ms;"                 \
+    "ALTER TABLE tokens DROP COLUMN withdrawn_ms; ALTER TABLE devices DROP COLUMN name;"           \
+    "ALTER TABLE devices DROP COLUMN seen_ms; ALTER TABLE devices DROP COLUMN software;"           \
+    "ALTER TABLE devices DROP COLUMN counted; ALTER TABLE devices DROP COLUMN late;"               \
+    "ALTER TABLE devices DROP COLUMN refused;"                                                     \
     "PRAGMA user_version = 1; COMMIT;"
 
 #endif

@@ -80,18 +80,20 @@ typedef enum fedserver_role {
 /** "device", "evaluator", "operator"; NULL: there is no such role. */
 const char *fedserver_role_name(fedserver_role role);
 
-enum { FEDSERVER_TAG = 32 }; /* bytes of a tag, its NUL included */
+/* bytes, NUL included: of a tag; of a device's name, printable UTF-8; of its software's name */
+enum { FEDSERVER_TAG = 32, FEDSERVER_NAME = 64, FEDSERVER_SOFTWARE = 48 };
 
 /** What a token is good for. */
 typedef struct fedserver_grant {
     int64_t ttl_s; /* how long it can be used */
     /* what the device that enrols with it becomes */
     fedserver_role role;
-    const char *tag; /* the group that tasks may ask for; NULL: none */
+    const char *tag;  /* the group that tasks may ask for; NULL: none */
+    const char *name; /* what people call it; NULL or "": what it calls itself */
 } fedserver_grant;
 
 /** A one-time enrolment token: 43 characters, URL-safe. The database keeps its SHA-256 only.
- * FED_EINVAL: the tag is too long. */
+ * FED_EINVAL: the tag is too long, or the name, or that is not printable. */
 enum { FEDSERVER_TOKEN = 44 };
 fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
                                  char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
@@ -126,6 +128,11 @@ typedef struct fedserver_entry {
     int64_t cloned_ms; /* when another copy of its state reported last; 0: none has */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
+    char name[FEDSERVER_NAME];         /* ""; it has none */
+    char software[FEDSERVER_SOFTWARE]; /* what it says that it runs; "": nothing */
+    int64_t seen_ms;                   /* its last request, to about a minute; 0: none yet */
+    uint32_t samples;                  /* that its data holds; 0: not known */
+    uint64_t counted, late, refused;   /* its updates, by what became of them */
 } fedserver_entry;
 
 /** Is called for each; a failure ends the walk and becomes its result. */
@@ -145,6 +152,11 @@ fed_status fedserver_device_each(fedserver *server, fedserver_entry_visit visit,
  * Errors  FED_EINVAL too short a prefix; FED_ENOTFOUND none, or several, begin with it
  */
 fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char *prefix,
+                                   fedserver_entry *entry, fed_error *err) FED_CHECKED;
+
+/** Let people call a device by another name; "": by none. prefix and entry as above. Errors: as
+ * above; FED_EINVAL not a name, too. */
+fed_status fedserver_device_rename(fedserver *server, const char *prefix, const char *name,
                                    fedserver_entry *entry, fed_error *err) FED_CHECKED;
 
 /**
@@ -241,7 +253,9 @@ typedef struct fedserver_request {
     const char *bearer;           /* from Authorization: Bearer; NULL for none */
     const char *range, *if_range; /* the headers of that name; NULL for none */
     const char *cookie;           /* the header of that name; NULL for none */
-    bool loopback; /* the peer is on this machine, and speaks for nobody else as a proxy does */
+    bool loopback;     /* the peer is on this machine, and speaks for nobody else as a proxy does */
+    const char *agent; /* User-Agent; NULL for none */
+    const char *device_name; /* Fed-Device-Name; NULL for none */
     const uint8_t *body;
     size_t body_len;
     const uint8_t *fingerprint; /* DEVICES: of the key in the peer's certificate, which TLS has

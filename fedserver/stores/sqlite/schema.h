@@ -44,45 +44,59 @@
 
 /* 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
  * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
- */
+ * Scripts, to be run one after the other: C compilers need not take longer texts. */
 #define FEDSERVER_SCHEMA                                                                           \
-    "CREATE TABLE tokens (hash BLOB PRIMARY KEY, expires_ms INTEGER NOT NULL,"                     \
-    " used_ms INTEGER, role INTEGER NOT NULL DEFAULT 0, tag TEXT NOT NULL DEFAULT '')"             \
-    " STRICT, WITHOUT ROWID;"                                                                      \
-    "CREATE TABLE devices (id INTEGER PRIMARY KEY, fingerprint BLOB NOT NULL UNIQUE,"              \
-    " enrolled_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,"                                  \
-    " lease INTEGER NOT NULL DEFAULT 0, lease_task INTEGER NOT NULL DEFAULT 0,"                    \
-    " lease_round INTEGER NOT NULL DEFAULT 0, lease_attempt INTEGER NOT NULL DEFAULT 0,"           \
-    " counted_lease INTEGER NOT NULL DEFAULT 0, evaluated_task INTEGER NOT NULL DEFAULT 0,"        \
-    " evaluated_version INTEGER NOT NULL DEFAULT 0,"                                               \
-    " revoked_ms INTEGER NOT NULL DEFAULT 0, lease_deadline_ms INTEGER NOT NULL DEFAULT 0,"        \
-    " samples INTEGER NOT NULL DEFAULT 0, role INTEGER NOT NULL DEFAULT 0,"                        \
-    " tag TEXT NOT NULL DEFAULT '', counted_digest INTEGER NOT NULL DEFAULT 0,"                    \
-    " cloned_ms INTEGER NOT NULL DEFAULT 0) STRICT;"                                               \
-    "CREATE TABLE tasks (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"                \
-    " model TEXT NOT NULL, codec_up TEXT NOT NULL, codec_down TEXT NOT NULL,"                      \
-    " small_tensor INTEGER NOT NULL, local_steps INTEGER NOT NULL, batch INTEGER NOT NULL,"        \
-    " optimizer TEXT NOT NULL, learning_rate REAL NOT NULL, seed INTEGER NOT NULL,"                \
-    " rounds INTEGER NOT NULL, cohort INTEGER NOT NULL, goal INTEGER NOT NULL,"                    \
-    " minimum INTEGER NOT NULL, deadline_ms INTEGER NOT NULL, state INTEGER NOT NULL,"             \
-    " queued_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL, finished_ms INTEGER NOT NULL,"      \
-    " strategy TEXT NOT NULL DEFAULT 'fedavg', staleness INTEGER NOT NULL DEFAULT 0,"              \
-    " selection INTEGER NOT NULL DEFAULT 0, tag TEXT NOT NULL DEFAULT '') STRICT;"                 \
-    "CREATE TABLE models (task INTEGER PRIMARY KEY REFERENCES tasks, version INTEGER NOT NULL,"    \
-    " digest INTEGER NOT NULL, weights BLOB NOT NULL, residual BLOB, state BLOB) STRICT;"          \
-    "CREATE TABLE deltas (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"       \
-    " part BLOB NOT NULL, PRIMARY KEY (task, version)) STRICT;"                                    \
-    "CREATE TABLE rounds (task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT NULL,"        \
-    " attempts INTEGER NOT NULL, opened_ms INTEGER NOT NULL, deadline_ms INTEGER NOT NULL,"        \
-    " committed_ms INTEGER NOT NULL, updates INTEGER NOT NULL, samples INTEGER NOT NULL,"          \
-    " loss REAL NOT NULL, update_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"            \
-    " PRIMARY KEY (task, number)) STRICT, WITHOUT ROWID;" FEDSERVER_SCHEMA_UPDATES_4               \
-    "CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"      \
-    " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"                       \
-    " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                               \
-    " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;" FEDSERVER_SCHEMA_PIECES         \
-        FEDSERVER_SCHEMA_PHASES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_DECLINES               \
-            FEDSERVER_SCHEMA_PASSES
+    {                                                                                              \
+        "CREATE TABLE tokens (hash BLOB PRIMARY KEY, expires_ms INTEGER NOT NULL,"                 \
+        " used_ms INTEGER, role INTEGER NOT NULL DEFAULT 0, tag TEXT NOT NULL DEFAULT '',"         \
+        " name TEXT NOT NULL DEFAULT '', made_ms INTEGER NOT NULL DEFAULT 0,"                      \
+        " withdrawn_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;"                         \
+        "CREATE TABLE devices (id INTEGER PRIMARY KEY, fingerprint BLOB NOT NULL UNIQUE,"          \
+        " enrolled_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,"                              \
+        " lease INTEGER NOT NULL DEFAULT 0, lease_task INTEGER NOT NULL DEFAULT 0,"                \
+        " lease_round INTEGER NOT NULL DEFAULT 0, lease_attempt INTEGER NOT NULL DEFAULT 0,"       \
+        " counted_lease INTEGER NOT NULL DEFAULT 0, evaluated_task INTEGER NOT NULL DEFAULT 0,"    \
+        " evaluated_version INTEGER NOT NULL DEFAULT 0,"                                           \
+        " revoked_ms INTEGER NOT NULL DEFAULT 0, lease_deadline_ms INTEGER NOT NULL DEFAULT 0,"    \
+        " samples INTEGER NOT NULL DEFAULT 0, role INTEGER NOT NULL DEFAULT 0,"                    \
+        " tag TEXT NOT NULL DEFAULT '', counted_digest INTEGER NOT NULL DEFAULT 0,"                \
+        " cloned_ms INTEGER NOT NULL DEFAULT 0, name TEXT NOT NULL DEFAULT '',"                    \
+        " seen_ms INTEGER NOT NULL DEFAULT 0, software TEXT NOT NULL DEFAULT '',"                  \
+        " counted INTEGER NOT NULL DEFAULT 0, late INTEGER NOT NULL DEFAULT 0,"                    \
+        " refused INTEGER NOT NULL DEFAULT 0) STRICT;",                                            \
+            "CREATE TABLE tasks (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"        \
+            " model TEXT NOT NULL, codec_up TEXT NOT NULL, codec_down TEXT NOT NULL,"              \
+            " small_tensor INTEGER NOT NULL, local_steps INTEGER NOT NULL, batch INTEGER NOT "     \
+            "NULL,"                                                                                \
+            " optimizer TEXT NOT NULL, learning_rate REAL NOT NULL, seed INTEGER NOT NULL,"        \
+            " rounds INTEGER NOT NULL, cohort INTEGER NOT NULL, goal INTEGER NOT NULL,"            \
+            " minimum INTEGER NOT NULL, deadline_ms INTEGER NOT NULL, state INTEGER NOT NULL,"     \
+            " queued_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL, finished_ms INTEGER NOT "   \
+            "NULL,"                                                                                \
+            " strategy TEXT NOT NULL DEFAULT 'fedavg', staleness INTEGER NOT NULL DEFAULT 0,"      \
+            " selection INTEGER NOT NULL DEFAULT 0, tag TEXT NOT NULL DEFAULT '') STRICT;"         \
+            "CREATE TABLE models (task INTEGER PRIMARY KEY REFERENCES tasks, version INTEGER NOT " \
+            "NULL,"                                                                                \
+            " digest INTEGER NOT NULL, weights BLOB NOT NULL, residual BLOB, state BLOB) STRICT;"  \
+            "CREATE TABLE deltas (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT "    \
+            "NULL,"                                                                                \
+            " part BLOB NOT NULL, PRIMARY KEY (task, version)) STRICT;"                            \
+            "CREATE TABLE rounds (task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT "     \
+            "NULL,"                                                                                \
+            " attempts INTEGER NOT NULL, opened_ms INTEGER NOT NULL, deadline_ms INTEGER NOT "     \
+            "NULL,"                                                                                \
+            " committed_ms INTEGER NOT NULL, updates INTEGER NOT NULL, samples INTEGER NOT NULL,"  \
+            " loss REAL NOT NULL, update_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"    \
+            " PRIMARY KEY (task, number)) STRICT, WITHOUT ROWID;",                                 \
+            FEDSERVER_SCHEMA_UPDATES_4                                                             \
+            "CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT "   \
+            "NULL,"                                                                                \
+            " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"               \
+            " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                       \
+            " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;",                        \
+            FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_PHASES FEDSERVER_SCHEMA_KEYFRAMES             \
+                FEDSERVER_SCHEMA_DECLINES FEDSERVER_SCHEMA_PASSES,                                 \
+    }
 
 /* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
 #define FEDSERVER_MIGRATIONS                                                                       \
@@ -107,6 +121,15 @@
             "DROP TABLE updates_by_device;",                                                       \
             FEDSERVER_SCHEMA_PIECES, FEDSERVER_SCHEMA_PHASES, FEDSERVER_SCHEMA_KEYFRAMES,          \
             FEDSERVER_SCHEMA_DECLINES                                                              \
+            "ALTER TABLE tokens ADD COLUMN name TEXT NOT NULL DEFAULT '';"                         \
+            "ALTER TABLE tokens ADD COLUMN made_ms INTEGER NOT NULL DEFAULT 0;"                    \
+            "ALTER TABLE tokens ADD COLUMN withdrawn_ms INTEGER NOT NULL DEFAULT 0;"               \
+            "ALTER TABLE devices ADD COLUMN name TEXT NOT NULL DEFAULT '';"                        \
+            "ALTER TABLE devices ADD COLUMN seen_ms INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE devices ADD COLUMN software TEXT NOT NULL DEFAULT '';"                    \
+            "ALTER TABLE devices ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE devices ADD COLUMN late INTEGER NOT NULL DEFAULT 0;"                      \
+            "ALTER TABLE devices ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE devices ADD COLUMN counted_digest INTEGER NOT NULL DEFAULT 0;"            \
             "ALTER TABLE devices ADD COLUMN cloned_ms INTEGER NOT NULL DEFAULT 0;"                 \
             "UPDATE devices SET counted_digest = coalesce((SELECT u.guard FROM updates u"          \

@@ -25,13 +25,19 @@ static fed_status store_create(const char *path, fed_error *err) {
     close(file);
     fedserver_database *db;
     FED_TRY(fedserver_database_open(path, SQLITE_OPEN_READWRITE, &db, err));
-    char sql[sizeof(FEDSERVER_SCHEMA) + 200];
-    snprintf(
-        sql, sizeof sql,
-        "PRAGMA page_size = 16384; PRAGMA journal_mode = WAL; BEGIN; PRAGMA application_id = %d;"
-        "PRAGMA user_version = %d; %s COMMIT;",
-        FEDSERVER_SCHEMA_ID, FEDSERVER_SCHEMA_VERSION, FEDSERVER_SCHEMA);
+    static const char *const scripts[] = FEDSERVER_SCHEMA;
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "PRAGMA page_size = 16384; PRAGMA journal_mode = WAL; BEGIN;"
+             "PRAGMA application_id = %d; PRAGMA user_version = %d;",
+             FEDSERVER_SCHEMA_ID, FEDSERVER_SCHEMA_VERSION);
     fed_status status = fedserver_database_script(db, sql, err);
+    for (size_t k = 0; k < sizeof scripts / sizeof scripts[0] && status == FED_OK; k++) {
+        status = fedserver_database_script(db, scripts[k], err);
+    }
+    if (status == FED_OK) {
+        status = fedserver_database_script(db, "COMMIT;", err);
+    }
     if (status == FED_OK) {
         /* Into the file itself, whose name is about to change: to close would do so, but does not
          * say where it could not. */
@@ -143,7 +149,7 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
 static fed_status token_add(void *db, const uint8_t *hash, const fedserver_token *token,
                             fed_error *err) {
     return WRITE(TOKEN_ADD, BLOB(hash, FED_SHA256_SIZE), INT(token->expires_ms), INT(token->role),
-                 TEXT(token->tag));
+                 TEXT(token->tag), TEXT(token->name), INT(token->made_ms));
 }
 
 static fed_status token_find(void *db, const uint8_t *hash, fedserver_token *token,
@@ -158,7 +164,10 @@ static fed_status token_find(void *db, const uint8_t *hash, fedserver_token *tok
     token->expires_ms = sqlite3_column_int64(row, 0);
     token->used_ms = sqlite3_column_int64(row, 1);
     token->role = (fedserver_role)sqlite3_column_int(row, 2);
+    token->made_ms = sqlite3_column_int64(row, 5);
+    token->withdrawn_ms = sqlite3_column_int64(row, 6);
     fedserver_database_text(row, 3, token->tag, sizeof token->tag);
+    fedserver_database_text(row, 4, token->name, sizeof token->name);
     sqlite3_reset(row);
     return FED_OK;
 }
@@ -176,7 +185,8 @@ static fed_status token_use(void *user, const uint8_t *hash, int64_t now_ms, fed
 static fed_status device_add(void *user, fedserver_device *device, fed_error *err) {
     fedserver_database *db = user;
     FED_TRY(WRITE(DEVICE_ADD, BLOB(device->fingerprint, FED_SHA256_SIZE), INT(device->enrolled_ms),
-                  INT(device->expires_ms), INT(device->role), TEXT(device->tag)));
+                  INT(device->expires_ms), INT(device->role), TEXT(device->tag),
+                  TEXT(device->name)));
     device->id = sqlite3_last_insert_rowid(db->handle);
     return FED_OK;
 }
@@ -186,7 +196,8 @@ static fed_status device_put(void *db, const fedserver_device *device, fed_error
                  INT(device->lease_round), INT(device->lease_attempt), INT(device->counted_lease),
                  INT(device->evaluated_task), INT(device->evaluated_version),
                  INT(device->lease_deadline_ms), INT(device->samples), INT(device->counted_digest),
-                 INT(device->cloned_ms));
+                 INT(device->cloned_ms), TEXT(device->software), INT(device->seen_ms),
+                 INT(device->counted), INT(device->late), INT(device->refused));
 }
 
 static fed_status device_revoke(void *db, int64_t device, int64_t now_ms, fed_error *err) {
@@ -196,6 +207,10 @@ static fed_status device_revoke(void *db, int64_t device, int64_t now_ms, fed_er
 static fed_status device_name(void *db, int64_t device, const uint8_t *fingerprint,
                               fed_error *err) {
     return WRITE(DEVICE_NAME, INT(device), BLOB(fingerprint, FED_SHA256_SIZE));
+}
+
+static fed_status device_rename(void *db, int64_t device, const char *name, fed_error *err) {
+    return WRITE(DEVICE_RENAME, INT(device), TEXT(name));
 }
 
 static fed_status device_renew(void *db, int64_t device, int64_t expires_ms, fed_error *err) {
@@ -220,8 +235,14 @@ static void device_read(sqlite3_stmt *row, fedserver_device *device) {
         .role = (fedserver_role)sqlite3_column_int(row, 14),
         .counted_digest = (uint64_t)sqlite3_column_int64(row, 16),
         .cloned_ms = sqlite3_column_int64(row, 17),
+        .seen_ms = sqlite3_column_int64(row, 20),
+        .counted = (uint64_t)sqlite3_column_int64(row, 21),
+        .late = (uint64_t)sqlite3_column_int64(row, 22),
+        .refused = (uint64_t)sqlite3_column_int64(row, 23),
     };
     fedserver_database_text(row, 15, device->tag, sizeof device->tag);
+    fedserver_database_text(row, 18, device->name, sizeof device->name);
+    fedserver_database_text(row, 19, device->software, sizeof device->software);
     if (sqlite3_column_bytes(row, 1) == FED_SHA256_SIZE) {
         memcpy(device->fingerprint, sqlite3_column_blob(row, 1), FED_SHA256_SIZE);
     }
@@ -531,6 +552,7 @@ const fedserver_store fedserver_store_sqlite = {
     .device_put = device_put,
     .device_revoke = device_revoke,
     .device_name = device_name,
+    .device_rename = device_rename,
     .device_renew = device_renew,
     .device_find = device_find,
     .device_each = device_each,

@@ -51,6 +51,9 @@ static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
     device.cloned_ms = 7;
     device.evaluated_task = 6;
     device.evaluated_version = UINT32_MAX;
+    device.seen_ms = 7, device.counted = 8, device.late = 9, device.refused = 10;
+    strcpy(device.software, "fedclientd/1");
+    assert_fed_ok_err(f->store->device_rename(f->db, device.id, "pump 3", &err));
     assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
     reopen(f);
@@ -63,6 +66,9 @@ static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
                 read.evaluated_version == UINT32_MAX && read.enrolled_ms == 1 &&
                 read.expires_ms == 2 && read.counted_digest == UINT64_MAX - 2 &&
                 read.cloned_ms == 7);
+    assert_true(read.seen_ms == 7 && read.counted == 8 && read.late == 9 && read.refused == 10);
+    assert_string_equal(read.software, "fedclientd/1");
+    assert_string_equal(read.name, "pump 3");
     assert_memory_equal(read.fingerprint, device.fingerprint, FED_SHA256_SIZE);
 }
 
@@ -294,6 +300,8 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     assert_int_equal(read.id, device.id);
     assert_int_equal(read.enrolled_ms, 5);
     assert_int_equal(read.revoked_ms, 7);
+    assert_true(read.name[0] == '\0' && read.software[0] == '\0' && read.seen_ms == 0 &&
+                read.counted == 0 && read.late == 0 && read.refused == 0);
     sums seen = {0};
     assert_fed_ok_err(f->store->update_each(f->db, sum_up, &seen, &err));
     assert_int_equal(seen.count, 1);
