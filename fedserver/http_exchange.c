@@ -212,7 +212,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     x->request.range = header(x, MHD_HTTP_HEADER_RANGE);
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
     x->request.cookie = header(x, MHD_HTTP_HEADER_COOKIE);
-    x->request.loopback = http_socket_loopback(x->peer->wire.fd) && !proxied(x);
+    x->request.loopback = http_address_loopback(&x->peer->wire.address) && !proxied(x);
     x->request.agent = header(x, MHD_HTTP_HEADER_USER_AGENT);
     x->request.device_name = header(x, "Fed-Device-Name");
     x->request.wire_bytes = head_bytes(x);
@@ -292,14 +292,16 @@ bool http_exchange_keep_cut(http_exchange *x) {
     http_peer_body_ends(x->peer, x->body_size);
     x->identity = x->peer->identity;
     x->peer = NULL;
-    x->request.fingerprint = x->identity.fingerprint;
-    x->request.certificate = x->identity.certificate;
-    x->request.body = x->body;
-    x->request.wire_bytes += x->request.body_len;
-    /* What was of the connection's memory. Such routes have no other method. */
-    x->request.bearer = x->request.range = x->request.if_range = x->request.cookie = NULL;
-    x->request.agent = x->request.device_name = NULL;
-    x->request.method = "POST";
+    /* Nothing of the connection's memory. Such routes have no other method, and need no headers. */
+    x->request = (fedserver_request){.listener = x->request.listener,
+                                     .method = "POST",
+                                     .path = x->request.path,
+                                     .query = x->request.query,
+                                     .fingerprint = x->identity.fingerprint,
+                                     .certificate = x->identity.certificate,
+                                     .body = x->body,
+                                     .body_len = x->request.body_len,
+                                     .wire_bytes = x->request.wire_bytes + x->request.body_len};
     http_queue_add(&x->http->queue, x);
     return true;
 }

@@ -125,14 +125,16 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     if (h->log != NULL && h->log->level <= FED_LOG_DEBUG) {
         flags |= MHD_USE_ERROR_LOG;
     }
+    /* what comes from a proxy comes from many */
+    const uint32_t of_one = h->peers.proxies.count > 0 ? limit : limit - limit / 4;
     *l = (http_listener){.http = h, .kind = kind};
     l->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, l, MHD_OPTION_EXTERNAL_LOGGER, on_log, (void *)h->log,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)limit,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)(limit - limit / 4),
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)STALL_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_peer,
-        l, MHD_OPTION_URI_LOG_CALLBACK, on_uri, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)of_one, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_peer, l,
+        MHD_OPTION_URI_LOG_CALLBACK, on_uri, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l,
         MHD_OPTION_HTTPS_PRIORITIES,
         kind == FEDSERVER_FRONT ? HTTP_TLS_PRIORITY_FRONT : HTTP_TLS_PRIORITY,
         MHD_OPTION_HTTPS_MEM_CERT, h->tls.certificate, MHD_OPTION_HTTPS_MEM_KEY, h->tls.key,
@@ -152,6 +154,7 @@ static bool serves(const fedserver_http_options *options, int kind) {
 
 static fed_status open_doors(http *h, const fedserver_http_options *options, uint16_t ports[2],
                              fed_error *err) {
+    FED_TRY(http_proxies_read(options->proxies, &h->peers.proxies, err));
     FED_TRY(http_tls_load(&h->tls, fedserver_directory(h->server), err));
     const uint32_t all = http_socket_budget();
     const uint32_t front = options->doors == FEDSERVER_DOORS_BOTH ? all / 4 : all;

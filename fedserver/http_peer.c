@@ -47,7 +47,12 @@ static bool admit(void *user, bool ticket) {
     http_limits *of_address = &p->peers->handshakes[ticket];
     http_limits *of_all = &p->peers->handshakes_of_all[ticket];
     const int64_t now_ms = fed_clock_monotonic_ms();
-    http_limits_peer *account = http_limits_enter(of_address, p->address, now_ms);
+    uint8_t key[HTTP_LIMITS_KEY];
+    http_address_key(&p->wire.address, key);
+    if (p->kind == FEDSERVER_FRONT && p->account == NULL) {
+        take_account(p, key);
+    }
+    http_limits_peer *account = http_limits_enter(of_address, key, now_ms);
     const bool admitted = http_limits_ask(of_address, account, false, now_ms) == 0 &&
                           http_limits_ask(of_all, &of_all->crowd, false, now_ms) == 0;
     http_limits_leave(account);
@@ -63,14 +68,16 @@ http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, feds
     p->peers = peers;
     p->listener = listener;
     p->kind = kind;
-    p->wire = (http_tls_wire){
-        .fd = fd, .progress = peers->progress, .log = peers->log, .admit = admit, .user = p};
-    http_socket_peer_key(fd, p->address);
+    p->wire = (http_tls_wire){.fd = fd,
+                              .address = http_address_of(fd),
+                              .progress = peers->progress,
+                              .log = peers->log,
+                              .admit = admit,
+                              .user = p};
+    p->wire.proxied = http_proxies_have(&peers->proxies, &p->wire.address);
     http_tls_attach(session, &p->wire);
     if (kind == FEDSERVER_DEVICES) {
         http_tls_demand(session, peers->tls);
-    } else {
-        take_account(p, p->address);
     }
     http_peer_owes(p);
     return p;

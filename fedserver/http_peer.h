@@ -5,6 +5,7 @@
 
 #include "fedserver/fedserver.h"
 #include "fedserver/http_limits.h"
+#include "fedserver/http_proxy.h"
 #include "fedserver/http_tls.h"
 
 struct http_listener; /* the adapter's */
@@ -18,6 +19,7 @@ typedef struct http_peers {
     http_limits all;            /* of all together: its crowd */
     http_limits handshakes[2];  /* of one address; [1]: those that offer a ticket */
     http_limits handshakes_of_all[2];
+    http_proxies proxies;
     const http_tls *tls;
     const fed_log *log;
     uint64_t *progress; /* grows whenever a byte moves */
@@ -33,7 +35,6 @@ struct http_peer {
     bool owes;
     int64_t since_ms;
     http_tls_identity identity;
-    uint8_t address[HTTP_LIMITS_KEY]; /* hashed */
     http_limits_peer *account; /* of its address or, of a device, of its key; NULL: not known yet */
 };
 

@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -104,45 +103,6 @@ fed_status http_socket_listen(const char *address, uint16_t *port, int *fd, fed_
     *port = bound_port(opened);
     *fd = opened;
     return FED_OK;
-}
-
-void http_socket_peer(int fd, char address[HTTP_SOCKET_ADDRESS]) {
-    endpoint peer;
-    socklen_t len = sizeof peer;
-    if (getpeername(fd, &peer.any, &len) != 0 ||
-        getnameinfo(&peer.any, len, address, HTTP_SOCKET_ADDRESS, NULL, 0, NI_NUMERICHOST) != 0) {
-        strcpy(address, "?");
-    }
-}
-
-void http_socket_peer_key(int fd, uint8_t key[FED_SHA256_SIZE]) {
-    endpoint peer = {.any = {0}};
-    socklen_t len = sizeof peer;
-    uint8_t bytes[16] = {0};
-    size_t size = 0;
-    if (getpeername(fd, &peer.any, &len) == 0 && peer.any.sa_family == AF_INET6) {
-        const uint8_t *address = peer.v6.sin6_addr.s6_addr;
-        size = IN6_IS_ADDR_V4MAPPED(&peer.v6.sin6_addr) ? 16 : 8;
-        memcpy(bytes, address, size);
-    } else if (peer.any.sa_family == AF_INET) {
-        size = sizeof peer.v4.sin_addr;
-        memcpy(bytes, &peer.v4.sin_addr, size);
-    }
-    fed_sha256(bytes, size, key);
-}
-
-bool http_socket_loopback(int fd) {
-    endpoint peer = {.any = {0}};
-    socklen_t len = sizeof peer;
-    if (getpeername(fd, &peer.any, &len) != 0) {
-        return false;
-    }
-    const uint8_t *v6 = peer.v6.sin6_addr.s6_addr;
-    return peer.any.sa_family == AF_INET6
-               ? IN6_IS_ADDR_LOOPBACK(&peer.v6.sin6_addr) ||
-                     (IN6_IS_ADDR_V4MAPPED(&peer.v6.sin6_addr) && v6[12] == IN_LOOPBACKNET)
-               : peer.any.sa_family == AF_INET &&
-                     ntohl(peer.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 bool http_socket_gone(int fd) {

@@ -8,17 +8,6 @@
 #include "fed/error.h"
 #include "fed/hash.h"
 
-/** "192.0.2.1" or "2001:db8::1", for the log; "?" where it is not known any more. */
-enum { HTTP_SOCKET_ADDRESS = 64 };
-void http_socket_peer(int fd, char address[HTTP_SOCKET_ADDRESS]);
-
-/** Hash of the peer's address; of an IPv6 address its network (64 bits), since that is what one
- * customer is given. */
-void http_socket_peer_key(int fd, uint8_t key[FED_SHA256_SIZE]);
-
-/** Is the peer on this machine? */
-bool http_socket_loopback(int fd);
-
 /**
  * Listen on a numeric address ("127.0.0.1", "::"). *port: the one wanted, or 0 for any free one; on
  * return the one bound. A port that connections of a killed predecessor still linger on is free;

@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 
 #include "fed/file.h"
-#include "fedserver/http_socket.h"
+#include "fedserver/http_proxy.h"
 
 enum { PEM_MOST = 64 * 1024 };
 
@@ -98,8 +98,31 @@ static void count(const http_tls_wire *wire, ssize_t result) {
     }
 }
 
+/* Read the proxy's header once all of it is there. False: not yet, or never; errno says which. */
+static bool take_proxy_header(http_tls_wire *wire) {
+    uint8_t bytes[HTTP_PROXY_MOST];
+    size_t used = 0;
+    const ssize_t n = recv(wire->fd, bytes, sizeof bytes, MSG_PEEK);
+    if (n < 0) {
+        count(wire, n);
+        return false;
+    }
+    const http_proxy_found found = http_proxy_read(bytes, (size_t)n, &used, &wire->address);
+    if (n > 0 && found == HTTP_PROXY_MORE && (size_t)n < sizeof bytes) {
+        errno = EAGAIN;
+        return false;
+    }
+    count(wire, 0);
+    wire->proxied = false;
+    errno = ECONNRESET;
+    return n > 0 && found == HTTP_PROXY_DONE && recv(wire->fd, bytes, used, 0) == (ssize_t)used;
+}
+
 static ssize_t pull(gnutls_transport_ptr_t transport, void *dst, size_t size) {
-    const http_tls_wire *wire = transport;
+    http_tls_wire *wire = transport;
+    if (wire->proxied && !take_proxy_header(wire)) {
+        return -1;
+    }
     const ssize_t n = recv(wire->fd, dst, size, 0);
     count(wire, n);
     if (n == 0) { /* in the middle of a record GnuTLS would take the end for "come again later" */
@@ -164,8 +187,8 @@ void http_tls_attach(void *session, http_tls_wire *wire) {
 
 static void log_refused(const http_tls_wire *wire, unsigned status) {
     gnutls_datum_t reason = {NULL, 0};
-    char address[HTTP_SOCKET_ADDRESS];
-    http_socket_peer(wire->fd, address);
+    char address[HTTP_ADDRESS_TEXT];
+    http_address_write(&wire->address, address);
     (void)gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &reason, 0);
     fed_logf(wire->log, FED_LOG_INFO, "%s: refused a client certificate. %s", address,
              reason.data != NULL ? (const char *)reason.data : "");

@@ -8,6 +8,7 @@
 #include "fed/error.h"
 #include "fed/hash.h"
 #include "fed/log.h"
+#include "fedserver/http_address.h"
 
 /*
  * TLS 1.3 only: no renegotiation, and a device's certificate travels encrypted. Groups: only the
@@ -41,7 +42,9 @@ void http_tls_free(http_tls *tls);
 /** What a session moves its bytes through. Must outlive the session's last byte. */
 typedef struct http_tls_wire {
     int fd;
-    uint64_t *progress; /* grows with every byte moved, and with the end of the line */
+    http_address address; /* of the client, once the handshake has begun */
+    bool proxied;         /* a PROXY header comes first, and says the address */
+    uint64_t *progress;   /* grows with every byte moved, and with the end of the line */
     const fed_log *log;
     /** May the handshake go on? Asked at the first hello, before anything is computed for it.
      * ticket: it offers one. Asked again, without, where the ticket proves to be none. */

@@ -33,7 +33,7 @@ typedef struct arguments {
     const command *command;
     const char *dir;
     command_list hosts;
-    const char *bind;
+    const char *bind, *proxies;
     long front_port, devices_port;
     bool quiet, no_front;
     long count, hours, requests, connections, parent;

@@ -51,7 +51,7 @@ typedef struct front {
 /* In the child: become `fedserver front`, with nothing of this process but that socket. */
 static void exec_front(const front *f, pid_t parent_pid) {
     char socket_text[16], port[16], days[32], requests[32], parent[32];
-    const char *words[20] = {"fedserver", "front", "--dir", f->args->dir, "--bind", f->args->bind};
+    const char *words[24] = {"fedserver", "front", "--dir", f->args->dir, "--bind", f->args->bind};
     size_t n = 6;
     snprintf(socket_text, sizeof socket_text, "%d", f->socket);
     snprintf(port, sizeof port, "%u", f->devices_port);
@@ -63,6 +63,10 @@ static void exec_front(const front *f, pid_t parent_pid) {
                                 "--parent",       parent,      "--page",         f->args->page};
     memcpy(words + n, more, sizeof more);
     n += sizeof more / sizeof more[0];
+    if (f->args->proxies != NULL) {
+        words[n++] = "--proxy-protocol";
+        words[n++] = f->args->proxies;
+    }
     words[n] = f->args->quiet ? "--quiet" : NULL;
     (void)fcntl(f->socket, F_SETFD, 0);
     (void)unsetenv("NOTIFY_SOCKET"); /* the parent answers for both */
@@ -195,6 +199,7 @@ static int run(const arguments *args) {
                                             .devices_port = (uint16_t)args->devices_port,
                                             .doors = FEDSERVER_DOOR_DEVICES,
                                             .requests_per_s = (uint32_t)args->requests,
+                                            .proxies = args->proxies,
                                             .connections = (uint32_t)args->connections,
                                             .stop = &stop,
                                             .tend = tend_run,
@@ -229,6 +234,7 @@ static int serve_front(const arguments *args) {
                                             .doors = FEDSERVER_DOOR_FRONT,
                                             .front_socket = (int)args->front_socket,
                                             .requests_per_s = (uint32_t)args->requests,
+                                            .proxies = args->proxies,
                                             .stop = &stop,
                                             .tend = tend_front,
                                             .ready = announce_front,
@@ -243,7 +249,8 @@ static int serve_front(const arguments *args) {
 const command command_run = {
     .name = "run",
     .run = run,
-    .options = "bind front-port devices-port device-days requests connections page no-front quiet",
+    .options = "bind front-port devices-port device-days requests connections page "
+               "proxy-protocol no-front quiet",
     .brief = "serve",
     .help =
         "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N] "
@@ -255,6 +262,9 @@ const command command_run = {
         "  --device-days D    how long devices' certificates are valid (default 730)\n"
         "  --requests N       a second, of one device (default 100)\n"
         "  --connections N    at a time, of one device (default 16)\n"
+        "  --proxy-protocol ADDRESS[,ADDRESS]\n"
+        "                     proxies that pass TLS on, and say with a PROXY header (version 1 or\n"
+        "                     2) who the client is; nobody else's word counts\n"
         "  --page WHO         who may read page, status and metrics: loopback (this machine, and\n"
         "                     operators from elsewhere; the default), operators, or all\n"
         "  --no-front         leave the front to a `fedserver front` started otherwise\n"
@@ -263,7 +273,8 @@ const command command_run = {
 const command command_front = {
     .name = "front",
     .run = serve_front,
-    .options = "bind front-port devices-port device-days requests page front-socket parent quiet",
+    .options = "bind front-port devices-port device-days requests page proxy-protocol "
+               "front-socket parent quiet",
     .brief = "serve people and enrolment, apart from run",
     .help = "usage: fedserver front --dir DIR --devices-port N [--bind ADDRESS] [--front-port N] "
             "[--quiet]\n"
@@ -271,6 +282,7 @@ const command command_front = {
             "`fedserver run`\n"
             "starts one by itself; by hand it can be another user's (deploy/systemd).\n"
             "  --devices-port N    where `fedserver run --no-front` serves devices\n"
-            "  --bind, --front-port, --device-days, --requests, --page, --quiet    as of run\n"
+            "  --bind, --front-port, --device-days, --requests, --page,\n"
+            "  --proxy-protocol, --quiet    as of run\n"
             "  --front-socket FD   an open listening socket, instead of --bind and --front-port\n"
             "  --parent PID        end when that process, the parent, ends\n"};

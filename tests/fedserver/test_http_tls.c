@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "tests/fedserver/http_world.h"
 
+#include <poll.h>
+
 /* ---- who may come in ------------------------------------------------------------------------- */
 
 static void test_the_front_wants_no_certificate(void **state) {
@@ -236,6 +238,111 @@ static void test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones(vo
     finish(w);
 }
 
+/* ---- behind a proxy -------------------------------------------------------------------------- */
+
+/* Say these words and then hello; did the server answer anything but the end? */
+static bool is_answered_behind(const world *w, const char *words, const uint8_t *hello,
+                               size_t len) {
+    uint8_t byte;
+    const int fd = fed_dial(w->devices_port);
+    assert_int_equal(send(fd, words, strlen(words), MSG_NOSIGNAL), strlen(words));
+    (void)send(fd, hello, len, MSG_NOSIGNAL);
+    const bool answered = recv(fd, &byte, 1, 0) == 1;
+    close(fd);
+    return answered;
+}
+
+#define PROXY(address) "PROXY TCP4 " address " 192.0.2.1 50000 8444\r\n"
+
+static void test_a_proxy_says_whose_limits_count(void **state) {
+    enum { REFUSALS = 5, HELLOS_MOST = 2000 };
+    world *w = *state;
+    uint8_t hello[4096];
+    const size_t len = client_hello(w, hello, sizeof hello);
+    int refused = 0;
+    w->options.requests_per_s = 1;
+    w->options.proxies = "192.0.2.9,127.0.0.1";
+    start(w);
+    for (int k = 0; k < HELLOS_MOST && refused < REFUSALS; k++) {
+        refused += !is_answered_behind(w, PROXY("198.51.100.1"), hello, len);
+    }
+    assert_int_equal(refused, REFUSALS);
+    for (int k = 0; k < 3; k++) {
+        assert_true(is_answered_behind(w, PROXY("198.51.100.2"), hello, len));
+    }
+    assert_false(is_answered_behind(w, "", hello, len)); /* a proxy always says it */
+    assert_false(is_answered_behind(w, "PROXY TCP4 me you 1 2\r\n", hello, len));
+    w->options.requests_per_s = 0;
+    w->options.proxies = NULL;
+    finish(w);
+}
+
+/* A proxy for one connection: it says whose that is, in small pieces, and passes on what comes. */
+typedef struct proxy {
+    int listening;
+    uint16_t port, to;
+} proxy;
+
+static void *pass_on(void *user) {
+    static const char words[] = PROXY("203.0.113.7");
+    const proxy *p = user;
+    struct pollfd ends[2] = {{.fd = accept(p->listening, NULL, NULL), .events = POLLIN},
+                             {.fd = fed_dial(p->to), .events = POLLIN}};
+    for (size_t k = 0; k < sizeof words - 1; k++) {
+        (void)send(ends[1].fd, words + k, 1, MSG_NOSIGNAL);
+        fed_sleep_ms(k % 10 == 0 ? 2 : 0);
+    }
+    for (ssize_t n = 1; n > 0 && poll(ends, 2, 10000) > 0;) {
+        uint8_t bytes[4096];
+        const int from = ends[0].revents != 0 ? 0 : 1;
+        n = recv(ends[from].fd, bytes, sizeof bytes, 0);
+        (void)!send(ends[1 - from].fd, bytes, n > 0 ? (size_t)n : 0, MSG_NOSIGNAL);
+    }
+    close(ends[0].fd);
+    close(ends[1].fd);
+    return NULL;
+}
+
+static void test_a_request_through_a_proxy_is_not_of_this_machine(void **state) {
+    world *w = *state;
+    pthread_t thread;
+    w->options.proxies = "127.0.0.1";
+    start(w);
+    proxy p = {.to = w->front_port};
+    p.listening = listening(&p.port);
+    assert_int_equal(pthread_create(&thread, NULL, pass_on, &p), 0);
+    CURL *curl = client(w, NULL, p.port, "/from");
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "elsewhere");
+    curl_easy_cleanup(curl);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    close(p.listening);
+    w->options.proxies = NULL;
+    finish(w);
+}
+
+static void test_nobody_else_says_whose_limits_count(void **state) {
+    world *w = *state;
+    uint8_t hello[4096];
+    const size_t len = client_hello(w, hello, sizeof hello);
+    w->options.proxies = "192.0.2.9";
+    start(w);
+    assert_false(is_answered_behind(w, PROXY("198.51.100.2"), hello, len));
+    assert_works(w);
+    w->options.proxies = NULL;
+    finish(w);
+}
+
+static void test_a_proxy_that_is_no_address_is_named(void **state) {
+    world *w = *state;
+    w->options.proxies = "127.0.0.1,proxy.example";
+    start(w);
+    join(w);
+    w->options.proxies = NULL;
+    assert_fed_status(w->status, FED_EINVAL);
+    assert_fed_says(w->err, "\"proxy.example\" is not an IP address");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_front_wants_no_certificate),
@@ -253,6 +360,10 @@ int main(void) {
         cmocka_unit_test(test_garbage_harms_nobody),
         cmocka_unit_test(test_a_request_works_while_others_stall),
         cmocka_unit_test(test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones),
+        cmocka_unit_test(test_a_proxy_says_whose_limits_count),
+        cmocka_unit_test(test_a_request_through_a_proxy_is_not_of_this_machine),
+        cmocka_unit_test(test_nobody_else_says_whose_limits_count),
+        cmocka_unit_test(test_a_proxy_that_is_no_address_is_named),
     };
     curl_global_init(CURL_GLOBAL_DEFAULT);
     const int failed = cmocka_run_group_tests(tests, setup, teardown);

@@ -23,6 +23,9 @@ typedef struct fedserver_http_options {
     uint32_t connection_limit; /* each listener; 0: as many as the process may open */
     uint32_t requests_per_s;   /* of one device; an address may do more; 0: 100 */
     uint32_t connections;      /* of one device at a time; 0: 16 */
+    /** Addresses with commas between them: what they send begins with a PROXY header, which says
+     * who the client is. NULL: nobody's does. */
+    const char *proxies;
     /** Called in each turn of the loop, so several times a second, until *stop. NULL: not wanted.
      */
     void (*tend)(void *user);

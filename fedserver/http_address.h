@@ -1,0 +1,36 @@
+/* A peer's address: as text for the log, as a key for the limits. */
+#ifndef FEDSERVER_HTTP_ADDRESS_H
+#define FEDSERVER_HTTP_ADDRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fed/hash.h"
+
+/** bytes: IPv6, in network order; an IPv4 address as ::ffff:a.b.c.d. */
+typedef struct http_address {
+    bool known;
+    uint8_t bytes[16];
+} http_address;
+
+/** The address behind a connected socket; not known where it has gone. */
+http_address http_address_of(int fd);
+
+/** Read "192.0.2.1" or "2001:db8::1". Returns false, and leaves *address alone: it is neither. */
+bool http_address_read(const char *text, http_address *address);
+
+/** Four bytes of an IPv4 address, in network order. */
+http_address http_address_v4(const uint8_t bytes[4]);
+
+/** As read takes it, for the log; "?" where it is not known. */
+enum { HTTP_ADDRESS_TEXT = 64 };
+void http_address_write(const http_address *address, char text[HTTP_ADDRESS_TEXT]);
+
+/** Hash of the address; of an IPv6 address its network (64 bits), since that is what one customer
+ * is given. */
+void http_address_key(const http_address *address, uint8_t key[FED_SHA256_SIZE]);
+
+/** Is it this machine itself? */
+bool http_address_loopback(const http_address *address);
+
+#endif
