@@ -64,10 +64,47 @@ static void a_cloned_device_says_so_keeps_all_and_stands_back(void **state) {
     fed_device_close(&device);
 }
 
+/* 202 asks for the rest; there is none where all has arrived. */
+static void a_coordinator_that_has_all_and_wants_more_makes_no_sense(void **state) {
+    (void)state;
+    fed_device device;
+    fedclient_event event;
+    fed_device_open(&device, "float32", 3);
+    device.options.piece_bytes = 24;
+    fed_device_restart(&device);
+    device.fake.claims_all = true;
+    assert_fed_status(fed_device_step(&device, &event), FED_EFORMAT);
+    assert_non_null(strstr(device.err.text, "the coordinator's answer to a piece makes no sense"));
+    device.fake.claims_all = false;
+    fed_device_finish(&device, 8);
+    fed_device_check(&device, 0);
+    fed_device_close(&device);
+}
+
+/* Power goes between training and encoding; then the same task has a larger model. */
+static void a_task_whose_model_changed_its_size_is_refused(void **state) {
+    (void)state;
+    fed_device device;
+    fedclient_event event;
+    fed_device_open(&device, "float32", 3);
+    device.flash.dies_at = 2; /* puts: the model, the residual, the pending message */
+    assert_fed_status(fed_device_step(&device, &event), FED_EIO);
+    fed_device_restart(&device);
+    fed_fake_new_task(&device.fake, "input 8 | dense 4");
+    device.fake.task.id--;
+    device.fake.lease--;
+    assert_fed_status(fed_device_step(&device, &event), FED_EFORMAT);
+    assert_non_null(strstr(device.err.text, "has 36 parameters where it had 27 before: the "
+                                            "coordinator changed a running task"));
+    fed_device_close(&device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_over_the_size_of_a_piece_travels_in_pieces),
         cmocka_unit_test(an_update_that_may_go_as_one_does),
+        cmocka_unit_test(a_coordinator_that_has_all_and_wants_more_makes_no_sense),
+        cmocka_unit_test(a_task_whose_model_changed_its_size_is_refused),
         cmocka_unit_test(a_cloned_device_says_so_keeps_all_and_stands_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

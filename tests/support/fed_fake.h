@@ -52,6 +52,7 @@ typedef struct fed_fake {
     bool dies_answering; /* that request is still done */
     bool dies_midway;    /* or half of it, as FED_FAKE_MIDWAY */
     bool whole_only;     /* takes no pieces */
+    bool claims_all;     /* says that the whole message has arrived, and asks for more */
     bool rangeless;      /* knows no ranges and no tags */
     fed_piece piece;     /* of the message that is coming in pieces */
     fed_writer message;
