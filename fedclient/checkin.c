@@ -23,7 +23,8 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
                                  .path = "/v1/checkin",
                                  .body = &body,
                                  .answer_limit = 4096,
-                                 .hold_ms = checkin.hold_ms};
+                                 .hold_ms = checkin.hold_ms,
+                                 .introduces = true};
     FED_TRY(fedclient_exchange(client, &call, answer, err));
     if (answer->status != 200) {
         bool version = strcmp(answer->error, "protocol_version") == 0;

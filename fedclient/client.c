@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/utf8.h"
 #include "fed/version.h"
 
 /** Read the heads of everything stored. Their payloads are let go: nothing large is held. */
@@ -59,6 +60,10 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
     FED_REQUIRE(fresh != NULL, FED_ENOMEM);
     fresh->options = *options;
     fresh->protocol = FED_PROTOCOL;
+    if (options->name != NULL) {
+        snprintf(fresh->name, sizeof fresh->name, "%s", options->name);
+        fed_utf8_clean(fresh->name);
+    }
     const uint32_t piece = options->piece_bytes;
     fresh->options.piece_bytes = piece == 0 || piece > FED_PIECE_BYTES ? FED_PIECE_BYTES : piece;
     fed_status status = front_take(fresh, options->server, err);
@@ -214,7 +219,7 @@ static fed_status turn_unwanted(fedclient *client, const fedclient_turn *turn, f
     const bool paused = why->status == FED_EBUSY;
     event->outcome = paused ? FEDCLIENT_PAUSED : FEDCLIENT_LATE;
     event->wait_ms = paused ? LOOK_AGAIN_MS : 0;
-    fed_logf(client->options.log, FED_LOG_INFO, "%s", why->text);
+    fed_logf(client->options.log, paused ? FED_LOG_DEBUG : FED_LOG_INFO, "%s", why->text);
     return paused ? give_back(client, turn, why) : FED_OK;
 }
 

@@ -38,6 +38,7 @@ struct fedclient {
     bool heals;        /* this turn's failure is of that kind */
     uint32_t asked_ms; /* ... and the coordinator asked to wait so long; an hour at most */
     fedclient_watch watch;
+    char name[64]; /* fit for a header; "": none */
 };
 
 /** One turn of step(): what its stages hand on. */
@@ -73,6 +74,7 @@ typedef struct fedclient_call {
     fedclient_range *range;
     size_t answer_limit;
     uint32_t hold_ms;
+    bool introduces; /* it says which software asks; and with a bearer, the device's name */
 } fedclient_call;
 
 /**

@@ -157,7 +157,8 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
                                  .path = token != NULL ? "/v1/enrol" : "/v1/renew",
                                  .bearer = token,
                                  .body = &body,
-                                 .answer_limit = FED_PEM_SIZE + 64};
+                                 .answer_limit = FED_PEM_SIZE + 64,
+                                 .introduces = true};
     fedclient_answer answer = {0};
     fed_status status = fedclient_exchange(client, &call, &answer, err);
     memcpy(no->word, answer.error, sizeof no->word);

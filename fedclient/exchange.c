@@ -118,6 +118,7 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
     fed_writer_growing(&answer->body);
     char url[FEDCLIENT_URL + 160];
     snprintf(url, sizeof url, "%s%s", call->base, call->path);
+    const bool named = call->introduces && call->bearer != NULL && client->name[0] != '\0';
     const fedclient_request request = {.method = call->method,
                                        .url = url,
                                        .bearer = call->bearer,
@@ -125,7 +126,10 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                                        .range = call->range,
                                        .retry_after_s = &answer->retry_after_s,
                                        .answer_limit = call->answer_limit,
-                                       .hold_ms = call->hold_ms};
+                                       .hold_ms = call->hold_ms,
+                                       .device_name = named ? client->name : NULL,
+                                       .software =
+                                           call->introduces ? client->options.software : NULL};
     const fedclient_transport *transport = client->options.transport;
     fed_status status =
         transport->send(transport->user, &request, &answer->status, &answer->body, err);

@@ -74,9 +74,8 @@ static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) 
     return status;
 }
 
-/** The optimizer as the task has it by now, which goes on with what it remembers. */
+/** Memory for the optimizer as the task has it by now, which goes on with what it remembers. */
 static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *err) {
-    FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err));
     size_t count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
     if (w->memory != NULL && count == w->memory_count) {
         return FED_OK;
@@ -118,8 +117,12 @@ static void forget_task(workshop *w) {
 }
 
 static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) {
+    if (w->task == task->id) {
+        return FED_OK;
+    }
     forget_task(w);
     FED_TRY(fed_arch_parse(task->model, &w->arch, err));
+    FED_TRY(fedtrain_data_fits(&w->data, &w->arch, err));
     if (!w->settings->evaluate) {
         FED_TRY(take_share(w, task, err));
     }
@@ -127,12 +130,28 @@ static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) 
     return FED_OK;
 }
 
+/** What a task wants and this device can't do is no failure of the device: another may fit. */
+static fed_status decline(fed_status status, const fed_error *why, fed_error *err) {
+    return fed_fail(err, FED_EDECLINED, "%s",
+                    why->text[0] != '\0' ? why->text : fed_status_text(status));
+}
+
+/** Everything that a round needs, but for what lies in the store. */
+static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *err) {
+    FED_TRY(begin_task(w, task, err));
+    FED_TRY(fit_net(w, task, err));
+    return w->settings->evaluate
+               ? FED_OK
+               : fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err);
+}
+
 /** Get ready for a round. The task's model and data stay the same; all else may change with it. */
 static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
-    if (w->task != task->id) {
-        FED_TRY(begin_task(w, task, err));
+    fed_error why = {0};
+    fed_status status = equip_from_task(w, task, &why);
+    if (status != FED_OK) {
+        return decline(status, &why, err);
     }
-    FED_TRY(fit_net(w, task, err));
     return w->settings->evaluate ? FED_OK : fit_optimizer(w, task, err);
 }
 
@@ -144,7 +163,29 @@ static void mask(void *user, const float *sent, size_t count) {
     fedtrain_optimizer_mask(&w->optimizer, w->memory, sent, w->arch.trained);
 }
 
+/** A round that is being trained, and why it is no longer wanted. */
+typedef struct session {
+    fedclient_round *round;
+    fed_error over; /* its status is FED_OK while it is wanted */
+} session;
+
+static bool after_step(void *user, size_t step, float loss) {
+    session *s = user;
+    (void)loss;
+    fedclient_round_progress(s->round, (uint32_t)step + 1, s->round->task->local_steps);
+    return fedclient_round_wanted(s->round, &s->over) == FED_OK;
+}
+
+/** Of a round that ended early, what was trained is kept. Not so when the program ends, as it will
+ * train the same again; and with scaffold, whose control variates need all steps. */
+static bool is_kept(const workshop *w, const session *s) {
+    return s->over.status == FED_OK ||
+           (s->over.status != FED_ECANCELED && w->optimizer.scaffold_share == 0);
+}
+
 static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
+    session s = {.round = round};
+    FED_TRY(fedclient_round_wanted(round, err));
     w->again = round->round == w->round ? w->again + 1 : 0;
     w->round = round->round;
     if (w->optimizer.mask) {
@@ -156,16 +197,30 @@ static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
                         .batch = round->task->batch,
                         .seed = round->task->seed,
                         .client = w->settings->shard,
-                        .round = round->round + w->again * FEDTRAIN_AGAIN};
+                        .round = round->round + w->again * FEDTRAIN_AGAIN,
+                        .after_step = after_step,
+                        .user = &s};
     fedtrain_job_use(&job, &w->data, &w->share);
-    FED_TRY(fedtrain_run(&job, round->values, w->memory, &round->loss, err));
+    fed_error why = {0};
+    fed_status status = fedtrain_run(&job, round->values, w->memory, &round->loss, &why);
+    if (status != FED_OK) {
+        return decline(status, &why, err);
+    }
+    if (!is_kept(w, &s)) {
+        return fed_fail(err, s.over.status, "%s", s.over.text);
+    }
     round->samples = (uint32_t)w->share.size;
     return optimizer_save(w, err);
 }
 
 static fed_status evaluate(workshop *w, fedclient_round *round, fed_error *err) {
     fedtrain_score score = {0};
-    FED_TRY(fedtrain_data_score(w->net, evaluate_batch(w), &w->data, round->values, &score, err));
+    fed_error why = {0};
+    fed_status status =
+        fedtrain_data_score(w->net, evaluate_batch(w), &w->data, round->values, &score, &why);
+    if (status != FED_OK) {
+        return decline(status, &why, err);
+    }
     round->samples = (uint32_t)score.samples;
     round->correct = (uint32_t)score.correct;
     round->loss = score.loss;

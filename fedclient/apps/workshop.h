@@ -25,7 +25,8 @@ fed_status workshop_open(const workshop_settings *settings, const fedclient_plat
 void workshop_close(workshop *w);
 
 /** fedclient_options.train, with a workshop as user: train or measure, as the task says. What
- * belongs to a task stays for its next round. */
+ * belongs to a task stays for its next round. FED_EDECLINED: this device's data, memory or software
+ * does not fit the task; other errors are the platform's. */
 fed_status workshop_work(void *user, fedclient_round *round, fed_error *err) FED_CHECKED;
 
 #endif

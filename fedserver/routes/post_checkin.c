@@ -41,7 +41,7 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
 }
 
 /* No task runs, or none for this device. Whoever took part in the last one gets its last model,
- * once. */
+ * once; all others are told that it is over. */
 static void after_the_task(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer) {
     const fedserver_training *t = &server->training;
@@ -49,10 +49,9 @@ static void after_the_task(fedserver *server, const fedserver_call *call,
         fedserver_declined(t, call->device, call->now_ms) &&
         (checkin->capabilities & FED_CAN_DECLINE) != 0) {
         wait_for(server, call, FED_WAIT_DECLINED, answer);
-    } else if (!t->loaded || checkin->task != t->task.wire.id ||
-               t->round.phase != FEDSERVER_ROUND_NONE) {
+    } else if (!t->loaded || t->task.state != FEDSERVER_TASK_FINISHED) {
         wait_for(server, call, FED_WAIT_NO_TASK, answer);
-    } else if (checkin->version != t->versions.version) {
+    } else if (checkin->task == t->task.wire.id && checkin->version != t->versions.version) {
         assign(t, FED_ACTION_DONE, answer);
     } else {
         wait_for(server, call, FED_WAIT_FINISHED, answer);

@@ -186,6 +186,22 @@ static void a_device_can_be_enrolled_anew(void **state) {
     assert_string_not_equal(fedclient_device(w->client), device);
 }
 
+static void a_device_says_what_it_is_called_and_what_runs_there(void **state) {
+    world *w = *state;
+    fedclient_event event;
+    w->options.name = "kitchen\r\nX: 1";
+    w->options.software = "kettle/1.2";
+    w->fake.rounds = 0;
+    reopen(w);
+    assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
+    assert_string_equal(w->fake.last_name, "kitchen??X: 1"); /* no header of its own */
+    assert_string_equal(w->fake.last_software, "kettle/1.2");
+    w->fake.last_software[0] = w->fake.last_name[0] = '\0';
+    assert_fed_ok(fedclient_step(w->client, &event, &w->err));
+    assert_string_equal(w->fake.last_name, "");
+    assert_string_equal(w->fake.last_software, "kettle/1.2");
+}
+
 #define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -200,6 +216,7 @@ int main(void) {
         test(an_answer_that_is_no_certificate_is_refused),
         test(whatever_dies_the_same_token_enrols),
         test(a_device_can_be_enrolled_anew),
+        test(a_device_says_what_it_is_called_and_what_runs_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

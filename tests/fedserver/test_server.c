@@ -499,7 +499,7 @@ static void a_finished_task_is_told_to_those_who_lack_its_last_model(void **stat
     fed_assignment known = device_checkin(c, &a, FED_ROLE_TRAIN, 1, 1);
     assert_int_equal(known.action, FED_ACTION_WAIT);
     assert_int_equal(known.reason, FED_WAIT_FINISHED);
-    assert_int_equal(device_checkin(c, &b, FED_ROLE_TRAIN, 0, 0).reason, FED_WAIT_NO_TASK);
+    assert_int_equal(device_checkin(c, &b, FED_ROLE_TRAIN, 0, 0).reason, FED_WAIT_FINISHED);
 }
 
 static void queued_tasks_run_one_after_the_other(void **state) {
@@ -516,7 +516,7 @@ static void queued_tasks_run_one_after_the_other(void **state) {
         coordinator_wait(c, 0);
     }
     assert_int_equal(device_checkin(c, &d, FED_ROLE_TRAIN, 3, 0).action, FED_ACTION_DONE);
-    assert_int_equal(device_checkin(c, &d, FED_ROLE_TRAIN, 2, 0).reason, FED_WAIT_NO_TASK);
+    assert_int_equal(device_checkin(c, &d, FED_ROLE_TRAIN, 2, 0).reason, FED_WAIT_FINISHED);
     coordinator_commit(c);
     coordinator_crash(c);
     assert_int_equal(c->server->training.task.wire.id, 3);

@@ -48,7 +48,7 @@ USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
 # What C11, POSIX and the compiler bring. A header that is in neither list is third-party: give it a place above.
 STANDARD = set("""assert ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
     stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt netdb poll pthread sched
-    semaphore strings termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
+    semaphore spawn strings termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
 STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
 
 # Folders of plugins: below them a folder is one plugin, and nobody but itself (and tests) includes its headers.

@@ -362,6 +362,12 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
     fed_fake *fake = user;
     uint64_t number = fake->requests++;
     snprintf(fake->last_url, sizeof fake->last_url, "%s", request->url);
+    if (request->device_name != NULL) {
+        snprintf(fake->last_name, sizeof fake->last_name, "%s", request->device_name);
+    }
+    if (request->software != NULL) {
+        snprintf(fake->last_software, sizeof fake->last_software, "%s", request->software);
+    }
     bool dies = number == fake->dies_at;
     if (number > fake->dies_at || (dies && !fake->dies_answering && !fake->dies_midway)) {
         return fed_fail(err, FED_ENET, "the fake is gone");

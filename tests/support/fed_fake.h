@@ -68,6 +68,8 @@ typedef struct fed_fake {
     uint8_t key[FED_SHA256_SIZE]; /* the one that is enrolled: its fingerprint */
     int64_t enrolled_until_s;     /* 0: until long after; renewed certificates always are */
     char last_url[256];
+    char last_name[64],
+        last_software[64]; /* as the last enrolment and check-in said; "": did not */
     fed_pem ca_key, ca_cert;
 } fed_fake;
 

@@ -69,7 +69,8 @@ typedef enum fed_wait_reason {
     FED_WAIT_FULL = 1,     /* this round has all the devices it wants, or others come first */
     FED_WAIT_REPORTED = 2, /* this device's update is in; the round is still open */
     FED_WAIT_NO_MODEL = 3, /* evaluator: every model has been evaluated */
-    FED_WAIT_FINISHED = 4, /* the device already knows: its task is finished and no other runs */
+    FED_WAIT_FINISHED =
+        4, /* the last task is finished, which this device knows or took no part in */
     FED_WAIT_DECLINED =
         5 /* this device has declined the task that runs; only for FED_CAN_DECLINE */
 } fed_wait_reason;

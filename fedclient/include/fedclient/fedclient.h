@@ -106,6 +106,12 @@ typedef struct fedclient_options {
     fed_status (*may_train)(void *user, fed_error *err);
     /** Called by fedclient_round_progress. NULL: nobody wants to know. */
     void (*progress)(void *user, const fedclient_round *round, uint32_t done, uint32_t total);
+    /** What this device calls itself, for the coordinator's operator; sent when it enrols, up to 63
+     * bytes of UTF-8. NULL: nothing. */
+    const char *name;
+    /** Which program this is, such as "fedclientd/0.1.0": sent as User-Agent when it enrols and
+     * checks in. NULL: nothing. */
+    const char *software;
 } fedclient_options;
 
 /** The options are copied, what they point to must outlive the client. Reads the stored state:

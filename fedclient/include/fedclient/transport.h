@@ -44,6 +44,8 @@ typedef struct fedclient_request {
     uint32_t *retry_after_s;    /* out: the answer's Retry-After; left as it is without one */
     size_t answer_limit;        /* a longer answer is FED_ERANGE */
     uint32_t hold_ms;           /* the coordinator may be silent this long before it answers */
+    const char *device_name;    /* sent as Fed-Device-Name; NULL for none */
+    const char *software;       /* sent as User-Agent; NULL for none */
 } fedclient_request;
 
 /** What travelled, as counted by the transport: request and answer lines, headers and bodies; not

@@ -254,21 +254,30 @@ static bool add_range(exchange *x, const fedclient_range *range) {
     return range->if_tag == 0 || add_header(x, text);
 }
 
+/** A header of these two parts; a value of NULL needs none. */
+static bool add_text(exchange *x, const char *begin, const char *value) {
+    if (value == NULL) {
+        return true;
+    }
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_write_printf(&w, "%s %s", begin, value);
+    fed_write_u8(&w, 0);
+    bool added = w.status == FED_OK && add_header(x, (const char *)w.data);
+    fed_writer_free(&w);
+    return added;
+}
+
 /** Only the headers that say something: on a metered link every byte is paid for. */
 static fed_status set_headers(exchange *x) {
     const fedclient_request *request = x->request;
     bool large = request->body != NULL && request->body->size >= SMALL_BODY;
     FED_REQUIRE(add_header(x, "Accept:") && add_header(x, "Content-Type:"), FED_ENOMEM);
     FED_REQUIRE(add_header(x, large ? "Expect: 100-continue" : "Expect:"), FED_ENOMEM);
-    if (request->bearer != NULL) {
-        fed_writer w;
-        fed_writer_growing(&w);
-        fed_write_printf(&w, "Authorization: Bearer %s", request->bearer);
-        fed_write_u8(&w, 0);
-        bool added = w.status == FED_OK && add_header(x, (const char *)w.data);
-        fed_writer_free(&w);
-        FED_REQUIRE(added, FED_ENOMEM);
-    }
+    FED_REQUIRE(add_text(x, "Authorization: Bearer", request->bearer) &&
+                    add_text(x, "Fed-Device-Name:", request->device_name) &&
+                    add_text(x, "User-Agent:", request->software),
+                FED_ENOMEM);
     FED_REQUIRE(request->range == NULL || add_range(x, request->range), FED_ENOMEM);
     curl_easy_setopt(x->line->easy, CURLOPT_HTTPHEADER, x->headers);
     return FED_OK;

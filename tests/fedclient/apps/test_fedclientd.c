@@ -13,6 +13,7 @@
 #include "fed_digits.h"
 #include "fed_test.h"
 #include "fedcodec/envelope.h"
+#include "fedserver/server.h"
 #include "fedtrain/data.h"
 
 typedef struct world {
@@ -332,6 +333,105 @@ static void a_state_directory_serves_one_device(void **state) {
     assert_int_equal(wait_for(pid), 0);
 }
 
+static void stop(pid_t pid) {
+    kill(pid, SIGTERM);
+    assert_int_equal(wait_for(pid), 0);
+}
+
+static void wait_until_it_says(const world *w, pid_t pid, const char *text) {
+    while (!log_says(w, text)) {
+        if (waitpid(pid, NULL, WNOHANG) != 0) {
+            fail_msg("it has ended, and did not say \"%s\"", text);
+        }
+        fed_sleep_ms(20);
+    }
+}
+
+/** A task that does not fit the digits: the device says so, and is still there afterwards. */
+static void declines(world *w, const char *json, const char *reason) {
+    char token[FEDSERVER_TOKEN];
+    queue_this(w, json);
+    fed_coordinator_token(&w->coordinator, token);
+    const char *const args[] = {"--token", token, "--until-finished", "--hold", "0", NULL};
+    pid_t pid = spawn(w, args);
+    wait_until_it_says(w, pid, "declines task 1");
+    assert_true(log_says(w, reason));
+    wait_until_it_says(w, pid, "this device has declined the task that runs");
+    stop(pid);
+    assert_int_equal(w->coordinator.server->counters.declines, 1);
+    assert_int_equal(w->coordinator.server->training.round.leased, 0);
+}
+
+static void a_task_that_does_not_fit_the_data_is_declined(void **state) {
+    declines(*state, "{ \"model\": \"resnet20\", \"rounds\": 3, \"cohort\": 1 }",
+             "samples are 784 values (1x28x28), the model takes 3072 (3x32x32)");
+}
+
+static void a_model_of_too_few_classes_is_declined(void **state) {
+    declines(*state, "{ \"model\": \"input 784 | dense 3\", \"rounds\": 3, \"cohort\": 1 }",
+             "labels up to 9, the model knows 3 classes");
+}
+
+static void a_learning_rate_that_diverges_is_declined(void **state) {
+    declines(*state,
+             "{ \"model\": \"input 784 | dense 9 | dense 9 | dense 10\", \"learning_rate\": 1e25, "
+             "\"rounds\": 3, \"cohort\": 1 }",
+             "training may diverge");
+}
+
+static void a_late_device_says_so_and_goes_on(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN];
+    queue_this(w, "{ \"model\": \"lr\", \"local_steps\": 1000000, \"deadline_s\": 0.5,\n"
+                  "  \"rounds\": 3, \"cohort\": 1 }");
+    fed_coordinator_token(&w->coordinator, token);
+    const char *const args[] = {"--token", token, NULL};
+    pid_t pid = spawn(w, args);
+    wait_until_it_says(w, pid, "the deadline of round 1 has passed");
+    wait_until_it_says(w, pid, "round 1: this device was late");
+    stop(pid);
+}
+
+static void who_came_too_late_for_a_task_ends_with_it(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN];
+    train_to_the_end(w, "sgd");
+    fed_test_rmdir(w->state);
+    fed_coordinator_token(&w->coordinator, token);
+    const char *const args[] = {"--token", token, "--until-finished", NULL};
+    assert_run(w, args, 0, "the coordinator has no more tasks: this device ends");
+}
+
+static void it_trains_only_when_it_may(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN], when[400], path[320];
+    queue_task(w, "sgd");
+    fed_coordinator_token(&w->coordinator, token);
+    snprintf(path, sizeof path, "%s/go", w->directory);
+    snprintf(when, sizeof when, "file:%s", path);
+    const char *const args[] = {"--token", token, "--until-finished", "--when", when, NULL};
+    pid_t pid = spawn(w, args);
+    wait_until_it_says(w, pid, "/go is not there: this device pauses");
+    assert_int_equal(w->coordinator.server->training.round.leased, 0);
+    stop(pid);
+    fed_error err = {0};
+    assert_fed_ok_err(fed_file_replace(path, "", 0, 0600, &err));
+    assert_run(w, args, 0, "round 3: update counted");
+}
+
+static void a_token_may_come_from_a_file(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN], line[FEDSERVER_TOKEN + 2], path[320];
+    fed_error err = {0};
+    queue_task(w, "sgd");
+    fed_coordinator_token(&w->coordinator, token);
+    snprintf(line, sizeof line, "%s\n", token);
+    snprintf(path, sizeof path, "%s/token", w->directory);
+    assert_fed_ok_err(fed_file_replace(path, line, strlen(line), 0600, &err));
+    const char *const args[] = {"--token-file", path, "--until-finished", NULL};
+    assert_run(w, args, 0, "finished");
+}
+
 /** The test takes the requests that are granted to this address (all but one in a hundred). */
 static void a_coordinator_without_time_is_asked_again(void **state) {
     world *w = *state;
@@ -370,6 +470,7 @@ static void wrong_usage_is_told(void **state) {
                  {{"--split", "odd"}, "write iid, classes:k=2"},
                  {{"--hold", "-1"}, "--hold wants"},
                  {{"--transport", "pigeon"}, "this build has no --transport pigeon"},
+                 {{"--when", "sunny"}, "write charging, unmetered, idle"},
                  {{"--nonsense"}, "--help tells more"},
                  {{"stray"}, "not an option: stray"}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
@@ -408,6 +509,13 @@ int main(void) {
         test(a_signal_ends_it_in_the_middle_of_a_wait),
         test(a_state_directory_serves_one_device),
         test(a_coordinator_without_time_is_asked_again),
+        test(a_task_that_does_not_fit_the_data_is_declined),
+        test(a_model_of_too_few_classes_is_declined),
+        test(a_learning_rate_that_diverges_is_declined),
+        test(a_late_device_says_so_and_goes_on),
+        test(who_came_too_late_for_a_task_ends_with_it),
+        test(it_trains_only_when_it_may),
+        test(a_token_may_come_from_a_file),
         test(wrong_usage_is_told),
         test(what_a_person_has_to_do_is_told),
     };

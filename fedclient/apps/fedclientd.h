@@ -1,0 +1,36 @@
+/* fedclientd inside: what a device is told, and its life. */
+#ifndef FEDCLIENT_APPS_FEDCLIENTD_H
+#define FEDCLIENT_APPS_FEDCLIENTD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fed/log.h"
+#include "fedclient/apps/workshop.h"
+#include "fedclient/eligibility.h"
+#include "fedclient/fedclient.h"
+
+typedef struct fedclientd_settings {
+    const char *server, *ca, *state;
+    const char *token, *token_file; /* NULL: none */
+    const char *name;               /* what it calls itself at the coordinator */
+    const char *transport;          /* NULL: the first that this build has */
+    workshop_settings work;
+    fedclient_conditions when;
+    uint32_t hold_ms;
+    bool until_finished;
+    fed_log log;
+    const atomic_int *stop; /* not 0: end soon */
+} fedclientd_settings;
+
+/** fedclientd_serve.c: enrol if that was not done yet, then take part until it is told to stop. */
+fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
+
+/** fedclientd_say.c: one line about an event; why is its reason, if it is a pause. The same wait as
+ * before is logged for --verbose only. The library has logged what was refused, declined or tried
+ * again. */
+void fedclientd_say(const fed_log *log, const fedclient_event *before, const fedclient_event *event,
+                    const char *why);
+
+#endif

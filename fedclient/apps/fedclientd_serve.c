@@ -1,0 +1,204 @@
+/* A device's life: it opens what it needs, enrols once, and takes part. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed/version.h"
+#include "fedclient/apps/fedclientd.h"
+
+enum { CA_LIMIT = 65536, TOKEN_LIMIT = 1024 };
+
+/** What the library's callbacks are handed. */
+typedef struct device {
+    const fedclientd_settings *settings;
+    fedclient_conditions when;
+    workshop *work;
+    int64_t told_ms; /* when progress was told last; 0: not in this round */
+} device;
+
+/* --- The library's callbacks --- */
+
+static fed_status train(void *user, fedclient_round *round, fed_error *err) {
+    device *d = user;
+    d->told_ms = fed_clock_monotonic_ms();
+    return workshop_work(d->work, round, err);
+}
+
+static fed_status may_train(void *user, fed_error *err) {
+    device *d = user;
+    FED_REQUIRE(*d->settings->stop == 0, FED_ECANCELED);
+    return fedclient_conditions_hold(&d->when, err);
+}
+
+/** Long trainings only, and not every step. */
+static void progress(void *user, const fedclient_round *round, uint32_t done, uint32_t total) {
+    enum { EVERY_MS = 10000 };
+    device *d = user;
+    int64_t now_ms = fed_clock_monotonic_ms();
+    if (now_ms - d->told_ms >= EVERY_MS && done < total) {
+        d->told_ms = now_ms;
+        fed_logf(&d->settings->log, FED_LOG_INFO,
+                 "round %" PRIu32 ": %" PRIu32 " of %" PRIu32 " steps, %" PRIu32
+                 " s until the deadline",
+                 round->round, done, total, fedclient_round_left_ms(round) / 1000);
+    }
+}
+
+/* --- Running --- */
+
+/** Sleep, in naps, so that a signal which comes just before one is seen soon. */
+static void rest(const fedclientd_settings *s, uint32_t ms) {
+    int64_t until = fed_clock_monotonic_ms() + ms;
+    while (*s->stop == 0 && fed_clock_monotonic_ms() < until) {
+        int64_t left = until - fed_clock_monotonic_ms();
+        fed_sleep_ms(left < 200 ? left : 200);
+    }
+}
+
+static bool is_finished(const fedclient_event *event) {
+    return event->outcome == FEDCLIENT_FINISHED ||
+           (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
+}
+
+static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error *err) {
+    fedclient_event before = {.outcome = FEDCLIENT_RETRY};
+    while (*s->stop == 0) {
+        fedclient_event event;
+        fed_status status = fedclient_step(client, &event, err);
+        if (status == FED_ECANCELED) {
+            break;
+        }
+        FED_TRY(status);
+        fedclientd_say(&s->log, &before, &event, err->text);
+        if (is_finished(&event) && s->until_finished) {
+            fed_logf(&s->log, FED_LOG_INFO, "the coordinator has no more tasks: this device ends");
+            return FED_OK;
+        }
+        before = event;
+        rest(s, event.wait_ms);
+    }
+    fed_logf(&s->log, FED_LOG_INFO, "stopped; what is not sent yet is kept in %s", s->state);
+    return FED_OK;
+}
+
+/* --- Enrolling --- */
+
+/** A coordinator that is there, but has no time, has some later; where there is none, the address
+ * may be wrong, and a person should know. */
+static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client, const char *token,
+                                fed_error *err) {
+    enum { TRIES = 8, FIRST_MS = 500 };
+    fed_status status = fedclient_enrol(client, token, err);
+    for (uint32_t k = 0; k + 1 < TRIES && *s->stop == 0; k++) {
+        if (status != FED_ETIMEOUT && status != FED_EBUSY) {
+            break;
+        }
+        const uint32_t wait_ms = (uint32_t)FIRST_MS << k;
+        fed_logf(&s->log, FED_LOG_WARN, "enrolling is tried again in %.1f s: %s",
+                 (double)wait_ms / 1000, err->text);
+        rest(s, wait_ms);
+        status = fedclient_enrol(client, token, err);
+    }
+    return status;
+}
+
+/** The file's first line. */
+static fed_status enrol_by_file(const fedclientd_settings *s, fedclient *client, fed_error *err) {
+    uint8_t *token = NULL;
+    size_t len = 0;
+    FED_TRY(fed_file_read(s->token_file, TOKEN_LIMIT, &token, &len, err));
+    token[strcspn((const char *)token, " \r\n")] = '\0';
+    fed_status status = enrol_in_time(s, client, (const char *)token, err);
+    free(token);
+    return status;
+}
+
+static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_error *err) {
+    if (fedclient_enrolled(client)) {
+        if (s->token != NULL || s->token_file != NULL) {
+            fed_logf(&s->log, FED_LOG_INFO, "enrolled already: the token is not used");
+        }
+        return FED_OK;
+    }
+    if (s->token == NULL && s->token_file == NULL) {
+        return fed_fail(err, FED_ESTATE,
+                        "%s holds no identity yet: make a token with `fedserver "
+                        "token` and give it with --token or --token-file",
+                        s->state);
+    }
+    return s->token != NULL ? enrol_in_time(s, client, s->token, err)
+                            : enrol_by_file(s, client, err);
+}
+
+/* --- Opening --- */
+
+static fed_status live(device *d, fedclient_platform *platform, fedclient_transport *transport,
+                       fed_error *err) {
+    const fedclientd_settings *s = d->settings;
+    const fedclient_options options = {.server = s->server,
+                                       .platform = platform,
+                                       .transport = transport,
+                                       .log = &s->log,
+                                       .role =
+                                           s->work.evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
+                                       .hold_ms = s->hold_ms,
+                                       .train = train,
+                                       .user = d,
+                                       .may_train = may_train,
+                                       .progress = progress,
+                                       .name = s->name,
+                                       .software = "fedclientd/" FED_VERSION};
+    fedclient *client = NULL;
+    FED_TRY(fedclient_open(&options, &client, err));
+    fed_status status = enrol(s, client, err);
+    if (status == FED_OK) {
+        fed_logf(&s->log, FED_LOG_INFO, "device %.16s... at %s", fedclient_device(client),
+                 s->server);
+        status = run(s, client, err);
+    }
+    fedclient_close(client);
+    return status;
+}
+
+static bool stopped(void *user) {
+    const device *d = user;
+    return *d->settings->stop != 0;
+}
+
+static fed_status open_transport(device *d, fedclient_transport *transport, fed_error *err) {
+    const fedclientd_settings *s = d->settings;
+    uint8_t *ca = NULL;
+    size_t len = 0;
+    FED_TRY(fed_file_read(s->ca, CA_LIMIT, &ca, &len, err));
+    fed_error why = {0};
+    const fedclient_transport_options options = {
+        .ca_pem = (const char *)ca, .stopped = stopped, .user = d};
+    fed_status status = fedclient_transport_open(s->transport, &options, transport, &why);
+    free(ca);
+    if (status == FED_EFORMAT) {
+        return fed_fail(err, status, "--ca %.150s: %.200s", s->ca, why.text);
+    }
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
+}
+
+fed_status fedclientd_serve(const fedclientd_settings *s, fed_error *err) {
+    fedclient_platform platform = {0};
+    fedclient_transport transport = {0};
+    device d = {.settings = s, .when = s->when};
+    fed_status status = workshop_open(&s->work, &platform, &d.work, err);
+    if (status == FED_OK) {
+        status = fedclient_platform_posix_open(s->state, &platform, err);
+    }
+    if (status == FED_OK) {
+        status = open_transport(&d, &transport, err);
+    }
+    if (status == FED_OK) {
+        status = live(&d, &platform, &transport, err);
+    }
+    workshop_close(d.work);
+    fedclient_transport_close(&transport);
+    fedclient_platform_posix_close(&platform);
+    return status;
+}
