@@ -1,6 +1,7 @@
 /* Answers: a coordinator's response, or a refusal of the adapter's own, as libmicrohttpd sends it.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "fedserver/http_exchange.h"
 #include "fedserver/http_headers.h"
@@ -35,8 +36,50 @@ static void add_header(void *response, const char *name, const char *value) {
     (void)MHD_add_response_header(response, name, value);
 }
 
+static const char *header_of(http_exchange *x, const char *name) {
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+/* Does the asker have this very answer already? Its tag is one of a list, weak or not. */
+static bool is_known(http_exchange *x) {
+    const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);
+    const char *tag = x->response.etag;
+    return x->response.status == 200 && tag[0] != '\0' && known != NULL &&
+           strcmp(x->request.method, MHD_HTTP_METHOD_GET) == 0 &&
+           (strcmp(known, "*") == 0 || strstr(known, tag) != NULL);
+}
+
+/* Compress the body, where that is of use and wanted. Parts of a body are not. */
+static bool zip(http_exchange *x) {
+    fedserver_response *response = &x->response;
+    const char *type = response->content_type;
+    fedserver_blob *zipped = NULL;
+    if (response->body != NULL && response->status == 200 && type != NULL &&
+        (strncmp(type, "text/", 5) == 0 || strncmp(type, "application/json", 16) == 0) &&
+        http_gzip_accepted(header_of(x, MHD_HTTP_HEADER_ACCEPT_ENCODING))) {
+        zipped = http_gzip_blob(&x->http->gzip, response->body);
+    }
+    if (zipped != NULL) {
+        fedserver_blob_free(response->body);
+        response->body = zipped;
+    }
+    return zipped != NULL;
+}
+
+/* Shape the response by what its asker has and reads. Returns whether it is compressed. */
+static bool suit(http_exchange *x) {
+    if (is_known(x)) {
+        fedserver_blob_free(x->response.body);
+        x->response.body = NULL;
+        x->response.content_type = NULL;
+        x->response.status = 304;
+    }
+    return zip(x);
+}
+
 enum MHD_Result http_answer(http_exchange *x) {
     const http_refusal *r = x->refused;
+    const bool zipped = r == NULL && suit(x);
     struct MHD_Response *response = r != NULL ? refusal_response(r) : blob_response(&x->response);
     if (response == NULL) {
         return MHD_NO;
@@ -50,7 +93,9 @@ enum MHD_Result http_answer(http_exchange *x) {
         .status = status,
         .content_type = r != NULL ? "application/json" : x->response.content_type,
         .retry_after_s = retry_after_s,
-        .host = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST),
+        .host = header_of(x, MHD_HTTP_HEADER_HOST),
+        .allow = status == 405 ? fedserver_methods(&x->request) : NULL,
+        .zipped = zipped,
         .response = &x->response};
     http_headers_each(&head, add_header, response);
     if (r != NULL && r->closes) {

@@ -54,6 +54,19 @@ void http_queue_add(http_queue *queue, http_exchange *x) {
     queue->end = &x->next;
 }
 
+/* Where the path begins in a target such as "https://host:8443/v1/status", which proxies send. */
+static const char *path_of(const char *target) {
+    static const char *const schemes[] = {"https://", "http://"};
+    for (size_t k = 0; k < 2; k++) {
+        const size_t len = strlen(schemes[k]);
+        if (strncasecmp(target, schemes[k], len) == 0) {
+            target += len + strcspn(target + len, "/?");
+            return *target != '\0' ? target : "/";
+        }
+    }
+    return target;
+}
+
 http_exchange *http_exchange_new(http_listener *listener, http_peer *peer,
                                  struct MHD_Connection *connection, const char *uri) {
     const size_t len = strlen(uri);
@@ -71,7 +84,7 @@ http_exchange *http_exchange_new(http_listener *listener, http_peer *peer,
     x->peer = peer;
     x->connection = connection;
     x->request.listener = listener->kind;
-    x->request.path = x->uri;
+    x->request.path = path_of(x->uri);
     x->request.query = query != NULL ? query : "";
     return x;
 }
@@ -207,7 +220,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     if (ambiguous(x, version)) {
         return refuse(x, &malformed, 0);
     }
-    x->request.method = method;
+    x->request.method = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 ? MHD_HTTP_METHOD_GET : method;
     x->request.bearer = bearer(x);
     x->request.range = header(x, MHD_HTTP_HEADER_RANGE);
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);

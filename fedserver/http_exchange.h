@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fedserver/http_gzip.h"
 #include "fedserver/http_peer.h"
 #include "fedserver/http_tls.h"
 
@@ -80,6 +81,7 @@ struct http {
     int64_t next_ms;      /* when fedserver_tick wants to be called, Unix time */
     uint64_t progress;    /* grows whenever a byte or a request moves */
     unsigned idle_turns;
+    http_gzip gzip;
     bool resumed, stopping, closing;
     bool woken; /* the coordinator wants a batch */
 };

@@ -70,6 +70,11 @@ void http_headers_each(const http_headers_answer *a, http_headers_put put, void 
     }
     put_text("Content-Type", a->content_type != NULL ? a->content_type : "", put, user);
     put_text("ETag", a->response->etag, put, user);
+    put_text("Allow", a->status == 405 && a->allow != NULL ? a->allow : "", put, user);
+    if (a->zipped) {
+        put(user, "Content-Encoding", "gzip");
+        put(user, "Vary", "Accept-Encoding");
+    }
     put_text("Content-Range", a->response->content_range, put, user);
     put_text("Set-Cookie", a->response->set_cookie, put, user);
     put_text("WWW-Authenticate", a->status == 401 ? "Bearer" : "", put, user);

@@ -11,6 +11,8 @@ typedef struct http_headers_answer {
     const char *content_type; /* NULL: no body */
     uint32_t retry_after_s;   /* 0: not wanted */
     const char *host;         /* of the request; NULL: it has none */
+    const char *allow;        /* methods that the path takes, with a 405 */
+    bool zipped;              /* the body is compressed by gzip */
     const fedserver_response *response;
 } http_headers_answer;
 

@@ -187,6 +187,7 @@ static void close_doors(http *h) {
             MHD_stop_daemon(h->listeners[k].daemon);
         }
     }
+    http_gzip_free(&h->gzip);
     http_peers_free(&h->peers);
     http_tls_free(&h->tls);
 }

@@ -26,7 +26,7 @@ enum {
 /* The front: what is known of one path. */
 typedef struct topic {
     char path[QUESTION];
-    char type[64];
+    char type[64], etag[20];
     int status;
     fedserver_blob *body; /* NULL: never answered */
     bool asked;           /* a question is under way */
@@ -191,6 +191,7 @@ fed_status fedserver_relay_ask(fedserver_relay *relay, const fedserver_call *cal
     if (t->body != NULL && t->heard_ms >= came_ms && t->heard_ms <= call->now_ms) {
         response->status = t->status;
         response->content_type = t->type;
+        memcpy(response->etag, t->etag, sizeof response->etag);
         response->body = fedserver_blob_share(t->body);
         return FED_OK;
     }
@@ -212,14 +213,16 @@ fed_status fedserver_relay_ask(fedserver_relay *relay, const fedserver_call *cal
     return FED_OK;
 }
 
-/* Cut "STATUS PATH TYPE" into its words, in place. */
-static bool split_head(char *head, int *status, char **path, char **type) {
+/* Cut "STATUS PATH ETAG TYPE" into its words, in place. ETAG is "-" where there is none. */
+static bool split_head(char *head, int *status, char **path, char **etag, char **type) {
     *path = strchr(head, ' ');
-    *type = *path != NULL ? strchr(*path + 1, ' ') : NULL;
+    *etag = *path != NULL ? strchr(*path + 1, ' ') : NULL;
+    *type = *etag != NULL ? strchr(*etag + 1, ' ') : NULL;
     if (*type == NULL) {
         return false;
     }
     *(*path)++ = '\0';
+    *(*etag)++ = '\0';
     *(*type)++ = '\0';
     *status = (int)strtol(head, NULL, 10);
     return *status >= 200 && *status <= 599;
@@ -228,7 +231,7 @@ static bool split_head(char *head, int *status, char **path, char **type) {
 /* An answer: its first line says what of. False: it makes no sense. */
 static bool take_answer(fedserver_relay *relay, size_t len) {
     char head[HEAD];
-    char *path = NULL, *type = NULL;
+    char *path = NULL, *etag = NULL, *type = NULL;
     int status = 0;
     const uint8_t *end = memchr(relay->packet, '\n', len < HEAD ? len : HEAD);
     if (end == NULL) {
@@ -237,7 +240,7 @@ static bool take_answer(fedserver_relay *relay, size_t len) {
     const size_t head_len = (size_t)(end - relay->packet);
     memcpy(head, relay->packet, head_len);
     head[head_len] = '\0';
-    topic *t = split_head(head, &status, &path, &type) ? topic_of(relay, path) : NULL;
+    topic *t = split_head(head, &status, &path, &etag, &type) ? topic_of(relay, path) : NULL;
     fed_writer body;
     fed_writer_growing(&body);
     fed_write_bytes(&body, end + 1, len - head_len - 1);
@@ -250,6 +253,7 @@ static bool take_answer(fedserver_relay *relay, size_t len) {
     t->body = blob;
     t->status = status;
     snprintf(t->type, sizeof t->type, "%s", type);
+    snprintf(t->etag, sizeof t->etag, "%s", strcmp(etag, "-") != 0 ? etag : "");
     t->heard_ms = t->asked_ms;
     t->asked = false;
     return true;
@@ -312,7 +316,8 @@ static fed_status answer_question(front *f, fedserver *server, const char *path,
     FED_TRY(fedserver_route(server, &request, now_ms, &response, err));
     fedserver_blob_free(f->body);
     f->body = response.body;
-    snprintf(f->head, sizeof f->head, "%d %s %s\n", response.status, path,
+    snprintf(f->head, sizeof f->head, "%d %s %s %s\n", response.status, path,
+             response.etag[0] != '\0' ? response.etag : "-",
              response.content_type != NULL ? response.content_type : "text/plain");
     return FED_OK;
 }

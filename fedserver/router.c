@@ -102,6 +102,17 @@ static refusal admit(const fedserver *server, const fedserver_request *request, 
     return (refusal){0};
 }
 
+const char *fedserver_methods(const fedserver_request *head) {
+    bool get = false, post = false;
+    for (size_t k = 0; k < sizeof routes / sizeof routes[0]; k++) {
+        if (routes[k].listener == head->listener && strcmp(routes[k].path, head->path) == 0) {
+            get = get || strcmp(routes[k].method, "GET") == 0;
+            post = post || strcmp(routes[k].method, "POST") == 0;
+        }
+    }
+    return get && post ? "GET, HEAD, POST" : get ? "GET, HEAD" : post ? "POST" : "";
+}
+
 bool fedserver_body_in_parts(const fedserver_request *head) {
     return head->listener == FEDSERVER_DEVICES && strcmp(head->path, "/v1/piece") == 0;
 }

@@ -1,4 +1,5 @@
 /* GET /v1/status: the whole state as JSON, with a sentence that says what the round waits for. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -104,6 +105,26 @@ static json_t *traffic_json(const fedserver_counters *counters) {
                      (json_int_t)counters->requests);
 }
 
+static int append_text(const char *text, size_t len, void *user) {
+    fed_write_bytes(user, text, len);
+    return 0;
+}
+
+/* A tag that stays while nothing but the time and the traffic changes, which each answer does. */
+static void tag_status(json_t *root, fedserver_response *response) {
+    fed_writer text;
+    json_t *rest = json_copy(root);
+    fed_writer_growing(&text);
+    if (rest != NULL && json_object_del(rest, "now_ms") == 0 &&
+        json_object_del(rest, "traffic") == 0 &&
+        json_dump_callback(rest, append_text, &text, JSON_COMPACT) == 0 && text.status == FED_OK) {
+        const uint64_t digest = fed_digest_bytes(text.data, text.len);
+        snprintf(response->etag, sizeof response->etag, "W/\"%014" PRIx64 "\"", digest >> 8);
+    }
+    fed_writer_free(&text);
+    json_decref(rest);
+}
+
 fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
     const fedserver_training *t = &server->training;
@@ -122,5 +143,6 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
                              "devices", (json_int_t)server->devices.count, "task", task_json(t),
                              "round", round_json(server, call->now_ms), "rounds", rounds, "traffic",
                              traffic_json(&server->counters));
+    tag_status(root, response);
     return fedserver_answer_json(response, 200, root, err);
 }

@@ -78,6 +78,29 @@ static void what_the_front_enrols_the_rounds_know_at_once(void **state) {
     assert_status_says(w, "\"devices\":2");
 }
 
+/* Through both processes. */
+static void a_status_that_has_not_changed_is_not_sent_again(void **state) {
+    world *w = *state;
+    char line[100];
+    CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
+    fed_reply r = fed_curl_ask(curl);
+    const char *tag = strstr(fed_reply_text(&r.headers), "ETag: ");
+    assert_int_equal(r.status, 200);
+    assert_non_null(tag);
+    snprintf(line, sizeof line, "If-None-Match: %.*s", (int)strcspn(tag + 6, "\r"), tag + 6);
+    fed_reply_free(&r);
+    struct curl_slist *headers = curl_slist_append(NULL, line);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 304, "");
+    assert_int_equal(enrol(w), 200);
+    assert_status_says(w, "\"devices\":1");
+    r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "\"devices\":1");
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+}
+
 /* Its listening socket is its parent's too: nobody is refused meanwhile, people only wait. */
 static void a_front_that_dies_comes_back(void **state) {
     world *w = *state;
@@ -128,6 +151,7 @@ int main(void) {
     }
     const struct CMUnitTest tests[] = {
         WITH(what_the_front_enrols_the_rounds_know_at_once),
+        WITH(a_status_that_has_not_changed_is_not_sent_again),
         WITH(a_front_that_dies_comes_back),
         WITH(a_front_ends_with_its_parent),
         WITH(the_rounds_do_not_need_the_key),

@@ -52,6 +52,10 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
     return strcmp(head->path, "/small") == 0 && len > SMALL ? 413 : 0;
 }
 
+const char *fedserver_methods(const fedserver_request *head) {
+    return strcmp(head->path, "/no") == 0 ? "GET, HEAD" : "";
+}
+
 bool fedserver_body_in_parts(const fedserver_request *head) {
     return strcmp(head->path, "/parts") == 0;
 }
@@ -147,6 +151,15 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
         response->status = 401;
         snprintf(response->set_cookie, sizeof response->set_cookie, "a=b; Secure");
         snprintf(response->file_name, sizeof response->file_name, "x.csv");
+    } else if (strcmp(request->path, "/long") == 0) {
+        char text[4000 + 1];
+        memset(text, 'l', sizeof text - 1);
+        text[sizeof text - 1] = '\0';
+        snprintf(response->etag, sizeof response->etag, "W/\"long\"");
+        response->body = text_blob(text);
+    } else if (strcmp(request->path, "/no") == 0) {
+        response->status = 405;
+        response->body = text_blob("no");
     } else if (strcmp(request->path, "/page") == 0) {
         response->content_type = "text/html; charset=utf-8";
         response->body = text_blob("<!DOCTYPE html>");

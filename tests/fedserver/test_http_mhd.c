@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "tests/fedserver/http_world.h"
 
+#include <zlib.h>
+
 /* ---- requests and answers -------------------------------------------------------------------- */
 
 static void test_a_request_and_its_answer_pass_through_unchanged(void **state) {
@@ -95,6 +97,118 @@ static void test_retry_after_is_passed_on(void **state) {
     assert_non_null(strstr(fed_reply_text(&r.headers), "Retry-After: 7"));
     fed_reply_assert(&r, 503, "");
     curl_easy_cleanup(curl);
+    finish(w);
+}
+
+/* Ask for /long with one more header. */
+static fed_reply ask_long(const world *w, const char *line) {
+    CURL *curl = client(w, NULL, w->front_port, "/long");
+    struct curl_slist *headers = curl_slist_append(NULL, line);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    fed_reply r = fed_curl_ask(curl);
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    return r;
+}
+
+/* The text of a gzip body. */
+static void unpack(const fed_writer *packed, char *text, size_t cap) {
+    z_stream z = {.next_in = packed->data,
+                  .avail_in = (uInt)packed->len,
+                  .next_out = (Bytef *)text,
+                  .avail_out = (uInt)cap};
+    memset(text, 0, cap);
+    assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
+    assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+    inflateEnd(&z);
+}
+
+static void test_a_long_answer_is_compressed_for_who_reads_that(void **state) {
+    static const char *const takes[] = {"Accept-Encoding: gzip", "Accept-Encoding: br, gzip;q=0.5",
+                                        "Accept-Encoding: *"};
+    static const char *const not [] = {"X: y", "Accept-Encoding: br", "Accept-Encoding: gzip;q=0",
+                                       "Accept-Encoding: gzip; q=0.0, br"};
+    world *w = *state;
+    start(w);
+    for (size_t k = 0; k < sizeof takes / sizeof takes[0]; k++) {
+        char text[8000];
+        fed_reply r = ask_long(w, takes[k]);
+        assert_int_equal(r.status, 200);
+        assert_non_null(strstr(fed_reply_text(&r.headers), "Content-Encoding: gzip"));
+        assert_non_null(strstr(fed_reply_text(&r.headers), "Vary: Accept-Encoding"));
+        assert_true(r.body.len < 400);
+        unpack(&r.body, text, sizeof text);
+        assert_int_equal(strspn(text, "l"), 4000);
+        assert_int_equal(strlen(text), 4000);
+        fed_reply_free(&r);
+    }
+    for (size_t k = 0; k < sizeof not / sizeof not [0]; k++) {
+        fed_reply r = ask_long(w, not [k]);
+        assert_null(strstr(fed_reply_text(&r.headers), "Content-Encoding"));
+        assert_int_equal(strspn(fed_reply_text(&r.body), "l"), 4000);
+        fed_reply_free(&r);
+    }
+    finish(w);
+}
+
+static void test_what_the_asker_has_is_not_sent_again(void **state) {
+    world *w = *state;
+    start(w);
+    fed_reply r = ask_long(w, "If-None-Match: \"other\", W/\"long\"");
+    assert_int_equal(r.body.len, 1); /* the NUL of fed_reply */
+    assert_non_null(strstr(fed_reply_text(&r.headers), "ETag: W/\"long\""));
+    fed_reply_assert(&r, 304, "");
+    r = ask_long(w, "If-None-Match: \"other\"");
+    fed_reply_assert(&r, 200, "llll");
+    finish(w);
+}
+
+static void test_a_head_is_a_get_without_its_body(void **state) {
+    world *w = *state;
+    start(w);
+    CURL *curl = raw(w, NULL, w->front_port);
+    fed_curl_say(curl, "HEAD /long HTTP/1.1\r\nHost: x\r\n\r\n"
+                       "HEAD /page HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    char heard[4096];
+    fed_curl_hear(curl, "never said", heard, sizeof heard);
+    assert_non_null(strstr(heard, "HTTP/1.1 200 "));
+    assert_non_null(strstr(heard, "Content-Length: 4000\r\n"));
+    assert_non_null(strstr(heard, "Content-Length: 15\r\n"));
+    assert_null(strstr(heard, "llll"));
+    assert_null(strstr(heard, "DOCTYPE"));
+    curl_easy_cleanup(curl);
+    finish(w);
+}
+
+static void test_a_405_names_the_methods(void **state) {
+    world *w = *state;
+    start(w);
+    CURL *curl = client(w, NULL, w->front_port, "/no");
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "DELETE");
+    fed_reply r = fed_curl_ask(curl);
+    assert_non_null(strstr(fed_reply_text(&r.headers), "Allow: GET, HEAD\r\n"));
+    fed_reply_assert(&r, 405, "no");
+    curl_easy_cleanup(curl);
+    finish(w);
+}
+
+static void test_an_absolute_target_names_its_path(void **state) {
+    static const char *const pairs[][2] = {{"https://fed.example:8443/a/b?c=d", "GET /a/b?c=d "},
+                                           {"HTTP://fed.example/a", "GET /a? "},
+                                           {"https://fed.example?c=d", "GET /?c=d "},
+                                           {"https://fed.example", "GET /? "}};
+    world *w = *state;
+    start(w);
+    for (size_t k = 0; k < sizeof pairs / sizeof pairs[0]; k++) {
+        char words[200], heard[4096];
+        CURL *curl = raw(w, NULL, w->front_port);
+        snprintf(words, sizeof words,
+                 "GET %s HTTP/1.1\r\nHost: fed.example\r\nConnection: close\r\n\r\n", pairs[k][0]);
+        fed_curl_say(curl, words);
+        fed_curl_hear(curl, "never said", heard, sizeof heard);
+        assert_non_null(strstr(heard, pairs[k][1]));
+        curl_easy_cleanup(curl);
+    }
     finish(w);
 }
 
@@ -644,6 +758,11 @@ int main(void) {
         cmocka_unit_test(test_a_connection_carries_many_requests),
         cmocka_unit_test(test_pipelined_requests_are_all_answered),
         cmocka_unit_test(test_retry_after_is_passed_on),
+        cmocka_unit_test(test_a_long_answer_is_compressed_for_who_reads_that),
+        cmocka_unit_test(test_what_the_asker_has_is_not_sent_again),
+        cmocka_unit_test(test_a_head_is_a_get_without_its_body),
+        cmocka_unit_test(test_a_405_names_the_methods),
+        cmocka_unit_test(test_an_absolute_target_names_its_path),
         cmocka_unit_test(test_a_page_may_load_nothing_from_elsewhere),
         cmocka_unit_test(test_localhost_is_not_bound_to_https),
         cmocka_unit_test(test_a_proxy_does_not_speak_for_this_machine),

@@ -283,6 +283,9 @@ typedef struct fedserver_response {
  * with. */
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len);
 
+/** The methods that this request's path takes, as Allow lists them: "GET, HEAD"; "": none. */
+const char *fedserver_methods(const fedserver_request *head);
+
 /** Is the beginning of this request's body worth something by itself? Where the line breaks in the
  * middle of such a body, hand over what has arrived all the same; nobody waits for the answer. */
 bool fedserver_body_in_parts(const fedserver_request *head);
