@@ -2,7 +2,10 @@
 #include "fed/log.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { LINE_BYTES = 1024 };
@@ -29,9 +32,25 @@ void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) 
     log->write(log->user, level, line);
 }
 
+/* Is stderr systemd's journal? It says which file that is, as its device and inode. A program that
+ * runs another with its own stderr leaves it the variable all the same, so this is compared. */
+static bool to_journal(void) {
+    unsigned long long device = 0, inode = 0;
+    struct stat file;
+    const char *stream = getenv("JOURNAL_STREAM");
+    return stream != NULL && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+           fstat(fileno(stderr), &file) == 0 && (unsigned long long)file.st_dev == device &&
+           (unsigned long long)file.st_ino == inode;
+}
+
 void fed_log_stderr(void *user, fed_log_level level, const char *line) {
     static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
+    static const int priorities[] = {7, 6, 4, 3}; /* as of syslog */
     (void)user;
+    if (to_journal()) { /* it has a clock of its own */
+        fprintf(stderr, "<%d>%s\n", (unsigned)level <= FED_LOG_ERROR ? priorities[level] : 6, line);
+        return;
+    }
     time_t now = time(NULL);
     struct tm utc = {0};
     char stamp[32] = "";

@@ -16,6 +16,9 @@ static void take_text(char *dst, size_t cap, const char *src) {
     memcpy(dst, src, len);
     dst[len] = '\0';
     fed_utf8_clean(dst);
+    for (char *c = dst; (c = strchr(c, '"')) != NULL;) { /* names stand in quotes */
+        *c = '\'';
+    }
 }
 
 void fedserver_device_call(fedserver_device *device, const char *name) {
@@ -28,7 +31,8 @@ fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME], fe
         return FED_OK;
     }
     take_text(clean, FEDSERVER_NAME, name);
-    return fed_fail(err, FED_EINVAL, "the name \"%s\" is not at most %d bytes of printable UTF-8",
+    return fed_fail(err, FED_EINVAL,
+                    "the name \"%s\" is not at most %d bytes of printable UTF-8 without quotes",
                     clean, FEDSERVER_NAME - 1);
 }
 
@@ -85,7 +89,8 @@ const char *fedserver_device_state(const fedserver_training *t, const fedserver_
     if (device->cloned_ms != 0 && now_ms - device->cloned_ms < FEDSERVER_CLONED_MS) {
         return "cloned";
     }
-    if (fedserver_lease_stands(t, device, now_ms)) {
+    /* a process that only looks on may see a round whose deadline nobody has acted on */
+    if (fedserver_lease_stands(t, device, now_ms) && now_ms < fedserver_lease_deadline(t, device)) {
         return "training";
     }
     if (trains && fedserver_declined(t, device, now_ms)) {
@@ -102,6 +107,8 @@ const char *fedserver_device_state(const fedserver_training *t, const fedserver_
 /* -- the commands -- */
 
 typedef struct listing {
+    fedserver *server;
+    int64_t now_ms;
     fedserver_entry_visit visit;
     void *user;
     const char *prefix; /* of the fingerprints that are listed */
@@ -128,14 +135,41 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
     if (strncmp(entry.fingerprint, l->prefix, strlen(l->prefix)) != 0) {
         return FED_OK;
     }
+    const fedserver_device *known =
+        fedserver_devices_find(&l->server->devices, device->fingerprint);
+    fedserver_device now = *device; /* with what only the round knows */
+    now.declined_task = known != NULL ? known->declined_task : 0;
+    now.declined_ms = known != NULL ? known->declined_ms : 0;
+    entry.state = fedserver_device_state(&l->server->training, &now, l->now_ms);
     l->count++;
     l->id = device->id;
     return l->visit(l->user, &entry, err);
 }
 
-fed_status fedserver_device_each(fedserver *server, fedserver_entry_visit visit, void *user,
-                                 fed_error *err) {
-    listing all = {.visit = visit, .user = user, .prefix = ""};
+/* The command line: see the open round as the process that serves does. */
+static fed_status look_at_round(fedserver *server, fed_error *err) {
+    fed_error absent = {0};
+    fedserver_training *t = &server->training;
+    if (server->serving) {
+        return FED_OK;
+    }
+    fed_status status =
+        server->store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, &t->task, &absent);
+    if (status == FED_ENOTFOUND) {
+        return FED_OK;
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", absent.text);
+    }
+    FED_TRY(fedserver_devices_load(server, err));
+    FED_TRY(fedserver_declines_load(server, err));
+    return fedserver_round_load(server, err);
+}
+
+fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_entry_visit visit,
+                                 void *user, fed_error *err) {
+    listing all = {.server = server, .now_ms = now_ms, .visit = visit, .user = user, .prefix = ""};
+    FED_TRY(look_at_round(server, err));
     return server->store->device_each(server->db, list_device, &all, err);
 }
 
@@ -146,14 +180,16 @@ static fed_status keep_entry(void *user, const fedserver_entry *entry, fed_error
 }
 
 /* The one device whose fingerprint begins so. */
-static fed_status find_by_prefix(fedserver *server, const char *prefix, fedserver_entry *entry,
-                                 int64_t *id, fed_error *err) {
+static fed_status find_by_prefix(fedserver *server, int64_t now_ms, const char *prefix,
+                                 fedserver_entry *entry, int64_t *id, fed_error *err) {
     enum { PREFIX_MIN = 8 };
     if (strlen(prefix) < PREFIX_MIN) {
         return fed_fail(err, FED_EINVAL, "\"%s\": at least the first %d digits of a fingerprint",
                         prefix, PREFIX_MIN);
     }
-    listing found = {.visit = keep_entry, .user = entry, .prefix = prefix};
+    listing found = {
+        .server = server, .now_ms = now_ms, .visit = keep_entry, .user = entry, .prefix = prefix};
+    FED_TRY(look_at_round(server, err));
     FED_TRY(server->store->device_each(server->db, list_device, &found, err));
     if (found.count != 1) {
         return fed_fail(err, FED_ENOTFOUND,
@@ -168,19 +204,30 @@ static fed_status find_by_prefix(fedserver *server, const char *prefix, fedserve
 fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char *prefix,
                                    fedserver_entry *entry, fed_error *err) {
     int64_t id = 0;
-    FED_TRY(find_by_prefix(server, prefix, entry, &id, err));
+    FED_TRY(find_by_prefix(server, now_ms, prefix, entry, &id, err));
     fed_status status = server->store->device_revoke(server->db, id, now_ms, err);
+    if (status == FED_OK && entry->revoked_ms == 0) {
+        status = fedserver_audit(server, FED_LOG_INFO, now_ms, "revoked", err,
+                                 "device=%.16s name=\"%s\"", entry->fingerprint, entry->name);
+    }
     FED_TRY(fedserver_finish(server, status, err));
     entry->revoked_ms = entry->revoked_ms != 0 ? entry->revoked_ms : now_ms;
+    entry->state = "revoked";
     return FED_OK;
 }
 
-fed_status fedserver_device_rename(fedserver *server, const char *prefix, const char *name,
-                                   fedserver_entry *entry, fed_error *err) {
+fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char *prefix,
+                                   const char *name, fedserver_entry *entry, fed_error *err) {
     char clean[FEDSERVER_NAME];
     int64_t id = 0;
     FED_TRY(fedserver_name_check(name, clean, err));
-    FED_TRY(find_by_prefix(server, prefix, entry, &id, err));
+    FED_TRY(find_by_prefix(server, now_ms, prefix, entry, &id, err));
+    fed_status status = server->store->device_rename(server->db, id, clean, err);
+    if (status == FED_OK) {
+        status = fedserver_audit(server, FED_LOG_INFO, now_ms, "renamed", err,
+                                 "device=%.16s name=\"%s\" was=\"%s\"", entry->fingerprint, clean,
+                                 entry->name);
+    }
     memcpy(entry->name, clean, sizeof entry->name);
-    return fedserver_finish(server, server->store->device_rename(server->db, id, clean, err), err);
+    return fedserver_finish(server, status, err);
 }

@@ -3,6 +3,8 @@
 
 #include "fedserver/server.h"
 
+enum { TOKEN_DIGITS = sizeof((fedserver_token_entry *)NULL)->id - 1, ID_MIN = 8 };
+
 /* 32 bytes as 43 characters of base64url without padding (RFC 4648, section 5). */
 static void token_text(const uint8_t bytes[32], char token[FEDSERVER_TOKEN]) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -32,7 +34,7 @@ const char *fedserver_role_name(fedserver_role role) {
 fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
                                  char token[FEDSERVER_TOKEN], fed_error *err) {
     uint8_t hash[FED_SHA256_SIZE];
-    char text[FEDSERVER_TOKEN];
+    char text[FEDSERVER_TOKEN], id[TOKEN_DIGITS + 1];
     FED_TRY(fedserver_token_make(text, err));
     fedserver_token_hash(text, hash);
     fedserver_token token_row = {
@@ -45,6 +47,12 @@ fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedser
     memcpy(token_row.tag, tag, strlen(tag));
     FED_TRY(fedserver_name_check(grant->name != NULL ? grant->name : "", token_row.name, err));
     fed_status status = server->store->token_add(server->db, hash, &token_row, err);
+    if (status == FED_OK) {
+        fed_hex(hash, TOKEN_DIGITS / 2, id);
+        status = fedserver_audit(server, FED_LOG_INFO, now_ms, "token_made", err,
+                                 "token=%s role=%s tag=\"%s\" name=\"%s\"", id,
+                                 fedserver_role_name(grant->role), token_row.tag, token_row.name);
+    }
     FED_TRY(fedserver_finish(server, status, err));
     memcpy(token, text, sizeof text);
     return FED_OK;
@@ -53,4 +61,72 @@ fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedser
 fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
                                char token[FEDSERVER_TOKEN], fed_error *err) {
     return fedserver_token_grant(server, now_ms, &(fedserver_grant){.ttl_s = ttl_s}, token, err);
+}
+
+/* -- the list -- */
+
+typedef struct token_listing {
+    fedserver_token_entry_visit visit;
+    void *user;
+    const char *prefix; /* of the ids that are listed */
+    size_t count;
+    uint8_t hash[FED_SHA256_SIZE]; /* of the last one listed */
+} token_listing;
+
+static fed_status list_token(void *user, const uint8_t *hash, const fedserver_token *token,
+                             fed_error *err) {
+    token_listing *l = user;
+    fedserver_token_entry entry = {.role = token->role,
+                                   .made_ms = token->made_ms,
+                                   .expires_ms = token->expires_ms,
+                                   .used_ms = token->used_ms,
+                                   .withdrawn_ms = token->withdrawn_ms};
+    fed_hex(hash, TOKEN_DIGITS / 2, entry.id);
+    memcpy(entry.tag, token->tag, sizeof entry.tag);
+    memcpy(entry.name, token->name, sizeof entry.name);
+    if (strncmp(entry.id, l->prefix, strlen(l->prefix)) != 0) {
+        return FED_OK;
+    }
+    l->count++;
+    memcpy(l->hash, hash, sizeof l->hash);
+    return l->visit(l->user, &entry, err);
+}
+
+fed_status fedserver_token_each(fedserver *server, fedserver_token_entry_visit visit, void *user,
+                                fed_error *err) {
+    token_listing all = {.visit = visit, .user = user, .prefix = ""};
+    return server->store->token_each(server->db, list_token, &all, err);
+}
+
+static fed_status keep_token(void *user, const fedserver_token_entry *entry, fed_error *err) {
+    (void)err;
+    *(fedserver_token_entry *)user = *entry;
+    return FED_OK;
+}
+
+fed_status fedserver_token_withdraw(fedserver *server, int64_t now_ms, const char *id,
+                                    fedserver_token_entry *entry, fed_error *err) {
+    token_listing found = {.visit = keep_token, .user = entry, .prefix = id};
+    if (strlen(id) < ID_MIN) {
+        return fed_fail(err, FED_EINVAL, "\"%s\": at least the first %d digits of a token's id", id,
+                        ID_MIN);
+    }
+    FED_TRY(server->store->token_each(server->db, list_token, &found, err));
+    if (found.count != 1 || entry->used_ms != 0 || entry->withdrawn_ms != 0) {
+        return found.count == 1
+                   ? fed_fail(err, FED_ENOTFOUND, "token %s is %s already", entry->id,
+                              entry->used_ms != 0 ? "used" : "withdrawn")
+                   : fed_fail(err, FED_ENOTFOUND,
+                              "%zu tokens have an id that begins with \"%s\"; `fedserver tokens` "
+                              "lists them",
+                              found.count, id);
+    }
+    fed_status status = server->store->token_withdraw(server->db, found.hash, now_ms, err);
+    if (status == FED_OK) {
+        status = fedserver_audit(server, FED_LOG_INFO, now_ms, "token_withdrawn", err, "token=%s",
+                                 entry->id);
+    }
+    FED_TRY(fedserver_finish(server, status, err));
+    entry->withdrawn_ms = now_ms;
+    return FED_OK;
 }

@@ -107,7 +107,7 @@ static fedserver_candidate candidate_of(const fedserver_training *t,
 
 bool fedserver_declined(const fedserver_training *t, const fedserver_device *device,
                         int64_t now_ms) {
-    return t->loaded && device->declined_task == t->task.wire.id &&
+    return t->task.wire.id != 0 && device->declined_task == t->task.wire.id &&
            now_ms - device->declined_ms < FEDSERVER_DECLINE_MS;
 }
 

@@ -129,7 +129,7 @@ static fed_status begin_session(fedserver *server, const uint8_t link[FED_SHA256
     snprintf(response->set_cookie, sizeof response->set_cookie,
              COOKIE "=%s; Path=/; Max-Age=%d; Secure; HttpOnly; SameSite=Strict", text,
              FEDSERVER_SESSION_S);
-    fed_logf(server->log, FED_LOG_INFO, "an operator has logged in with a link");
+    FED_TRY(fedserver_audit(server, FED_LOG_INFO, now_ms, "logged_in", err, "by=link"));
     return fedserver_answer_json(response, 200, json_pack("{s:i}", "seconds", FEDSERVER_SESSION_S),
                                  err);
 }
@@ -152,7 +152,7 @@ fed_status fedserver_post_login(fedserver *server, const fedserver_call *call,
         fedserver_token_hash(token, hash);
         return begin_session(server, hash, call->now_ms, response, err);
     }
-    fed_logf(server->log, FED_LOG_WARN, "a login was refused: %s", word);
+    FED_TRY(fedserver_audit_refusal(server, call->now_ms, word, err));
     const char *what = pass.kind != FEDSERVER_PASS_LINK ? "is not one of this coordinator's"
                        : pass.used_ms != 0              ? "has been used already"
                                                         : "has expired, it was good for 10 minutes";

@@ -41,6 +41,9 @@ fed_status fedserver_route(fedserver *server, const fedserver_request *request, 
 /** Is it answered by the process that does the rounds, also where the front is another one? */
 bool fedserver_route_relayed(const fedserver_request *request);
 
+/** "token_used": the word of a refusal. */
+const char *fedserver_enrolment_word(fedserver_enrolment outcome);
+
 /** Answer with the certificate that was issued or, where outcome says so, with a refusal. */
 fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrolment outcome,
                                         const fedserver_issued *issued, const fed_error *why,

@@ -161,6 +161,9 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
     fedserver *server = user;
     fedserver_device *known = fedserver_devices_find(&server->devices, device->fingerprint);
     if (known != NULL && known->revoked_ms != device->revoked_ms) {
+        char name[17];
+        fed_hex(device->fingerprint, 8, name);
+        fed_logf(server->log, FED_LOG_INFO, "revoked device=%s name=\"%s\"", name, device->name);
         known->revoked_ms = device->revoked_ms;
         server->training.lease_ends_ms = 0; /* another may have its place */
         server->epoch++;                    /* it may be waiting */
@@ -297,7 +300,9 @@ static fed_status queue_task(fedserver *server, fedserver_task *task, float *val
                              fed_error *err) {
     FED_TRY(server->store->task_add(server->db, task, err));
     fedserver_model_row row = {.digest = fed_digest(values, size), .values = values, .size = size};
-    return server->store->model_put(server->db, task->wire.id, &row, err);
+    FED_TRY(server->store->model_put(server->db, task->wire.id, &row, err));
+    return fedserver_audit(server, FED_LOG_INFO, task->queued_ms, "task_queued", err,
+                           "task=%llu name=\"%s\"", (unsigned long long)task->wire.id, task->name);
 }
 
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,

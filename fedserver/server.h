@@ -70,8 +70,10 @@ struct fedserver {
     int64_t woken_ms;   /* but not too soon after this */
     uint64_t active;    /* devices seen lately, counted at */
     int64_t active_ms;
-    int64_t saved_ms; /* when the devices were last looked through for what is to be saved; */
-    size_t save_next; /* where that goes on; 0: nowhere, it is done */
+    uint64_t refusals;  /* that the audit log has not said yet, */
+    int64_t refusal_ms; /* and when it said some last */
+    int64_t saved_ms;   /* when the devices were last looked through for what is to be saved; */
+    size_t save_next;   /* where that goes on; 0: nowhere, it is done */
     fedserver_devices devices;
     fedserver_training training;
     fedserver_counters counters;
@@ -130,8 +132,24 @@ fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
 /** The open round of the task in server->training, from the store: devices must be loaded. */
 fed_status fedserver_round_load(fedserver *server, fed_error *err) FED_CHECKED;
 
+/** Mark the devices that have declined the task in server->training: devices must be loaded. */
+fed_status fedserver_declines_load(fedserver *server, fed_error *err) FED_CHECKED;
+
 /** Write the open round down as it is now. */
 fed_status fedserver_round_save(fedserver *server, fed_error *err) FED_CHECKED;
+
+/* audit_log.c */
+
+/** Write a line to the audit log, and to the log: "enrolled device=1f2e3d4c...", at that level. It
+ * is committed with what it is about. */
+fed_status fedserver_audit(fedserver *server, fed_log_level level, int64_t now_ms,
+                           const char *event, fed_error *err, const char *format, ...)
+    FED_PRINTF(6, 7) FED_CHECKED;
+
+/** Somebody was refused for that reason. Of many in a short time it says one in ten seconds, with
+ * their number: strangers can't fill the disk. */
+fed_status fedserver_audit_refusal(fedserver *server, int64_t now_ms, const char *reason,
+                                   fed_error *err) FED_CHECKED;
 
 /* device_list.c */
 

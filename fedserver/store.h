@@ -14,6 +14,8 @@
 #include "fedserver/fedserver.h"
 #include "fedserver/round.h"
 
+enum { FEDSERVER_AUDIT_LINES = 100000 };
+
 typedef struct fedserver_token {
     int64_t made_ms; /* 0: by a release before schema 8, which did not say */
     int64_t expires_ms;
@@ -161,6 +163,8 @@ typedef struct fedserver_decline {
  * pointers point to lives for the call only. */
 typedef fed_status (*fedserver_device_visit)(void *user, const fedserver_device *device,
                                              fed_error *err);
+typedef fed_status (*fedserver_token_visit)(void *user, const uint8_t *hash,
+                                            const fedserver_token *token, fed_error *err);
 typedef fed_status (*fedserver_round_visit)(void *user, const fedserver_round_row *row,
                                             fed_error *err);
 typedef fed_status (*fedserver_delta_visit)(void *user, uint32_t version, const uint8_t *part,
@@ -218,6 +222,10 @@ typedef struct fedserver_store {
     fed_status (*token_add)(void *db, const uint8_t *hash, const fedserver_token *token,
                             fed_error *err);
     fed_status (*token_find)(void *db, const uint8_t *hash, fedserver_token *token, fed_error *err);
+    /** Every one, in the order in which they were made. */
+    fed_status (*token_each)(void *db, fedserver_token_visit visit, void *user, fed_error *err);
+    /** Nobody enrols with it from now on. FED_ENOTFOUND: there is no unused one of that hash. */
+    fed_status (*token_withdraw)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
     /** FED_ENOTFOUND: there is no unused one of that hash. */
     fed_status (*token_use)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
 
@@ -310,6 +318,12 @@ typedef struct fedserver_store {
     fed_status (*piece_clear)(void *db, int64_t device, fed_error *err);
     /** Forget those of all devices whose lease is not of that task, or of a round before this. */
     fed_status (*piece_prune)(void *db, uint64_t task, uint32_t round, fed_error *err);
+
+    /** One more line; of all of them the newest FEDSERVER_AUDIT_LINES are kept. */
+    fed_status (*audit_add)(void *db, const fedserver_audit_entry *entry, fed_error *err);
+    /** Those since then, the oldest first. */
+    fed_status (*audit_each)(void *db, int64_t since_ms, fedserver_audit_visit visit, void *user,
+                             fed_error *err);
 
     /** Replaces what that device said of that version before. */
     fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric, fed_error *err);

@@ -178,6 +178,11 @@ static fed_status mark_decline(void *user, const fedserver_decline *decline, fed
     return FED_OK;
 }
 
+fed_status fedserver_declines_load(fedserver *server, fed_error *err) {
+    return server->store->decline_each(server->db, server->training.task.wire.id, mark_decline,
+                                       server, err);
+}
+
 static fed_status load_task(fedserver *server, fedserver_training *t, fed_error *err) {
     FED_TRY(fed_arch_parse(t->task.wire.model, &t->arch, err));
     FED_TRY(measure_updates(t, err));
@@ -187,7 +192,7 @@ static fed_status load_task(fedserver *server, fedserver_training *t, fed_error 
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the sum of a round");
     }
-    FED_TRY(server->store->decline_each(server->db, t->task.wire.id, mark_decline, server, err));
+    FED_TRY(fedserver_declines_load(server, err));
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(server, t, err) : FED_OK;
 }
 

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <jansson.h>
+
 #include "fed/error.h"
 #include "fedserver/fedserver.h"
 
@@ -40,6 +42,8 @@ typedef struct arguments {
     long front_socket; /* 0: none */
     double device_days;
     const char *role, *tag, *name;
+    const char *withdraw, *since;
+    bool json;
     const char *page; /* loopback, operators or all */
     bool bearer, revoke;
     double days;
@@ -73,6 +77,18 @@ int command_with(const arguments *args,
 
 /** The meaning of --page. False: it has none. */
 bool command_find_page(const char *name, fedserver_page *page);
+
+/** Print one more object of a JSON list, on a line of its own; takes the caller's reference.
+ * *count: of those before. */
+fed_status command_json_item(size_t *count, json_t *item, fed_error *err);
+/** End the list, which may be empty. */
+void command_json_end(size_t count);
+
+/** A time in milliseconds as JSON; null for 0. */
+json_t *command_json_time(int64_t ms);
+
+/** "2026-01-31T12:00:00Z"; for 0: "". */
+void command_time(int64_t ms, char text[32]);
 
 #define COMMAND(name) extern const command command_##name;
 #include "fedserver/commands/commands.def"

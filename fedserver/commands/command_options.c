@@ -40,6 +40,9 @@ static const struct row {
     {"days", REAL, AT(days), 1e-5, 36500},
     {"revoke", FLAG, AT(revoke), 0, 0},
     {"name", TEXT, AT(name), 0, 0},
+    {"withdraw", TEXT, AT(withdraw), 0, 0},
+    {"since", TEXT, AT(since), 0, 0},
+    {"json", FLAG, AT(json), 0, 0},
     {"task", WHOLE, AT(task), 1, (double)(INT64_MAX / 2)},
 #undef AT
 };

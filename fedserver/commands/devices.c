@@ -1,42 +1,57 @@
 /* devices, rename, revoke: who may come in. */
 #include <stdio.h>
-#include <time.h>
 
 #include "fed/clock.h"
 #include "fedserver/commands/command.h"
 
-static void print_time(const char *what, int64_t ms) {
-    char text[32];
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm utc;
-    strftime(text, sizeof text, "%Y-%m-%d %H:%M", gmtime_r(&seconds, &utc));
-    printf("  %s %s", what, text);
-}
-
 static fed_status print_device(void *user, const fedserver_entry *entry, fed_error *err) {
+    char seen[32], until[32];
     (void)err;
     ++*(size_t *)user;
-    printf("%s", entry->fingerprint);
-    print_time("enrolled", entry->enrolled_ms);
-    if (entry->revoked_ms != 0) {
-        print_time("revoked", entry->revoked_ms);
-    } else {
-        bool over = entry->expires_ms <= fed_clock_unix_ms();
-        print_time(over ? "expired" : "expires", entry->expires_ms);
-    }
+    const bool shut_out = entry->revoked_ms != 0;
+    command_time(entry->seen_ms, seen);
+    command_time(shut_out ? entry->revoked_ms : entry->expires_ms, until);
+    printf("%s  %-8s  seen %-20s  %s %s  ", entry->fingerprint, entry->state,
+           entry->seen_ms != 0 ? seen : "never",
+           shut_out                                   ? "revoked"
+           : entry->expires_ms <= fed_clock_unix_ms() ? "expired"
+                                                      : "expires",
+           until);
     if (entry->cloned_ms != 0) {
-        print_time("RUNS TWICE, seen", entry->cloned_ms);
+        command_time(entry->cloned_ms, seen);
+        printf("RUNS TWICE, seen %s  ", seen);
     }
-    printf("  %s%s%s%s%s\n", fedserver_role_name(entry->role), entry->tag[0] != '\0' ? " " : "",
-           entry->tag, entry->name[0] != '\0' ? "  " : "", entry->name);
+    printf("%s%s%s", fedserver_role_name(entry->role), entry->tag[0] != '\0' ? " " : "",
+           entry->tag);
+    if (entry->counted + entry->late + entry->refused > 0) {
+        printf("  counted %llu late %llu refused %llu", (unsigned long long)entry->counted,
+               (unsigned long long)entry->late, (unsigned long long)entry->refused);
+    }
+    printf("%s%s%s%s\n", entry->software[0] != '\0' ? "  " : "", entry->software,
+           entry->name[0] != '\0' ? "  " : "", entry->name);
     return FED_OK;
 }
 
+static fed_status print_json(void *user, const fedserver_entry *entry, fed_error *err) {
+    json_t *item = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I}", "name",
+        entry->name, "fingerprint", entry->fingerprint, "state", entry->state, "role",
+        fedserver_role_name(entry->role), "tag", entry->tag, "software", entry->software,
+        "last_seen_ms", command_json_time(entry->seen_ms), "enrolled_ms",
+        (json_int_t)entry->enrolled_ms, "expires_ms", (json_int_t)entry->expires_ms, "revoked_ms",
+        command_json_time(entry->revoked_ms), "cloned_ms", command_json_time(entry->cloned_ms),
+        "samples", (json_int_t)entry->samples, "counted", (json_int_t)entry->counted, "late",
+        (json_int_t)entry->late, "refused", (json_int_t)entry->refused);
+    return command_json_item(user, item, err);
+}
+
 static fed_status list_devices(fedserver *server, const arguments *args, fed_error *err) {
-    (void)args;
     size_t count = 0;
-    FED_TRY(fedserver_device_each(server, print_device, &count, err));
-    if (count == 0) {
+    FED_TRY(fedserver_device_each(server, fed_clock_unix_ms(),
+                                  args->json ? print_json : print_device, &count, err));
+    if (args->json) {
+        command_json_end(count);
+    } else if (count == 0) {
         fprintf(stderr, "no device is enrolled yet; `fedserver token` admits one\n");
     }
     return FED_OK;
@@ -49,7 +64,8 @@ static int devices(const arguments *args) {
 static fed_status rename_device(fedserver *server, const arguments *args, fed_error *err) {
     fedserver_entry entry;
     size_t count = 0;
-    FED_TRY(fedserver_device_rename(server, args->operands[0], args->operands[1], &entry, err));
+    FED_TRY(fedserver_device_rename(server, fed_clock_unix_ms(), args->operands[0],
+                                    args->operands[1], &entry, err));
     return print_device(&count, &entry, err);
 }
 
@@ -71,10 +87,13 @@ static int revoke(const arguments *args) {
 const command command_devices = {
     .name = "devices",
     .run = devices,
+    .options = "json",
     .brief = "list them",
-    .help = "usage: fedserver devices --dir DIR\n"
-            "List the devices: fingerprint, since when, until when or when revoked (UTC).\n"
-            "RUNS TWICE: two copies of the device's state have reported with the same lease.\n"};
+    .help =
+        "usage: fedserver devices --dir DIR [--json]\n"
+        "List the devices: fingerprint, state, last seen, until when its certificate is good or\n"
+        "when it was revoked (UTC), role and tag, its updates, its software, its name.\n"
+        "  --json   a list of objects; times are Unix milliseconds\n"};
 
 const command command_rename = {
     .name = "rename",

@@ -51,7 +51,8 @@ typedef struct front {
 /* In the child: become `fedserver front`, with nothing of this process but that socket. */
 static void exec_front(const front *f, pid_t parent_pid) {
     char socket_text[16], port[16], days[32], requests[32], parent[32];
-    const char *words[24] = {"fedserver", "front", "--dir", f->args->dir, "--bind", f->args->bind};
+    const char *words[24] = {"fedserver-front", "front",  "--dir",
+                             f->args->dir,      "--bind", f->args->bind};
     size_t n = 6;
     snprintf(socket_text, sizeof socket_text, "%d", f->socket);
     snprintf(port, sizeof port, "%u", f->devices_port);
@@ -187,6 +188,12 @@ static fed_status serve(const arguments *args, fedserver_part part,
     return status;
 }
 
+/* The last line of a process that serves, with its time and level as every line. */
+static int fail(const fed_log *log, const fed_error *err) {
+    fed_logf(log, FED_LOG_ERROR, "%s", err->text);
+    return COMMAND_FAILED;
+}
+
 static int run(const arguments *args) {
     const fed_log log = {.write = fed_log_stderr,
                          .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
@@ -210,10 +217,9 @@ static int run(const arguments *args) {
     raise_file_limit();
     fed_status status = serve(args, FEDSERVER_ROUNDS, &options, &log, &err);
     stop_front(&f);
-    if (f.status != FED_OK) {
-        return command_fail(args, &f.err);
-    }
-    return status == FED_OK ? COMMAND_OK : command_fail(args, &err);
+    return f.status != FED_OK ? fail(&log, &f.err)
+           : status != FED_OK ? fail(&log, &err)
+                              : COMMAND_OK;
 }
 
 /* People and enrolment; the only process that reads the CA's key. */
@@ -242,8 +248,9 @@ static int serve_front(const arguments *args) {
     fed_error err = {0};
     catch_signals();
     raise_file_limit();
+    (void)prctl(PR_SET_NAME, "fedserver-front"); /* for ps and top; it was "exe" */
     fed_status status = serve(args, FEDSERVER_GATE, &options, &log, &err);
-    return status == FED_OK ? COMMAND_OK : command_fail(args, &err);
+    return status == FED_OK ? COMMAND_OK : fail(&log, &err);
 }
 
 const command command_run = {

@@ -1,4 +1,4 @@
-/* token: who may enrol. */
+/* token, tokens: who may enrol. */
 #include <stdio.h>
 #include <string.h>
 
@@ -54,3 +54,65 @@ const command command_token = {
             "  --tag TAG     of which group the device is, for tasks that ask for one\n"
             "  --name NAME   what people call the device, instead of what it calls itself;\n"
             "                with --count it becomes NAME-1, NAME-2, ...\n"};
+
+static const char *state_of(const fedserver_token_entry *entry) {
+    return entry->used_ms != 0                        ? "used"
+           : entry->withdrawn_ms != 0                 ? "withdrawn"
+           : entry->expires_ms <= fed_clock_unix_ms() ? "expired"
+                                                      : "unused";
+}
+
+static fed_status print_token(void *user, const fedserver_token_entry *entry, fed_error *err) {
+    char made[32], expires[32];
+    ++*(size_t *)user;
+    (void)err;
+    command_time(entry->made_ms, made);
+    command_time(entry->expires_ms, expires);
+    printf("%s  %-9s  made %-20s  expires %s  %s%s%s%s%s\n", entry->id, state_of(entry), made,
+           expires, fedserver_role_name(entry->role), entry->tag[0] != '\0' ? " " : "", entry->tag,
+           entry->name[0] != '\0' ? "  " : "", entry->name);
+    return FED_OK;
+}
+
+static fed_status print_token_json(void *user, const fedserver_token_entry *entry, fed_error *err) {
+    json_t *item = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o}", "id", entry->id, "state", state_of(entry),
+        "role", fedserver_role_name(entry->role), "tag", entry->tag, "name", entry->name, "made_ms",
+        command_json_time(entry->made_ms), "expires_ms", (json_int_t)entry->expires_ms, "used_ms",
+        command_json_time(entry->used_ms), "withdrawn_ms", command_json_time(entry->withdrawn_ms));
+    return command_json_item(user, item, err);
+}
+
+static fed_status list_tokens(fedserver *server, const arguments *args, fed_error *err) {
+    size_t count = 0;
+    fedserver_token_entry entry;
+    if (args->withdraw != NULL) {
+        FED_TRY(fedserver_token_withdraw(server, fed_clock_unix_ms(), args->withdraw, &entry, err));
+        FED_TRY((args->json ? print_token_json : print_token)(&count, &entry, err));
+    } else {
+        FED_TRY(
+            fedserver_token_each(server, args->json ? print_token_json : print_token, &count, err));
+    }
+    if (args->json) {
+        command_json_end(count);
+    } else if (count == 0) {
+        fprintf(stderr, "no token was made yet; `fedserver token` makes one\n");
+    }
+    return FED_OK;
+}
+
+static int tokens(const arguments *args) {
+    return command_with(args, list_tokens);
+}
+
+const command command_tokens = {
+    .name = "tokens",
+    .run = tokens,
+    .options = "withdraw json",
+    .brief = "list tokens, withdraw one",
+    .help =
+        "usage: fedserver tokens --dir DIR [--withdraw ID] [--json]\n"
+        "List the enrolment tokens: id, state, until when, for whom. The tokens themselves are\n"
+        "kept by nobody; an id is the beginning of a token's SHA-256.\n"
+        "  --withdraw ID   let nobody enrol with that one; ID may be cut to 8 digits\n"
+        "  --json          a list of objects\n"};

@@ -15,12 +15,18 @@ fed_status fedserver_post_enrol(fedserver *server, const fedserver_call *call,
                                            .len = request->body_len};
     FED_TRY(fedserver_enrol(&auth, &applicant, call->now_ms, &outcome, &issued, &why, err));
     if (outcome == FEDSERVER_ENROLLED) {
-        char digits[17];
-        const char *name = issued.device.name;
+        char digits[17], token[13];
+        uint8_t hash[FED_SHA256_SIZE];
         fed_hex(issued.device.fingerprint, 8, digits);
-        fed_logf(server->log, FED_LOG_INFO, "%s %s...%s%s%s has enrolled",
-                 fedserver_role_name(issued.device.role), digits, name[0] != '\0' ? " (" : "", name,
-                 name[0] != '\0' ? ")" : "");
+        fedserver_token_hash(request->bearer, hash);
+        fed_hex(hash, 6, token);
+        FED_TRY(fedserver_audit(server, FED_LOG_INFO, call->now_ms, "enrolled", err,
+                                "device=%s role=%s tag=\"%s\" name=\"%s\" token=%s", digits,
+                                fedserver_role_name(issued.device.role), issued.device.tag,
+                                issued.device.name, token));
+    } else {
+        FED_TRY(
+            fedserver_audit_refusal(server, call->now_ms, fedserver_enrolment_word(outcome), err));
     }
     return fedserver_answer_certificate(server, outcome, &issued, &why, response, err);
 }

@@ -28,6 +28,10 @@ static const struct {
                                   "this device's certificate has expired; enrol it again"},
 };
 
+const char *fedserver_enrolment_word(fedserver_enrolment outcome) {
+    return refusals[outcome].word;
+}
+
 fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrolment outcome,
                                         const fedserver_issued *issued, const fed_error *why,
                                         fedserver_response *response, fed_error *err) {
@@ -52,5 +56,14 @@ fed_status fedserver_post_renew(fedserver *server, const fedserver_call *call,
     FED_TRY(fedserver_auth_open(server, &auth, err));
     FED_TRY(fedserver_renew(&auth, call->request->body, call->request->body_len, call->now_ms,
                             &outcome, &issued, &why, err));
+    if (outcome == FEDSERVER_ENROLLED) {
+        char digits[17];
+        fed_hex(issued.device.fingerprint, 8, digits);
+        FED_TRY(fedserver_audit(server, FED_LOG_INFO, call->now_ms, "renewed", err,
+                                "device=%s name=\"%s\"", digits, issued.device.name));
+    } else {
+        FED_TRY(
+            fedserver_audit_refusal(server, call->now_ms, fedserver_enrolment_word(outcome), err));
+    }
     return fedserver_answer_certificate(server, outcome, &issued, &why, response, err);
 }

@@ -1,6 +1,7 @@
 /* Logging through a callback. */
 #include "fed_test.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fed/log.h"
@@ -85,6 +86,36 @@ static void test_the_stderr_sink_writes_time_level_and_text(void **state) {
     assert_string_equal(rest, "WARN disk 97% full");
 }
 
+/* systemd's journal has a clock of its own, and reads the level from a number. */
+static void test_in_the_journal_a_line_has_a_priority_and_no_time(void **state) {
+    (void)state;
+    FILE *file = tmpfile();
+    struct stat st;
+    char stream[64], lines[200] = "";
+    assert_non_null(file);
+    assert_int_equal(fstat(fileno(file), &st), 0);
+    snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev,
+             (unsigned long long)st.st_ino);
+    assert_int_equal(setenv("JOURNAL_STREAM", stream, 1), 0);
+    int kept = dup(STDERR_FILENO);
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    fed_log log = {fed_log_stderr, NULL, FED_LOG_INFO};
+    fed_logf(&log, FED_LOG_INFO, "all is well");
+    fed_logf(&log, FED_LOG_ERROR, "all is lost");
+    setenv("JOURNAL_STREAM", "1:1", 1); /* another program's */
+    fed_logf(&log, FED_LOG_WARN, "who knows");
+    unsetenv("JOURNAL_STREAM");
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    assert_true(fread(lines, 1, sizeof lines - 1, file) > 0);
+    fclose(file);
+    assert_int_equal(strncmp(lines, "<6>all is well\n<3>all is lost\n20", 32), 0);
+    assert_non_null(strstr(lines, "WARN who knows\n"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_line_reaches_the_sink_formatted),
@@ -93,6 +124,7 @@ int main(void) {
         cmocka_unit_test(test_controls_cannot_forge_a_second_line),
         cmocka_unit_test(test_too_long_a_line_is_cut),
         cmocka_unit_test(test_the_stderr_sink_writes_time_level_and_text),
+        cmocka_unit_test(test_in_the_journal_a_line_has_a_priority_and_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <math.h>
 
+#include "fed/clock.h"
 #include "fed/file.h"
 #include "fed_coordinator.h"
 #include "fed_device.h"
@@ -156,7 +157,7 @@ static int clones_known(const world *w) {
     fedserver *other;
     int clones = 0;
     assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &other, &err));
-    assert_fed_ok_err(fedserver_device_each(other, find_clone, &clones, &err));
+    assert_fed_ok_err(fedserver_device_each(other, fed_clock_unix_ms(), find_clone, &clones, &err));
     fedserver_close(other);
     return clones;
 }

@@ -76,13 +76,15 @@ static void an_operators_name_is_taken_as_it_is_or_refused(void **state) {
     wide[64] = '\0';
     const fedserver_grant grant = {.ttl_s = 60, .name = wide};
     assert_fed_status(fedserver_token_grant(c->server, c->now_ms, &grant, token, &err), FED_EINVAL);
-    assert_fed_status(fedserver_device_rename(c->server, hex, wide, &entry, &err), FED_EINVAL);
-    assert_fed_status(fedserver_device_rename(c->server, hex, "a\nb", &entry, &err), FED_EINVAL);
+    assert_fed_status(fedserver_device_rename(c->server, c->now_ms, hex, wide, &entry, &err),
+                      FED_EINVAL);
+    assert_fed_status(fedserver_device_rename(c->server, c->now_ms, hex, "a\nb", &entry, &err),
+                      FED_EINVAL);
     wide[63] = '\0';
-    assert_fed_ok_err(fedserver_device_rename(c->server, hex, wide, &entry, &err));
+    assert_fed_ok_err(fedserver_device_rename(c->server, c->now_ms, hex, wide, &entry, &err));
     assert_string_equal(entry.name, wide);
     assert_string_equal(stored(c, &d).name, wide);
-    assert_fed_ok_err(fedserver_device_rename(c->server, hex, "", &entry, &err));
+    assert_fed_ok_err(fedserver_device_rename(c->server, c->now_ms, hex, "", &entry, &err));
     assert_string_equal(stored(c, &d).name, "");
 }
 
@@ -148,6 +150,32 @@ static void a_devices_state_is_one_word(void **state) {
     assert_string_equal(fedserver_device_state(t, &revoked, c->now_ms), "revoked");
 }
 
+static fed_status find_state(void *user, const fedserver_entry *entry, fed_error *err) {
+    (void)err;
+    *(const char **)user = entry->state;
+    return FED_OK;
+}
+
+/* A process beside the one that serves sees the same states. */
+static void the_command_line_sees_who_trains(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    fedserver *other;
+    const char *word = "";
+    const test_device d = coordinator_enrol(c);
+    small_task(c);
+    assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_TRAIN);
+    coordinator_commit(c);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &other, &err));
+    assert_fed_ok_err(fedserver_device_each(other, c->now_ms, find_state, &word, &err));
+    assert_string_equal(word, "training");
+    fedserver_close(other);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &other, &err));
+    assert_fed_ok_err(fedserver_device_each(other, c->now_ms + 101000, find_state, &word, &err));
+    assert_string_equal(word, "late");
+    fedserver_close(other);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
@@ -158,6 +186,7 @@ int main(void) {
         WITH(last_seen_costs_one_write_a_minute),
         WITH(what_became_of_updates_is_counted_for_each_device),
         WITH(a_devices_state_is_one_word),
+        WITH(the_command_line_sees_who_trains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
     " devices, body BLOB NOT NULL) STRICT;"                                                        \
     "INSERT INTO updates SELECT id, device, body FROM updates_by_lease;"                           \
     "DROP TABLE updates_by_lease; DROP TABLE pieces; DROP TABLE phases; DROP TABLE keyframes;"     \
-    "DROP TABLE declines;"                                                                         \
+    "DROP TABLE audit; DROP TABLE declines;"                                                       \
     "DROP TABLE passes;"                                                                           \
     "ALTER TABLE devices DROP COLUMN revoked_ms;"                                                  \
     "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"                                           \

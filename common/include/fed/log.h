@@ -22,7 +22,8 @@ typedef struct fed_log {
 
 void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) FED_PRINTF(3, 4);
 
-/** A ready-made sink for programs: "2026-01-31T12:00:00Z WARN text" to stderr. Use as .write. */
+/** A ready-made sink for programs: "2026-01-31T12:00:00Z WARN text" to stderr or, where that is
+ * systemd's journal, "<4>text", whose number is the priority. Use as .write. */
 void fed_log_stderr(void *user, fed_log_level level, const char *line);
 
 #endif

@@ -121,6 +121,42 @@ fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pas
 /** End all links, sessions and bearer tokens at once. */
 fed_status fedserver_pass_revoke_all(fedserver *server, fed_error *err) FED_CHECKED;
 
+/** A token, for people: not the token itself, which nobody keeps. */
+typedef struct fedserver_token_entry {
+    char id[13]; /* the first digits of its SHA-256 */
+    fedserver_role role;
+    char tag[FEDSERVER_TAG], name[FEDSERVER_NAME];
+    int64_t made_ms, expires_ms, used_ms, withdrawn_ms; /* Unix milliseconds; 0: not, or unknown */
+} fedserver_token_entry;
+
+/** Is called for each; a failure ends the walk and becomes its result. */
+typedef fed_status (*fedserver_token_entry_visit)(void *user, const fedserver_token_entry *entry,
+                                                  fed_error *err);
+
+/** All tokens that were ever made, in that order. */
+fed_status fedserver_token_each(fedserver *server, fedserver_token_entry_visit visit, void *user,
+                                fed_error *err) FED_CHECKED;
+
+/** Let nobody enrol with a token from now on. id: its first 8 digits or more. FED_EINVAL too short;
+ * FED_ENOTFOUND none, or several, or it is used or withdrawn already. */
+fed_status fedserver_token_withdraw(fedserver *server, int64_t now_ms, const char *id,
+                                    fedserver_token_entry *entry, fed_error *err) FED_CHECKED;
+
+/** A line of the audit log. */
+typedef struct fedserver_audit_entry {
+    int64_t at_ms;
+    char event[32];   /* one word: "enrolled" */
+    char detail[480]; /* key=value words, values with blanks in quotes */
+} fedserver_audit_entry;
+
+/** Is called for each; a failure ends the walk and becomes its result. */
+typedef fed_status (*fedserver_audit_visit)(void *user, const fedserver_audit_entry *entry,
+                                            fed_error *err);
+
+/** What the audit log has since then, the oldest first. */
+fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_audit_visit visit,
+                                void *user, fed_error *err) FED_CHECKED;
+
 /** A device, for people. */
 typedef struct fedserver_entry {
     char fingerprint[2 * FED_SHA256_SIZE + 1];   /* of its key, hexadecimal */
@@ -133,6 +169,7 @@ typedef struct fedserver_entry {
     int64_t seen_ms;                   /* its last request, to about a minute; 0: none yet */
     uint32_t samples;                  /* that its data holds; 0: not known */
     uint64_t counted, late, refused;   /* its updates, by what became of them */
+    const char *state;                 /* one word, static: docs/protocol.md#devices */
 } fedserver_entry;
 
 /** Is called for each; a failure ends the walk and becomes its result. */
@@ -140,8 +177,8 @@ typedef fed_status (*fedserver_entry_visit)(void *user, const fedserver_entry *e
                                             fed_error *err);
 
 /** All devices, in the order in which they enrolled. */
-fed_status fedserver_device_each(fedserver *server, fedserver_entry_visit visit, void *user,
-                                 fed_error *err) FED_CHECKED;
+fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_entry_visit visit,
+                                 void *user, fed_error *err) FED_CHECKED;
 
 /**
  * Shut a device out: a coordinator that serves meanwhile refuses its next request, whatever its TLS
@@ -156,8 +193,9 @@ fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char
 
 /** Let people call a device by another name; "": by none. prefix and entry as above. Errors: as
  * above; FED_EINVAL not a name, too. */
-fed_status fedserver_device_rename(fedserver *server, const char *prefix, const char *name,
-                                   fedserver_entry *entry, fed_error *err) FED_CHECKED;
+fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char *prefix,
+                                   const char *name, fedserver_entry *entry,
+                                   fed_error *err) FED_CHECKED;
 
 /**
  * Queue a training task described by a JSON file (keys: docs/protocol.md#task). It starts when no

@@ -42,6 +42,11 @@
     "CREATE TABLE passes (hash BLOB PRIMARY KEY, kind INTEGER NOT NULL,"                           \
     " expires_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;"
 
+/* Who did what when, since version 8. */
+#define FEDSERVER_SCHEMA_AUDIT                                                                     \
+    "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL,"            \
+    " event TEXT NOT NULL, detail TEXT NOT NULL) STRICT;"
+
 /* 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
  * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
  * Scripts, to be run one after the other: C compilers need not take longer texts. */
@@ -95,7 +100,7 @@
             " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                       \
             " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;",                        \
             FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_PHASES FEDSERVER_SCHEMA_KEYFRAMES             \
-                FEDSERVER_SCHEMA_DECLINES FEDSERVER_SCHEMA_PASSES,                                 \
+                FEDSERVER_SCHEMA_DECLINES FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT,          \
     }
 
 /* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
@@ -120,7 +125,7 @@
             " u.body FROM updates_by_device u JOIN devices d ON d.id = u.device;"                  \
             "DROP TABLE updates_by_device;",                                                       \
             FEDSERVER_SCHEMA_PIECES, FEDSERVER_SCHEMA_PHASES, FEDSERVER_SCHEMA_KEYFRAMES,          \
-            FEDSERVER_SCHEMA_DECLINES                                                              \
+            FEDSERVER_SCHEMA_AUDIT FEDSERVER_SCHEMA_DECLINES                                       \
             "ALTER TABLE tokens ADD COLUMN name TEXT NOT NULL DEFAULT '';"                         \
             "ALTER TABLE tokens ADD COLUMN made_ms INTEGER NOT NULL DEFAULT 0;"                    \
             "ALTER TABLE tokens ADD COLUMN withdrawn_ms INTEGER NOT NULL DEFAULT 0;"               \

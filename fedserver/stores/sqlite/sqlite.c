@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fedserver/store.h"
+#include "fedserver/stores/sqlite/audit_rows.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/declines.h"
 #include "fedserver/stores/sqlite/pass_rows.h"
@@ -152,6 +153,16 @@ static fed_status token_add(void *db, const uint8_t *hash, const fedserver_token
                  TEXT(token->tag), TEXT(token->name), INT(token->made_ms));
 }
 
+static void token_read(sqlite3_stmt *row, fedserver_token *token) {
+    *token = (fedserver_token){.expires_ms = sqlite3_column_int64(row, 0),
+                               .used_ms = sqlite3_column_int64(row, 1),
+                               .role = (fedserver_role)sqlite3_column_int(row, 2),
+                               .made_ms = sqlite3_column_int64(row, 5),
+                               .withdrawn_ms = sqlite3_column_int64(row, 6)};
+    fedserver_database_text(row, 3, token->tag, sizeof token->tag);
+    fedserver_database_text(row, 4, token->name, sizeof token->name);
+}
+
 static fed_status token_find(void *db, const uint8_t *hash, fedserver_token *token,
                              fed_error *err) {
     sqlite3_stmt *row;
@@ -161,15 +172,39 @@ static fed_status token_find(void *db, const uint8_t *hash, fedserver_token *tok
     if (!found) {
         return fed_fail(err, FED_ENOTFOUND, "no token has that hash");
     }
-    token->expires_ms = sqlite3_column_int64(row, 0);
-    token->used_ms = sqlite3_column_int64(row, 1);
-    token->role = (fedserver_role)sqlite3_column_int(row, 2);
-    token->made_ms = sqlite3_column_int64(row, 5);
-    token->withdrawn_ms = sqlite3_column_int64(row, 6);
-    fedserver_database_text(row, 3, token->tag, sizeof token->tag);
-    fedserver_database_text(row, 4, token->name, sizeof token->name);
+    token_read(row, token);
     sqlite3_reset(row);
     return FED_OK;
+}
+
+static fed_status token_each(void *db, fedserver_token_visit visit, void *user, fed_error *err) {
+    sqlite3_stmt *row;
+    bool more;
+    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_TOKEN_EACH, NO_VALUES, &row, err));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        fedserver_token token;
+        uint8_t hash[FED_SHA256_SIZE] = {0};
+        token_read(row, &token);
+        if (sqlite3_column_bytes(row, 7) == FED_SHA256_SIZE) {
+            memcpy(hash, sqlite3_column_blob(row, 7), sizeof hash);
+        }
+        fed_status status = visit(user, hash, &token, err);
+        if (status != FED_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
+}
+
+static fed_status token_withdraw(void *user, const uint8_t *hash, int64_t now_ms, fed_error *err) {
+    fedserver_database *db = user;
+    FED_TRY(WRITE(TOKEN_WITHDRAW, BLOB(hash, FED_SHA256_SIZE), INT(now_ms)));
+    return sqlite3_changes(db->handle) == 1
+               ? FED_OK
+               : fed_fail(err, FED_ENOTFOUND, "no unused token has that hash");
 }
 
 static fed_status token_use(void *user, const uint8_t *hash, int64_t now_ms, fed_error *err) {
@@ -543,6 +578,8 @@ const fedserver_store fedserver_store_sqlite = {
     .changed = store_changed,
     .token_add = token_add,
     .token_find = token_find,
+    .token_each = token_each,
+    .token_withdraw = token_withdraw,
     .token_use = token_use,
     .pass_add = fedserver_sqlite_pass_add,
     .pass_find = fedserver_sqlite_pass_find,
@@ -581,5 +618,7 @@ const fedserver_store fedserver_store_sqlite = {
     .piece_join = fedserver_sqlite_piece_join,
     .piece_clear = fedserver_sqlite_piece_clear,
     .piece_prune = fedserver_sqlite_piece_prune,
+    .audit_add = fedserver_sqlite_audit_add,
+    .audit_each = fedserver_sqlite_audit_each,
     .metric_put = metric_put,
 };

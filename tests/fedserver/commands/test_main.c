@@ -19,9 +19,9 @@ static int run(const char *words, char out[4096]) {
 
 static void every_command_explains_itself(void **state) {
     (void)state;
-    static const char *const names[] = {"init",    "run",     "front",  "token",  "task",
-                                        "devices", "rename",  "revoke", "status", "export",
-                                        "backup",  "restore", "check"};
+    static const char *const names[] = {"init",    "run",    "front",  "token",   "task",
+                                        "devices", "tokens", "audit",  "rename",  "revoke",
+                                        "status",  "export", "backup", "restore", "check"};
     char out[4096];
     assert_int_equal(run("--help", out), 0);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {

@@ -1,0 +1,41 @@
+/* The audit log: who did what when, in the store and in the log. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fed/utf8.h"
+#include "fedserver/server.h"
+
+enum { REFUSALS_EVERY_MS = 10 * 1000 };
+
+fed_status fedserver_audit(fedserver *server, fed_log_level level, int64_t now_ms,
+                           const char *event, fed_error *err, const char *format, ...) {
+    fedserver_audit_entry entry = {.at_ms = now_ms};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(entry.detail, sizeof entry.detail, format, args);
+    va_end(args);
+    fed_utf8_clean(entry.detail);
+    snprintf(entry.event, sizeof entry.event, "%s", event);
+    fed_logf(server->log, level, "%s %s", entry.event, entry.detail);
+    return server->store->audit_add(server->db, &entry, err);
+}
+
+fed_status fedserver_audit_refusal(fedserver *server, int64_t now_ms, const char *reason,
+                                   fed_error *err) {
+    server->refusals++;
+    if (server->refusal_ms != 0 && now_ms >= server->refusal_ms &&
+        now_ms - server->refusal_ms < REFUSALS_EVERY_MS) {
+        return FED_OK;
+    }
+    const uint64_t count = server->refusals;
+    server->refusals = 0;
+    server->refusal_ms = now_ms;
+    return fedserver_audit(server, FED_LOG_WARN, now_ms, "refused", err, "reason=%s count=%llu",
+                           reason, (unsigned long long)count);
+}
+
+fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_audit_visit visit,
+                                void *user, fed_error *err) {
+    return server->store->audit_each(server->db, since_ms, visit, user, err);
+}

@@ -1,0 +1,32 @@
+/* Lists for people and for programs: what the listing commands share. */
+#include <stdio.h>
+#include <time.h>
+
+#include "fedserver/commands/command.h"
+
+fed_status command_json_item(size_t *count, json_t *item, fed_error *err) {
+    if (item == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a line of the list");
+    }
+    fputs((*count)++ == 0 ? "[\n" : ",\n", stdout);
+    const int failed = json_dumpf(item, stdout, JSON_COMPACT);
+    json_decref(item);
+    return failed == 0 ? FED_OK : fed_fail(err, FED_EIO, "the list can't be written");
+}
+
+void command_json_end(size_t count) {
+    puts(count == 0 ? "[]" : "\n]");
+}
+
+json_t *command_json_time(int64_t ms) {
+    return ms != 0 ? json_integer(ms) : json_null();
+}
+
+void command_time(int64_t ms, char text[32]) {
+    const time_t seconds = (time_t)(ms / 1000);
+    struct tm utc;
+    text[0] = '\0';
+    if (ms != 0 && gmtime_r(&seconds, &utc) != NULL) {
+        strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    }
+}
