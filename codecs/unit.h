@@ -66,6 +66,7 @@
 #define fedcodec_sparse_check               FEDCODEC_UNITED(fedcodec_sparse_check)
 #define fedcodec_sparse_decode              FEDCODEC_UNITED(fedcodec_sparse_decode)
 #define fedcodec_sparse_fold                FEDCODEC_UNITED(fedcodec_sparse_fold)
+#define fedcodec_sparse_squares             FEDCODEC_UNITED(fedcodec_sparse_squares)
 #define fedcodec_sparse_put                 FEDCODEC_UNITED(fedcodec_sparse_put)
 #define fedcodec_zerorun_check              FEDCODEC_UNITED(fedcodec_zerorun_check)
 #define fedcodec_zerorun_end                FEDCODEC_UNITED(fedcodec_zerorun_end)

@@ -8,9 +8,6 @@
 
 #include "fedcodec/envelope.h"
 
-/* One device may not outweigh all others together by claiming a huge number of samples. */
-enum { SAMPLES_LIMIT = 1 << 20 };
-
 fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
                               const fedserver_strategy *strategy) {
     bool all = fedserver_strategy_needs_all(strategy), clips = strategy->clip_norm > 0;
@@ -31,6 +28,7 @@ fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
 void fedserver_sum_free(fedserver_sum *sum) {
     free(sum->acc);
     free(sum->decoded);
+    free(sum->claims);
     *sum = (fedserver_sum){0};
 }
 
@@ -40,7 +38,6 @@ void fedserver_sum_clear(fedserver_sum *sum) {
     }
     sum->updates = 0;
     sum->samples = sum->weight = sum->bytes = 0;
-    sum->loss = 0;
 }
 
 fed_status fedserver_update_read(const uint8_t *body, size_t len, fedserver_update *update) {
@@ -63,16 +60,11 @@ size_t fedserver_update_head_size(void) {
     return w.len;
 }
 
-fed_status fedserver_sum_check(const fedserver_sum *sum, uint32_t samples, uint32_t weight,
-                               fed_error *err) {
-    if (samples < 1 || samples > SAMPLES_LIMIT) {
-        return fed_fail(err, FED_ERANGE, "the update weighs %u samples; 1 to %d are allowed",
-                        samples, SAMPLES_LIMIT);
-    }
-    if (sum->weight + (uint64_t)weight * samples >= (uint64_t)FEDCODEC_FOLD_WEIGHT) {
+fed_status fedserver_update_check(const fed_update *head, fed_error *err) {
+    if (!(fabsf(head->loss) <= FEDSERVER_LOSS_LIMIT)) {
         return fed_fail(err, FED_ERANGE,
-                        "the round holds %llu samples already; with %u more its sum could overflow",
-                        (unsigned long long)sum->samples, samples);
+                        "a loss of %g; up to %g is plausible. Has the training diverged?",
+                        (double)head->loss, (double)FEDSERVER_LOSS_LIMIT);
     }
     return FED_OK;
 }
@@ -129,18 +121,61 @@ static fed_status fold(fedserver_sum *sum, const fed_layout *layout, const fedse
                                                        layout, weight, sum->acc, err);
 }
 
+static fed_status make_room(fedserver_sum *sum, fed_error *err) {
+    enum { FIRST = 16 };
+    if (sum->updates < sum->cap) {
+        return FED_OK;
+    }
+    const uint32_t cap = sum->cap > 0 ? 2 * sum->cap : FIRST;
+    fedserver_claim *grown = realloc(sum->claims, cap * sizeof *grown);
+    FED_REQUIRE(grown != NULL,
+                fed_fail(err, FED_ENOMEM, "out of memory for %u updates of a round", cap));
+    sum->claims = grown;
+    sum->cap = cap;
+    return FED_OK;
+}
+
 fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
-                             const fedserver_update *update, uint32_t weight, fed_error *err) {
+                             const fedserver_update *update, int64_t device, uint32_t weight,
+                             fed_error *err) {
     assert(layout->size == sum->size);
-    uint32_t samples = update->head.samples;
-    FED_TRY(fedserver_sum_check(sum, samples, weight, err));
-    FED_TRY(fold(sum, layout, update, (int64_t)weight * samples, err));
-    sum->updates++;
-    sum->samples += samples;
-    sum->weight += (uint64_t)weight * samples;
-    sum->loss += (double)samples * (double)update->head.loss;
+    fedserver_claim claim = {.device = device,
+                             .weight = (uint64_t)weight * update->head.samples,
+                             .samples = update->head.samples,
+                             .loss = update->head.loss};
+    FED_TRY(fedserver_update_check(&update->head, err));
+    FED_TRY(make_room(sum, err));
+    FED_TRY(
+        fedcodec_envelope_norm(update->envelope, update->envelope_len, layout, &claim.norm, err));
+    if (sum->weight + claim.weight < (uint64_t)FEDCODEC_FOLD_WEIGHT) {
+        FED_TRY(fold(sum, layout, update, (int64_t)claim.weight, err));
+    }
+    sum->claims[sum->updates++] = claim;
+    sum->samples += claim.samples;
+    sum->weight += claim.weight;
     sum->bytes += update->body_len;
     return FED_OK;
+}
+
+fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_shares *shares,
+                                bool *refold, fed_error *err) {
+    fed_status status =
+        fedserver_shares_settle(sum->claims, sum->updates, most, sum->clip_norm, shares);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "out of memory for the %u updates of a round", sum->updates);
+    }
+    *refold = !shares->as_claimed && sum->acc != NULL;
+    sum->weight = shares->weight;
+    if (*refold) {
+        memset(sum->acc, 0, sum->size * sizeof *sum->acc);
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_sum_refold(fedserver_sum *sum, const fed_layout *layout, uint32_t number,
+                                const fedserver_update *update, fed_error *err) {
+    const uint32_t count = sum->claims[number].count;
+    return count > 0 ? fold(sum, layout, update, count, err) : FED_OK;
 }
 
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean) {

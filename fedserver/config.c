@@ -34,6 +34,7 @@ typedef enum key_id {
     MINIMUM,
     DEADLINE_S,
     STALENESS,
+    DEVICE_SHARE,
     SELECTION,
     TAG,
     PHASES,
@@ -79,6 +80,7 @@ static const key_rule rules[KEYS] = {
     [DEADLINE_S] = {"deadline_s", IN_TASK, NUMBER, 0.1, 604800, "600",
                     "a number from 0.1 to 604800"},
     [STALENESS] = {"staleness", IN_TASK, INTEGER, 0, 1000, "0", "an integer from 0 to 1000"},
+    [DEVICE_SHARE] = {"device_share", IN_TASK, NUMBER, 0.01, 1, "0.5", "a number from 0.01 to 1"},
     [SELECTION] = {"selection", IN_TASK, STRING, 1, 31, "uniform",
                    "uniform, weighted or round_robin"},
     [TAG] = {"tag", IN_TASK, STRING, 1, FEDSERVER_TAG - 1, "", "a tag that devices enrolled with"},
@@ -464,6 +466,7 @@ static fed_status convert(source *s, fedserver_config *config, fed_error *err) {
     FED_TRY(take_first(s, task, err));
     snprintf(task->tag, sizeof task->tag, "%s", s->string[TAG]);
     FED_TRY(take_selection(s, &task->selection, err));
+    task->device_share = s->number[DEVICE_SHARE];
     FED_TRY(take_rules(s, &task->rules, err));
     FED_TRY(take_strategy(s, task, err));
     return take_phases(s, task, err);

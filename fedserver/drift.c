@@ -26,17 +26,17 @@ uint32_t fedserver_drift_reach(const fedserver *server) {
 typedef struct ages {
     const fedserver_training *training;
     fedserver_drift *drift;
+    uint32_t number; /* of the next update */
 } ages;
 
 static fed_status note_age(void *user, const fedserver_update_row *row, const uint8_t *body,
                            size_t len, fed_error *err) {
-    const ages *a = user;
+    ages *a = user;
     const fedserver_training *t = a->training;
     fedserver_update update;
     FED_TRY(fedserver_training_read(t, row, body, len, &update, err));
     const uint32_t age = t->round.number - update.head.round;
-    const uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update.head.round);
-    a->drift->weight[age] += (uint64_t)weight * update.head.samples;
+    a->drift->weight[age] += t->sum.claims[a->number++].count;
     a->drift->oldest = age > a->drift->oldest ? age : a->drift->oldest;
     return FED_OK;
 }
@@ -94,7 +94,8 @@ fed_status fedserver_drift_find(fedserver *server, fedserver_drift *drift, fed_e
     drift->weight = calloc(t->task.rules.staleness + 1, sizeof *drift->weight);
     FED_REQUIRE(drift->weight != NULL,
                 fed_fail(err, FED_ENOMEM, "out of memory for late updates' ages"));
-    ages a = {t, drift};
+    ages a = {.training = t, .drift = drift};
+    drift->all = t->sum.weight;
     FED_TRY(server->store->update_each(server->db, note_age, &a, err));
     return drift->oldest > 0 ? find_moved(server, drift, err) : FED_OK;
 }
@@ -119,11 +120,7 @@ void fedserver_drift_off_update(const fedserver_drift *drift, uint32_t age, floa
 }
 
 void fedserver_drift_off_mean(const fedserver_drift *drift, float *mean) {
-    uint64_t all = 0;
-    for (uint32_t age = 0; drift->count > 0 && age <= drift->oldest; age++) {
-        all += drift->weight[age];
-    }
     for (uint32_t age = 1; age <= drift->oldest; age++) {
-        take_off(drift, age, (double)drift->weight[age] / (double)all, mean);
+        take_off(drift, age, (double)drift->weight[age] / (double)drift->all, mean);
     }
 }

@@ -19,7 +19,8 @@
 typedef struct fedserver_drift {
     size_t first, count; /* the statistics, in a model's values; no count: there is nothing to do */
     uint32_t oldest;     /* so many versions behind the newest is the oldest update's model */
-    uint64_t *weight;    /* [oldest + 1]: of the updates whose model is k versions behind */
+    uint64_t *weight;    /* [oldest + 1]: how often those whose model is k versions behind count */
+    uint64_t all;        /* what the round's sum is divided by */
     float *moved;        /* (oldest, count): the newest version less the one k + 1 behind it */
 } fedserver_drift;
 

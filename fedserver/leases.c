@@ -1,6 +1,7 @@
 /* Leases: who holds a place in the open round, who gets one next, and when one is free again. */
 #include "fedserver/server.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +126,20 @@ static bool seen_lately(const fedserver_device *device, int64_t now_ms) {
 static bool reported(const fedserver_training *t, const fedserver_device *device) {
     return !asynchronous(t) && leased_for(t, device) && device->lease_round == t->round.number &&
            device->counted_lease == device->lease;
+}
+
+/* Asynchronous: it has had its part of this round, and others are at work on the rest. Of a round
+ * of few updates two: there is nobody to compare it with. */
+static bool had_its_part(const fedserver_training *t, const fedserver_device *device) {
+    const double part = fmax(2, floor(t->task.device_share * (double)t->task.rules.goal));
+    uint32_t mine = 0;
+    if (!asynchronous(t) || t->round.leased == 0) {
+        return false;
+    }
+    for (uint32_t k = 0; k < t->sum.updates; k++) {
+        mine += t->sum.claims[k].device == device->id;
+    }
+    return (double)mine >= part;
 }
 
 /* Places are free: who may have them? */
@@ -256,7 +271,7 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
     if (fedserver_lease_stands(t, device, now_ms)) {
         return FEDSERVER_ON_CHECKIN_LEASED;
     }
-    if (reported(t, device)) {
+    if (reported(t, device) || had_its_part(t, device)) {
         return FEDSERVER_ON_CHECKIN_REPORTED;
     }
     if (!wanted(t, device, now_ms)) {
@@ -362,13 +377,13 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
 
 fed_status fedserver_device_cloned(fedserver *server, fedserver_device *device, int64_t now_ms,
                                    fed_error *err) {
-    enum { SAY_EVERY_MS = 60000, SHOWN = 8 };
+    enum { SAY_EVERY_MS = 60000 };
     if (device->cloned_ms != 0 && now_ms >= device->cloned_ms &&
         now_ms - device->cloned_ms < SAY_EVERY_MS) {
         return FED_OK;
     }
-    char name[2 * SHOWN + 1];
-    fed_hex(device->fingerprint, SHOWN, name);
+    char name[2 * FEDSERVER_DEVICE_SHOWN + 1];
+    fed_hex(device->fingerprint, FEDSERVER_DEVICE_SHOWN, name);
     fed_logf(server->log, FED_LOG_WARN,
              "device %s runs twice: two copies of its state report with the same lease; stop one, "
              "and enrol it with a token of its own",

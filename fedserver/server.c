@@ -177,6 +177,16 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
     return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the devices");
 }
 
+void fedserver_device_say(const fedserver *server, int64_t device,
+                          char name[2 * FEDSERVER_DEVICE_SHOWN + 1]) {
+    snprintf(name, 2 * FEDSERVER_DEVICE_SHOWN + 1, "?");
+    for (size_t k = 0; k < server->devices.count; k++) {
+        if (server->devices.items[k].id == device) {
+            fed_hex(server->devices.items[k].fingerprint, FEDSERVER_DEVICE_SHOWN, name);
+        }
+    }
+}
+
 fed_status fedserver_devices_load(fedserver *server, fed_error *err) {
     return server->store->device_each(server->db, take_device, server, err);
 }

@@ -100,6 +100,7 @@ typedef struct fedserver_task {
     char strategy[FEDSERVER_STRATEGY_SPEC]; /* how updates become the next version */
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices of this tag; "": all */
+    double device_share;     /* most of a round that one device may weigh or move; 1: all */
     fedserver_round_rules rules;
     fedserver_task_state state;
     int64_t queued_ms, started_ms, finished_ms; /* 0: not yet */
@@ -132,6 +133,13 @@ typedef struct fedserver_keyframe {
     size_t size;
 } fedserver_keyframe;
 
+/** A device that stands out in a round. */
+typedef struct fedserver_standout {
+    int64_t device; /* 0: not known, in rounds of releases before layout 8 */
+    char name[17];  /* the first digits of its fingerprint. Read only. */
+    double amount;
+} fedserver_standout;
+
 /** A round, open (committed_ms 0) or committed. */
 typedef struct fedserver_round_row {
     uint32_t number, attempts;
@@ -140,7 +148,9 @@ typedef struct fedserver_round_row {
     uint64_t samples;
     double loss; /* mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    bool measured; /* by evaluating devices: the fields below. Read only. */
+    fedserver_standout heaviest; /* who claims most of the weight; amount: that share, 0 to 1 */
+    fedserver_standout furthest; /* whose updates move the model most; amount: the largest norm */
+    bool measured;               /* by evaluating devices: the fields below. Read only. */
     double accuracy, test_loss;
 } fedserver_round_row;
 

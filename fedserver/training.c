@@ -1,4 +1,5 @@
 /* A task from its start to its last round: every deed changes the store and the cache together. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "fed/hash.h"
@@ -120,7 +121,7 @@ static fed_status restore_update(void *user, const fedserver_update_row *row, co
     fedserver_update update;
     FED_TRY(fedserver_training_read(t, row, body, len, &update, err));
     uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update.head.round);
-    return fedserver_sum_add(&t->sum, &t->arch.layout, &update, weight, err);
+    return fedserver_sum_add(&t->sum, &t->arch.layout, &update, row->device, weight, err);
 }
 
 static fed_status restore_round(void *user, const fedserver_round_row *row, fed_error *err) {
@@ -308,7 +309,32 @@ static fed_status combine_all(fedserver *server, const fedserver_drift *drift, f
     return status;
 }
 
-/* What the round changes in the model, by the task's strategy. Its state moves on. */
+/* The updates of the open round once more, for a sum in which they do not count as claimed. */
+typedef struct refolding {
+    fedserver_training *training;
+    uint32_t number; /* of the next one */
+} refolding;
+
+static fed_status refold_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                                size_t len, fed_error *err) {
+    refolding *r = user;
+    fedserver_training *t = r->training;
+    fedserver_update update;
+    FED_TRY(fedserver_training_read(t, row, body, len, &update, err));
+    assert(r->number < t->sum.updates && t->sum.claims[r->number].device == row->device);
+    return fedserver_sum_refold(&t->sum, &t->arch.layout, r->number++, &update, err);
+}
+
+static fed_status settle(fedserver *server, fedserver_shares *shares, fed_error *err) {
+    fedserver_training *t = &server->training;
+    refolding r = {.training = t};
+    bool refold = false;
+    FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err));
+    return refold ? server->store->update_each(server->db, refold_update, &r, err) : FED_OK;
+}
+
+/* What the round changes in the model, by the task's strategy. Its state moves on. The sum is
+ * settled. */
 static fed_status make_change(fedserver *server, float *change, fed_error *err) {
     fedserver_training *t = &server->training;
     fedserver_drift drift;
@@ -392,15 +418,41 @@ static fed_status prune_pieces(fedserver *server, fed_error *err) {
     return server->store->piece_prune(server->db, t->task.wire.id, next - stale, err);
 }
 
+/* So that a person can find the device, and revoke it. */
+static void say_who_is_bounded(const fedserver *server, uint32_t round,
+                               const fedserver_shares *shares) {
+    char name[2 * FEDSERVER_DEVICE_SHOWN + 1];
+    const double percent = 100 * server->training.task.device_share;
+    if (shares->heaviest_lowered) {
+        fedserver_device_say(server, shares->heaviest, name);
+        fed_logf(server->log, FED_LOG_WARN,
+                 "round %u: device %s claims %.1f %% of all samples, and is counted as %g %%; "
+                 "`fedserver revoke` shuts it out if it is not sound",
+                 round, name, 100 * shares->heaviest_share, percent);
+    }
+    if (shares->furthest_lowered) {
+        fedserver_device_say(server, shares->furthest, name);
+        fed_logf(
+            server->log, FED_LOG_WARN,
+            "round %u: device %s, whose update has a norm of %.4g, is counted as %g %% of what "
+            "moves the model; `fedserver revoke` shuts it out if it is not sound",
+            round, name, shares->furthest_norm, percent);
+    }
+}
+
 static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err) {
     fedserver_training *t = &server->training;
     size_t delta_len = 0;
+    fedserver_shares shares;
+    FED_TRY(settle(server, &shares, err));
     FED_TRY(make_version(server, &delta_len, err));
     fedserver_round_row row = round_row(t);
     row.committed_ms = now_ms;
     row.updates = t->sum.updates;
     row.samples = t->sum.samples;
-    row.loss = t->sum.loss / (double)t->sum.samples;
+    row.loss = shares.loss;
+    row.heaviest = (fedserver_standout){.device = shares.heaviest, .amount = shares.heaviest_share};
+    row.furthest = (fedserver_standout){.device = shares.furthest, .amount = shares.furthest_norm};
     row.update_bytes = t->sum.bytes;
     row.delta_bytes = delta_len;
     FED_TRY(server->store->round_put(server->db, t->task.wire.id, &row, err));
@@ -412,6 +464,7 @@ static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err
     fed_logf(server->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,
              row.updates, row.loss, delta_len);
+    say_who_is_bounded(server, row.number, &shares);
     return move_on(server, now_ms, err);
 }
 
@@ -459,7 +512,7 @@ fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
                                     uint64_t digest, int64_t now_ms, fed_error *err) {
     fedserver_training *t = &server->training;
     uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update->head.round);
-    FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, weight, err));
+    FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, device->id, weight, err));
     const fedserver_update_row row = {.task = t->task.wire.id,
                                       .round = t->round.number,
                                       .device = device->id,

@@ -39,6 +39,10 @@ static void dgc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *ac
     fedcodec_sparse_fold(KIND, src, len, weight, acc, n);
 }
 
+static double dgc_squares(const uint8_t *src, size_t len, size_t n) {
+    return fedcodec_sparse_squares(KIND, src, len, n);
+}
+
 const fedcodec_vtable FEDCODEC_VTABLE(dgc) = {
     .id = FEDCODEC_ID_dgc,
     .name = "dgc",
@@ -53,4 +57,5 @@ const fedcodec_vtable FEDCODEC_VTABLE(dgc) = {
     .decode = dgc_decode,
     .axpy = dgc_axpy,
     .fold = dgc_fold,
+    .squares = dgc_squares,
 };

@@ -210,3 +210,17 @@ void fedcodec_sparse_fold(fedcodec_sparse kind, const uint8_t *src, size_t len, 
         }
     }
 }
+
+double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n) {
+    message m;
+    double sum = 0;
+    reopen(kind, src, len, n, &m);
+    if (kind != FEDCODEC_SPARSE_VALUES) { /* all have one magnitude */
+        return (double)m.count * ((double)m.mu * (double)m.mu);
+    }
+    for (uint64_t i = 0; i < m.count; i++) {
+        const double value = (double)fedcodec_load_f32(m.values + 4 * i);
+        sum += value * value;
+    }
+    return sum;
+}

@@ -39,5 +39,6 @@ void fedcodec_sparse_axpy(fedcodec_sparse kind, const uint8_t *src, size_t len, 
                           size_t n);
 void fedcodec_sparse_fold(fedcodec_sparse kind, const uint8_t *src, size_t len, int64_t weight,
                           int64_t *acc, size_t n);
+double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n);
 
 #endif

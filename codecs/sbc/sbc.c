@@ -42,6 +42,10 @@ static void sbc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *ac
     fedcodec_sparse_fold(KIND, src, len, weight, acc, n);
 }
 
+static double sbc_squares(const uint8_t *src, size_t len, size_t n) {
+    return fedcodec_sparse_squares(KIND, src, len, n);
+}
+
 const fedcodec_vtable FEDCODEC_VTABLE(sbc) = {
     .id = FEDCODEC_ID_sbc,
     .name = "sbc",
@@ -56,4 +60,5 @@ const fedcodec_vtable FEDCODEC_VTABLE(sbc) = {
     .decode = sbc_decode,
     .axpy = sbc_axpy,
     .fold = sbc_fold,
+    .squares = sbc_squares,
 };

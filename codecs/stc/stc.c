@@ -39,6 +39,10 @@ static void stc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *ac
     fedcodec_sparse_fold(KIND, src, len, weight, acc, n);
 }
 
+static double stc_squares(const uint8_t *src, size_t len, size_t n) {
+    return fedcodec_sparse_squares(KIND, src, len, n);
+}
+
 const fedcodec_vtable FEDCODEC_VTABLE(stc) = {
     .id = FEDCODEC_ID_stc,
     .name = "stc",
@@ -53,4 +57,5 @@ const fedcodec_vtable FEDCODEC_VTABLE(stc) = {
     .decode = stc_decode,
     .axpy = stc_axpy,
     .fold = stc_fold,
+    .squares = stc_squares,
 };

@@ -96,6 +96,9 @@ const sim_key sim_keys[SIM_KEYS] = {
                        "0: synchronous rounds; else updates count whose model is so many versions "
                        "old",
                        0, 0, false},
+    [SIM_DEVICE_SHARE] = {"device_share", SIM_TASK_NUMBER, "0.5",
+                          "most of a round that one client may weigh or move; 1: no limit", 0, 0,
+                          false},
     [SIM_SELECTION] = {"selection", SIM_TASK_TEXT, "uniform",
                        "who is asked: uniform, weighted, round_robin", 0, 0, false},
     [SIM_PHASES] = {"phases", SIM_TASK_PHASES, "",

@@ -45,6 +45,7 @@ typedef enum sim_key_id {
     SIM_MINIMUM,
     SIM_DEADLINE_S,
     SIM_STALENESS,
+    SIM_DEVICE_SHARE,
     SIM_SELECTION,
     SIM_PHASES,
     SIM_SEED, /* the last one: in a grid it changes fastest */

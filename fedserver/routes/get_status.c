@@ -81,19 +81,26 @@ static json_t *round_json(const fedserver *server, int64_t now_ms) {
                      "waits_for", text);
 }
 
+/* NULL: it is not known. */
+static json_t *standout_json(const fedserver_standout *who, const char *amount) {
+    return who->device == 0 ? json_null()
+                            : json_pack("{s:s, s:f}", "device", who->name, amount, who->amount);
+}
+
 static fed_status append_round(void *user, const fedserver_round_row *row, fed_error *err) {
     json_t *rounds = user;
     if (row->committed_ms == 0 || json_array_size(rounds) == ROUNDS_SHOWN) {
         return FED_OK;
     }
     json_t *round = json_pack(
-        "{s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:o, s:o}", "number",
+        "{s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "number",
         (json_int_t)row->number, "attempts", (json_int_t)row->attempts, "updates",
         (json_int_t)row->updates, "samples", (json_int_t)row->samples, "loss", row->loss,
         "opened_ms", (json_int_t)row->opened_ms, "committed_ms", (json_int_t)row->committed_ms,
         "update_bytes", (json_int_t)row->update_bytes, "delta_bytes", (json_int_t)row->delta_bytes,
         "accuracy", row->measured ? json_real(row->accuracy) : json_null(), "test_loss",
-        row->measured ? json_real(row->test_loss) : json_null());
+        row->measured ? json_real(row->test_loss) : json_null(), "heaviest",
+        standout_json(&row->heaviest, "share"), "furthest", standout_json(&row->furthest, "norm"));
     return json_array_append_new(rounds, round) == 0
                ? FED_OK
                : fed_fail(err, FED_ENOMEM, "out of memory for the status");

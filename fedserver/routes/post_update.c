@@ -21,10 +21,7 @@ static int unfit(fedserver *server, const fedserver_update *update, const char *
         (void)fed_fail(why, FED_ERANGE,
                        "the update holds a value of magnitude %g; the sum can hold %g",
                        (double)max_abs, (double)FEDCODEC_FOLD_LIMIT);
-    } else if (fedserver_sum_check(
-                   &t->sum, update->head.samples,
-                   fedserver_round_weight(&t->task.rules, &t->round, update->head.round),
-                   why) == FED_OK) {
+    } else if (fedserver_update_check(&update->head, why) == FED_OK) {
         return 0;
     }
     server->counters.updates_out_of_range++;

@@ -27,9 +27,10 @@ static void frames_come_one_by_one(void **state) {
     envelope_case_close(&f);
 }
 
-static void axpy_and_fold_agree_with_decode(void **state) {
+static void axpy_fold_and_norm_agree_with_decode(void **state) {
     (void)state;
-    static const char *const specs[] = {"float32", "3lc:s=1.5", "sbc:p=0.05", "inceptionn:e=8"};
+    static const char *const specs[] = {"float32",    "3lc:s=1.5",  "sbc:p=0.05",
+                                        "stc:p=0.05", "dgc:p=0.05", "inceptionn:e=8"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
         envelope_case f;
         fed_error err = {0};
@@ -44,11 +45,15 @@ static void axpy_and_fold_agree_with_decode(void **state) {
             fedcodec_envelope_axpy(f.out.data, f.out.len, &f.layout, 0.5f, sum, &err));
         assert_fed_ok_err(fedcodec_envelope_fold(f.out.data, f.out.len, &f.layout, 7, acc, &err));
         envelope_case_fill(f.x, 9);
+        double norm = 0, squares = 0;
+        assert_fed_ok_err(fedcodec_envelope_norm(f.out.data, f.out.len, &f.layout, &norm, &err));
         for (size_t i = 0; i < ENVELOPE_SIZE; i++) {
+            squares += (double)y[i] * (double)y[i];
             float expected = f.x[i] + 0.5f * y[i];
             assert_true(sum[i] == expected);
             assert_int_equal(acc[i], 7 * (int64_t)rint(ldexp((double)y[i], 30)));
         }
+        assert_true(fabs(norm - sqrt(squares)) <= 1e-12 * norm);
         envelope_case_close(&f);
     }
 }
@@ -436,7 +441,7 @@ static void an_unpacked_length_past_what_the_tensor_can_take_is_refused(void **s
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_come_one_by_one),
-        cmocka_unit_test(axpy_and_fold_agree_with_decode),
+        cmocka_unit_test(axpy_fold_and_norm_agree_with_decode),
         cmocka_unit_test(check_says_which_tensor_is_wrong),
         cmocka_unit_test(the_group_must_be_of_the_codec_too),
         cmocka_unit_test(check_gives_the_largest_magnitude),

@@ -237,6 +237,56 @@ static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
     assert_int_equal(device_upload(c, &d[0], &again, ones, 1, NULL), 200);
 }
 
+/* Of 60,000 samples and the weight of the newest model 140 fitted the sum. */
+static void a_round_of_large_devices_is_reached(void **state) {
+    coordinator *c = *state;
+    enum { DEVICES = 4, GOAL = 200 };
+    test_device d[DEVICES];
+    const float values[PARAMETERS] = {0.5f, 0.25f, -2, 1, 1, 1};
+    float before[PARAMETERS];
+    for (int k = 0; k < DEVICES; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                        " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 4,"
+                        " \"goal\": 200, \"staleness\": 4}");
+    memcpy(before, c->server->training.versions.values, sizeof before);
+    for (int k = 0; k < GOAL; k++) {
+        const fed_assignment work = device_ask_work(c, &d[k % DEVICES]);
+        assert_int_equal(device_upload(c, &d[k % DEVICES], &work, values, 60000, NULL), 200);
+        if (k == GOAL - 2) {
+            coordinator_commit(c);
+            coordinator_crash(c);
+        }
+    }
+    assert_int_equal(c->server->training.versions.version, 1);
+    for (int i = 0; i < PARAMETERS; i++) {
+        assert_true(c->server->training.versions.values[i] == before[i] + values[i]);
+    }
+}
+
+static void one_device_does_not_fill_a_round_that_others_work_on(void **state) {
+    coordinator *c = *state;
+    test_device d[3] = {coordinator_enrol(c), coordinator_enrol(c), coordinator_enrol(c)};
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                        " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 3,"
+                        " \"goal\": 8, \"staleness\": 4, \"deadline_s\": 10}");
+    (void)device_ask_work(c, &d[1]);
+    for (int k = 0; k < 4; k++) {
+        const fed_assignment work = device_ask_work(c, &d[0]);
+        assert_int_equal(work.action, FED_ACTION_TRAIN);
+        assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
+    }
+    const fed_assignment none = device_ask_work(c, &d[0]);
+    assert_int_equal(none.action, FED_ACTION_WAIT);
+    assert_int_equal(none.reason, FED_WAIT_REPORTED);
+    assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
+    coordinator_wait(c, 9999);
+    assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
+    coordinator_wait(c, 1); /* the others did not come back: nobody waits for them for ever */
+    assert_int_equal(c->server->training.versions.version, 1);
+}
+
 static void after_a_restart_everything_is_as_before(void **state) {
     coordinator *c = *state;
     test_device d[4];
@@ -394,6 +444,8 @@ int main(void) {
         WITH(a_lease_ends_at_its_own_deadline_and_its_place_is_given_to_who_waits),
         WITH(the_deadline_commits_what_is_in_and_without_anything_waits_on),
         WITH(who_asks_again_gets_its_lease_with_the_newest_model),
+        WITH(a_round_of_large_devices_is_reached),
+        WITH(one_device_does_not_fill_a_round_that_others_work_on),
         WITH(after_a_restart_everything_is_as_before),
         WITH(leases_that_are_over_take_no_place_after_a_restart),
         WITH(a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now),

@@ -100,7 +100,8 @@ static const damage damages[] = {
     {"UPDATE tasks SET state = 2", "S5: task 1 does not run"},
     {"INSERT INTO tasks SELECT 2, name, model, codec_up, codec_down, small_tensor, local_steps,"
      " batch, optimizer, learning_rate, seed, rounds, cohort, goal, minimum, deadline_ms, state,"
-     " queued_ms, started_ms, finished_ms, strategy, staleness, selection, tag FROM tasks;"
+     " queued_ms, started_ms, finished_ms, strategy, staleness, selection, tag,"
+     " device_share FROM tasks;"
      "INSERT INTO models SELECT 2, version, digest, weights, residual, state FROM models",
      "S5: 2 tasks run at the same time"},
     {"UPDATE tasks SET model = 'nonsense'", "task 1 makes no sense to this release"},

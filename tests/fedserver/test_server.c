@@ -2,6 +2,7 @@
  * becomes. */
 #include "coordinator_fixture.h"
 
+#include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -161,6 +162,45 @@ static void what_an_older_release_counted_is_learned_from_its_first_repetition(v
     assert_int_equal(device_upload(c, &a, &work, others, 1, NULL), 409);
 }
 
+/* A loss that no training has is refused with 422. */
+static void upload_expect_loss(coordinator *c, const test_device *d, const fed_assignment *work,
+                               float loss) {
+    fed_writer w, body;
+    fed_reader r;
+    fed_update head;
+    fed_writer_growing(&w);
+    fed_writer_growing(&body);
+    device_encode(work, ones, 1, &w);
+    fed_reader_init(&r, w.data, w.len);
+    assert_fed_ok(fed_update_read(&r, &head));
+    head.loss = loss;
+    fed_update_write(&body, &head);
+    fed_write_bytes(&body, w.data + r.pos, w.len - r.pos);
+    answer a = coordinator_ask(c, d, "POST", "/v1/update", "", body.data, body.len);
+    assert_int_equal(a.status, 422);
+    assert_string_equal(a.error, "out_of_range");
+    assert_non_null(strstr((const char *)a.body, "plausible"));
+    answer_free(&a);
+    fed_writer_free(&w);
+    fed_writer_free(&body);
+}
+
+static void devices_of_any_size_count(void **state) {
+    coordinator *c = *state;
+    test_device a = coordinator_enrol(c);
+    test_device b = coordinator_enrol(c);
+    const float two[PARAMETERS] = {2, 2, 2, 2, 2, 2};
+    coordinator_task(c, plain);
+    const float before = model(c)[0];
+    const fed_assignment work_a = device_ask_work(c, &a), work_b = device_ask_work(c, &b);
+    assert_int_equal(device_upload(c, &a, &work_a, ones, 1100000, NULL), 200);
+    assert_int_equal(device_upload(c, &b, &work_b, two, 4095u << 20, NULL), 200);
+    assert_int_equal(c->server->training.versions.version, 1);
+    const double mean = 2 - 1100000 / (1100000 + 4095.0 * (1 << 20));
+    const float change = model(c)[0] - before;
+    assert_true(fabs((double)change - mean) < 1e-6);
+}
+
 static void updates_that_can_not_count_say_why(void **state) {
     coordinator *c = *state;
     char word[32];
@@ -182,11 +222,10 @@ static void updates_that_can_not_count_say_why(void **state) {
     other.task.id = 7;
     assert_int_equal(device_upload(c, &a, &other, ones, 1, word), 409);
     assert_string_equal(word, "round_closed");
-    assert_int_equal(device_upload(c, &a, &work, ones, (1 << 20) + 1, word), 422);
-    assert_string_equal(word, "out_of_range");
     const float large[PARAMETERS] = {0, 0, 0, 0, 0, -16.5f};
     assert_int_equal(device_upload(c, &a, &work, large, 1, word), 422);
     assert_string_equal(word, "out_of_range");
+    upload_expect_loss(c, &a, &work, -3e38f);
     assert_int_equal(c->server->training.round.received, 0);
     /* none of that has cost the device its place */
     assert_int_equal(device_upload(c, &a, &work, ones, 1, word), 200);
@@ -679,6 +718,7 @@ int main(void) {
         WITH(an_update_counts_once_however_often_it_is_sent),
         WITH(a_clone_is_refused_marked_and_named),
         WITH(what_an_older_release_counted_is_learned_from_its_first_repetition),
+        WITH(devices_of_any_size_count),
         WITH(updates_that_can_not_count_say_why),
         WITH(bytes_that_are_no_update_are_refused),
         WITH(a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted),

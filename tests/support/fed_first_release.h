@@ -15,6 +15,9 @@
     "ALTER TABLE devices DROP COLUMN revoked_ms;"                                                  \
     "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"                                           \
     "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"               \
+    "ALTER TABLE tasks DROP COLUMN device_share; ALTER TABLE rounds DROP COLUMN heaviest;"         \
+    "ALTER TABLE rounds DROP COLUMN heaviest_share; ALTER TABLE rounds DROP COLUMN furthest;"      \
+    "ALTER TABLE rounds DROP COLUMN furthest_norm;"                                                \
     "ALTER TABLE devices DROP COLUMN counted_digest; ALTER TABLE devices DROP COLUMN cloned_ms;"   \
     "ALTER TABLE devices DROP COLUMN tag; ALTER TABLE tokens DROP COLUMN role;"                    \
     "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"                  \

@@ -108,6 +108,9 @@ struct fedcodec_vtable {
     /** acc[i] += weight * rint(decoded[i] * 2^30), int64[n]: exact, so the order of messages does
      * not matter. */
     void (*fold)(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n);
+
+    /** The sum of decoded[i]^2, where that costs less than to decode. NULL: it does not. */
+    double (*squares)(const uint8_t *src, size_t len, size_t n);
 };
 
 /** The k-th codec of codecs.def, or NULL past the last. */

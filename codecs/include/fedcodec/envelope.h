@@ -103,4 +103,9 @@ fed_status fedcodec_envelope_axpy(const void *src, size_t len, const fed_layout 
 fed_status fedcodec_envelope_fold(const void *src, size_t len, const fed_layout *layout,
                                   int64_t weight, int64_t *acc, fed_error *err) FED_CHECKED;
 
+/** *norm = the length of the decoded values as a vector, without the running statistics: the same
+ * bits on every machine. Checks first. Memory: as decode, and the values of one frame. */
+fed_status fedcodec_envelope_norm(const void *src, size_t len, const fed_layout *layout,
+                                  double *norm, fed_error *err) FED_CHECKED;
+
 #endif

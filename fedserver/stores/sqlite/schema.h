@@ -79,7 +79,8 @@
             " queued_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL, finished_ms INTEGER NOT "   \
             "NULL,"                                                                                \
             " strategy TEXT NOT NULL DEFAULT 'fedavg', staleness INTEGER NOT NULL DEFAULT 0,"      \
-            " selection INTEGER NOT NULL DEFAULT 0, tag TEXT NOT NULL DEFAULT '') STRICT;"         \
+            " selection INTEGER NOT NULL DEFAULT 0, tag TEXT NOT NULL DEFAULT '',"                 \
+            " device_share REAL NOT NULL DEFAULT 1) STRICT;"                                       \
             "CREATE TABLE models (task INTEGER PRIMARY KEY REFERENCES tasks, version INTEGER NOT " \
             "NULL,"                                                                                \
             " digest INTEGER NOT NULL, weights BLOB NOT NULL, residual BLOB, state BLOB) STRICT;"  \
@@ -92,6 +93,8 @@
             "NULL,"                                                                                \
             " committed_ms INTEGER NOT NULL, updates INTEGER NOT NULL, samples INTEGER NOT NULL,"  \
             " loss REAL NOT NULL, update_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"    \
+            " heaviest INTEGER NOT NULL DEFAULT 0, heaviest_share REAL NOT NULL DEFAULT 0,"        \
+            " furthest INTEGER NOT NULL DEFAULT 0, furthest_norm REAL NOT NULL DEFAULT 0,"         \
             " PRIMARY KEY (task, number)) STRICT, WITHOUT ROWID;",                                 \
             FEDSERVER_SCHEMA_UPDATES_4                                                             \
             "CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT "   \
@@ -137,6 +140,11 @@
             "ALTER TABLE devices ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE devices ADD COLUMN counted_digest INTEGER NOT NULL DEFAULT 0;"            \
             "ALTER TABLE devices ADD COLUMN cloned_ms INTEGER NOT NULL DEFAULT 0;"                 \
+            "ALTER TABLE tasks ADD COLUMN device_share REAL NOT NULL DEFAULT 1;"                   \
+            "ALTER TABLE rounds ADD COLUMN heaviest INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE rounds ADD COLUMN heaviest_share REAL NOT NULL DEFAULT 0;"                \
+            "ALTER TABLE rounds ADD COLUMN furthest INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE rounds ADD COLUMN furthest_norm REAL NOT NULL DEFAULT 0;"                 \
             "UPDATE devices SET counted_digest = coalesce((SELECT u.guard FROM updates u"          \
             " WHERE u.lease = devices.counted_lease), 0);" FEDSERVER_SCHEMA_PASSES,                \
     }

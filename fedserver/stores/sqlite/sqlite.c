@@ -327,7 +327,7 @@ static fed_status task_add(void *user, fedserver_task *task, fed_error *err) {
         REAL(wire->learning_rate), INT(wire->seed), INT(rules->rounds), INT(rules->cohort),
         INT(rules->goal), INT(rules->minimum), INT(rules->deadline_ms), INT(task->state),
         INT(task->queued_ms), INT(task->started_ms), INT(task->finished_ms), TEXT(task->strategy),
-        INT(rules->staleness), INT(task->selection), TEXT(task->tag)));
+        INT(rules->staleness), INT(task->selection), TEXT(task->tag), REAL(task->device_share)));
     task->wire.id = (uint64_t)sqlite3_last_insert_rowid(db->handle);
     return fedserver_sqlite_phases_add(db, task, err);
 }
@@ -351,6 +351,7 @@ static void task_read(sqlite3_stmt *row, fedserver_task *task) {
         .started_ms = sqlite3_column_int64(row, 18),
         .finished_ms = sqlite3_column_int64(row, 19),
         .selection = (fedserver_selection)sqlite3_column_int(row, 22),
+        .device_share = sqlite3_column_double(row, 24),
     };
     fedserver_database_text(row, 1, task->name, sizeof task->name);
     fedserver_database_text(row, 2, task->wire.model, sizeof task->wire.model);
@@ -518,7 +519,9 @@ static fed_status round_put(void *db, uint64_t task, const fedserver_round_row *
                             fed_error *err) {
     return WRITE(ROUND_PUT, INT(task), INT(row->number), INT(row->attempts), INT(row->opened_ms),
                  INT(row->deadline_ms), INT(row->committed_ms), INT(row->updates),
-                 INT(row->samples), REAL(row->loss), INT(row->update_bytes), INT(row->delta_bytes));
+                 INT(row->samples), REAL(row->loss), INT(row->update_bytes), INT(row->delta_bytes),
+                 INT(row->heaviest.device), REAL(row->heaviest.amount), INT(row->furthest.device),
+                 REAL(row->furthest.amount));
 }
 
 static void round_read(sqlite3_stmt *row, fedserver_round_row *round) {
@@ -536,7 +539,13 @@ static void round_read(sqlite3_stmt *row, fedserver_round_row *round) {
         .measured = sqlite3_column_int(row, 10) != 0,
         .accuracy = sqlite3_column_double(row, 11),
         .test_loss = sqlite3_column_double(row, 12),
+        .heaviest = {.device = sqlite3_column_int64(row, 13),
+                     .amount = sqlite3_column_double(row, 14)},
+        .furthest = {.device = sqlite3_column_int64(row, 15),
+                     .amount = sqlite3_column_double(row, 16)},
     };
+    fedserver_database_text(row, 17, round->heaviest.name, sizeof round->heaviest.name);
+    fedserver_database_text(row, 18, round->furthest.name, sizeof round->furthest.name);
 }
 
 static fed_status round_each(void *db, uint64_t task, uint32_t limit, fedserver_round_visit visit,

@@ -2,6 +2,7 @@
 #include "coordinator_fixture.h"
 
 #include <jansson.h>
+#include <math.h>
 
 #include "fed/version.h"
 
@@ -295,9 +296,36 @@ static void metrics_count_what_happened(void **state) {
 
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+/* The name of a device in a round's row, "": it says nothing. */
+static const char *standout(const json_t *round, const char *key, const char *amount,
+                            double wanted) {
+    const json_t *who = json_object_get(round, key);
+    assert_true(fabs(json_number_value(json_object_get(who, amount)) - wanted) < 1e-9);
+    return text(who, "device");
+}
+
+static void a_round_says_who_weighed_most_and_who_moved_the_model_most(void **state) {
+    coordinator *c = *state;
+    test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
+    const float far[6] = {3, 4, 0, 0, 0, 0}, near[6] = {1};
+    char name_a[17], name_b[17];
+    fed_hex(a.fingerprint, 8, name_a);
+    fed_hex(b.fingerprint, 8, name_b);
+    coordinator_task(c, task);
+    const fed_assignment work_a = device_ask_work(c, &a), work_b = device_ask_work(c, &b);
+    assert_int_equal(device_upload(c, &a, &work_a, far, 1, NULL), 200);
+    assert_int_equal(device_upload(c, &b, &work_b, near, 3, NULL), 200);
+    json_t *root = status(c);
+    const json_t *round = json_array_get(json_object_get(root, "rounds"), 0);
+    assert_string_equal(standout(round, "heaviest", "share", 0.75), name_b);
+    assert_string_equal(standout(round, "furthest", "norm", 5), name_a);
+    json_decref(root);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(an_idle_coordinator_has_nulls),
+        WITH(a_round_says_who_weighed_most_and_who_moved_the_model_most),
         WITH(the_sentence_says_what_is_awaited_until_when_and_what_then),
         WITH(the_sentence_of_an_asynchronous_round_says_when_a_place_is_free),
         WITH(who_is_out_is_told_to_programs_too),
