@@ -1,9 +1,14 @@
 /* fedserver check: does what is stored keep the rules of docs/durability.md? Changes nothing. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "fed/crypto.h"
+#include "fed/file.h"
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/past.h"
@@ -332,6 +337,54 @@ static fed_status check_updates(checking *c, fed_error *err) {
     return FED_OK;
 }
 
+/* -- keys and certificates -- */
+
+static bool read_pem(checking *c, const char *name, fed_pem *pem) {
+    char path[1024];
+    uint8_t *text = NULL;
+    size_t len = 0;
+    fed_error why = {0};
+    fedserver_path(c->server->directory, name, path, sizeof path);
+    if (access(path, R_OK) != 0 && errno == EACCES) {
+        fedserver_check_say(c->checker, FEDSERVER_NOTED,
+                            "S7: %s is another user's, and was not checked", path);
+        return false;
+    }
+    if (fed_file_read(path, sizeof pem->text - 1, &text, &len, &why) != FED_OK) {
+        FOUND("S7: %s" FEDSERVER_RESTORE, why.text);
+        return false;
+    }
+    memcpy(pem->text, text, len);
+    pem->text[len] = '\0';
+    free(text);
+    return true;
+}
+
+static void check_pair(checking *c, const char *cert_name, const char *key_name) {
+    fed_pem cert, key;
+    fed_error why = {0};
+    uint8_t of_cert[FED_SHA256_SIZE], of_key[FED_SHA256_SIZE];
+    const bool has_cert = read_pem(c, cert_name, &cert), has_key = read_pem(c, key_name, &key);
+    bool sound = true;
+    if (has_cert && fed_cert_key_fingerprint(cert.text, of_cert, &why) != FED_OK) {
+        FOUND("S7: %s is no certificate: %s" FEDSERVER_RESTORE, cert_name, why.text);
+        sound = false;
+    }
+    if (has_key && fed_key_fingerprint(&key, of_key, &why) != FED_OK) {
+        FOUND("S7: %s is no private key: %s" FEDSERVER_RESTORE, key_name, why.text);
+        sound = false;
+    }
+    if (has_cert && has_key && sound && memcmp(of_cert, of_key, sizeof of_key) != 0) {
+        FOUND("S7: %s is not the key of %s" FEDSERVER_RESTORE, key_name, cert_name);
+    }
+}
+
+static void check_keys(checking *c) {
+    check_pair(c, "ca.pem", "ca.key");
+    check_pair(c, "server.pem", "server.key");
+    CHECKED("S7: the CA's and the server's certificate, and their keys");
+}
+
 /* -- all of it -- */
 
 /* The last word is the loader's own: what it makes of the rows is what a restart would. */
@@ -361,6 +414,7 @@ fed_status fedserver_check(fedserver *server, fedserver_check_report report, voi
     fedserver_checker checker = {.report = report, .user = user};
     checking c = {.server = server, .checker = &checker};
     FED_TRY(fedserver_lock(server, err));
+    check_keys(&c);
     FED_TRY(server->store->check(server->db, &checker, err));
     FED_TRY(fedserver_devices_load(server, err));
     FED_TRY(check_tasks(&c, err));

@@ -87,7 +87,8 @@ static const damage damages[] = {
     {"UPDATE models SET version = 2",
      "D5: task 1's deltas lead to version 3; its model is version 2"},
     {"UPDATE models SET version = 2", "S5: round 4 of task 1 is open; its model is version 2"},
-    {"UPDATE models SET weights = x'00000000', residual = NULL", "model has 1 values instead of"},
+    {"UPDATE models SET weights = x'00000000', residual = NULL, residual_guard = NULL",
+     "model has 1 values instead of"},
     {"UPDATE deltas SET part = x'00' WHERE version = 2", "D5: delta 2 of task 1 is damaged"},
     {"DELETE FROM deltas WHERE version = 2", "D5: task 1 has no delta between 1 and 3"},
     {"UPDATE keyframes SET digest = digest + 1", "D5: task 1: version 0, which is kept whole, is"},
@@ -102,7 +103,8 @@ static const damage damages[] = {
      " batch, optimizer, learning_rate, seed, rounds, cohort, goal, minimum, deadline_ms, state,"
      " queued_ms, started_ms, finished_ms, strategy, staleness, selection, tag,"
      " device_share FROM tasks;"
-     "INSERT INTO models SELECT 2, version, digest, weights, residual, state FROM models",
+     "INSERT INTO models SELECT 2, version, digest, weights, residual, state,"
+     " residual_guard, state_guard FROM models",
      "S5: 2 tasks run at the same time"},
     {"UPDATE tasks SET model = 'nonsense'", "task 1 makes no sense to this release"},
     {"UPDATE devices SET counted_lease = 5 WHERE id = 1", "D2, S3: device "},

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/hash.h"
+
 static const char *const texts[FEDSERVER_SQL_COUNT] = {
 #define FEDSERVER_SQL(name, text) [FEDSERVER_SQL_##name] = (text),
 #include "fedserver/stores/sqlite/statements.def"
@@ -40,6 +42,28 @@ fed_status fedserver_database_script(fedserver_database *db, const char *sql, fe
     return code == SQLITE_OK ? FED_OK : fedserver_database_fail(db, code, err);
 }
 
+/* fed_guard(blob): XXH3-64 of its bytes; NULL of NULL. */
+static void guard(sqlite3_context *context, int count, sqlite3_value **values) {
+    (void)count;
+    if (sqlite3_value_type(values[0]) == SQLITE_NULL) {
+        sqlite3_result_null(context);
+        return;
+    }
+    const void *bytes = sqlite3_value_blob(values[0]);
+    const size_t len = (size_t)sqlite3_value_bytes(values[0]);
+    sqlite3_result_int64(context, (sqlite3_int64)fed_digest_bytes(bytes, len));
+}
+
+/* The name by which SQLite opens a file that nobody writes to. */
+static void name_immutable(const char *path, char *uri, size_t cap) {
+    size_t len = (size_t)snprintf(uri, cap, "file:");
+    for (; *path != '\0' && len + 3 < cap; path++) {
+        const bool plain = strchr("%?#", *path) == NULL;
+        len += (size_t)snprintf(uri + len, cap - len, plain ? "%c" : "%%%02x", *path);
+    }
+    snprintf(uri + len, cap - len, "?immutable=1");
+}
+
 fed_status fedserver_database_open(const char *path, int flags, fedserver_database **db,
                                    fed_error *err) {
     fedserver_database *made = calloc(1, sizeof *made);
@@ -51,7 +75,16 @@ fed_status fedserver_database_open(const char *path, int flags, fedserver_databa
     snprintf(made->directory, sizeof made->directory, "%.*s", slash ? (int)(slash - path) : 1,
              slash ? path : ".");
     made->segment.fd = -1;
-    int code = sqlite3_open_v2(path, &made->handle, flags | SQLITE_OPEN_EXRESCODE, NULL);
+    char uri[3 * sizeof made->path + 32];
+    name_immutable(path, uri, sizeof uri);
+    const bool fixed = (flags & SQLITE_OPEN_READONLY) != 0;
+    int code = sqlite3_open_v2(fixed ? uri : path, &made->handle,
+                               flags | SQLITE_OPEN_EXRESCODE | (fixed ? SQLITE_OPEN_URI : 0), NULL);
+    if (code == SQLITE_OK) {
+        code = sqlite3_create_function_v2(made->handle, "fed_guard", 1,
+                                          SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, guard, NULL,
+                                          NULL, NULL);
+    }
     fed_status status = code == SQLITE_OK ? FED_OK : fedserver_database_fail(made, code, err);
     if (status == FED_OK) {
         sqlite3_busy_timeout(made->handle, BUSY_TIMEOUT_MS);

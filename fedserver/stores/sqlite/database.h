@@ -28,7 +28,7 @@ typedef struct fedserver_database {
     char path[1024], directory[1024];
 } fedserver_database;
 
-/** flags: SQLITE_OPEN_..., as of sqlite3_open_v2. */
+/** flags: SQLITE_OPEN_..., as of sqlite3_open_v2; READONLY: of a file that nobody writes to. */
 fed_status fedserver_database_open(const char *path, int flags, fedserver_database **db,
                                    fed_error *err) FED_CHECKED;
 void fedserver_database_close(fedserver_database *db);

@@ -83,7 +83,8 @@
             " device_share REAL NOT NULL DEFAULT 1) STRICT;"                                       \
             "CREATE TABLE models (task INTEGER PRIMARY KEY REFERENCES tasks, version INTEGER NOT " \
             "NULL,"                                                                                \
-            " digest INTEGER NOT NULL, weights BLOB NOT NULL, residual BLOB, state BLOB) STRICT;"  \
+            " digest INTEGER NOT NULL, weights BLOB NOT NULL, residual BLOB, state BLOB,"          \
+            " residual_guard INTEGER, state_guard INTEGER) STRICT;"                                \
             "CREATE TABLE deltas (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT "    \
             "NULL,"                                                                                \
             " part BLOB NOT NULL, PRIMARY KEY (task, version)) STRICT;"                            \
@@ -145,6 +146,10 @@
             "ALTER TABLE rounds ADD COLUMN heaviest_share REAL NOT NULL DEFAULT 0;"                \
             "ALTER TABLE rounds ADD COLUMN furthest INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE rounds ADD COLUMN furthest_norm REAL NOT NULL DEFAULT 0;"                 \
+            "ALTER TABLE models ADD COLUMN residual_guard INTEGER;"                                \
+            "ALTER TABLE models ADD COLUMN state_guard INTEGER;"                                   \
+            "UPDATE models SET residual_guard = fed_guard(residual),"                              \
+            " state_guard = fed_guard(state);"                                                     \
             "UPDATE devices SET counted_digest = coalesce((SELECT u.guard FROM updates u"          \
             " WHERE u.lease = devices.counted_lease), 0);" FEDSERVER_SCHEMA_PASSES,                \
     }

@@ -1,9 +1,11 @@
 /* The store on SQLite: one function a record and deed, as in store.h. */
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fedserver/store.h"
@@ -106,6 +108,12 @@ static fed_status check_version(fedserver_database *db, fed_error *err) {
                         "it",
                         db->path, (long long)version, FEDSERVER_SCHEMA_VERSION);
     }
+    if (version < FEDSERVER_SCHEMA_VERSION && sqlite3_db_readonly(db->handle, "main") != 0) {
+        return fed_fail(err, FED_EVERSION,
+                        "%s is an older release's and must be brought up to date, and its medium "
+                        "is read-only; copy the directory to a disk",
+                        db->path);
+    }
     while (version < FEDSERVER_SCHEMA_VERSION) {
         FED_TRY(migrate(db, version, err));
         version++;
@@ -113,12 +121,28 @@ static fed_status check_version(fedserver_database *db, fed_error *err) {
     return FED_OK;
 }
 
+/* Nobody writes to a read-only medium: what it holds is read without locks and journals. */
+static fed_status open_read_only(const char *path, fedserver_database **db, fed_error *err) {
+    char journal[1100];
+    struct stat found;
+    snprintf(journal, sizeof journal, "%s-wal", path);
+    if (stat(journal, &found) == 0 && found.st_size > 0) {
+        return fed_fail(err, FED_EIO,
+                        "%s has a journal that must be written into it first, and its medium is "
+                        "read-only; copy the directory to a disk",
+                        path);
+    }
+    return fedserver_database_open(path, SQLITE_OPEN_READONLY, db, err);
+}
+
 static fed_status store_open(const char *path, void **out, fed_error *err) {
     if (access(path, F_OK) != 0) {
         return fed_fail(err, FED_ENOTFOUND, "%s: there is no such file", path);
     }
     fedserver_database *db;
-    FED_TRY(fedserver_database_open(path, SQLITE_OPEN_READWRITE, &db, err));
+    const bool fixed = access(path, W_OK) != 0 && errno == EROFS;
+    FED_TRY(fixed ? open_read_only(path, &db, err)
+                  : fedserver_database_open(path, SQLITE_OPEN_READWRITE, &db, err));
     fed_status status = check_version(db, err);
     if (status != FED_OK) {
         fedserver_database_close(db);
@@ -418,22 +442,29 @@ static fed_status model_find(void *db, uint64_t task, fedserver_model_row *model
     bool residual = sqlite3_column_type(row, 3) != SQLITE_NULL;
     bool sound =
         len % (int)sizeof(float) == 0 && (!residual || sqlite3_column_bytes(row, 3) == len);
+    const char *damaged = !sound                            ? "model"
+                          : sqlite3_column_int(row, 5) == 0 ? "residual"
+                          : sqlite3_column_int(row, 6) == 0 ? "strategy's state"
+                                                            : NULL;
+    if (damaged != NULL) {
+        sqlite3_reset(row);
+        return fed_fail(err, FED_EFORMAT, "the %s of task %llu is damaged", damaged,
+                        (unsigned long long)task);
+    }
     fedserver_model_row read = {.version = (uint32_t)sqlite3_column_int64(row, 0),
                                 .digest = (uint64_t)sqlite3_column_int64(row, 1),
-                                .values = sound ? blob_read(row, 2) : NULL,
-                                .residual = sound ? blob_read(row, 3) : NULL,
+                                .values = blob_read(row, 2),
+                                .residual = blob_read(row, 3),
                                 .size = (size_t)len / sizeof(float),
-                                .state = sound ? blob_read(row, 4) : NULL,
+                                .state = blob_read(row, 4),
                                 .state_len = (size_t)sqlite3_column_bytes(row, 4)};
     sqlite3_reset(row);
-    if (!sound || (len > 0 && read.values == NULL) || (residual && read.residual == NULL) ||
+    if ((len > 0 && read.values == NULL) || (residual && read.residual == NULL) ||
         (read.state_len > 0 && read.state == NULL)) {
         free(read.values);
         free(read.residual);
         free(read.state);
-        return sound ? fed_fail(err, FED_ENOMEM, "out of memory for a model of %d bytes", len)
-                     : fed_fail(err, FED_EFORMAT, "the model of task %llu is damaged",
-                                (unsigned long long)task);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a model of %d bytes", len);
     }
     *model = read;
     return FED_OK;
