@@ -184,7 +184,7 @@ static int set_serial(mbedtls_x509write_cert *cert) {
 
 /* What mbedTLS 2.28 has no call for (extended key usage), or marks as less than critical (CA:TRUE).
  */
-static const unsigned char DER_CA[] = {0x30, 3, 0x01, 1, 0xFF};
+static const unsigned char DER_CA[] = {0x30, 6, 0x01, 1, 0xFF, 0x02, 1, 0}; /* pathlen 0 */
 static const unsigned char DER_NOT_CA[] = {0x30, 0};
 static const unsigned char DER_SERVER_AUTH[] = {0x30, 10, 0x06, 8, 0x2B, 6, 1, 5, 5, 7, 3, 1};
 static const unsigned char DER_CLIENT_AUTH[] = {0x30, 10, 0x06, 8, 0x2B, 6, 1, 5, 5, 7, 3, 2};

@@ -6,7 +6,7 @@
 #include "fed/file.h"
 #include "fedserver/server.h"
 
-enum { PATH_SIZE = 1024 };
+enum { PATH_SIZE = 1024, PEM_MOST = 64 * 1024 };
 
 static fed_status copy_file(const char *from, const char *to, const char *name, unsigned mode,
                             fed_error *err) {
@@ -14,11 +14,22 @@ static fed_status copy_file(const char *from, const char *to, const char *name, 
     uint8_t *data;
     size_t len;
     fedserver_path(from, name, path, sizeof path);
-    FED_TRY(fed_file_read(path, FED_PEM_SIZE, &data, &len, err));
+    FED_TRY(fed_file_read(path, PEM_MOST, &data, &len, err));
     fedserver_path(to, name, path, sizeof path);
     fed_status status = fed_file_replace(path, data, len, mode, err);
     free(data);
     return status;
+}
+
+/* An operator's own certificate of the front, where there is one. */
+static fed_status copy_front(const char *from, const char *to, fed_error *err) {
+    char path[PATH_SIZE];
+    fedserver_path(from, "front.pem", path, sizeof path);
+    if (access(path, F_OK) != 0) {
+        return FED_OK;
+    }
+    FED_TRY(copy_file(from, to, "front.key", 0600, err));
+    return copy_file(from, to, "front.pem", 0644, err);
 }
 
 /* As init does, the database comes last and appears whole. */
@@ -38,6 +49,7 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
     FED_TRY(copy_file(server->directory, directory, "ca.pem", 0644, err));
     FED_TRY(copy_file(server->directory, directory, "server.key", 0600, err));
     FED_TRY(copy_file(server->directory, directory, "server.pem", 0644, err));
+    FED_TRY(copy_front(server->directory, directory, err));
     FED_TRY(server->store->copy(server->db, fresh, err));
     return fed_file_move(fresh, path, err);
 }

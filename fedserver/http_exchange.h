@@ -82,6 +82,7 @@ struct http {
     uint64_t progress;    /* grows whenever a byte or a request moves */
     unsigned idle_turns;
     http_gzip gzip;
+    int64_t warned_ms; /* when certificates were looked at last, Unix time; 0: never */
     bool resumed, stopping, closing;
     bool woken; /* the coordinator wants a batch */
 };

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fed/clock.h"
 #include "fedserver/http_loop.h"
 #include "fedserver/http_socket.h"
 
@@ -121,6 +122,7 @@ static void on_log(void *user, const char *format, va_list arguments) {
 static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_t limit,
                                fed_error *err) {
     http_listener *l = &h->listeners[kind];
+    const http_tls_pair *pair = h->tls.pairs[kind]; /* sessions get theirs from http_tls_serve */
     unsigned flags = MHD_USE_TLS | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
     if (h->log != NULL && h->log->level <= FED_LOG_DEBUG) {
         flags |= MHD_USE_ERROR_LOG;
@@ -137,8 +139,8 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
         MHD_OPTION_URI_LOG_CALLBACK, on_uri, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l,
         MHD_OPTION_HTTPS_PRIORITIES,
         kind == FEDSERVER_FRONT ? HTTP_TLS_PRIORITY_FRONT : HTTP_TLS_PRIORITY,
-        MHD_OPTION_HTTPS_MEM_CERT, h->tls.certificate, MHD_OPTION_HTTPS_MEM_KEY, h->tls.key,
-        kind == FEDSERVER_DEVICES ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, h->tls.ca,
+        MHD_OPTION_HTTPS_MEM_CERT, pair->certificate, MHD_OPTION_HTTPS_MEM_KEY, pair->key,
+        kind == FEDSERVER_DEVICES ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, pair->ca,
         MHD_OPTION_END);
     if (l->daemon == NULL) { /* it may have closed the socket, or not: the program ends anyway */
         return fed_fail(err, FED_ENOMEM, "libmicrohttpd can't start: out of memory or open files");
@@ -155,7 +157,6 @@ static bool serves(const fedserver_http_options *options, int kind) {
 static fed_status open_doors(http *h, const fedserver_http_options *options, uint16_t ports[2],
                              fed_error *err) {
     FED_TRY(http_proxies_read(options->proxies, &h->peers.proxies, err));
-    FED_TRY(http_tls_load(&h->tls, fedserver_directory(h->server), err));
     const uint32_t all = http_socket_budget();
     const uint32_t front = options->doors == FEDSERVER_DOORS_BOTH ? all / 4 : all;
     const uint32_t devices = options->doors == FEDSERVER_DOORS_BOTH ? all - front : all;
@@ -166,6 +167,8 @@ static fed_status open_doors(http *h, const fedserver_http_options *options, uin
         if (!serves(options, kind)) {
             continue;
         }
+        FED_TRY(http_tls_load(&h->tls, fedserver_directory(h->server), (fedserver_listener)kind,
+                              h->log, err));
         if (fd == 0) {
             FED_TRY(http_socket_listen(options->bind, &ports[kind], &fd, err));
         }
@@ -192,8 +195,41 @@ static void close_doors(http *h) {
     http_tls_free(&h->tls);
 }
 
+/* Read the certificates again. Connections that are open go on with those that they began with. */
+static void reload(http *h) {
+    for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
+        fed_error why = {0};
+        if (h->listeners[kind].daemon == NULL) {
+            continue;
+        }
+        if (http_tls_load(&h->tls, fedserver_directory(h->server), (fedserver_listener)kind, h->log,
+                          &why) == FED_OK) {
+            fed_logf(h->log, FED_LOG_INFO, "%s.pem and ca.pem were read again",
+                     h->tls.pairs[kind]->name);
+        } else {
+            fed_logf(h->log, FED_LOG_WARN, "the certificates stay as they were: %s", why.text);
+        }
+    }
+    fedserver_certificates_changed(h->server);
+    h->warned_ms = 0;
+}
+
+/* What is to be said of the certificates, once a day and after each change. */
+static void look_at_certificates(http *h, atomic_int *changed) {
+    enum { DAY_MS = 24 * 3600 * 1000 };
+    const int64_t now_ms = fed_clock_unix_ms();
+    if (changed != NULL && atomic_exchange(changed, 0) != 0) {
+        reload(h);
+    }
+    if (h->warned_ms == 0 || now_ms - h->warned_ms >= DAY_MS || now_ms < h->warned_ms) {
+        h->warned_ms = now_ms;
+        http_tls_warn(&h->tls, now_ms / 1000, h->log);
+    }
+}
+
 static fed_status serve(http *h, const fedserver_http_options *options, fed_error *err) {
     while (*options->stop == 0) {
+        look_at_certificates(h, options->reload);
         if (options->tend != NULL) {
             options->tend(options->user);
         }

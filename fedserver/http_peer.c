@@ -76,6 +76,7 @@ http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, feds
                               .user = p};
     p->wire.proxied = http_proxies_have(&peers->proxies, &p->wire.address);
     http_tls_attach(session, &p->wire);
+    http_tls_serve(session, peers->tls, kind);
     if (kind == FEDSERVER_DEVICES) {
         http_tls_demand(session, peers->tls);
     }

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "fed/file.h"
 #include "fedserver/http_proxy.h"
@@ -28,49 +30,112 @@ static fed_status read_pem(const char *directory, const char *name, char **text,
     return FED_OK;
 }
 
-static gnutls_datum_t datum(char *text) {
-    return (gnutls_datum_t){.data = (unsigned char *)text, .size = (unsigned)strlen(text)};
+static gnutls_datum_t datum(const char *text) {
+    return (gnutls_datum_t){.data = (unsigned char *)(uintptr_t)text,
+                            .size = text != NULL ? (unsigned)strlen(text) : 0};
+}
+
+/* Who may read a private key besides its owner's group? */
+static void warn_of_readers(const char *directory, const char *name, const fed_log *log) {
+    enum { WIDE = 0037 }; /* the group may read: it may be another unit's user */
+    char path[4096];
+    struct stat file;
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    if (stat(path, &file) == 0 && (file.st_mode & WIDE) != 0) {
+        fed_logf(log, FED_LOG_WARN,
+                 "%s can be read or changed by others (mode %04o): chmod 0600 it, and if they may "
+                 "be strangers make new certificates",
+                 path, (unsigned)file.st_mode & 07777);
+    }
+}
+
+static int64_t expiry_of(const char *pem) {
+    gnutls_x509_crt_t leaf = NULL;
+    const gnutls_datum_t text = datum(pem);
+    int64_t expires_s = 0;
+    if (gnutls_x509_crt_init(&leaf) < 0) {
+        return 0;
+    }
+    if (gnutls_x509_crt_import(leaf, &text, GNUTLS_X509_FMT_PEM) == 0) {
+        expires_s = gnutls_x509_crt_get_expiration_time(leaf);
+    }
+    gnutls_x509_crt_deinit(leaf);
+    return expires_s;
+}
+
+static bool is_there(const char *directory, const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return access(path, F_OK) == 0;
 }
 
 /* libmicrohttpd would only say that it can't start. */
-static fed_status try_out(gnutls_certificate_credentials_t trial, const http_tls *tls,
-                          const char *directory, fed_error *err) {
-    const gnutls_datum_t ca = datum(tls->ca);
-    const gnutls_datum_t certificate = datum(tls->certificate);
-    const gnutls_datum_t key = datum(tls->key);
-    if (gnutls_certificate_set_x509_trust_mem(trial, &ca, GNUTLS_X509_FMT_PEM) <= 0) {
+static fed_status fill(http_tls_pair *pair, const char *directory, fed_error *err) {
+    const gnutls_datum_t ca = datum(pair->ca);
+    const gnutls_datum_t certificate = datum(pair->certificate);
+    const gnutls_datum_t key = datum(pair->key);
+    if (gnutls_certificate_allocate_credentials(
+            (gnutls_certificate_credentials_t *)&pair->credentials) < 0) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the certificates");
+    }
+    if (gnutls_certificate_set_x509_trust_mem(pair->credentials, &ca, GNUTLS_X509_FMT_PEM) <= 0) {
         return fed_fail(err, FED_EFORMAT,
                         "%s/ca.pem holds no certificate: put back the one that init made",
                         directory);
     }
-    const int fits =
-        gnutls_certificate_set_x509_key_mem(trial, &certificate, &key, GNUTLS_X509_FMT_PEM);
+    const int fits = gnutls_certificate_set_x509_key_mem(pair->credentials, &certificate, &key,
+                                                         GNUTLS_X509_FMT_PEM);
     if (fits < 0) {
         return fed_fail(err, FED_EFORMAT,
-                        "%s: server.pem and server.key are not a certificate and its key (%s): "
-                        "put back the ones that init made",
-                        directory, gnutls_strerror(fits));
+                        "%s: %s.pem and %s.key are not a certificate and its key (%s): "
+                        "put back the ones that belong together",
+                        directory, pair->name, pair->name, gnutls_strerror(fits));
     }
+    pair->expires_s = expiry_of(pair->certificate);
     return FED_OK;
 }
 
-static fed_status check(const http_tls *tls, const char *directory, fed_error *err) {
-    gnutls_certificate_credentials_t trial = NULL;
-    if (gnutls_certificate_allocate_credentials(&trial) < 0) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the certificates");
+static void free_pair(http_tls_pair *pair) {
+    if (pair->key != NULL) {
+        gnutls_memset(pair->key, 0, strlen(pair->key));
     }
-    const fed_status status = try_out(trial, tls, directory, err);
-    gnutls_certificate_free_credentials(trial);
-    return status;
+    if (pair->credentials != NULL) {
+        gnutls_certificate_free_credentials(pair->credentials);
+    }
+    free(pair->ca);
+    free(pair->certificate);
+    free(pair->key);
+    free(pair);
 }
 
-fed_status http_tls_load(http_tls *tls, const char *directory, fed_error *err) {
-    FED_TRY(read_pem(directory, "ca.pem", &tls->ca, err));
-    FED_TRY(read_pem(directory, "server.pem", &tls->certificate, err));
-    FED_TRY(read_pem(directory, "server.key", &tls->key, err));
-    FED_TRY(check(tls, directory, err));
-    gnutls_datum_t ticket_key = {NULL, 0};
-    if (gnutls_session_ticket_key_generate(&ticket_key) < 0) {
+static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserver_listener kind,
+                            const fed_log *log, fed_error *err) {
+    char name[32];
+    pair->name = kind == FEDSERVER_FRONT && is_there(directory, "front.pem") ? "front" : "server";
+    FED_TRY(read_pem(directory, "ca.pem", &pair->ca, err));
+    snprintf(name, sizeof name, "%s.pem", pair->name);
+    FED_TRY(read_pem(directory, name, &pair->certificate, err));
+    snprintf(name, sizeof name, "%s.key", pair->name);
+    FED_TRY(read_pem(directory, name, &pair->key, err));
+    warn_of_readers(directory, name, log);
+    return fill(pair, directory, err);
+}
+
+fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
+                         const fed_log *log, fed_error *err) {
+    http_tls_pair *pair = calloc(1, sizeof *pair);
+    if (pair == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the certificates");
+    }
+    const fed_status status = load_pair(pair, directory, kind, log, err);
+    if (status != FED_OK) {
+        free_pair(pair);
+        return status;
+    }
+    pair->before = tls->pairs[kind];
+    tls->pairs[kind] = pair;
+    gnutls_datum_t ticket_key = {tls->ticket_key, tls->ticket_key_size};
+    if (ticket_key.data == NULL && gnutls_session_ticket_key_generate(&ticket_key) < 0) {
         return fed_fail(err, FED_EIO, "the system has no random numbers for session tickets");
     }
     tls->ticket_key = ticket_key.data;
@@ -79,17 +144,38 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fed_error *err) {
 }
 
 void http_tls_free(http_tls *tls) {
-    if (tls->key != NULL) {
-        gnutls_memset(tls->key, 0, strlen(tls->key));
+    for (size_t k = 0; k < 2; k++) {
+        for (http_tls_pair *pair = tls->pairs[k], *before = NULL; pair != NULL; pair = before) {
+            before = pair->before;
+            free_pair(pair);
+        }
     }
     if (tls->ticket_key != NULL) {
         gnutls_memset(tls->ticket_key, 0, tls->ticket_key_size);
     }
     gnutls_free(tls->ticket_key);
-    free(tls->ca);
-    free(tls->certificate);
-    free(tls->key);
-    *tls = (http_tls){0};
+    *tls = (http_tls){.ticket_key = NULL};
+}
+
+void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log) {
+    enum { SOON_DAYS = 30, DAY_S = 24 * 3600 };
+    for (size_t k = 0; k < 2; k++) {
+        const http_tls_pair *pair = tls->pairs[k];
+        const int64_t left_s = pair != NULL ? pair->expires_s - now_s : INT64_MAX;
+        const char *renewal = "renew it (server.pem: fedserver cert renew), then send SIGHUP";
+        if (left_s < 0) {
+            fed_logf(log, FED_LOG_WARN,
+                     "%s.pem has expired, so clients refuse this coordinator: %s", pair->name,
+                     renewal);
+        } else if (left_s < (int64_t)SOON_DAYS * DAY_S) {
+            fed_logf(log, FED_LOG_WARN, "%s.pem expires in %d days: %s", pair->name,
+                     (int)(left_s / DAY_S), renewal);
+        }
+    }
+}
+
+void http_tls_serve(void *session, const http_tls *tls, fedserver_listener kind) {
+    (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->pairs[kind]->credentials);
 }
 
 static void count(const http_tls_wire *wire, ssize_t result) {

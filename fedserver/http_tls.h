@@ -8,6 +8,7 @@
 #include "fed/error.h"
 #include "fed/hash.h"
 #include "fed/log.h"
+#include "fedserver/fedserver.h"
 #include "fedserver/http_address.h"
 
 /*
@@ -26,18 +27,36 @@
                       "+SIGN-RSA-PSS-RSAE-SHA256:+SIGN-RSA-PSS-RSAE-SHA384:"                       \
                       "+SIGN-RSA-PSS-RSAE-SHA512"
 
-/** The coordinator's certificate files, as PEM text, and the key of its session tickets. */
-typedef struct http_tls {
+/** A certificate and its key, as PEM text and as GnuTLS wants them. */
+typedef struct http_tls_pair {
+    const char *name; /* "server": server.pem and server.key */
     char *ca, *certificate, *key;
+    void *credentials;            /* gnutls_certificate_credentials_t */
+    int64_t expires_s;            /* Unix time */
+    struct http_tls_pair *before; /* loaded earlier, which old sessions still use */
+} http_tls_pair;
+
+/** What the listeners serve with, by fedserver_listener, and the key of the session tickets. */
+typedef struct http_tls {
+    http_tls_pair *pairs[2]; /* NULL: not loaded */
     uint8_t *ticket_key;
     unsigned ticket_key_size;
 } http_tls;
 
-/** Read ca.pem, server.pem and server.key, and see that they can serve. Errors: FED_ENOTFOUND,
- * FED_EIO; FED_EFORMAT not certificates, or not each other's. Owner: http_tls_free, also after an
- * error, of a zeroed *tls. */
-fed_status http_tls_load(http_tls *tls, const char *directory, fed_error *err) FED_CHECKED;
+/**
+ * Read a listener's pair, and ca.pem, and see that they can serve; new sessions use them from then
+ * on. The front has front.pem and front.key where there are such, say an operator's own of a public
+ * authority; else, as devices always, server.pem and server.key. A key with too many readers is
+ * warned of. Errors: FED_ENOTFOUND, FED_EIO; FED_EFORMAT not certificates, or not each other's:
+ * what was loaded before stays. Owner: http_tls_free, also after an error, of an *tls that was
+ * zeroed.
+ */
+fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
+                         const fed_log *log, fed_error *err) FED_CHECKED;
 void http_tls_free(http_tls *tls);
+
+/** Log a warning of what has expired, or will within 30 days. */
+void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log);
 
 /** What a session moves its bytes through. Must outlive the session's last byte. */
 typedef struct http_tls_wire {
@@ -57,6 +76,9 @@ typedef struct http_tls_wire {
 
 /** Move its bytes through the wire, and let it ask wire->admit. */
 void http_tls_attach(void *session, http_tls_wire *wire);
+
+/** Serve this session with that listener's pair. */
+void http_tls_serve(void *session, const http_tls *tls, fedserver_listener kind);
 
 /** Let the handshake succeed only with a certificate of our CA, for client use, valid now. After
  * http_tls_attach. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fed/checkpoint.h"
@@ -139,11 +140,29 @@ static fed_status read_pem(const fedserver *server, const char *name, fed_pem *p
     return FED_OK;
 }
 
+/* Whoever reads the CA's key can enrol what they like. */
+static void warn_of_readers(const fedserver *server) {
+    char path[4096];
+    struct stat file;
+    fedserver_path(server->directory, "ca.key", path, sizeof path);
+    if (stat(path, &file) == 0 && (file.st_mode & 077) != 0) {
+        fed_logf(server->log, FED_LOG_WARN,
+                 "%s can be read by others (mode %04o): chmod 0600 it; whoever has read it can "
+                 "enrol what they like",
+                 path, (unsigned)file.st_mode & 07777);
+    }
+}
+
+void fedserver_certificates_changed(fedserver *server) {
+    server->ca_key.text[0] = '\0';
+}
+
 fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) {
     assert(server->setup.part != FEDSERVER_ROUNDS);
     if (server->ca_key.text[0] == '\0') {
         FED_TRY(read_pem(server, "ca.pem", &server->ca_cert, err));
         FED_TRY(read_pem(server, "ca.key", &server->ca_key, err));
+        warn_of_readers(server);
     }
     int64_t life_s = server->setup.device_life_s;
     *auth =

@@ -34,7 +34,7 @@ typedef struct command command;
 typedef struct arguments {
     const command *command;
     const char *dir;
-    command_list hosts;
+    command_list hosts, add_hosts;
     const char *bind, *proxies;
     long front_port, devices_port;
     bool quiet, no_front;

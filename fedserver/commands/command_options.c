@@ -26,6 +26,7 @@ static const struct row {
     {"device-days", REAL, AT(device_days), 1e-5, 36500},
     {"requests", WHOLE, AT(requests), 1, 1e6},
     {"connections", WHOLE, AT(connections), 1, 1e6},
+    {"add-host", LIST, AT(add_hosts), 0, 0},
     {"proxy-protocol", TEXT, AT(proxies), 0, 0},
     {"no-front", FLAG, AT(no_front), 0, 0},
     {"front-socket", WHOLE, AT(front_socket), 3, INT_MAX},

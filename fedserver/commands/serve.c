@@ -15,10 +15,14 @@
 #include "fedserver/commands/notify.h"
 #include "fedserver/http.h"
 
-static atomic_int stop, children; /* lock-free, so a signal handler may set them */
+static atomic_int stop, children, reload, hangup; /* lock-free: a signal handler may set them */
 
 static void on_signal(int number) {
-    *(number == SIGCHLD ? &children : &stop) = 1;
+    if (number == SIGHUP) {
+        reload = hangup = 1;
+    } else {
+        *(number == SIGCHLD ? &children : &stop) = 1;
+    }
 }
 
 /* "[::1]", as it stands in a URL */
@@ -110,6 +114,9 @@ static void tend_run(void *user) {
     if (children != 0) {
         restart_front(f);
     }
+    if (f->pid > 0 && atomic_exchange(&hangup, 0) != 0) {
+        kill(f->pid, SIGHUP);
+    }
 }
 
 static void tend_front(void *user) {
@@ -168,6 +175,7 @@ static void catch_signals(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGCHLD, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
 }
 
 static fed_status serve(const arguments *args, fedserver_part part,
@@ -209,6 +217,7 @@ static int run(const arguments *args) {
                                             .proxies = args->proxies,
                                             .connections = (uint32_t)args->connections,
                                             .stop = &stop,
+                                            .reload = &reload,
                                             .tend = tend_run,
                                             .ready = open_front,
                                             .user = &f};
@@ -242,6 +251,7 @@ static int serve_front(const arguments *args) {
                                             .requests_per_s = (uint32_t)args->requests,
                                             .proxies = args->proxies,
                                             .stop = &stop,
+                                            .reload = &reload,
                                             .tend = tend_front,
                                             .ready = announce_front,
                                             .user = (void *)(uintptr_t)args};
@@ -262,7 +272,9 @@ const command command_run = {
     .help =
         "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N] "
         "[--quiet]\n"
-        "Serve until SIGINT or SIGTERM. Prints one line once both ports are open.\n"
+        "Serve until SIGINT or SIGTERM. Prints one line once both ports are open. SIGHUP: read "
+        "the\n"
+        "certificates again.\n"
         "  --bind ADDRESS     address to listen on (default 127.0.0.1)\n"
         "  --front-port N     page, status, metrics, enrolment (default 8443; 0: any free one)\n"
         "  --devices-port N   enrolled devices (default 8444; 0: any free one)\n"

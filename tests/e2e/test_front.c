@@ -143,6 +143,51 @@ static void the_rounds_do_not_need_the_key(void **state) {
     assert_int_equal(enrol(w), 200); /* the front was started again, and again */
 }
 
+/* Ask at a port by a name that only the renewed certificate has; 0: it is not trusted. */
+static long ask_by_new_name(const world *w, uint16_t port, const fed_identity *who) {
+    char url[100], line[100];
+    CURL *curl = fed_curl_new(&w->coordinator.ca, who, port, "/");
+    snprintf(url, sizeof url, "https://new.example:%u/v1/status", port);
+    snprintf(line, sizeof line, "new.example:%u:127.0.0.1", port);
+    struct curl_slist *resolve = curl_slist_append(NULL, line);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_RESOLVE, resolve);
+    fed_reply r = fed_curl_ask(curl);
+    const long status = r.status;
+    fed_reply_free(&r);
+    curl_easy_cleanup(curl);
+    curl_slist_free_all(resolve);
+    return status;
+}
+
+/* SIGHUP to the coordinator reaches both processes, and neither ends. */
+static void a_renewed_certificate_is_taken_up_at_sighup(void **state) {
+    world *w = *state;
+    fed_identity who;
+    fed_error err = {0};
+    char said[2000], args[700];
+    const uint16_t ports[2] = {w->coordinator.front_port, w->coordinator.devices_port};
+    const pid_t front = fed_test_child(w->coordinator.pid);
+    assert_int_equal(fed_curl_enrol(&w->coordinator.ca, ports[0], w->token[w->tokens_used++], &who),
+                     200);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(ask_by_new_name(w, ports[k], k == 0 ? NULL : &who), 0);
+    }
+    snprintf(args, sizeof args, "cert renew --add-host new.example --dir %s",
+             w->coordinator.directory);
+    assert_int_equal(fed_test_run(w->directory, "fedserver", args, said, sizeof said), 0);
+    assert_non_null(strstr(said, "new.example"));
+    assert_int_equal(kill(w->coordinator.pid, SIGHUP), 0);
+    for (int k = 0; k < 2; k++) {
+        for (int n = 0; n < TRIES && ask_by_new_name(w, ports[k], k == 0 ? NULL : &who) == 0; n++) {
+            fed_sleep_ms(PAUSE_MS);
+        }
+        assert_int_not_equal(ask_by_new_name(w, ports[k], k == 0 ? NULL : &who), 0);
+    }
+    assert_fed_ok_err(sim_coordinator_alive(&w->coordinator, &err));
+    assert_int_equal(fed_test_child(w->coordinator.pid), front);
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
@@ -153,6 +198,7 @@ int main(void) {
         WITH(what_the_front_enrols_the_rounds_know_at_once),
         WITH(a_status_that_has_not_changed_is_not_sent_again),
         WITH(a_front_that_dies_comes_back),
+        WITH(a_renewed_certificate_is_taken_up_at_sighup),
         WITH(a_front_ends_with_its_parent),
         WITH(the_rounds_do_not_need_the_key),
     };

@@ -28,7 +28,7 @@ enum { SMALL = 1024, BIG_BLOB = 3000000 };
 
 struct fedserver {
     char directory[256];
-    atomic_int handled, waiting, ticks;
+    atomic_int handled, waiting, ticks, reloads;
     atomic_int parts;               /* bytes of bodies for /parts */
     uint8_t known[FED_SHA256_SIZE]; /* who sends them */
     atomic_bool released, commit_fails;
@@ -199,6 +199,10 @@ const char *fedserver_directory(const fedserver *server) {
     return server->directory;
 }
 
+void fedserver_certificates_changed(fedserver *server) {
+    atomic_fetch_add(&server->reloads, 1);
+}
+
 void fedserver_ports(fedserver *server, uint16_t front_port, uint16_t devices_port) {
     (void)server;
     assert_true(front_port != 0 && devices_port != 0);
@@ -211,7 +215,7 @@ typedef struct world {
     fed_pem ca_key, ca;
     fed_identity device;
     fedserver_http_options options;
-    atomic_int stop;
+    atomic_int stop, reload;
     uint16_t front_port, devices_port;
     atomic_bool ready, over;
     fed_status status;
@@ -291,6 +295,7 @@ static inline void start(world *w) {
         w->options.connections = 1000; /* of our only device */
     }
     w->options.stop = &w->stop;
+    w->options.reload = &w->reload;
     w->options.ready = on_ready;
     w->options.user = w;
     atomic_store(&w->ready, false);

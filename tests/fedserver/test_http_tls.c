@@ -194,6 +194,86 @@ static void test_a_request_works_while_others_stall(void **state) {
     finish(w);
 }
 
+/* ---- certificates that change ---------------------------------------------------------------- */
+
+/* A certificate for this host by another authority, in files of that name. */
+static void write_pair(const world *w, const char *name, fed_pem *ca) {
+    char file[32];
+    fed_pem ca_key;
+    fed_identity server;
+    const int64_t now = time(NULL);
+    make_ca("another CA", &ca_key, ca);
+    fed_identity_make(&ca_key, ca, FED_CERT_SERVER, now - 3600, now + 86400, &server);
+    snprintf(file, sizeof file, "%s.pem", name);
+    write_pem(w, file, &server.cert);
+    snprintf(file, sizeof file, "%s.key", name);
+    write_pem(w, file, &server.key);
+}
+
+static void assert_trusts(const fed_pem *ca, const fed_identity *who, uint16_t port, bool trusts) {
+    CURL *curl = fed_curl_new(ca, who, port, "/echo");
+    fed_reply r = fed_curl_ask(curl);
+    assert_int_equal(r.status, trusts ? 200 : 0);
+    fed_reply_free(&r);
+    curl_easy_cleanup(curl);
+}
+
+static void remove_front_pair(const world *w) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/front.pem", w->server.directory);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/front.key", w->server.directory);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void test_the_front_may_have_a_certificate_of_its_own(void **state) {
+    world *w = *state;
+    fed_pem public_ca;
+    write_pair(w, "front", &public_ca);
+    start(w);
+    assert_trusts(&public_ca, NULL, w->front_port, true);
+    assert_trusts(&w->ca, NULL, w->front_port, false);
+    assert_trusts(&w->ca, &w->device, w->devices_port, true);
+    finish(w);
+    remove_front_pair(w);
+}
+
+static void test_certificates_are_read_again_under_open_connections(void **state) {
+    world *w = *state;
+    fed_pem public_ca;
+    start(w);
+    CURL *curl = client(w, NULL, w->front_port, "/echo");
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "");
+    write_pair(w, "front", &public_ca);
+    atomic_store(&w->reload, 1);
+    wait_for(&w->server.reloads, 1);
+    assert_trusts(&public_ca, NULL, w->front_port, true);
+    assert_trusts(&w->ca, &w->device, w->devices_port, true);
+    r = fed_curl_ask(curl);
+    long connects = -1;
+    curl_easy_getinfo(curl, CURLINFO_NUM_CONNECTS, &connects);
+    assert_int_equal(connects, 0);
+    fed_reply_assert(&r, 200, "");
+    curl_easy_cleanup(curl);
+    remove_front_pair(w);
+    finish(w);
+}
+
+static void test_certificates_that_make_no_sense_are_not_taken(void **state) {
+    world *w = *state;
+    fed_pem garbage = {.text = "garbage"}, kept = w->ca;
+    start(w);
+    const int before = atomic_load(&w->server.reloads);
+    write_pem(w, "ca.pem", &garbage);
+    atomic_store(&w->reload, 1);
+    wait_for(&w->server.reloads, before + 1);
+    assert_trusts(&w->ca, NULL, w->front_port, true);
+    assert_trusts(&w->ca, &w->device, w->devices_port, true);
+    write_pem(w, "ca.pem", &kept);
+    finish(w);
+}
+
 /* ---- too many handshakes --------------------------------------------------------------------- */
 
 /* Say hello; did the server answer anything but the end? */
@@ -359,6 +439,9 @@ int main(void) {
         cmocka_unit_test(test_fifty_half_client_hellos_cost_nothing),
         cmocka_unit_test(test_garbage_harms_nobody),
         cmocka_unit_test(test_a_request_works_while_others_stall),
+        cmocka_unit_test(test_the_front_may_have_a_certificate_of_its_own),
+        cmocka_unit_test(test_certificates_are_read_again_under_open_connections),
+        cmocka_unit_test(test_certificates_that_make_no_sense_are_not_taken),
         cmocka_unit_test(test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones),
         cmocka_unit_test(test_a_proxy_says_whose_limits_count),
         cmocka_unit_test(test_a_request_through_a_proxy_is_not_of_this_machine),

@@ -33,7 +33,7 @@ THIRD_PARTY = {
     "xxhash.h": ["common/hash.c"],
     "curl/": ["fedclient/transports/curl/"],
     "microhttpd.h": ["fedserver/http_mhd.c", "fedserver/http_exchange.h"],
-    "gnutls/": ["fedserver/http_tls.c"],
+    "gnutls/": ["fedserver/http_tls.c", "fedserver/certificates.c"],
     "sqlite3.h": ["fedserver/stores/sqlite/"],
     "jansson.h": ["fedserver/"],
     "zstd.h": ["codecs/stages/zstd/"],

@@ -272,6 +272,32 @@ typedef void (*fedserver_check_report)(void *user, fedserver_check_kind kind, co
 fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
                            size_t *findings, fed_error *err) FED_CHECKED;
 
+/** The certificate files were changed: read them again before the next one is issued. */
+void fedserver_certificates_changed(fedserver *server);
+
+/** The coordinator's own certificate, server.pem. */
+enum { FEDSERVER_CERTIFICATE_HOSTS = 64, FEDSERVER_HOST = 256 };
+typedef struct fedserver_certificate {
+    int64_t expires_s; /* Unix time */
+    size_t host_count;
+    char hosts[FEDSERVER_CERTIFICATE_HOSTS][FEDSERVER_HOST]; /* names and addresses */
+} fedserver_certificate;
+
+/** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL more hosts than this can hold. */
+fed_status fedserver_certificate_read(const char *directory, fedserver_certificate *certificate,
+                                      fed_error *err) FED_CHECKED;
+
+/** Whole days until server.pem expires, below 0 once it has; INT32_MIN: it can't be read. */
+int32_t fedserver_certificate_days(const char *directory, int64_t now_ms);
+
+/**
+ * Issue server.pem anew for ten years, for the same key and hosts and those of `more` (NULL at the
+ * end), by the same CA: devices notice nothing. A coordinator that serves reads it at SIGHUP.
+ * Errors: those of reading it; FED_ENOTFOUND, FED_EIO of the keys; FED_EINVAL too many hosts.
+ */
+fed_status fedserver_certificate_renew(const char *directory, const char *const *more,
+                                       int64_t now_ms, fed_error *err) FED_CHECKED;
+
 /** Immutable bytes that several answers share. */
 typedef struct fedserver_blob fedserver_blob;
 fedserver_blob *

@@ -29,6 +29,7 @@ typedef struct fedserver_http_options {
     /** Called in each turn of the loop, so several times a second, until *stop. NULL: not wanted.
      */
     void (*tend)(void *user);
+    atomic_int *reload;     /* becomes non-zero: read the certificates again. NULL: never */
     const atomic_int *stop; /* becomes non-zero: answer what is held, finish, return */
     /** The listeners are up, on these ports. NULL: not wanted. */
     void (*ready)(void *user, uint16_t front_port, uint16_t devices_port);

@@ -1,0 +1,157 @@
+/* The coordinator's own certificate: read, renewed, for one host more. */
+#include "fed_test.h"
+
+#include <gnutls/x509.h>
+#include <sys/stat.h>
+
+#include "fed/clock.h"
+#include "fed/crypto.h"
+#include "fed/file.h"
+#include "fedserver/fedserver.h"
+
+static const int64_t day_ms = INT64_C(86400000);
+
+typedef struct world {
+    char directory[256];
+} world;
+
+static int setup(void **state) {
+    static world w;
+    static const char *const hosts[] = {"fed.example", "192.0.2.1", "2001:db8::1", NULL};
+    fed_error err = {0};
+    fed_test_tmpdir(w.directory, sizeof w.directory);
+    assert_fed_ok_err(fedserver_init(w.directory, &(fedserver_init_options){.hosts = hosts}, &err));
+    *state = &w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fed_test_rmdir(((world *)*state)->directory);
+    return 0;
+}
+
+static void read_file(const world *w, const char *name, fed_pem *pem) {
+    char path[400];
+    fed_error err = {0};
+    uint8_t *data = NULL;
+    size_t len = 0;
+    snprintf(path, sizeof path, "%s/%s", w->directory, name);
+    assert_fed_ok_err(fed_file_read(path, sizeof pem->text - 1, &data, &len, &err));
+    memcpy(pem->text, data, len + 1);
+    free(data);
+}
+
+static void a_certificate_says_its_hosts_and_days(void **state) {
+    const world *w = *state;
+    fed_error err = {0};
+    fedserver_certificate c;
+    assert_fed_ok_err(fedserver_certificate_read(w->directory, &c, &err));
+    assert_int_equal(c.host_count, 3);
+    assert_string_equal(c.hosts[0], "fed.example");
+    assert_string_equal(c.hosts[1], "192.0.2.1");
+    assert_string_equal(c.hosts[2], "2001:db8::1");
+    const int64_t now_ms = fed_clock_unix_ms();
+    const int32_t days = fedserver_certificate_days(w->directory, now_ms);
+    assert_true(days >= 3650 && days <= 3653);
+    assert_int_equal(fedserver_certificate_days(w->directory, now_ms + 10 * day_ms), days - 10);
+    assert_int_equal(fedserver_certificate_days(w->directory, c.expires_s * 1000 + 1000), -1);
+    assert_int_equal(fedserver_certificate_days("/nowhere", now_ms), INT32_MIN);
+}
+
+static void a_renewed_certificate_has_the_same_key_and_one_host_more(void **state) {
+    const world *w = *state;
+    static const char *const more[] = {"new.example", "fed.example", NULL};
+    fed_error err = {0};
+    fedserver_certificate c;
+    fed_pem key, cert;
+    uint8_t of_key[FED_SHA256_SIZE], of_cert[FED_SHA256_SIZE];
+    const int64_t later_ms = fed_clock_unix_ms() + 4000 * day_ms;
+    assert_true(fedserver_certificate_days(w->directory, later_ms) < 0);
+    assert_fed_ok_err(fedserver_certificate_renew(w->directory, more, later_ms, &err));
+    assert_true(fedserver_certificate_days(w->directory, later_ms) >= 3650);
+    assert_fed_ok_err(fedserver_certificate_read(w->directory, &c, &err));
+    assert_int_equal(c.host_count, 4);
+    assert_string_equal(c.hosts[0], "fed.example");
+    assert_string_equal(c.hosts[3], "new.example");
+    read_file(w, "server.key", &key);
+    read_file(w, "server.pem", &cert);
+    assert_fed_ok_err(fed_key_fingerprint(&key, of_key, &err));
+    assert_fed_ok_err(fed_cert_key_fingerprint(cert.text, of_cert, &err));
+    assert_memory_equal(of_key, of_cert, sizeof of_key);
+}
+
+static void a_renewal_without_the_cas_key_changes_nothing(void **state) {
+    const world *w = *state;
+    char path[400];
+    fed_error err = {0};
+    fed_pem before, after;
+    read_file(w, "server.pem", &before);
+    snprintf(path, sizeof path, "%s/ca.key", w->directory);
+    assert_int_equal(remove(path), 0);
+    assert_fed_status(fedserver_certificate_renew(w->directory, NULL, fed_clock_unix_ms(), &err),
+                      FED_ENOTFOUND);
+    assert_fed_says(err, "ca.key");
+    read_file(w, "server.pem", &after);
+    assert_string_equal(before.text, after.text);
+}
+
+/* A stolen device's key must not be able to make further devices. */
+static void the_ca_makes_no_further_authorities(void **state) {
+    const world *w = *state;
+    fed_pem pem;
+    gnutls_x509_crt_t ca;
+    unsigned is_ca = 0;
+    int path_len = -1;
+    read_file(w, "ca.pem", &pem);
+    const gnutls_datum_t text = {(unsigned char *)pem.text, (unsigned)strlen(pem.text)};
+    assert_int_equal(gnutls_x509_crt_init(&ca), 0);
+    assert_int_equal(gnutls_x509_crt_import(ca, &text, GNUTLS_X509_FMT_PEM), 0);
+    assert_true(gnutls_x509_crt_get_basic_constraints(ca, NULL, &is_ca, &path_len) >= 0);
+    assert_int_equal(is_ca, 1);
+    assert_int_equal(path_len, 0);
+    gnutls_x509_crt_deinit(ca);
+}
+
+static void note_warning(void *user, fed_log_level level, const char *text) {
+    if (level == FED_LOG_WARN) {
+        snprintf(user, 1000, "%s", text);
+    }
+}
+
+/* What the front says of ca.key when it starts. */
+static void assert_start_says(const world *w, const char *words) {
+    char said[1000] = "";
+    const fed_log log = {.write = note_warning, .user = said, .level = FED_LOG_INFO};
+    fed_error err = {0};
+    fedserver *server = NULL;
+    assert_fed_ok_err(fedserver_open(w->directory, &log, &server, &err));
+    fedserver_configure(server, &(fedserver_setup){.part = FEDSERVER_GATE});
+    assert_fed_ok_err(fedserver_begin(server, &err));
+    assert_fed_ok_err(fedserver_commit(server, &err));
+    fedserver_close(server);
+    if (words == NULL ? said[0] != '\0' : strstr(said, words) == NULL) {
+        fail_msg("it said: %s", said);
+    }
+}
+
+static void a_ca_key_that_others_can_read_is_warned_of(void **state) {
+    const world *w = *state;
+    char path[400];
+    snprintf(path, sizeof path, "%s/ca.key", w->directory);
+    assert_start_says(w, NULL);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_start_says(w, "ca.key can be read by others (mode 0644): chmod 0600 it");
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(a_certificate_says_its_hosts_and_days),
+        WITH(a_renewed_certificate_has_the_same_key_and_one_host_more),
+        WITH(a_renewal_without_the_cas_key_changes_nothing),
+        WITH(the_ca_makes_no_further_authorities),
+        WITH(a_ca_key_that_others_can_read_is_warned_of),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
