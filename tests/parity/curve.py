@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Train a model with our engine and with PyTorch, from the same weights, with the same recipe; print both curves.
 
     curve.py FEDTRAIN --model MODEL --data DIR [--dataset NAME] [--epochs N] [--every STEPS] [--batch N] [--seed N]

@@ -1,0 +1,142 @@
+"""Run the commands that the documents quote, in their quick forms: made-up pictures, one round, two steps.
+
+    quoted.py ROOT BIN      exit status 1, with file and line, if a command fails or does not exist
+
+Of fedserver's and fedclientd's commands, which need a coordinator that runs, the options are checked against --help; the
+end-to-end tests run them. Scripts must be there and, where a word follows them, know it.
+"""
+import os
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+
+PROGRAMS = {"fedsim", "fedserver", "fedclientd", "fedtrain", "fedcodec"}
+# What a reader puts in the place of a capital word.
+PLACEHOLDERS = {"CODEC": "sbc:p=0.01", "SIZE": "1024", "OPTIMIZER": "sgd:lr=0.1", "STRATEGY": "fedavg", "SPLIT": "iid",
+                "SHARE": "0", "SEED": "1", "N": "1"}
+QUICK = ["rounds=1", "iterations=0", "clients=3", "cohort=3", "goal=3", "minimum=1", "batch=2", "local_steps=1", "offline=0",
+         "deadline_s=60", "hostile=0", "threads=1"]
+OTHER_DATA = ("cifar10", "ptb")  # not made up here: their commands' options are checked
+
+
+def documents(root):
+    for folder, folders, files in os.walk(root):
+        folders[:] = [f for f in folders if f not in ("build", "history", "decisions") and not f.startswith(".")]
+        yield from (os.path.join(folder, f) for f in files if f.endswith(".md"))
+
+
+def commands(path):
+    """Line number and words of each command in a fenced block."""
+    text = open(path, encoding="utf-8").read()
+    for block in re.finditer(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        first = text.count("\n", 0, block.start()) + 2
+        joined = re.sub(r"\\\n\s*", " ", block[1])
+        for number, line in enumerate(joined.split("\n")):
+            if line[:1].isspace():
+                continue  # a drawing, or what a command prints
+            for part in re.split(r"&&|(?<!&)&$", line.split(" #")[0]):
+                try:
+                    words = shlex.split(re.sub(r'"\$\([^)]*\)"', "TOKEN", part))
+                except ValueError:
+                    continue
+                if words:
+                    yield first + number, words
+
+
+def make_pictures(folder):
+    """Ten classes, each a bright row of its own; in MNIST's files."""
+    for part, count in (("train", 60), ("t10k", 20)):
+        labels = bytes(k % 10 for k in range(count))
+        pictures = b"".join(bytes(255 if y == 2 * k else 0 for y in range(28) for _ in range(28)) for k in labels)
+        with open(os.path.join(folder, f"{part}-images-idx3-ubyte"), "wb") as file:
+            file.write(struct.pack(">4I", 0x803, count, 28, 28) + pictures)
+        with open(os.path.join(folder, f"{part}-labels-idx1-ubyte"), "wb") as file:
+            file.write(struct.pack(">2I", 0x801, count) + labels)
+
+
+class Reader:
+    """Somebody who types what the documents say, in a folder of their own."""
+
+    def __init__(self, root, binaries, work):
+        self.root, self.bin, self.work = root, binaries, work
+        self.data = os.path.join(work, "data")
+        os.mkdir(self.data)
+        make_pictures(self.data)
+        os.symlink(os.path.join(root, "deploy"), os.path.join(work, "deploy"))
+        self.ran = self.checked = 0
+
+    def run(self, words):
+        done = subprocess.run([os.path.join(self.bin, words[0])] + words[1:], cwd=self.work, timeout=300,
+                              capture_output=True, text=True)
+        self.ran += 1
+        return None if done.returncode == 0 else (done.stderr + done.stdout).strip()[-400:]
+
+    def check_options(self, words):
+        commands = [w for w in words[1:2] if re.fullmatch("[a-z][a-z-]*", w)]
+        said = subprocess.run([os.path.join(self.bin, words[0])] + commands + ["--help"], capture_output=True, text=True)
+        self.checked += 1
+        if said.returncode != 0:
+            return f"{' '.join(words[:2])} --help fails"
+        unknown = [w for w in words if re.match("--[a-z]", w) and w.split("=")[0] not in said.stdout and w != "--dir"]
+        return f"no such option: {' '.join(unknown)}" if unknown else None
+
+    def fedsim(self, words):
+        if words[1:2] != ["run"]:
+            return self.run(words) if words[1:2] in (["report"], ["keys"]) else f"fedsim has no command {words[1:2]}"
+        out = words[words.index("--out") + 1] if "--out" in words else None
+        own = [w for w in words[2:] if w not in ("--out", out)]
+        named = [] if out is None else ["--out", out]
+        return self.run(["fedsim", "run"] + own + QUICK + [f"data={self.data}", "model=lr"] + named)
+
+    def fedtrain(self, words):
+        if any(w in OTHER_DATA for w in words):
+            return self.check_options(words)
+        for k, word in enumerate(words[:-1]):
+            if word == "--epochs":
+                words[k], words[k + 1] = "--steps", "2"
+            elif word == "--data":
+                words[k + 1] = self.data
+        return self.run(words)
+
+    def script(self, words):
+        path = os.path.join(self.root, words[0])
+        if not os.access(path, os.X_OK):
+            return f"{words[0]} is not there, or not executable"
+        self.checked += 1
+        if words[0] == "deploy/sim/papers.sh" and not os.path.exists(os.path.join(self.root, f"deploy/sim/papers/{words[1]}.ini")):
+            return f"{words[0]} does not know {words[1]}"
+        return None
+
+    def try_out(self, words):
+        """None, or what is wrong."""
+        words = [re.sub(r"^build/release/bin/|^bin/|^\./", "", words[0])] + words[1:]
+        words = [re.sub(r"\b[A-Z]+\b", lambda m: PLACEHOLDERS.get(m[0], m[0]), w) for w in words]
+        if words[0] in ("fedsim", "fedtrain"):
+            return getattr(self, words[0])(words)
+        if words[0] in PROGRAMS:
+            return self.check_options(words)
+        if re.match(r"(deploy|tests)/[\w/-]+\.(sh|py)$", words[0]):
+            return self.script(words)
+        return None
+
+
+def main(root, binaries):
+    findings, ran, checked = [], 0, 0
+    for path in sorted(documents(root)):
+        with tempfile.TemporaryDirectory() as work:
+            reader = Reader(root, binaries, work)
+            for line, words in commands(path):
+                wrong = reader.try_out(words)
+                if wrong:
+                    findings.append(f"{os.path.relpath(path, root)}:{line}: {' '.join(words)[:200]}\n    {wrong}")
+            ran, checked = ran + reader.ran, checked + reader.checked
+    print("\n".join(findings))
+    print(f"quoted: {ran} commands were run, {checked} checked; {len(findings)} do not work")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])))
