@@ -14,29 +14,29 @@ static const fedclient_transport_kind *const kinds[] = {
 #undef FEDCLIENT_TRANSPORT
     NULL};
 
-enum { KINDS = sizeof kinds / sizeof kinds[0] - 1 };
+enum { PLACES = sizeof kinds / sizeof kinds[0] };
 
 const char *fedclient_transport_name(size_t k) {
-    return k < KINDS ? kinds[k]->name : NULL;
+    return k < PLACES && kinds[k] != NULL ? kinds[k]->name : NULL;
 }
 
 static const fedclient_transport_kind *find(const char *name) {
-    for (size_t k = 0; k < KINDS; k++) {
-        if (name == NULL || strcmp(kinds[k]->name, name) == 0) {
-            return kinds[k];
-        }
+    const fedclient_transport_kind *const *kind = kinds;
+    while (*kind != NULL && name != NULL && strcmp((*kind)->name, name) != 0) {
+        kind++;
     }
-    return NULL;
+    return *kind;
 }
 
 static fed_status say_missing(const char *name, fed_error *err) {
-    if (KINDS == 0) {
+    if (kinds[0] == NULL) {
         return fed_fail(err, FED_ENOTFOUND,
                         "this build has no transport: build it with libcurl, or with mbedTLS 3.6");
     }
+    const char *second = fedclient_transport_name(1);
     return fed_fail(err, FED_ENOTFOUND, "this build has no transport \"%.50s\"; it has %s%s%s",
-                    name, kinds[0]->name, KINDS > 1 ? " and " : "",
-                    KINDS > 1 ? kinds[KINDS - 1]->name : "");
+                    name, kinds[0]->name, second != NULL ? " and " : "",
+                    second != NULL ? second : "");
 }
 
 fed_status fedclient_transport_open(const char *name, const fedclient_transport_options *options,

@@ -1,0 +1,125 @@
+/* A coordinator and two devices, each fedclientd as a person starts it, train to the end of a task
+ * over each transport that this build has. */
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed_coordinator.h"
+#include "fed_digits.h"
+#include "fed_test.h"
+#include "fedclient/transport.h"
+
+enum { DEVICES = 2 };
+
+/* Large enough for an upload that asks first, and for a download in pieces. */
+static const char task[] =
+    "{\"model\": \"lenet5-caffe\", \"codec_up\": \"float32\", \"codec_down\": \"3lc\","
+    " \"local_steps\": 2, \"batch\": 8, \"learning_rate\": 0.05, \"rounds\": 3, \"cohort\": 2}";
+
+typedef struct world {
+    char directory[256], url[64];
+    fed_coordinator home;
+} world;
+
+static void start_world(world *w) {
+    fed_error err = {0};
+    char path[320];
+    uint64_t id = 0;
+    fedserver *server = NULL;
+    fed_test_tmpdir(w->directory, sizeof w->directory);
+    fed_coordinator_open(&w->home, w->directory, "home");
+    fed_digits_write(w->directory, 200, 50);
+    fed_test_put(w->directory, "task.json", task, sizeof task - 1);
+    snprintf(path, sizeof path, "%s/task.json", w->directory);
+    assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &server, &err));
+    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
+    fedserver_close(server);
+    snprintf(w->url, sizeof w->url, "https://127.0.0.1:%u", w->home.front);
+}
+
+static void log_path(const world *w, int k, char path[320]) {
+    snprintf(path, 320, "%s/log%d", w->directory, k);
+}
+
+static pid_t start_device(const world *w, int k, const char *transport) {
+    char token[FEDSERVER_TOKEN], ca[340], state[320], log[320], shard[16];
+    fed_coordinator_token(&w->home, token);
+    snprintf(ca, sizeof ca, "%s/ca.pem", w->home.directory);
+    snprintf(state, sizeof state, "%s/device%d", w->directory, k);
+    snprintf(shard, sizeof shard, "%d/%d", k, DEVICES);
+    log_path(w, k, log);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int out = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(out, STDOUT_FILENO);
+        dup2(out, STDERR_FILENO);
+        execl(FED_BIN_DIR "/fedclientd", "fedclientd", "--server", w->url, "--ca", ca, "--state",
+              state, "--data", w->directory, "--shard", shard, "--token", token, "--transport",
+              transport, "--until-finished", (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void assert_finished(const world *w, int k, pid_t pid) {
+    char path[320];
+    uint8_t *log = NULL;
+    size_t len = 0;
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    log_path(w, k, path);
+    assert_fed_ok(fed_file_read(path, 1 << 20, &log, &len, NULL));
+    if (how != 0 || strstr((char *)log, "the task is finished; its model is version 3") == NULL) {
+        fail_msg("device %d: %s", k, (char *)log);
+    }
+    free(log);
+}
+
+static bool is_built(const char *transport) {
+    const char *name = NULL;
+    for (size_t k = 0; (name = fedclient_transport_name(k)) != NULL; k++) {
+        if (strcmp(name, transport) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void train_over(const char *transport) {
+    static world w;
+    pid_t devices[DEVICES];
+    if (!is_built(transport)) {
+        print_message("this build has no transport \"%s\": see what cmake said\n", transport);
+        skip();
+    }
+    start_world(&w);
+    for (int k = 0; k < DEVICES; k++) {
+        devices[k] = start_device(&w, k, transport);
+    }
+    for (int k = 0; k < DEVICES; k++) {
+        assert_finished(&w, k, devices[k]);
+    }
+    fed_coordinator_close(&w.home);
+    fed_test_rmdir(w.directory);
+}
+
+static void two_devices_train_over_curl(void **state) {
+    (void)state;
+    train_over("curl");
+}
+
+static void two_devices_train_over_mbedtls(void **state) {
+    (void)state;
+    train_over("mbedtls");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_devices_train_over_curl),
+        cmocka_unit_test(two_devices_train_over_mbedtls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,68 @@
+/* Addresses in their parts. */
+#include "fed_test.h"
+
+#include "fedclient/transports/mbedtls/url.h"
+
+static void an_address_has_its_parts(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *host, *port, *authority, *path;
+    } cases[] = {
+        {"https://a.example:8443/v1/x?y=1", "a.example", "8443", "a.example:8443", "/v1/x?y=1"},
+        {"HTTPS://a.example", "a.example", "443", "a.example", "/"},
+        {"https://127.0.0.1:1/", "127.0.0.1", "1", "127.0.0.1:1", "/"},
+        {"https://[::1]:65535/x", "::1", "65535", "[::1]:65535", "/x"},
+        {"https://[fe80::1]/", "fe80::1", "443", "[fe80::1]", "/"}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fedclient_url url;
+        assert_true(fedclient_url_split(cases[k].text, &url));
+        assert_string_equal(url.host, cases[k].host);
+        assert_string_equal(url.port, cases[k].port);
+        assert_string_equal(url.path, cases[k].path);
+        assert_int_equal(url.authority_len, strlen(cases[k].authority));
+        assert_memory_equal(url.authority, cases[k].authority, url.authority_len);
+    }
+}
+
+static void what_is_no_address_is_refused(void **state) {
+    (void)state;
+    static const char *const texts[] = {"",
+                                        "http://a/",
+                                        "https:/a/",
+                                        "https://",
+                                        "https:///x",
+                                        "https://:1/",
+                                        "https://a:/",
+                                        "https://a:65536/",
+                                        "https://a:123456/",
+                                        "https://a:1x/",
+                                        "https://user@a/",
+                                        "https://a b/",
+                                        "https://a?x",
+                                        "https://a/x y",
+                                        "https://a/\r\nHost: b",
+                                        "https://[::1/",
+                                        "https://[]/",
+                                        "https://[name]/",
+                                        "https://::1/"};
+    for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
+        fedclient_url url;
+        if (fedclient_url_split(texts[k], &url)) {
+            fail_msg("taken: %s", texts[k]);
+        }
+    }
+    char text[400] = "https://";
+    fedclient_url url;
+    memset(text + 8, 'a', 254);
+    assert_false(fedclient_url_split(text, &url));
+    text[8 + 253] = '\0';
+    assert_true(fedclient_url_split(text, &url));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_address_has_its_parts),
+        cmocka_unit_test(what_is_no_address_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
