@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Measure what the client takes on a small device, and write or check docs/client-memory.md.
 
-    deploy/client-memory.py PROGRAM            write it
-    deploy/client-memory.py --check PROGRAM    say whether it still holds: exit status 1 if not
+    deploy/client-memory.py PROGRAM TRANSPORTS            write it
+    deploy/client-memory.py --check PROGRAM TRANSPORTS    say whether it still holds: exit status 1 if not
 
-PROGRAM is tests/fedtrain.memory of a build for this machine, which counts the memory; CMake's target client-memory does all.
-Code is measured here: aarch64, -Os, by the linker's maps. Where Debian's cross compiler is missing (deploy/setup.sh --cross), a
-check leaves the code out. Memory must be as written, code within a few percent.
+PROGRAM is tests/fedtrain.memory and TRANSPORTS tests/fedclient.transport_memory of a build for this machine, which count the
+memory; CMake's target client-memory does all. Code is measured here: aarch64, -Os, by the linker's maps. A section that this machine
+can't measure stays as it is: code needs Debian's cross compiler (deploy/setup.sh --cross), transports need mbedTLS 3.6 and libcurl,
+as on Debian 13. Memory must be as written, code within a few percent, transports within a tenth.
 """
 import concurrent.futures
 import glob
@@ -16,6 +17,8 @@ import subprocess
 import sys
 from collections import Counter
 from shutil import which
+
+import client_transports
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCUMENT = os.path.join(ROOT, "docs", "client-memory.md")
@@ -260,37 +263,58 @@ def memory_section(program):
     return MEMORY_TEXT.format(training=training, description=description, update=update)
 
 
-def same_code(old, new):
+def same_sizes(old, new, tolerance, slack):
     """Equal but for the numbers, and these nearly. (That goes for the compiler's version, too.)"""
     number = re.compile(r"\b\d[\d,]*\b")
     old_sizes, new_sizes = ([int(n.replace(",", "")) for n in number.findall(text)] for text in (old, new))
     return number.sub("", old) == number.sub("", new) and all(
-        abs(a - b) <= max(SLACK, TOLERANCE * a) for a, b in zip(old_sizes, new_sizes))
+        abs(a - b) <= max(slack, tolerance * a) for a, b in zip(old_sizes, new_sizes))
 
 
-def check(program):
+def same_code(old, new):
+    return same_sizes(old, new, TOLERANCE, SLACK)
+
+
+def same_transports(old, new):
+    """But for what Debian's libraries are in this version."""
+    return same_sizes(old, new, 0.1, 4)
+
+
+def written():
+    """The document's sections: code, memory, transports."""
     with open(DOCUMENT, encoding="utf-8") as file:
-        code, heading, memory = file.read().partition("## Memory")
+        return re.split(r"^(?=## (?:Memory|Transports)$)", file.read(), flags=re.MULTILINE)
+
+
+def measured(program, transports):
+    """The same sections as they are now; None: this machine can't tell."""
+    return [code_section() if which(COMPILER) is not None else None, memory_section(program), client_transports.section(transports)]
+
+
+def check(program, transports):
+    names = ["code", "memory", "transports"]
+    same = [same_code, lambda old, new: old == new, same_transports]
     stale = []
-    if which(COMPILER) is None:
-        print(f"client-memory: {COMPILER} is missing, so code is not measured")
-    elif not same_code(code.strip(), code_section().strip()):
-        stale.append("code")
-    if (heading + memory).strip() != memory_section(program).strip():
-        stale.append("memory")
+    for name, old, new, are_same in zip(names, written(), measured(program, transports), same):
+        if new is None:
+            print(f"client-memory: {name} can't be measured here")
+        elif not are_same(old.strip(), new.strip()):
+            stale.append(name)
     if stale:
         sys.exit(f"docs/client-memory.md is out of date in its {' and '.join(stale)}: build the target client-memory")
 
 
+def write(program, transports):
+    sections = [new or old for old, new in zip(written(), measured(program, transports))]
+    with open(DOCUMENT, "w", encoding="utf-8") as file:
+        file.write("\n".join(text.strip() + "\n" for text in sections))
+
+
 def main(arguments):
-    if len(arguments) == 2 and arguments[0] == "--check":
-        check(arguments[1])
-    elif len(arguments) == 1:
-        if which(COMPILER) is None:
-            sys.exit(f"client-memory: {COMPILER} is missing: run deploy/setup.sh --cross")
-        text = code_section() + "\n" + memory_section(arguments[0])
-        with open(DOCUMENT, "w", encoding="utf-8") as file:
-            file.write(text)
+    if len(arguments) == 3 and arguments[0] == "--check":
+        check(*arguments[1:])
+    elif len(arguments) == 2:
+        write(*arguments)
     else:
         sys.exit(__doc__)
 
