@@ -2,7 +2,8 @@
  * on the way: it gets through, and hardly a byte travels twice.
  *
  * In the test suite 20 MB with a break each 1 MB. FED_RESUME_MB and FED_RESUME_BREAK_MB ask for
- * others: docs/results/reliability.md has the figures of 100 and 5. */
+ * others (docs/results/reliability.md has the figures of 100 and 5), FED_RESUME_TRANSPORT for
+ * another transport than the first. */
 #include "fed_line.h"
 #include "fed_test.h"
 
@@ -78,7 +79,8 @@ static int device_main(const world *w) {
     snprintf(server, sizeof server, "https://127.0.0.2:%u", w->line.ports[0]);
     fed_status status = fedclient_platform_posix_open(w->device, &platform, &err);
     if (status == FED_OK) {
-        status = fedclient_transport_open(NULL, &(fedclient_transport_options){.ca_pem = w->ca},
+        status = fedclient_transport_open(getenv("FED_RESUME_TRANSPORT"),
+                                          &(fedclient_transport_options){.ca_pem = w->ca},
                                           &transport, &err);
     }
     const fedclient_options options = {

@@ -43,15 +43,15 @@ void *malloc(size_t size) {
     return add(__libc_malloc(size));
 }
 
-void *calloc(size_t count, size_t size) {
-    return add(__libc_calloc(count, size));
+void *calloc(size_t nmemb, size_t size) {
+    return add(__libc_calloc(nmemb, size));
 }
 
-void *realloc(void *old, size_t size) {
-    subtract(old);
-    void *at = __libc_realloc(old, size);
+void *realloc(void *ptr, size_t size) {
+    subtract(ptr);
+    void *at = __libc_realloc(ptr, size);
     if (at == NULL && size > 0) {
-        (void)add(old);
+        (void)add(ptr);
     }
     return add(at);
 }
@@ -60,14 +60,14 @@ void *aligned_alloc(size_t alignment, size_t size) {
     return add(__libc_memalign(alignment, size));
 }
 
-int posix_memalign(void **at, size_t alignment, size_t size) {
-    *at = add(__libc_memalign(alignment, size));
-    return *at != NULL ? 0 : ENOMEM;
+int posix_memalign(void **memptr, size_t alignment, size_t size) {
+    *memptr = add(__libc_memalign(alignment, size));
+    return *memptr != NULL ? 0 : ENOMEM;
 }
 
-void free(void *at) {
-    subtract(at);
-    __libc_free(at);
+void free(void *ptr) {
+    subtract(ptr);
+    __libc_free(ptr);
 }
 
 /* ---- The server, in a process of its own ---- */

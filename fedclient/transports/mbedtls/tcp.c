@@ -17,7 +17,10 @@
 
 #include "fed/clock.h"
 
-enum { LOOK_MS = 250 }; /* how often a wait looks whether it is to end */
+enum {
+    LOOK_MS = 500,   /* how often a wait looks whether it is to end ... */
+    SLEEP_MS = 60000 /* ... and how long it sleeps where nobody may say so */
+};
 
 static fed_status fail(fedclient_tcp *tcp, fed_status status, const char *what, const char *why) {
     snprintf(tcp->problem, sizeof tcp->problem, "%s%s%s", what, why[0] != '\0' ? ": " : "", why);
@@ -52,6 +55,7 @@ fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) {
 
 fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) {
     struct pollfd door = {.fd = tcp->fd};
+    const int64_t most_ms = tcp->options->stopped != NULL ? LOOK_MS : SLEEP_MS;
     door.events = (short)(((ways & FEDCLIENT_TCP_IN) != 0 ? POLLIN : 0) |
                           ((ways & FEDCLIENT_TCP_OUT) != 0 ? POLLOUT : 0));
     for (;;) {
@@ -59,7 +63,7 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) {
         const int64_t now_ms = fed_clock_monotonic_ms();
         const int64_t given_up_ms = tcp->moved_ms + tcp->patience_ms;
         int64_t nap_ms = (given_up_ms < until_ms ? given_up_ms : until_ms) - now_ms;
-        nap_ms = nap_ms < 0 ? 0 : nap_ms < LOOK_MS ? nap_ms : LOOK_MS;
+        nap_ms = nap_ms < 0 ? 0 : nap_ms < most_ms ? nap_ms : most_ms;
         if (poll(&door, 1, (int)nap_ms) > 0 || now_ms >= until_ms) {
             return FED_OK;
         }

@@ -33,8 +33,8 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) FE
 /** FED_ECANCELED, if that is asked for. */
 fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) FED_CHECKED;
 
-/* As mbedTLS calls them: bytes, or one of its codes. Neither waits. */
-int fedclient_tcp_send(void *tcp, const unsigned char *src, size_t len);
-int fedclient_tcp_receive(void *tcp, unsigned char *dst, size_t cap);
+/* As mbedTLS calls them: bytes, or one of its codes. Neither waits. user: the fedclient_tcp. */
+int fedclient_tcp_send(void *user, const unsigned char *src, size_t len);
+int fedclient_tcp_receive(void *user, unsigned char *dst, size_t cap);
 
 #endif
