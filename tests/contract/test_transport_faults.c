@@ -256,6 +256,23 @@ static void what_follows_the_callers_bytes_is_the_answer(void **state) {
     assert_memory_equal(w->answer.data, "well, hello", 11);
 }
 
+static void who_asks_is_said(void **state) {
+    world *w = *state;
+    char url[100];
+    play(w, SCRIPT(HEAR, OK_HELLO));
+    snprintf(url, sizeof url, "https://127.0.0.1:%u/", w->server.port);
+    const fedclient_request request = {.method = "GET",
+                                       .url = url,
+                                       .bearer = "token",
+                                       .device_name = "kitchen",
+                                       .software = "test/1",
+                                       .answer_limit = 100};
+    assert_fed_ok(w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err));
+    assert_non_null(strstr(w->server.head, "\r\nAuthorization: Bearer token\r\n"));
+    assert_non_null(strstr(w->server.head, "\r\nFed-Device-Name: kitchen\r\n"));
+    assert_non_null(strstr(w->server.head, "\r\nUser-Agent: test/1\r\n"));
+}
+
 /* -- Expect: 100-continue -- */
 
 static void leave_to_send_may_be_missing(void **state) {
@@ -670,6 +687,7 @@ int main(void) {
         test(an_answer_may_end_with_its_connection),
         test(an_answer_without_a_body_has_none),
         test(what_follows_the_callers_bytes_is_the_answer),
+        test(who_asks_is_said),
         test(leave_to_send_may_be_missing),
         test(leave_to_send_may_be_refused),
         test(an_answer_may_come_while_the_body_is_sent),

@@ -58,6 +58,13 @@ static void write_range(fed_writer *w, const fedclient_range *range) {
     }
 }
 
+/** A header of these two parts; a value of NULL needs none. */
+static void write_text(fed_writer *w, const char *begin, const char *value) {
+    if (value != NULL) {
+        fed_write_printf(w, "%s %s\r\n", begin, value);
+    }
+}
+
 /** Only the headers that say something: on a metered link every byte is paid for. */
 static void write_head(exchange *x) {
     const fedclient_request *request = x->request;
@@ -65,9 +72,9 @@ static void write_head(exchange *x) {
     fed_write_printf(w, "%s %s HTTP/1.1\r\nHost: ", request->method, x->url.path);
     fed_write_bytes(w, x->url.authority, x->url.authority_len);
     fed_write_printf(w, "\r\n");
-    if (request->bearer != NULL) {
-        fed_write_printf(w, "Authorization: Bearer %s\r\n", request->bearer);
-    }
+    write_text(w, "Authorization: Bearer", request->bearer);
+    write_text(w, "Fed-Device-Name:", request->device_name);
+    write_text(w, "User-Agent:", request->software);
     write_range(w, request->range);
     if (request->body != NULL) {
         fed_write_printf(w, "Content-Length: %zu\r\n", request->body->size);
