@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fed/crypto.h"
@@ -379,7 +380,22 @@ static void check_pair(checking *c, const char *cert_name, const char *key_name)
     }
 }
 
+/* A key that too many can read breaks no rule of the data, so it is a note. */
+static void note_readers(checking *c, const char *key_name, unsigned too_many) {
+    char path[1024];
+    struct stat file;
+    fedserver_path(c->server->directory, key_name, path, sizeof path);
+    if (stat(path, &file) == 0 && (file.st_mode & too_many) != 0) {
+        fedserver_check_say(c->checker, FEDSERVER_NOTED,
+                            "S7: %s can be read or changed by others (mode %04o): chmod 0600 it, "
+                            "and if they may be strangers make new keys",
+                            path, (unsigned)file.st_mode & 07777);
+    }
+}
+
 static void check_keys(checking *c) {
+    note_readers(c, "ca.key", 0077);
+    note_readers(c, "server.key", 0037); /* two units may share it by their group */
     check_pair(c, "ca.pem", "ca.key");
     check_pair(c, "server.pem", "server.key");
     CHECKED("S7: the CA's and the server's certificate, and their keys");

@@ -70,6 +70,15 @@ static void training(fed_writer *w, const fedserver_training *t) {
           (double)t->round.deadline_ms / 1000.0);
 }
 
+/* Nothing where it can't be read: this process may not be the one that serves it. */
+static void certificate(fed_writer *w, const char *directory, int64_t now_ms) {
+    const int32_t days = fedserver_certificate_days(directory, now_ms);
+    if (days != INT32_MIN) {
+        gauge(w, "fed_certificate_days", "Whole days until server.pem expires; below 0: it has.",
+              days);
+    }
+}
+
 static fed_status quality(void *user, const fedserver_round_row *row, fed_error *err) {
     (void)err;
     fedserver_round_row *newest = user;
@@ -81,7 +90,6 @@ static fed_status quality(void *user, const fedserver_round_row *row, fed_error 
 
 fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
-    (void)call;
     const fedserver_counters *c = &server->counters;
     const fedserver_training *t = &server->training;
     fedserver_round_row newest = {0};
@@ -91,6 +99,7 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     fed_writer w;
     fed_writer_growing(&w);
     gauge(&w, "fed_devices", "Devices enrolled.", (double)server->devices.count);
+    certificate(&w, server->directory, call->now_ms);
     training(&w, t);
     if (newest.measured) {
         gauge(&w, "fed_model_accuracy", "Of the newest version that was evaluated.",

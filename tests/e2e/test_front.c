@@ -177,6 +177,10 @@ static void a_renewed_certificate_is_taken_up_at_sighup(void **state) {
              w->coordinator.directory);
     assert_int_equal(fed_test_run(w->directory, "fedserver", args, said, sizeof said), 0);
     assert_non_null(strstr(said, "new.example"));
+    CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, ports[0], "/metrics");
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "\nfed_certificate_days 365");
+    curl_easy_cleanup(curl);
     assert_int_equal(kill(w->coordinator.pid, SIGHUP), 0);
     for (int k = 0; k < 2; k++) {
         for (int n = 0; n < TRIES && ask_by_new_name(w, ports[k], k == 0 ? NULL : &who) == 0; n++) {

@@ -1,5 +1,6 @@
 /* fedserver check: what is sound is called sound, and each rule that is broken is named. */
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include "fed/file.h"
 #include "large_world.h"
@@ -191,6 +192,23 @@ static void what_a_crash_leaves_is_noted_only(void **state) {
     assert_non_null(strstr(r.text, "updates-1-3.seg is of no open round"));
 }
 
+static void keys_that_others_can_read_are_noted(void **state) {
+    world *w = *state;
+    char path[400];
+    stop(w);
+    snprintf(path, sizeof path, "%s/ca.key", w->home.directory);
+    assert_int_equal(chmod(path, 0640), 0);
+    snprintf(path, sizeof path, "%s/server.key", w->home.directory);
+    assert_int_equal(chmod(path, 0640), 0);
+    report r = check(w);
+    assert_int_equal(r.findings, 0);
+    assert_int_equal(r.notes, 1);
+    assert_non_null(strstr(r.text, "ca.key can be read or changed by others (mode 0640)"));
+    assert_int_equal(chmod(path, 0644), 0);
+    r = check(w);
+    assert_int_equal(r.notes, 2);
+}
+
 static void every_damaged_body_is_named(void **state) {
     world *w = *state;
     three_rounds_and_a_half(w);
@@ -216,11 +234,9 @@ static void a_coordinator_that_serves_is_not_checked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(a_coordinator_is_sound_at_every_stage),
-        WITH(each_broken_rule_is_named),
-        WITH(a_damaged_page_of_the_database_is_found),
-        WITH(what_a_crash_leaves_is_noted_only),
-        WITH(every_damaged_body_is_named),
+        WITH(a_coordinator_is_sound_at_every_stage),    WITH(each_broken_rule_is_named),
+        WITH(a_damaged_page_of_the_database_is_found),  WITH(what_a_crash_leaves_is_noted_only),
+        WITH(keys_that_others_can_read_are_noted),      WITH(every_damaged_body_is_named),
         WITH(a_coordinator_that_serves_is_not_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
