@@ -32,6 +32,24 @@ static void open_client(sim_crowd *crowd, uint32_t k) {
     }
 }
 
+/** Train and test alike, by the training set's figures. */
+static fed_status normalise(sim_crowd *crowd, fed_error *err) {
+    if (crowd->train.is_text) {
+        return fed_fail(err, FED_EINVAL,
+                        "normalise=1 is for numbers: a text has none; leave it out");
+    }
+    const size_t channels = crowd->train.set.shape.c;
+    float *mean = malloc(2 * channels * sizeof *mean), *deviation = mean + channels;
+    FED_REQUIRE(mean != NULL, FED_ENOMEM);
+    fedtrain_dataset_measure(&crowd->train.set, mean, deviation);
+    fed_status status = fedtrain_dataset_normalise(&crowd->train.set, mean, deviation);
+    if (status == FED_OK) {
+        status = fedtrain_dataset_normalise(&crowd->test.set, mean, deviation);
+    }
+    free(mean);
+    return status;
+}
+
 static fed_status deal_out(sim_crowd *crowd, fed_error *err) {
     const sim_options *o = crowd->options;
     fedtrain_partition partition;
@@ -90,6 +108,9 @@ fed_status sim_crowd_open(sim_crowd *crowd, const sim_options *options, sim_log 
     const char *part = options->train_part != NULL ? options->train_part : "train";
     FED_TRY(fedtrain_data_open(name, directory, part, part, &crowd->train, err));
     FED_TRY(fedtrain_data_open(name, directory, "test", part, &crowd->test, err));
+    if (options->normalise) {
+        FED_TRY(normalise(crowd, err));
+    }
     FED_TRY(open_places(crowd));
     crowd->client = calloc(options->clients + 1U, sizeof *crowd->client);
     crowd->waiting = calloc(options->clients + 1U, sizeof(sim_client *));

@@ -19,6 +19,10 @@ const sim_key sim_keys[SIM_KEYS] = {
         {"train_part", SIM_TEXT, "train",
          "of the data: what the clients train on; test is what models are measured on", 0, 0,
          false},
+    [SIM_NORMALISE] = {"normalise", SIM_INTEGER, "0",
+                       "1: each channel, or column, has mean 0 and deviation 1 over the training "
+                       "set",
+                       0, 1, false},
     [SIM_SPLIT] = {"split", SIM_TEXT, "iid",
                    "who holds what: iid, classes:k=2, dirichlet:alpha=0.5, group", 0, 0, false},
     [SIM_ITERATIONS] = {"iterations", SIM_INTEGER, "0",

@@ -15,6 +15,7 @@ typedef enum sim_key_id {
     SIM_DATA,
     SIM_DATASET,
     SIM_TRAIN_PART,
+    SIM_NORMALISE,
     SIM_SPLIT,
     SIM_ITERATIONS,
     SIM_EVALUATE_EVERY,

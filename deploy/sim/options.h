@@ -19,6 +19,7 @@ typedef struct sim_options {
     const char *data;       /* directory with the samples */
     const char *dataset;    /* what fedtrain_data_open knows them as */
     const char *train_part; /* which of them clients train on; NULL: "train" */
+    bool normalise;         /* samples, by mean and deviation of the training set */
     const char *fedserver;  /* the coordinator's program; HTTPS only */
     const char *directory;  /* the coordinator's; NULL: a temporary one, removed at the end */
     const char *model;      /* file for the final model, safetensors; NULL: it is not kept */

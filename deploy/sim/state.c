@@ -76,7 +76,7 @@ static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *
     fed_write_bytes(&w, task, len);
     fed_write_printf(&w, "|%s|%s|%s|%s|%s|%s|", o->data, o->dataset, text_of(o->train_part),
                      text_of(o->line), text_of(o->speed), text_of(o->presence));
-    fed_write_printf(&w, "%u %u %u %u %.17g|%.17g %.17g %.17g %u %llu", o->clients,
+    fed_write_printf(&w, "%u %u %u %u %u %.17g|%.17g %.17g %.17g %u %llu", o->clients, o->normalise,
                      o->evaluate_every, (unsigned)o->split.kind, o->split.k, o->split.alpha,
                      o->offline, o->broken, o->hostile, o->kill_round, (unsigned long long)o->seed);
     free(task);

@@ -243,6 +243,7 @@ fed_status sim_options_read(const sim_scenario *s, uint32_t cores, sim_options *
         .fedserver = s->value[SIM_FEDSERVER],
         .clients = (uint32_t)number[SIM_CLIENTS],
         .threads = (uint32_t)number[SIM_THREADS],
+        .normalise = number[SIM_NORMALISE] > 0,
         .evaluate_every = (uint32_t)number[SIM_EVALUATE_EVERY],
         .offline = number[SIM_OFFLINE],
         .broken = number[SIM_BROKEN],

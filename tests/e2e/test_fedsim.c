@@ -352,6 +352,38 @@ static void a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols(vo
                              "model, or other data\n");
 }
 
+/* Two classes that differ in the first column, beside one a million times as large. */
+static void write_lopsided_table(const world *w) {
+    char text[200 * 32];
+    size_t len = 0;
+    for (int k = 0; k < 200; k++) {
+        len += (size_t)snprintf(text + len, sizeof text - len, "%d,%d,%d\n", k % 2,
+                                1000000 + k * 7 % 5, k % 2);
+    }
+    fed_test_put(w->directory, "train.csv", text, len);
+    fed_test_put(w->directory, "test.csv", text, len);
+}
+
+static void normalised_columns_weigh_the_same(void **state) {
+    char out[4096];
+    write_lopsided_table(*state);
+    const char *keys = "dataset=csv:label=last 'model=input 2 | dense 2' clients=2 rounds=10 "
+                       "local_steps=10 batch=10 optimizer=sgd:lr=0.1 codec_up=float32 normalise=1";
+    assert_int_equal(run_through_path(*state, keys, out), 0);
+    assert_non_null(strstr(out, "test accuracy             100.00 %"));
+}
+
+static void a_text_can_not_be_normalised(void **state) {
+    char out[4096];
+    const world *w = *state;
+    fed_test_put(w->directory, "train.txt", "b a a\na b\na\n", 12);
+    fed_test_put(w->directory, "test.txt", "b a\n", 4);
+    const char *keys = "dataset=words 'model=input tokens 2 of 3 | embedding 2 | dense 3 each' "
+                       "clients=2 rounds=1 normalise=1";
+    assert_int_not_equal(run_through_path(*state, keys, out), 0);
+    assert_non_null(strstr(out, "normalise=1 is for numbers: a text has none"));
+}
+
 static void nap(long ms) {
     const struct timespec time = {.tv_nsec = ms * 1000000};
     nanosleep(&time, NULL);
@@ -462,6 +494,8 @@ int main(void) {
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols, setup, teardown),
+        cmocka_unit_test_setup_teardown(normalised_columns_weigh_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_text_can_not_be_normalised, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(
