@@ -27,10 +27,11 @@ typedef struct checking {
     uint32_t last;       /* delta or round that was seen last */
     size_t deltas, keyframes, rounds, open_rounds;
 
-    uint64_t running_task; /* 0: none */
-    uint32_t open_round;
-    size_t running, updates;
-    uint64_t *leases; /* of the open round's updates: device by device, the last one */
+    size_t running;
+    size_t updates, all_updates; /* of this task's open round; of all tasks' */
+    size_t running_updates;
+    int64_t running_started_ms, last_started_ms; /* of the running task; of any */
+    uint64_t *leases; /* of the running task's open round: device by device, the last update's */
 } checking;
 
 #define CHECKED(...) fedserver_check_say(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
@@ -169,14 +170,82 @@ static fed_status check_round(void *user, const fedserver_round_row *row, fed_er
 
 static fed_status check_rounds(checking *c, fed_error *err) {
     fedserver *s = c->server;
-    bool runs = c->task.state == FEDSERVER_TASK_RUNNING;
+    const fedserver_task_state state = c->task.state;
+    const bool runs = state == FEDSERVER_TASK_RUNNING;
+    /* set aside, it may have begun */
+    const bool waits = state == FEDSERVER_TASK_QUEUED || state == FEDSERVER_TASK_PAUSED;
     c->rounds = c->open_rounds = 0;
     c->last = 1;
     FED_TRY(s->store->round_each(s->db, c->id, INT32_MAX, check_round, c, err));
-    if (c->open_rounds != (runs ? 1 : 0) || c->last != 1) {
+    if ((c->open_rounds != (runs ? 1 : 0) && !(waits && c->open_rounds == 1)) || c->last != 1) {
         FOUND("S5: task %" PRIu64
-              " %s; of its rounds, the first of which is %u, %zu are open" FEDSERVER_RESTORE,
-              c->id, runs ? "runs" : "does not run", c->last, c->open_rounds);
+              " is %s; of its rounds, the first of which is %u, %zu are open" FEDSERVER_RESTORE,
+              c->id, fedserver_task_state_name(state), c->last, c->open_rounds);
+    }
+    return FED_OK;
+}
+
+/* -- the updates of an open round -- */
+
+static const fedserver_device *find_device(const checking *c, int64_t id) {
+    const fedserver_devices *all = &c->server->devices;
+    size_t k = 0;
+    while (k < all->count && all->items[k].id != id) {
+        k++;
+    }
+    return k < all->count ? &all->items[k] : NULL;
+}
+
+static bool head_fits(const checking *c, const fedserver_update_row *row, const fed_update *head) {
+    return row->task == c->id && row->round == c->version + 1 && head->task == row->task &&
+           head->lease == row->lease && head->round <= row->round &&
+           row->round - head->round <= c->task.rules.staleness;
+}
+
+static fed_status check_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                               size_t len, fed_error *err) {
+    (void)err;
+    checking *c = user;
+    fed_error why = {0};
+    fedserver_update update;
+    const fedserver_device *device = find_device(c, row->device);
+    c->updates++;
+    if (device != NULL && c->task.state == FEDSERVER_TASK_RUNNING) {
+        c->leases[device - c->server->devices.items] = row->lease;
+    } else if (device == NULL) {
+        FOUND("S2: the update of lease %016" PRIx64 " is of no device" FEDSERVER_RESTORE,
+              row->lease);
+    }
+    if (fedserver_update_read(body, len, &update) != FED_OK || !head_fits(c, row, &update.head)) {
+        FOUND("S3, S4: the update of lease %016" PRIx64
+              " is not of the open round" FEDSERVER_RESTORE,
+              row->lease);
+    } else if (check_envelope(c, update.head.round, true, update.envelope, update.envelope_len,
+                              &why) != FED_OK) {
+        FOUND("S2: the update of lease %016" PRIx64 " does not fit the model: %s" FEDSERVER_RESTORE,
+              row->lease, why.text);
+    }
+    return FED_OK;
+}
+
+/* Of the task being looked at, which may have an open round. A body that the store can't hand out
+ * is a finding of its own check: not again. */
+static fed_status check_updates(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    fed_error why = {0};
+    c->updates = 0;
+    fed_status status = FED_OK;
+    if (c->open_rounds > 0) {
+        status = s->store->update_each(s->db, c->id, check_update, c, &why);
+    }
+    FED_REQUIRE(status == FED_OK || status == FED_EFORMAT, fed_fail(err, status, "%s", why.text));
+    const int64_t started_ms = c->task.started_ms;
+    c->all_updates += c->updates;
+    c->last_started_ms = started_ms > c->last_started_ms ? started_ms : c->last_started_ms;
+    if (c->task.state == FEDSERVER_TASK_RUNNING) {
+        c->running++;
+        c->running_updates = c->updates;
+        c->running_started_ms = started_ms;
     }
     return FED_OK;
 }
@@ -199,6 +268,9 @@ static fed_status check_rows(checking *c, fed_error *err) {
     fed_error why = {0};
     fedserver_model_row row;
     fed_status status = s->store->model_find(s->db, c->id, &row, &why);
+    if (status == FED_ENOTFOUND && c->task.state == FEDSERVER_TASK_CANCELLED) {
+        return FED_OK;
+    }
     if (status == FED_ENOTFOUND || status == FED_EFORMAT) {
         FOUND("D5: %s" FEDSERVER_RESTORE, why.text);
         return FED_OK;
@@ -211,11 +283,7 @@ static fed_status check_rows(checking *c, fed_error *err) {
     FED_TRY(check_deltas(c, err));
     FED_TRY(check_keyframes(c, row.digest, err));
     FED_TRY(check_rounds(c, err));
-    if (c->task.state == FEDSERVER_TASK_RUNNING) {
-        c->running++;
-        c->running_task = c->id;
-        c->open_round = c->version + 1;
-    }
+    FED_TRY(check_updates(c, err));
     CHECKED("D5, S5: task %" PRIu64 ": model of version %u, its digest, %zu deltas, %zu older "
             "versions, %zu rounds",
             c->id, c->version, c->deltas, c->keyframes, c->rounds);
@@ -254,51 +322,14 @@ static fed_status check_tasks(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* -- the open round's updates -- */
+/* -- all updates -- */
 
-static const fedserver_device *find_device(const checking *c, int64_t id) {
-    const fedserver_devices *all = &c->server->devices;
-    size_t k = 0;
-    while (k < all->count && all->items[k].id != id) {
-        k++;
-    }
-    return k < all->count ? &all->items[k] : NULL;
-}
-
-static bool head_fits(const checking *c, const fedserver_update_row *row, const fed_update *head) {
-    return row->task == c->running_task && row->round == c->open_round && head->task == row->task &&
-           head->lease == row->lease && head->round <= row->round &&
-           row->round - head->round <= c->task.rules.staleness;
-}
-
-static fed_status check_update(void *user, const fedserver_update_row *row, const uint8_t *body,
-                               size_t len, fed_error *err) {
-    (void)err;
-    checking *c = user;
-    fed_error why = {0};
-    fedserver_update update;
-    const fedserver_device *device = find_device(c, row->device);
-    c->updates++;
-    if (device != NULL) {
-        c->leases[device - c->server->devices.items] = row->lease;
-    } else {
-        FOUND("S2: the update of lease %016" PRIx64 " is of no device" FEDSERVER_RESTORE,
-              row->lease);
-    }
-    if (fedserver_update_read(body, len, &update) != FED_OK || !head_fits(c, row, &update.head)) {
-        FOUND("S3, S4: the update of lease %016" PRIx64
-              " is not of the open round" FEDSERVER_RESTORE,
-              row->lease);
-    } else if (check_envelope(c, update.head.round, true, update.envelope, update.envelope_len,
-                              &why) != FED_OK) {
-        FOUND("S2: the update of lease %016" PRIx64 " does not fit the model: %s" FEDSERVER_RESTORE,
-              row->lease, why.text);
-    }
-    return FED_OK;
-}
-
+/* A device may have reported to another task since, if that one started later. */
 static void check_leases(checking *c) {
     const fedserver_devices *all = &c->server->devices;
+    if (c->running_started_ms < c->last_started_ms) {
+        return;
+    }
     for (size_t k = 0; k < all->count; k++) {
         if (c->leases[k] != 0 && c->leases[k] != all->items[k].counted_lease) {
             char name[2 * 8 + 1];
@@ -310,31 +341,26 @@ static void check_leases(checking *c) {
     }
 }
 
-/* A body that the store can't hand out is a finding of its own check: not again. */
-static fed_status check_updates(checking *c, fed_error *err) {
+static fed_status count_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                               size_t len, fed_error *err) {
+    (void)row, (void)body, (void)len, (void)err;
+    ++*(size_t *)user;
+    return FED_OK;
+}
+
+static fed_status check_all_updates(checking *c, fed_error *err) {
     fedserver *s = c->server;
-    c->task = (fedserver_task){0};
+    size_t count = 0;
     fed_error why = {0};
-    fed_status status = FED_OK;
-    if (c->running_task != 0) {
-        FED_TRY(s->store->task_find(s->db, FEDSERVER_PICK_ID, c->running_task, &c->task, err));
-        status = open_task(c, &why);
-    }
-    c->leases = calloc(s->devices.count + 1, sizeof *c->leases);
-    if (c->leases == NULL) {
-        status = fed_fail(&why, FED_ENOMEM, "out of memory for the devices");
-    }
-    if (status == FED_OK) {
-        status = s->store->update_each(s->db, check_update, c, &why);
-    }
-    if (status == FED_OK) {
-        check_leases(c);
-    }
-    free(c->leases);
-    fed_arch_free(&c->arch);
+    fed_status status = s->store->update_each(s->db, 0, count_update, &count, &why);
     FED_REQUIRE(status == FED_OK || status == FED_EFORMAT, fed_fail(err, status, "%s", why.text));
-    CHECKED("D1, D2, S2, S3: %zu updates of the open round: head, lease, device, values",
-            c->updates);
+    if (status == FED_OK && count != c->all_updates) {
+        FOUND("S3, S4: %zu updates are not of an open round" FEDSERVER_RESTORE,
+              count - c->all_updates);
+    }
+    check_leases(c);
+    CHECKED("D1, D2, S2, S3: %zu updates of open rounds: head, lease, device, values",
+            c->all_updates);
     return FED_OK;
 }
 
@@ -412,10 +438,10 @@ static void check_start(checking *c) {
         FOUND("S4: the coordinator would not start: %s", why.text);
         return;
     }
-    if (t->round.leased > t->task.rules.cohort || t->round.received != c->updates) {
+    if (t->round.leased > t->task.rules.cohort || t->round.received != c->running_updates) {
         FOUND("S4: round %u has %u of %u places taken and %u of %zu updates" FEDSERVER_RESTORE,
               t->round.number, t->round.leased, t->task.rules.cohort, t->round.received,
-              c->updates);
+              c->running_updates);
     }
     if (t->round.phase == FEDSERVER_ROUND_NONE) {
         CHECKED("S4: a restart finds no task that runs");
@@ -433,8 +459,14 @@ fed_status fedserver_check(fedserver *server, fedserver_check_report report, voi
     check_keys(&c);
     FED_TRY(server->store->check(server->db, &checker, err));
     FED_TRY(fedserver_devices_load(server, err));
-    FED_TRY(check_tasks(&c, err));
-    FED_TRY(check_updates(&c, err));
+    c.leases = calloc(server->devices.count + 1, sizeof *c.leases);
+    if (c.leases == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the devices");
+    }
+    fed_status status = check_tasks(&c, err);
+    status = status == FED_OK ? check_all_updates(&c, err) : status;
+    free(c.leases);
+    FED_TRY(status);
     if (checker.findings == 0) {
         check_start(&c);
     }

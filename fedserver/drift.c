@@ -96,7 +96,7 @@ fed_status fedserver_drift_find(fedserver *server, fedserver_drift *drift, fed_e
                 fed_fail(err, FED_ENOMEM, "out of memory for late updates' ages"));
     ages a = {.training = t, .drift = drift};
     drift->all = t->sum.weight;
-    FED_TRY(server->store->update_each(server->db, note_age, &a, err));
+    FED_TRY(server->store->update_each(server->db, t->task.wire.id, note_age, &a, err));
     return drift->oldest > 0 ? find_moved(server, drift, err) : FED_OK;
 }
 

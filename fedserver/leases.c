@@ -65,7 +65,9 @@ static uint32_t count_places(fedserver *server, int64_t now_ms) {
     for (size_t k = 0; k < server->devices.count; k++) {
         fedserver_device *device = &server->devices.items[k];
         if (!fedserver_lease_stands(t, device, now_ms)) {
-            device->lease_deadline_ms = 0; /* nor will it if the wall clock is set back */
+            if (device->lease_task == t->task.wire.id) {
+                device->lease_deadline_ms = 0; /* nor will it if the wall clock is set back */
+            }
             continue;
         }
         taken++;
@@ -117,7 +119,7 @@ static bool wanted(const fedserver_training *t, const fedserver_device *device, 
            !fedserver_declined(t, device, now_ms);
 }
 
-static bool seen_lately(const fedserver_device *device, int64_t now_ms) {
+bool fedserver_seen_lately(const fedserver_device *device, int64_t now_ms) {
     return device->checkin_ms != 0 && device->revoked_ms == 0 &&
            now_ms - device->checkin_ms < FEDSERVER_PACE_LATELY_MS;
 }
@@ -159,8 +161,8 @@ static void draw(fedserver *server, int64_t now_ms) {
     size_t count = 0;
     for (size_t k = 0; candidates != NULL && k < server->devices.count; k++) {
         const fedserver_device *device = &server->devices.items[k];
-        if (seen_lately(device, now_ms) && wanted(t, device, now_ms) && !reported(t, device) &&
-            !fedserver_lease_stands(t, device, now_ms)) {
+        if (fedserver_seen_lately(device, now_ms) && wanted(t, device, now_ms) &&
+            !reported(t, device) && !fedserver_lease_stands(t, device, now_ms)) {
             candidates[count++] = candidate_of(t, device);
         }
     }
@@ -212,7 +214,7 @@ uint64_t fedserver_devices_active(fedserver *server, int64_t now_ms) {
     server->active = 0;
     server->active_ms = now_ms;
     for (size_t k = 0; k < server->devices.count; k++) {
-        server->active += seen_lately(&server->devices.items[k], now_ms);
+        server->active += fedserver_seen_lately(&server->devices.items[k], now_ms);
     }
     return server->active;
 }

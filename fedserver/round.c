@@ -14,6 +14,7 @@
 static const uint8_t table[FEDSERVER_ROUND_EVENTS][3] = {
     /*                    NONE            OPEN            FULL */
     ROW(START,            OPEN,           NOTHING,        NOTHING),
+    ROW(RESUMED,          NOTHING,        REOPEN,         REOPEN),
     ROW(TICK,             NOTHING,        COMMIT,         COMMIT),
     ROW(COMMITTED,        NOTHING,        OPEN,           OPEN),
     ROW(LEASE_ENDED,      NOTHING,        FREE,           FREE),
@@ -72,6 +73,17 @@ static void run_deadline(const fedserver_round_rules *rules, fedserver_round *ro
     }
 }
 
+/* Asynchronous, resumed: leases and the round stay, and the deadline runs anew. */
+static void reopen(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
+    round->deadline_ms = 0;
+    if (!asynchronous(rules)) {
+        round->attempt++;
+        round->leased = round->received;
+    } else if (round->received > 0) {
+        run_deadline(rules, round, now_ms);
+    }
+}
+
 static void change(const fedserver_round_rules *rules, fedserver_round *round,
                    fedserver_round_action action, int64_t now_ms) {
     switch (action) {
@@ -82,9 +94,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
                                    .opened_ms = now_ms};
         break;
     case FEDSERVER_DO_REOPEN: /* those that reported keep their places */
-        round->attempt++;
-        round->leased = round->received;
-        round->deadline_ms = 0;
+        reopen(rules, round, now_ms);
         break;
     case FEDSERVER_DO_FREE:
         assert(round->leased > 0);

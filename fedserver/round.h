@@ -43,6 +43,7 @@ typedef struct fedserver_round {
  * would count. */
 typedef enum fedserver_round_event {
     FEDSERVER_ON_START = 0,        /* a task starts with round 1 */
+    FEDSERVER_ON_RESUMED,          /* a task that was set aside goes on with its open round */
     FEDSERVER_ON_TICK,             /* time has passed, or an update was counted */
     FEDSERVER_ON_COMMITTED,        /* the caller has done what COMMIT asked for */
     FEDSERVER_ON_LEASE_ENDED,      /* a place's device was shut out; asynchronous: or was late */

@@ -42,7 +42,8 @@ typedef struct refusal {
 
 uint64_t fedserver_update_limit(const fedserver *server) {
     const fedserver_training *t = &server->training;
-    return t->loaded ? t->update_limit : fedserver_update_head_size();
+    uint64_t limit = t->loaded ? t->update_limit : fedserver_update_head_size();
+    return limit > server->update_limit ? limit : server->update_limit;
 }
 
 static uint64_t body_limit(const fedserver *server, const route *to) {

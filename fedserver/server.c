@@ -247,6 +247,7 @@ fed_status fedserver_notice_others(fedserver *server, fed_error *err) {
         return FED_OK;
     }
     server->queue_changed = true;
+    server->tasks_changed = true;
     return fedserver_devices_load(server, err);
 }
 
@@ -258,12 +259,15 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
         FED_TRY(note(server, start_serving(server, err)));
     }
     fedserver_batch_log_begin(&server->batch_log);
-    return note(server, fedserver_notice_others(server, err));
+    server->asked = false;
+    FED_TRY(note(server, fedserver_notice_others(server, err)));
+    return note(server, fedserver_queue_follow(server, err));
 }
 
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
                             fedserver_response *response, fed_error *err) {
     assert(server->serving && !server->broken);
+    server->asked = true;
     if (server->setup.part != FEDSERVER_GATE) {
         FED_TRY(note(server, fedserver_training_advance(server, now_ms, err)));
     }
@@ -297,11 +301,10 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
         return FED_OK;
     }
     FED_TRY(note(server, fedserver_training_advance(server, now_ms, err)));
-    if (t->round.phase == FEDSERVER_ROUND_NONE && server->queue_changed) {
-        server->queue_changed = false;
-        FED_TRY(note(server, fedserver_training_start(server, now_ms, err)));
-    }
+    int64_t queue_ms = INT64_MAX;
+    FED_TRY(note(server, fedserver_queue_advance(server, now_ms, &queue_ms, err)));
     *next_ms = next_tick_ms(t, now_ms);
+    *next_ms = queue_ms < *next_ms ? queue_ms : *next_ms;
     int64_t wake_ms = fedserver_places_wake(server, now_ms);
     *next_ms = wake_ms < *next_ms ? wake_ms : *next_ms;
     FED_TRY(note(server, fedserver_devices_save(server, now_ms, err)));
@@ -392,6 +395,10 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
                          : fed_fail(err, status, "there is no task %llu", (unsigned long long)task);
     }
     FED_TRY(status);
+    if (found.state == FEDSERVER_TASK_CANCELLED) {
+        return fed_fail(err, FED_ENOTFOUND, "task %llu (%s) was cancelled; its model is deleted",
+                        (unsigned long long)task, found.name);
+    }
     FED_TRY(server->store->model_find(server->db, found.wire.id, &row, err));
     status = save_model(&found, &row, path, err);
     free(row.values);
@@ -427,7 +434,7 @@ fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
     fedserver_task found;
     history h = {.visit = visit, .user = user};
     FED_TRY(pick_task(server, task, &found, err));
-    const bool open = found.state == FEDSERVER_TASK_RUNNING; /* its row is the first */
+    const bool open = found.state != FEDSERVER_TASK_FINISHED; /* its row may be the first */
     most += open && most < UINT32_MAX;
     return server->store->round_each(server->db, found.wire.id, most, tell_round, &h, err);
 }

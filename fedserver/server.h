@@ -29,6 +29,7 @@ typedef struct fedserver_training {
     fedserver_round round;
     fedserver_sum sum;       /* of the open round */
     fedserver_cohort cohort; /* who may take its free places */
+    int64_t vacant_ms;       /* since when nobody has held a lease; 0: somebody does */
     int64_t lease_ends_ms; /* leases are looked at again then: the first of them ends, or may have;
                               0: at once */
     fedserver_versions versions;
@@ -65,10 +66,14 @@ struct fedserver {
     struct fedserver_relay *relay; /* between front and rounds; NULL: one process does both */
     uint16_t front_port, devices_port;
     uint64_t epoch;
-    bool queue_changed; /* a task may be waiting to start */
-    bool wake_due;      /* places are free: the epoch is to move, */
-    int64_t woken_ms;   /* but not too soon after this */
-    uint64_t active;    /* devices seen lately, counted at */
+    bool queue_changed;    /* a task may be waiting to start */
+    bool tasks_changed;    /* by another process: look before the next batch */
+    bool shrinks;          /* the store may have space to give back */
+    uint64_t update_limit; /* that of the task before the one in memory: its updates may come yet */
+    bool asked;            /* in this batch: somebody waits for its answer */
+    bool wake_due;         /* places are free: the epoch is to move, */
+    int64_t woken_ms;      /* but not too soon after this */
+    uint64_t active;       /* devices seen lately, counted at */
     int64_t active_ms;
     uint64_t refusals;  /* that the audit log has not said yet, */
     int64_t refusal_ms; /* and when it said some last */
@@ -121,8 +126,10 @@ fed_status fedserver_training_read(const fedserver_training *t, const fedserver_
 fed_status fedserver_training_load(fedserver *server, fed_error *err) FED_CHECKED;
 void fedserver_training_free(fedserver_training *training);
 
-/** Start the next queued task, if there is one and no other runs. */
-fed_status fedserver_training_start(fedserver *server, int64_t now_ms, fed_error *err) FED_CHECKED;
+/** Run a queued task, from its start or where it was set aside. Another process may have taken it
+ * out of the queue: then nothing runs. */
+fed_status fedserver_training_start(fedserver *server, const fedserver_task *task, int64_t now_ms,
+                                    fed_error *err) FED_CHECKED;
 
 /** Deadlines and goals: commit or reopen the round where it is time. */
 fed_status fedserver_training_advance(fedserver *server, int64_t now_ms,
@@ -133,6 +140,9 @@ fed_status fedserver_training_advance(fedserver *server, int64_t now_ms,
 fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
                                     const fedserver_update *update, const uint8_t *body,
                                     uint64_t digest, int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/** Which devices have declined the task in memory, from the store. */
+fed_status fedserver_declines_load(fedserver *server, fed_error *err) FED_CHECKED;
 
 /** The open round of the task in server->training, from the store: devices must be loaded. */
 fed_status fedserver_round_load(fedserver *server, fed_error *err) FED_CHECKED;
@@ -182,6 +192,22 @@ fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME],
 const char *fedserver_device_state(const fedserver_training *training,
                                    const fedserver_device *device, int64_t now_ms);
 #define FEDSERVER_CLONED_MS (INT64_C(24) * 3600 * 1000) /* so long after two copies were seen */
+
+/* queue.c: which task runs */
+
+/** A person may have cancelled or paused the task that runs: then let go of it. */
+fed_status fedserver_queue_follow(fedserver *server, fed_error *err) FED_CHECKED;
+
+/** Set a task aside that nobody serves, start the next one, give space back. *next_ms comes nearer
+ * where it is to be called again before. */
+fed_status fedserver_queue_advance(fedserver *server, int64_t now_ms, int64_t *next_ms,
+                                   fed_error *err) FED_CHECKED;
+
+/** Give back all the space that a cancelled task has left, at once: nobody serves meanwhile. */
+fed_status fedserver_queue_tidy(fedserver *server, fed_error *err) FED_CHECKED;
+
+/** Was that task cancelled? Where the store can't tell: no. */
+bool fedserver_task_cancelled(fedserver *server, uint64_t id);
 
 /* leases.c */
 
@@ -234,6 +260,9 @@ void fedserver_places_freed(fedserver *server, int64_t now_ms);
 
 /** Move the epoch if it is due. Returns when it will be, or INT64_MAX. */
 int64_t fedserver_places_wake(fedserver *server, int64_t now_ms);
+
+/** Has it checked in to train within the last 20 minutes, and may it still? */
+bool fedserver_seen_lately(const fedserver_device *device, int64_t now_ms);
 
 /** How many devices checked in lately. */
 uint64_t fedserver_devices_active(fedserver *server, int64_t now_ms);

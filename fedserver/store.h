@@ -65,7 +65,7 @@ typedef struct fedserver_device {
     int64_t declined_ms;
 } fedserver_device;
 
-enum { FEDSERVER_TASK_NAME = 64, FEDSERVER_STRATEGY_SPEC = 128 };
+enum { FEDSERVER_STRATEGY_SPEC = 128 };
 
 /** Who gets a round's places. */
 typedef enum fedserver_selection {
@@ -73,12 +73,6 @@ typedef enum fedserver_selection {
     FEDSERVER_SELECT_WEIGHTED = 1,   /* in proportion to its samples */
     FEDSERVER_SELECT_ROUND_ROBIN = 2 /* who has waited longest */
 } fedserver_selection;
-
-typedef enum fedserver_task_state {
-    FEDSERVER_TASK_QUEUED = 0,
-    FEDSERVER_TASK_RUNNING = 1,
-    FEDSERVER_TASK_FINISHED = 2
-} fedserver_task_state;
 
 /** What a task says otherwise from a round on, until the next phase. */
 typedef struct fedserver_phase {
@@ -109,7 +103,7 @@ typedef struct fedserver_task {
 /** Which task to find. */
 typedef enum fedserver_task_pick {
     FEDSERVER_PICK_ID = 0,
-    FEDSERVER_PICK_QUEUED = 1,  /* the one queued first */
+    FEDSERVER_PICK_QUEUED = 1,  /* the first of the queue */
     FEDSERVER_PICK_RUNNING = 2, /* there is at most one */
     FEDSERVER_PICK_FINISHED = 3 /* the one that finished last */
 } fedserver_task_pick;
@@ -263,14 +257,29 @@ typedef struct fedserver_store {
     fed_status (*task_add)(void *db, fedserver_task *task, fed_error *err); /* sets wire.id */
     fed_status (*task_find)(void *db, fedserver_task_pick pick, uint64_t id, fedserver_task *task,
                             fed_error *err);
-    fed_status (*task_put)(void *db, const fedserver_task *task, fed_error *err); /* state, times */
+    /** Its state and times. from: the states that it may be in, a bit each (1 << state); in another
+     * one, as another process may have put it, nothing changes: FED_ENOTFOUND. */
+    fed_status (*task_put)(void *db, const fedserver_task *task, unsigned from, fed_error *err);
+    /** All of them: what runs, the queue in its order, what is paused, what is over, newest first.
+     * Declines up to that time don't count. */
+    fed_status (*task_each)(void *db, int64_t declines_after_ms, fedserver_task_visit visit,
+                            void *user, fed_error *err);
+    /** Its place among those that are queued, running or paused: small numbers come first. A new
+     * task is the last. */
+    fed_status (*task_place)(void *db, uint64_t id, uint64_t position, fed_error *err);
+    /** Of a cancelled task forget all but its row and the rounds that it has committed. *id = which
+     * one it was. FED_ENOTFOUND: there is none of which anything else is left. */
+    fed_status (*task_clear)(void *db, uint64_t *id, fed_error *err);
+    /** Give some free space back to the disk. *left: there is more. */
+    fed_status (*shrink)(void *db, bool *left, fed_error *err);
 
     /** Replaces what that device said of that task before. */
     fed_status (*decline_put)(void *db, uint64_t task, int64_t device, const char *reason,
                               int64_t now_ms, fed_error *err);
-    /** Those of a task, in the order in which the devices enrolled. */
-    fed_status (*decline_each)(void *db, uint64_t task, fedserver_decline_visit visit, void *user,
-                               fed_error *err);
+    /** Those of a task after that time, in the order in which the devices enrolled. */
+    fed_status (*decline_each)(void *db, uint64_t task, int64_t after_ms,
+                               fedserver_decline_visit visit, void *user, fed_error *err);
+    fed_status (*decline_forget)(void *db, uint64_t task, fed_error *err); /* all of that task's */
 
     fed_status (*model_put)(void *db, uint64_t task, const fedserver_model_row *row,
                             fed_error *err);
@@ -307,11 +316,13 @@ typedef struct fedserver_store {
     /** The body of POST /v1/update, as it came. A lease has one update. */
     fed_status (*update_add)(void *db, const fedserver_update_row *row, const uint8_t *body,
                              size_t len, fed_error *err);
-    /** Those of the open round, in the order of their arrival. A visit may walk again, itself: one
-     * body a walk is in memory. FED_EFORMAT: a body is not what was acknowledged. */
-    fed_status (*update_each)(void *db, fedserver_update_visit visit, void *user, fed_error *err);
-    fed_status (*update_count)(void *db, uint32_t *count, fed_error *err);
-    fed_status (*update_clear)(void *db, fed_error *err);
+    /** Those of the task's open round (task 0: of all tasks), in the order of their arrival. A
+     * visit may walk again, itself: one body a walk is in memory. FED_EFORMAT: a body is not what
+     * was acknowledged. */
+    fed_status (*update_each)(void *db, uint64_t task, fedserver_update_visit visit, void *user,
+                              fed_error *err);
+    fed_status (*update_count)(void *db, uint64_t task, uint32_t *count, fed_error *err);
+    fed_status (*update_clear)(void *db, uint64_t task, fed_error *err);
 
     /** Bytes of the message that a device is sending in pieces: they begin where those before end.
      */

@@ -138,7 +138,7 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
 fed_status fedserver_round_load(fedserver *server, fed_error *err) {
     fedserver_training *t = &server->training;
     FED_TRY(server->store->round_each(server->db, t->task.wire.id, 1, restore_round, t, err));
-    FED_TRY(server->store->update_count(server->db, &t->round.received, err));
+    FED_TRY(server->store->update_count(server->db, t->task.wire.id, &t->round.received, err));
     t->round.leased = fedserver_leases_count(server, t);
     if (t->round.leased >= t->task.rules.cohort) {
         t->round.phase = FEDSERVER_ROUND_FULL;
@@ -149,7 +149,7 @@ fed_status fedserver_round_load(fedserver *server, fed_error *err) {
 static fed_status load_round(fedserver *server, fedserver_training *t, fed_error *err) {
     t->cohort.start = 1; /* who is there is not known yet: the first to come are served */
     FED_TRY(fedserver_round_load(server, err));
-    return server->store->update_each(server->db, restore_update, t, err);
+    return server->store->update_each(server->db, t->task.wire.id, restore_update, t, err);
 }
 
 /* An update may come late, and be counted already: whatever the phase is by then, it is not too
@@ -180,7 +180,10 @@ static fed_status mark_decline(void *user, const fedserver_decline *decline, fed
 }
 
 fed_status fedserver_declines_load(fedserver *server, fed_error *err) {
-    return server->store->decline_each(server->db, server->training.task.wire.id, mark_decline,
+    for (size_t k = 0; k < server->devices.count; k++) {
+        server->devices.items[k].declined_task = 0;
+    }
+    return server->store->decline_each(server->db, server->training.task.wire.id, 0, mark_decline,
                                        server, err);
 }
 
@@ -200,6 +203,7 @@ static fed_status load_task(fedserver *server, fedserver_training *t, fed_error 
 /* Make `task` the one in memory. The arch's layout is pointed to, so it is parsed in its place. */
 static fed_status training_open(fedserver *server, const fedserver_task *task, fed_error *err) {
     fedserver_training *t = &server->training;
+    server->update_limit = t->loaded ? t->update_limit : server->update_limit;
     fedserver_training_free(t);
     t->task = *task;
     FED_TRY(load_task(server, t, err));
@@ -247,31 +251,32 @@ fed_status fedserver_round_save(fedserver *server, fed_error *err) {
     return server->store->round_put(server->db, server->training.task.wire.id, &row, err);
 }
 
-fed_status fedserver_training_start(fedserver *server, int64_t now_ms, fed_error *err) {
+fed_status fedserver_training_start(fedserver *server, const fedserver_task *task, int64_t now_ms,
+                                    fed_error *err) {
     fedserver_training *t = &server->training;
-    if (t->loaded && t->task.state == FEDSERVER_TASK_RUNNING) {
-        return FED_OK;
-    }
-    fedserver_task task;
+    fedserver_task starting = *task;
+    starting.state = FEDSERVER_TASK_RUNNING;
+    starting.started_ms = task->started_ms != 0 ? task->started_ms : now_ms;
     fed_error absent = {0};
     fed_status status =
-        server->store->task_find(server->db, FEDSERVER_PICK_QUEUED, 0, &task, &absent);
-    if (status == FED_ENOTFOUND) {
+        server->store->task_put(server->db, &starting, 1 << FEDSERVER_TASK_QUEUED, &absent);
+    if (status == FED_ENOTFOUND) { /* a person was faster */
+        server->queue_changed = true;
         return FED_OK;
     }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", absent.text);
     }
-    FED_TRY(training_open(server, &task, err)); /* still queued: there is no round to load */
-    t->task.state = FEDSERVER_TASK_RUNNING;
-    t->task.started_ms = now_ms;
-    FED_TRY(server->store->task_put(server->db, &t->task, err));
-    fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_START, now_ms);
+    FED_TRY(
+        training_open(server, &starting, err)); /* with its open round, where it has run before */
+    const bool again = t->round.phase != FEDSERVER_ROUND_NONE;
+    fedserver_round_step(&t->task.rules, &t->round,
+                         again ? FEDSERVER_ON_RESUMED : FEDSERVER_ON_START, now_ms);
     FED_TRY(fedserver_round_save(server, err));
     fedserver_places_open(server, now_ms);
-    fed_logf(server->log, FED_LOG_INFO, "task %llu (%s) starts: %u rounds, %zu parameters",
-             (unsigned long long)t->task.wire.id, t->task.name, t->task.rules.rounds,
-             t->arch.layout.size);
+    fed_logf(server->log, FED_LOG_INFO, "task %llu (%s) %s: round %u of %u, %zu parameters",
+             (unsigned long long)t->task.wire.id, t->task.name, again ? "goes on" : "starts",
+             t->round.number, t->task.rules.rounds, t->arch.layout.size);
     return FED_OK;
 }
 
@@ -299,7 +304,8 @@ static fed_status combine_all(fedserver *server, const fedserver_drift *drift, f
     fedserver_training *t = &server->training;
     gathering g = {.training = t, .drift = drift};
     FED_TRY(fedserver_rows_open(&g.rows, server->directory, t->sum.size, err));
-    fed_status status = server->store->update_each(server->db, gather_update, &g, err);
+    fed_status status =
+        server->store->update_each(server->db, t->task.wire.id, gather_update, &g, err);
     if (status == FED_OK) {
         fedserver_rows_sort(&g.rows);
         const fedserver_strategy_half *half = &t->strategy.combine;
@@ -330,7 +336,8 @@ static fed_status settle(fedserver *server, fedserver_shares *shares, fed_error 
     refolding r = {.training = t};
     bool refold = false;
     FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err));
-    return refold ? server->store->update_each(server->db, refold_update, &r, err) : FED_OK;
+    return refold ? server->store->update_each(server->db, t->task.wire.id, refold_update, &r, err)
+                  : FED_OK;
 }
 
 /* What the round changes in the model, by the task's strategy. Its state moves on. The sum is
@@ -390,6 +397,17 @@ static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *
     return server->store->delta_prune(server->db, id, v->oldest < reach ? v->oldest : reach, err);
 }
 
+/* One that was paused a moment ago is over all the same; of one that was cancelled nothing stays.
+ */
+static fed_status finish_task(fedserver *server, fed_error *err) {
+    const unsigned from =
+        1 << FEDSERVER_TASK_QUEUED | 1 << FEDSERVER_TASK_RUNNING | 1 << FEDSERVER_TASK_PAUSED;
+    fed_error absent = {0};
+    fed_status status = server->store->task_put(server->db, &server->training.task, from, &absent);
+    return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
+                                                       : fed_fail(err, status, "%s", absent.text);
+}
+
 /* After a commit: the next round, or the end of the task. */
 static fed_status move_on(fedserver *server, int64_t now_ms, fed_error *err) {
     fedserver_training *t = &server->training;
@@ -405,9 +423,10 @@ static fed_status move_on(fedserver *server, int64_t now_ms, fed_error *err) {
     t->task.state = FEDSERVER_TASK_FINISHED;
     t->task.finished_ms = now_ms;
     server->queue_changed = true; /* the next one may start */
+    server->shrinks = true;
     fed_logf(server->log, FED_LOG_INFO, "task %llu (%s) is finished with version %u",
              (unsigned long long)t->task.wire.id, t->task.name, t->versions.version);
-    return server->store->task_put(server->db, &t->task, err);
+    return finish_task(server, err);
 }
 
 /* What has arrived of updates that can't be counted any more, now that the round is over. */
@@ -456,7 +475,7 @@ static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err
     row.update_bytes = t->sum.bytes;
     row.delta_bytes = delta_len;
     FED_TRY(server->store->round_put(server->db, t->task.wire.id, &row, err));
-    FED_TRY(server->store->update_clear(server->db, err));
+    FED_TRY(server->store->update_clear(server->db, t->task.wire.id, err));
     FED_TRY(prune_pieces(server, err));
     fedserver_sum_clear(&t->sum);
     fedserver_downloads_trim(&t->downloads, t->versions.version, now_ms);

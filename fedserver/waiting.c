@@ -15,6 +15,7 @@ void fedserver_waiting_find(const fedserver *server, int64_t now_ms, fedserver_w
     *waiting = (fedserver_waiting){.lease_ends_ms = INT64_MAX};
     for (size_t k = 0; k < server->devices.count; k++) {
         const fedserver_device *device = &server->devices.items[k];
+        waiting->declined += device->revoked_ms == 0 && fedserver_declined(t, device, now_ms);
         if (!fedserver_lease_stands(t, device, now_ms)) {
             continue;
         }
@@ -102,35 +103,42 @@ static void say_then(sentence *s, const fedserver_training *t, int64_t now_ms) {
     }
 }
 
-void fedserver_waiting_say(const fedserver_training *t, const fedserver_waiting *w, int64_t now_ms,
-                           char *dst, size_t cap) {
+static void say_round_waits(sentence *s, const fedserver_training *t, const fedserver_waiting *w,
+                            int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
     uint32_t missing = rules->goal - round->received;
-    sentence s = {.dst = dst, .cap = cap};
     if (w->out == 0 && round->deadline_ms == 0) {
-        say(&s,
+        say(s,
             "a device to check in (%u place%s free, %u update%s missing); the deadline of %.1f s ",
             w->free, w->free == 1 ? " is" : "s are", missing, missing == 1 ? " is" : "s are",
             (double)rules->deadline_ms / 1000.0);
-        say(&s, rules->staleness > 0 ? "starts with its update" : "starts then");
+        say(s, rules->staleness > 0 ? "starts with its update" : "starts then");
         return;
     }
-    say(&s, "%u more update%s (%u of %u)", missing, plural(missing), round->received, rules->goal);
-    say_whom(&s, w);
+    say(s, "%u more update%s (%u of %u)", missing, plural(missing), round->received, rules->goal);
+    say_whom(s, w);
     if (round->deadline_ms != 0) {
-        say_then(&s, t, now_ms);
+        say_then(s, t, now_ms);
         return;
     }
-    say(&s, "; the first lease ends at ");
-    say_time(&s, w->lease_ends_ms);
-    say(&s, ", and its place is free again then");
+    say(s, "; the first lease ends at ");
+    say_time(s, w->lease_ends_ms);
+    say(s, ", and its place is free again then");
+}
+
+void fedserver_waiting_say(const fedserver_training *t, const fedserver_waiting *w, int64_t now_ms,
+                           char *dst, size_t cap) {
+    sentence s = {.dst = dst, .cap = cap};
+    say_round_waits(&s, t, w, now_ms);
+    if (w->declined > 0) {
+        say(&s, "; %u device%s declined the task", w->declined, plural(w->declined));
+    }
 }
 
 /* -- the command line asks -- */
 
-/* The process that serves the directory, or 0. */
-static long serving_process(const char *directory) {
+long fedserver_serving_process(const char *directory) {
     char path[1024];
     fedserver_path(directory, "server.lock", path, sizeof path);
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -166,11 +174,24 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     say(s, "optimizer %s, learning_rate %g\n", phase.optimizer, (double)phase.learning_rate);
 }
 
-static fed_status say_round(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
+fed_status fedserver_waiting_load(fedserver *server, bool *runs, fed_error *err) {
     fedserver_training *t = &server->training;
-    fedserver_waiting waiting;
+    fed_error absent = {0};
+    fed_status status =
+        server->store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, &t->task, &absent);
+    *runs = status == FED_OK;
+    if (status != FED_OK) {
+        return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
+    }
     FED_TRY(fedserver_devices_load(server, err));
     FED_TRY(fedserver_round_load(server, err));
+    t->loaded = true; /* as much of it as its round needs */
+    return fedserver_declines_load(server, err);
+}
+
+static void say_round(const fedserver *server, int64_t now_ms, sentence *s) {
+    const fedserver_training *t = &server->training;
+    fedserver_waiting waiting;
     fedserver_waiting_find(server, now_ms, &waiting);
     say(s, "round %u of %u, attempt %u\n", t->round.number, t->task.rules.rounds, t->round.attempt);
     say_phase(s, &t->task, t->round.number);
@@ -178,6 +199,37 @@ static fed_status say_round(fedserver *server, int64_t now_ms, sentence *s, fed_
     fedserver_waiting_say(t, &waiting, now_ms, s->dst + s->len, s->cap - s->len);
     s->len = strlen(s->dst);
     say(s, "\n");
+}
+
+/* What the list of tasks adds: why devices declined, and how many tasks wait. */
+typedef struct summary {
+    sentence *s;
+    uint64_t task; /* that is spoken of */
+    uint32_t queued, paused;
+} summary;
+
+static fed_status sum_up_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    summary *sum = user;
+    (void)err;
+    for (size_t k = 0; entry->id == sum->task && k < FEDSERVER_TASK_REASONS; k++) {
+        const uint32_t devices = entry->reasons[k].devices;
+        if (devices > 0) {
+            say(sum->s, "%u device%s declined: %s\n", devices, plural(devices),
+                entry->reasons[k].text);
+        }
+    }
+    sum->queued += entry->state == FEDSERVER_TASK_QUEUED && entry->id != sum->task;
+    sum->paused += entry->state == FEDSERVER_TASK_PAUSED;
+    return FED_OK;
+}
+
+static fed_status say_others(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
+    summary sum = {.s = s, .task = server->training.task.wire.id};
+    FED_TRY(fedserver_task_each(server, now_ms, sum_up_task, &sum, err));
+    if (sum.queued + sum.paused > 0) {
+        say(s, "beside it: %u queued, %u paused; `fedserver tasks` lists them\n", sum.queued,
+            sum.paused);
+    }
     return FED_OK;
 }
 
@@ -187,23 +239,26 @@ static fed_status say_task(fedserver *server, int64_t now_ms, sentence *s, fed_e
     fed_status status = find_task(server, &t->task, &absent);
     if (status == FED_ENOTFOUND) {
         say(s, "there is no task; `fedserver task` queues one\n");
-        return FED_OK;
+        return say_others(server, now_ms, s, err);
     }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", absent.text);
     }
     say(s, "task %llu (%s): ", (unsigned long long)t->task.wire.id, t->task.name);
-    if (t->task.state == FEDSERVER_TASK_RUNNING) {
-        return say_round(server, now_ms, s, err);
+    bool runs = false;
+    FED_TRY(fedserver_waiting_load(server, &runs, err));
+    if (runs) {
+        say_round(server, now_ms, s);
+    } else {
+        say(s, "%s\n", fedserver_task_state_name(t->task.state));
     }
-    say(s, t->task.state == FEDSERVER_TASK_QUEUED ? "queued\n" : "finished\n");
-    return FED_OK;
+    return say_others(server, now_ms, s, err);
 }
 
 fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
                             fed_error *err) {
     sentence s = {.dst = text, .cap = cap};
-    long process = serving_process(server->directory);
+    long process = fedserver_serving_process(server->directory);
     FED_TRY(say_task(server, now_ms, &s, err));
     if (process != 0) {
         say(&s, "served by process %ld\n", process);

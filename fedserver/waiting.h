@@ -16,6 +16,7 @@ typedef struct fedserver_waiting {
     /* the first of those devices, as they enrolled */
     char names[FEDSERVER_WAITING_NAMES][FEDSERVER_WAITING_DIGITS + 1];
     int64_t lease_ends_ms; /* when the first of their leases ends */
+    uint32_t declined;     /* devices that said they can't serve the task */
 } fedserver_waiting;
 
 /** Of an open round. */
@@ -24,5 +25,12 @@ void fedserver_waiting_find(const fedserver *server, int64_t now_ms, fedserver_w
 /** As a sentence that follows "waiting for"; cut where it is longer than cap. */
 void fedserver_waiting_say(const fedserver_training *training, const fedserver_waiting *waiting,
                            int64_t now_ms, char *dst, size_t cap);
+
+/** For the command line: take the running task and its open round from the store. *runs: there is
+ * one. */
+fed_status fedserver_waiting_load(fedserver *server, bool *runs, fed_error *err) FED_CHECKED;
+
+/** The process that serves the directory; 0: none. Not in that process: it would lose its lock. */
+long fedserver_serving_process(const char *directory);
 
 #endif

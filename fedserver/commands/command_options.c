@@ -32,6 +32,7 @@ static const struct row {
     {"front-socket", WHOLE, AT(front_socket), 3, INT_MAX},
     {"parent", WHOLE, AT(parent), 1, INT_MAX},
     {"quiet", FLAG, AT(quiet), 0, 0},
+    {"json", FLAG, AT(json), 0, 0},
     {"count", WHOLE, AT(count), 1, 1e6},
     {"hours", WHOLE, AT(hours), 1, 1e6},
     {"role", TEXT, AT(role), 0, 0},
@@ -43,7 +44,6 @@ static const struct row {
     {"name", TEXT, AT(name), 0, 0},
     {"withdraw", TEXT, AT(withdraw), 0, 0},
     {"since", TEXT, AT(since), 0, 0},
-    {"json", FLAG, AT(json), 0, 0},
     {"task", WHOLE, AT(task), 1, (double)(INT64_MAX / 2)},
 #undef AT
 };

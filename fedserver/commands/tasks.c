@@ -1,5 +1,8 @@
-/* task, status, export: what is trained, how far it is, and what came out. */
+/* task, tasks, cancel, pause, resume, move, status, export: what is trained, in which order, how
+ * far it is, and what came out. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "fed/clock.h"
 #include "fedserver/commands/command.h"
@@ -15,9 +18,144 @@ static int task(const arguments *args) {
     return command_with(args, queue_task);
 }
 
+/* -- the list -- */
+
+static fed_status print_json(fedserver *server, fed_error *err,
+                             fed_status (*make)(fedserver *server, int64_t now_ms, fed_writer *w,
+                                                fed_error *err)) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_status result = make(server, fed_clock_unix_ms(), &w, err);
+    if (result == FED_OK) {
+        fwrite(w.data, 1, w.len, stdout);
+    }
+    fed_writer_free(&w);
+    return result;
+}
+
+static void print_when(const char *what, int64_t ms) {
+    char text[32];
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm utc;
+    if (ms != 0) {
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M", gmtime_r(&seconds, &utc));
+        printf(", %s %s", what, text);
+    }
+}
+
+static fed_status print_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    (void)err;
+    ++*(size_t *)user;
+    printf("%llu  %s", (unsigned long long)entry->id, fedserver_task_state_name(entry->state));
+    if (entry->position != 0) {
+        printf(" (%u)", entry->position);
+    }
+    printf("  %s: %u of %u rounds", entry->name, entry->version, entry->rounds);
+    print_when("queued", entry->queued_ms);
+    print_when("started", entry->started_ms);
+    print_when(entry->state == FEDSERVER_TASK_CANCELLED ? "cancelled" : "finished",
+               entry->finished_ms);
+    putchar('\n');
+    for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
+        printf("    %u device%s declined: %s\n", entry->reasons[k].devices,
+               entry->reasons[k].devices == 1 ? "" : "s", entry->reasons[k].text);
+    }
+    return FED_OK;
+}
+
+static fed_status list_tasks(fedserver *server, const arguments *args, fed_error *err) {
+    size_t count = 0;
+    if (args->json) {
+        return print_json(server, err, fedserver_tasks_json);
+    }
+    FED_TRY(fedserver_task_each(server, fed_clock_unix_ms(), print_task, &count, err));
+    if (count == 0) {
+        fprintf(stderr, "there is no task; `fedserver task` queues one\n");
+    }
+    return FED_OK;
+}
+
+static int tasks(const arguments *args) {
+    return command_with(args, list_tasks);
+}
+
+/* -- cancel, pause, resume, move -- */
+
+/* A number from 1; false: it is none. */
+static bool take_number(const char *text, unsigned long long most, unsigned long long *number) {
+    char *end;
+    *number = strtoull(text, &end, 10);
+    return text[0] >= '1' && text[0] <= '9' && *end == '\0' && *number <= most;
+}
+
+static fed_status take_task(const arguments *args, uint64_t *id, fed_error *err) {
+    unsigned long long number = 0;
+    if (!take_number(args->operands[0], INT64_MAX, &number)) {
+        return fed_fail(err, FED_EINVAL,
+                        "\"%.40s\" is not a task's number; `fedserver tasks` lists them",
+                        args->operands[0]);
+    }
+    *id = number;
+    return FED_OK;
+}
+
+static fed_status change(fedserver *server, const arguments *args, fedserver_task_deed deed,
+                         const char *done, fed_error *err) {
+    uint64_t id = 0;
+    FED_TRY(take_task(args, &id, err));
+    FED_TRY(fedserver_task_change(server, fed_clock_unix_ms(), id, deed, err));
+    printf("task %llu is %s\n", (unsigned long long)id, done);
+    return FED_OK;
+}
+
+static fed_status cancel_task(fedserver *server, const arguments *args, fed_error *err) {
+    return change(server, args, FEDSERVER_CANCEL, "cancelled", err);
+}
+
+static fed_status pause_task(fedserver *server, const arguments *args, fed_error *err) {
+    return change(server, args, FEDSERVER_PAUSE, "paused", err);
+}
+
+static fed_status resume_task(fedserver *server, const arguments *args, fed_error *err) {
+    return change(server, args, FEDSERVER_RESUME, "resumed", err);
+}
+
+static fed_status move_task(fedserver *server, const arguments *args, fed_error *err) {
+    uint64_t id = 0;
+    unsigned long long position = 0;
+    FED_TRY(take_task(args, &id, err));
+    if (!take_number(args->operands[1], UINT32_MAX, &position)) {
+        return fed_fail(err, FED_EINVAL, "\"%.40s\" is not a place in the queue; the first is 1",
+                        args->operands[1]);
+    }
+    FED_TRY(fedserver_task_move(server, id, (uint32_t)position, err));
+    printf("task %llu is moved\n", (unsigned long long)id);
+    return FED_OK;
+}
+
+static int cancel(const arguments *args) {
+    return command_with(args, cancel_task);
+}
+
+static int hold(const arguments *args) {
+    return command_with(args, pause_task);
+}
+
+static int resume(const arguments *args) {
+    return command_with(args, resume_task);
+}
+
+static int move(const arguments *args) {
+    return command_with(args, move_task);
+}
+
+/* -- status, export -- */
+
 static fed_status print_status(fedserver *server, const arguments *args, fed_error *err) {
-    (void)args;
-    char text[1024] = "";
+    char text[4096] = "";
+    if (args->json) {
+        return print_json(server, err, fedserver_status_json);
+    }
     const fed_status result = fedserver_status(server, fed_clock_unix_ms(), text, sizeof text, err);
     fputs(text, stdout);
     return result;
@@ -43,13 +181,63 @@ const command command_task = {
     .help = "usage: fedserver task --dir DIR FILE.json\n"
             "Queue a training task; it starts when no other runs. Keys: docs/protocol.md#task.\n"};
 
+const command command_tasks = {
+    .name = "tasks",
+    .run = tasks,
+    .options = "json",
+    .brief = "list them",
+    .help =
+        "usage: fedserver tasks --dir DIR [--json]\n"
+        "List the task that runs, the queue in its order, and what is paused or over. Says why\n"
+        "devices declined a task.\n"
+        "  --json   for programs: the list of /v1/status (docs/protocol.md)\n"};
+
+const command command_cancel = {
+    .name = "cancel",
+    .run = cancel,
+    .operands = "ID",
+    .brief = "end a task, and delete its model",
+    .help = "usage: fedserver cancel --dir DIR ID\n"
+            "End task ID: its model, deltas and updates are deleted, its rounds stay in the list.\n"
+            "Devices that train for it go on with the next task.\n"};
+
+const command command_pause = {
+    .name = "pause",
+    .run = hold,
+    .operands = "ID",
+    .brief = "let a task rest",
+    .help = "usage: fedserver pause --dir DIR ID\n"
+            "Let task ID rest: no device trains for it, and the next task runs. Its open round "
+            "keeps\n"
+            "the updates that are in.\n"};
+
+const command command_resume = {
+    .name = "resume",
+    .run = resume,
+    .operands = "ID",
+    .brief = "put a paused task first in the queue",
+    .help = "usage: fedserver resume --dir DIR ID\n"
+            "Put task ID, which is paused, first in the queue. Devices that declined it are asked "
+            "anew,\n"
+            "also if it is not paused.\n"};
+
+const command command_move = {
+    .name = "move",
+    .run = move,
+    .operands = "ID POSITION",
+    .brief = "move a task in the queue",
+    .help = "usage: fedserver move --dir DIR ID POSITION\n"
+            "Give task ID, which is queued, another place in the queue; the first is 1.\n"};
+
 const command command_status = {
     .name = "status",
     .run = status,
+    .options = "json",
     .brief = "what a round waits for",
-    .help = "usage: fedserver status --dir DIR\n"
+    .help = "usage: fedserver status --dir DIR [--json]\n"
             "Say what goes on: the task, for whom its round waits, until when, what happens "
-            "then.\n"};
+            "then.\n"
+            "  --json   for programs (docs/protocol.md)\n"};
 
 const command command_export = {
     .name = "export",

@@ -6,13 +6,9 @@
 #include "fed/version.h"
 #include "fedserver/phases.h"
 #include "fedserver/router.h"
-#include "fedserver/waiting.h"
+#include "fedserver/status_json.h"
 
-enum { ROUNDS_SHOWN = 200 };
-
-static json_t *time_or_null(int64_t time_ms) {
-    return time_ms == 0 ? json_null() : json_integer(time_ms);
-}
+enum { ROUNDS_SHOWN = 200, TASKS_SHOWN = 20 };
 
 /* The number that a person would write for a float. */
 static double short_number(float x) {
@@ -35,50 +31,19 @@ static json_t *phase_json(const fedserver_task *task, uint32_t round) {
 }
 
 static json_t *task_json(const fedserver_training *t) {
-    static const char *const states[] = {"queued", "running", "finished"};
     if (!t->loaded) {
         return json_null();
     }
     char digest[17];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)t->versions.digest);
     const fedserver_task *task = &t->task;
-    json_t *made = json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "id",
-                             (json_int_t)task->wire.id, "name", task->name, "state",
-                             states[task->state], "model", task->wire.model, "parameters",
-                             (json_int_t)t->arch.trained, "rounds", (json_int_t)task->rules.rounds,
-                             "version", (json_int_t)t->versions.version, "digest", digest);
+    json_t *made = json_pack(
+        "{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "id", (json_int_t)task->wire.id, "name",
+        task->name, "state", fedserver_task_state_name(task->state), "model", task->wire.model,
+        "parameters", (json_int_t)t->arch.trained, "rounds", (json_int_t)task->rules.rounds,
+        "version", (json_int_t)t->versions.version, "digest", digest);
     json_object_update_new(made, phase_json(task, t->versions.version + 1));
     return made;
-}
-
-static json_t *names_json(const fedserver_waiting *waiting) {
-    json_t *names = json_array();
-    for (uint32_t k = 0; k < waiting->out && k < FEDSERVER_WAITING_NAMES; k++) {
-        json_array_append_new(names, json_string(waiting->names[k]));
-    }
-    return names;
-}
-
-static json_t *round_json(const fedserver *server, int64_t now_ms) {
-    const fedserver_training *t = &server->training;
-    const fedserver_round *round = &t->round;
-    const fedserver_round_rules *rules = &t->task.rules;
-    if (round->phase == FEDSERVER_ROUND_NONE) {
-        return json_null();
-    }
-    char text[400];
-    fedserver_waiting waiting;
-    fedserver_waiting_find(server, now_ms, &waiting);
-    fedserver_waiting_say(t, &waiting, now_ms, text, sizeof text);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:s}",
-                     "number", (json_int_t)round->number, "attempt", (json_int_t)round->attempt,
-                     "cohort", (json_int_t)rules->cohort, "goal", (json_int_t)rules->goal,
-                     "minimum", (json_int_t)rules->minimum, "staleness",
-                     (json_int_t)rules->staleness, "leased", (json_int_t)round->leased, "received",
-                     (json_int_t)round->received, "out", (json_int_t)waiting.out, "free",
-                     (json_int_t)waiting.free, "devices", names_json(&waiting), "opened_ms",
-                     (json_int_t)round->opened_ms, "deadline_ms", time_or_null(round->deadline_ms),
-                     "waits_for", text);
 }
 
 /* NULL: it is not known. */
@@ -141,15 +106,20 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
         status = server->store->round_each(server->db, t->task.wire.id, ROUNDS_SHOWN + 1,
                                            append_round, rounds, err);
     }
+    json_t *tasks = NULL;
+    if (status == FED_OK) {
+        status = fedserver_tasks_list(server, call->now_ms, TASKS_SHOWN, &tasks, err);
+    }
     if (status != FED_OK) {
         json_decref(rounds);
         return status;
     }
-    json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o}", "version", FED_VERSION,
-                             "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms,
-                             "devices", (json_int_t)server->devices.count, "task", task_json(t),
-                             "round", round_json(server, call->now_ms), "rounds", rounds, "traffic",
-                             traffic_json(&server->counters));
+    json_t *root =
+        json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "version", FED_VERSION,
+                  "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
+                  (json_int_t)server->devices.count, "task", task_json(t), "round",
+                  fedserver_round_json(server, call->now_ms), "rounds", rounds, "tasks", tasks,
+                  "traffic", traffic_json(&server->counters));
     tag_status(root, response);
     return fedserver_answer_json(response, 200, root, err);
 }

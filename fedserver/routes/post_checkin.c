@@ -40,17 +40,24 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
     fedserver_phase_apply(&phase, &answer->task);
 }
 
+/* The device's task was cancelled, and no other is about to begin. */
+static bool cancelled(fedserver *server, const fed_checkin *checkin) {
+    return server->training.round.phase == FEDSERVER_ROUND_NONE && !server->queue_changed &&
+           checkin->task != 0 && fedserver_task_cancelled(server, checkin->task);
+}
+
 /* No task runs, or none for this device. Whoever took part in the last one gets its last model,
  * once; all others are told that it is over. */
 static void after_the_task(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer) {
     const fedserver_training *t = &server->training;
-    if (t->round.phase != FEDSERVER_ROUND_NONE &&
-        fedserver_declined(t, call->device, call->now_ms) &&
+    const bool idle = t->round.phase == FEDSERVER_ROUND_NONE;
+    if (!idle && fedserver_declined(t, call->device, call->now_ms) &&
         (checkin->capabilities & FED_CAN_DECLINE) != 0) {
         wait_for(server, call, FED_WAIT_DECLINED, answer);
     } else if (!t->loaded || t->task.state != FEDSERVER_TASK_FINISHED) {
-        wait_for(server, call, FED_WAIT_NO_TASK, answer);
+        wait_for(server, call, cancelled(server, checkin) ? FED_WAIT_FINISHED : FED_WAIT_NO_TASK,
+                 answer);
     } else if (checkin->task == t->task.wire.id && checkin->version != t->versions.version) {
         assign(t, FED_ACTION_DONE, answer);
     } else {

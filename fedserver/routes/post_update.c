@@ -112,6 +112,13 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
     if (action == FEDSERVER_DO_COUNTED_BEFORE) {
         return say_yes_again(server, call->device, digest, err);
     }
+    if (action == FEDSERVER_DO_REFUSE_CLOSED && update.head.task != t->task.wire.id &&
+        fedserver_task_cancelled(server, update.head.task)) {
+        server->counters.updates_closed++;
+        return fedserver_answer_error(response, err, 409, "task_cancelled",
+                                      "that task was cancelled; keep the update in the residual "
+                                      "and check in");
+    }
     return answer(server, call, action, response, err);
 }
 

@@ -23,7 +23,8 @@ static fed_status spend(fed_error *err) {
         return real->name arguments;                                                               \
     }
 FAULTY(device_put, (void *db, const fedserver_device *device, fed_error *err), (db, device, err))
-FAULTY(task_put, (void *db, const fedserver_task *t, fed_error *err), (db, t, err))
+FAULTY(task_put, (void *db, const fedserver_task *t, unsigned from, fed_error *err),
+       (db, t, from, err))
 FAULTY(model_put, (void *db, uint64_t id, const fedserver_model_row *row, fed_error *err),
        (db, id, row, err))
 FAULTY(delta_add,
@@ -40,7 +41,7 @@ FAULTY(round_put, (void *db, uint64_t id, const fedserver_round_row *row, fed_er
 FAULTY(update_add,
        (void *db, const fedserver_update_row *row, const uint8_t *body, size_t len, fed_error *err),
        (db, row, body, len, err))
-FAULTY(update_clear, (void *db, fed_error *err), (db, err))
+FAULTY(update_clear, (void *db, uint64_t id, fed_error *err), (db, id, err))
 FAULTY(piece_add,
        (void *db, int64_t device, const fed_piece *piece, const uint8_t *data, size_t len,
         fed_error *err),

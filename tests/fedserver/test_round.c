@@ -100,6 +100,28 @@ static void below_the_minimum_the_attempt_is_abandoned(void **state) {
     assert_int_equal(round.deadline_ms, 2300);
 }
 
+static void a_resumed_round_asks_anew_for_what_is_missing(void **state) {
+    (void)state;
+    fedserver_round round = opened();
+    EXPECT(&round, CHECKIN_NEW, 100, LEASE);
+    EXPECT(&round, RESUMED, 5000, REOPEN);
+    assert_int_equal(round.number, 1);
+    assert_int_equal(round.attempt, 2);
+    assert_int_equal(round.leased, 0);
+    assert_int_equal(round.deadline_ms, 0);
+    const fedserver_round_rules stale = {
+        .rounds = 2, .cohort = 2, .goal = 2, .minimum = 1, .deadline_ms = 1000, .staleness = 1};
+    round = (fedserver_round){0};
+    fedserver_round_step(&stale, &round, FEDSERVER_ON_START, 0);
+    fedserver_round_step(&stale, &round, FEDSERVER_ON_CHECKIN_NEW, 0);
+    fedserver_round_step(&stale, &round, FEDSERVER_ON_CHECKIN_NEW, 0);
+    fedserver_round_step(&stale, &round, FEDSERVER_ON_UPDATE_LEASED, 10);
+    fedserver_round_step(&stale, &round, FEDSERVER_ON_RESUMED, 5000);
+    assert_int_equal(round.attempt, 1);
+    assert_int_equal(round.leased, 1); /* the other lease stands */
+    assert_int_equal(round.deadline_ms, 6000);
+}
+
 static void what_was_counted_stays_counted_in_the_next_attempt(void **state) {
     (void)state;
     const fedserver_round_rules strict = {
@@ -356,6 +378,7 @@ int main(void) {
         cmocka_unit_test(the_goal_commits_at_once),
         cmocka_unit_test(the_minimum_commits_at_the_deadline_only),
         cmocka_unit_test(below_the_minimum_the_attempt_is_abandoned),
+        cmocka_unit_test(a_resumed_round_asks_anew_for_what_is_missing),
         cmocka_unit_test(what_was_counted_stays_counted_in_the_next_attempt),
         cmocka_unit_test(the_last_commit_finishes),
         cmocka_unit_test(a_repeated_update_is_welcome_in_every_phase),

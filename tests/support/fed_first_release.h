@@ -22,7 +22,8 @@
     "ALTER TABLE devices DROP COLUMN tag; ALTER TABLE tokens DROP COLUMN role;"                    \
     "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"                  \
     "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"            \
-    "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE models DROP COLUMN residual_guard; ALTER "     \
+    "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN position;"                   \
+    "ALTER TABLE models DROP COLUMN residual_guard; ALTER "                                        \
     "TABLE models DROP COLUMN state_guard; ALTER TABLE models DROP COLUMN state;"                  \
     "ALTER TABLE tokens DROP COLUMN name; ALTER TABLE tokens DROP COLUMN made_ms;"                 \
     "ALTER TABLE tokens DROP COLUMN withdrawn_ms; ALTER TABLE devices DROP COLUMN name;"           \

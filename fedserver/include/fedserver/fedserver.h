@@ -204,6 +204,71 @@ fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) FED_CHECKED;
 
+typedef enum fedserver_task_state {
+    FEDSERVER_TASK_QUEUED = 0,
+    FEDSERVER_TASK_RUNNING = 1,
+    FEDSERVER_TASK_FINISHED = 2,
+    FEDSERVER_TASK_PAUSED = 3,
+    FEDSERVER_TASK_CANCELLED = 4
+} fedserver_task_state;
+
+/** "queued", "running", "finished", "paused", "cancelled" */
+const char *fedserver_task_state_name(fedserver_task_state state);
+
+enum { FEDSERVER_TASK_NAME = 64, FEDSERVER_TASK_REASONS = 4, FEDSERVER_REASON = 256 };
+
+/** A task, for people. */
+typedef struct fedserver_task_entry {
+    uint64_t id;
+    char name[FEDSERVER_TASK_NAME];
+    fedserver_task_state state;
+    uint32_t position;                          /* in the queue, from 1; 0: it is not queued */
+    uint32_t rounds, version;                   /* in all; and committed */
+    int64_t queued_ms, started_ms, finished_ms; /* 0: not yet; finished_ms: or cancelled */
+    /* devices that said in the last 24 hours that they can't serve it */
+    uint32_t declined;
+    struct {
+        char text[FEDSERVER_REASON]; /* printable UTF-8 */
+        uint32_t devices;
+    } reasons[FEDSERVER_TASK_REASONS]; /* the most frequent ones; behind the last: devices 0 */
+} fedserver_task_entry;
+
+/** Is called for each; a failure ends the walk and becomes its result. */
+typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entry *entry,
+                                           fed_error *err);
+
+/** All tasks: the one that runs, the queue, those that are paused, and those that are over, newest
+ * first. */
+fed_status fedserver_task_each(fedserver *server, int64_t now_ms, fedserver_task_visit visit,
+                               void *user, fed_error *err) FED_CHECKED;
+
+/** The same as JSON, as /v1/status has it (docs/protocol.md). Appends to w. */
+fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w,
+                                fed_error *err) FED_CHECKED;
+
+/** What a person may do to a task. */
+typedef enum fedserver_task_deed {
+    /** It is over: its model, deltas and updates are deleted, its rounds stay in the history.
+     * Devices that train for it are told so, and keep what they owe in their residual. */
+    FEDSERVER_CANCEL = 0,
+    /** Nobody gets a place in it; its open round keeps the updates that are acknowledged. The next
+     * task of the queue runs. */
+    FEDSERVER_PAUSE = 1,
+    /** It is the first of the queue. What devices have said of it is forgotten: they are asked
+     * anew. */
+    FEDSERVER_RESUME = 2
+} fedserver_task_deed;
+
+/** A coordinator that serves meanwhile follows before its next answer. Errors: FED_ENOTFOUND there
+ * is no such task; FED_ESTATE its state does not allow that. */
+fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
+                                 fedserver_task_deed deed, fed_error *err) FED_CHECKED;
+
+/** Give a queued task that place in the queue, from 1; beyond the end is the end. Errors: as above.
+ */
+fed_status fedserver_task_move(fedserver *server, uint64_t id, uint32_t position,
+                               fed_error *err) FED_CHECKED;
+
 /** Would text[len] be a task? `path` is its file's name in messages, and relative paths in it start
  * beside it. Errors: as above. */
 fed_status fedserver_task_check(const char *path, const char *text, size_t len,
@@ -215,6 +280,11 @@ fed_status fedserver_task_check(const char *path, const char *text, size_t len,
  */
 fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
                             fed_error *err) FED_CHECKED;
+
+/** The same as JSON: {"now_ms", "served_by": its process or null, "round" and "tasks" as in
+ * /v1/status}. Appends to w. */
+fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w,
+                                 fed_error *err) FED_CHECKED;
 
 /** Write the newest model of a task (0: the latest task) as safetensors. */
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,

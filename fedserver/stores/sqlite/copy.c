@@ -7,21 +7,26 @@
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/updates.h"
 
-/* The one round that has bodies in a segment file, and where they end. */
+/* A round that has bodies in a segment file, and where they end. */
 typedef struct large_bodies {
     uint64_t task, end; /* end 0: there are none */
     uint32_t round;
 } large_bodies;
 
-static fed_status find_large(fedserver_database *db, large_bodies *found, fed_error *err) {
+/* The k-th of them; the first is the running task's, if that has one. Paused tasks have one each.
+ */
+static fed_status find_large(fedserver_database *db, int k, large_bodies *found, fed_error *err) {
     sqlite3_stmt *row;
     bool any;
-    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_UPDATE_LAST, NO_VALUES, &row, err));
+    *found = (large_bodies){0};
+    FED_TRY(READ(UPDATE_FILES, &row, INT(k)));
     FED_TRY(fedserver_database_next(db, row, &any, err));
-    *found = (large_bodies){.task = (uint64_t)sqlite3_column_int64(row, 0),
-                            .round = (uint32_t)sqlite3_column_int64(row, 1),
-                            .end = (uint64_t)sqlite3_column_int64(row, 2)};
-    sqlite3_reset(row);
+    if (any) {
+        *found = (large_bodies){.task = (uint64_t)sqlite3_column_int64(row, 0),
+                                .round = (uint32_t)sqlite3_column_int64(row, 1),
+                                .end = (uint64_t)sqlite3_column_int64(row, 2)};
+        sqlite3_reset(row);
+    }
     return FED_OK;
 }
 
@@ -55,19 +60,20 @@ static fed_status ignore(void *user, const fedserver_update_row *row, const uint
 static fed_status complete(fedserver_database *db, fedserver_database *copy, fed_error *err) {
     large_bodies large;
     FED_TRY(fedserver_database_script(copy, "PRAGMA journal_mode = WAL", err));
-    FED_TRY(find_large(copy, &large, err));
-    if (large.end > 0) {
+    FED_TRY(find_large(copy, 0, &large, err));
+    for (int k = 1; large.end > 0; k++) {
         FED_TRY(fedserver_sqlite_segment(db, large.task, large.round, false, err));
         FED_TRY(fedserver_segment_open(&copy->segment, copy->directory, large.task, large.round, 0,
                                        true, err));
         FED_TRY(copy_bodies(&db->segment, large.end, &copy->segment, err));
+        FED_TRY(find_large(copy, k, &large, err));
     }
-    return fedserver_sqlite_update_each(copy, ignore, NULL, err); /* the guards still fit */
+    return fedserver_sqlite_update_each(copy, 0, ignore, NULL, err); /* the guards still fit */
 }
 
 static fed_status copy_once(fedserver_database *db, const char *path, fed_error *err) {
     large_bodies large;
-    FED_TRY(find_large(db, &large, err));
+    FED_TRY(find_large(db, 0, &large, err));
     if (large.end > 0) { /* hold the file, should its round end meanwhile */
         fed_status status = fedserver_sqlite_segment(db, large.task, large.round, false, err);
         FED_REQUIRE(status == FED_OK || status == FED_ENOTFOUND, status);

@@ -80,7 +80,8 @@
             "NULL,"                                                                                \
             " strategy TEXT NOT NULL DEFAULT 'fedavg', staleness INTEGER NOT NULL DEFAULT 0,"      \
             " selection INTEGER NOT NULL DEFAULT 0, tag TEXT NOT NULL DEFAULT '',"                 \
-            " device_share REAL NOT NULL DEFAULT 1) STRICT;"                                       \
+            " device_share REAL NOT NULL DEFAULT 1,"                                               \
+            " position INTEGER NOT NULL DEFAULT 0) STRICT;"                                        \
             "CREATE TABLE models (task INTEGER PRIMARY KEY REFERENCES tasks, version INTEGER NOT " \
             "NULL,"                                                                                \
             " digest INTEGER NOT NULL, weights BLOB NOT NULL, residual BLOB, state BLOB,"          \
@@ -151,7 +152,9 @@
             "UPDATE models SET residual_guard = fed_guard(residual),"                              \
             " state_guard = fed_guard(state);"                                                     \
             "UPDATE devices SET counted_digest = coalesce((SELECT u.guard FROM updates u"          \
-            " WHERE u.lease = devices.counted_lease), 0);" FEDSERVER_SCHEMA_PASSES,                \
+            " WHERE u.lease = devices.counted_lease), 0);" FEDSERVER_SCHEMA_PASSES                 \
+            "ALTER TABLE tasks ADD COLUMN position INTEGER NOT NULL DEFAULT 0;"                    \
+            "UPDATE tasks SET position = id;",                                                     \
     }
 
 #endif

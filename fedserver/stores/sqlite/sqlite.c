@@ -16,6 +16,7 @@
 #include "fedserver/stores/sqlite/phase_rows.h"
 #include "fedserver/stores/sqlite/pieces.h"
 #include "fedserver/stores/sqlite/schema.h"
+#include "fedserver/stores/sqlite/task_rows.h"
 #include "fedserver/stores/sqlite/updates.h"
 
 /* -- the database as a whole -- */
@@ -31,7 +32,8 @@ static fed_status store_create(const char *path, fed_error *err) {
     static const char *const scripts[] = FEDSERVER_SCHEMA;
     char sql[200];
     snprintf(sql, sizeof sql,
-             "PRAGMA page_size = 16384; PRAGMA journal_mode = WAL; BEGIN;"
+             "PRAGMA page_size = 16384; PRAGMA auto_vacuum = INCREMENTAL;"
+             "PRAGMA journal_mode = WAL; BEGIN;"
              "PRAGMA application_id = %d; PRAGMA user_version = %d;",
              FEDSERVER_SCHEMA_ID, FEDSERVER_SCHEMA_VERSION);
     fed_status status = fedserver_database_script(db, sql, err);
@@ -405,9 +407,14 @@ static fed_status task_find(void *db, fedserver_task_pick pick, uint64_t id, fed
     return fedserver_sqlite_phases_read(db, task, err);
 }
 
-static fed_status task_put(void *db, const fedserver_task *task, fed_error *err) {
-    return WRITE(TASK_PUT, INT(task->wire.id), INT(task->state), INT(task->started_ms),
-                 INT(task->finished_ms));
+static fed_status task_put(void *user, const fedserver_task *task, unsigned from, fed_error *err) {
+    fedserver_database *db = user;
+    FED_TRY(WRITE(TASK_PUT, INT(task->wire.id), INT(task->state), INT(task->started_ms),
+                  INT(task->finished_ms), INT(from)));
+    return sqlite3_changes(db->handle) == 1
+               ? FED_OK
+               : fed_fail(err, FED_ENOTFOUND, "task %llu is in another state by now",
+                          (unsigned long long)task->wire.id);
 }
 
 /* -- models and deltas -- */
@@ -636,8 +643,13 @@ const fedserver_store fedserver_store_sqlite = {
     .task_add = task_add,
     .task_find = task_find,
     .task_put = task_put,
+    .task_each = fedserver_sqlite_task_each,
+    .task_place = fedserver_sqlite_task_place,
+    .task_clear = fedserver_sqlite_task_clear,
+    .shrink = fedserver_sqlite_shrink,
     .decline_put = fedserver_sqlite_decline_put,
     .decline_each = fedserver_sqlite_decline_each,
+    .decline_forget = fedserver_sqlite_decline_forget,
     .model_put = model_put,
     .model_find = model_find,
     .delta_add = delta_add,

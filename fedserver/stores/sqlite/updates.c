@@ -108,6 +108,7 @@ typedef struct stored_update {
     bool guarded; /* releases before layout 4 stored no guard */
     bool in_row;
     uint64_t start; /* else in the segment */
+    uint64_t task;  /* whose updates are walked over; 0: all */
     uint8_t *body;
 } stored_update;
 
@@ -177,7 +178,7 @@ static fed_status fail_damaged(fedserver_database *db, const stored_update *u, f
 static fed_status next_update(fedserver_database *db, stored_update *u, bool *more,
                               fed_error *err) {
     sqlite3_stmt *row;
-    FED_TRY(READ(UPDATE_NEXT, &row, INT(u->id)));
+    FED_TRY(READ(UPDATE_NEXT, &row, INT(u->id), INT(u->task)));
     FED_TRY(fedserver_database_next(db, row, more, err));
     if (!*more) {
         return FED_OK;
@@ -190,9 +191,9 @@ static fed_status next_update(fedserver_database *db, stored_update *u, bool *mo
     return status == FED_EFORMAT || status == FED_ENOTFOUND ? fail_damaged(db, u, err) : status;
 }
 
-fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, void *user,
-                                        fed_error *err) {
-    stored_update u = {0};
+fed_status fedserver_sqlite_update_each(void *db, uint64_t task, fedserver_update_visit visit,
+                                        void *user, fed_error *err) {
+    stored_update u = {.task = task};
     bool more = true;
     fed_status status = next_update(db, &u, &more, err);
     while (status == FED_OK && more) {
@@ -205,11 +206,11 @@ fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, 
     return status;
 }
 
-fed_status fedserver_sqlite_update_count(void *user, uint32_t *count, fed_error *err) {
+fed_status fedserver_sqlite_update_count(void *db, uint64_t task, uint32_t *count, fed_error *err) {
     sqlite3_stmt *row;
     bool found;
-    FED_TRY(fedserver_database_read(user, FEDSERVER_SQL_UPDATE_COUNT, NO_VALUES, &row, err));
-    FED_TRY(fedserver_database_next(user, row, &found, err));
+    FED_TRY(READ(UPDATE_COUNT, &row, INT(task)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
     *count = found ? (uint32_t)sqlite3_column_int64(row, 0) : 0;
     sqlite3_reset(row);
     return FED_OK;
@@ -233,8 +234,8 @@ fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_chec
     return status == FED_EFORMAT ? FED_OK : status;
 }
 
-fed_status fedserver_sqlite_update_clear(void *user, fed_error *err) {
+fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, fed_error *err) {
     fedserver_database *db = user;
     db->cleared = true;
-    return fedserver_database_write(db, FEDSERVER_SQL_UPDATE_CLEAR, NO_VALUES, err);
+    return WRITE(UPDATE_CLEAR, INT(task));
 }

@@ -7,10 +7,11 @@
 
 fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *row,
                                        const uint8_t *body, size_t len, fed_error *err) FED_CHECKED;
-fed_status fedserver_sqlite_update_each(void *db, fedserver_update_visit visit, void *user,
-                                        fed_error *err) FED_CHECKED;
-fed_status fedserver_sqlite_update_count(void *user, uint32_t *count, fed_error *err) FED_CHECKED;
-fed_status fedserver_sqlite_update_clear(void *user, fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_update_each(void *db, uint64_t task, fedserver_update_visit visit,
+                                        void *user, fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_update_count(void *db, uint64_t task, uint32_t *count,
+                                         fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, fed_error *err) FED_CHECKED;
 
 /** Where the round's last body ends; 0: it has none in a segment file. */
 fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,

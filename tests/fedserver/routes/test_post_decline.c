@@ -225,7 +225,7 @@ static void test_a_reason_is_made_fit_for_people(void **state) {
                                 "er\n\x1b[31m\xff");
     assert_int_equal(taken.status, 200);
     answer_free(&taken);
-    assert_fed_ok_err(c.server->store->decline_each(c.server->db, 1, keep_reason, stored, &err));
+    assert_fed_ok_err(c.server->store->decline_each(c.server->db, 1, 0, keep_reason, stored, &err));
     assert_string_equal(stored, "gr\xc3\xb6\xc3\x9f"
                                 "er??[31m?");
     coordinator_teardown(&c);

@@ -143,11 +143,11 @@ static void a_task_keeps_every_field_and_is_found_by_state(void **state) {
         changed.wire.id = id;
         changed.state = FEDSERVER_TASK_FINISHED;
         changed.finished_ms = 50; /* at the same instant: the later one is the last */
-        assert_fed_ok_err(f->store->task_put(f->db, &changed, &err));
+        assert_fed_ok_err(f->store->task_put(f->db, &changed, ~0U, &err));
     }
     changed.wire.id = 4;
     changed.state = FEDSERVER_TASK_RUNNING;
-    assert_fed_ok_err(f->store->task_put(f->db, &changed, &err));
+    assert_fed_ok_err(f->store->task_put(f->db, &changed, ~0U, &err));
     assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_FINISHED, 0, &found, &err));
     assert_int_equal(found.wire.id, 2);
     assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_QUEUED, 0, &found, &err));
@@ -303,7 +303,7 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     assert_true(read.name[0] == '\0' && read.software[0] == '\0' && read.seen_ms == 0 &&
                 read.counted == 0 && read.late == 0 && read.refused == 0);
     sums seen = {0};
-    assert_fed_ok_err(f->store->update_each(f->db, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, 1);
     assert_true(seen.last.task == 1 && seen.last.round == 3 && seen.last.device == device.id &&
                 seen.last.lease == 99);

@@ -1,0 +1,16 @@
+/* Parts of the status as JSON, which the page, programs and the command line share. */
+#ifndef FEDSERVER_STATUS_JSON_H
+#define FEDSERVER_STATUS_JSON_H
+
+#include <jansson.h>
+
+#include "fedserver/server.h"
+
+/** The open round of the task in memory; null: there is none. NULL: no memory. */
+json_t *fedserver_round_json(const fedserver *server, int64_t now_ms);
+
+/** The list of tasks; of those that are over the newest `most`. *tasks is the caller's. */
+fed_status fedserver_tasks_list(fedserver *server, int64_t now_ms, size_t most, json_t **tasks,
+                                fed_error *err) FED_CHECKED;
+
+#endif

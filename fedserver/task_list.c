@@ -1,0 +1,154 @@
+/* What a person sees of the tasks, and does to them: writes the database, and whoever serves it
+ * follows (queue.c). */
+#include <stdlib.h>
+
+#include "fedserver/server.h"
+
+const char *fedserver_task_state_name(fedserver_task_state state) {
+    static const char *const names[] = {"queued", "running", "finished", "paused", "cancelled"};
+    return (size_t)state < sizeof names / sizeof names[0] ? names[state] : "?";
+}
+
+fed_status fedserver_task_each(fedserver *server, int64_t now_ms, fedserver_task_visit visit,
+                               void *user, fed_error *err) {
+    return server->store->task_each(server->db, now_ms - FEDSERVER_DECLINE_MS, visit, user, err);
+}
+
+static fed_status find(fedserver *server, uint64_t id, fedserver_task *task, fed_error *err) {
+    fed_error absent = {0};
+    fed_status status = server->store->task_find(server->db, FEDSERVER_PICK_ID, id, task, &absent);
+    if (status == FED_ENOTFOUND) {
+        return fed_fail(err, status, "there is no task %llu; `fedserver tasks` lists them",
+                        (unsigned long long)id);
+    }
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", absent.text);
+}
+
+/* -- the queue -- */
+
+/* The tasks that may run yet, in order. */
+typedef struct order {
+    struct {
+        uint64_t id;
+        bool queued;
+    } * items;
+    size_t count;
+} order;
+
+static fed_status append(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    order *o = user;
+    if (entry->state == FEDSERVER_TASK_FINISHED || entry->state == FEDSERVER_TASK_CANCELLED) {
+        return FED_OK;
+    }
+    void *items = realloc(o->items, (o->count + 1) * sizeof *o->items);
+    if (items == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the queue");
+    }
+    o->items = items;
+    o->items[o->count].id = entry->id;
+    o->items[o->count++].queued = entry->state == FEDSERVER_TASK_QUEUED;
+    return FED_OK;
+}
+
+/* Number all of them anew, `id` as the one before which `position` - 1 others of the queue stand.
+ */
+static fed_status renumber(fedserver *server, const order *o, uint64_t id, uint32_t position,
+                           fed_error *err) {
+    uint64_t next = 1;
+    uint32_t before = 1;
+    bool placed = false;
+    for (size_t k = 0; k < o->count; k++) {
+        if (o->items[k].id == id) {
+            continue;
+        }
+        if (!placed && o->items[k].queued && before++ == position) {
+            FED_TRY(server->store->task_place(server->db, id, next++, err));
+            placed = true;
+        }
+        FED_TRY(server->store->task_place(server->db, o->items[k].id, next++, err));
+    }
+    return placed ? FED_OK : server->store->task_place(server->db, id, next, err);
+}
+
+static fed_status place(fedserver *server, uint64_t id, uint32_t position, fed_error *err) {
+    order o = {0};
+    fed_status status = server->store->task_each(server->db, 0, append, &o, err);
+    if (status == FED_OK) {
+        status = renumber(server, &o, id, position, err);
+    }
+    free(o.items);
+    return status;
+}
+
+fed_status fedserver_task_move(fedserver *server, uint64_t id, uint32_t position, fed_error *err) {
+    fedserver_task task;
+    FED_TRY(find(server, id, &task, err));
+    if (task.state != FEDSERVER_TASK_QUEUED) {
+        return fed_fail(err, FED_ESTATE, "task %llu (%s) is %s; only a queued task can be moved",
+                        (unsigned long long)id, task.name, fedserver_task_state_name(task.state));
+    }
+    return fedserver_finish(server, place(server, id, position, err), err);
+}
+
+/* -- cancel, pause, resume -- */
+
+/* From which states, to which one, and what is said of the others. */
+static const struct {
+    const char *verb;
+    unsigned from;
+    fedserver_task_state to;
+} deeds[] = {
+    [FEDSERVER_CANCEL] = {"cancelled",
+                          1 << FEDSERVER_TASK_QUEUED | 1 << FEDSERVER_TASK_RUNNING |
+                              1 << FEDSERVER_TASK_PAUSED,
+                          FEDSERVER_TASK_CANCELLED},
+    [FEDSERVER_PAUSE] = {"paused", 1 << FEDSERVER_TASK_QUEUED | 1 << FEDSERVER_TASK_RUNNING,
+                         FEDSERVER_TASK_PAUSED},
+    [FEDSERVER_RESUME] = {"resumed",
+                          1 << FEDSERVER_TASK_PAUSED | 1 << FEDSERVER_TASK_QUEUED |
+                              1 << FEDSERVER_TASK_RUNNING,
+                          FEDSERVER_TASK_QUEUED},
+};
+
+static fed_status change(fedserver *server, int64_t now_ms, fedserver_task *task,
+                         fedserver_task_deed deed, fed_error *err) {
+    const fedserver_task_state before = task->state;
+    if ((deeds[deed].from >> before & 1) == 0) {
+        return fed_fail(err, FED_ESTATE, "task %llu (%s) is %s; it can't be %s",
+                        (unsigned long long)task->wire.id, task->name,
+                        fedserver_task_state_name(before), deeds[deed].verb);
+    }
+    if (deed == FEDSERVER_RESUME) {
+        FED_TRY(server->store->decline_forget(server->db, task->wire.id, err));
+        if (before != FEDSERVER_TASK_PAUSED) {
+            return FED_OK;
+        }
+    }
+    task->state = deeds[deed].to;
+    task->finished_ms = deed == FEDSERVER_CANCEL ? now_ms : task->finished_ms;
+    FED_TRY(server->store->task_put(server->db, task, 1U << before, err));
+    return deed == FEDSERVER_RESUME ? place(server, task->wire.id, 1, err) : FED_OK;
+}
+
+/* Nobody serves: then this process gives the space back. */
+static fed_status tidy_if_alone(fedserver *server, fed_error *err) {
+    if (server->serving) {
+        return FED_OK;
+    }
+    fed_error taken = {0};
+    fed_status status = fedserver_lock(server, &taken);
+    if (status != FED_OK) { /* whoever serves does it */
+        return status == FED_EBUSY ? FED_OK : fed_fail(err, status, "%s", taken.text);
+    }
+    return fedserver_queue_tidy(server, err);
+}
+
+fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
+                                 fedserver_task_deed deed, fed_error *err) {
+    fedserver_task task;
+    FED_TRY(find(server, id, &task, err));
+    FED_TRY(fedserver_finish(server, change(server, now_ms, &task, deed, err), err));
+    server->queue_changed = true;
+    server->tasks_changed = true;
+    return deed == FEDSERVER_CANCEL ? tidy_if_alone(server, err) : FED_OK;
+}
