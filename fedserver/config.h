@@ -18,8 +18,12 @@ typedef struct fedserver_config {
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,
                                   fedserver_config *config, fed_error *err) FED_CHECKED;
 
-/** Read a task file and make its first model: *values is float32[*size], the caller's to free(). */
-fed_status fedserver_config_read(const char *path, fedserver_task *task, float **values,
-                                 size_t *size, fed_error *err) FED_CHECKED;
+/** Read a task file. */
+fed_status fedserver_config_read(const char *path, fedserver_config *config,
+                                 fed_error *err) FED_CHECKED;
+
+/** Make its first model: *values is float32[*size], the caller's to free(). */
+fed_status fedserver_config_values(const fedserver_config *config, float **values, size_t *size,
+                                   fed_error *err) FED_CHECKED;
 
 #endif

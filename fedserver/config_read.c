@@ -24,8 +24,8 @@ static fed_status fill_first(const fedserver_config *config, const fed_arch *arc
     return FED_OK;
 }
 
-static fed_status first_values(const fedserver_config *config, float **values, size_t *size,
-                               fed_error *err) {
+fed_status fedserver_config_values(const fedserver_config *config, float **values, size_t *size,
+                                   fed_error *err) {
     fed_arch arch;
     FED_TRY(fed_arch_parse(config->task.wire.model, &arch, err));
     size_t n = arch.layout.size;
@@ -42,16 +42,11 @@ static fed_status first_values(const fedserver_config *config, float **values, s
     return FED_OK;
 }
 
-fed_status fedserver_config_read(const char *path, fedserver_task *task, float **values,
-                                 size_t *size, fed_error *err) {
+fed_status fedserver_config_read(const char *path, fedserver_config *config, fed_error *err) {
     uint8_t *text;
     size_t len;
     FED_TRY(fed_file_read(path, 1 << 20, &text, &len, err));
-    fedserver_config config;
-    fed_status status = fedserver_config_parse(path, (const char *)text, len, &config, err);
+    fed_status status = fedserver_config_parse(path, (const char *)text, len, config, err);
     free(text);
-    FED_TRY(status);
-    FED_TRY(first_values(&config, values, size, err));
-    *task = config.task;
-    return FED_OK;
+    return status;
 }

@@ -14,6 +14,7 @@
 #include "fed/checkpoint.h"
 #include "fed/file.h"
 #include "fedserver/config.h"
+#include "fedserver/needs.h"
 #include "fedserver/relay.h"
 #include "fedserver/router.h"
 
@@ -340,16 +341,21 @@ static fed_status queue_task(fedserver *server, fedserver_task *task, float *val
 
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) {
-    fedserver_task task;
+    fedserver_config config;
+    fedserver_needs needs;
     float *values;
     size_t size;
-    FED_TRY(fedserver_config_read(path, &task, &values, &size, err));
-    task.queued_ms = now_ms;
-    fed_status status = fedserver_finish(server, queue_task(server, &task, values, size, err), err);
+    FED_TRY(fedserver_config_read(path, &config, err));
+    FED_TRY(fedserver_needs_estimate(&config.task, &needs, err));
+    FED_TRY(fedserver_needs_check(&needs, server->directory, err));
+    FED_TRY(fedserver_config_values(&config, &values, &size, err));
+    config.task.queued_ms = now_ms;
+    fed_status status =
+        fedserver_finish(server, queue_task(server, &config.task, values, size, err), err);
     free(values);
     FED_TRY(status);
     server->queue_changed = true;
-    *id = task.wire.id;
+    *id = config.task.wire.id;
     return FED_OK;
 }
 

@@ -11,6 +11,13 @@ static fed_status queue_task(fedserver *server, const arguments *args, fed_error
     uint64_t id = 0;
     FED_TRY(fedserver_task_add(server, fed_clock_unix_ms(), args->operands[0], &id, err));
     printf("task %llu is queued\n", (unsigned long long)id);
+    fedserver_needs needs;
+    FED_TRY(fedserver_task_needs(server, id, &needs, err));
+    if (fedserver_needs_much(&needs)) {
+        char text[400];
+        fedserver_needs_say(&needs, text, sizeof text);
+        fprintf(stderr, "fedserver task: note: %s\n", text);
+    }
     return FED_OK;
 }
 

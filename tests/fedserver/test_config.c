@@ -300,22 +300,28 @@ static void write_initial(const char *directory, uint32_t out, char *path, size_
     assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
 }
 
+/* The file and its first model, as a task is queued. */
+static fed_status read_task(const char *path, float **values, size_t *size, fed_error *err) {
+    fedserver_config config;
+    FED_TRY(fedserver_config_read(path, &config, err));
+    return fedserver_config_values(&config, values, size, err);
+}
+
 static void the_initial_model_lies_beside_the_task_file_and_must_fit(void **state) {
     (void)state;
     char directory[256];
     char path[300];
     fed_error err = {0};
-    fedserver_task task;
     float *values = NULL;
     size_t size = 0;
     fed_test_tmpdir(directory, sizeof directory);
     write_initial(directory, 2, path, sizeof path);
-    assert_fed_ok_err(fedserver_config_read(path, &task, &values, &size, &err));
+    assert_fed_ok_err(read_task(path, &values, &size, &err));
     assert_int_equal(size, 6);
     assert_true(values[0] == 3.0f && values[4] == 1.0f && values[5] == 2.0f);
     free(values);
     write_initial(directory, 3, path, sizeof path);
-    assert_fed_status(fedserver_config_read(path, &task, &values, &size, &err), FED_EFORMAT);
+    assert_fed_status(read_task(path, &values, &size, &err), FED_EFORMAT);
     assert_non_null(strstr(err.text, "w.safetensors"));
     fed_test_rmdir(directory);
 }
@@ -330,13 +336,12 @@ static void the_seed_decides_the_random_weights(void **state) {
     float first[3];
     for (int k = 0; k < 3; k++) {
         char text[200];
-        fedserver_task task;
         float *values = NULL;
         size_t size = 0;
         snprintf(text, sizeof text,
                  "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1, \"seed\": %d}", k / 2);
         assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
-        assert_fed_ok_err(fedserver_config_read(path, &task, &values, &size, &err));
+        assert_fed_ok_err(read_task(path, &values, &size, &err));
         assert_int_equal(size, 7850);
         first[k] = values[0];
         free(values);

@@ -199,7 +199,8 @@ fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char
 
 /**
  * Queue a training task described by a JSON file (keys: docs/protocol.md#task). It starts when no
- * other runs. Errors: FED_EFORMAT, FED_EINVAL with file, line and key. *id = its number.
+ * other runs. Errors: FED_EFORMAT, FED_EINVAL with file, line and key; FED_ERANGE the store or
+ * FED_ENOSPC the disk can't hold its model. *id = its number.
  */
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) FED_CHECKED;
@@ -242,7 +243,26 @@ typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entr
 fed_status fedserver_task_each(fedserver *server, int64_t now_ms, fedserver_task_visit visit,
                                void *user, fed_error *err) FED_CHECKED;
 
-/** The same as JSON, as /v1/status has it (docs/protocol.md). Appends to w. */
+/** What a task takes while it runs, estimated. */
+typedef struct fedserver_needs {
+    uint64_t values;       /* of its model */
+    uint64_t row_bytes;    /* model, what its deltas leave out, the strategy's state */
+    uint64_t model_bytes;  /* of disk: model, older versions, deltas, a commit's journal */
+    uint64_t update_bytes; /* of disk: the updates of a round, at most */
+    uint64_t memory_bytes; /* of the process that serves */
+    uint64_t disk_free_bytes, machine_bytes; /* what there is; 0: unknown */
+} fedserver_needs;
+
+fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
+                                fed_error *err) FED_CHECKED;
+
+/** Is it a gigabyte, or more than half of what there is? Then a person is to be told. */
+bool fedserver_needs_much(const fedserver_needs *needs);
+
+/** As a sentence, cut where it is longer than cap. */
+void fedserver_needs_say(const fedserver_needs *needs, char *dst, size_t cap);
+
+/** The list of tasks as JSON, as /v1/status has it (docs/protocol.md). Appends to w. */
 fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w,
                                 fed_error *err) FED_CHECKED;
 
