@@ -171,7 +171,8 @@ static void sweep(const federation_setup *setup, const federation_result *calm, 
                   unsigned stride, tally *t) {
     fault_list list = {0};
     bool job = setup->job != FEDERATION_NO_JOB;
-    unsigned first = job ? FEDERATION_OPERATOR : FEDERATION_COORDINATOR;
+    bool all = !job || setup->job == FEDERATION_QUEUE;
+    unsigned first = all ? FEDERATION_COORDINATOR : FEDERATION_OPERATOR;
     unsigned last = job ? FEDERATION_OPERATOR : setup->devices;
     for (unsigned who = first; who <= last; who++) {
         for (uint64_t at = 1 + kind % stride; at <= calm->calls[who] + job; at += stride) {
@@ -289,6 +290,19 @@ static void a_half_migrated_database_goes_on(void **state) {
                               .job = FEDERATION_MIGRATE,
                               .job_after = 3};
     sweep_kinds(&setup, "migrate", 11, false);
+}
+
+/** The coordinator, the devices and the person who changes the queue die, each at each call. */
+static void nothing_is_lost_where_tasks_are_paused_and_cancelled(void **state) {
+    (void)state;
+    federation_setup setup = {.task = late_task,
+                              .model = MODEL,
+                              .devices = 3,
+                              .enrolled = true,
+                              .one_is_late = true,
+                              .job = FEDERATION_QUEUE,
+                              .job_after = 3};
+    sweep_kinds(&setup, "queue", 37, false);
 }
 
 /** A second death while the process takes up its work again. */
@@ -419,6 +433,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_backup_is_whole_or_not_there),
         cmocka_unit_test(a_restored_coordinator_is_whole_or_not_there),
         cmocka_unit_test(a_half_migrated_database_goes_on),
+        cmocka_unit_test(nothing_is_lost_where_tasks_are_paused_and_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

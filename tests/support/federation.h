@@ -27,7 +27,9 @@ typedef enum federation_job {
     FEDERATION_BACKUP,  /* while the coordinator serves; after every other one it is lost, and the
                            backup takes its place */
     FEDERATION_RESTORE, /* the coordinator is lost; a backup is restored in its place */
-    FEDERATION_MIGRATE  /* its database is one of the first release, and is opened */
+    FEDERATION_MIGRATE, /* its database is one of the first release, and is opened */
+    FEDERATION_QUEUE    /* the task that runs is paused and resumed, another one that is queued is
+                           moved in front and cancelled; while the coordinator serves */
 } federation_job;
 
 /** Makes a directory that every run begins with: a coordinator with the task, devices enrolled. */

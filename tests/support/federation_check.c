@@ -31,6 +31,9 @@ static void make_task(federation_setup *setup, fedserver *server) {
     fed_test_put(setup->directory, "task.json", setup->task, strlen(setup->task));
     snprintf(path, sizeof path, "%s/task.json", setup->directory);
     assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
+    if (setup->job == FEDERATION_QUEUE) {
+        assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
+    }
 }
 
 void federation_prepare(federation_setup *setup) {

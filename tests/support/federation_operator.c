@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fed/clock.h"
 #include "fed_first_release.h"
 #include "fed_test.h"
 #include "federation.h"
@@ -40,12 +41,38 @@ static fed_status open_old(const places *p, fed_error *err) {
     return FED_OK;
 }
 
+/** One that died before has done some of it. */
+static fed_status again(fed_status status) {
+    return status == FED_ESTATE ? FED_OK : status;
+}
+
+/** The first task comes back with its open round, the second is gone before its turn. */
+static fed_status change_queue(const places *p, fed_error *err) {
+    const int64_t now_ms = fed_clock_unix_ms();
+    fedserver *server = NULL;
+    FED_TRY(fedserver_open(p->home, NULL, &server, err));
+    fed_status status = again(fedserver_task_move(server, 2, 1, err));
+    if (status == FED_OK) {
+        status = again(fedserver_task_change(server, now_ms, 1, FEDSERVER_PAUSE, err));
+    }
+    if (status == FED_OK) {
+        status = again(fedserver_task_change(server, now_ms, 2, FEDSERVER_CANCEL, err));
+    }
+    if (status == FED_OK) {
+        status = again(fedserver_task_change(server, now_ms, 1, FEDSERVER_RESUME, err));
+    }
+    fedserver_close(server);
+    return status;
+}
+
 static fed_status obey(federation_job job, const places *p, fed_error *err) {
     switch (job) {
     case FEDERATION_BACKUP:
         return back_up(p, err);
     case FEDERATION_RESTORE:
         return fedserver_restore(p->backup, p->home, err);
+    case FEDERATION_QUEUE:
+        return change_queue(p, err);
     default:
         return open_old(p, err);
     }
@@ -133,6 +160,13 @@ static void judge_copy(federation *f, const char *directory, bool said) {
     check_leftovers(f, directory);
 }
 
+/** What it left undone, it does when it is run again. The coordinator may serve: so no check. */
+static void judge_queue(federation *f, bool said) {
+    if (!said && !succeeded(run(f, f->setup->job, NULL))) {
+        federation_break(f, "D6: the commands can't be run again");
+    }
+}
+
 /* -- before and after -- */
 
 static void make_old(const char *directory) {
@@ -173,16 +207,21 @@ void federation_operate(federation *f) {
     federation_plan_life(f, FEDERATION_OPERATOR);
     fault_plan *plan = f->process[FEDERATION_OPERATOR].plan;
     int how = run(f, f->setup->job, plan);
-    f->result->fired = plan->fired != 0;
+    const bool fired = plan->fired != 0;
+    f->result->fired |= fired;
     f->result->calls[FEDERATION_OPERATOR] = plan->calls;
-    f->result->kills += f->result->fired && WIFSIGNALED(how) ? 1U : 0U;
-    snprintf(f->result->what, sizeof f->result->what, "%s", plan->what);
+    f->result->kills += fired && WIFSIGNALED(how) ? 1U : 0U;
+    if (fired) {
+        snprintf(f->result->what, sizeof f->result->what, "%s", plan->what);
+    }
     if (plan->kind == FAULT_POWER || plan->kind == FAULT_POWER_TORN) {
         federation_kill_all(f); /* of this machine */
     }
     bool said = succeeded(how) || plan->fired == 0;
     if (WIFEXITED(how) && !succeeded(how) && plan->fired == 0) {
         federation_break(f, "D6: the command failed for no fault of its disk");
+    } else if (f->setup->job == FEDERATION_QUEUE) {
+        judge_queue(f, succeeded(how));
     } else if (f->setup->job != FEDERATION_MIGRATE) {
         judge_copy(f, f->setup->job == FEDERATION_BACKUP ? p.backup : p.home, said);
     }
