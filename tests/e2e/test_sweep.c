@@ -171,7 +171,10 @@ static void sweep(const federation_setup *setup, const federation_result *calm, 
                   unsigned stride, tally *t) {
     fault_list list = {0};
     bool job = setup->job != FEDERATION_NO_JOB;
-    bool all = !job || setup->job == FEDERATION_QUEUE;
+    /* A process's disk does not know what another one has synced: a power cut of the coordinator
+     * would take a person's command back. */
+    const bool cut = kind == FAULT_POWER || kind == FAULT_POWER_TORN;
+    bool all = !job || (setup->job == FEDERATION_QUEUE && !cut);
     unsigned first = all ? FEDERATION_COORDINATOR : FEDERATION_OPERATOR;
     unsigned last = job ? FEDERATION_OPERATOR : setup->devices;
     for (unsigned who = first; who <= last; who++) {
@@ -302,7 +305,7 @@ static void nothing_is_lost_where_tasks_are_paused_and_cancelled(void **state) {
                               .one_is_late = true,
                               .job = FEDERATION_QUEUE,
                               .job_after = 3};
-    sweep_kinds(&setup, "queue", 37, false);
+    sweep_kinds(&setup, "queue", 7, false);
 }
 
 /** A second death while the process takes up its work again. */
