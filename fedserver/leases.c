@@ -384,8 +384,8 @@ fed_status fedserver_device_cloned(fedserver *server, fedserver_device *device, 
         now_ms - device->cloned_ms < SAY_EVERY_MS) {
         return FED_OK;
     }
-    char name[2 * FEDSERVER_DEVICE_SHOWN + 1];
-    fed_hex(device->fingerprint, FEDSERVER_DEVICE_SHOWN, name);
+    char name[FEDSERVER_DEVICE_SAID];
+    fedserver_device_say(server, device->id, name);
     fed_logf(server->log, FED_LOG_WARN,
              "device %s runs twice: two copies of its state report with the same lease; stop one, "
              "and enrol it with a token of its own",

@@ -199,11 +199,16 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
 }
 
 void fedserver_device_say(const fedserver *server, int64_t device,
-                          char name[2 * FEDSERVER_DEVICE_SHOWN + 1]) {
-    snprintf(name, 2 * FEDSERVER_DEVICE_SHOWN + 1, "?");
+                          char said[FEDSERVER_DEVICE_SAID]) {
+    enum { SHOWN = 8 };
+    snprintf(said, FEDSERVER_DEVICE_SAID, "?");
     for (size_t k = 0; k < server->devices.count; k++) {
-        if (server->devices.items[k].id == device) {
-            fed_hex(server->devices.items[k].fingerprint, FEDSERVER_DEVICE_SHOWN, name);
+        const fedserver_device *one = &server->devices.items[k];
+        char digits[2 * SHOWN + 1];
+        if (one->id == device) {
+            fed_hex(one->fingerprint, SHOWN, digits);
+            snprintf(said, FEDSERVER_DEVICE_SAID, one->name[0] != '\0' ? "%s (%s)" : "%s", digits,
+                     one->name);
         }
     }
 }

@@ -91,10 +91,11 @@ fed_status fedserver_open_store(const char *directory, const fedserver_store *st
 /** Be the only process that serves or checks this directory: FED_EBUSY there is another one. */
 fed_status fedserver_lock(fedserver *server, fed_error *err) FED_CHECKED;
 
-/** A device for people: the first digits of its fingerprint; "?" for one that is not known. */
-enum { FEDSERVER_DEVICE_SHOWN = 8 };
+/** A device for people: the first digits of its fingerprint and, where it has one, its name; "?"
+ * for one that is not known. */
+enum { FEDSERVER_DEVICE_SAID = FEDSERVER_NAME + 32 };
 void fedserver_device_say(const fedserver *server, int64_t device,
-                          char name[2 * FEDSERVER_DEVICE_SHOWN + 1]);
+                          char said[FEDSERVER_DEVICE_SAID]);
 
 /** Fill in server->devices from the store. */
 fed_status fedserver_devices_load(fedserver *server, fed_error *err) FED_CHECKED;

@@ -440,7 +440,7 @@ static fed_status prune_pieces(fedserver *server, fed_error *err) {
 /* So that a person can find the device, and revoke it. */
 static void say_who_is_bounded(const fedserver *server, uint32_t round,
                                const fedserver_shares *shares) {
-    char name[2 * FEDSERVER_DEVICE_SHOWN + 1];
+    char name[FEDSERVER_DEVICE_SAID];
     const double percent = 100 * server->training.task.device_share;
     if (shares->heaviest_lowered) {
         fedserver_device_say(server, shares->heaviest, name);
