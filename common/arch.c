@@ -122,11 +122,9 @@ static fed_status take_output(arch_parser *p) {
 }
 
 static fed_status parse_words(arch_parser *p) {
-    arch_scope whole = {.block = ARCH_BLOCKS};
-    p->scope = &whole;
     FED_TRY(arch_lets_parse(p));
     FED_TRY(parse_input(p));
-    FED_TRY(arch_layers_walk(p, &whole));
+    FED_TRY(arch_layers_walk(p, p->scope));
     FED_TRY(take_output(p));
     FED_TRY(check_all_is_used(p));
     size_t trained = p->arch->layout.count;
@@ -136,19 +134,33 @@ static fed_status parse_words(arch_parser *p) {
     return FED_OK;
 }
 
+/* What the parser knows lies on the heap: 10 KB are too much for a small device's stack. */
+typedef struct parsing {
+    arch_parser parser;
+    arch_scope whole;
+} parsing;
+
 static fed_status parse_text(const char *text, fed_arch *arch, fed_error *err) {
-    arch_parser p = {.text = text, .arch = arch, .err = err};
+    parsing *now = calloc(1, sizeof *now);
     arch->text = calloc(1, FED_ARCH_TEXT);
-    if (arch->text == NULL) {
+    if (now == NULL || arch->text == NULL) {
+        free(now);
         return fed_fail(err, FED_ENOMEM, "no memory for a model's description");
     }
-    fed_status status = arch_words_split(&p);
+    arch_parser *p = &now->parser;
+    p->text = text;
+    p->arch = arch;
+    p->err = err;
+    p->scope = &now->whole;
+    p->scope->block = ARCH_BLOCKS;
+    fed_status status = arch_words_split(p);
     if (status == FED_OK) {
-        status = parse_words(&p);
+        status = parse_words(p);
     }
-    free(p.words);
-    free(p.names);
-    free(p.origins);
+    free(p->words);
+    free(p->names);
+    free(p->origins);
+    free(now);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* Keys, certificate requests and certificates: the only file that knows mbedTLS's X.509. */
 #include "fed/crypto.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -32,16 +33,18 @@ static fed_status fail_code(fed_error *err, fed_status status, const char *what,
 
 fed_status fed_random(void *dst, size_t len) {
     uint8_t *bytes = dst;
-    mbedtls_entropy_context source;
-    mbedtls_entropy_init(&source);
+    mbedtls_entropy_context *source = malloc(sizeof *source); /* 38 KB: too much for a stack */
+    FED_REQUIRE(source != NULL, FED_ENOMEM);
+    mbedtls_entropy_init(source);
     int code = 0;
     while (len > 0 && code == 0) {
         size_t wanted = len < MBEDTLS_ENTROPY_BLOCK_SIZE ? len : MBEDTLS_ENTROPY_BLOCK_SIZE;
-        code = mbedtls_entropy_func(&source, bytes, wanted);
+        code = mbedtls_entropy_func(source, bytes, wanted);
         bytes += wanted;
         len -= wanted;
     }
-    mbedtls_entropy_free(&source);
+    mbedtls_entropy_free(source);
+    free(source);
     return code == 0 ? FED_OK : FED_EIO;
 }
 
@@ -74,19 +77,35 @@ static int make_key(mbedtls_pk_context *key) {
                : mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(*key), draw, NULL);
 }
 
+/* A text that is being made; on the heap, since a device's stack is small. */
+static fed_pem *pem_new(fed_error *err) {
+    fed_pem *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        (void)fed_fail(err, FED_ENOMEM, "no memory for a key or a certificate");
+    }
+    return made;
+}
+
+/* Hand it over if it was made, and forget it: it may be a key. */
+static void pem_take(fed_pem *made, int code, fed_pem *dst) {
+    if (code == 0) {
+        *dst = *made;
+    }
+    mbedtls_platform_zeroize(made, sizeof *made);
+    free(made);
+}
+
 fed_status fed_key_new(fed_pem *key, fed_error *err) {
-    fed_pem made;
+    fed_pem *made = pem_new(err);
+    FED_REQUIRE(made != NULL, FED_ENOMEM);
     mbedtls_pk_context pk;
     mbedtls_pk_init(&pk);
     int code = make_key(&pk);
     if (code == 0) {
-        code = mbedtls_pk_write_key_pem(&pk, (unsigned char *)made.text, sizeof made.text);
+        code = mbedtls_pk_write_key_pem(&pk, (unsigned char *)made->text, sizeof made->text);
     }
-    if (code == 0) {
-        *key = made;
-    }
+    pem_take(made, code, key);
     mbedtls_pk_free(&pk);
-    mbedtls_platform_zeroize(&made, sizeof made);
     return code == 0 ? FED_OK : fail_code(err, FED_EIO, "can't make a key", code);
 }
 
@@ -256,14 +275,12 @@ static fed_status start_cert(mbedtls_x509write_cert *cert, const identity *id, f
 }
 
 static fed_status sign_cert(mbedtls_x509write_cert *cert, fed_pem *dst, fed_error *err) {
-    fed_pem made;
+    fed_pem *made = pem_new(err);
+    FED_REQUIRE(made != NULL, FED_ENOMEM);
     int code =
-        mbedtls_x509write_crt_pem(cert, (unsigned char *)made.text, sizeof made.text, draw, NULL);
-    if (code != 0) {
-        return fail_code(err, FED_EIO, "can't sign the certificate", code);
-    }
-    *dst = made;
-    return FED_OK;
+        mbedtls_x509write_crt_pem(cert, (unsigned char *)made->text, sizeof made->text, draw, NULL);
+    pem_take(made, code, dst);
+    return code == 0 ? FED_OK : fail_code(err, FED_EIO, "can't sign the certificate", code);
 }
 
 fed_status fed_ca_new(const fed_pem *key, const char *common_name, int64_t not_before,
@@ -299,8 +316,16 @@ static fed_status read_cert(mbedtls_x509_crt *cert, const char *pem, fed_error *
 
 /* --- requests --- */
 
+static fed_status sign_request(mbedtls_x509write_csr *draft, fed_pem *csr, fed_error *err) {
+    fed_pem *made = pem_new(err);
+    FED_REQUIRE(made != NULL, FED_ENOMEM);
+    int code = mbedtls_x509write_csr_pem(draft, (unsigned char *)made->text, sizeof made->text,
+                                         draw, NULL);
+    pem_take(made, code, csr);
+    return code == 0 ? FED_OK : fail_code(err, FED_EIO, "can't make a certificate request", code);
+}
+
 fed_status fed_csr_new(const fed_pem *key, const char *common_name, fed_pem *csr, fed_error *err) {
-    fed_pem made;
     mbedtls_pk_context pk;
     mbedtls_x509write_csr draft;
     mbedtls_pk_init(&pk);
@@ -312,13 +337,7 @@ fed_status fed_csr_new(const fed_pem *key, const char *common_name, fed_pem *csr
     if (status == FED_OK) {
         mbedtls_x509write_csr_set_md_alg(&draft, MBEDTLS_MD_SHA256);
         mbedtls_x509write_csr_set_key(&draft, &pk);
-        int code = mbedtls_x509write_csr_pem(&draft, (unsigned char *)made.text, sizeof made.text,
-                                             draw, NULL);
-        if (code == 0) {
-            *csr = made;
-        } else {
-            status = fail_code(err, FED_EIO, "can't make a certificate request", code);
-        }
+        status = sign_request(&draft, csr, err);
     }
     mbedtls_x509write_csr_free(&draft);
     mbedtls_pk_free(&pk);

@@ -41,8 +41,9 @@ static fed_status fail_too_long(fed_error *err) {
 /* Append up to limit + 1 bytes of fd, so that the caller sees whether there are more than limit. */
 static fed_status read_all(int fd, const char *path, size_t limit, fed_writer *w, fed_error *err) {
     while (w->len <= limit) {
-        size_t room = limit + 1 - w->len;
+        size_t room = limit + 1 - w->len, kept = w->cap - w->len;
         room = room < READ_CHUNK ? room : READ_CHUNK;
+        room = kept > 0 && kept < room ? kept : room; /* what is there may be all that is needed */
         uint8_t *at = fed_writer_reserve(w, room);
         if (at == NULL) {
             return fed_fail(err, w->status, "can't read %s: out of memory", path);
@@ -70,7 +71,8 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
     /* The size is only a hint that saves growing; what counts is what can be read. */
     struct stat info;
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size < limit) {
-        (void)fed_writer_reserve(&bytes, (size_t)info.st_size + READ_CHUNK);
+        (void)fed_writer_reserve(&bytes,
+                                 (size_t)info.st_size + 1); /* its end is seen in that byte */
     }
     fed_status status = read_all(fd, path, limit, &bytes, err);
     close(fd);

@@ -2,6 +2,7 @@
 #include "fed/wire.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "fed/version.h"
 
@@ -29,20 +30,35 @@ void fed_task_write(fed_writer *w, const fed_task *task) {
     fed_write_u64(w, task->seed);
 }
 
+/* Fill a zeroed task in; after a failure it may be half filled in. */
+static fed_status task_fill(fed_reader *r, fed_task *t) {
+    t->id = fed_read_u64(r);
+    fed_read_str(r, t->model, sizeof t->model);
+    fed_read_str(r, t->codec_up, sizeof t->codec_up);
+    t->small_tensor = fed_read_u32(r);
+    t->local_steps = fed_read_u32(r);
+    t->batch = fed_read_u32(r);
+    fed_read_str(r, t->optimizer, sizeof t->optimizer);
+    t->learning_rate = fed_read_f32(r);
+    t->seed = fed_read_u64(r);
+    if (t->id == 0 || t->local_steps == 0 || t->batch == 0 || !isfinite(t->learning_rate) ||
+        t->learning_rate <= 0) {
+        r->status = r->status == FED_OK ? FED_EFORMAT : r->status;
+    }
+    return r->status;
+}
+
+/* A task takes 4 KB, which a device's stack may not have: so what is read lies on the heap until it
+ * is known to be sound. */
 fed_status fed_task_read(fed_reader *r, fed_task *task) {
-    fed_task t = {0};
-    t.id = fed_read_u64(r);
-    fed_read_str(r, t.model, sizeof t.model);
-    fed_read_str(r, t.codec_up, sizeof t.codec_up);
-    t.small_tensor = fed_read_u32(r);
-    t.local_steps = fed_read_u32(r);
-    t.batch = fed_read_u32(r);
-    fed_read_str(r, t.optimizer, sizeof t.optimizer);
-    t.learning_rate = fed_read_f32(r);
-    t.seed = fed_read_u64(r);
-    DELIVER(r, task, t,
-            t.id != 0 && t.local_steps > 0 && t.batch > 0 && isfinite(t.learning_rate) &&
-                t.learning_rate > 0);
+    fed_task *t = calloc(1, sizeof *t);
+    FED_REQUIRE(t != NULL, FED_ENOMEM);
+    fed_status status = task_fill(r, t);
+    if (status == FED_OK) {
+        *task = *t;
+    }
+    free(t);
+    return status;
 }
 
 void fed_checkin_write(fed_writer *w, const fed_checkin *m) {
@@ -90,7 +106,7 @@ static fed_status work_read(fed_reader *r, fed_assignment *m) {
     m->digest = fed_read_u64(r);
     m->lease = fed_read_u64(r);
     m->deadline_ms = fed_read_u32(r);
-    return fed_task_read(r, &m->task);
+    return task_fill(r, &m->task);
 }
 
 void fed_assignment_write(fed_writer *w, uint8_t protocol, const fed_assignment *m) {
@@ -106,19 +122,32 @@ void fed_assignment_write(fed_writer *w, uint8_t protocol, const fed_assignment 
     }
 }
 
-fed_status fed_assignment_read(fed_reader *r, uint8_t protocol, fed_assignment *m) {
-    fed_assignment t = {0};
-    t.action = (fed_action)fed_read_u8(r);
-    if (t.action == FED_ACTION_WAIT) {
-        t.reason = (fed_wait_reason)fed_read_u8(r);
-        t.retry_ms = fed_read_u32(r);
+static fed_status assignment_fill(fed_reader *r, uint8_t protocol, fed_assignment *t) {
+    t->action = (fed_action)fed_read_u8(r);
+    if (t->action == FED_ACTION_WAIT) {
+        t->reason = (fed_wait_reason)fed_read_u8(r);
+        t->retry_ms = fed_read_u32(r);
     } else {
-        FED_TRY(work_read(r, &t));
+        FED_TRY(work_read(r, t));
     }
     if (protocol >= 2) {
-        t.capabilities = fed_read_u32(r);
+        t->capabilities = fed_read_u32(r);
     }
-    DELIVER(r, m, t, t.action <= FED_ACTION_DONE && t.reason <= FED_WAIT_DECLINED);
+    if (t->action > FED_ACTION_DONE || t->reason > FED_WAIT_DECLINED) {
+        r->status = r->status == FED_OK ? FED_EFORMAT : r->status;
+    }
+    return r->status;
+}
+
+fed_status fed_assignment_read(fed_reader *r, uint8_t protocol, fed_assignment *m) {
+    fed_assignment *t = calloc(1, sizeof *t);
+    FED_REQUIRE(t != NULL, FED_ENOMEM);
+    fed_status status = assignment_fill(r, protocol, t);
+    if (status == FED_OK) {
+        *m = *t;
+    }
+    free(t);
+    return status;
 }
 
 void fed_part_write(fed_writer *w, const fed_part *m) {

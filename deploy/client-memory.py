@@ -115,7 +115,7 @@ def build_client(name, codecs):
     with open(path_in_build(name, "codecs.def"), "w", encoding="utf-8") as file:
         file.writelines(lines[folder] for folder in codecs or lines)
     includes = ["."] + glob.glob("*/include", root_dir=ROOT)
-    flags = FLAGS + ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-ffp-contract=off", "-DFED_SMALL=1", "-DFEDCLIENT_HAS_CURL=1",
+    flags = FLAGS + ["-std=c11", "-fstack-usage", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-ffp-contract=off", "-DFED_SMALL=1", "-DFEDCLIENT_HAS_CURL=1",
                      f'-DFEDCODEC_LIST="{path_in_build(name, "codecs.def")}"', f"-I{path_in_build('include')}"] + [f"-I{ROOT}/{folder}" for folder in includes]
 
     def compile_one(source):
@@ -174,6 +174,17 @@ def measure(program, empty, parts):
     return rows + [("**sum**", code, constants)]
 
 
+def largest_frames(name, count=8):
+    """Rows (function, file, bytes of stack) of the functions in the program that take most of it."""
+    rows, linked = [], set(run("aarch64-linux-gnu-nm", path_in_build(name, "minimal")).split())
+    for path in glob.glob(path_in_build(name, "objects", "**", "*.su"), recursive=True):
+        with open(path, encoding="utf-8") as file:
+            source = path.split("/objects/", 1)[1][:-3]
+            rows += [(line.split("\t")[0].rsplit(":", 1)[1].split(".")[0], source, int(line.split("\t")[1])) for line in file]
+    rows = [row for row in rows if row[0] in linked]
+    return sorted(rows, key=lambda row: (-row[2], row[1], row[0]))[:count]
+
+
 # ---- The document ----
 
 def table(rows):
@@ -206,6 +217,14 @@ and not counted. All codecs are in, as the coordinator chooses among them.
 {few}
 
 A device with both has the rows of common/ and of `libm` once.
+
+## Stack
+
+Bytes of the largest frames, of the client library with all codecs (gcc's `-fstack-usage`). A test holds all others under 2,048
+(tests/portable/stack.py). Enrolling and checking in stay under that. Once an update is counted, a sparse codec such as `sbc` takes it off
+the residual with `fedcodec_sparse_axpy`. The functions of common/file.c hold paths. TLS and curl have frames of their own.
+
+{stack}
 """
 
 MEMORY_TEXT = """## Memory
@@ -251,11 +270,13 @@ def code_section():
     trainer = measure(build_trainer(), empty, TRAINER)
     client = measure(build_client("client", None), empty, CLIENT)
     few = measure(build_client("few", ["identity", "sbc"]), empty, CLIENT)
+    stack = "\n".join(["| function | file | bytes |", "|---|---|---|"] +
+                      [f"| `{function}` | {source} | {size:,} |" for function, source, size in largest_frames("client")])
     version = run(COMPILER, "-dumpfullversion").strip()
     if trainer[-1][1] + trainer[-1][2] >= LIMIT_KB * 1024:
         sys.exit(f"client-memory: the small trainer takes {LIMIT_KB} KB or more:\n{table(trainer)}")
     return CODE_TEXT.format(version=version, limit=LIMIT_KB, limit_bytes=LIMIT_KB * 1024, trainer=table(trainer),
-                            client=table(client), few=table(few))
+                            client=table(client), few=table(few), stack=stack)
 
 
 def memory_section(program):

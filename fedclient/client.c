@@ -228,6 +228,7 @@ static void turn_free(fedclient_turn *turn) {
     fedclient_record_free(&turn->model);
     fedclient_record_free(&turn->residual);
     fedclient_record_free(&turn->pending);
+    free(turn);
 }
 
 /** A turn that failed: an event where time can heal it, else the caller's error. */
@@ -282,12 +283,15 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
                         "coordinator's operator and enrol it");
     }
     *event = (fedclient_event){0};
-    fedclient_turn turn = {.client = client, .event = event};
+    fedclient_turn *turn = calloc(1, sizeof *turn); /* 5 KB: too much for a small device's stack */
+    FED_REQUIRE(turn != NULL, FED_ENOMEM);
+    turn->client = client;
+    turn->event = event;
     fed_error why = {0};
     client->heals = false;
     client->watch.over = (fed_error){0};
-    fed_status status = turn_whole(client, &turn, &why);
-    turn_free(&turn);
+    fed_status status = turn_whole(client, turn, &why);
+    turn_free(turn);
     if (status != FED_OK) {
         status = turn_failed(client, status, event, &why);
     } else if (event->outcome != FEDCLIENT_REFUSED && event->outcome != FEDCLIENT_DECLINED) {

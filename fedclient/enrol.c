@@ -68,7 +68,8 @@ static fed_status identity_read(const fedclient *client, identity *id, fed_error
     const uint8_t *payload = fedclient_record_payload(&record, &len);
     fed_reader r;
     fed_reader_init(&r, payload, len);
-    *id = (identity){.devices_port = fed_read_u16(&r)};
+    memset(id, 0, sizeof *id);
+    id->devices_port = fed_read_u16(&r);
     fed_read_str(&r, id->key.text, sizeof id->key.text);
     fed_read_str(&r, id->cert.text, sizeof id->cert.text);
     if (fed_reader_left(&r) > 0) {
@@ -84,14 +85,21 @@ static fed_status identity_read(const fedclient *client, identity *id, fed_error
     return id->cert.text[0] != '\0' ? identity_inspect(id, err) : FED_OK;
 }
 
+/** Three PEM texts take 12 KB: too much for a small device's stack. */
+static fed_status identity_new(identity **id) {
+    *id = calloc(1, sizeof **id);
+    return *id != NULL ? FED_OK : FED_ENOMEM;
+}
+
 fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
-    identity id;
-    fed_status status = identity_read(client, &id, err);
-    if (status == FED_ENOTFOUND) {
-        return FED_OK;
+    identity *id = NULL;
+    FED_TRY(identity_new(&id));
+    fed_status status = identity_read(client, id, err);
+    if (status == FED_OK && id->cert.text[0] != '\0') {
+        status = identity_take(client, id, err);
     }
-    FED_TRY(status);
-    return id.cert.text[0] != '\0' ? identity_take(client, &id, err) : FED_OK;
+    free(id);
+    return status == FED_ENOTFOUND ? FED_OK : status;
 }
 
 static fed_status identity_store(fedclient *client, const identity *id, fed_error *err) {
@@ -119,13 +127,12 @@ static fed_status identity_store(fedclient *client, const identity *id, fed_erro
 }
 
 /** Take the answer apart: a line "devices-port: N", then the certificate. */
-static fed_status read_answer(const fedclient_answer *answer, identity *id, fed_error *err) {
+static fed_status read_answer(fedclient_answer *answer, identity *id, fed_error *err) {
     static const char label[] = "devices-port: ";
-    char text[FED_PEM_SIZE + 64];
-    size_t len = answer->body.len < sizeof text ? answer->body.len : sizeof text - 1;
-    memcpy(text, answer->body.data, len);
-    text[len] = '\0';
-    char *end = text;
+    fed_write_u8(&answer->body, 0);
+    FED_TRY(answer->body.status);
+    const char *text = (const char *)answer->body.data;
+    char *end = (char *)answer->body.data;
     unsigned long port = 0;
     if (strncmp(text, label, sizeof label - 1) == 0) {
         port = strtoul(text + sizeof label - 1, &end, 10);
@@ -144,13 +151,9 @@ typedef struct refusal {
     char word[sizeof((fedclient_answer){0}.error)]; /* "": it said none */
 } refusal;
 
-/** Ask for a certificate for id->key: with a token to enrol, without one to renew. */
-static fed_status request_certificate(fedclient *client, const char *token, identity *id,
-                                      refusal *no, fed_error *err) {
-    fed_pem csr;
-    *no = (refusal){0};
-    FED_TRY(fed_csr_new(&id->key, "device", &csr, err));
-    fedclient_span span = {.data = (const uint8_t *)csr.text, .left = strlen(csr.text)};
+static fed_status send_request(fedclient *client, const char *token, const fed_pem *csr,
+                               fedclient_answer *answer, fed_error *err) {
+    fedclient_span span = {.data = (const uint8_t *)csr->text, .left = strlen(csr->text)};
     const fedclient_body body = fedclient_body_of(&span);
     const fedclient_call call = {.method = "POST",
                                  .base = client->front,
@@ -159,8 +162,21 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
                                  .body = &body,
                                  .answer_limit = FED_PEM_SIZE + 64,
                                  .introduces = true};
+    return fedclient_exchange(client, &call, answer, err);
+}
+
+/** Ask for a certificate for id->key: with a token to enrol, without one to renew. */
+static fed_status request_certificate(fedclient *client, const char *token, identity *id,
+                                      refusal *no, fed_error *err) {
+    *no = (refusal){0};
+    fed_pem *csr = calloc(1, sizeof *csr);
+    FED_REQUIRE(csr != NULL, FED_ENOMEM);
     fedclient_answer answer = {0};
-    fed_status status = fedclient_exchange(client, &call, &answer, err);
+    fed_status status = fed_csr_new(&id->key, "device", csr, err);
+    if (status == FED_OK) {
+        status = send_request(client, token, csr, &answer, err);
+    }
+    free(csr);
     memcpy(no->word, answer.error, sizeof no->word);
     if (status == FED_OK && answer.status != 200) {
         status = fed_fail(err, FED_EFORMAT, "the coordinator refused a certificate: %s (%s)",
@@ -176,7 +192,7 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
 /** A key to enrol is stored before anybody hears of it: whatever is lost on the way, the next try
  * is with the same key. Until its certificate is there, an identity stored before stays good. */
 static fed_status prepare_key(fedclient *client, bool anew, identity *id, fed_error *err) {
-    *id = (identity){0};
+    memset(id, 0, sizeof *id);
     fed_status status = identity_read(client, id, err);
     FED_REQUIRE(status == FED_OK || status == FED_ENOTFOUND, status);
     if (anew || id->next.text[0] == '\0') {
@@ -200,23 +216,29 @@ static fed_status claim(fedclient *client, identity *id, fed_error *err) {
     return status;
 }
 
-fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) {
-    fed_error local = {0};
-    err = err != NULL ? err : &local;
-    identity id;
+static fed_status enrol(fedclient *client, const char *token, identity *id, fed_error *err) {
     refusal no;
-    FED_TRY(prepare_key(client, false, &id, err));
-    fed_status status = request_certificate(client, token, &id, &no, err);
+    FED_TRY(prepare_key(client, false, id, err));
+    fed_status status = request_certificate(client, token, id, &no, err);
     if (strcmp(no.word, "token_used") == 0) {
-        status = claim(client, &id, err);
+        status = claim(client, id, err);
     } else if (strcmp(no.word, "key_known") == 0) {
         /* Enrolled by an older token. This one is unused, and may stand for another role. */
-        FED_TRY(prepare_key(client, true, &id, err));
-        status = request_certificate(client, token, &id, &no, err);
+        FED_TRY(prepare_key(client, true, id, err));
+        status = request_certificate(client, token, id, &no, err);
     }
     FED_TRY(status);
-    FED_TRY(identity_store(client, &id, err));
-    FED_TRY(identity_take(client, &id, err));
+    FED_TRY(identity_store(client, id, err));
+    return identity_take(client, id, err);
+}
+
+fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) {
+    fed_error local = {0};
+    identity *id = NULL;
+    FED_TRY(identity_new(&id));
+    fed_status status = enrol(client, token, id, err != NULL ? err : &local);
+    free(id);
+    FED_TRY(status);
     fed_logf(client->options.log, FED_LOG_INFO, "enrolled as device %s", client->device);
     return FED_OK;
 }
@@ -224,12 +246,21 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
 /** The key stays: so the device is the same one, and where the answer or the power is lost, the old
  * certificate is as good as before. */
 static fed_status renew(fedclient *client, fed_error *err) {
-    identity id;
+    identity *id = NULL;
     refusal no;
-    FED_TRY(identity_read(client, &id, err));
-    FED_TRY(request_certificate(client, NULL, &id, &no, err));
-    FED_TRY(identity_store(client, &id, err));
-    return identity_take(client, &id, err);
+    FED_TRY(identity_new(&id));
+    fed_status status = identity_read(client, id, err);
+    if (status == FED_OK) {
+        status = request_certificate(client, NULL, id, &no, err);
+    }
+    if (status == FED_OK) {
+        status = identity_store(client, id, err);
+    }
+    if (status == FED_OK) {
+        status = identity_take(client, id, err);
+    }
+    free(id);
+    return status;
 }
 
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {

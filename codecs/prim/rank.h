@@ -9,14 +9,16 @@
 
 #include "codecs/prim/floats.h"
 #include "codecs/prim/lanes.h"
+#include "fed/small.h"
 
 enum {
-    BINS_LOG2 = 9,
+    BINS_LOG2 = FED_SMALL ? 6 : 9, /* a small build's stack takes 2 KB here, instead of 11 */
     BINS = 1 << BINS_LOG2,
-    CHUNK = 256,     /* values whose keys are looked at together */
-    CHUNK_ROOM = 16, /* behind a list that is being written: a vector's lanes */
-    FEW = 32,        /* keys that are compared each with each */
-    WAYS = 4, /* sets of bins, filled in turn: a bin that was just counted in must be waited for */
+    CHUNK = 256,              /* values whose keys are looked at together */
+    CHUNK_ROOM = 16,          /* behind a list that is being written: a vector's lanes */
+    FEW = 32,                 /* keys that are compared each with each */
+    WAYS = FED_SMALL ? 1 : 4, /* sets of bins, filled in turn: a bin that was just counted in must
+                                 be waited for */
     KEY_MAX = 0x7fffffff
 };
 
@@ -91,7 +93,10 @@ static void fill_bins(const float *value, size_t count, side of, range r, unsign
         }
     }
     for (size_t bin = 0; bin < BINS; bin++) {
-        bins[bin] = way[0][bin] + way[1][bin] + way[2][bin] + way[3][bin];
+        bins[bin] = 0;
+        for (size_t k = 0; k < WAYS; k++) {
+            bins[bin] += way[k][bin];
+        }
     }
 }
 

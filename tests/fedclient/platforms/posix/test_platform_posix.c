@@ -1,4 +1,5 @@
 /* The POSIX platform: values in files, one process at a time. */
+#include <malloc.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,6 +46,17 @@ static void assert_value(world *w, const char *key, const char *text) {
     assert_fed_ok(w->platform.get(w->platform.user, key, &data, &len, &w->err));
     assert_int_equal(len, strlen(text));
     assert_memory_equal(data, text, len);
+    free(data);
+}
+
+/** A value costs its own size and not a buffer's: a device reads a dozen small ones. */
+static void reading_a_small_value_takes_little_memory(void **state) {
+    world *w = *state;
+    uint8_t *data = NULL;
+    size_t len = 0;
+    put(w, "identity", "a few bytes");
+    assert_fed_ok(w->platform.get(w->platform.user, "identity", &data, &len, &w->err));
+    assert_true(malloc_usable_size(data) < 1024);
     free(data);
 }
 
@@ -138,6 +150,7 @@ static void a_directory_that_cannot_be_made_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         test(a_value_survives),
+        test(reading_a_small_value_takes_little_memory),
         test(a_value_that_is_not_there_is_not_found),
         test(a_dropped_value_is_gone),
         test(only_the_owner_reads_it),

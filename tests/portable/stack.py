@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Hold the stack frames of what runs on a small device under a limit: stack.py COMPILER SOURCE_DIR BUILD_DIR
+
+Compiles common/, the client library and the codecs as a small device's build does, with gcc's -fstack-usage. A function above the
+limit fails the test, unless it stands below with the size that it may have. Exit status 77, skipped: the compiler is not gcc.
+"""
+import glob
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+LIMIT = 2048
+SOURCES = ["common/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "fedclient/*.c", "fedclient/platforms/*/*.c"]
+NOT_ON_DEVICES = ("codecs/tool/",)
+# Known ones, for an engineer who sizes a stack: (file, function): bytes at most.
+KNOWN = {
+    # a path is 4 KB: only where there are files
+    ("common/file.c", "fed_file_replace"): 8448,
+    ("common/file.c", "fed_file_move"): 8448,
+    ("common/file.c", "fed_dir_make"): 4352,
+    ("common/file.c", "open_parent"): 4352,
+    ("common/file.c", "fed_file_put_floats"): 16640,
+    ("common/checkpoint.c", "fed_checkpoint_save"): 8576,
+    # the coordinator's own
+    ("common/crypto.c", "fed_cert_issue"): 2432,
+    ("codecs/prim/sparse.c", "fedcodec_sparse_fold"): 6784,
+    ("codecs/prim/sparse.c", "fedcodec_sparse_squares"): 5760,
+    # blocks of values, decoded and added
+    ("codecs/prim/sparse.c", "fedcodec_sparse_axpy"): 6784,
+    ("codecs/prim/sparse.c", "fedcodec_sparse_check"): 5760,
+    ("codecs/patch.c", "apply_numbers"): 5760,
+    ("codecs/threelc/threelc.c", "apply"): 5760,
+    ("codecs/threelc/threelc.c", "threelc_encode"): 2432,
+    ("codecs/trunc/trunc.c", "decode_block"): 5376,
+    ("codecs/trunc/trunc.c", "encode_block"): 5376,
+    ("codecs/stoch3/stoch3.c", "push_block"): 4608,
+}
+
+
+def frames(compiler, root, build, source):
+    """(function, bytes) of one source, as -Os lays them out."""
+    target = os.path.join(build, source.replace("/", "_") + ".o")
+    includes = [f"-I{root}"] + [f"-I{root}/{room}/include" for room in ("common", "codecs", "fedclient")]
+    subprocess.run([compiler, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-DFED_SMALL=1", "-Os", "-fstack-usage",
+                    *includes, "-c", os.path.join(root, source), "-o", target], check=True)
+    with open(target[:-2] + ".su", encoding="utf-8") as file:
+        for line in file:
+            place, size, _ = line.split("\t")
+            yield place.rsplit(":", 1)[1], int(size)
+
+
+def main(compiler, root, build):
+    about = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE, check=True).stdout
+    if "clang" in about or "Free Software Foundation" not in about:
+        print(f"stack: {compiler} is not gcc, whose -fstack-usage this needs")
+        return 77
+    os.makedirs(build, exist_ok=True)
+    sources = [path for pattern in SOURCES for path in sorted(glob.glob(pattern, root_dir=root))
+               if not path.startswith(NOT_ON_DEVICES)]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda source: list(frames(compiler, root, build, source)), sources))
+    largest, bad = 0, 0
+    for source, functions in zip(sources, found):
+        for function, size in functions:
+            allowed = KNOWN.get((source, function.split(".")[0]), LIMIT)
+            largest = max(largest, size if allowed == LIMIT else 0)
+            if size > allowed:
+                bad += 1
+                print(f"{source}: {function} takes {size:,} bytes of stack, and may take {allowed:,}: put its buffers elsewhere")
+    print(f"stack: {len(sources)} sources; apart from {len(KNOWN)} known functions the largest frame is {largest:,} bytes")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
