@@ -339,20 +339,36 @@ static bool handshake_done(const curl_line *line) {
     return handshake_us > 0;
 }
 
+static bool has_hung_up(CURLcode code) {
+    return code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR;
+}
+
+/** What answered speaks something else than TLS: OpenSSL words it in these ways. */
+static bool is_not_tls(CURLcode code, const char *problem) {
+    return code == CURLE_SSL_CONNECT_ERROR &&
+           (strstr(problem, "wrong version number") != NULL ||
+            strstr(problem, "http request") != NULL || strstr(problem, "packet length") != NULL);
+}
+
+/** Without a certificate: is this a port that demands one? Its words are on the connection, and not
+ * on this program's address, "getpeername() failed" for one. */
+static bool wants_certificate(const curl_line *line, CURLcode code) {
+    return !line->identified && (has_hung_up(code) || is_certificate_alert(line->problem));
+}
+
 /**
  * Is it this device's certificate that the coordinator refuses? In TLS 1.3 the handshake is over
  * for the client before the coordinator has looked at its certificate, so a refusal is a connection
  * that ends at once, often without a word. Only when that repeats is it told from bad luck.
  */
 static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
-    if (is_certificate_alert(line->problem)) {
-        return true;
-    }
     if (!line->identified) {
         return false;
     }
-    bool hung_up =
-        code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR;
+    if (is_certificate_alert(line->problem)) {
+        return true;
+    }
+    bool hung_up = has_hung_up(code);
     long head = 0;
     curl_easy_getinfo(line->easy, CURLINFO_HEADER_SIZE, &head);
     if (hung_up && fresh && handshake_done(line) && head == 0) {
@@ -413,6 +429,19 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
                         "something between hangs up (%.120s): was the device removed there, or is "
                         "this another coordinator?",
                         url, why);
+    }
+    if (wants_certificate(line, code)) {
+        return fed_fail(err, FED_ENET,
+                        "%s %s: the connection was closed without an answer: this may be the port "
+                        "of enrolled devices; enrol at the coordinator's front, https://HOST:8443 "
+                        "if nothing else was chosen",
+                        method, url);
+    }
+    if (is_not_tls(code, line->problem)) {
+        return fed_fail(err, FED_ENET,
+                        "%s %s: what answers there does not speak TLS: is it another program, or a "
+                        "port of plain HTTP? (%.80s)",
+                        method, url, why);
     }
     return fed_fail(err, FED_ENET, "%s %s: %.200s", method, url, why);
 }

@@ -1,6 +1,8 @@
 /* fedclientd as a person runs it: against a real coordinator, on made-up digits. */
 #include <fcntl.h>
 #include <math.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -355,7 +357,7 @@ static void declines(world *w, const char *json, const char *reason) {
     const char *const args[] = {"--token", token, "--until-finished", "--hold", "0", NULL};
     pid_t pid = spawn(w, args);
     wait_until_it_says(w, pid, "declines task 1");
-    assert_true(log_says(w, reason));
+    wait_until_it_says(w, pid, reason);
     wait_until_it_says(w, pid, "this device has declined the task that runs");
     stop(pid);
     assert_int_equal(w->coordinator.server->counters.declines, 1);
@@ -498,6 +500,48 @@ static void what_a_person_has_to_do_is_told(void **state) {
     }
 }
 
+static void the_port_of_enrolled_devices_is_told_from_the_front(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN], url[64];
+    fed_coordinator_token(&w->coordinator, token);
+    snprintf(url, sizeof url, "https://127.0.0.1:%u", w->coordinator.devices);
+    const char *const args[] = {"--token", token, "--server", url, NULL};
+    assert_run(w, args, 1, "this may be the port of enrolled devices");
+}
+
+/** A server of plain HTTP, for one request. Its process ends with it. */
+static pid_t serve_plainly(uint16_t *port) {
+    static const char answer[] = "HTTP/1.0 400 Bad Request\r\n\r\n";
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof address;
+    int door = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(door, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(door, 1), 0);
+    assert_int_equal(getsockname(door, (struct sockaddr *)&address, &len), 0);
+    *port = ntohs(address.sin_port);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char request[2048];
+        int line = accept(door, NULL, NULL);
+        bool came = read(line, request, sizeof request) > 0;
+        _exit(came && write(line, answer, sizeof answer - 1) > 0 ? 0 : 1);
+    }
+    close(door);
+    return pid;
+}
+
+static void plain_http_is_told_from_a_coordinator(void **state) {
+    world *w = *state;
+    uint16_t port = 0;
+    char url[64];
+    pid_t server = serve_plainly(&port);
+    snprintf(url, sizeof url, "https://127.0.0.1:%u", port);
+    const char *const args[] = {"--token", "t", "--server", url, NULL};
+    assert_run(w, args, 1, "does not speak TLS: is it another program, or a port of plain HTTP?");
+    assert_int_equal(wait_for(server), 0);
+}
+
 #define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -518,6 +562,8 @@ int main(void) {
         test(a_token_may_come_from_a_file),
         test(wrong_usage_is_told),
         test(what_a_person_has_to_do_is_told),
+        test(the_port_of_enrolled_devices_is_told_from_the_front),
+        test(plain_http_is_told_from_a_coordinator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
