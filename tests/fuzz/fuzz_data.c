@@ -63,9 +63,9 @@ static fed_status parse_set(unsigned kind, const uint8_t *data, size_t size,
     case 1:
         return fedtrain_cifar_parse(&in, 1, 10, set, NULL);
     case 2:
-        return fedtrain_csv_parse(&in, "last", set, NULL);
+        return fedtrain_csv_parse(&in, "last", NULL, set, NULL);
     default:
-        return fedtrain_csv_parse(&in, "y", set, NULL);
+        return fedtrain_csv_parse(&in, "y", &in, set, NULL);
     }
 }
 

@@ -9,6 +9,11 @@
 
 enum { FIELD_BYTES = 256, COLUMNS = 65536 };
 
+typedef struct class_name {
+    const uint8_t *at;
+    size_t len;
+} class_name;
+
 /* Where the reader is, and the table as far as it has been read. */
 typedef struct table {
     const fedtrain_input *file;
@@ -18,6 +23,8 @@ typedef struct table {
     char field[FIELD_BYTES];   /* without blanks and quotes around it, terminated */
     size_t columns;            /* in each line */
     size_t label;              /* column, from 1 */
+    const class_name *classes; /* [class_count] */
+    size_t class_count;        /* 0: labels are numbers */
     fed_writer values, labels; /* float32[rows, columns - 1], uint8[rows] */
     fed_error *err;
 } table;
@@ -124,6 +131,22 @@ static bool parse_number(const char *text, double *value) {
     return end != text && *end == '\0' && fabs(*value) <= FLT_MAX;
 }
 
+/* The class of that name; class_count: there is none. */
+static size_t find_class(const table *t, const char *name) {
+    size_t k = 0, len = strlen(name);
+    while (k < t->class_count &&
+           (t->classes[k].len != len || memcmp(t->classes[k].at, name, len) != 0)) {
+        k++;
+    }
+    return k;
+}
+
+/* A field that is neither a number nor a class stands in a header. */
+static bool is_heading(const table *t) {
+    double number;
+    return !parse_number(t->field, &number) && find_class(t, t->field) == t->class_count;
+}
+
 /* Look at the first line: how many columns, is it a header, and which column is the label? */
 static fed_status read_first_line(table *t, const char *label) {
     const uint8_t *start = t->next;
@@ -134,9 +157,8 @@ static fed_status read_first_line(table *t, const char *label) {
     }
     size_t named = 0;
     while (t->at != NULL) {
-        double number;
         FED_TRY(next_field(t));
-        header = header || !parse_number(t->field, &number);
+        header = header || is_heading(t);
         named = named == 0 && strcmp(t->field, label) == 0 ? t->column : named;
     }
     t->columns = t->column;
@@ -160,8 +182,21 @@ static fed_status read_first_line(table *t, const char *label) {
     return FED_OK;
 }
 
+static fed_status add_class(table *t) {
+    const size_t k = find_class(t, t->field);
+    if (k == t->class_count) {
+        return fail_field(t, "this class is not in classes.txt: add a line for it behind the "
+                             "others, on every device");
+    }
+    fed_write_u8(&t->labels, (uint8_t)k);
+    return t->labels.status;
+}
+
 static fed_status add_field(table *t) {
     double number;
+    if (t->column == t->label && t->class_count > 0) {
+        return add_class(t);
+    }
     if (!parse_number(t->field, &number)) {
         return fail_field(t, t->field[0] == '\0' ? "this field is empty: write a number"
                                                  : "not a number that a float can hold");
@@ -210,10 +245,33 @@ static fed_status read_table(table *t, const char *label) {
     return FED_OK;
 }
 
-fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label, fedtrain_dataset *set,
+/* A name a line; blanks around it and blank lines don't count. */
+static fed_status read_classes(const fedtrain_input *file, class_name classes[FEDTRAIN_CLASSES],
+                               size_t *count, fed_error *err) {
+    const uint8_t *data = file->bytes.data;
+    table lines = {.file = file, .next = data, .end = data + file->bytes.len};
+    for (*count = 0; next_line(&lines);) {
+        if (*count == FEDTRAIN_CLASSES) {
+            return fed_fail(err, FED_EFORMAT, "%s: line %zu: more than %d classes", file->path,
+                            lines.line, FEDTRAIN_CLASSES);
+        }
+        classes[(*count)++] = (class_name){lines.at, (size_t)(lines.stop - lines.at)};
+    }
+    return *count > 0 ? FED_OK
+                      : fed_fail(err, FED_EFORMAT, "%s: no names of classes: write one a line",
+                                 file->path);
+}
+
+fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label,
+                              const fedtrain_input *classes, fedtrain_dataset *set,
                               fed_error *err) {
     const uint8_t *data = file->bytes.data;
-    table t = {.file = file, .next = data, .end = data + file->bytes.len, .err = err};
+    class_name names[FEDTRAIN_CLASSES];
+    table t = {
+        .file = file, .next = data, .end = data + file->bytes.len, .classes = names, .err = err};
+    if (classes != NULL) {
+        FED_TRY(read_classes(classes, names, &t.class_count, err));
+    }
     fed_writer_growing(&t.values);
     fed_writer_growing(&t.labels);
     fed_status status = read_table(&t, label);

@@ -69,10 +69,20 @@ static fed_status open_cifar100(const request *want, fedtrain_dataset *set, fed_
 
 static fed_status open_csv(const request *want, fedtrain_dataset *set, fed_error *err) {
     fedtrain_input file = {.path = ""};
+    fedtrain_input classes = {.path = ""};
     FED_TRY(fedtrain_input_open(want->directory, want->test ? "test.csv" : "train.csv", LIMIT_BYTES,
                                 &file, err));
+    fed_error why = {0};
     fed_status status =
-        fedtrain_csv_parse(&file, want->option != NULL ? want->option : "last", set, err);
+        fedtrain_input_open(want->directory, "classes.txt", LIMIT_BYTES, &classes, &why);
+    const bool numbers = status == FED_ENOTFOUND;
+    if (status == FED_OK || numbers) {
+        status = fedtrain_csv_parse(&file, want->option != NULL ? want->option : "last",
+                                    numbers ? NULL : &classes, set, err);
+    } else {
+        (void)fed_fail(err, status, "%s", why.text);
+    }
+    fedtrain_bytes_release(&classes.bytes);
     fedtrain_bytes_release(&file.bytes);
     return status;
 }

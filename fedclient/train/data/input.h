@@ -36,8 +36,10 @@ fed_status fedtrain_idx_parse(fedtrain_input *images, const fedtrain_input *labe
 fed_status fedtrain_cifar_parse(fedtrain_input *file, size_t label_bytes, unsigned classes,
                                 fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
-/** label: "first", "last", or a column's name. */
-fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label, fedtrain_dataset *set,
+/** label: "first", "last", or a column's name. classes: names of classes, one a line, the first is
+ * class 0; NULL: labels are numbers. */
+fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label,
+                              const fedtrain_input *classes, fedtrain_dataset *set,
                               fed_error *err) FED_CHECKED;
 
 typedef struct fedtrain_text_kind {

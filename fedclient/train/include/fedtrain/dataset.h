@@ -50,8 +50,10 @@ typedef struct fedtrain_dataset {
  *   cifar100               train.bin; test.bin; the labels are the fine ones, of 100 classes
  *   csv, csv:label=COLUMN  train.csv; test.csv: a line a sample, numbers separated by commas.
  * COLUMN is "first", "last" (if nothing is said), or a name from the header; it holds the classes,
- * as whole numbers from 0 to 255. The first line is a header if a field of it is not a number.
- * Fields may stand in double quotes; blank lines are skipped.
+ * as whole numbers from 0 to 255, or by the names in classes.txt, where there is such a file: one a
+ * line, the first is class 0. All devices and the evaluator need the same classes.txt. The first
+ * line is a header if a field of it is not a number. Fields may stand in double quotes; blank lines
+ * are skipped.
  *
  * Where a file is missing, the same name with .gz is tried; a file that begins as gzip does is
  * unpacked into memory. Others are mapped, so they must not shrink while the set is open.

@@ -12,7 +12,7 @@ static fedtrain_dataset parse(const char *text, const char *label) {
     fedtrain_dataset set = {0};
     fed_error err = {0};
     fedtrain_input in = input_of(text, strlen(text));
-    assert_fed_ok_err(fedtrain_csv_parse(&in, label, &set, &err));
+    assert_fed_ok_err(fedtrain_csv_parse(&in, label, NULL, &set, &err));
     return set;
 }
 
@@ -21,7 +21,7 @@ static void assert_refused_bytes(const char *text, size_t len, const char *label
     fedtrain_dataset set = {0};
     fed_error err = {0};
     fedtrain_input in = input_of(text, len);
-    assert_fed_status(fedtrain_csv_parse(&in, label, &set, &err), FED_EFORMAT);
+    assert_fed_status(fedtrain_csv_parse(&in, label, NULL, &set, &err), FED_EFORMAT);
     assert_fed_says(err, "t.csv: ");
     assert_fed_says(err, words);
     assert_int_equal(set.block_count, 0);
@@ -145,9 +145,43 @@ static void test_too_many_columns_are_refused(void **state) {
     free(text);
 }
 
+static const char names[] = "setosa\n iris virginica \r\n\nversicolor\n";
+
+static void test_classes_may_have_names_in_an_order_that_a_file_gives(void **state) {
+    (void)state;
+    static const char text[] = "1,versicolor\n2,setosa\n3,\"iris virginica\"\n";
+    fedtrain_input in = input_of(text, sizeof text - 1),
+                   classes = input_of(names, sizeof names - 1);
+    fedtrain_dataset set = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(fedtrain_csv_parse(&in, "last", &classes, &set, &err));
+    assert_int_equal(set.count, 3); /* the first line is no header */
+    assert_int_equal(set.label[0], 2);
+    assert_int_equal(set.label[1], 0);
+    assert_int_equal(set.label[2], 1);
+    fedtrain_dataset_free(&set);
+}
+
+static void test_a_class_without_a_name_in_the_file_is_told(void **state) {
+    (void)state;
+    static const char text[] = "x,kind\n1,setosa\n2,rose\n";
+    fedtrain_input in = input_of(text, sizeof text - 1),
+                   classes = input_of(names, sizeof names - 1);
+    fedtrain_dataset set = {0};
+    fed_error err = {0};
+    assert_fed_status(fedtrain_csv_parse(&in, "kind", &classes, &set, &err), FED_EFORMAT);
+    assert_fed_says(err, "line 3, column 2: \"rose\": this class is not in classes.txt");
+    fedtrain_dataset_free(&set);
+    classes = input_of("\n \n", 3);
+    assert_fed_status(fedtrain_csv_parse(&in, "kind", &classes, &set, &err), FED_EFORMAT);
+    assert_fed_says(err, "no names of classes");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_label_is_first_last_or_named),
+        cmocka_unit_test(test_classes_may_have_names_in_an_order_that_a_file_gives),
+        cmocka_unit_test(test_a_class_without_a_name_in_the_file_is_told),
         cmocka_unit_test(test_line_ends_blanks_and_quotes_do_not_matter),
         cmocka_unit_test(test_a_table_can_be_normalised_by_column),
         cmocka_unit_test(test_what_is_no_number_is_named_with_line_and_column),
