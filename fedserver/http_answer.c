@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fed/clock.h"
 #include "fedserver/http_exchange.h"
 #include "fedserver/http_headers.h"
 
@@ -77,6 +78,26 @@ static bool suit(http_exchange *x) {
     return zip(x);
 }
 
+/* For the totals; and of those who are told to come less often the log says one in ten seconds. */
+static void count_answer(const http_exchange *x, int status) {
+    enum { SAY_EVERY_MS = 10 * 1000 };
+    http *h = x->http;
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    char address[HTTP_ADDRESS_TEXT];
+    if (status >= 0 && status < 600) {
+        fedserver_wire(h->server)->answers[status]++;
+    }
+    h->throttled += status == 429;
+    if (status != 429 || (h->throttled_ms != 0 && now_ms - h->throttled_ms < SAY_EVERY_MS)) {
+        return;
+    }
+    http_address_write(&x->peer->wire.address, address);
+    fed_logf(h->log, FED_LOG_WARN, "throttled address=%s count=%llu", address,
+             (unsigned long long)h->throttled);
+    h->throttled = 0;
+    h->throttled_ms = now_ms;
+}
+
 enum MHD_Result http_answer(http_exchange *x) {
     const http_refusal *r = x->refused;
     const bool zipped = r == NULL && suit(x);
@@ -101,6 +122,7 @@ enum MHD_Result http_answer(http_exchange *x) {
     if (r != NULL && r->closes) {
         add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     }
+    count_answer(x, status);
     const enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)status, response);
     MHD_destroy_response(response);
     return queued;

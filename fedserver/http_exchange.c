@@ -216,6 +216,7 @@ static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_
 /* The head is complete. */
 enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version) {
     http_peer_settled(x->peer);
+    x->peer->spoke = true;
     x->begun_ms = fed_clock_monotonic_ms();
     if (ambiguous(x, version)) {
         return refuse(x, &malformed, 0);

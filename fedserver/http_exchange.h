@@ -81,6 +81,8 @@ struct http {
     int64_t next_ms;      /* when fedserver_tick wants to be called, Unix time */
     uint64_t progress;    /* grows whenever a byte or a request moves */
     unsigned idle_turns;
+    uint64_t throttled;   /* answers of 429 that the log has not said yet, */
+    int64_t throttled_ms; /* and when it said some last */
     http_gzip gzip;
     int64_t warned_ms; /* when certificates were looked at last, Unix time; 0: never */
     bool resumed, stopping, closing;

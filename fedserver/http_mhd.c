@@ -245,7 +245,10 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
               .listeners = {{.epoll_fd = -1}, {.epoll_fd = -1}},
               .epoch = fedserver_epoch(server)};
     uint16_t ports[2] = {options->front_port, options->devices_port};
-    h.peers = (http_peers){.tls = &h.tls, .log = log, .progress = &h.progress};
+    h.peers = (http_peers){.tls = &h.tls,
+                           .log = log,
+                           .progress = &h.progress,
+                           .failed = fedserver_wire(server)->handshakes};
     http_peers_open(&h.peers, options->requests_per_s, options->connections);
     fed_status status = http_loop_batch(&h, err); /* without requests: can it work at all? */
     if (status == FED_OK) {

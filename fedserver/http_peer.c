@@ -56,6 +56,7 @@ static bool admit(void *user, bool ticket) {
     const bool admitted = http_limits_ask(of_address, account, false, now_ms) == 0 &&
                           http_limits_ask(of_all, &of_all->crowd, false, now_ms) == 0;
     http_limits_leave(account);
+    p->over_budget = !admitted;
     return admitted;
 }
 
@@ -84,10 +85,21 @@ http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, feds
     return p;
 }
 
+/* It goes: did its handshake come to nothing? */
+static void count_handshake(const http_peer *peer) {
+    if (peer->spoke) {
+        return;
+    }
+    ++peer->peers->failed[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
+                          : peer->wire.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
+                                               : FEDSERVER_HANDSHAKE_UNFINISHED];
+}
+
 void http_peer_free(http_peer *peer) {
     if (peer != NULL) {
         http_peer_settled(peer);
         take_account(peer, NULL);
+        count_handshake(peer);
     }
     free(peer);
 }

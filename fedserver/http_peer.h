@@ -23,6 +23,7 @@ typedef struct http_peers {
     const http_tls *tls;
     const fed_log *log;
     uint64_t *progress; /* grows whenever a byte moves */
+    uint64_t *failed;   /* handshakes, by fedserver_handshake */
 } http_peers;
 
 /** A connection, from accept to close. */
@@ -33,6 +34,8 @@ struct http_peer {
     http_tls_wire wire;
     http_peer *before, *after; /* among those that owe us a request head, the oldest first */
     bool owes;
+    bool spoke;       /* a request has come */
+    bool over_budget; /* its handshake was one too many */
     int64_t since_ms;
     http_tls_identity identity;
     http_limits_peer *account; /* of its address or, of a device, of its key; NULL: not known yet */

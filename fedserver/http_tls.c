@@ -289,7 +289,9 @@ static int verify_device(gnutls_session_t session) {
     if (gnutls_certificate_verify_peers(session, &purpose, 1, &status) == 0 && status == 0) {
         return 0;
     }
-    log_refused(gnutls_transport_get_ptr(session), status);
+    http_tls_wire *wire = gnutls_transport_get_ptr(session);
+    wire->refused = true;
+    log_refused(wire, status);
     (void)gnutls_alert_send(session, GNUTLS_AL_FATAL,
                             (status & GNUTLS_CERT_EXPIRED) != 0 ? GNUTLS_A_CERTIFICATE_EXPIRED
                                                                 : GNUTLS_A_BAD_CERTIFICATE);

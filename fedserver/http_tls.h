@@ -63,6 +63,7 @@ typedef struct http_tls_wire {
     int fd;
     http_address address; /* of the client, once the handshake has begun */
     bool proxied;         /* a PROXY header comes first, and says the address */
+    bool refused;         /* the peer's certificate was */
     uint64_t *progress;   /* grows with every byte moved, and with the end of the line */
     const fed_log *log;
     /** May the handshake go on? Asked at the first hello, before anything is computed for it.

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fedserver/metrics.h"
 #include "fedserver/passes.h"
 #include "fedserver/relay.h"
 
@@ -191,7 +192,10 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
         return FED_OK;
     }
     if (server->setup.part == FEDSERVER_GATE && fedserver_route_relayed(request)) {
-        return fedserver_relay_ask(server->relay, &call, response, err);
+        FED_TRY(fedserver_relay_ask(server->relay, &call, response, err));
+        return !response->hold && response->status == 200 && strcmp(request->path, "/metrics") == 0
+                   ? fedserver_metrics_append(server, response, err)
+                   : FED_OK;
     }
     return to->function(server, &call, response, err);
 }

@@ -80,6 +80,10 @@ void fedserver_close(fedserver *server) {
     free(server);
 }
 
+fedserver_wire_totals *fedserver_wire(fedserver *server) {
+    return &server->wire;
+}
+
 const char *fedserver_directory(const fedserver *server) {
     return server->directory;
 }

@@ -36,10 +36,14 @@ typedef struct fedserver_training {
     fedserver_downloads downloads; /* made of them */
 } fedserver_training;
 
+enum { FEDSERVER_ROUND_TIMES = 15 };
+
 /** Since this process started to serve. */
 typedef struct fedserver_counters {
     uint64_t requests, received_bytes, sent_bytes;
     uint64_t rounds_committed, attempts_abandoned;
+    uint64_t round_times[FEDSERVER_ROUND_TIMES]; /* rounds by how long they took: metrics.h */
+    double round_seconds;                        /* together */
     uint64_t updates_counted, updates_repeated, updates_closed, updates_expired, updates_unknown,
         updates_stale, updates_cloned;
     uint64_t updates_bad, updates_out_of_range, updates_too_large;
@@ -82,6 +86,7 @@ struct fedserver {
     fedserver_devices devices;
     fedserver_training training;
     fedserver_counters counters;
+    fedserver_wire_totals wire;
 };
 
 /** fedserver_open with a store of one's own; how the tests inject faults. */

@@ -5,6 +5,7 @@
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/drift.h"
+#include "fedserver/metrics.h"
 #include "fedserver/past.h"
 #include "fedserver/phases.h"
 #include "fedserver/server.h"
@@ -480,6 +481,7 @@ static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err
     fedserver_sum_clear(&t->sum);
     fedserver_downloads_trim(&t->downloads, t->versions.version, now_ms);
     server->counters.rounds_committed++;
+    fedserver_metrics_round(&server->counters, now_ms - row.opened_ms);
     fed_logf(server->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,
              row.updates, row.loss, delta_len);

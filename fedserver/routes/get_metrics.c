@@ -1,21 +1,10 @@
 /* GET /metrics: counters and gauges in the text format of Prometheus. */
+#include <string.h>
+
+#include "fedserver/metrics.h"
 #include "fedserver/router.h"
 
 typedef unsigned long long number;
-
-static void head(fed_writer *w, const char *name, const char *type, const char *help) {
-    fed_write_printf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void counter(fed_writer *w, const char *name, const char *help, uint64_t value) {
-    head(w, name, "counter", help);
-    fed_write_printf(w, "%s %llu\n", name, (number)value);
-}
-
-static void gauge(fed_writer *w, const char *name, const char *help, double value) {
-    head(w, name, "gauge", help);
-    fed_write_printf(w, "%s %.17g\n", name, value);
-}
 
 static void updates(fed_writer *w, const fedserver_counters *c) {
     const struct {
@@ -28,7 +17,8 @@ static void updates(fed_writer *w, const fedserver_counters *c) {
         {"bad_update", c->updates_bad},        {"out_of_range", c->updates_out_of_range},
         {"too_large", c->updates_too_large},   {"cloned", c->updates_cloned},
     };
-    head(w, "fed_updates_total", "counter", "Updates received, by what became of them.");
+    fedserver_metric_head(w, "fed_updates_total", "counter",
+                          "Updates received, by what became of them.");
     for (size_t k = 0; k < sizeof results / sizeof results[0]; k++) {
         fed_write_printf(w, "fed_updates_total{result=\"%s\"} %llu\n", results[k].result,
                          (number)results[k].count);
@@ -37,7 +27,8 @@ static void updates(fed_writer *w, const fedserver_counters *c) {
 
 static void assignments(fed_writer *w, const fedserver_counters *c) {
     static const char *const actions[] = {"wait", "train", "evaluate", "done"};
-    head(w, "fed_assignments_total", "counter", "Answers to check-ins, by action.");
+    fedserver_metric_head(w, "fed_assignments_total", "counter",
+                          "Answers to check-ins, by action.");
     for (size_t k = 0; k < sizeof actions / sizeof actions[0]; k++) {
         fed_write_printf(w, "fed_assignments_total{action=\"%s\"} %llu\n", actions[k],
                          (number)c->assignments[k]);
@@ -46,45 +37,75 @@ static void assignments(fed_writer *w, const fedserver_counters *c) {
 
 static void training(fed_writer *w, const fedserver_training *t) {
     bool running = t->loaded && t->round.phase != FEDSERVER_ROUND_NONE;
-    gauge(w, "fed_task_running", "1 while a task runs, else 0.", running);
+    fedserver_metric_gauge(w, "fed_task_running", "1 while a task runs, else 0.", running);
     if (!t->loaded) {
         return;
     }
-    gauge(w, "fed_task_id", "The task that runs or ran last.", (double)t->task.wire.id);
-    gauge(w, "fed_task_rounds", "Rounds that it has in all.", t->task.rules.rounds);
-    gauge(w, "fed_model_version", "Rounds committed into its model.", t->versions.version);
+    fedserver_metric_gauge(w, "fed_task_id", "The task that runs or ran last.",
+                           (double)t->task.wire.id);
+    fedserver_metric_gauge(w, "fed_task_rounds", "Rounds that it has in all.",
+                           t->task.rules.rounds);
+    fedserver_metric_gauge(w, "fed_model_version", "Rounds committed into its model.",
+                           t->versions.version);
     if (!running) {
         return;
     }
-    gauge(w, "fed_round_number", "The open round.", t->round.number);
-    gauge(w, "fed_round_attempt", "Its attempt.", t->round.attempt);
-    gauge(w, "fed_round_cohort", "Places that it has.", t->task.rules.cohort);
-    gauge(w, "fed_round_goal", "Updates at which it commits at once.", t->task.rules.goal);
-    gauge(w, "fed_round_minimum", "Updates with which it commits at the deadline.",
-          t->task.rules.minimum);
-    gauge(w, "fed_round_leased", "Places taken.", t->round.leased);
-    gauge(w, "fed_round_received", "Updates counted.", t->round.received);
-    gauge(w, "fed_round_opened_seconds", "When it opened, Unix time.",
-          (double)t->round.opened_ms / 1000.0);
-    gauge(w, "fed_round_deadline_seconds", "Its deadline, Unix time; 0 before the first lease.",
-          (double)t->round.deadline_ms / 1000.0);
+    fedserver_metric_gauge(w, "fed_round_number", "The open round.", t->round.number);
+    fedserver_metric_gauge(w, "fed_round_attempt", "Its attempt.", t->round.attempt);
+    fedserver_metric_gauge(w, "fed_round_cohort", "Places that it has.", t->task.rules.cohort);
+    fedserver_metric_gauge(w, "fed_round_goal", "Updates at which it commits at once.",
+                           t->task.rules.goal);
+    fedserver_metric_gauge(w, "fed_round_minimum", "Updates with which it commits at the deadline.",
+                           t->task.rules.minimum);
+    fedserver_metric_gauge(w, "fed_round_leased", "Places taken.", t->round.leased);
+    fedserver_metric_gauge(w, "fed_round_received", "Updates counted.", t->round.received);
+    fedserver_metric_gauge(w, "fed_round_opened_seconds", "When it opened, Unix time.",
+                           (double)t->round.opened_ms / 1000.0);
+    fedserver_metric_gauge(w, "fed_round_deadline_seconds",
+                           "Its deadline, Unix time; 0 before the first lease.",
+                           (double)t->round.deadline_ms / 1000.0);
 }
 
 /* Nothing where it can't be read: this process may not be the one that serves it. */
 static void certificate(fed_writer *w, const char *directory, int64_t now_ms) {
     const int32_t days = fedserver_certificate_days(directory, now_ms);
     if (days != INT32_MIN) {
-        gauge(w, "fed_certificate_days", "Whole days until server.pem expires; below 0: it has.",
-              days);
+        fedserver_metric_gauge(w, "fed_certificate_days",
+                               "Whole days until server.pem expires; below 0: it has.", days);
     }
 }
 
+static void devices(fed_writer *w, const fedserver *server, int64_t now_ms) {
+    static const char *const states[] = {"training", "late",   "declined", "waiting",
+                                         "away",     "cloned", "revoked",  "expired"};
+    enum { STATES = sizeof states / sizeof states[0] };
+    uint64_t counts[STATES] = {0};
+    for (size_t k = 0; k < server->devices.count; k++) {
+        const char *state =
+            fedserver_device_state(&server->training, &server->devices.items[k], now_ms);
+        for (size_t s = 0; s < STATES; s++) {
+            counts[s] += strcmp(states[s], state) == 0;
+        }
+    }
+    fedserver_metric_head(w, "fed_devices_state", "gauge", "Devices, by what they do.");
+    for (size_t s = 0; s < STATES; s++) {
+        fed_write_printf(w, "fed_devices_state{state=\"%s\"} %llu\n", states[s], (number)counts[s]);
+    }
+}
+
+/* What the newest rounds say: the quality that was measured last, and the last commit. */
+typedef struct recent {
+    fedserver_round_row measured;
+    int64_t committed_ms;
+} recent;
+
 static fed_status quality(void *user, const fedserver_round_row *row, fed_error *err) {
     (void)err;
-    fedserver_round_row *newest = user;
-    if (!newest->measured && row->measured) {
-        *newest = *row;
+    recent *r = user;
+    if (!r->measured.measured && row->measured) {
+        r->measured = *row;
     }
+    r->committed_ms = r->committed_ms != 0 ? r->committed_ms : row->committed_ms;
     return FED_OK;
 }
 
@@ -92,29 +113,40 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
     const fedserver_counters *c = &server->counters;
     const fedserver_training *t = &server->training;
-    fedserver_round_row newest = {0};
+    recent newest = {0};
     if (t->loaded) {
         FED_TRY(server->store->round_each(server->db, t->task.wire.id, 16, quality, &newest, err));
     }
     fed_writer w;
     fed_writer_growing(&w);
-    gauge(&w, "fed_devices", "Devices enrolled.", (double)server->devices.count);
+    fedserver_metric_gauge(&w, "fed_devices", "Devices enrolled.", (double)server->devices.count);
     certificate(&w, server->directory, call->now_ms);
+    devices(&w, server, call->now_ms);
     training(&w, t);
-    if (newest.measured) {
-        gauge(&w, "fed_model_accuracy", "Of the newest version that was evaluated.",
-              newest.accuracy);
-        gauge(&w, "fed_model_test_loss", "Likewise.", newest.test_loss);
+    fedserver_metric_gauge(&w, "fed_last_commit_seconds",
+                           "When the task's last round was committed, Unix time; 0: none was.",
+                           (double)newest.committed_ms / 1000.0);
+    fedserver_metrics_rounds(&w, c);
+    if (newest.measured.measured) {
+        fedserver_metric_gauge(&w, "fed_model_accuracy",
+                               "Of the newest version that was evaluated.",
+                               newest.measured.accuracy);
+        fedserver_metric_gauge(&w, "fed_model_test_loss", "Likewise.", newest.measured.test_loss);
     }
-    counter(&w, "fed_rounds_committed_total", "Rounds committed since the start.",
-            c->rounds_committed);
-    counter(&w, "fed_attempts_abandoned_total", "Attempts that missed the minimum.",
-            c->attempts_abandoned);
+    fedserver_metric_counter(&w, "fed_rounds_committed_total", "Rounds committed since the start.",
+                             c->rounds_committed);
+    fedserver_metric_counter(&w, "fed_attempts_abandoned_total",
+                             "Attempts that missed the minimum.", c->attempts_abandoned);
     updates(&w, c);
-    counter(&w, "fed_declines_total", "Devices that said they can't serve a task.", c->declines);
+    fedserver_metric_counter(&w, "fed_declines_total", "Devices that said they can't serve a task.",
+                             c->declines);
     assignments(&w, c);
-    counter(&w, "fed_requests_total", "Requests answered.", c->requests);
-    counter(&w, "fed_received_bytes_total", "Bytes of requests.", c->received_bytes);
-    counter(&w, "fed_sent_bytes_total", "Bytes of answers, without their heads.", c->sent_bytes);
+    fedserver_metric_counter(&w, "fed_requests_total", "Requests answered.", c->requests);
+    fedserver_metric_counter(&w, "fed_received_bytes_total", "Bytes of requests.",
+                             c->received_bytes);
+    fedserver_metric_counter(&w, "fed_sent_bytes_total", "Bytes of answers, without their heads.",
+                             c->sent_bytes);
+    fedserver_metrics_process(server, "fed", &w);
+    fedserver_metrics_place(server, &w);
     return fedserver_answer(response, 200, "text/plain; version=0.0.4; charset=utf-8", &w, err);
 }

@@ -52,6 +52,12 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
     return strcmp(head->path, "/small") == 0 && len > SMALL ? 413 : 0;
 }
 
+fedserver_wire_totals *fedserver_wire(fedserver *server) {
+    static fedserver_wire_totals totals;
+    (void)server;
+    return &totals;
+}
+
 const char *fedserver_methods(const fedserver_request *head) {
     return strcmp(head->path, "/no") == 0 ? "GET, HEAD" : "";
 }

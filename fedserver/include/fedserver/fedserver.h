@@ -458,6 +458,21 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms,
                           fed_error *err) FED_CHECKED;
 fed_status fedserver_commit(fedserver *server, fed_error *err) FED_CHECKED;
 
+/** Why a connection ended before its first request. */
+typedef enum fedserver_handshake {
+    FEDSERVER_HANDSHAKE_BUDGET = 0,      /* too many from its address, or from all */
+    FEDSERVER_HANDSHAKE_CERTIFICATE = 1, /* the device's certificate is not good */
+    FEDSERVER_HANDSHAKE_UNFINISHED = 2   /* it failed otherwise, or the peer went or was silent */
+} fedserver_handshake;
+
+/** What the sockets have seen since this process started; the adapter counts, /metrics tells. */
+typedef struct fedserver_wire_totals {
+    uint64_t answers[600]; /* by status */
+    uint64_t handshakes[3];
+} fedserver_wire_totals;
+
+fedserver_wire_totals *fedserver_wire(fedserver *server);
+
 /** Grows whenever held requests should be asked again. */
 uint64_t fedserver_epoch(const fedserver *server);
 

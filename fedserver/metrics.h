@@ -1,0 +1,28 @@
+/* Metrics in the text format of Prometheus, and those that every process of the coordinator has. */
+#ifndef FEDSERVER_METRICS_H
+#define FEDSERVER_METRICS_H
+
+#include "fedserver/server.h"
+
+/** A metric's two comment lines; its values follow. */
+void fedserver_metric_head(fed_writer *w, const char *name, const char *type, const char *help);
+void fedserver_metric_counter(fed_writer *w, const char *name, const char *help, uint64_t value);
+void fedserver_metric_gauge(fed_writer *w, const char *name, const char *help, double value);
+
+/** A round was committed that took so long. */
+void fedserver_metrics_round(fedserver_counters *counters, int64_t took_ms);
+/** The histogram of these. */
+void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters);
+
+/** Of this process, each name beginning with prefix: answers by status, failed handshakes by
+ * reason, CPU and memory. */
+void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_writer *w);
+
+/** Of the directory: free bytes, until when the certificates are good; and the build. */
+void fedserver_metrics_place(const fedserver *server, fed_writer *w);
+
+/** A front: put its own metrics behind those in `response`, which the other process has told. */
+fed_status fedserver_metrics_append(const fedserver *server, fedserver_response *response,
+                                    fed_error *err) FED_CHECKED;
+
+#endif
