@@ -49,7 +49,7 @@ run clang -L fuzz
 
 stage "tests under AddressSanitizer and UBSan"
 # Left out, so that all of it takes less than 25 minutes: what only starts other programs, or compiles.
-run clang -LE fuzz -E '^e2e\.test_sweep$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.'
+run clang -LE fuzz -E '^browser\.|^e2e\.test_sweep$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.'
 
 stage "tests with threads under ThreadSanitizer"
 # Some kernels place memory so randomly that ThreadSanitizer can't start; without that it can.

@@ -253,6 +253,11 @@ typedef struct fedserver_store {
     fed_status (*device_find)(void *db, const uint8_t *fingerprint, fedserver_device *device,
                               fed_error *err);
     fed_status (*device_each)(void *db, fedserver_device_visit visit, void *user, fed_error *err);
+    /** At most `limit` of those behind the one with id `after`, as they enrolled. declined_task is
+     * `task` where they have declined that. */
+    fed_status (*device_page)(void *db, uint64_t task, int64_t after, uint32_t limit,
+                              fedserver_device_visit visit, void *user, fed_error *err);
+    fed_status (*device_count)(void *db, uint64_t *count, fed_error *err);
 
     fed_status (*task_add)(void *db, fedserver_task *task, fed_error *err); /* sets wire.id */
     fed_status (*task_find)(void *db, fedserver_task_pick pick, uint64_t id, fedserver_task *task,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fed/file.h"
 #include "fed/version.h"
 #include "fedserver/phases.h"
 #include "fedserver/router.h"
@@ -71,6 +72,22 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
                : fed_fail(err, FED_ENOMEM, "out of memory for the status");
 }
 
+/* When the certificate of the coordinator ends. */
+static json_t *certificate_end(const fedserver *server) {
+    char path[1024];
+    uint8_t *text = NULL;
+    size_t len = 0;
+    int64_t begin = 0, end = 0;
+    fed_error unread = {0};
+    fedserver_path(server->directory, "server.pem", path, sizeof path);
+    fed_status status = fed_file_read(path, FED_PEM_SIZE, &text, &len, &unread);
+    if (status == FED_OK) {
+        status = fed_cert_validity((const char *)text, &begin, &end, &unread);
+        free(text);
+    }
+    return status == FED_OK ? json_integer(end * 1000) : json_null();
+}
+
 static json_t *traffic_json(const fedserver_counters *counters) {
     return json_pack("{s:I, s:I, s:I}", "received_bytes", (json_int_t)counters->received_bytes,
                      "sent_bytes", (json_int_t)counters->sent_bytes, "requests",
@@ -114,12 +131,12 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
         json_decref(rounds);
         return status;
     }
-    json_t *root =
-        json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "version", FED_VERSION,
-                  "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
-                  (json_int_t)server->devices.count, "task", task_json(t), "round",
-                  fedserver_round_json(server, call->now_ms), "rounds", rounds, "tasks", tasks,
-                  "traffic", traffic_json(&server->counters));
+    json_t *root = json_pack(
+        "{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version", FED_VERSION, "protocol",
+        FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
+        (json_int_t)server->devices.count, "task", task_json(t), "round",
+        fedserver_round_json(server, call->now_ms), "rounds", rounds, "tasks", tasks, "traffic",
+        traffic_json(&server->counters), "certificate_ends_ms", certificate_end(server));
     tag_status(root, response);
     return fedserver_answer_json(response, 200, root, err);
 }

@@ -341,6 +341,37 @@ static fed_status device_each(void *db, fedserver_device_visit visit, void *user
     return FED_OK;
 }
 
+static fed_status device_page(void *db, uint64_t task, int64_t after, uint32_t limit,
+                              fedserver_device_visit visit, void *user, fed_error *err) {
+    sqlite3_stmt *row;
+    bool more;
+    FED_TRY(READ(DEVICE_PAGE, &row, INT(task), INT(after), INT(limit)));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        fedserver_device device;
+        device_read(row, &device);
+        const bool declined = sqlite3_column_int(row, sqlite3_column_count(row) - 1) != 0;
+        device.declined_task = declined ? task : 0;
+        fed_status status = visit(user, &device, err);
+        if (status != FED_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
+}
+
+static fed_status device_count(void *db, uint64_t *count, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_DEVICE_COUNT, NO_VALUES, &row, err));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    *count = found ? (uint64_t)sqlite3_column_int64(row, 0) : 0;
+    sqlite3_reset(row);
+    return FED_OK;
+}
+
 /* -- tasks -- */
 
 static fed_status task_add(void *user, fedserver_task *task, fed_error *err) {
@@ -640,6 +671,8 @@ const fedserver_store fedserver_store_sqlite = {
     .device_renew = device_renew,
     .device_find = device_find,
     .device_each = device_each,
+    .device_page = device_page,
+    .device_count = device_count,
     .task_add = task_add,
     .task_find = task_find,
     .task_put = task_put,

@@ -1,0 +1,128 @@
+"use strict";
+/* Who is out there: a row a device, fifty at a time, those that need attention first. */
+const ROWS = 50, DEVICES_MOST = 20000, FETCH = 2000;
+const table = {list: [], total: 0, sort: "attention", down: true, page: 0, drawn: ""};
+
+const is_bad = d => (d.refused || 0) >= 3 && d.refused * 4 >= (d.counted || 0) && d.state !== "revoked" && d.state !== "expired";
+const is_late = d => (d.late || 0) >= 3 && d.late > (d.counted || 0);
+const state_words = {training: "at work", waiting: "waiting", away: "away", new: "never seen", declined: "declined the task",
+  revoked: "shut out", expired: "certificate expired"};
+const state_style = {training: "on", waiting: "good"};
+
+/* How much a device needs a person; 0: not at all. */
+function attention(d) {
+  if (d.state === "revoked") return 0;
+  return (d.cloned_ms > 0 ? 1000 : 0) + (is_bad(d) ? 500 : 0) + (d.state === "expired" ? 300 : 0) + (is_late(d) ? 200 : 0) +
+    ({declined: 100, away: 60, new: 40, training: 20, waiting: 10}[d.state] || 0);
+}
+const columns = [
+  {key: "name", title: "Device", of: d => (d.name || "~" + d.fingerprint).toLowerCase(), up: true},
+  {key: "state", title: "State", of: d => state_words[d.state] || d.state, up: true, style: "left"},
+  {key: "seen", title: "Last seen", of: d => d.last_seen_ms || 0},
+  {key: "counted", title: "Counted", of: d => d.counted || 0},
+  {key: "late", title: "Late", of: d => d.late || 0},
+  {key: "refused", title: "Refused", of: d => d.refused || 0},
+  {key: "samples", title: "Samples", of: d => d.samples || 0, style: "extra"},
+  {key: "software", title: "Software", of: d => d.software || "", up: true, style: "extra"},
+];
+const by_attention = (a, b) => attention(b) - attention(a) || (b.refused || 0) - (a.refused || 0) || (b.late || 0) - (a.late || 0) || a.id - b.id;
+
+function sorted(list) {
+  if (table.sort === "attention") return list.sort(by_attention);
+  const of = columns.find(c => c.key === table.sort).of, sign = table.down ? -1 : 1;
+  return list.sort((a, b) => {
+    const x = of(a), y = of(b);
+    return x === y ? a.id - b.id : x < y ? -sign : sign;
+  });
+}
+function found() {
+  const words = $("find").value.toLowerCase().split(/\s+/).filter(w => w !== "");
+  const list = table.list.filter(d => {
+    const text = [d.name, d.fingerprint, state_words[d.state] || d.state, d.software, d.role, d.tag].join(" ").toLowerCase();
+    return words.every(w => text.includes(w));
+  });
+  return sorted(list);
+}
+/* label: what stands before it on a phone, where a row is no row. */
+function cell(text, style, label) {
+  const td = make("td", text, style);
+  if (label) td.dataset.label = label;
+  return td;
+}
+function device_row(d, now) {
+  const row = make("tr"), first = cell(d.name || "device " + d.fingerprint.slice(0, 8)), state = cell(null, "left");
+  first.title = "fingerprint " + d.fingerprint;
+  if (d.role && d.role !== "device") first.append(" ", make("span", d.role, "chip"));
+  if (d.tag) first.append(" ", make("span", d.tag, "chip"));
+  if (d.cloned_ms > 0) first.append(" ", make("span", "two machines", "chip red"));
+  state.append(make("span", state_words[d.state] || d.state, "chip " + (state_style[d.state] || (d.state === "expired" || d.state === "declined" ? "amber" : ""))));
+  row.append(first, state, cell(d.last_seen_ms ? short_ago(now - d.last_seen_ms) : "never", "", "seen"),
+    cell(whole(d.counted), "", "counted"), cell(whole(d.late), is_late(d) ? "amber" : "", "late"),
+    cell(whole(d.refused), is_bad(d) ? "red" : "", "refused"), cell(d.samples ? whole(d.samples) : "-", "extra"),
+    cell(d.software || "-", "extra"));
+  return row;
+}
+function draw_devices(now) {
+  const list = found(), pages = Math.max(1, Math.ceil(list.length / ROWS));
+  table.page = Math.min(table.page, pages - 1);
+  const from = table.page * ROWS, part = list.slice(from, from + ROWS);
+  const text = JSON.stringify([part, table.sort, table.down, list.length, Math.floor(now / 10000)]);
+  if (text === table.drawn) return;
+  table.drawn = text;
+  const counts = ["training", "waiting", "away", "new"].map(k => [table.list.filter(d => d.state === k).length, state_words[k]]);
+  say("devicesnow", table.total === 0 ? "none is enrolled yet" : several(table.total, "device is", "devices are") + " enrolled: " +
+    counts.filter(c => c[0] > 0).map(c => whole(c[0]) + " " + c[1]).join(", ") +
+    (table.total > table.list.length ? "; the first " + whole(table.list.length) + " are shown" : ""));
+  $("devices").replaceChildren(...part.map(d => device_row(d, now)));
+  if (part.length === 0) {
+    const row = make("tr"), only = cell(table.total === 0 ? "Admit one with: fedserver token --dir DIR" : "No device fits what you look for.", "left soft");
+    only.colSpan = columns.length;
+    row.append(only);
+    $("devices").replaceChildren(row);
+  }
+  show("pager", pages > 1);
+  say("where", whole(from + 1) + " to " + whole(from + part.length) + " of " + whole(list.length));
+  $("before").disabled = table.page === 0;
+  $("after").disabled = table.page === pages - 1;
+  for (const c of columns) {
+    $("sort-" + c.key).setAttribute("aria-sort", table.sort !== c.key ? "none" : table.down ? "descending" : "ascending");
+  }
+}
+/* A click sorts, a second one the other way round, a third one by need of attention again. */
+function sort_by(column) {
+  const first = !column.up;
+  if (table.sort !== column.key) [table.sort, table.down] = [column.key, first];
+  else if (table.down === first) table.down = !first;
+  else table.sort = "attention";
+  table.page = 0;
+}
+function start_devices(redraw) {
+  $("devicehead").replaceChildren(...columns.map(c => {
+    const th = make("th", null, c.style || ""), button = make("button", c.title);
+    th.scope = "col";
+    th.id = "sort-" + c.key;
+    button.type = "button";
+    button.onclick = () => { sort_by(c); redraw(); };
+    th.append(button);
+    return th;
+  }));
+  $("find").oninput = () => { table.page = 0; redraw(); };
+  $("before").onclick = () => { table.page--; redraw(); };
+  $("after").onclick = () => { table.page++; redraw(); };
+}
+/* All of them, in portions. */
+async function fetch_devices() {
+  const list = [];
+  let after = 0, total = 0;
+  do {
+    const answer = await fetch("/v1/devices?limit=" + FETCH + "&after=" + after, {cache: "no-store"});
+    if (!answer.ok) return false; /* the poll of the status says why */
+    const part = await answer.json();
+    list.push(...part.devices);
+    after = part.next;
+    total = part.total;
+  } while (known(after) && list.length < DEVICES_MOST);
+  table.list = list;
+  table.total = total;
+  return true;
+}

@@ -1,0 +1,141 @@
+"use strict";
+/* What the numbers mean: the sentence of what happens now, when it will be finished, and what is wrong, with what to do. */
+const DAY_MS = 86400000;
+
+function median(values) {
+  const v = values.slice().sort((a, b) => a - b);
+  return v.length === 0 ? null : (v[v.length >> 1] + v[(v.length - 1) >> 1]) / 2;
+}
+/* How long a round takes lately, from commit to commit. */
+function pace_ms(rounds) {
+  const recent = rounds.slice(0, 11), gaps = [];
+  for (let k = 0; k + 1 < recent.length; k++) gaps.push(recent[k].committed_ms - recent[k + 1].committed_ms);
+  return median(gaps);
+}
+/* Since when the open round could have been committed. */
+function last_ms(s) {
+  return s.rounds.length > 0 ? s.rounds[0].committed_ms : s.round ? s.round.opened_ms : null;
+}
+function is_stuck(s, now) {
+  const pace = pace_ms(s.rounds), since = last_ms(s);
+  return known(pace) && known(since) && s.round !== null && now - since > Math.max(4 * pace, 60000);
+}
+/* [words, level] */
+function finish_time(s, now) {
+  const t = s.task;
+  if (!t) return ["-", ""];
+  if (t.state === "finished") return [s.rounds.length ? clock(s.rounds[0].committed_ms, now) : "yes", ""];
+  if (t.state !== "running") return ["not while it is " + t.state, ""];
+  const pace = pace_ms(s.rounds), left = t.rounds - t.version;
+  if (!known(pace)) return ["known after two rounds", ""];
+  if (is_stuck(s, now)) return ["unknown: this round takes long", "amber"];
+  const at = Math.max(now, s.rounds[0].committed_ms + left * pace);
+  return ["about " + clock(at, now), ""];
+}
+function headline(s, now) {
+  const t = s.task, r = s.round, enrolled = several(s.devices, "device is", "devices are") + " enrolled";
+  if (!t) return ["No task is queued. " + (s.devices > 0 ? enrolled.charAt(0).toUpperCase() + enrolled.slice(1) + "." : "No device is enrolled yet."),
+    "To begin, queue a task on the coordinator's machine: fedserver task --dir DIR FILE.json" +
+    (s.devices > 0 ? "" : ". Then admit devices: fedserver token --dir DIR")];
+  if (t.state === "finished") {
+    const best = s.rounds.find(x => known(x.accuracy));
+    return [t.name + " is finished after " + several(t.version, "round") + (best ? ", with " + percent(best.accuracy) + " accuracy." : "."), null];
+  }
+  if (!r) {
+    return [t.name + " is " + t.state + " after " + whole(t.version) + " of " + several(t.rounds, "round") + ".",
+      t.state === "paused" ? "It goes on with: fedserver resume --dir DIR " + t.id : null];
+  }
+  const where = "Round " + whole(r.number) + " of " + whole(t.rounds) + ": ";
+  const missing = Math.max(0, r.goal - r.received);
+  if (r.out === 0 && r.received === 0) {
+    return [where + (s.devices === 0 ? "no device is enrolled yet." : "waiting for the first device to come for work."), null];
+  }
+  return [where + whole(r.received) + " of " + several(r.goal, "update") + (r.received === 1 ? " is in, " : " are in, ") +
+    (r.out > 0 ? several(r.out, "device is", "devices are") + " at work." : "waiting for " + several(missing, "more device") + "."), null];
+}
+
+/* ---- what is wrong: {level, text, todo}, the worst first ---- */
+const alarm = (level, text, todo) => ({level, text, todo});
+
+function alarm_attempts(s) {
+  const r = s.round;
+  if (!r || r.attempt < 2) return null;
+  return alarm(r.attempt < 4 ? "amber" : "red",
+    "Round " + whole(r.number) + " has failed " + (r.attempt === 2 ? "once" : several(r.attempt - 1, "time")) + ": fewer than " +
+    several(r.minimum, "update") + " came before the deadline.",
+    "Look below for devices that are away or late. Else queue a task with a longer deadline_s or a smaller minimum.");
+}
+function alarm_loss(s) {
+  const key = s.rounds.filter(r => known(r.test_loss)).length >= 8 ? "test_loss" : "loss";
+  const values = s.rounds.map(r => r[key]).filter(known).reverse();
+  if (values.some(v => !Number.isFinite(v))) {
+    return alarm("red", "The loss is not a number any more.", "Stop this task, and queue it with a smaller learning_rate.");
+  }
+  if (values.length < 8) return null;
+  const smooth = values.slice(2).map((v, k) => median([values[k], values[k + 1], v]));
+  const now = smooth[smooth.length - 1], best = Math.min(...smooth);
+  if (now < 1.25 * best + 1e-3 || smooth.slice(-2).some(v => v < 1.1 * best)) return null;
+  return alarm(now > 2 * best ? "red" : "amber",
+    "The model gets worse: its loss was " + decimal(best) + " at best and is " + decimal(now) + " now.",
+    "Look below for a device whose updates are refused. If there is none, queue the task with a smaller learning_rate, or a strategy " +
+    "such as median, which one bad device can't move far.");
+}
+function alarm_devices(s, list, now) {
+  if (!s.round) return null;
+  if (s.devices === 0) {
+    return alarm("red", "No device is enrolled, so nobody can train.", "Admit devices: fedserver token --dir DIR prints a token for each.");
+  }
+  const able = list.filter(d => d.role === "device" && d.state !== "revoked" && d.state !== "expired");
+  if (list.length > 0 && able.length === 0) {
+    return alarm("red", "No device may train: all are shut out, expired, or for something else.", "Admit devices: fedserver token --dir DIR prints a token for each.");
+  }
+  const seen = Math.max(0, ...able.map(d => d.last_seen_ms || 0));
+  if (list.length > 0 && s.round.out === 0 && (seen === 0 || now - seen > 30 * 60000)) {
+    return alarm("red", seen === 0 ? "No device has come for work yet." : "No device has come for work since " + clock(seen, now) + ".",
+      "Is the devices' port open from where they are? On a device, the log of fedclientd says what keeps it away.");
+  }
+  return null;
+}
+function alarm_declined(s) {
+  const t = (s.tasks || []).find(x => x.state === "running");
+  if (!t || !t.declined || t.declined.count === 0) return null;
+  const reason = t.declined.reasons && t.declined.reasons.length ? " The first reason: " + t.declined.reasons[0].reason + "." : "";
+  if (t.declined.count >= s.devices) {
+    return alarm("red", "Every device has declined " + t.name + "." + reason,
+      "Nobody can serve this task: take it away with fedserver cancel --dir DIR " + t.id + ", and queue one that fits.");
+  }
+  return alarm("amber", several(t.declined.count, "device has", "devices have") + " declined " + t.name + "." + reason,
+    "The others go on. To use these too, queue a task that fits their data.");
+}
+function alarm_certificate(s, now) {
+  const end = s.certificate_ends_ms;
+  if (!known(end) || end - now > 30 * DAY_MS) return null;
+  return alarm(end - now > 7 * DAY_MS ? "amber" : "red",
+    end <= now ? "The coordinator's certificate has expired: devices refuse to talk to it." :
+      "The coordinator's certificate ends in " + duration(end - now) + ".", "Renew it: fedserver cert --dir DIR");
+}
+function alarm_commit(s, now) {
+  if (!is_stuck(s, now) || s.round.attempt > 1) return null;
+  const since = now - last_ms(s), pace = pace_ms(s.rounds);
+  return alarm(since > 20 * pace ? "red" : "amber",
+    "No round has been committed for " + duration(since) + ". Lately a round took " + duration(pace) + ".",
+    "Details, below, say what this round waits for.");
+}
+const name_of = d => d.name || "the device " + d.fingerprint.slice(0, 8);
+function alarm_bad(list) {
+  const clones = list.filter(d => d.cloned_ms > 0 && d.state !== "revoked");
+  if (clones.length > 0) {
+    return alarm("red", "Two machines use the key of " + name_of(clones[0]) + (clones.length > 1 ? " (and " + several(clones.length - 1, "other device") + " likewise)" : "") + ".",
+      "Shut it out with fedserver revoke --dir DIR " + clones[0].fingerprint.slice(0, 8) + ", and enrol both machines with tokens of their own.");
+  }
+  const bad = list.filter(is_bad).sort((a, b) => b.refused - a.refused);
+  if (bad.length === 0) return null;
+  return alarm("amber", several(bad[0].refused, "update") + " of " + name_of(bad[0]) + (bad[0].refused === 1 ? " was" : " were") + " refused" +
+    (bad.length > 1 ? ", and those of " + several(bad.length - 1, "other device") + "." : "."),
+    "Its data or its software may be broken. To shut it out: fedserver revoke --dir DIR " + bad[0].fingerprint.slice(0, 8));
+}
+function alarms(s, list, now) {
+  const found = [alarm_devices(s, list, now), alarm_declined(s), alarm_attempts(s), alarm_commit(s, now), alarm_loss(s),
+    alarm_bad(list), alarm_certificate(s, now)].filter(known);
+  return found.sort((a, b) => (b.level === "red") - (a.level === "red"));
+}

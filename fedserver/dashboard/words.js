@@ -1,0 +1,53 @@
+"use strict";
+/* How things are written: numbers with units, times, and text into the page. */
+const $ = id => document.getElementById(id);
+const known = x => x !== null && x !== undefined;
+const whole = x => known(x) ? x.toLocaleString("en") : "-";
+const percent = x => known(x) ? (100 * x).toFixed(2) + " %" : "-";
+const decimal = x => known(x) ? (Math.abs(x) >= 1e5 ? x.toExponential(2) : Math.abs(x) < 100 ? String(+x.toPrecision(4)) : x.toFixed(0)) : "-";
+const several = (count, one, many) => whole(count) + " " + (count === 1 ? one : many || one + "s");
+function bytes(x) {
+  if (!known(x)) return "-";
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let k = 0;
+  while (x >= 999.5 && k + 1 < units.length) { x /= 1000; k++; }
+  return (k === 0 || x >= 100 ? x.toFixed(0) : x.toPrecision(3)) + " " + units[k];
+}
+/* With tenths only where a second matters: "in 8 s" is read at a glance. */
+function duration(ms, tenths) {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 60) return (tenths && s < 10 ? s.toFixed(1) : s.toFixed(0)) + " s";
+  if (s < 3600) return Math.floor(s / 60) + " min" + (s < 600 && s % 60 >= 1 ? " " + Math.floor(s % 60) + " s" : "");
+  if (s < 86400) return Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " min";
+  return several(Math.round(s / 86400), "day");
+}
+const ago = ms => ms < 1500 ? "just now" : duration(ms) + " ago";
+function short_ago(ms) { /* in one unit, for a column */
+  const s = ms / 1000, [size, unit] = s < 60 ? [1, " s"] : s < 3600 ? [60, " min"] : s < 86400 ? [3600, " h"] : [86400, " d"];
+  return Math.max(1, Math.floor(s / size)) + unit + " ago";
+}
+function clock(ms, now) { /* "14:20"; with the day where that is not today */
+  const time = new Date(ms).toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", hourCycle: "h23"});
+  if (new Date(ms).toDateString() === new Date(now).toDateString()) return time;
+  return new Date(ms).toLocaleDateString([], {weekday: "short", day: "numeric", month: "short"}) + ", " + time;
+}
+function say(id, text, level) { /* touch the page only where something changed: screen readers listen */
+  const e = $(id);
+  if (e.textContent !== text) e.textContent = text;
+  if (level !== undefined && e.className !== level) e.className = level;
+}
+function make(name, text, style) {
+  const e = document.createElement(name);
+  if (known(text)) e.textContent = text;
+  if (style) e.className = style;
+  return e;
+}
+function facts(id, pairs) {
+  const list = $(id), text = JSON.stringify(pairs);
+  if (list.dataset.shown === text) return;
+  list.dataset.shown = text;
+  list.replaceChildren(...pairs.flatMap(([name, value]) => [make("dt", name), make("dd", value)]));
+}
+function show(id, visible) {
+  $(id).hidden = !visible;
+}

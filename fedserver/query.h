@@ -1,0 +1,15 @@
+/* The part of an address behind the question mark. */
+#ifndef FEDSERVER_QUERY_H
+#define FEDSERVER_QUERY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** The value of `key` in a query such as "task=1&have=none"; NULL where it is missing. */
+const char *fedserver_query_value(const char *query, const char *key, size_t *len);
+
+/** A value that must be a whole number up to limit. False: it is missing, or is none. */
+bool fedserver_query_number(const char *query, const char *key, uint64_t limit, uint64_t *number);
+
+#endif

@@ -1,0 +1,96 @@
+/* GET /v1/devices?after=ID&limit=N: who is out there, a portion at a time. */
+#include "fedserver/query.h"
+#include "fedserver/router.h"
+
+enum { PORTION = 100, PORTION_MOST = 2000, AWAY_MS = 30 * 60 * 1000 };
+
+/* What devices are looked at with: the task that runs, its open round, and the list to fill. */
+typedef struct scene {
+    fedserver_training training;
+    int64_t now_ms;
+    json_t *list;
+    int64_t last; /* id of the last one listed */
+} scene;
+
+static const char *state_of(const scene *s, const fedserver_device *d) {
+    return d->revoked_ms != 0                                   ? "revoked"
+           : d->expires_ms <= s->now_ms                         ? "expired"
+           : fedserver_lease_stands(&s->training, d, s->now_ms) ? "training"
+           : d->declined_task != 0                              ? "declined"
+           : d->seen_ms == 0                                    ? "new"
+           : s->now_ms - d->seen_ms < AWAY_MS                   ? "waiting"
+                                                                : "away";
+}
+
+static fed_status append_device(void *user, const fedserver_device *d, fed_error *err) {
+    scene *s = user;
+    char fingerprint[FED_SHA256_HEX];
+    fed_hex(d->fingerprint, FED_SHA256_SIZE, fingerprint);
+    s->last = d->id;
+    json_t *device = json_pack(
+        "{s:I, s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I}", "id",
+        (json_int_t)d->id, "name", d->name, "fingerprint", fingerprint, "state", state_of(s, d),
+        "last_seen_ms", d->seen_ms != 0 ? json_integer(d->seen_ms) : json_null(), "samples",
+        (json_int_t)d->samples, "counted", (json_int_t)d->counted, "late", (json_int_t)d->late,
+        "refused", (json_int_t)d->refused, "software", d->software, "role",
+        fedserver_role_name(d->role), "tag", d->tag, "enrolled_ms", (json_int_t)d->enrolled_ms,
+        "expires_ms", (json_int_t)d->expires_ms, "cloned_ms", (json_int_t)d->cloned_ms);
+    return json_array_append_new(s->list, device) == 0
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM, "out of memory for the devices");
+}
+
+static fed_status take_open_round(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    scene *s = user;
+    if (row->committed_ms == 0) {
+        s->training.round.phase = FEDSERVER_ROUND_OPEN;
+        s->training.round.number = row->number;
+        s->training.round.attempt = row->attempts;
+    }
+    return FED_OK;
+}
+
+/* From the store, which the front has too: the rounds' process is not asked. */
+static fed_status set_scene(fedserver *server, scene *s, fed_error *err) {
+    fed_error absent = {0};
+    fed_status status =
+        server->store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, &s->training.task, &absent);
+    if (status == FED_ENOTFOUND) {
+        return FED_OK;
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", absent.text);
+    }
+    return server->store->round_each(server->db, s->training.task.wire.id, 1, take_open_round, s,
+                                     err);
+}
+
+static fed_status list_devices(fedserver *server, scene *s, int64_t after, uint32_t limit,
+                               uint64_t *total, fed_error *err) {
+    FED_TRY(set_scene(server, s, err));
+    FED_TRY(server->store->device_count(server->db, total, err));
+    return server->store->device_page(server->db, s->training.task.wire.id, after, limit,
+                                      append_device, s, err);
+}
+
+fed_status fedserver_get_devices(fedserver *server, const fedserver_call *call,
+                                 fedserver_response *response, fed_error *err) {
+    const char *query = call->request->query;
+    scene s = {.now_ms = call->now_ms, .list = json_array()};
+    uint64_t after = 0, limit = PORTION, total = 0;
+    (void)fedserver_query_number(query, "after", INT64_MAX, &after);
+    (void)fedserver_query_number(query, "limit", PORTION_MOST, &limit);
+    limit = limit < 1 ? 1 : limit > PORTION_MOST ? PORTION_MOST : limit;
+    const fed_status status =
+        list_devices(server, &s, (int64_t)after, (uint32_t)limit, &total, err);
+    if (status != FED_OK) {
+        json_decref(s.list);
+        return status;
+    }
+    json_t *next = json_array_size(s.list) < limit ? json_null() : json_integer(s.last);
+    return fedserver_answer_json(
+        response, 200,
+        json_pack("{s:o, s:o, s:I}", "devices", s.list, "next", next, "total", (json_int_t)total),
+        err);
+}

@@ -1,0 +1,46 @@
+/* What a test asks of the page; each function is the body of a script that chromedriver runs. */
+
+/* Texts whose contrast with what is behind them is below WCAG's AA. */
+function weak_contrast() {
+  const channel = c => (c /= 255) <= 0.03928 ? c / 12.92 : Math.pow((c + 0.055) / 1.055, 2.4);
+  const light = c => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);
+  const parse = text => { const n = (text.match(/[\d.]+/g) || []).map(Number); return n.length < 4 ? [...n, 1] : n; };
+  const over = (top, below) => [0, 1, 2].map(k => top[k] * top[3] + below[k] * (1 - top[3]));
+  const behind = e => {
+    if (e === null) return [255, 255, 255];
+    const own = parse(getComputedStyle(e).backgroundColor);
+    return own[3] >= 1 ? own.slice(0, 3) : over(own, behind(e.parentElement));
+  };
+  const weak = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let text; (text = walker.nextNode());) {
+    const e = text.parentElement, style = getComputedStyle(e);
+    if (text.textContent.trim() === "" || !e.checkVisibility() || e.closest("script, style, :disabled")) continue;
+    const back = behind(e), colour = parse(e instanceof SVGElement ? style.fill : style.color);
+    colour[3] *= Number(style.opacity);
+    const pair = [light(over(colour, back)), light(back)].sort((a, b) => b - a);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05), size = parseFloat(style.fontSize), bold = Number(style.fontWeight) >= 700;
+    if (ratio < (size >= 24 || (bold && size >= 18.66) ? 3 : 4.5)) weak.push(text.textContent.trim().slice(0, 40) + ": " + ratio.toFixed(2));
+  }
+  return weak;
+}
+
+/* Everything that a keyboard must reach, in the order of the document; a mark each. */
+function reachable() {
+  const all = document.querySelectorAll("a[href], button:not(:disabled), input, summary, [tabindex='0']");
+  let count = 0;
+  for (const e of all) if (e.checkVisibility()) e.dataset.mark = ++count;
+  return count;
+}
+
+/* Which of them has the focus, and can one see that? */
+function focused() {
+  const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+  return {mark: Number(e.dataset.mark || 0), what: e.outerHTML.slice(0, 80),
+    outlined: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
+    inside: box.bottom > 0 && box.top < innerHeight};
+}
+
+/* How far the page is wider than its window. */
+function overflow() {
+  return document.scrollingElement.scrollWidth - innerWidth;
+}

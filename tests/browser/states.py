@@ -1,0 +1,146 @@
+"""The life of a run as /v1/status and /v1/devices tell it: one function a state."""
+import math
+
+NOW = 1_760_000_000_000
+MINUTE = 60_000
+
+
+def rounds(count, took_ms=20_000, last_ms=NOW - 8_000, loss=None, evaluated=True):
+    """Committed rounds, newest first."""
+    loss = loss or (lambda k: 2.1 * math.exp(-k / 9) + 0.12 + 0.01 * math.sin(k))
+    made = []
+    for k in range(1, count + 1):
+        committed = last_ms - (count - k) * took_ms
+        made.append({"number": k, "attempts": 1, "updates": 12, "samples": 7200, "loss": loss(k),
+                     "opened_ms": committed - took_ms, "committed_ms": committed,
+                     "update_bytes": 310_000 - 2_000 * k if k < 60 else 190_000, "delta_bytes": 41_000 + 90 * k,
+                     "accuracy": 0.97 - 0.85 * math.exp(-k / 8) if evaluated else None,
+                     "test_loss": 1.05 * loss(k) if evaluated else None})
+    return made[::-1]
+
+
+def task(version, total, state="running", name="digits of the branch offices", number=3):
+    return {"id": number, "name": name, "state": state, "model": "lenet5", "parameters": 61_706, "rounds": total,
+            "version": version, "digest": "9f86d081884c7d65", "codec_up": "sbc:p=0.01", "codec_down": "int8",
+            "local_steps": 20, "batch": 32, "optimizer": "sgd:momentum=0.9", "learning_rate": 0.05, "phase": 1, "phases": 1,
+            "next_phase": None}
+
+
+def queued(number, name, state, version, total, **more):
+    return {"id": number, "name": name, "state": state, "position": number, "rounds": total, "version": version,
+            "queued_ms": NOW - 300 * MINUTE, "started_ms": None, "finished_ms": None,
+            "declined": {"count": 0, "reasons": []}, **more}
+
+
+def device(number, state="waiting", **more):
+    return {"id": number, "name": f"branch-{number:05d}", "fingerprint": f"{number * 2654435761 % 2**32:08x}" * 8,
+            "state": state, "last_seen_ms": NOW - 1000 * (5 + number % 600), "samples": 400 + number % 300,
+            "counted": 20 + number % 30, "late": number % 3, "refused": 0, "software": "fedclientd/0.1.0", "role": "device",
+            "tag": "", "enrolled_ms": NOW - 9e8, "expires_ms": NOW + 6e10, "cloned_ms": 0, **more}
+
+
+def some_devices():
+    return [device(k, "training" if k < 4 else "waiting") for k in range(1, 12)] + [
+        device(12, "away", last_seen_ms=NOW - 7 * 3_600_000, late=9, counted=4),
+        device(13, "new", name="", last_seen_ms=None, counted=0, late=0, samples=0, software=""),
+        device(14, "waiting", role="evaluator", name="referee", counted=0, late=0),
+        device(15, "revoked", name="stolen-laptop")]
+
+
+def status(the_task, the_round, the_rounds, tasks, devices):
+    return {"version": "0.1.0", "protocol": 2, "now_ms": NOW, "devices": len(devices), "task": the_task, "tasks": tasks,
+            "round": the_round, "rounds": the_rounds, "certificate_ends_ms": NOW + 400 * 86_400_000,
+            "traffic": {"received_bytes": 81_234_567, "sent_bytes": 1_234_567_890, "requests": 48_211}}
+
+
+def open_round(number, received=8, out=3, attempt=1, **more):
+    return {"number": number, "attempt": attempt, "cohort": 15, "goal": 12, "minimum": 6, "staleness": 0,
+            "leased": received + out, "received": received, "out": out, "free": 15 - received - out,
+            "devices": ["1f2e3d4c"], "opened_ms": NOW - 8_000, "deadline_ms": NOW + 14_000,
+            "waits_for": "4 more updates (8 of 12) from 3 devices (1f2e3d4c, 2b3c4d5e, 99aabbcc) until 14:20:31 UTC", **more}
+
+
+def empty():
+    return status(None, None, [], [], []), []
+
+
+def running():
+    devices = some_devices()
+    return status(task(30, 50), open_round(31), rounds(30), [
+        queued(3, "digits of the branch offices", "running", 30, 50, started_ms=NOW - 11 * MINUTE)], devices), devices
+
+
+def outlier():
+    """One wild value in a long run."""
+    devices = some_devices()
+    made = rounds(60)
+    made[20]["loss"] = 9e6
+    return status(task(60, 80), open_round(61), made, [], devices), devices
+
+
+def stuck():
+    """Too few devices come, the last commit is old, and the certificate ends."""
+    devices = [device(1, "training")] + [device(k, "away", last_seen_ms=NOW - k * 3_600_000) for k in range(2, 7)]
+    the = status(task(7, 50), open_round(8, received=1, out=1, attempt=4), rounds(7, last_ms=NOW - 190 * MINUTE),
+                 [queued(3, "digits of the branch offices", "running", 7, 50, started_ms=NOW - 300 * MINUTE)], devices)
+    the["certificate_ends_ms"] = NOW + 3 * 86_400_000
+    return the, devices
+
+
+def poisoned():
+    """One device sends what is refused, and the loss rises."""
+    devices = some_devices()
+    devices[5].update(name="kitchen-tablet", refused=41, counted=3)
+    worse = rounds(30, loss=lambda k: 0.3 + 1.2 * math.exp(-k / 5) + (0.09 * (k - 18) if k > 18 else 0))
+    return status(task(30, 50), open_round(31), worse, [
+        queued(3, "digits of the branch offices", "running", 30, 50, started_ms=NOW - 11 * MINUTE)], devices), devices
+
+
+def cloned():
+    devices = some_devices()
+    devices[3].update(cloned_ms=NOW - 60_000)
+    return status(task(30, 50), open_round(31), rounds(30), [], devices), devices
+
+
+def declined():
+    """A task that fits nobody."""
+    devices = [device(k, "declined") for k in range(1, 5)]
+    reason = "samples are 784 values, the model takes 3072"
+    return status(task(0, 50, name="resnet for tablets"), open_round(1, received=0, out=0, deadline_ms=None), [], [
+        queued(3, "resnet for tablets", "running", 0, 50, started_ms=NOW - 20 * MINUTE,
+               declined={"count": 4, "reasons": [{"reason": reason, "devices": 4}]})], devices), devices
+
+
+def nobody():
+    return status(task(0, 50), open_round(1, received=0, out=0, deadline_ms=None), [], [], []), []
+
+
+def finished():
+    devices = [device(k) for k in range(1, 12)]
+    return status(task(50, 50, "finished"), None, rounds(50, last_ms=NOW - 40 * MINUTE), [
+        queued(3, "digits of the branch offices", "finished", 50, 50, started_ms=NOW - 70 * MINUTE,
+               finished_ms=NOW - 40 * MINUTE)], devices), devices
+
+
+def queue():
+    """One task runs, three wait, and older ones are over."""
+    devices = some_devices()
+    return status(task(4, 50, number=5), open_round(5), rounds(4), [
+        queued(1, "first try", "cancelled", 3, 50, started_ms=NOW - 900 * MINUTE, finished_ms=NOW - 800 * MINUTE),
+        queued(2, "digits, small", "finished", 20, 20, started_ms=NOW - 700 * MINUTE, finished_ms=NOW - 400 * MINUTE),
+        queued(5, "digits of the branch offices", "running", 4, 50, started_ms=NOW - 2 * MINUTE,
+               declined={"count": 2, "reasons": [{"reason": "samples are 784 values, the model takes 3072", "devices": 2}]}),
+        queued(6, "keyboards", "queued", 0, 100), queued(7, "digits again, with median", "queued", 0, 50),
+        queued(8, "a name that is quite long because somebody wrote a whole sentence into it", "queued", 0, 50),
+        queued(9, "waits for the new tablets", "paused", 12, 30, started_ms=NOW - 800 * MINUTE)], devices), devices
+
+
+def crowd():
+    devices = [device(k, ("training", "waiting", "waiting", "away", "new")[k % 5]) for k in range(1, 10_001)]
+    devices[7_000].update(name="the-broken-one", refused=77, counted=1)
+    return status(task(199, 400), open_round(200, received=812, out=120, cohort=1000, goal=900, minimum=500, free=68),
+                  rounds(199), [queued(3, "digits of the branch offices", "running", 199, 400, started_ms=NOW - 90 * MINUTE)],
+                  devices), devices
+
+
+ALL = {f.__name__: f for f in (empty, running, outlier, stuck, poisoned, cloned, declined, nobody, finished, queue, crowd)}

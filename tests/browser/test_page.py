@@ -1,0 +1,438 @@
+#!/usr/bin/env python3
+"""The coordinator's page in headless Chromium: over the whole life of a run, on a desktop and a phone, light and dark.
+
+usage: test_page.py SOURCE_DIR BIN_DIR [PART ...] [--shots DIR]
+
+Made-up states (states.py) are served over loopback with the page's own files; then a real fedserver with real devices.
+Exit status 77: there is no Chromium here.
+"""
+import argparse
+import glob
+import gzip
+import http.client
+import http.server
+import json
+import os
+import random
+import re
+import shutil
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+
+import states
+import webdriver
+
+POLICY = ("default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+          "form-action 'none'; frame-ancestors 'none'")
+LOOKS = [(name, width, height, dark, phone) for name, width, height, phone in (("desktop", 1280, 900, False), ("phone", 390, 844, True))
+         for dark in (False, True)]
+
+
+def check(condition, *what):
+    if not condition:
+        raise AssertionError(" ".join(str(w) for w in what))
+
+
+# -- a made-up coordinator --
+
+class FakeCoordinator(http.server.ThreadingHTTPServer):
+    """Serves the page's files as fedserver does, and one state of states.py."""
+
+    def __init__(self, dashboard):
+        super().__init__(("127.0.0.1", 0), FakeRequest)
+        self.dashboard = dashboard
+        self.gone = False
+        self.status, self.devices = states.empty()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+    def file(self, path):
+        """As embed.cmake puts the files together."""
+        if path == "/page.js":
+            names = sorted(n for n in glob.glob(self.dashboard + "/*.js") if os.path.basename(n) != "login.js")
+        else:
+            names = [self.dashboard + {"/": "/index.html", "/login": "/login.html"}.get(path, path)]
+        return b"".join(open(n, "rb").read() for n in names)
+
+
+class FakeRequest(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        if self.server.gone:
+            self.close_connection = True
+            return
+        path, _, query = self.path.partition("?")
+        if path == "/v1/status":
+            self.answer("application/json", json.dumps(self.server.status).encode())
+        elif path == "/v1/devices":
+            wanted = urllib.parse.parse_qs(query)
+            after, limit = int(wanted["after"][0]), int(wanted["limit"][0])
+            rest = [d for d in self.server.devices if d["id"] > after]
+            part = rest[:limit]
+            self.answer("application/json", json.dumps({
+                "devices": part, "next": part[-1]["id"] if len(rest) > limit else None, "total": len(self.server.devices)}).encode())
+        else:
+            kind = {"js": "text/javascript", "css": "text/css"}.get(path.rpartition(".")[2], "text/html")
+            self.answer(kind, self.server.file(path))
+
+    def answer(self, kind, body):
+        self.send_response(200)
+        self.send_header("Content-Type", kind + "; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", POLICY)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+# -- what each state must show --
+
+def alarms(b):
+    return b.run("return [...document.querySelectorAll('#alarms li')].map(e => [e.className.includes('red') ? 'red' : 'amber', e.innerText])")
+
+
+def expect_alarms(b, *expected):
+    shown = alarms(b)
+    check(len(shown) == len(expected), "alarms:", shown)
+    for (level, words), (wanted, part) in zip(shown, expected):
+        check(level == wanted and part in words, "alarm", wanted, part, "is", level, words)
+        check("\n" in words, "an alarm without what to do:", words)
+
+
+def first_device(b):
+    return b.text("#devices tr td")
+
+
+def axis(b, chart):
+    """The highest label of a chart's axis of values."""
+    return b.run("return [...document.querySelectorAll('#' + arguments[0] + ' text[text-anchor=end]')].map(e => e.textContent)", chart)[-2]
+
+
+def look_empty(b):
+    check("No task is queued. No device is enrolled yet." == b.text("#headline"), b.text("#headline"))
+    check("fedserver task" in b.text("#hint"), b.text("#hint"))
+    expect_alarms(b)
+
+
+def look_running(b):
+    check(b.text("#headline") == "Round 31 of 50: 8 of 12 updates are in, 3 devices are at work.", b.text("#headline"))
+    check(b.text("#eta").startswith("about "), b.text("#eta"))
+    check(b.text("#commit") == "8 s ago", b.text("#commit"))
+    check(b.text("#deadline").startswith("in "), b.text("#deadline"))
+    check(b.text("#out") == "3 devices", b.text("#out"))
+    check(first_device(b) == "branch-00012", "first is", first_device(b))
+    expect_alarms(b)
+
+
+def look_outlier(b):
+    check(float(axis(b, "loss")) < 10, "one outlier flattens the axis:", axis(b, "loss"))
+    check(b.run("return document.querySelectorAll('#loss .out').length") == 1, "the outlier is not marked")
+    b.run("document.getElementById('losslog').click()")
+    check(float(axis(b, "loss")) >= 9e6, "the log scale shows it:", axis(b, "loss"))
+    b.run("document.getElementById('losslog').click()")
+    b.run("document.getElementById('loss').focus()")
+    b.press("Home")
+    spoken = b.run("return document.getElementById('loss').getAttribute('aria-valuetext')")
+    check(spoken.startswith("round 1: ") and "test data" in spoken, spoken)
+    check(b.run("return document.querySelector('#loss .note').textContent") == spoken, "the value is not shown")
+
+
+def look_stuck(b):
+    expect_alarms(b, ("red", "Round 8 has failed 3 times"), ("red", "certificate ends in 3 days"))
+    check("unknown" in b.text("#eta"), b.text("#eta"))
+
+
+def look_poisoned(b):
+    expect_alarms(b, ("red", "The model gets worse"), ("amber", "41 updates of kitchen-tablet were refused"))
+    check(first_device(b) == "kitchen-tablet", "first is", first_device(b))
+
+
+def look_cloned(b):
+    expect_alarms(b, ("red", "Two machines use the key of branch-00004"))
+    check("branch-00004" in first_device(b), "first is", first_device(b))
+
+
+def look_declined(b):
+    expect_alarms(b, ("red", "Every device has declined resnet for tablets. The first reason: samples are 784 values"))
+
+
+def look_nobody(b):
+    expect_alarms(b, ("red", "No device is enrolled"))
+
+
+def look_finished(b):
+    check(b.text("#headline").startswith("digits of the branch offices is finished after 50 rounds, with 9"), b.text("#headline"))
+    expect_alarms(b)
+
+
+def look_queue(b):
+    rows = b.run("return [...document.querySelectorAll('#tasks tr')].map(r => [r.cells[0].innerText, r.cells[1].innerText])")
+    check([r[1] for r in rows] == ["running", "paused", "queued, place 1", "queued, place 2", "queued, place 3", "finished", "cancelled"], rows)
+    check("3 tasks wait" in b.text("#tasksnow"), b.text("#tasksnow"))
+    expect_alarms(b, ("amber", "2 devices have declined"))
+
+
+def look_crowd(b):
+    check("10,000 devices are enrolled" in b.text("#devicesnow"), b.text("#devicesnow"))
+    check(first_device(b) == "the-broken-one", "first is", first_device(b))
+    check(b.run("return document.querySelectorAll('#devices tr').length") == 50, "not fifty rows")
+    check(b.text("#where") == "1 to 50 of 10,000", b.text("#where"))
+    b.run("document.getElementById('after').click()")
+    check(b.text("#where") == "51 to 100 of 10,000", b.text("#where"))
+    b.run("const f = document.getElementById('find'); f.value = 'branch-00777'; f.dispatchEvent(new Event('input'))")
+    check(first_device(b) == "branch-00777", "found", first_device(b))
+    b.run("const f = document.getElementById('find'); f.value = ''; f.dispatchEvent(new Event('input'))")
+    b.run("document.querySelector('#sort-name button').click()")
+    check(first_device(b) == "branch-00001", "first by name", first_device(b))
+    for _ in range(2):
+        b.run("document.querySelector('#sort-name button').click()")
+    check(first_device(b) == "the-broken-one", "by attention again:", first_device(b))
+
+
+def inspect(b, name):
+    return b.run(INSPECT + f"return {name}();")
+
+
+def look_everywhere(b):
+    """What holds in every state."""
+    check(not re.search(r"\b[0-9a-f]{8}\b", b.text("#headline")), "digits in", b.text("#headline"))
+    weak = inspect(b, "weak_contrast")
+    check(not weak, "too little contrast:", weak)
+    wide = inspect(b, "overflow")
+    check(wide <= 0, "wider than its window by", wide)
+    errors = b.errors()
+    check(not errors, "the console says", errors)
+
+
+def look_with_keys(b):
+    """Tab reaches everything, in the order of the page, and one sees where one is."""
+    count = inspect(b, "reachable")
+    check(count > 8, "only", count, "things to reach")
+    for expected in range(1, count + 1):
+        b.press("Tab")
+        at = inspect(b, "focused")
+        check(at["mark"] == expected, "the focus goes to", at, "instead of", expected)
+        check(at["outlined"] and at["inside"], "the focus can't be seen:", at)
+
+
+def test_states(b, fake, shots):
+    for name, make in states.ALL.items():
+        fake.status, fake.devices = make()
+        for look, width, height, dark, phone in LOOKS:
+            b.look_like(width, height, dark, phone)
+            b.open(fake.url())
+            b.wait("return !document.getElementById('headline').textContent.startsWith('Asking') && "
+                   "document.querySelectorAll('#devices tr').length > 0", name)
+            try:
+                globals()["look_" + name](b)
+                look_everywhere(b)
+                if name in ("queue", "crowd") and not dark:
+                    b.open(fake.url())
+                    b.wait("return document.querySelectorAll('#devices tr').length > 0", name)
+                    look_with_keys(b)
+            except AssertionError as wrong:
+                raise AssertionError(f"{name}, {look}, {'dark' if dark else 'light'}: {wrong}") from None
+            finally:
+                if shots:
+                    b.screenshot(f"{shots}/{name}-{look}-{'dark' if dark else 'light'}.png")
+        print("ok   ", name, flush=True)
+
+
+def test_lost(b, fake):
+    """A coordinator that has gone is named, and what was known stays."""
+    fake.status, fake.devices = states.running()
+    b.open(fake.url())
+    b.wait("return document.getElementById('headline').textContent.startsWith('Round')", "the round")
+    fake.gone = True
+    b.wait("return !document.getElementById('lost').hidden", "that nobody answers")
+    check("What you see is from before" in b.text("#lost"), b.text("#lost"))
+    b.errors()
+    print("ok    lost", flush=True)
+
+
+# -- a real one --
+
+def write_digits(directory, train=200, test=80):
+    """Random pictures under MNIST's file names."""
+    dice = random.Random(4)
+    for part, count in (("train", train), ("t10k", test)):
+        labels = bytes(dice.randrange(10) for _ in range(count))
+        pictures = b"".join(bytes(200 if k % 10 == label else dice.randrange(40) for k in range(784)) for label in labels)
+        for name, data in ((f"{part}-images-idx3-ubyte.gz", struct.pack(">4I", 0x803, count, 28, 28) + pictures),
+                           (f"{part}-labels-idx1-ubyte.gz", struct.pack(">2I", 0x801, count) + labels)):
+            with gzip.open(f"{directory}/{name}", "wb") as file:
+                file.write(data)
+
+
+class Coordinator:
+    """A real fedserver, and devices for it."""
+
+    def __init__(self, programs, directory):
+        self.programs, self.top = programs, directory
+        self.directory = directory + "/coordinator"
+        self.process, self.devices = None, []
+        self.command("init")
+
+    def command(self, name, *arguments):
+        done = subprocess.run([self.programs + "/fedserver", name, "--dir", self.directory, *arguments], capture_output=True,
+                              text=True, check=True)
+        return done.stdout.strip()
+
+    def start(self, *options):
+        self.process = subprocess.Popen(
+            [self.programs + "/fedserver", "run", "--dir", self.directory, "--front-port", "0", "--devices-port", "0", "--quiet",
+             *options], stdout=subprocess.PIPE, text=True)
+        self.port = int(re.search(r"front https://[^:]+:(\d+)/", self.process.stdout.readline()).group(1))
+
+    def stop(self):
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+            self.process.stdout.close()
+            self.process = None
+
+    def device(self, name, *options):
+        self.devices.append(subprocess.Popen(
+            [self.programs + "/fedclientd", "--server", f"https://127.0.0.1:{self.port}", "--ca", self.directory + "/ca.pem", "--state",
+             f"{self.top}/{name}", "--data", self.top, "--until-finished", *options], stderr=subprocess.DEVNULL))
+
+    def queue(self, **keys):
+        with open(self.top + "/task.json", "w") as file:
+            json.dump({"model": "lr", "codec_up": "float32", "local_steps": 2, "learning_rate": 0.1, **keys}, file)
+        self.command("task", self.top + "/task.json")
+
+    def ask(self, path, method="GET", body=None, **headers):
+        """(status, headers, body), from this machine."""
+        link = http.client.HTTPSConnection("127.0.0.1", self.port, context=ssl._create_unverified_context(), timeout=30)
+        link.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+        answer = link.getresponse()
+        result = answer.status, answer.headers, answer.read()
+        link.close()
+        return result
+
+    def close(self):
+        for device in self.devices:
+            device.kill()
+            device.wait()
+        self.stop()
+
+
+def test_real_run(b, c, shots):
+    """Empty, waiting for a second device, finished: with real devices."""
+    url = f"https://localhost:{c.port}/"
+    b.look_like(1280, 900, False, False)
+    b.open(url)
+    b.wait("return document.getElementById('headline').textContent.startsWith('No task is queued')", "an idle coordinator")
+    c.queue(name="two by two", rounds=4, cohort=2, minimum=2, deadline_s=600)
+    c.device("anna", "--token", c.command("token"), "--shard", "0/2")
+    b.wait("return document.getElementById('headline').textContent.startsWith('Round 1 of 4: 1 of 2 updates is in')", "one update")
+    b.wait("return document.querySelectorAll('#devices tr').length === 1 && document.querySelector('#devices').innerText.includes('waiting')",
+           "one device")
+    look_everywhere(b)
+    c.device("ben", "--token", c.command("token"), "--shard", "1/2")
+    c.device("eva", "--token", c.command("token", "--role", "evaluator"), "--evaluate")
+    b.wait("return document.getElementById('headline').textContent.startsWith('two by two is finished after 4 rounds')", "the end", 60)
+    b.wait("return document.querySelectorAll('#devices tr').length === 3", "three devices")
+    look_everywhere(b)
+    if shots:
+        b.screenshot(shots + "/real-finished.png")
+    status, headers, body = c.ask("/rounds.csv")
+    check(status == 200 and body.decode().count("\r\n") == 5, "rounds.csv:", status, body)
+    print("ok    a real run", flush=True)
+
+
+def test_real_login(b, c, shots):
+    """Strangers are sent to the login page; a link logs in, once."""
+    url = f"https://localhost:{c.port}/"
+    b.look_like(1280, 900, False, False)
+    status, headers, body = c.ask("/")
+    check(status == 401 and b"fedserver page --dir DIR" in body, "a stranger gets", status, body)
+    check(headers["Content-Security-Policy"] == POLICY, headers["Content-Security-Policy"])
+    check(c.ask("/v1/status")[0] == 401 and c.ask("/v1/devices")[0] == 401 and c.ask("/model.safetensors")[0] == 401, "open to strangers")
+    b.open(url)
+    check("for the people who operate" in b.text("body"), b.text("body"))
+    check(all("401" in e for e in b.errors()), "the console complains")
+    for look, width, height, dark, phone in LOOKS:
+        b.look_like(width, height, dark, phone)
+        weak = inspect(b, "weak_contrast")
+        check(not weak and inspect(b, "overflow") <= 0, "login page:", weak)
+        if shots:
+            b.screenshot(f"{shots}/login-{look}-{'dark' if dark else 'light'}.png")
+    b.look_like(1280, 900, False, False)
+    link = c.command("page", "--front-port", str(c.port))
+    b.open(link)
+    b.wait("return document.getElementById('headline') && document.getElementById('headline').textContent.includes('finished')",
+           "the page behind the link")
+    check(b.url() == url, "the link stays in the address:", b.url())
+    check(b.run("return document.cookie") == "", "scripts can read the cookie")
+    saved = b.run("return fetch('/model.safetensors').then(a => a.arrayBuffer().then(x => [a.status, a.headers.get('content-disposition'), x.byteLength]))")
+    check(saved[0] == 200 and "model.safetensors" in saved[1] and saved[2] > 784 * 10 * 4, "the model:", saved)
+    b.open("about:blank")
+    b.open(link)
+    b.wait("const o = document.getElementById('outcome'); return o && !o.hidden && o.textContent.includes('used already')", "that it is used")
+    b.errors()
+    token = c.command("page", "--bearer")
+    check(c.ask("/metrics", Authorization="Bearer " + token)[0] == 200, "a bearer token reads no metrics")
+    check(c.ask("/model.safetensors", Authorization="Bearer " + token)[0] == 403, "a bearer token takes the model")
+    b.open(url)
+    b.wait("return document.getElementById('headline') && document.getElementById('headline').textContent.includes('finished')", "still in")
+    c.command("page", "--revoke")
+    b.wait("return !document.getElementById('lost').hidden && document.getElementById('lost').innerText.includes('log in again')",
+           "that the login has ended")
+    check(c.ask("/metrics", Authorization="Bearer " + token)[0] == 401, "a revoked token reads")
+    b.errors()
+    print("ok    a real login", flush=True)
+
+
+def main():
+    global INSPECT
+    words = argparse.ArgumentParser()
+    words.add_argument("source")
+    words.add_argument("programs")
+    words.add_argument("parts", nargs="*", default=["states", "lost", "run", "login"], help="states, lost, run, login (all)")
+    words.add_argument("--shots", help="a directory for screenshots")
+    words = words.parse_args()
+    if None in webdriver.programs():
+        print("skipped: chromium and chromedriver are not installed (Debian: apt-get install chromium-driver)")
+        return 77
+    here = os.path.dirname(os.path.abspath(__file__))
+    INSPECT = open(here + "/inspect.js").read() + "\n"
+    if words.shots:
+        os.makedirs(words.shots, exist_ok=True)
+    top = tempfile.mkdtemp(prefix="fedpage-run-")
+    write_digits(top)
+    browser = webdriver.Browser()
+    coordinator = Coordinator(words.programs, top)
+    try:
+        fake = FakeCoordinator(words.source + "/fedserver/dashboard")
+        if "states" in words.parts:
+            test_states(browser, fake, words.shots)
+        if "lost" in words.parts:
+            test_lost(browser, fake)
+        if "run" in words.parts or "login" in words.parts:
+            coordinator.start()
+            test_real_run(browser, coordinator, words.shots)
+            coordinator.stop()
+        if "login" in words.parts:
+            coordinator.start("--page", "operators")
+            test_real_login(browser, coordinator, words.shots)
+    finally:
+        coordinator.close()
+        browser.close()
+        shutil.rmtree(top, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""A browser that a test drives: headless Chromium through chromedriver, by plain WebDriver HTTP."""
+import base64
+import http.client
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+
+def programs():
+    """Chromium and chromedriver, or None for what is missing."""
+    chromium = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
+    return chromium, shutil.which("chromedriver")
+
+
+class Browser:
+    def __init__(self):
+        chromium, driver = programs()
+        self.profile = tempfile.mkdtemp(prefix="fedpage-")
+        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for line in self.process.stdout:
+            found = re.search(r"started successfully on port (\d+)", line)
+            if found:
+                self.port = int(found.group(1))
+                break
+        else:
+            raise RuntimeError("chromedriver does not start")
+        arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+                     "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                     "--disable-dev-shm-usage", "--lang=en-GB", "--user-data-dir=" + self.profile]
+        self.session = None
+        made = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": {
+            "acceptInsecureCerts": True, "goog:loggingPrefs": {"browser": "ALL"},
+            "goog:chromeOptions": {"binary": chromium, "args": arguments}}}})
+        self.session = made["sessionId"]
+
+    def close(self):
+        try:
+            if self.session:
+                self._ask("DELETE", f"/session/{self.session}")
+        finally:
+            self.process.terminate()
+            self.process.wait()
+            shutil.rmtree(self.profile, ignore_errors=True)
+
+    def _ask(self, method, path, body=None):
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        link.request(method, path, json.dumps(body if body is not None else {}) if method == "POST" else None,
+                     {"Content-Type": "application/json"})
+        value = json.loads(link.getresponse().read())["value"]
+        link.close()
+        if isinstance(value, dict) and "error" in value:
+            raise RuntimeError(f"{path}: {value['error']}: {value['message'].splitlines()[0]}")
+        return value
+
+    def _here(self, method, path, body=None):
+        return self._ask(method, f"/session/{self.session}{path}", body)
+
+    def devtools(self, command, **parameters):
+        return self._here("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def look_like(self, width, height, dark, phone):
+        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
+        self.devtools("Emulation.setEmulatedMedia",
+                      features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def open(self, url):
+        self._here("POST", "/url", {"url": url})
+
+    def url(self):
+        return self._here("GET", "/url")
+
+    def run(self, script, *arguments):
+        """The value of a script's `return`."""
+        return self._here("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def wait(self, script, what, seconds=20):
+        """Until the script returns something true, which is returned."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            value = self.run(script)
+            if value:
+                return value
+            time.sleep(0.05)
+        raise AssertionError(f"never came: {what}; the page says: {self.run('return document.body.innerText')[:600]}")
+
+    def text(self, selector):
+        return self.run("const e = document.querySelector(arguments[0]); return e && e.innerText", selector)
+
+    def press(self, key):
+        """A key by its name, such as Tab."""
+        codes = {"Tab": "\ue004", "Enter": "\ue007", "ArrowLeft": "\ue012", "Home": "\ue011", "Space": " "}
+        key = codes.get(key, key)
+        self._here("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": [
+            {"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]}]})
+
+    def errors(self):
+        """What the console has complained of since the last call: refused scripts and styles, exceptions."""
+        return [e["message"] for e in self._here("POST", "/se/log", {"type": "browser"}) if e["level"] == "SEVERE"]
+
+    def screenshot(self, path):
+        """Of the whole page."""
+        shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=True)
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(shot["data"]))
