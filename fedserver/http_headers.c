@@ -49,10 +49,14 @@ static void put_pairs(const pair *pairs, size_t count, http_headers_put put, voi
 
 #define PUT_ALL(pairs) put_pairs(pairs, sizeof(pairs) / sizeof(pairs)[0], put, user)
 
+static bool is_page(const http_headers_answer *a) {
+    return a->content_type != NULL && strncmp(a->content_type, "text/html", 9) == 0;
+}
+
 /* For browsers. A device's link is too dear for what only browsers heed. */
 static void put_security(const http_headers_answer *a, http_headers_put put, void *user) {
     PUT_ALL(of_the_front);
-    if (a->content_type != NULL && strncmp(a->content_type, "text/html", 9) == 0) {
+    if (is_page(a)) {
         PUT_ALL(of_pages);
     } else {
         put(user, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
@@ -65,7 +69,7 @@ static void put_security(const http_headers_answer *a, http_headers_put put, voi
 void http_headers_each(const http_headers_answer *a, http_headers_put put, void *user) {
     char text[96];
     PUT_ALL(of_all);
-    if (a->listener == FEDSERVER_FRONT) {
+    if (a->listener == FEDSERVER_FRONT || is_page(a)) { /* operators read it on both */
         put_security(a, put, user);
     }
     put_text("Content-Type", a->content_type != NULL ? a->content_type : "", put, user);

@@ -85,7 +85,7 @@ function chart(id, span, series, options) {
     svg.append(node("text", {x: left - 6, y: Y(y) + 4, "text-anchor": "end"}, labels[k]));
   });
   svg.append(node("text", {x: left - 12, y: height - 6, "text-anchor": "end"}, "round"));
-  for (const x of ticks(x0, x1, Math.max(2, width / 90), 1)) {
+  for (const x of ticks(x0, x1, Math.max(4, width / 70), 1)) {
     if (x < x0 || x > x1) continue;
     svg.append(node("line", {class: "axis", x1: X(x), x2: X(x), y1: bottom, y2: bottom + 4}));
     svg.append(node("text", {x: X(x), y: height - 6, "text-anchor": "middle"}, String(x)));

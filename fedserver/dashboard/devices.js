@@ -6,7 +6,7 @@ const table = {list: [], total: 0, sort: "attention", down: true, page: 0, drawn
 const is_bad = d => (d.refused || 0) >= 3 && d.refused * 4 >= (d.counted || 0) && d.state !== "revoked" && d.state !== "expired";
 const is_late = d => (d.late || 0) >= 3 && d.late > (d.counted || 0);
 const state_words = {training: "at work", waiting: "waiting", away: "away", new: "never seen", declined: "declined the task",
-  revoked: "shut out", expired: "certificate expired"};
+  expired: "certificate expired", revoked: "shut out"};
 const state_style = {training: "on", waiting: "good"};
 
 /* How much a device needs a person; 0: not at all. */
@@ -69,7 +69,7 @@ function draw_devices(now) {
   const text = JSON.stringify([part, table.sort, table.down, list.length, Math.floor(now / 10000)]);
   if (text === table.drawn) return;
   table.drawn = text;
-  const counts = ["training", "waiting", "away", "new"].map(k => [table.list.filter(d => d.state === k).length, state_words[k]]);
+  const counts = Object.keys(state_words).map(k => [table.list.filter(d => d.state === k).length, state_words[k]]);
   say("devicesnow", table.total === 0 ? "none is enrolled yet" : several(table.total, "device is", "devices are") + " enrolled: " +
     counts.filter(c => c[0] > 0).map(c => whole(c[0]) + " " + c[1]).join(", ") +
     (table.total > table.list.length ? "; the first " + whole(table.list.length) + " are shown" : ""));

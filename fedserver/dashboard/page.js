@@ -1,7 +1,7 @@
 "use strict";
 /* The page: asks for the status every second and for the devices less often, and shows what has changed. */
 const POLL_MS = 1000, HIDDEN_MS = 10000, GIVE_UP_MS = 5000;
-let seen = null, aheadMs = 0, lostSince = null, ended = false, drawn = "", drawnTasks = "";
+let seen = null, tag = null, aheadMs = 0, lostSince = null, ended = false, drawn = "", drawnTasks = "";
 
 const now_ms = () => Date.now() + aheadMs;
 
@@ -17,6 +17,7 @@ function show_now(s, now) {
     $("fill").style.width = 100 * t.version / Math.max(1, t.rounds) + "%";
     $("bar").setAttribute("aria-valuenow", t.version);
     $("bar").setAttribute("aria-valuemax", t.rounds);
+    say("etaword", t.state === "finished" ? "Finished" : "Will be finished");
     say("rounds", whole(t.version) + " of " + whole(t.rounds) + " done");
     const measured = s.rounds.find(x => known(x.accuracy));
     say("quality", measured ? percent(measured.accuracy) : "not measured");
@@ -55,7 +56,6 @@ const task_times = {queued: ["queued", "queued_ms"], running: ["since", "started
 const task_order = {running: 0, paused: 1, queued: 2, finished: 3, cancelled: 4};
 
 function declined_words(d) {
-  if (!d || d.count === 0) return "-";
   const reasons = (d.reasons || []).map(r => r.reason + (d.reasons.length > 1 ? " (" + several(r.devices, "device") + ")" : ""));
   return several(d.count, "device") + (reasons.length ? ": " + reasons.join("; ") : "");
 }
@@ -64,7 +64,7 @@ function task_row(t, now) {
   state.append(make("span", t.state + (t.state === "queued" && t.place ? ", place " + t.place : ""), "chip " + ({running: "on", finished: "good", paused: "amber"}[t.state] || "")));
   row.append(cell(t.name + " (" + t.id + ")"), state, cell(whole(t.version) + " of " + whole(t.rounds), "", "rounds"),
     cell(t[key] ? word + " " + clock(t[key], now) : "-"),
-    cell(declined_words(t.declined), "wrap" + (t.declined && t.declined.count > 0 ? " amber" : ""), "declined by"));
+    t.declined && t.declined.count > 0 ? cell(declined_words(t.declined), "wrap amber", "declined by") : cell("-", "left extra"));
   return row;
 }
 function show_tasks(s, now) {
@@ -91,18 +91,21 @@ function show_rounds(newestFirst) {
   say("accuracynow", accuracy.length ? percent(newest(accuracy)) + " now, " + percent(best) + " at best" : "no evaluator has measured it yet");
   say("lossnow", testLoss.length ? decimal(newest(testLoss)) + " now, on test data" : loss.length ? decimal(newest(loss)) + " now, on the devices' data" : "");
   say("bytesnow", up.length ? bytes(newest(up)) + " from all devices, " + bytes(newest(down)) + " to each" : "");
-  const span = rounds.length ? [rounds[0].number, newestFirst[0].number] : [0, 1];
-  const empty = rounds.length ? "not measured yet" : "here after the first round";
-  chart("accuracy", span, [{name: "accuracy", points: accuracy}], {write: x => +(100 * x).toFixed(2) + " %", empty: rounds.length ? "an evaluator measures it: fedserver token --role evaluator" : empty});
+  show("charts", rounds.length > 0);
+  show("roundcard", rounds.length > 0);
+  if (rounds.length === 0) return;
+  const span = [rounds[0].number, newestFirst[0].number], empty = "not measured yet";
+  chart("accuracy", span, [{name: "accuracy", points: accuracy}], {write: x => +(100 * x).toFixed(2) + " %", empty: "An evaluator measures it: fedserver token --role evaluator"});
   chart("loss", span, [{name: "devices' data", points: loss}, {name: "test data", points: testLoss}], {write: decimal, empty, log: $("losslog").checked});
   chart("bytes", span, [{name: "from all devices", points: up}, {name: "to each device", points: down}],
     {write: x => bytes(x).replace(/\.0+ /, " "), empty, zero: true, log: $("byteslog").checked});
-  show("roundcard", rounds.length > 0);
   $("rows").replaceChildren(...newestFirst.map(r => {
     const row = make("tr");
     for (const text of [whole(r.number), whole(r.attempts), whole(r.updates), whole(r.samples),
       duration(r.committed_ms - r.opened_ms, true), percent(r.accuracy), decimal(r.test_loss),
-      decimal(r.loss), bytes(r.update_bytes), bytes(r.delta_bytes)]) {
+      decimal(r.loss), bytes(r.update_bytes), bytes(r.delta_bytes),
+      r.heaviest ? name_by_digits(r.heaviest.device, table.list) + ", " + (100 * r.heaviest.share).toFixed(0) + " %" : "-",
+      r.furthest ? name_by_digits(r.furthest.device, table.list) : "-"]) {
       row.append(cell(text));
     }
     return row;
@@ -151,10 +154,12 @@ async function poll() {
   const give_up = new AbortController();
   const timer = setTimeout(() => give_up.abort(), GIVE_UP_MS);
   try {
-    const answer = await fetch("/v1/status", {signal: give_up.signal, cache: "no-cache"});
+    const answer = await fetch("/v1/status", {signal: give_up.signal, cache: "no-store", headers: tag ? {"If-None-Match": tag} : {}});
+    const same = answer.status === 304;
     ended = answer.status === 401;
-    if (!answer.ok && !ended) throw new Error("status " + answer.status);
-    if (!ended) {
+    if (!answer.ok && !ended && !same) throw new Error("status " + answer.status);
+    if (!ended && !same) {
+      tag = answer.headers.get("ETag");
       seen = await answer.json();
       aheadMs = seen.now_ms - Date.now();
       show_now(seen, now_ms());

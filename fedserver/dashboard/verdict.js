@@ -32,6 +32,7 @@ function finish_time(s, now) {
   const at = Math.max(now, s.rounds[0].committed_ms + left * pace);
   return ["about " + clock(at, now), ""];
 }
+const running_task = s => (s.tasks || []).find(t => t.state === "running");
 function headline(s, now) {
   const t = s.task, r = s.round, enrolled = several(s.devices, "device is", "devices are") + " enrolled";
   if (!t) return ["No task is queued. " + (s.devices > 0 ? enrolled.charAt(0).toUpperCase() + enrolled.slice(1) + "." : "No device is enrolled yet."),
@@ -48,7 +49,9 @@ function headline(s, now) {
   const where = "Round " + whole(r.number) + " of " + whole(t.rounds) + ": ";
   const missing = Math.max(0, r.goal - r.received);
   if (r.out === 0 && r.received === 0) {
-    return [where + (s.devices === 0 ? "no device is enrolled yet." : "waiting for the first device to come for work."), null];
+    const refused = running_task(s), nobody = refused && refused.declined && refused.declined.count >= s.devices;
+    return [where + (s.devices === 0 ? "no device is enrolled yet." : nobody ? "no device can serve this task." :
+      "waiting for the first device to come for work."), null];
   }
   return [where + whole(r.received) + " of " + several(r.goal, "update") + (r.received === 1 ? " is in, " : " are in, ") +
     (r.out > 0 ? several(r.out, "device is", "devices are") + " at work." : "waiting for " + several(missing, "more device") + "."), null];
@@ -65,7 +68,17 @@ function alarm_attempts(s) {
     several(r.minimum, "update") + " came before the deadline.",
     "Look below for devices that are away or late. Else queue a task with a longer deadline_s or a smaller minimum.");
 }
-function alarm_loss(s) {
+/* Who moved the model furthest in most of the last rounds, if anybody did: its name and the digits that revoke takes. */
+function prime_mover(s, list) {
+  const recent = s.rounds.slice(0, 5).map(r => r.furthest && r.furthest.device).filter(known);
+  const id = recent.find(d => recent.filter(x => x === d).length > 2 && recent.filter(x => x === d).length * 2 > recent.length);
+  return id ? {name: name_by_digits(id, list), id: id.slice(0, 8), count: recent.filter(x => x === id).length} : null;
+}
+function name_by_digits(digits, list) {
+  const device = list.find(d => d.fingerprint.startsWith(digits));
+  return device ? name_of(device) : "the device " + digits.slice(0, 8);
+}
+function alarm_loss(s, list) {
   const key = s.rounds.filter(r => known(r.test_loss)).length >= 8 ? "test_loss" : "loss";
   const values = s.rounds.map(r => r[key]).filter(known).reverse();
   if (values.some(v => !Number.isFinite(v))) {
@@ -75,9 +88,11 @@ function alarm_loss(s) {
   const smooth = values.slice(2).map((v, k) => median([values[k], values[k + 1], v]));
   const now = smooth[smooth.length - 1], best = Math.min(...smooth);
   if (now < 1.25 * best + 1e-3 || smooth.slice(-2).some(v => v < 1.1 * best)) return null;
+  const mover = prime_mover(s, list);
   return alarm(now > 2 * best ? "red" : "amber",
     "The model gets worse: its loss was " + decimal(best) + " at best and is " + decimal(now) + " now.",
-    "Look below for a device whose updates are refused. If there is none, queue the task with a smaller learning_rate, or a strategy " +
+    mover ? "In " + several(mover.count, "of the last rounds", "of the last rounds") + " " + mover.name + " moved the model furthest. To shut it out: " +
+    "fedserver revoke --dir DIR " + mover.id : "Look below for a device whose updates are refused. If there is none, queue the task with a smaller learning_rate, or a strategy " +
     "such as median, which one bad device can't move far.");
 }
 function alarm_devices(s, list, now) {
@@ -97,7 +112,7 @@ function alarm_devices(s, list, now) {
   return null;
 }
 function alarm_declined(s) {
-  const t = (s.tasks || []).find(x => x.state === "running");
+  const t = running_task(s);
   if (!t || !t.declined || t.declined.count === 0) return null;
   const reason = t.declined.reasons && t.declined.reasons.length ? " The first reason: " + t.declined.reasons[0].reason + "." : "";
   if (t.declined.count >= s.devices) {
@@ -135,7 +150,7 @@ function alarm_bad(list) {
     "Its data or its software may be broken. To shut it out: fedserver revoke --dir DIR " + bad[0].fingerprint.slice(0, 8));
 }
 function alarms(s, list, now) {
-  const found = [alarm_devices(s, list, now), alarm_declined(s), alarm_attempts(s), alarm_commit(s, now), alarm_loss(s),
+  const found = [alarm_devices(s, list, now), alarm_declined(s), alarm_attempts(s), alarm_commit(s, now), alarm_loss(s, list),
     alarm_bad(list), alarm_certificate(s, now)].filter(known);
   return found.sort((a, b) => (b.level === "red") - (a.level === "red"));
 }

@@ -92,6 +92,9 @@ def poisoned():
     devices = some_devices()
     devices[5].update(name="kitchen-tablet", refused=41, counted=3)
     worse = rounds(30, loss=lambda k: 0.3 + 1.2 * math.exp(-k / 5) + (0.09 * (k - 18) if k > 18 else 0))
+    for made in worse[:4]:
+        made["heaviest"] = {"device": devices[2]["fingerprint"][:16], "share": 0.21}
+        made["furthest"] = {"device": devices[5]["fingerprint"][:16], "norm": 40.5}
     return status(task(30, 50), open_round(31), worse, [
         queued(3, "digits of the branch offices", "running", 30, 50, started_ms=NOW - 11 * MINUTE)], devices), devices
 

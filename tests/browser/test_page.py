@@ -122,6 +122,7 @@ def axis(b, chart):
 def look_empty(b):
     check("No task is queued. No device is enrolled yet." == b.text("#headline"), b.text("#headline"))
     check("fedserver task" in b.text("#hint"), b.text("#hint"))
+    check(b.run("return document.getElementById('charts').hidden"), "charts without a round")
     expect_alarms(b)
 
 
@@ -155,6 +156,7 @@ def look_stuck(b):
 
 def look_poisoned(b):
     expect_alarms(b, ("red", "The model gets worse"), ("amber", "41 updates of kitchen-tablet were refused"))
+    check("In 4 of the last rounds kitchen-tablet moved the model furthest." in alarms(b)[0][1], alarms(b)[0])
     check(first_device(b) == "kitchen-tablet", "first is", first_device(b))
 
 
@@ -164,6 +166,7 @@ def look_cloned(b):
 
 
 def look_declined(b):
+    check(b.text("#headline") == "Round 1 of 50: no device can serve this task.", b.text("#headline"))
     expect_alarms(b, ("red", "Every device has declined resnet for tablets. The first reason: samples are 784 values"))
 
 

@@ -19,9 +19,9 @@ static int run(const char *words, char out[4096]) {
 
 static void every_command_explains_itself(void **state) {
     (void)state;
-    static const char *const names[] = {"init",    "run",    "front",  "token",   "task",
-                                        "devices", "tokens", "audit",  "rename",  "revoke",
-                                        "status",  "export", "backup", "restore", "check"};
+    static const char *const names[] = {
+        "init",  "run",    "front",  "token",  "task",   "page",   "devices", "tokens",
+        "audit", "rename", "revoke", "status", "export", "backup", "restore", "check"};
     char out[4096];
     assert_int_equal(run("--help", out), 0);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
@@ -52,6 +52,10 @@ static void wrong_usage_exits_with_2(void **state) {
         "run --dir x --requests 0",
         "front --dir x --front-socket 2",
         "front --dir x --connections 3",
+        "run --dir x --page nobody",
+        "front --dir x --page ALL",
+        "page --dir x --days 0",
+        "page --dir x --page all",
         "run --dir x --front-port 65536",
         "task --dir x",
         "revoke --dir x",
@@ -115,6 +119,29 @@ static void a_coordinator_is_made_used_and_not_made_again(void **state) {
     fed_test_rmdir(directory);
 }
 
+static void a_browser_is_let_in_by_a_link(void **state) {
+    (void)state;
+    char directory[256], words[700], out[4096];
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(words, sizeof words, "init --dir %s/c", directory);
+    assert_int_equal(run(words, out), 0);
+    snprintf(words, sizeof words, "page --dir %s/c", directory);
+    assert_int_equal(run(words, out), 0);
+    static const char usual[] = "https://localhost:8443/login#";
+    assert_memory_equal(out, usual, sizeof usual - 1);
+    assert_int_equal(strlen(out), sizeof usual - 1 + 43 + 1);
+    snprintf(words, sizeof words, "page --dir %s/c --host ::1 --front-port 9", directory);
+    assert_int_equal(run(words, out), 0);
+    assert_memory_equal(out, "https://[::1]:9/login#", 22);
+    snprintf(words, sizeof words, "page --dir %s/c --bearer --days 7", directory);
+    assert_int_equal(run(words, out), 0);
+    assert_int_equal(strlen(out), 44);
+    snprintf(words, sizeof words, "page --dir %s/c --revoke", directory);
+    assert_int_equal(run(words, out), 0);
+    assert_non_null(strstr(out, "have ended"));
+    fed_test_rmdir(directory);
+}
+
 int main(void) {
     if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
         return 77;
@@ -123,6 +150,7 @@ int main(void) {
         cmocka_unit_test(every_command_explains_itself),
         cmocka_unit_test(wrong_usage_exits_with_2),
         cmocka_unit_test(a_coordinator_is_made_used_and_not_made_again),
+        cmocka_unit_test(a_browser_is_let_in_by_a_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
