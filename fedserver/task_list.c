@@ -1,5 +1,6 @@
 /* What a person sees of the tasks, and does to them: writes the database, and whoever serves it
  * follows (queue.c). */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "fedserver/server.h"
@@ -80,14 +81,28 @@ static fed_status place(fedserver *server, uint64_t id, uint32_t position, fed_e
     return status;
 }
 
-fed_status fedserver_task_move(fedserver *server, uint64_t id, uint32_t position, fed_error *err) {
+/* For the operator's log. */
+static fed_status note(fedserver *server, int64_t now_ms, const fedserver_task *task,
+                       const char *verb, fed_error *err) {
+    char event[24];
+    snprintf(event, sizeof event, "task_%s", verb);
+    return fedserver_audit(server, FED_LOG_INFO, now_ms, event, err, "task=%llu name=\"%s\"",
+                           (unsigned long long)task->wire.id, task->name);
+}
+
+fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, uint32_t position,
+                               fed_error *err) {
     fedserver_task task;
     FED_TRY(find(server, id, &task, err));
     if (task.state != FEDSERVER_TASK_QUEUED) {
         return fed_fail(err, FED_ESTATE, "task %llu (%s) is %s; only a queued task can be moved",
                         (unsigned long long)id, task.name, fedserver_task_state_name(task.state));
     }
-    return fedserver_finish(server, place(server, id, position, err), err);
+    fed_status status = place(server, id, position, err);
+    if (status == FED_OK) {
+        status = note(server, now_ms, &task, "moved", err);
+    }
+    return fedserver_finish(server, status, err);
 }
 
 /* -- cancel, pause, resume -- */
@@ -147,7 +162,11 @@ fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
                                  fedserver_task_deed deed, fed_error *err) {
     fedserver_task task;
     FED_TRY(find(server, id, &task, err));
-    FED_TRY(fedserver_finish(server, change(server, now_ms, &task, deed, err), err));
+    fed_status status = change(server, now_ms, &task, deed, err);
+    if (status == FED_OK) {
+        status = note(server, now_ms, &task, deeds[deed].verb, err);
+    }
+    FED_TRY(fedserver_finish(server, status, err));
     server->queue_changed = true;
     server->tasks_changed = true;
     return deed == FEDSERVER_CANCEL ? tidy_if_alone(server, err) : FED_OK;

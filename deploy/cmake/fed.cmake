@@ -7,6 +7,8 @@ add_library(fed_flags INTERFACE)
 # Floating point must mean the same everywhere: no contraction, no fast-math. (The trainer's kernels opt out.)
 target_compile_options(fed_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off
                        $<$<BOOL:${FED_WERROR}>:-Werror>)
+# Constants of an enum are C's integer constants, in sums with floats too; clang 16 and later would warn of these.
+target_compile_options(fed_flags INTERFACE $<$<C_COMPILER_ID:Clang>:-Wno-enum-float-conversion>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "s390") # its ABI would have strict C compute floats in double
   target_compile_options(fed_flags INTERFACE -fexcess-precision=fast)
 endif()

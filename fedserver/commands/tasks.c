@@ -135,7 +135,7 @@ static fed_status move_task(fedserver *server, const arguments *args, fed_error 
         return fed_fail(err, FED_EINVAL, "\"%.40s\" is not a place in the queue; the first is 1",
                         args->operands[1]);
     }
-    FED_TRY(fedserver_task_move(server, id, (uint32_t)position, err));
+    FED_TRY(fedserver_task_move(server, fed_clock_unix_ms(), id, (uint32_t)position, err));
     printf("task %llu is moved\n", (unsigned long long)id);
     return FED_OK;
 }

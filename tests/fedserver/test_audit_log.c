@@ -62,6 +62,26 @@ static void what_operators_and_devices_do_is_there_after_a_crash(void **state) {
     assert_non_null(strstr(since.detail, "name=\"pump 3\""));
 }
 
+static void what_is_done_to_tasks_is_written_down(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    for (int k = 0; k < 2; k++) {
+        coordinator_task(c,
+                         "{\"name\": \"leaves\", \"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}");
+    }
+    coordinator_commit(c);
+    c->now_ms += 1000;
+    assert_fed_ok_err(fedserver_task_move(c->server, c->now_ms, 2, 1, &err));
+    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_PAUSE, &err));
+    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_RESUME, &err));
+    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_CANCEL, &err));
+    assert_fed_status(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_CANCEL, &err),
+                      FED_ESTATE);
+    const lines l = read_since(c, c->now_ms);
+    assert_string_equal(l.events, "task_moved task_paused task_resumed task_cancelled ");
+    assert_string_equal(l.detail, "task=2 name=\"leaves\"");
+}
+
 static void a_token_that_is_withdrawn_enrols_nobody(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -112,6 +132,7 @@ static void refusals_are_one_line_in_ten_seconds_with_their_number(void **state)
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(what_operators_and_devices_do_is_there_after_a_crash),
+        WITH(what_is_done_to_tasks_is_written_down),
         WITH(a_token_that_is_withdrawn_enrols_nobody),
         WITH(refusals_are_one_line_in_ten_seconds_with_their_number),
     };

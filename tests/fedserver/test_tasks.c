@@ -55,7 +55,7 @@ static void move(coordinator *c, uint64_t id, uint32_t position) {
     fed_error err = {0};
     coordinator_commit(c);
     fedserver *other = person(c);
-    assert_fed_ok_err(fedserver_task_move(other, id, position, &err));
+    assert_fed_ok_err(fedserver_task_move(other, c->now_ms, id, position, &err));
     fedserver_close(other);
     coordinator_commit(c);
 }
@@ -361,8 +361,8 @@ static void tasks_run_in_the_order_to_which_they_were_moved(void **state) {
     assert_list(c, "1 running, 3 queued, 2 queued, 5 queued, 4 queued");
     assert_int_equal(list(c, 5).wanted.position, 3);
     fedserver *other = person(c);
-    assert_fed_status(fedserver_task_move(other, 1, 2, &err), FED_ESTATE);
-    assert_fed_status(fedserver_task_move(other, 77, 2, &err), FED_ENOTFOUND);
+    assert_fed_status(fedserver_task_move(other, c->now_ms, 1, 2, &err), FED_ESTATE);
+    assert_fed_status(fedserver_task_move(other, c->now_ms, 77, 2, &err), FED_ENOTFOUND);
     fedserver_close(other);
     const test_device a = coordinator_enrol(c);
     const uint64_t order[] = {1, 3, 2, 5, 4};

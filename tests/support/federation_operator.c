@@ -51,7 +51,7 @@ static fed_status change_queue(const places *p, fed_error *err) {
     const int64_t now_ms = fed_clock_unix_ms();
     fedserver *server = NULL;
     FED_TRY(fedserver_open(p->home, NULL, &server, err));
-    fed_status status = again(fedserver_task_move(server, 2, 1, err));
+    fed_status status = again(fedserver_task_move(server, fed_clock_unix_ms(), 2, 1, err));
     if (status == FED_OK) {
         status = again(fedserver_task_change(server, now_ms, 1, FEDSERVER_PAUSE, err));
     }

@@ -286,7 +286,7 @@ fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
 
 /** Give a queued task that place in the queue, from 1; beyond the end is the end. Errors: as above.
  */
-fed_status fedserver_task_move(fedserver *server, uint64_t id, uint32_t position,
+fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, uint32_t position,
                                fed_error *err) FED_CHECKED;
 
 /** Would text[len] be a task? `path` is its file's name in messages, and relative paths in it start
