@@ -33,10 +33,11 @@ struct fedclient {
     fedclient_pending_head pending;
     bool metric_due; /* measured, not yet reported; in memory only: measuring again costs little */
     fed_metric metric;
-    uint8_t protocol;  /* the newest that this coordinator speaks too, as far as is known */
-    uint32_t failures; /* turns in a row that time has to heal */
-    bool heals;        /* this turn's failure is of that kind */
-    uint32_t asked_ms; /* ... and the coordinator asked to wait so long; an hour at most */
+    bool metric_of_regression; /* its model predicts numbers */
+    uint8_t protocol;          /* the newest that this coordinator speaks too, as far as is known */
+    uint32_t failures;         /* turns in a row that time has to heal */
+    bool heals;                /* this turn's failure is of that kind */
+    uint32_t asked_ms;         /* ... and the coordinator asked to wait so long; an hour at most */
     fedclient_watch watch;
     char name[64]; /* fit for a header; "": none */
 };

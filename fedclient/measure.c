@@ -22,6 +22,7 @@ fed_status fedclient_evaluate(fedclient *client, fedclient_turn *turn, fed_error
                                   .correct = round.correct,
                                   .loss = round.loss};
     client->metric_due = true;
+    client->metric_of_regression = turn->arch.loss == FED_LOSS_SQUARED;
     return FED_OK;
 }
 
@@ -59,5 +60,6 @@ fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *
     turn->event->samples = client->metric.samples;
     turn->event->correct = client->metric.correct;
     turn->event->loss = client->metric.loss;
+    turn->event->regression = client->metric_of_regression;
     return FED_OK;
 }

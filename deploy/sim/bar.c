@@ -53,7 +53,9 @@ static double share_of(const sim_progress *p) {
 }
 
 static void say_accuracy(const sim_progress *p, char *dst, size_t cap) {
-    if (p->evaluated > 0) {
+    if (p->evaluated > 0 && isnan(p->accuracy)) {
+        snprintf(dst, cap, "mean squared error %.4g", p->test_loss);
+    } else if (p->evaluated > 0) {
         snprintf(dst, cap, "accuracy %.2f %%", 100 * p->accuracy);
     } else {
         snprintf(dst, cap, "no model measured yet");

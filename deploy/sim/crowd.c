@@ -156,6 +156,7 @@ void sim_crowd_show(sim_crowd *crowd, const sim_watch *watch, double virtual_s) 
                                    .reported = crowd->reported,
                                    .evaluated = crowd->evaluated,
                                    .accuracy = crowd->accuracy,
+                                   .test_loss = crowd->test_loss,
                                    .virtual_s = crowd->inproc != NULL ? virtual_s : wall_s,
                                    .wall_s = wall_s};
     pthread_mutex_unlock(&crowd->mutex);

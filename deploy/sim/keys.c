@@ -12,8 +12,8 @@ const sim_key sim_keys[SIM_KEYS] = {
     [SIM_CLIENTS] = {"clients", SIM_INTEGER, "400", "how many", 1, 1000000, false},
     [SIM_DATA] = {"data", SIM_TEXT, NULL, "directory with the samples", 0, 0, false},
     [SIM_DATASET] = {"dataset", SIM_TEXT, "mnist",
-                     "mnist, fashion-mnist, cifar10, cifar100, csv, csv:label=COLUMN, ptb, "
-                     "shakespeare, words, chars",
+                     "mnist, fashion-mnist, cifar10, cifar100, csv, csv:label=COLUMN, "
+                     "csv:target=COLUMN, ptb, shakespeare, words, chars",
                      0, 0, false},
     [SIM_TRAIN_PART] =
         {"train_part", SIM_TEXT, "train",

@@ -1,4 +1,6 @@
 /* The log is kept: what a client moved is charged to rounds, rounds come from the coordinator. */
+#include <math.h>
+
 #include "deploy/sim/sim.h"
 #include "fed/clock.h"
 
@@ -86,12 +88,15 @@ void sim_note_checkin(sim_crowd *crowd, int64_t now_ms) {
 
 fed_status sim_note_measured(sim_crowd *crowd, uint32_t version, const fedclient_round *round) {
     crowd->evaluated = version;
-    crowd->accuracy = (double)round->correct / (double)round->samples;
+    crowd->accuracy = round->arch->loss == FED_LOSS_SQUARED
+                          ? (double)NAN
+                          : (double)round->correct / (double)round->samples;
+    crowd->test_loss = (double)round->loss;
     if (version > 0) { /* that model is of no round */
         sim_round *row = row_of(crowd, version);
         FED_REQUIRE(row != NULL, FED_ENOMEM);
         row->accuracy = crowd->accuracy;
-        row->test_loss = (double)round->loss;
+        row->test_loss = crowd->test_loss;
     }
     return FED_OK;
 }

@@ -93,6 +93,10 @@ static void write_figures(const sim_log *log, fed_writer *w) {
     fed_write_printf(w, "<dl class=\"figures\">\n");
     snprintf(ratio, sizeof ratio, "%.2f %%", 100 * sim_log_accuracy(log));
     write_figure(w, "test accuracy", isnan(sim_log_accuracy(log)) ? "-" : ratio);
+    if (isnan(sim_log_accuracy(log)) && !isnan(sim_log_test_loss(log))) {
+        snprintf(ratio, sizeof ratio, "%.6g", sim_log_test_loss(log));
+        write_figure(w, "test loss, the mean squared error", ratio);
+    }
     write_figure(w, "sent, per client", sim_bytes_text((double)t.up_bytes / n, text));
     write_figure(w, "received, per client", sim_bytes_text((double)t.down_bytes / n, text));
     snprintf(ratio, sizeof ratio, "x%.*f", t.compression < 99.5 ? 1 : 0, t.compression);
@@ -147,6 +151,22 @@ static bool has_time(const sim_result *runs, size_t count) {
     return some;
 }
 
+/** A model that predicts numbers has none. */
+static bool has_accuracy(const sim_result *runs, size_t count) {
+    bool some = false;
+    for (size_t k = 0; k < count; k++) {
+        const sim_log *log = &runs[k].log;
+        some = some || !isnan(sim_log_accuracy(log)) || isnan(sim_log_test_loss(log));
+    }
+    return some;
+}
+
+static bool has_plot(const sim_result *runs, size_t count, const plot *p) {
+    const bool of_accuracy = p->y[0] == SIM_ACCURACY || p->y[0] == SIM_ERROR;
+    return (p->x != SIM_TIME || has_time(runs, count)) &&
+           (!of_accuracy || has_accuracy(runs, count));
+}
+
 static fed_status write_plots(const sim_result *runs, size_t count, fed_writer *w) {
     fed_write_printf(w, "<div class=\"plots\">\n");
     const size_t before = w->len;
@@ -159,7 +179,7 @@ static fed_status write_plots(const sim_result *runs, size_t count, fed_writer *
         fed_write_printf(w, "</figure>\n");
     }
     for (size_t k = 0; k < sizeof plots / sizeof plots[0]; k++) {
-        if (plots[k].x != SIM_TIME || has_time(runs, count)) {
+        if (has_plot(runs, count, &plots[k])) {
             FED_TRY(write_plot(runs, count, &plots[k], w));
         }
     }

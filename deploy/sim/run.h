@@ -12,7 +12,8 @@ typedef struct sim_progress {
     uint32_t round, rounds; /* the newest that a client was asked to train in, of how many */
     uint32_t reported;      /* updates in it so far */
     uint32_t evaluated;     /* version that the accuracy is of; 0: none was measured yet */
-    double accuracy;
+    double accuracy;        /* NAN: of a model with mse */
+    double test_loss;
     double virtual_s, wall_s;
 } sim_progress;
 

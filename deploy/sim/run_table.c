@@ -274,7 +274,7 @@ void sim_table_html(const sim_result *runs, size_t count, fed_writer *w) {
 
 /* --- One run --- */
 
-enum { LINES = 16, LINE = 120 };
+enum { LINES = 20, LINE = 120 };
 
 typedef struct summary {
     const char *name[LINES];
@@ -318,6 +318,9 @@ static void summarise(const sim_log *log, summary *s) {
     char text[CELL], time[24];
     say_share(sim_log_accuracy(log), text);
     add(s, "test accuracy", "%s", text);
+    if (isnan(sim_log_accuracy(log)) && !isnan(sim_log_test_loss(log))) {
+        add(s, "test loss", "%.6g, the mean squared error", sim_log_test_loss(log));
+    }
     add(s, "rounds", "%zu%s", log->round_count, log->finished ? "" : ", then stopped");
     add(s, "clients", "%zu; %zu took part, %zu hold the coordinator's model bit for bit",
         log->client_count, t.present, t.identical);

@@ -101,7 +101,8 @@ typedef struct sim_crowd {
     uint32_t rounds;     /* of the task */
     uint32_t committed;  /* the newest round of the log that was committed */
     uint32_t evaluated;  /* version that the accuracy is of */
-    double accuracy;
+    double accuracy;     /* NAN: the model predicts numbers, and its loss says all */
+    double test_loss;
     float loss;
     bool finished;
     int64_t began_ms, began_wall_ms; /* the first check-in: Unix, or virtual; monotonic. 0: none */

@@ -39,6 +39,15 @@ bool sim_log_attended(const sim_log *log, size_t round_index, size_t client) {
             1) != 0;
 }
 
+double sim_log_test_loss(const sim_log *log) {
+    for (size_t i = log->round_count; i > 0; i--) {
+        if (!isnan(log->rounds[i - 1].test_loss)) {
+            return log->rounds[i - 1].test_loss;
+        }
+    }
+    return (double)NAN;
+}
+
 double sim_log_accuracy(const sim_log *log) {
     for (size_t i = log->round_count; i > 0; i--) {
         if (!isnan(log->rounds[i - 1].accuracy)) {

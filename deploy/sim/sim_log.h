@@ -60,8 +60,11 @@ size_t sim_log_row(size_t clients);
 fed_status sim_log_add(sim_log *log, sim_round **round) FED_CHECKED;
 void sim_log_attend(sim_log *log, size_t round_index, size_t client);
 bool sim_log_attended(const sim_log *log, size_t round_index, size_t client);
-/** The accuracy of the last model that was measured; NAN: none was. */
+/** The accuracy of the last model that was measured; NAN: none was, or it predicts numbers. */
 double sim_log_accuracy(const sim_log *log);
+
+/** The test loss of the last model that was measured; NAN: none was. */
+double sim_log_test_loss(const sim_log *log);
 /** How many times fewer bytes went up than float32 gradients of every local step would be. */
 double sim_log_compression(const sim_log *log);
 void sim_log_free(sim_log *log);

@@ -26,7 +26,7 @@ typedef struct saved_run {
     int64_t now_us, wall_ms;
     uint32_t round, reported, version, evaluated, committed, kills;
     bool finished, killed;
-    double accuracy, cpu_s;
+    double accuracy, test_loss, cpu_s;
     uint64_t evaluate_cpu_us, round_count, running;
     uint32_t host_version;
     bool host_running;
@@ -168,7 +168,8 @@ static void take_run(const sim_inproc *world, fed_writer *w) {
     s.evaluated = crowd->evaluated, s.committed = crowd->committed;
     s.kills = host->coordinator.kills, s.finished = crowd->finished, s.killed = host->killed;
     s.cpu_s = crowd->earlier_cpu_s + sim_cpu_s();
-    s.accuracy = crowd->accuracy, s.evaluate_cpu_us = crowd->evaluate_cpu_us;
+    s.accuracy = crowd->accuracy, s.test_loss = crowd->test_loss;
+    s.evaluate_cpu_us = crowd->evaluate_cpu_us;
     s.round_count = log->round_count, s.running = crowd->running;
     s.host_version = host->version, s.host_running = host->running;
     s.began_ms = crowd->began_ms, s.tick_us = host->tick_us;
@@ -303,6 +304,7 @@ static fed_status give_run(sim_inproc *world, fed_reader *r) {
     crowd->round = s.round, crowd->reported = s.reported, crowd->version = s.version;
     crowd->evaluated = s.evaluated, crowd->committed = s.committed;
     crowd->finished = s.finished, crowd->accuracy = s.accuracy;
+    crowd->test_loss = s.test_loss;
     crowd->earlier_cpu_s += s.cpu_s;
     crowd->evaluate_cpu_us = s.evaluate_cpu_us, crowd->running = s.running;
     crowd->began_ms = s.began_ms;

@@ -32,6 +32,12 @@ void fedclientd_say(const fed_log *log, const fedclient_event *before, const fed
                  event->round, (double)event->loss);
         break;
     case FEDCLIENT_EVALUATED:
+        if (event->regression) {
+            fed_logf(log, FED_LOG_INFO,
+                     "version %" PRIu32 ": mean squared error %.6g (%" PRIu32 " samples)",
+                     event->version, (double)event->loss, event->samples);
+            break;
+        }
         fed_logf(log, FED_LOG_INFO,
                  "version %" PRIu32 ": accuracy %.2f %% (%" PRIu32 " of %" PRIu32 "), loss %.4f",
                  event->version, 100.0 * event->correct / event->samples, event->correct,

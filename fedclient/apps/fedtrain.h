@@ -75,7 +75,7 @@ fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *e
 /** Normalise by such a text. */
 fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *err) FED_CHECKED;
 
-/** "loss 0.0612, accuracy 98.12 %", or of a text its perplexity. */
+/** "loss 0.0612, accuracy 98.12 %"; of a text its perplexity, of targets the squared error. */
 void app_score_print(const fedtrain_data *data, const fedtrain_score *score);
 
 #endif

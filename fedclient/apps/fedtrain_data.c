@@ -99,6 +99,8 @@ fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *
 void app_score_print(const fedtrain_data *data, const fedtrain_score *score) {
     if (data->is_text) {
         printf("loss %.4f, perplexity %.2f", (double)score->loss, exp((double)score->loss));
+    } else if (data->set.target != NULL) {
+        printf("mean squared error %.6g", (double)score->loss);
     } else {
         printf("loss %.4f, accuracy %.2f %%", (double)score->loss,
                100.0 * (double)score->correct / (double)score->samples);

@@ -178,10 +178,13 @@ static fed_status begin_curve(const training *t, fed_error *err) {
 static fed_status add_to_curve(const training *t, float loss, const fedtrain_score *score,
                                double seconds, fed_error *err) {
     double rate = fedtrain_optimizer_rate(&t->optimizer, t->weights.state, t->weights.arch.trained);
-    double quality = t->test.is_text ? exp((double)score->loss)
-                                     : (double)score->correct / (double)score->samples;
-    char line[200];
-    snprintf(line, sizeof line, "%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%.3f\n", epoch_of(t),
+    char line[200], quality[32] = ""; /* of targets there is none but the loss */
+    if (t->test.set.target == NULL) {
+        snprintf(quality, sizeof quality, "%.6g",
+                 t->test.is_text ? exp((double)score->loss)
+                                 : (double)score->correct / (double)score->samples);
+    }
+    snprintf(line, sizeof line, "%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.6g,%s,%.3f\n", epoch_of(t),
              t->step, rate, (double)loss, (double)score->loss, quality, seconds);
     return write_curve(t, "a", line, err);
 }

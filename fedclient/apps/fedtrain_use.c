@@ -40,6 +40,10 @@ static fed_status score(const app_options *o, const app_weights *w, const fedtra
     fedtrain_net_free(net);
     FED_TRY(status);
     app_score_print(test, &result);
+    if (test->set.target != NULL) {
+        printf(" (%zu samples)\n", result.samples);
+        return FED_OK;
+    }
     printf(" (%zu of %zu %s)\n", result.correct, result.samples,
            test->is_text ? "words foreseen" : "right");
     return FED_OK;

@@ -60,6 +60,7 @@ void fedtrain_dataset_free(fedtrain_dataset *set) {
         fedtrain_bytes_release(&set->block[i].bytes);
     }
     free(set->label);
+    free(set->target);
     free(set->scale);
     free(set->shift);
     *set = (fedtrain_dataset){0};
@@ -102,7 +103,16 @@ void fedtrain_dataset_gather(const fedtrain_dataset *set, const uint32_t *index,
     for (size_t b = 0; b < n; b++) {
         read_values(set, sample_at(set, index[b]), 0, size, x + b * size);
         normalise(set, x + b * size);
+    }
+    for (size_t b = 0; set->label != NULL && b < n; b++) {
         label[b] = set->label[index[b]];
+    }
+}
+
+void fedtrain_dataset_gather_targets(const fedtrain_dataset *set, const uint32_t *index, size_t n,
+                                     float *target) {
+    for (size_t b = 0; b < n; b++) {
+        target[b] = set->target[index[b]];
     }
 }
 
@@ -162,14 +172,16 @@ void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtra
     }
 }
 
-static void measure_channel(const fedtrain_dataset *set, size_t c, float *mean, float *deviation) {
+/* Over index[count]; of NULL, the first `count` samples. */
+static void measure_channel(const fedtrain_dataset *set, const uint32_t *index, size_t count,
+                            size_t c, float *mean, float *deviation) {
     size_t plane = plane_size(set);
-    double sum = 0, squares = 0, n = (double)set->count * (double)plane;
+    double sum = 0, squares = 0, n = (double)count * (double)plane;
     /* Around the first value, so that a column of large numbers loses nothing. */
     float x, origin;
-    read_values(set, sample_at(set, 0), c * plane, 1, &origin);
-    for (size_t i = 0; i < set->count; i++) {
-        const uint8_t *sample = sample_at(set, i);
+    read_values(set, sample_at(set, index != NULL ? index[0] : 0), c * plane, 1, &origin);
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *sample = sample_at(set, index != NULL ? index[i] : i);
         for (size_t p = 0; p < plane; p++) {
             read_values(set, sample, c * plane + p, 1, &x);
             double v = (double)x - (double)origin;
@@ -184,8 +196,22 @@ static void measure_channel(const fedtrain_dataset *set, size_t c, float *mean, 
 
 void fedtrain_dataset_measure(const fedtrain_dataset *set, float *mean, float *deviation) {
     for (size_t c = 0; c < set->shape.c; c++) {
-        measure_channel(set, c, &mean[c], &deviation[c]);
+        measure_channel(set, NULL, set->count, c, &mean[c], &deviation[c]);
     }
+}
+
+fed_status fedtrain_dataset_normalise_by(fedtrain_dataset *set, const fedtrain_dataset *by,
+                                         const uint32_t *index, size_t n) {
+    size_t channels = set->shape.c;
+    FED_REQUIRE(n > 0 && channels > 0 && by->shape.c == channels, FED_EINVAL);
+    float *mean = malloc(2 * channels * sizeof *mean);
+    FED_REQUIRE(mean != NULL, FED_ENOMEM);
+    for (size_t c = 0; c < channels; c++) {
+        measure_channel(by, index, n, c, &mean[c], &mean[channels + c]);
+    }
+    fed_status status = fedtrain_dataset_normalise(set, mean, mean + channels);
+    free(mean);
+    return status;
 }
 
 fed_status fedtrain_dataset_normalise(fedtrain_dataset *set, const float *mean,

@@ -40,11 +40,13 @@ fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_bac
     made->score_grad = calloc(scores, sizeof *made->score_grad);
     made->x = calloc(max_batch * fedtrain_shape_size(arch->input), sizeof *made->x);
     made->label = calloc(labels, sizeof *made->label);
+    const bool targets = !FED_SMALL && arch->loss == FED_LOSS_SQUARED;
+    made->target = targets ? calloc(scores, sizeof *made->target) : NULL;
     made->index = calloc(max_batch, sizeof *made->index);
     made->grad = aligned_alloc(LINE_BYTES, grad_bytes(arch));
     fed_status status = FED_ENOMEM;
     if (made->score != NULL && made->score_grad != NULL && made->x != NULL && made->label != NULL &&
-        made->index != NULL && made->grad != NULL) {
+        made->index != NULL && made->grad != NULL && (made->target != NULL || !targets)) {
         status = made->backend->open(arch, max_batch, &made->work);
     }
     if (status != FED_OK) {
@@ -66,6 +68,7 @@ void fedtrain_net_free(fedtrain_net *net) {
     free(net->score_grad);
     free(net->x);
     free(net->label);
+    free(net->target);
     free(net->index);
     free(net->grad);
     free(net);
@@ -77,7 +80,8 @@ fedtrain_memory fedtrain_net_memory(const fedtrain_net *net) {
     fedtrain_memory m = {0};
     m.batch = net->max_batch *
               (fedtrain_shape_size(arch->input) * sizeof *net->x + labels * sizeof *net->label +
-               scores * (sizeof *net->score + sizeof *net->score_grad) + sizeof *net->index);
+               scores * (sizeof *net->score + sizeof *net->score_grad) + sizeof *net->index +
+               (net->target != NULL ? scores * sizeof *net->target : 0));
     m.parameters = grad_bytes(arch);
     net->backend->memory(net->work, &m);
     m.workspace += sizeof *net;

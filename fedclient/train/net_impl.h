@@ -17,6 +17,7 @@ struct fedtrain_net {
     /* What fedtrain_run and fedtrain_evaluate gather into, so that a step allocates nothing. */
     float *x;        /* float32[max_batch, c, h, w] */
     uint32_t *label; /* uint32[max_batch, positions] */
+    float *target;   /* like score; NULL unless the loss is the squared error */
     uint32_t *index; /* uint32[max_batch] */
     float *grad;     /* float32[trained] */
 };

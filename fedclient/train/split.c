@@ -180,9 +180,11 @@ static fed_status check_split(const fedtrain_items *items, fedtrain_split split,
     }
     if ((by_label && items->label == NULL) || (by_group && items->group == NULL)) {
         return fed_fail(err, FED_EINVAL,
-                        by_label ? "a text has no classes to split it by: use iid or group"
-                                 : "this data names no groups, as the speakers of a play are: use "
-                                   "another split");
+                        by_label
+                            ? "the data has no classes to split it by: use another split, such "
+                              "as iid"
+                            : "this data names no groups, as the speakers of a play are: use "
+                              "another split");
     }
     if (split.kind == FEDTRAIN_BY_CLASSES && (split.k == 0 || split.k > items->classes)) {
         return fed_fail(err, FED_EINVAL, "classes:k=%" PRIu32 ": the data has %" PRIu32 " classes",

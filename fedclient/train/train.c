@@ -72,13 +72,41 @@ static bool shapes_fit(fed_shape sample, fed_shape input) {
                     fedtrain_shape_size(sample) == fedtrain_shape_size(input));
 }
 
+/* A small build has no tables, which alone have targets. */
+static bool has_targets(const fedtrain_dataset *set) {
+    return !FED_SMALL && set->target != NULL;
+}
+
+/* Classes go with the cross-entropy, targets with the squared error. */
+static fed_status check_loss(const fedtrain_dataset *set, const fed_arch *arch, fed_error *err) {
+    const bool targets = has_targets(set), squared = arch->loss == FED_LOSS_SQUARED;
+    if (targets && !squared) {
+        return fed_fail(err, FED_EINVAL,
+                        "the data has numbers to predict, the model tells classes apart: end it "
+                        "with \"dense 1 | mse\"");
+    }
+    if (squared && !targets) {
+        return fed_fail(err, FED_EINVAL,
+                        "the data has classes, the model predicts numbers (mse): open a table as "
+                        "csv:target=COLUMN");
+    }
+    if (targets && arch->classes != 1) {
+        return fed_fail(err, FED_EINVAL,
+                        "the data has one number to predict for each sample, the model gives "
+                        "%" PRIu32 ": end it with \"dense 1 | mse\"",
+                        arch->classes);
+    }
+    return FED_OK;
+}
+
 fed_status fedtrain_dataset_fits(const fedtrain_dataset *set, const fed_arch *arch,
                                  fed_error *err) {
-    if (arch->words > 0 || arch->positions > 1 || arch->loss != FED_LOSS_CROSS_ENTROPY) {
+    if (arch->words > 0 || arch->positions > 1) {
         return fed_fail(err, FED_EINVAL,
-                        "a data set has values, and a class for each sample, but the model takes "
-                        "or gives something else");
+                        "a data set has values, and a class or a number for each sample, but the "
+                        "model takes or gives something else");
     }
+    FED_TRY(check_loss(set, arch, err));
     if (!shapes_fit(set->shape, arch->input)) {
         return fed_fail(err, FED_EINVAL,
                         "samples are %zu values (%" PRIu32 "x%" PRIu32 "x%" PRIu32
@@ -158,11 +186,19 @@ static fed_status check_job(const fedtrain_job *job, fed_error *err) {
     return is_text(job) ? fedtrain_text_check(job, err) : check_samples(job, err);
 }
 
+/* The samples of net->index[n], as they are. */
+static void gather(const fedtrain_dataset *set, fedtrain_net *net, size_t n) {
+    fedtrain_dataset_gather(set, net->index, n, net->x, net->label);
+    if (has_targets(set)) {
+        fedtrain_dataset_gather_targets(set, net->index, n, net->target);
+    }
+}
+
 /* Every step has a stream of its own, so that rounds need not remember where they ended. */
 static void gather_batch(const fedtrain_job *job, size_t step) {
     fedtrain_net *net = job->net;
     if (!is_augmented(job)) {
-        fedtrain_dataset_gather(job->set, net->index, job->batch, net->x, net->label);
+        gather(job->set, net, job->batch);
         return;
     }
     fed_rng rng;
@@ -184,6 +220,7 @@ static fed_status train_step(const fedtrain_job *job, walk *w, size_t step, floa
     fedtrain_batch batch = {.size = job->batch,
                             .x = net->x,
                             .label = net->label,
+                            .target = net->target,
                             .seed = job->seed ^ ((uint64_t)job->client << 32) ^
                                     ((uint64_t)job->round * job->steps + step)};
     return fedtrain_net_step(net, &job->optimizer, params, state, &batch, loss, err);
@@ -243,6 +280,21 @@ void fedtrain_tally_add(fedtrain_tally *tally, const fedtrain_net *net, const fl
     tally->loss += fedtrain_net_cross_entropy(net, score, label, 1, NULL);
 }
 
+/* Of net->score and what was gathered, n samples. */
+static void tally_batch(fedtrain_tally *tally, const fedtrain_net *net, size_t n) {
+    if (FED_SMALL || net->arch->loss != FED_LOSS_SQUARED) {
+        for (size_t b = 0; b < n; b++) {
+            fedtrain_tally_add(tally, net, net->score + b * net->arch->classes, net->label[b]);
+        }
+        return;
+    }
+    tally->samples += n;
+    for (size_t b = 0; b < n; b++) {
+        const double miss = (double)net->score[b] - (double)net->target[b];
+        tally->loss += miss * miss;
+    }
+}
+
 fed_status fedtrain_tally_score(const fedtrain_tally *tally, fedtrain_score *score,
                                 fed_error *err) {
     float loss = (float)(tally->loss / (double)tally->samples);
@@ -266,12 +318,10 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
         for (size_t b = 0; b < n; b++) {
             net->index[b] = (uint32_t)(start + b);
         }
-        fedtrain_dataset_gather(set, net->index, n, net->x, net->label);
+        gather(set, net, n);
         fedtrain_batch samples = {.size = n, .x = net->x};
         FED_TRY(fedtrain_net_forward(net, params, &samples, net->score, err));
-        for (size_t b = 0; b < n; b++) {
-            fedtrain_tally_add(&tally, net, net->score + b * net->arch->classes, net->label[b]);
-        }
+        tally_batch(&tally, net, n);
     }
     return fedtrain_tally_score(&tally, score, err);
 }

@@ -128,9 +128,11 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
                            (double)newest.committed_ms / 1000.0);
     fedserver_metrics_rounds(&w, c);
     if (newest.measured.measured) {
-        fedserver_metric_gauge(&w, "fed_model_accuracy",
-                               "Of the newest version that was evaluated.",
-                               newest.measured.accuracy);
+        if (t->arch.loss != FED_LOSS_SQUARED) {
+            fedserver_metric_gauge(&w, "fed_model_accuracy",
+                                   "Of the newest version that was evaluated.",
+                                   newest.measured.accuracy);
+        }
         fedserver_metric_gauge(&w, "fed_model_test_loss", "Likewise.", newest.measured.test_loss);
     }
     fedserver_metric_counter(&w, "fed_rounds_committed_total", "Rounds committed since the start.",

@@ -53,8 +53,15 @@ static json_t *standout_json(const fedserver_standout *who, const char *amount) 
                             : json_pack("{s:s, s:f}", "device", who->name, amount, who->amount);
 }
 
+typedef struct told_rounds {
+    json_t *rounds;
+    bool regression; /* the model predicts numbers: none of them is just right */
+} told_rounds;
+
 static fed_status append_round(void *user, const fedserver_round_row *row, fed_error *err) {
-    json_t *rounds = user;
+    const told_rounds *told = user;
+    json_t *rounds = told->rounds;
+    const bool graded = row->measured && !told->regression;
     if (row->committed_ms == 0 || json_array_size(rounds) == ROUNDS_SHOWN) {
         return FED_OK;
     }
@@ -64,7 +71,7 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
         (json_int_t)row->updates, "samples", (json_int_t)row->samples, "loss", row->loss,
         "opened_ms", (json_int_t)row->opened_ms, "committed_ms", (json_int_t)row->committed_ms,
         "update_bytes", (json_int_t)row->update_bytes, "delta_bytes", (json_int_t)row->delta_bytes,
-        "accuracy", row->measured ? json_real(row->accuracy) : json_null(), "test_loss",
+        "accuracy", graded ? json_real(row->accuracy) : json_null(), "test_loss",
         row->measured ? json_real(row->test_loss) : json_null(), "heaviest",
         standout_json(&row->heaviest, "share"), "furthest", standout_json(&row->furthest, "norm"));
     return json_array_append_new(rounds, round) == 0
@@ -118,10 +125,11 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
     const fedserver_training *t = &server->training;
     json_t *rounds = json_array();
+    told_rounds told = {rounds, t->loaded && t->arch.loss == FED_LOSS_SQUARED};
     fed_status status = FED_OK;
     if (t->loaded) { /* the open round is among them */
         status = server->store->round_each(server->db, t->task.wire.id, ROUNDS_SHOWN + 1,
-                                           append_round, rounds, err);
+                                           append_round, &told, err);
     }
     json_t *tasks = NULL;
     if (status == FED_OK) {

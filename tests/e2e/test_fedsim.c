@@ -373,6 +373,33 @@ static void normalised_columns_weigh_the_same(void **state) {
     assert_non_null(strstr(out, "test accuracy             100.00 %"));
 }
 
+static void clients_learn_to_predict_a_number_and_no_accuracy_is_told(void **state) {
+    char out[4096];
+    double loss = 1;
+    write_lopsided_table(*state);
+    const char *keys = "dataset=csv:target=last 'model=input 2 | dense 1 | mse' clients=4 "
+                       "rounds=20 local_steps=10 batch=10 optimizer=sgd:lr=0.1 codec_up=float32 "
+                       "normalise=1 --out out";
+    assert_int_equal(run_through_path(*state, keys, out), 0);
+    assert_non_null(strstr(out, "test accuracy             -\n"));
+    const char *told = strstr(out, "test loss");
+    assert_non_null(told);
+    assert_int_equal(sscanf(told, "test loss %lf, the mean squared error", &loss), 1);
+    assert_true(loss < 1e-3);
+    json_t *result = json_load_file(((world *)*state)->result, 0, NULL);
+    assert_true(json_is_null(json_object_get(result, "test_accuracy")));
+    json_decref(result);
+}
+
+static void targets_have_no_classes_to_split_by(void **state) {
+    char out[4096];
+    write_lopsided_table(*state);
+    const char *keys = "dataset=csv:target=last 'model=input 2 | dense 1 | mse' clients=4 "
+                       "rounds=1 split=classes:k=2";
+    assert_int_not_equal(run_through_path(*state, keys, out), 0);
+    assert_non_null(strstr(out, "the data has no classes to split it by"));
+}
+
 static void a_text_can_not_be_normalised(void **state) {
     char out[4096];
     const world *w = *state;
@@ -495,6 +522,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols, setup, teardown),
         cmocka_unit_test_setup_teardown(normalised_columns_weigh_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(clients_learn_to_predict_a_number_and_no_accuracy_is_told,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(targets_have_no_classes_to_split_by, setup, teardown),
         cmocka_unit_test_setup_teardown(a_text_can_not_be_normalised, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
                                         teardown),

@@ -23,9 +23,10 @@ static void check_set(const fedtrain_dataset *set, size_t most) {
     float *x = malloc(size * sizeof *x);
     require(x != NULL);
     for (uint32_t i = 0; i < set->count; i++) {
-        uint32_t label;
+        uint32_t label = 0;
         fedtrain_dataset_gather(set, &i, 1, x, &label);
-        require(label < set->classes && isfinite(x[0]) && isfinite(x[size - 1]));
+        require(set->target != NULL ? isfinite(set->target[i]) : label < set->classes);
+        require(isfinite(x[0]) && isfinite(x[size - 1]));
     }
     free(x);
 }
@@ -63,6 +64,9 @@ static fed_status parse_set(unsigned kind, const uint8_t *data, size_t size,
     case 1:
         return fedtrain_cifar_parse(&in, 1, 10, set, NULL);
     case 2:
+        if (size % 2 == 1) {
+            return fedtrain_csv_parse_targets(&in, "first", set, NULL);
+        }
         return fedtrain_csv_parse(&in, "last", NULL, set, NULL);
     default:
         return fedtrain_csv_parse(&in, "y", &in, set, NULL);

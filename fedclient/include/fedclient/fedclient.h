@@ -161,6 +161,7 @@ typedef struct fedclient_event {
         wait_ms; /* call again after this long: the coordinator's word, or back-off with jitter */
     float loss;  /* COUNTED, REFUSED, EVALUATED */
     uint32_t samples, correct; /* EVALUATED */
+    bool regression;           /* EVALUATED: a model with mse, of which correct says nothing */
     uint64_t task;             /* that it concerns; 0 where none */
 } fedclient_event;
 

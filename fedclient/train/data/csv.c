@@ -1,4 +1,5 @@
-/* Reads a table: a line a sample, numbers separated by commas, one column of them the class. */
+/* Reads a table: a line a sample, numbers separated by commas, one column of them the class, or the
+ * number to predict. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,9 +24,10 @@ typedef struct table {
     char field[FIELD_BYTES];   /* without blanks and quotes around it, terminated */
     size_t columns;            /* in each line */
     size_t label;              /* column, from 1 */
+    bool targets;              /* the label is a number to predict, not a class */
     const class_name *classes; /* [class_count] */
     size_t class_count;        /* 0: labels are numbers */
-    fed_writer values, labels; /* float32[rows, columns - 1], uint8[rows] */
+    fed_writer values, labels; /* float32[rows, columns - 1]; uint8[rows], targets: float32[rows] */
     fed_error *err;
 } table;
 
@@ -201,16 +203,17 @@ static fed_status add_field(table *t) {
         return fail_field(t, t->field[0] == '\0' ? "this field is empty: write a number"
                                                  : "not a number that a float can hold");
     }
-    if (t->column == t->label) {
+    if (t->column == t->label && !t->targets) {
         if (!(number >= 0 && number < FEDTRAIN_CLASSES) || number != floor(number)) {
             return fail_field(t, "the label must be a whole number from 0 to 255");
         }
         fed_write_u8(&t->labels, (uint8_t)number);
         return t->labels.status;
     }
-    float value = (float)number;
-    fed_write_bytes(&t->values, &value, sizeof value);
-    return t->values.status;
+    const float value = (float)number;
+    fed_writer *to = t->column == t->label ? &t->labels : &t->values;
+    fed_write_bytes(to, &value, sizeof value);
+    return to->status;
 }
 
 static fed_status read_row(table *t) {
@@ -262,34 +265,54 @@ static fed_status read_classes(const fedtrain_input *file, class_name classes[FE
                                  file->path);
 }
 
+/* Hand over what was read: the set has the memory of the values, and of the targets, now. */
+static fed_status fill_set(table *t, fedtrain_dataset *set) {
+    const size_t features = t->columns - 1;
+    const size_t rows = t->values.len / (features * sizeof(float));
+    if (t->targets) {
+        set->target = (float *)(void *)t->labels.data;
+        fed_writer_growing(&t->labels);
+    } else {
+        FED_TRY(fedtrain_dataset_add_labels(set, t->labels.data, rows, 1));
+    }
+    fedtrain_bytes bytes = {.owner = FEDTRAIN_HEAP, .data = t->values.data, .len = t->values.len};
+    set->shape = (fed_shape){(uint32_t)features, 1, 1};
+    set->is_float = true;
+    fedtrain_dataset_add_block(set, &bytes, 0, rows, features * sizeof(float));
+    fed_writer_growing(&t->values);
+    return FED_OK;
+}
+
+static fed_status parse(table *t, const char *label, fedtrain_dataset *set) {
+    t->next = t->file->bytes.data;
+    t->end = t->next + t->file->bytes.len;
+    fed_writer_growing(&t->values);
+    fed_writer_growing(&t->labels);
+    fed_status status = read_table(t, label);
+    if (status == FED_OK) {
+        status = fill_set(t, set);
+    }
+    if (status == FED_ENOMEM) {
+        status = fed_fail(t->err, status, "no memory for the table of %s", t->file->path);
+    }
+    fed_writer_free(&t->values);
+    fed_writer_free(&t->labels);
+    return status;
+}
+
 fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label,
                               const fedtrain_input *classes, fedtrain_dataset *set,
                               fed_error *err) {
-    const uint8_t *data = file->bytes.data;
     class_name names[FEDTRAIN_CLASSES];
-    table t = {
-        .file = file, .next = data, .end = data + file->bytes.len, .classes = names, .err = err};
+    table t = {.file = file, .classes = names, .err = err};
     if (classes != NULL) {
         FED_TRY(read_classes(classes, names, &t.class_count, err));
     }
-    fed_writer_growing(&t.values);
-    fed_writer_growing(&t.labels);
-    fed_status status = read_table(&t, label);
-    if (status == FED_OK) {
-        status = fedtrain_dataset_add_labels(set, t.labels.data, t.labels.len, 1);
-    }
-    if (status == FED_OK) {
-        size_t features = t.columns - 1;
-        fedtrain_bytes rows = {.owner = FEDTRAIN_HEAP, .data = t.values.data, .len = t.values.len};
-        set->shape = (fed_shape){(uint32_t)features, 1, 1};
-        set->is_float = true;
-        fedtrain_dataset_add_block(set, &rows, 0, t.labels.len, features * sizeof(float));
-        fed_writer_growing(&t.values); /* the set has its memory now */
-    }
-    if (status == FED_ENOMEM) {
-        status = fed_fail(err, status, "no memory for the table of %s", file->path);
-    }
-    fed_writer_free(&t.values);
-    fed_writer_free(&t.labels);
-    return status;
+    return parse(&t, label, set);
+}
+
+fed_status fedtrain_csv_parse_targets(const fedtrain_input *file, const char *target,
+                                      fedtrain_dataset *set, fed_error *err) {
+    table t = {.file = file, .targets = true, .err = err};
+    return parse(&t, target, set);
 }

@@ -9,13 +9,16 @@ static const size_t LIMIT_BYTES = (size_t)1 << 31;
 
 /* What the caller asks for: the words behind the name, and which of two parts. */
 typedef struct request {
-    const char *name, *directory, *option;
+    const char *name, *directory;
+    const char *key, *option; /* of the format's options, and what stands behind it; NULL: none */
     bool test;
 } request;
 
+enum { KEYS = 2 };
+
 typedef struct format {
     const char *name;
-    const char *option; /* the key it takes, with its '='; NULL: none */
+    const char *keys[KEYS]; /* the options it takes, with their '='; NULL: no more */
     fed_status (*open)(const request *want, fedtrain_dataset *set, fed_error *err);
 } format;
 
@@ -72,6 +75,11 @@ static fed_status open_csv(const request *want, fedtrain_dataset *set, fed_error
     fedtrain_input classes = {.path = ""};
     FED_TRY(fedtrain_input_open(want->directory, want->test ? "test.csv" : "train.csv", LIMIT_BYTES,
                                 &file, err));
+    if (want->key != NULL && strcmp(want->key, "target=") == 0) {
+        fed_status read = fedtrain_csv_parse_targets(&file, want->option, set, err);
+        fedtrain_bytes_release(&file.bytes);
+        return read;
+    }
     fed_error why = {0};
     fed_status status =
         fedtrain_input_open(want->directory, "classes.txt", LIMIT_BYTES, &classes, &why);
@@ -88,9 +96,11 @@ static fed_status open_csv(const request *want, fedtrain_dataset *set, fed_error
 }
 
 static const format formats[] = {
-    {"mnist", NULL, open_mnist},     {"fashion-mnist", NULL, open_mnist},
-    {"cifar10", NULL, open_cifar10}, {"cifar100", NULL, open_cifar100},
-    {"csv", "label=", open_csv},
+    {"mnist", {NULL}, open_mnist},
+    {"fashion-mnist", {NULL}, open_mnist},
+    {"cifar10", {NULL}, open_cifar10},
+    {"cifar100", {NULL}, open_cifar100},
+    {"csv", {"label=", "target="}, open_csv},
 };
 
 enum { FORMATS = sizeof formats / sizeof formats[0] };
@@ -100,7 +110,8 @@ const char *fedtrain_dataset_name(size_t k) {
 }
 
 /* "csv:label=age" names the format csv, with the option "age". */
-static const format *find(const char *name, const char **option) {
+static const format *find(request *want) {
+    const char *name = want->name;
     size_t len = strcspn(name, ":");
     for (size_t i = 0; i < FORMATS; i++) {
         const format *f = &formats[i];
@@ -110,10 +121,12 @@ static const format *find(const char *name, const char **option) {
         if (name[len] == '\0') {
             return f;
         }
-        size_t key = f->option != NULL ? strlen(f->option) : 0;
-        if (key > 0 && strncmp(name + len + 1, f->option, key) == 0) {
-            *option = name + len + 1 + key;
-            return f;
+        for (size_t k = 0; k < KEYS && f->keys[k] != NULL; k++) {
+            if (strncmp(name + len + 1, f->keys[k], strlen(f->keys[k])) == 0) {
+                want->key = f->keys[k];
+                want->option = name + len + 1 + strlen(f->keys[k]);
+                return f;
+            }
         }
         return NULL;
     }
@@ -130,9 +143,10 @@ static fed_status fail_unknown(const char *name, fed_error *err) {
                          : i + 1 < FORMATS ? ", "
                                            : " or ",
                          formats[i].name);
-        if (formats[i].option != NULL) {
-            fed_write_printf(&known, " (:%s...)", formats[i].option);
+        for (size_t k = 0; k < KEYS && formats[i].keys[k] != NULL; k++) {
+            fed_write_printf(&known, "%s:%s...", k == 0 ? " (" : " or ", formats[i].keys[k]);
         }
+        fed_write_printf(&known, "%s", formats[i].keys[0] != NULL ? ")" : "");
     }
     return fed_fail(err, FED_EINVAL, "unknown data \"%.100s\": write %s", name, text);
 }
@@ -143,7 +157,7 @@ fed_status fedtrain_dataset_open(const char *name, const char *directory, const 
     if (!want.test && strcmp(part, "train") != 0) {
         return fed_fail(err, FED_EINVAL, "%s has no part \"%s\": write train or test", name, part);
     }
-    const format *f = find(name, &want.option);
+    const format *f = find(&want);
     if (f == NULL) {
         return fail_unknown(name, err);
     }

@@ -42,6 +42,10 @@ fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label,
                               const fedtrain_input *classes, fedtrain_dataset *set,
                               fed_error *err) FED_CHECKED;
 
+/** The same table for regression: the column named holds the numbers to predict. */
+fed_status fedtrain_csv_parse_targets(const fedtrain_input *file, const char *target,
+                                      fedtrain_dataset *set, fed_error *err) FED_CHECKED;
+
 typedef struct fedtrain_text_kind {
     bool characters;    /* else words */
     size_t vocabulary;  /* the most words to keep */

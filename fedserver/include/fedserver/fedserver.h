@@ -318,7 +318,7 @@ typedef struct fedserver_round_entry {
     uint64_t samples;
     double loss; /* of the updates' training, mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    bool measured; /* by evaluating devices: accuracy and test_loss are set */
+    bool measured; /* by evaluating devices: accuracy (0 with mse) and test_loss are set */
     double accuracy, test_loss;
 } fedserver_round_entry;
 

@@ -264,6 +264,44 @@ static void a_language_model_is_measured_by_its_perplexity(void **state) {
     assert_says(f, "a text has none");
 }
 
+/* y = 3 a - 2 b + 0.5 */
+static void write_line_table(const fixture *f) {
+    char text[200 * 40];
+    size_t len = (size_t)snprintf(text, sizeof text, "a,b,y\n");
+    for (int k = 0; k < 200; k++) {
+        const double a = k % 21 / 10.0 - 1, b = k % 13 / 6.0 - 1;
+        len += (size_t)snprintf(text + len, sizeof text - len, "%.4f,%.4f,%.4f\n", a, b,
+                                3 * a - 2 * b + 0.5);
+    }
+    fed_test_put(f->dir, "train.csv", text, len);
+    fed_test_put(f->dir, "test.csv", text, len);
+}
+
+static void a_model_learns_to_predict_a_number(void **state) {
+    fixture *f = *state;
+    double loss = 1;
+    write_line_table(f);
+    assert_runs(f,
+                "train --model 'input 2 | dense 1 | mse' --data . --dataset csv:target=y "
+                "--epochs 30 --optimizer sgd:lr=0.1 --checkpoint y.safetensors --csv y.csv",
+                0);
+    assert_runs(f, "evaluate --weights y.safetensors --data . --dataset csv:target=y", 0);
+    assert_int_equal(sscanf(f->out, "mean squared error %lf (200 samples)", &loss), 1);
+    assert_true(loss < 1e-4);
+    assert_null(strstr(f->out, "accuracy"));
+}
+
+static void targets_and_classes_need_models_of_their_kind(void **state) {
+    fixture *f = *state;
+    write_line_table(f);
+    assert_runs(f, "train --model 'input 2 | dense 2' --data . --dataset csv:target=y", 1);
+    assert_says(f, "the data has numbers to predict, the model tells classes apart: end it with");
+    assert_runs(f, "train --model 'input 2 | dense 3 | mse' --data . --dataset csv:target=y", 1);
+    assert_says(f, "one number to predict for each sample, the model gives 3");
+    assert_runs(f, "train --model 'input 784 | dense 1 | mse' --data .", 1);
+    assert_says(f, "the data has classes, the model predicts numbers (mse): open a table as");
+}
+
 static void models_are_listed_with_their_sizes(void **state) {
     fixture *f = *state;
     assert_runs(f, "models --batch 2 lr lenet5-caffe 'input 3 | dense 2'", 0);
@@ -331,6 +369,8 @@ int main(void) {
         TEST(an_interrupted_training_keeps_what_it_has),
         TEST(weights_are_exported_under_their_names_and_begin_a_training),
         TEST(a_language_model_is_measured_by_its_perplexity),
+        TEST(a_model_learns_to_predict_a_number),
+        TEST(targets_and_classes_need_models_of_their_kind),
         TEST(models_are_listed_with_their_sizes),
         TEST(what_is_wrong_on_the_command_line_is_named),
         TEST(help_and_version_are_printed),

@@ -198,7 +198,7 @@ static void test_a_text_dealt_by_chance_stays_in_order(void **state) {
     }
     fedtrain_partition_free(&all);
     assert_fed_status(fedtrain_text_split(&text, by_mix, 3, 1, &all, &err), FED_EINVAL);
-    assert_fed_says(err, "a text has no classes");
+    assert_fed_says(err, "the data has no classes");
     assert_fed_status(fedtrain_text_split(&text, by_group, 3, 1, &all, &err), FED_EINVAL);
     assert_fed_says(err, "names no groups");
 }

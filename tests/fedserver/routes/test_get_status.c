@@ -233,6 +233,35 @@ static void a_committed_round_and_its_task_are_told(void **state) {
     json_decref(root);
 }
 
+static void a_model_that_predicts_numbers_has_a_test_loss_and_no_accuracy(void **state) {
+    coordinator *c = *state;
+    static const float update[3] = {1, 1, 1};
+    uint8_t body[64];
+    fed_writer w;
+    test_device d = coordinator_enrol(c), judge = coordinator_enrol_evaluator(c);
+    coordinator_task(c, "{\"model\": \"input 2 | dense 1 | mse\", \"codec_up\": \"float32\","
+                        " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}");
+    fed_assignment work = device_ask_work(c, &d);
+    assert_int_equal(device_upload(c, &d, &work, update, 1, NULL), 200);
+    work = device_checkin(c, &judge, FED_ROLE_EVALUATE, 0, 0);
+    const fed_metric metric = {.task = work.task.id, .version = 1, .samples = 9, .loss = 0.25F};
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_metric_write(&w, &metric);
+    answer a = coordinator_ask(c, &judge, "POST", "/v1/metric", "", body, w.len);
+    assert_int_equal(a.status, 200);
+    answer_free(&a);
+    coordinator_commit(c);
+    json_t *root = status(c);
+    const json_t *round = json_array_get(json_object_get(root, "rounds"), 0);
+    assert_true(json_is_null(json_object_get(round, "accuracy")));
+    assert_true(json_real_value(json_object_get(round, "test_loss")) == 0.25);
+    json_decref(root);
+    a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
+    assert_non_null(strstr((char *)a.body, "fed_model_test_loss 0.25"));
+    assert_null(strstr((char *)a.body, "fed_model_accuracy"));
+    answer_free(&a);
+}
+
 static void at_most_200_rounds_are_told_newest_first(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
@@ -332,6 +361,7 @@ int main(void) {
         WITH(the_command_line_says_the_same),
         WITH(the_phase_of_the_open_round_is_told),
         WITH(a_committed_round_and_its_task_are_told),
+        WITH(a_model_that_predicts_numbers_has_a_test_loss_and_no_accuracy),
         WITH(at_most_200_rounds_are_told_newest_first),
         WITH(metrics_count_what_happened),
     };

@@ -34,7 +34,8 @@ typedef struct fedtrain_dataset {
     size_t count;
     fed_shape shape;  /* of a sample; a row of n features is {n, 1, 1} */
     uint32_t classes; /* 1 + the largest label; 256 at most */
-    uint8_t *label;   /* uint8[count] */
+    uint8_t *label;   /* uint8[count]; NULL: the samples have targets instead */
+    float *target;    /* float32[count], a number to predict for each sample; NULL: classes */
 
     bool is_float; /* samples are float32[c, h, w], else uint8[c, h, w] */
     size_t block_count;
@@ -54,6 +55,8 @@ typedef struct fedtrain_dataset {
  * line, the first is class 0. All devices and the evaluator need the same classes.txt. The first
  * line is a header if a field of it is not a number. Fields may stand in double quotes; blank lines
  * are skipped.
+ *   csv:target=COLUMN      the same files for regression: COLUMN holds the number to predict, of a
+ * model that ends in "dense 1 | mse". classes.txt is not read. Targets are never normalised.
  *
  * Where a file is missing, the same name with .gz is tried; a file that begins as gzip does is
  * unpacked into memory. Others are mapped, so they must not shrink while the set is open.
@@ -101,10 +104,23 @@ void fedtrain_dataset_measure(const fedtrain_dataset *set, float *mean, float *d
 fed_status fedtrain_dataset_normalise(fedtrain_dataset *set, const float *mean,
                                       const float *deviation) FED_CHECKED;
 
+/**
+ * Normalise a set by what n samples of another one say, such as a device's own shard; `by` may be
+ * the set itself. index uint32[n], each < by->count; NULL: the first n samples.
+ * Errors FED_EINVAL n is 0, or the sets' channels differ, or as above; FED_ENOMEM
+ */
+fed_status fedtrain_dataset_normalise_by(fedtrain_dataset *set, const fedtrain_dataset *by,
+                                         const uint32_t *index, size_t n) FED_CHECKED;
+
 /** Copy samples out as floats: x[b] = pixels / 255, or a table's row; normalised, if the set is.
- * index uint32[n], each < count   x float32[n, c, h, w]   label uint32[n] */
+ * index uint32[n], each < count   x float32[n, c, h, w]   label uint32[n], untouched where the
+ * samples have targets */
 void fedtrain_dataset_gather(const fedtrain_dataset *set, const uint32_t *index, size_t n, float *x,
                              uint32_t *label);
+
+/** The targets of these samples, of a set that has them. index as above   target float32[n] */
+void fedtrain_dataset_gather_targets(const fedtrain_dataset *set, const uint32_t *index, size_t n,
+                                     float *target);
 
 /** How pictures are varied in training. Zeroed: not at all. */
 typedef struct fedtrain_augment {

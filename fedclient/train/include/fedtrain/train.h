@@ -53,8 +53,8 @@ fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, fl
 
 /** How good a model is. */
 typedef struct fedtrain_score {
-    size_t samples, correct;
-    float loss; /* mean */
+    size_t samples, correct; /* correct is 0 where the data has targets: no answer is just right */
+    float loss;              /* mean: cross-entropy, or squared error */
 } fedtrain_score;
 
 /** Can this model be trained on these data? FED_EINVAL, FED_ERANGE: no, and *err says why. */

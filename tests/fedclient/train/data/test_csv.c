@@ -177,6 +177,63 @@ static void test_a_class_without_a_name_in_the_file_is_told(void **state) {
     assert_fed_says(err, "no names of classes");
 }
 
+static void test_targets_are_real_numbers(void **state) {
+    (void)state;
+    static const char text[] = "a,price,b\n1,-2.5,3\n4,1e6,6\n";
+    fedtrain_input in = input_of(text, sizeof text - 1);
+    fedtrain_dataset set = {0};
+    fed_error err = {0};
+    const uint32_t index[] = {1, 0};
+    uint32_t label[2] = {7, 7};
+    float x[4], target[2];
+    assert_fed_ok_err(fedtrain_csv_parse_targets(&in, "price", &set, &err));
+    assert_int_equal(set.count, 2);
+    assert_int_equal(set.shape.c, 2);
+    assert_int_equal(set.classes, 0);
+    fedtrain_dataset_gather(&set, index, 2, x, label);
+    fedtrain_dataset_gather_targets(&set, index, 2, target);
+    assert_true(x[0] == 4 && x[1] == 6 && x[2] == 1 && x[3] == 3);
+    assert_true(target[0] == 1e6F && target[1] == -2.5F);
+    assert_int_equal(label[0], 7);
+    fedtrain_dataset_free(&set);
+}
+
+static void assert_target_refused(const char *text, const char *target, const char *words) {
+    fedtrain_dataset set = {0};
+    fed_error err = {0};
+    fedtrain_input in = input_of(text, strlen(text));
+    assert_fed_status(fedtrain_csv_parse_targets(&in, target, &set, &err), FED_EFORMAT);
+    assert_fed_says(err, words);
+    assert_null(set.target);
+}
+
+static void test_targets_that_are_no_numbers_are_refused(void **state) {
+    (void)state;
+    assert_target_refused("1,2\n1,nan\n", "last", "line 2, column 2: \"nan\": not a number");
+    assert_target_refused("1,2\n1,-inf\n", "last", "line 2, column 2: \"-inf\": not a number");
+    assert_target_refused("1,2\n1,1e39\n", "last", "\"1e39\": not a number that a float can hold");
+    assert_target_refused("1,2\n,2\n", "first", "line 2, column 1: \"\": this field is empty");
+    assert_target_refused("a,b\n1,dear\n", "b", "line 2, column 2: \"dear\": not a number");
+    assert_target_refused("a,b\n1,2\n", "price", "the header has no column \"price\"");
+}
+
+static void test_a_set_can_be_normalised_by_some_samples_of_another(void **state) {
+    (void)state;
+    fedtrain_dataset train = parse("100,0\n1,0\n3,1\n", "last"), test = parse("5,1\n", "last");
+    const uint32_t own[] = {1, 2}, first = 0;
+    uint32_t label;
+    float x;
+    assert_fed_ok(fedtrain_dataset_normalise_by(&test, &train, own, 2));
+    fedtrain_dataset_gather(&test, &first, 1, &x, &label);
+    assert_true(x == 3); /* (5 - 2) / 1 */
+    assert_fed_ok(fedtrain_dataset_normalise_by(&test, &test, NULL, 1));
+    fedtrain_dataset_gather(&test, &first, 1, &x, &label);
+    assert_true(x == 0); /* measured as it was opened */
+    assert_fed_status(fedtrain_dataset_normalise_by(&test, &train, own, 0), FED_EINVAL);
+    fedtrain_dataset_free(&train);
+    fedtrain_dataset_free(&test);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_label_is_first_last_or_named),
@@ -191,6 +248,9 @@ int main(void) {
         cmocka_unit_test(test_quotes_must_be_closed),
         cmocka_unit_test(test_files_that_are_no_tables_are_refused),
         cmocka_unit_test(test_too_many_columns_are_refused),
+        cmocka_unit_test(test_targets_are_real_numbers),
+        cmocka_unit_test(test_targets_that_are_no_numbers_are_refused),
+        cmocka_unit_test(test_a_set_can_be_normalised_by_some_samples_of_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,12 +122,16 @@ static void test_a_table_has_its_option(void **state) {
     assert_int_equal(test.label[0], 3);
     fedtrain_dataset_free(&train);
     fedtrain_dataset_free(&test);
+    test = open_set("csv:target=x", "test");
+    assert_true(test.target[0] == 0.5F);
+    assert_null(test.label);
+    fedtrain_dataset_free(&test);
 }
 
 static void test_unknown_names_parts_and_options_are_refused(void **state) {
     (void)state;
     assert_refused("mnis", "train", FED_EINVAL, "unknown data \"mnis\": write mnist, ");
-    assert_refused("mnist2", "train", FED_EINVAL, "cifar100 or csv (:label=...)");
+    assert_refused("mnist2", "train", FED_EINVAL, "cifar100 or csv (:label=... or :target=...)");
     assert_refused("mnist:label=1", "train", FED_EINVAL, "unknown data");
     assert_refused("csv:labels=1", "train", FED_EINVAL, "unknown data");
     assert_refused("", "train", FED_EINVAL, "unknown data");
