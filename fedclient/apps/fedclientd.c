@@ -22,8 +22,14 @@ static const char usage[] =
     "  --state DIR      where this device keeps its key, model and residual; made if missing\n"
     "  --data DIR       where its samples are\n"
     "  --dataset NAME   what they are: mnist, fashion-mnist, cifar10, cifar100, csv,\n"
-    "                   csv:label=COLUMN, ptb, shakespeare, words or chars, under their usual\n"
-    "                   file names, packed (.gz) or not (mnist)\n"
+    "                   csv:label=COLUMN, csv:target=COLUMN (numbers to predict, for a model\n"
+    "                   with mse), ptb, shakespeare, words or chars, under their usual file\n"
+    "                   names, packed (.gz) or not (mnist)\n"
+    "  --normalise      give each channel, or column, mean 0 and deviation 1, by this device's\n"
+    "                   own training shard (with --evaluate: by its whole training set). Each\n"
+    "                   device goes by its own figures, which it tells nobody: where devices\n"
+    "                   differ, one value means different things to the model. Use it on all\n"
+    "                   devices or on none\n"
     "  --token T        enrol with this one-time token, if not enrolled yet; other users of this\n"
     "                   machine can see it, so better:\n"
     "  --token-file FILE  the same, with the token in the file's first line\n"
@@ -158,6 +164,9 @@ static int take_option(int letter, fedclientd_settings *s) {
     case 'u':
         s->until_finished = true;
         return 0;
+    case 'z':
+        s->work.normalise = true;
+        return 0;
     case 'r':
         s->work.backend = FEDTRAIN_REFERENCE;
         return 0;
@@ -191,6 +200,7 @@ static int parse_arguments(int argc, char **argv, fedclientd_settings *s) {
                                             {"transport", required_argument, NULL, 'x'},
                                             {"evaluate", no_argument, NULL, 'e'},
                                             {"until-finished", no_argument, NULL, 'u'},
+                                            {"normalise", no_argument, NULL, 'z'},
                                             {"reference", no_argument, NULL, 'r'},
                                             {"verbose", no_argument, NULL, 'v'},
                                             {"version", no_argument, NULL, 'V'},

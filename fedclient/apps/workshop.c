@@ -74,6 +74,28 @@ static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) 
     return status;
 }
 
+/** Give each channel mean 0 and deviation 1, by a training set or by a share of it. */
+static fed_status normalise(workshop *w, const fedtrain_dataset *by, const uint32_t *index,
+                            size_t count, fed_error *err) {
+    fed_status status = fedtrain_dataset_normalise_by(&w->data.set, by, index, count);
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status, "can't normalise the samples: %s",
+                                       status == FED_EINVAL
+                                           ? "the training set has other channels, or values too "
+                                             "large for a float"
+                                           : fed_status_text(status));
+}
+
+/** An evaluating device has no share: it measures its whole training set, once. */
+static fed_status normalise_test_set(workshop *w, fed_error *err) {
+    fedtrain_data train = {0};
+    FED_TRY(
+        fedtrain_data_open(w->settings->dataset, w->settings->data, "train", "train", &train, err));
+    fed_status status = normalise(w, &train.set, NULL, train.set.count, err);
+    fedtrain_data_free(&train);
+    return status;
+}
+
 /** Memory for the optimizer as the task has it by now, which goes on with what it remembers. */
 static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *err) {
     size_t count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
@@ -125,6 +147,10 @@ static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) 
     FED_TRY(fedtrain_data_fits(&w->data, &w->arch, err));
     if (!w->settings->evaluate) {
         FED_TRY(take_share(w, task, err));
+    }
+    if (w->settings->normalise && !w->settings->evaluate) {
+        const fedtrain_shard *own = &w->share.shard;
+        FED_TRY(normalise(w, &w->data.set, own->index, own->count, err));
     }
     w->task = task->id;
     return FED_OK;
@@ -240,8 +266,13 @@ fed_status workshop_open(const workshop_settings *settings, const fedclient_plat
     w->settings = settings;
     w->platform = platform;
     *made = w;
-    return fedtrain_data_open(settings->dataset, settings->data,
-                              settings->evaluate ? "test" : "train", "train", &w->data, err);
+    FED_TRY(fedtrain_data_open(settings->dataset, settings->data,
+                               settings->evaluate ? "test" : "train", "train", &w->data, err));
+    if (settings->normalise && w->data.is_text) {
+        return fed_fail(err, FED_EINVAL,
+                        "--normalise is for numbers: a text has none; leave it out");
+    }
+    return settings->normalise && settings->evaluate ? normalise_test_set(w, err) : FED_OK;
 }
 
 void workshop_close(workshop *w) {

@@ -307,6 +307,62 @@ static void an_evaluator_measures_a_model(void **state) {
     assert_int_equal(wait_for(pid), 0);
 }
 
+/* The number to predict is the first column; the second one, a million times as large, would drown
+ * it. */
+static void write_lopsided_table(const world *w) {
+    char text[200 * 32];
+    size_t len = 0;
+    for (int k = 0; k < 200; k++) {
+        len += (size_t)snprintf(text + len, sizeof text - len, "%.1f,%d,%.1f\n", k % 9 / 2.0,
+                                1000000 + k * 7 % 5, k % 9 / 2.0);
+    }
+    fed_test_put(w->directory, "train.csv", text, len);
+    fed_test_put(w->directory, "test.csv", text, len);
+}
+
+static const char numbers_json[] =
+    "{ \"model\": \"input 2 | dense 1 | mse\", \"codec_up\": \"float32\", \"rounds\": 3,\n"
+    "  \"codec_down\": \"float32\", \"local_steps\": 50, \"learning_rate\": 0.1, \"cohort\": 1 }\n";
+
+static void it_predicts_numbers_and_normalises_by_its_own_shard(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN];
+    write_lopsided_table(w);
+    queue_this(w, numbers_json);
+    fed_coordinator_token(&w->coordinator, token);
+    const char *const train[] = {"--token",     token,     "--dataset", "csv:target=last",
+                                 "--normalise", "--shard", "0/2",       "--until-finished",
+                                 NULL};
+    assert_run(w, train, 0, "round 3: update counted, training loss 0.0");
+    fed_test_rmdir(w->state);
+    fed_coordinator_token_for(&w->coordinator, FEDSERVER_ROLE_EVALUATOR, token);
+    const char *const evaluate[] = {"--token",     token,        "--dataset", "csv:target=last",
+                                    "--normalise", "--evaluate", NULL};
+    pid_t pid = spawn(w, evaluate);
+    while (!log_says(w, "version 3: mean squared error 0.0") && waitpid(pid, NULL, WNOHANG) == 0) {
+        fed_sleep_ms(20);
+    }
+    kill(pid, SIGINT);
+    assert_int_equal(wait_for(pid), 0);
+    assert_false(log_says(w, "accuracy"));
+}
+
+static void a_device_with_classes_declines_a_model_that_predicts_numbers(void **state) {
+    world *w = *state;
+    char token[FEDSERVER_TOKEN];
+    write_lopsided_table(w);
+    queue_this(w, numbers_json);
+    fed_coordinator_token(&w->coordinator, token);
+    const char *const args[] = {"--token", token, NULL};
+    pid_t pid = spawn(w, args);
+    while (!log_says(w, "the data has classes, the model predicts numbers (mse)") &&
+           waitpid(pid, NULL, WNOHANG) == 0) {
+        fed_sleep_ms(20);
+    }
+    kill(pid, SIGTERM);
+    assert_int_equal(wait_for(pid), 0);
+}
+
 static void a_signal_ends_it_in_the_middle_of_a_wait(void **state) {
     world *w = *state;
     char token[FEDSERVER_TOKEN];
@@ -550,6 +606,8 @@ int main(void) {
         test(of_a_stateless_optimizer_it_stores_nothing),
         test(it_follows_the_phases_and_remembers_its_momentum_when_started_again),
         test(an_evaluator_measures_a_model),
+        test(it_predicts_numbers_and_normalises_by_its_own_shard),
+        test(a_device_with_classes_declines_a_model_that_predicts_numbers),
         test(a_signal_ends_it_in_the_middle_of_a_wait),
         test(a_state_directory_serves_one_device),
         test(a_coordinator_without_time_is_asked_again),
