@@ -84,6 +84,7 @@ fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error 
     }
     fedclient_answer_free(&answer);
     FED_TRY(status);
+    client->renew_asked = (turn->assignment.capabilities & FED_RENEW) != 0;
     turn->event->reason = turn->assignment.reason;
     turn->event->wait_ms = turn->assignment.retry_ms;
     turn->event->round = turn->assignment.round;

@@ -27,6 +27,8 @@ struct fedclient {
     char device[FED_SHA256_HEX]; /* "" before enrolment */
     int64_t expires_s;           /* the certificate's last second, Unix */
     int64_t renew_s;             /* from when on to ask for the next one */
+    bool renew_asked;            /* the coordinator asks for it now, */
+    int64_t renew_again_s;       /* which is heard again from then on */
     bool known;                  /* the three heads below are those in the store */
     fedclient_model_head model;  /* all 0: none */
     fedclient_residual_head residual;
@@ -101,8 +103,9 @@ fedclient_body fedclient_body_of(fedclient_span *span);
 /** Present the stored identity to the transport. FED_OK, too, where there is none yet. */
 fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** Where less than a third of the certificate's life is left, get the next one. Where that can't be
- * done now, FED_OK as well: the old one is still good. An error is the platform's. */
+/** Where less than a third of the certificate's life is left, or the coordinator asks for it, get
+ * the next one. Where that can't be done now, FED_OK as well: the old one is still good. An error
+ * is the platform's. */
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) FED_CHECKED;
 
 /* checkin.c */

@@ -10,8 +10,9 @@
  */
 typedef struct identity {
     uint16_t devices_port;
-    fed_pem key, cert; /* "": not enrolled */
-    fed_pem next;      /* the key that is to be enrolled; "": none is */
+    fed_pem key;
+    fed_pem cert; /* with the coordinator's CAs behind it; "": not enrolled */
+    fed_pem next; /* the key that is to be enrolled; "": none is */
     /* not stored, but the key's and the certificate's: */
     char device[FED_SHA256_HEX];
     int64_t begins_s, expires_s;
@@ -126,7 +127,7 @@ static fed_status identity_store(fedclient *client, const identity *id, fed_erro
     return status;
 }
 
-/** Take the answer apart: a line "devices-port: N", then the certificate. */
+/** Take the answer apart: a line "devices-port: N", then the certificate, then the CAs. */
 static fed_status read_answer(fedclient_answer *answer, identity *id, fed_error *err) {
     static const char label[] = "devices-port: ";
     fed_write_u8(&answer->body, 0);
@@ -264,12 +265,18 @@ static fed_status renew(fedclient *client, fed_error *err) {
 }
 
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
-    enum { TRIES = 100 }; /* in what is left of the old one, at least */
+    enum {
+        TRIES = 100,        /* in what is left of the old one, at least */
+        ASKED_EVERY_S = 600 /* at most: a coordinator that always asks is no reason to hurry */
+    };
     const fedclient_platform *platform = client->options.platform;
     const int64_t now_s = platform->unix_ms(platform->user) / 1000;
-    if (now_s < client->renew_s || now_s > client->expires_s) {
+    const bool asked = client->renew_asked && now_s >= client->renew_again_s;
+    if ((now_s < client->renew_s && !asked) || now_s > client->expires_s) {
         return FED_OK;
     }
+    client->renew_asked = false;
+    client->renew_again_s = now_s + ASKED_EVERY_S;
     fed_error why = {0};
     const bool heals = client->heals;
     fed_status status = renew(client, &why);

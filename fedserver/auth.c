@@ -199,7 +199,9 @@ fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant
         *outcome = FEDSERVER_KEY_KNOWN;
         return FED_OK;
     }
-    *device = (fedserver_device){.enrolled_ms = now_ms, .role = known.role};
+    *device = (fedserver_device){.enrolled_ms = now_ms,
+                                 .role = known.role,
+                                 .authority = fedserver_ca_id(auth->ca_cert->text)};
     memcpy(device->fingerprint, fingerprint, sizeof fingerprint);
     memcpy(device->tag, known.tag, sizeof device->tag);
     memcpy(device->name, known.name, sizeof device->name);

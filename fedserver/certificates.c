@@ -1,4 +1,4 @@
-/* The coordinator's own certificate: what it says, and how it is renewed. */
+/* The coordinator's own certificate and its CA: what they say, and how others take their place. */
 #include <arpa/inet.h>
 #include <gnutls/x509.h>
 #include <limits.h>
@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/bytes.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
 #include "fedserver/server.h"
@@ -25,6 +26,13 @@ static fed_status read_file(const char *directory, const char *name, fed_pem *pe
     gnutls_memset(data, 0, len);
     free(data);
     return FED_OK;
+}
+
+static fed_status write_file(const char *directory, const char *name, const char *text,
+                             unsigned mode, fed_error *err) {
+    char path[PATH_SIZE];
+    fedserver_path(directory, name, path, sizeof path);
+    return fed_file_replace(path, text, strlen(text), mode, err);
 }
 
 /* One of its names. False: it has no more. */
@@ -114,10 +122,10 @@ static fed_status list_hosts(const fedserver_certificate *old, const char *const
 
 static fed_status issue(const char *directory, const char *const *hosts, int64_t now_s,
                         fed_pem *keys, fed_error *err) {
-    fed_pem ca, csr, cert;
-    char path[PATH_SIZE];
-    FED_TRY(read_file(directory, "ca.pem", &ca, err));
+    fed_pem bundle, ca, csr, cert;
+    FED_TRY(read_file(directory, "ca.pem", &bundle, err));
     FED_TRY(read_file(directory, "ca.key", &keys[0], err));
+    FED_TRY(fedserver_ca_pick(&bundle, &keys[0], &ca, err));
     FED_TRY(read_file(directory, "server.key", &keys[1], err));
     FED_TRY(fed_csr_new(&keys[1], hosts[0], &csr, err));
     const fed_cert_options options = {.purpose = FED_CERT_SERVER,
@@ -126,8 +134,7 @@ static fed_status issue(const char *directory, const char *const *hosts, int64_t
                                       .not_before = now_s - 3600,
                                       .not_after = now_s + 3652 * day_s};
     FED_TRY(fed_cert_issue(&keys[0], &ca, csr.text, &options, &cert, err));
-    fedserver_path(directory, "server.pem", path, sizeof path);
-    return fed_file_replace(path, cert.text, strlen(cert.text), 0644, err);
+    return write_file(directory, "server.pem", cert.text, 0644, err);
 }
 
 fed_status fedserver_certificate_renew(const char *directory, const char *const *more,
@@ -140,4 +147,155 @@ fed_status fedserver_certificate_renew(const char *directory, const char *const 
     const fed_status status = issue(directory, hosts, now_ms / 1000, keys, err);
     gnutls_memset(keys, 0, sizeof keys);
     return status;
+}
+
+/* -- the CA -- */
+
+fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem *cert,
+                             fed_error *err) {
+    static const char begin[] = "-----BEGIN CERTIFICATE-----";
+    static const char end[] = "-----END CERTIFICATE-----";
+    uint8_t wanted[FED_SHA256_SIZE], found[FED_SHA256_SIZE];
+    FED_TRY(fed_key_fingerprint(key, wanted, err));
+    const char *at = bundle->text, *last;
+    while ((at = strstr(at, begin)) != NULL && (last = strstr(at, end)) != NULL) {
+        last += sizeof end - 1;
+        snprintf(cert->text, sizeof cert->text, "%.*s\n", (int)(last - at), at);
+        FED_TRY(fed_cert_key_fingerprint(cert->text, found, err));
+        if (memcmp(wanted, found, sizeof found) == 0) {
+            return FED_OK;
+        }
+        at = last;
+    }
+    return fed_fail(err, FED_EINVAL,
+                    "ca.key is not the key of a certificate in ca.pem: put back those that belong "
+                    "together");
+}
+
+/* The first bytes of one of a certificate's key ids. 0: it can't be read. */
+static uint64_t read_id(const char *pem,
+                        int (*get)(gnutls_x509_crt_t cert, void *id, size_t *size, unsigned *)) {
+    const gnutls_datum_t text = {(unsigned char *)(uintptr_t)pem, (unsigned)strlen(pem)};
+    gnutls_x509_crt_t cert = NULL;
+    uint8_t id[64];
+    size_t size = sizeof id;
+    fed_reader r;
+    if (gnutls_x509_crt_init(&cert) < 0) {
+        return 0;
+    }
+    const bool read = gnutls_x509_crt_import(cert, &text, GNUTLS_X509_FMT_PEM) == 0 &&
+                      get(cert, id, &size, NULL) == 0;
+    gnutls_x509_crt_deinit(cert);
+    fed_reader_init(&r, id, read ? size : 0);
+    return fed_read_u64(&r);
+}
+
+uint64_t fedserver_ca_id(const char *pem) {
+    return read_id(pem, gnutls_x509_crt_get_subject_key_id);
+}
+
+uint64_t fedserver_ca_id_at(const char *directory) {
+    fed_pem bundle;
+    fed_error ignored = {0};
+    return read_file(directory, "ca.pem", &bundle, &ignored) == FED_OK
+               ? fedserver_ca_id(bundle.text)
+               : 0;
+}
+
+/* Which CA issues, and how does it stand beside another? */
+static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_change *change,
+                          fed_error *err) {
+    fed_pem bundle, key = {.text = ""};
+    FED_TRY(read_file(directory, "ca.pem", &bundle, err));
+    FED_TRY(read_file(directory, "ca.key", &key, err));
+    const fed_status status = fedserver_ca_pick(&bundle, &key, issuer, err);
+    gnutls_memset(&key, 0, sizeof key);
+    FED_TRY(status);
+    const char *first = strstr(bundle.text, "-----BEGIN");
+    const bool two = strstr(first + 1, "-----BEGIN") != NULL;
+    const bool leads = fedserver_ca_id(issuer->text) == fedserver_ca_id(bundle.text);
+    *change = (fedserver_ca_change){.open = two && leads, .unfinished = two && !leads};
+    return FED_OK;
+}
+
+/* Its name says which one it is: where two have one name, not all software finds the right one. */
+static fed_status make_ca(int64_t now_s, fed_pem *key, fed_pem *cert, fed_error *err) {
+    uint8_t digest[FED_SHA256_SIZE];
+    char hex[17], name[64];
+    FED_TRY(fed_key_new(key, err));
+    FED_TRY(fed_key_fingerprint(key, digest, err));
+    fed_hex(digest, 8, hex);
+    snprintf(name, sizeof name, "fed coordinator CA %s", hex);
+    return fed_ca_new(key, name, now_s - 3600, now_s + 20 * 365 * day_s, cert, err);
+}
+
+/* ca.pem goes first: until ca.key is there, the old key's certificate is found in it, and issues.
+ */
+static fed_status store_ca(const char *directory, const fed_pem *key, const char *bundle,
+                           fed_error *err) {
+    FED_TRY(write_file(directory, "ca.pem", bundle, 0644, err));
+    return write_file(directory, "ca.key", key->text, 0600, err);
+}
+
+fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *err) {
+    fed_pem old, cert, key;
+    char bundle[2 * FED_PEM_SIZE];
+    fedserver_ca_change change;
+    FED_TRY(read_ca(directory, &old, &change, err));
+    if (change.open) {
+        return fed_fail(err, FED_ESTATE,
+                        "%s/ca.pem has two CAs already: end that change with fedserver cert "
+                        "drop-old-ca",
+                        directory);
+    }
+    FED_TRY(make_ca(now_ms / 1000, &key, &cert, err));
+    snprintf(bundle, sizeof bundle, "%s%s", cert.text, old.text);
+    const fed_status status = strlen(bundle) < FED_PEM_SIZE
+                                  ? store_ca(directory, &key, bundle, err)
+                                  : fed_fail(err, FED_ERANGE, "%s/ca.pem is too large", directory);
+    gnutls_memset(&key, 0, sizeof key);
+    return status;
+}
+
+fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) {
+    fed_pem issuer, leaf;
+    fedserver_ca_change change;
+    FED_TRY(read_ca(directory, &issuer, &change, err));
+    FED_TRY(read_file(directory, "server.pem", &leaf, err));
+    if (!change.open) {
+        return fed_fail(err, FED_ESTATE, "%s/ca.pem has no old CA", directory);
+    }
+    if (read_id(leaf.text, gnutls_x509_crt_get_authority_key_id) != fedserver_ca_id(issuer.text)) {
+        return fed_fail(err, FED_ESTATE,
+                        "server.pem is still of the old CA: first fedserver cert renew, and "
+                        "SIGHUP");
+    }
+    return write_file(directory, "ca.pem", issuer.text, 0644, err);
+}
+
+/* Counts those that a change of the CA is about. */
+typedef struct count {
+    int64_t now_ms;
+    uint64_t issuer;
+    fedserver_ca_change *change;
+} count;
+
+static fed_status count_device(void *user, const fedserver_device *device, fed_error *err) {
+    const count *c = user;
+    (void)err;
+    if (device->revoked_ms == 0 && device->expires_ms > c->now_ms) {
+        c->change->devices++;
+        c->change->waiting += device->authority != c->issuer;
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
+                             fed_error *err) {
+    fed_pem issuer, leaf;
+    FED_TRY(read_ca(server->directory, &issuer, change, err));
+    FED_TRY(read_file(server->directory, "server.pem", &leaf, err));
+    count c = {.now_ms = now_ms, .issuer = fedserver_ca_id(issuer.text), .change = change};
+    change->server_is_old = read_id(leaf.text, gnutls_x509_crt_get_authority_key_id) != c.issuer;
+    return server->store->device_each(server->db, count_device, &c, err);
 }

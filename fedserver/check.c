@@ -387,12 +387,17 @@ static bool read_pem(checking *c, const char *name, fed_pem *pem) {
     return true;
 }
 
-static void check_pair(checking *c, const char *cert_name, const char *key_name) {
+/* bundle: any of the file's certificates may be the key's, not the first one only. */
+static void check_pair(checking *c, const char *cert_name, const char *key_name, bool bundle) {
     fed_pem cert, key;
     fed_error why = {0};
     uint8_t of_cert[FED_SHA256_SIZE], of_key[FED_SHA256_SIZE];
     const bool has_cert = read_pem(c, cert_name, &cert), has_key = read_pem(c, key_name, &key);
     bool sound = true;
+    if (bundle && has_cert && has_key) {
+        fed_pem one;
+        cert = fedserver_ca_pick(&cert, &key, &one, &why) == FED_OK ? one : cert;
+    }
     if (has_cert && fed_cert_key_fingerprint(cert.text, of_cert, &why) != FED_OK) {
         FOUND("S7: %s is no certificate: %s" FEDSERVER_RESTORE, cert_name, why.text);
         sound = false;
@@ -422,8 +427,8 @@ static void note_readers(checking *c, const char *key_name, unsigned too_many) {
 static void check_keys(checking *c) {
     note_readers(c, "ca.key", 0077);
     note_readers(c, "server.key", 0037); /* two units may share it by their group */
-    check_pair(c, "ca.pem", "ca.key");
-    check_pair(c, "server.pem", "server.key");
+    check_pair(c, "ca.pem", "ca.key", true);
+    check_pair(c, "server.pem", "server.key", false);
     CHECKED("S7: the CA's and the server's certificate, and their keys");
 }
 

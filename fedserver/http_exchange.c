@@ -239,6 +239,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     if (why != NULL) {
         return refuse(x, why, size);
     }
+    x->request.authority = x->peer->identity.authority; /* known since why_not */
     if (size > 0) {
         x->body = malloc((size_t)size);
         if (x->body == NULL) {
@@ -313,6 +314,7 @@ bool http_exchange_keep_cut(http_exchange *x) {
                                      .query = x->request.query,
                                      .fingerprint = x->identity.fingerprint,
                                      .certificate = x->identity.certificate,
+                                     .authority = x->identity.authority,
                                      .body = x->body,
                                      .body_len = x->request.body_len,
                                      .wire_bytes = x->request.wire_bytes + x->request.body_len};

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "fed/bytes.h"
 #include "fed/file.h"
 #include "fedserver/http_proxy.h"
 
@@ -121,6 +122,15 @@ static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserve
     return fill(pair, directory, err);
 }
 
+/* Sessions hold copies of the key. */
+static void forget_tickets(http_tls *tls) {
+    if (tls->ticket_key != NULL) {
+        gnutls_memset(tls->ticket_key, 0, tls->ticket_key_size);
+    }
+    gnutls_free(tls->ticket_key);
+    tls->ticket_key = NULL;
+}
+
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
                          const fed_log *log, fed_error *err) {
     http_tls_pair *pair = calloc(1, sizeof *pair);
@@ -134,6 +144,9 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listene
     }
     pair->before = tls->pairs[kind];
     tls->pairs[kind] = pair;
+    if (pair->before != NULL && strstr(pair->ca, pair->before->ca) == NULL) {
+        forget_tickets(tls); /* a CA may have gone: nobody is let in as verified by it */
+    }
     gnutls_datum_t ticket_key = {tls->ticket_key, tls->ticket_key_size};
     if (ticket_key.data == NULL && gnutls_session_ticket_key_generate(&ticket_key) < 0) {
         return fed_fail(err, FED_EIO, "the system has no random numbers for session tickets");
@@ -150,10 +163,7 @@ void http_tls_free(http_tls *tls) {
             free_pair(pair);
         }
     }
-    if (tls->ticket_key != NULL) {
-        gnutls_memset(tls->ticket_key, 0, tls->ticket_key_size);
-    }
-    gnutls_free(tls->ticket_key);
+    forget_tickets(tls);
     *tls = (http_tls){.ticket_key = NULL};
 }
 
@@ -307,6 +317,17 @@ void http_tls_demand(void *session, const http_tls *tls) {
     (void)gnutls_session_ticket_enable_server(session, &ticket_key);
 }
 
+static uint64_t read_authority(gnutls_x509_crt_t leaf) {
+    uint8_t id[64];
+    size_t size = sizeof id;
+    fed_reader r;
+    if (gnutls_x509_crt_get_authority_key_id(leaf, id, &size, NULL) != 0) {
+        return 0;
+    }
+    fed_reader_init(&r, id, size);
+    return fed_read_u64(&r);
+}
+
 void http_tls_identify(void *session, http_tls_identity *identity) {
     unsigned chain_len = 0;
     const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &chain_len);
@@ -320,6 +341,7 @@ void http_tls_identify(void *session, http_tls_identity *identity) {
             0) {
         fed_sha256(chain[0].data, chain[0].size, identity->certificate);
         identity->expires_s = gnutls_x509_crt_get_expiration_time(leaf);
+        identity->authority = read_authority(leaf);
         identity->known = true;
     }
     gnutls_x509_crt_deinit(leaf);

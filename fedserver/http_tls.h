@@ -47,9 +47,9 @@ typedef struct http_tls {
  * Read a listener's pair, and ca.pem, and see that they can serve; new sessions use them from then
  * on. The front has front.pem and front.key where there are such, say an operator's own of a public
  * authority; else, as devices always, server.pem and server.key. A key with too many readers is
- * warned of. Errors: FED_ENOTFOUND, FED_EIO; FED_EFORMAT not certificates, or not each other's:
- * what was loaded before stays. Owner: http_tls_free, also after an error, of an *tls that was
- * zeroed.
+ * warned of. Where a CA has gone from ca.pem, no older session is resumed. Errors: FED_ENOTFOUND,
+ * FED_EIO; FED_EFORMAT not certificates, or not each other's: what was loaded before stays. Owner:
+ * http_tls_free, also after an error, of an *tls that was zeroed.
  */
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
                          const fed_log *log, fed_error *err) FED_CHECKED;
@@ -90,6 +90,7 @@ typedef struct http_tls_identity {
     bool known;
     uint8_t fingerprint[FED_SHA256_SIZE]; /* of the key: its SubjectPublicKeyInfo's DER */
     uint8_t certificate[FED_SHA256_SIZE]; /* of the certificate's DER */
+    uint64_t authority;                   /* who signed it: first bytes of the key id; 0: unknown */
     int64_t expires_s;                    /* Unix time */
 } http_tls_identity;
 

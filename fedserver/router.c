@@ -149,6 +149,16 @@ static fed_status adopt(fedserver *server, fedserver_device **device, const uint
     return FED_OK;
 }
 
+/* A change of the CA waits for this: so it is stored at once. */
+static fed_status note_authority(fedserver *server, fedserver_device *device, uint64_t authority,
+                                 fed_error *err) {
+    if (device == NULL || authority == 0 || device->authority == authority) {
+        return FED_OK;
+    }
+    device->authority = authority;
+    return fedserver_device_save(server, device, err);
+}
+
 bool fedserver_route_relayed(const fedserver_request *request) {
     return strcmp(request->method, "GET") == 0 &&
            (strcmp(request->path, "/v1/status") == 0 || strcmp(request->path, "/metrics") == 0);
@@ -186,6 +196,7 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     }
     FED_TRY(adopt(server, &call.device, request->fingerprint, err));
     fedserver_device_seen(call.device, request, now_ms);
+    FED_TRY(note_authority(server, call.device, request->authority, err));
     bool admitted = false;
     FED_TRY(admit_visitor(server, to, &call, &admitted, response, err));
     if (!admitted) {

@@ -160,13 +160,17 @@ static void warn_of_readers(const fedserver *server) {
 
 void fedserver_certificates_changed(fedserver *server) {
     server->ca_key.text[0] = '\0';
+    server->authority = fedserver_ca_id_at(server->directory);
 }
 
 fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) {
     assert(server->setup.part != FEDSERVER_ROUNDS);
     if (server->ca_key.text[0] == '\0') {
-        FED_TRY(read_pem(server, "ca.pem", &server->ca_cert, err));
-        FED_TRY(read_pem(server, "ca.key", &server->ca_key, err));
+        fed_pem key;
+        FED_TRY(read_pem(server, "ca.pem", &server->ca_bundle, err));
+        FED_TRY(read_pem(server, "ca.key", &key, err));
+        FED_TRY(fedserver_ca_pick(&server->ca_bundle, &key, &server->ca_cert, err));
+        server->ca_key = key;
         warn_of_readers(server);
     }
     int64_t life_s = server->setup.device_life_s;
@@ -230,6 +234,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
         FED_TRY(server->store->recover(server->db, err));
         FED_TRY(fedserver_devices_load(server, err));
         FED_TRY(fedserver_training_load(server, err));
+        server->authority = fedserver_ca_id_at(server->directory);
     }
     if (server->setup.part != FEDSERVER_WHOLE) {
         FED_TRY(fedserver_relay_open(server->directory, server->setup.part, &server->relay, err));

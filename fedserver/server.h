@@ -65,8 +65,9 @@ struct fedserver {
     fedserver_setup setup;
     bool serving; /* the lock is held and the cache is filled */
     bool broken;
-    int lock;                      /* descriptor of the lock file */
-    fed_pem ca_key, ca_cert;       /* read when first asked for: auth_open */
+    int lock;                           /* descriptor of the lock file */
+    fed_pem ca_key, ca_cert, ca_bundle; /* read when first asked for: auth_open */
+    uint64_t authority; /* fedserver_ca_id of the CA that issues; 0: not known. Not in GATE */
     struct fedserver_relay *relay; /* between front and rounds; NULL: one process does both */
     uint16_t front_port, devices_port;
     uint64_t epoch;
@@ -119,6 +120,19 @@ fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err
 
 /** DIRECTORY/name, cut where too long for cap. */
 void fedserver_path(const char *directory, const char *name, char *dst, size_t cap);
+
+/* certificates.c */
+
+/** Which of the bundle's certificates (ca.pem) is the key's (ca.key)? FED_EINVAL: none. */
+fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem *cert,
+                             fed_error *err) FED_CHECKED;
+
+/** A name for the first CA of that text, which its certificates bear, too: the first 8 bytes of its
+ * key's id. 0: it has none. */
+uint64_t fedserver_ca_id(const char *pem);
+
+/** That of the directory's ca.pem. 0: it can't be read. */
+uint64_t fedserver_ca_id_at(const char *directory);
 
 /* training.c */
 

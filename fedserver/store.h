@@ -56,6 +56,7 @@ typedef struct fedserver_device {
     char name[FEDSERVER_NAME];         /* for people; "": it has none */
     char software[FEDSERVER_SOFTWARE]; /* its last User-Agent; "": it sends none */
     int64_t seen_ms;                   /* its last request; 0: none yet */
+    uint64_t authority; /* of the certificate that it used last: fedserver_ca_id; 0: not known */
     /* its updates: counted; refused because they came too late; refused for another reason */
     uint64_t counted, late, refused;
     bool unsaved;       /* of what is above something is newer than in the store; not stored */

@@ -1,14 +1,18 @@
-/* cert: the coordinator's own certificate. */
+/* cert: the coordinator's own certificate, and its CA. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "fed/clock.h"
 #include "fedserver/commands/command.h"
 
-static fed_status show(const arguments *args, fed_error *err) {
+static fed_status show(fedserver *server, const arguments *args, fed_error *err) {
     fedserver_certificate certificate;
+    fedserver_ca_change change;
+    const int64_t now_ms = fed_clock_unix_ms();
     FED_TRY(fedserver_certificate_read(args->dir, &certificate, err));
-    const int32_t days = fedserver_certificate_days(args->dir, fed_clock_unix_ms());
+    FED_TRY(fedserver_ca_look(server, now_ms, &change, err));
+    const int32_t days = fedserver_certificate_days(args->dir, now_ms);
     if (days < 0) {
         puts("server.pem has expired: fedserver cert renew");
     } else {
@@ -17,43 +21,101 @@ static fed_status show(const arguments *args, fed_error *err) {
     for (size_t k = 0; k < certificate.host_count; k++) {
         printf("  %s\n", certificate.hosts[k]);
     }
+    if (change.unfinished) {
+        puts("ca.pem: the new CA has no key, and the old one issues: fedserver cert new-ca");
+    }
+    if (change.open) {
+        printf("ca.pem: a new CA and an old one; server.pem is of the %s one\n"
+               "  %" PRIu64 " of %" PRIu64 " devices still have certificates of the old CA\n",
+               change.server_is_old ? "old" : "new", change.waiting, change.devices);
+    }
+    return FED_OK;
+}
+
+/* While the CA changes: what would shut devices out waits for them. */
+static fed_status settled(fedserver *server, const arguments *args, fed_error *err) {
+    fedserver_ca_change change;
+    FED_TRY(fedserver_ca_look(server, fed_clock_unix_ms(), &change, err));
+    if (!change.open || change.waiting == 0 || args->force) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_EBUSY,
+                    "%" PRIu64 " of %" PRIu64 " devices still have certificates of the old CA, and "
+                    "this would shut them out: wait until they have checked in, or --force it",
+                    change.waiting, change.devices);
+}
+
+static fed_status renew(fedserver *server, const arguments *args, fed_error *err) {
+    FED_TRY(settled(server, args, err));
+    return fedserver_certificate_renew(args->dir, args->add_hosts.items, fed_clock_unix_ms(), err);
+}
+
+static fed_status new_ca(fedserver *server, const arguments *args, fed_error *err) {
+    (void)server;
+    return fedserver_ca_new(args->dir, fed_clock_unix_ms(), err);
+}
+
+static fed_status drop_old_ca(fedserver *server, const arguments *args, fed_error *err) {
+    FED_TRY(settled(server, args, err));
+    return fedserver_ca_drop_old(args->dir, err);
+}
+
+static const struct {
+    const char *word;
+    fed_status (*run)(fedserver *server, const arguments *args, fed_error *err);
+} deeds[] = {{"show", NULL}, {"renew", renew}, {"new-ca", new_ca}, {"drop-old-ca", drop_old_ca}};
+
+enum { DEEDS = sizeof deeds / sizeof deeds[0] };
+
+static size_t find_deed(const arguments *args) {
+    const char *word = args->operands[0] != NULL   ? args->operands[0]
+                       : args->add_hosts.count > 0 ? "renew"
+                                                   : "show";
+    size_t k = 0;
+    while (k < DEEDS && strcmp(deeds[k].word, word) != 0) {
+        k++;
+    }
+    return k;
+}
+
+static fed_status do_it(fedserver *server, const arguments *args, fed_error *err) {
+    const size_t k = find_deed(args);
+    if (deeds[k].run != NULL) {
+        FED_TRY(deeds[k].run(server, args, err));
+    }
+    FED_TRY(show(server, args, err));
+    if (deeds[k].run != NULL) {
+        puts("A coordinator that runs takes it up at SIGHUP.");
+    }
     return FED_OK;
 }
 
 static int cert(const arguments *args) {
-    fed_error err = {0};
-    const char *word = args->operands[0] != NULL ? args->operands[0] : "show";
-    const bool renew = strcmp(word, "renew") == 0 || args->add_hosts.count > 0;
-    if (!renew && strcmp(word, "show") != 0) {
-        return command_usage(args, "this is neither show nor renew", word);
+    const size_t k = find_deed(args);
+    if (k == DEEDS) {
+        return command_usage(args, "this is none of show, renew, new-ca and drop-old-ca",
+                             args->operands[0]);
     }
-    fed_status status = FED_OK;
-    if (renew) {
-        status = fedserver_certificate_renew(args->dir, args->add_hosts.items, fed_clock_unix_ms(),
-                                             &err);
+    if (args->add_hosts.count > 0 && deeds[k].run != renew) {
+        return command_usage(args, "--add-host goes with renew", deeds[k].word);
     }
-    if (status == FED_OK) {
-        status = show(args, &err);
-    }
-    if (status != FED_OK) {
-        return command_fail(args, &err);
-    }
-    if (renew) {
-        puts("A coordinator that runs takes it up at SIGHUP.");
-    }
-    return COMMAND_OK;
+    return command_with(args, do_it);
 }
 
 const command command_cert = {
     .name = "cert",
     .run = cert,
-    .options = "add-host",
-    .operands = "[show|renew]",
-    .brief = "show or renew the coordinator's certificate",
-    .help = "usage: fedserver cert --dir DIR [show|renew] [--add-host NAME]...\n"
-            "Show how long server.pem is valid, and for which hosts; or issue it anew for ten "
-            "years, by\n"
-            "the same CA, so that devices notice nothing. Then send SIGHUP to `fedserver run`, and "
-            "to a\n"
-            "`fedserver front` that was started by hand.\n"
-            "  --add-host NAME    a further name or address that it is for; renews\n"};
+    .options = "add-host force",
+    .operands = "[show|renew|new-ca|drop-old-ca]",
+    .brief = "show or renew the coordinator's certificate, change its CA",
+    .help = "usage: fedserver cert --dir DIR [show|renew|new-ca|drop-old-ca] [--add-host NAME]...\n"
+            "show: how long server.pem is valid, and for which hosts; while the CA changes, how "
+            "many\n"
+            "devices wait. renew: issue it anew for ten years, by the same CA, so that devices "
+            "notice\n"
+            "nothing. Then send SIGHUP to `fedserver run`, and to a `fedserver front` that was "
+            "started by\n"
+            "hand. To change the CA: new-ca and SIGHUP, wait for the devices, renew and SIGHUP,\n"
+            "drop-old-ca and SIGHUP.\n"
+            "  --add-host NAME    a further name or address that it is for; renews\n"
+            "  --force            renew or drop-old-ca though some devices will be shut out\n"};

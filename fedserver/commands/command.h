@@ -43,7 +43,7 @@ typedef struct arguments {
     double device_days;
     const char *role, *tag, *name;
     const char *withdraw, *since;
-    bool json;
+    bool json, force;
     const char *page; /* loopback, operators or all */
     bool bearer, revoke;
     double days;

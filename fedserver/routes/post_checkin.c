@@ -111,6 +111,12 @@ static void evaluate(fedserver *server, const fedserver_call *call, const fed_ch
     }
 }
 
+/* The certificate that it came with is of another CA than the one that issues now. */
+static bool of_old_ca(const fedserver *server, const fedserver_request *request) {
+    return request->authority != 0 && server->authority != 0 &&
+           request->authority != server->authority;
+}
+
 fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
                                   fedserver_response *response, fed_error *err) {
     const fedserver_request *request = call->request;
@@ -156,7 +162,9 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     if (answer.action == FED_ACTION_WAIT && answer.retry_ms < until_turn_ms) {
         answer.retry_ms = (uint32_t)until_turn_ms;
     }
-    answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE | (checkin.capabilities & FED_CAN_PATCH);
+    answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
+                          (checkin.capabilities & FED_CAN_PATCH) |
+                          (of_old_ca(server, request) ? FED_RENEW : 0);
     server->counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

@@ -1,4 +1,6 @@
 /* POST /v1/renew: a request signed with an enrolled device's key in, its next certificate out. */
+#include <string.h>
+
 #include "fedserver/router.h"
 
 static const struct {
@@ -43,7 +45,10 @@ fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrol
     }
     fed_writer body;
     fed_writer_growing(&body);
-    fed_write_printf(&body, "devices-port: %u\n%s", server->devices_port, issued->cert.text);
+    /* The CAs: so a device learns of a new one. Those that would not fit are for a person. */
+    const char *cas = server->ca_bundle.text;
+    cas = strlen(issued->cert.text) + strlen(cas) < FED_PEM_SIZE ? cas : "";
+    fed_write_printf(&body, "devices-port: %u\n%s%s", server->devices_port, issued->cert.text, cas);
     return fedserver_answer(response, 200, "application/x-pem-file", &body, err);
 }
 

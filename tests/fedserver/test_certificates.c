@@ -143,6 +143,90 @@ static void a_ca_key_that_others_can_read_is_warned_of(void **state) {
     assert_start_says(w, "ca.key can be read by others (mode 0644): chmod 0600 it");
 }
 
+static void write_file(const world *w, const char *name, const fed_pem *pem) {
+    fed_test_put(w->directory, name, pem->text, strlen(pem->text));
+}
+
+static void look(const world *w, fedserver_ca_change *change) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    assert_fed_ok_err(fedserver_open(w->directory, NULL, &server, &err));
+    assert_fed_ok_err(fedserver_ca_look(server, fed_clock_unix_ms(), change, &err));
+    fedserver_close(server);
+}
+
+static bool signed_by(const fed_pem *leaf, const fed_pem *ca) {
+    gnutls_x509_crt_t certs[2];
+    unsigned out = 0;
+    for (int k = 0; k < 2; k++) {
+        const char *pem = k == 0 ? leaf->text : ca->text;
+        const gnutls_datum_t text = {(unsigned char *)(uintptr_t)pem, (unsigned)strlen(pem)};
+        assert_int_equal(gnutls_x509_crt_init(&certs[k]), 0);
+        assert_int_equal(gnutls_x509_crt_import(certs[k], &text, GNUTLS_X509_FMT_PEM), 0);
+    }
+    assert_int_equal(gnutls_x509_crt_verify(certs[0], &certs[1], 1, 0, &out), 0);
+    gnutls_x509_crt_deinit(certs[0]);
+    gnutls_x509_crt_deinit(certs[1]);
+    return out == 0;
+}
+
+static void a_ca_is_changed_with_an_overlap(void **state) {
+    const world *w = *state;
+    const int64_t now_ms = fed_clock_unix_ms();
+    fed_error err = {0};
+    fedserver_ca_change change;
+    fed_pem old, both, alone, leaf;
+    read_file(w, "ca.pem", &old);
+    assert_fed_status(fedserver_ca_drop_old(w->directory, &err), FED_ESTATE);
+    assert_fed_ok_err(fedserver_ca_new(w->directory, now_ms, &err));
+    read_file(w, "ca.pem", &both);
+    read_file(w, "server.pem", &leaf);
+    assert_non_null(strstr(both.text, old.text));
+    assert_true(both.text != strstr(both.text, old.text)); /* the new one comes first */
+    assert_true(signed_by(&leaf, &old));
+    look(w, &change);
+    assert_true(change.open && change.server_is_old && !change.unfinished);
+    assert_fed_status(fedserver_ca_new(w->directory, now_ms, &err), FED_ESTATE);
+    assert_fed_status(fedserver_ca_drop_old(w->directory, &err), FED_ESTATE);
+    assert_fed_ok_err(fedserver_certificate_renew(w->directory, NULL, now_ms, &err));
+    read_file(w, "server.pem", &leaf);
+    assert_true(signed_by(&leaf, &both) && !signed_by(&leaf, &old));
+    assert_fed_ok_err(fedserver_ca_drop_old(w->directory, &err));
+    read_file(w, "ca.pem", &alone);
+    assert_null(strstr(alone.text, old.text));
+    assert_true(signed_by(&leaf, &alone));
+    look(w, &change);
+    assert_false(change.open || change.server_is_old);
+    assert_start_says(w, NULL);
+}
+
+/* Killed when ca.pem is written and ca.key is not: the old CA goes on issuing. */
+static void a_new_ca_that_was_cut_off_is_made_again(void **state) {
+    const world *w = *state;
+    const int64_t now_ms = fed_clock_unix_ms();
+    fed_error err = {0};
+    fedserver_ca_change change;
+    fed_pem old, key, leaf, both;
+    read_file(w, "ca.pem", &old);
+    read_file(w, "ca.key", &key);
+    assert_fed_ok_err(fedserver_ca_new(w->directory, now_ms, &err));
+    write_file(w, "ca.key", &key);
+    char path[400];
+    snprintf(path, sizeof path, "%s/ca.key", w->directory);
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_start_says(w, NULL);
+    look(w, &change);
+    assert_true(change.unfinished && !change.open);
+    assert_fed_ok_err(fedserver_certificate_renew(w->directory, NULL, now_ms, &err));
+    read_file(w, "server.pem", &leaf);
+    assert_true(signed_by(&leaf, &old));
+    assert_fed_ok_err(fedserver_ca_new(w->directory, now_ms, &err));
+    look(w, &change);
+    assert_true(change.open && !change.unfinished);
+    read_file(w, "ca.pem", &both);
+    assert_string_equal(strstr(both.text, old.text), old.text); /* the one without a key is gone */
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
@@ -152,6 +236,8 @@ int main(void) {
         WITH(a_renewal_without_the_cas_key_changes_nothing),
         WITH(the_ca_makes_no_further_authorities),
         WITH(a_ca_key_that_others_can_read_is_warned_of),
+        WITH(a_ca_is_changed_with_an_overlap),
+        WITH(a_new_ca_that_was_cut_off_is_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@
     "ALTER TABLE tokens DROP COLUMN withdrawn_ms; ALTER TABLE devices DROP COLUMN name;"           \
     "ALTER TABLE devices DROP COLUMN seen_ms; ALTER TABLE devices DROP COLUMN software;"           \
     "ALTER TABLE devices DROP COLUMN counted; ALTER TABLE devices DROP COLUMN late;"               \
-    "ALTER TABLE devices DROP COLUMN refused;"                                                     \
+    "ALTER TABLE devices DROP COLUMN refused; ALTER TABLE devices DROP COLUMN authority;"          \
     "PRAGMA user_version = 1; COMMIT;"
 
 #endif

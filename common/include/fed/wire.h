@@ -35,9 +35,10 @@ typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;
 /** What a peer of protocol 2 or later says it can do beyond what its version asks of everybody. A
  * bit that the other does not know means nothing to it. */
 enum {
-    FED_CAN_PIECES = 1, /* coordinator: takes an update in pieces, and says how much it has */
-    FED_CAN_PATCH = 2,  /* device: reads patches; coordinator: sends them to who asks for them */
-    FED_CAN_DECLINE = 4 /* device: knows FED_WAIT_DECLINED; coordinator: takes fed_decline */
+    FED_CAN_PIECES = 1,  /* coordinator: takes an update in pieces, and says how much it has */
+    FED_CAN_PATCH = 2,   /* device: reads patches; coordinator: sends them to who asks for them */
+    FED_CAN_DECLINE = 4, /* device: knows FED_WAIT_DECLINED; coordinator: takes fed_decline */
+    FED_RENEW = 8        /* coordinator: this device's certificate is of an old CA; renew it now */
 };
 
 /** Device -> coordinator: here I am, this is what I hold. */

@@ -83,8 +83,9 @@ typedef struct fedclient_transport {
     void *user;
     fed_status (*send)(void *user, const fedclient_request *request, int *status,
                        fed_writer *answer, fed_error *err);
-    /** Present this key and certificate from the next connection on; both NULL: none. FED_EAUTH:
-     * they can't be used, or do not belong together. */
+    /** Present this key and certificate from the next connection on; both NULL: none. What cert
+     * has behind its first certificate are CAs, which are trusted beside the options' ones until
+     * the next call. FED_EAUTH: they can't be used, or do not belong together. */
     fed_status (*identify)(void *user, const fed_pem *key, const fed_pem *cert, fed_error *err);
     /** Close idle connections, as a device does that goes offline. */
     void (*disconnect)(void *user);
@@ -96,7 +97,8 @@ typedef struct fedclient_transport {
 
 /** How to open one. */
 typedef struct fedclient_transport_options {
-    const char *ca_pem;   /* PEM text: exactly these CA certificates are trusted; copied */
+    const char *ca_pem;   /* PEM text: exactly these CA certificates are trusted, and those of
+                             identify; copied */
     uint32_t patience_ms; /* how long a connection may stand still; 0: 30 s */
     /** Asked at least once a second: true breaks the request off. NULL: nothing does. */
     bool (*stopped)(void *user);

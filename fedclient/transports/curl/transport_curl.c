@@ -17,9 +17,10 @@ enum {
 };
 
 typedef struct curl_line {
-    CURL *easy;      /* NULL until it is needed, and after a disconnect */
-    CURLSH *tickets; /* TLS sessions outlive connections: resuming one costs less of both sides */
-    fed_pem key, cert;
+    CURL *easy;        /* NULL until it is needed, and after a disconnect */
+    CURLSH *tickets;   /* TLS sessions outlive connections: resuming one costs less of both sides */
+    fed_pem key, cert; /* cert: the CAs of its own behind it */
+    char *trusted;     /* those, and the options' CA */
     bool identified;
     unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */
     fedclient_transport_options options; /* ca_pem: its own copy */
@@ -184,10 +185,29 @@ static int count_sent(CURL *easy, curl_infotype what, char *data, size_t len, vo
     return 0;
 }
 
-static void set_blob(CURL *easy, CURLoption option, const char *text) {
+static void set_blob(CURL *easy, CURLoption option, const char *text, size_t len) {
     struct curl_blob blob = {
-        .data = (void *)(uintptr_t)text, .len = strlen(text), .flags = CURL_BLOB_NOCOPY};
+        .data = (void *)(uintptr_t)text, .len = len, .flags = CURL_BLOB_NOCOPY};
     curl_easy_setopt(easy, option, &blob);
+}
+
+/** Of the first certificate in that text: what is behind it are CAs. */
+static size_t leaf_len(const char *pem) {
+    static const char end[] = "-----END CERTIFICATE-----";
+    const char *at = strstr(pem, end);
+    return at != NULL ? (size_t)(at - pem) + sizeof end - 1 : strlen(pem);
+}
+
+/** Trust the options' CA, and those behind this certificate. cert: NULL for none. */
+static fed_status trust(curl_line *line, const fed_pem *cert) {
+    const char *more = cert != NULL ? cert->text + leaf_len(cert->text) : "";
+    const size_t cap = strlen(line->options.ca_pem) + strlen(more) + 2;
+    char *trusted = malloc(cap);
+    FED_REQUIRE(trusted != NULL, FED_ENOMEM);
+    snprintf(trusted, cap, "%s\n%s", line->options.ca_pem, more);
+    free(line->trusted);
+    line->trusted = trusted;
+    return FED_OK;
 }
 
 /** The options that stay the same for every request. */
@@ -201,10 +221,10 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
     curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* exactly the CA given: not the system's */
-    set_blob(easy, CURLOPT_CAINFO_BLOB, line->options.ca_pem);
+    set_blob(easy, CURLOPT_CAINFO_BLOB, line->trusted, strlen(line->trusted));
     if (line->identified) {
-        set_blob(easy, CURLOPT_SSLCERT_BLOB, line->cert.text);
-        set_blob(easy, CURLOPT_SSLKEY_BLOB, line->key.text);
+        set_blob(easy, CURLOPT_SSLCERT_BLOB, line->cert.text, leaf_len(line->cert.text));
+        set_blob(easy, CURLOPT_SSLKEY_BLOB, line->key.text, strlen(line->key.text));
     }
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
@@ -402,7 +422,8 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
     case CURLE_SSL_CACERT_BADFILE:
         return fed_fail(err, FED_EAUTH,
                         "%s: the coordinator's certificate can't be trusted "
-                        "(%.150s): check the CA file, the host name in the address, the clock",
+                        "(%.150s): check the CA file, the host name in the address, the clock; "
+                        "if the coordinator has changed its CA, enrol anew with its new ca.pem",
                         url, why);
     case CURLE_SSL_CERTPROBLEM:
         return fed_fail(err, FED_EAUTH,
@@ -514,6 +535,7 @@ static fed_status curl_identify(void *user, const fed_pem *key, const fed_pem *c
                         "again");
     }
     FED_TRY(start_afresh(line)); /* what there is speaks for the former identity */
+    FED_TRY(trust(line, cert));
     line->identified = key != NULL;
     line->hangups = 0;
     if (line->identified) {
@@ -533,6 +555,7 @@ static void curl_close(void *user) {
     curl_disconnect(line);
     curl_share_cleanup(line->tickets);
     free((char *)(uintptr_t)line->options.ca_pem);
+    free(line->trusted);
     free(line);
 }
 
@@ -546,7 +569,8 @@ static fed_status curl_open(const fedclient_transport_options *options,
     FED_REQUIRE(line != NULL, FED_ENOMEM);
     line->options = *options;
     line->options.ca_pem = strdup(options->ca_pem);
-    if (line->options.ca_pem == NULL || start_afresh(line) != FED_OK) {
+    if (line->options.ca_pem == NULL || trust(line, NULL) != FED_OK ||
+        start_afresh(line) != FED_OK) {
         curl_close(line);
         return fed_fail(err, FED_ENOMEM, "no memory for a connection");
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <mbedtls/error.h>
+#include <mbedtls/platform.h>
 #include <mbedtls/psa_util.h>
 #include <psa/crypto.h>
 
@@ -57,6 +58,13 @@ static int configure(fedclient_tls *tls) {
     return tls->identified ? mbedtls_ssl_conf_own_cert(config, &tls->own, &tls->key) : 0;
 }
 
+static mbedtls_x509_crt *last_of(mbedtls_x509_crt *crt) {
+    while (crt->next != NULL) {
+        crt = crt->next;
+    }
+    return crt;
+}
+
 fed_status fedclient_tls_init(fedclient_tls *tls, const char *ca_pem,
                               const fedclient_transport_options *options) {
     tls->tcp.fd = -1;
@@ -71,6 +79,7 @@ fed_status fedclient_tls_init(fedclient_tls *tls, const char *ca_pem,
     FED_REQUIRE(
         mbedtls_x509_crt_parse(&tls->ca, (const unsigned char *)ca_pem, strlen(ca_pem) + 1) == 0,
         FED_EFORMAT);
+    tls->ca_last = last_of(&tls->ca);
     return configure(tls) == 0 ? FED_OK : FED_ENOMEM;
 }
 
@@ -83,7 +92,18 @@ void fedclient_tls_free(fedclient_tls *tls) {
     mbedtls_x509_crt_free(&tls->ca);
 }
 
+/** The CAs that came with an identity go with it. */
+static void forget_cas(fedclient_tls *tls) {
+    mbedtls_x509_crt *first = tls->ca_last->next;
+    tls->ca_last->next = NULL;
+    if (first != NULL) {
+        mbedtls_x509_crt_free(first); /* and those behind it, but not the first one's own memory */
+        mbedtls_free(first);
+    }
+}
+
 static void forget_identity(fedclient_tls *tls) {
+    forget_cas(tls);
     tls->identified = tls->has_ticket = false;
     mbedtls_ssl_session_free(&tls->ticket); /* it speaks for the former identity */
     mbedtls_pk_free(&tls->key);
@@ -91,6 +111,12 @@ static void forget_identity(fedclient_tls *tls) {
     mbedtls_ssl_session_init(&tls->ticket);
     mbedtls_pk_init(&tls->key);
     mbedtls_x509_crt_init(&tls->own);
+}
+
+/** Hand over what is behind the certificate: only that one is presented. */
+static void trust_cas(fedclient_tls *tls) {
+    tls->ca_last->next = tls->own.next;
+    tls->own.next = NULL;
 }
 
 static bool parse_identity(fedclient_tls *tls, const fed_pem *key, const fed_pem *cert) {
@@ -106,7 +132,9 @@ fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key, const 
     fedclient_tls_close(tls);
     forget_identity(tls);
     tls->identified = key != NULL && parse_identity(tls, key, cert);
-    if (key != NULL && !tls->identified) {
+    if (tls->identified) {
+        trust_cas(tls);
+    } else {
         forget_identity(tls);
     }
     FED_REQUIRE(configure(tls) == 0, FED_ENOMEM);

@@ -23,7 +23,8 @@ typedef struct fedclient_tls {
     size_t address_len;
     /* Of all connections. */
     mbedtls_ssl_config config;
-    mbedtls_x509_crt ca, own;
+    mbedtls_x509_crt ca, own;  /* ca: the caller's, then those that came with `own` */
+    mbedtls_x509_crt *ca_last; /* the last one of the caller's; NULL: not read yet */
     mbedtls_pk_context key;
     bool identified;
     mbedtls_ssl_session ticket; /* resuming a session costs less of both sides */
@@ -37,8 +38,9 @@ fed_status fedclient_tls_init(fedclient_tls *tls, const char *ca_pem,
                               const fedclient_transport_options *options) FED_CHECKED;
 void fedclient_tls_free(fedclient_tls *tls);
 
-/** Present these from now on; both NULL: none. Closes the connection. FED_EAUTH: they can't be
- * used, and none is presented. */
+/** Present these from now on; both NULL: none. What is behind the first certificate are CAs,
+ * trusted from now on. Closes the connection. FED_EAUTH: they can't be used, and none is presented.
+ */
 fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key,
                                   const fed_pem *cert) FED_CHECKED;
 

@@ -309,7 +309,8 @@ static fed_status explain(const exchange *x, fed_status status, fed_error *err) 
     case FED_EAUTH:
         return fed_fail(err, status,
                         "%s: the coordinator's certificate can't be trusted (%.150s): check the "
-                        "CA file, the host name in the address, the clock",
+                        "CA file, the host name in the address, the clock; if the coordinator has "
+                        "changed its CA, enrol anew with its new ca.pem",
                         url, why);
     case FED_ENOMEM:
         return fed_fail(err, status, "%s %s: out of memory", method, url);

@@ -362,7 +362,7 @@ typedef void (*fedserver_check_report)(void *user, fedserver_check_kind kind, co
 fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
                            size_t *findings, fed_error *err) FED_CHECKED;
 
-/** The certificate files were changed: read them again before the next one is issued. */
+/** The certificate files were changed: read them again. */
 void fedserver_certificates_changed(fedserver *server);
 
 /** The coordinator's own certificate, server.pem. */
@@ -382,11 +382,36 @@ int32_t fedserver_certificate_days(const char *directory, int64_t now_ms);
 
 /**
  * Issue server.pem anew for ten years, for the same key and hosts and those of `more` (NULL at the
- * end), by the same CA: devices notice nothing. A coordinator that serves reads it at SIGHUP.
+ * end), by the CA whose key is ca.key: devices that know that CA notice nothing. A coordinator that
+ * serves reads it at SIGHUP.
  * Errors: those of reading it; FED_ENOTFOUND, FED_EIO of the keys; FED_EINVAL too many hosts.
  */
 fed_status fedserver_certificate_renew(const char *directory, const char *const *more,
                                        int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/*
+ * The CA. ca.pem has its certificate; while the CA is being changed, that of the new one and behind
+ * it that of the old one. ca.key is the key of the one that issues: the new one.
+ */
+
+/** Make a new CA beside the one there is, which issues from now on. server.pem stays as it is.
+ * A crash on the way leaves the old CA issuing: then make one again. FED_ESTATE: the last change is
+ * not over. */
+fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/** Trust the new CA alone. FED_ESTATE: there is no old one, or server.pem is of it. */
+fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) FED_CHECKED;
+
+/** How far a change of the CA has come. */
+typedef struct fedserver_ca_change {
+    bool open;          /* ca.pem has an old CA, too */
+    bool unfinished;    /* ca.pem has a new one without its key, after a crash: make another */
+    bool server_is_old; /* ... which has signed server.pem */
+    uint64_t devices;   /* that may come in */
+    uint64_t waiting;   /* of them: that have not come yet with a certificate of the new CA */
+} fedserver_ca_change;
+fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
+                             fed_error *err) FED_CHECKED;
 
 /** Immutable bytes that several answers share. */
 typedef struct fedserver_blob fedserver_blob;
@@ -416,6 +441,8 @@ typedef struct fedserver_request {
                                    verified; else NULL */
     const uint8_t *certificate; /* DEVICES: SHA-256 of that certificate, by which old databases
                                    know it; NULL: not given */
+    uint64_t authority;  /* DEVICES: which CA has signed it: the first bytes of its key id; 0: not
+                            given */
     uint64_t wire_bytes; /* size of the request with its head, for the traffic totals; 0: unknown */
     int64_t waited_ms;   /* how long this request has been held so far */
 } fedserver_request;

@@ -68,7 +68,7 @@
         " cloned_ms INTEGER NOT NULL DEFAULT 0, name TEXT NOT NULL DEFAULT '',"                    \
         " seen_ms INTEGER NOT NULL DEFAULT 0, software TEXT NOT NULL DEFAULT '',"                  \
         " counted INTEGER NOT NULL DEFAULT 0, late INTEGER NOT NULL DEFAULT 0,"                    \
-        " refused INTEGER NOT NULL DEFAULT 0) STRICT;",                                            \
+        " refused INTEGER NOT NULL DEFAULT 0, authority INTEGER NOT NULL DEFAULT 0) STRICT;",      \
             "CREATE TABLE tasks (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"        \
             " model TEXT NOT NULL, codec_up TEXT NOT NULL, codec_down TEXT NOT NULL,"              \
             " small_tensor INTEGER NOT NULL, local_steps INTEGER NOT NULL, batch INTEGER NOT "     \
@@ -142,6 +142,7 @@
             "ALTER TABLE devices ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE devices ADD COLUMN counted_digest INTEGER NOT NULL DEFAULT 0;"            \
             "ALTER TABLE devices ADD COLUMN cloned_ms INTEGER NOT NULL DEFAULT 0;"                 \
+            "ALTER TABLE devices ADD COLUMN authority INTEGER NOT NULL DEFAULT 0;"                 \
             "ALTER TABLE tasks ADD COLUMN device_share REAL NOT NULL DEFAULT 1;"                   \
             "ALTER TABLE rounds ADD COLUMN heaviest INTEGER NOT NULL DEFAULT 0;"                   \
             "ALTER TABLE rounds ADD COLUMN heaviest_share REAL NOT NULL DEFAULT 0;"                \

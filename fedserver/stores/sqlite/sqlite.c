@@ -246,8 +246,8 @@ static fed_status token_use(void *user, const uint8_t *hash, int64_t now_ms, fed
 static fed_status device_add(void *user, fedserver_device *device, fed_error *err) {
     fedserver_database *db = user;
     FED_TRY(WRITE(DEVICE_ADD, BLOB(device->fingerprint, FED_SHA256_SIZE), INT(device->enrolled_ms),
-                  INT(device->expires_ms), INT(device->role), TEXT(device->tag),
-                  TEXT(device->name)));
+                  INT(device->expires_ms), INT(device->role), TEXT(device->tag), TEXT(device->name),
+                  INT(device->authority)));
     device->id = sqlite3_last_insert_rowid(db->handle);
     return FED_OK;
 }
@@ -258,7 +258,8 @@ static fed_status device_put(void *db, const fedserver_device *device, fed_error
                  INT(device->evaluated_task), INT(device->evaluated_version),
                  INT(device->lease_deadline_ms), INT(device->samples), INT(device->counted_digest),
                  INT(device->cloned_ms), TEXT(device->software), INT(device->seen_ms),
-                 INT(device->counted), INT(device->late), INT(device->refused));
+                 INT(device->counted), INT(device->late), INT(device->refused),
+                 INT(device->authority));
 }
 
 static fed_status device_revoke(void *db, int64_t device, int64_t now_ms, fed_error *err) {
@@ -300,6 +301,7 @@ static void device_read(sqlite3_stmt *row, fedserver_device *device) {
         .counted = (uint64_t)sqlite3_column_int64(row, 21),
         .late = (uint64_t)sqlite3_column_int64(row, 22),
         .refused = (uint64_t)sqlite3_column_int64(row, 23),
+        .authority = (uint64_t)sqlite3_column_int64(row, 24),
     };
     fedserver_database_text(row, 15, device->tag, sizeof device->tag);
     fedserver_database_text(row, 18, device->name, sizeof device->name);

@@ -49,6 +49,7 @@ static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
     device.counted_lease = UINT64_MAX - 1;
     device.counted_digest = UINT64_MAX - 2;
     device.cloned_ms = 7;
+    device.authority = UINT64_MAX - 3;
     device.evaluated_task = 6;
     device.evaluated_version = UINT32_MAX;
     device.seen_ms = 7, device.counted = 8, device.late = 9, device.refused = 10;
@@ -65,7 +66,7 @@ static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
                 read.counted_lease == device.counted_lease && read.evaluated_task == 6 &&
                 read.evaluated_version == UINT32_MAX && read.enrolled_ms == 1 &&
                 read.expires_ms == 2 && read.counted_digest == UINT64_MAX - 2 &&
-                read.cloned_ms == 7);
+                read.cloned_ms == 7 && read.authority == UINT64_MAX - 3);
     assert_true(read.seen_ms == 7 && read.counted == 8 && read.late == 9 && read.refused == 10);
     assert_string_equal(read.software, "fedclientd/1");
     assert_string_equal(read.name, "pump 3");
