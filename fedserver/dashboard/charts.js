@@ -11,6 +11,7 @@ function node(name, attributes, text) {
   return e;
 }
 function ticks(low, high, wanted, least) {
+  if (high - low <= 1e-9 * Math.abs(high)) low -= Math.abs(high) / 10 || 1; // a flat line: one tick alone is no axis
   const raw = Math.max((high - low) / wanted, least || 0) || 1;
   const ten = Math.pow(10, Math.floor(Math.log10(raw)));
   const step = [1, 2, 5, 10].map(f => f * ten).find(s => s >= raw * 0.999);
