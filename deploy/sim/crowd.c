@@ -39,8 +39,9 @@ static fed_status normalise(sim_crowd *crowd, fed_error *err) {
                         "normalise=1 is for numbers: a text has none; leave it out");
     }
     const size_t channels = crowd->train.set.shape.c;
-    float *mean = malloc(2 * channels * sizeof *mean), *deviation = mean + channels;
+    float *mean = malloc(2 * channels * sizeof *mean);
     FED_REQUIRE(mean != NULL, FED_ENOMEM);
+    float *deviation = mean + channels;
     fedtrain_dataset_measure(&crowd->train.set, mean, deviation);
     fed_status status = fedtrain_dataset_normalise(&crowd->train.set, mean, deviation);
     if (status == FED_OK) {
