@@ -35,12 +35,13 @@ void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) 
 /* Is stderr systemd's journal? It says which file that is, as its device and inode. A program that
  * runs another with its own stderr leaves it the variable all the same, so this is compared. */
 static bool to_journal(void) {
-    unsigned long long device = 0, inode = 0;
     struct stat file;
+    char *end = NULL;
     const char *stream = getenv("JOURNAL_STREAM");
-    return stream != NULL && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
-           fstat(fileno(stderr), &file) == 0 && (unsigned long long)file.st_dev == device &&
-           (unsigned long long)file.st_ino == inode;
+    const unsigned long long device = stream != NULL ? strtoull(stream, &end, 10) : 0;
+    return end != NULL && *end == ':' && fstat(fileno(stderr), &file) == 0 &&
+           (unsigned long long)file.st_dev == device &&
+           (unsigned long long)file.st_ino == strtoull(end + 1, NULL, 10);
 }
 
 void fed_log_stderr(void *user, fed_log_level level, const char *line) {

@@ -104,6 +104,7 @@ static double resident_bytes(void) {
     if (file == NULL) {
         return 0;
     }
+    /* NOLINTNEXTLINE(cert-err34-c): numbers that the kernel wrote */
     const int found = fscanf(file, "%ld %ld", &size, &resident);
     (void)fclose(file);
     return found == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;

@@ -184,7 +184,9 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     refusal refused = admit(server, request, request->body_len, &to, &call.device);
     if (refused.status == 413 && strcmp(request->path, "/v1/update") == 0) {
         server->counters.updates_too_large++;
-        call.device->refused += call.device != NULL;
+        if (call.device != NULL) {
+            call.device->refused++;
+        }
     }
     if (refused.status != 0) {
         return fedserver_answer_error(response, err, refused.status, refused.word, "%s",

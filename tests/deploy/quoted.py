@@ -57,6 +57,15 @@ def make_pictures(folder):
             file.write(struct.pack(">2I", 0x801, count) + labels)
 
 
+def make_table(folder):
+    """13 columns and a price, for docs/fedtrain.md's table."""
+    lines = [",".join([f"c{k}" for k in range(13)] + ["price"])]
+    lines += [",".join(str((k * 7 + c * 3) % 11) for c in range(13)) + f",{k % 5 + 0.5}" for k in range(100)]
+    for part in ("train", "test"):
+        with open(os.path.join(folder, f"{part}.csv"), "w", encoding="ascii") as file:
+            file.write("\n".join(lines) + "\n")
+
+
 class Reader:
     """Somebody who types what the documents say, in a folder of their own."""
 
@@ -65,6 +74,7 @@ class Reader:
         self.data = os.path.join(work, "data")
         os.mkdir(self.data)
         make_pictures(self.data)
+        make_table(self.data)
         os.symlink(os.path.join(root, "deploy"), os.path.join(work, "deploy"))
         self.ran = self.checked = 0
 

@@ -21,7 +21,7 @@ static void open_server(coordinator *c) {
 
 void coordinator_setup(coordinator *c) {
     fed_error err = {0};
-    c->range = c->if_range = c->bearer = c->cookie = c->agent = c->device_name = NULL;
+    *c = (coordinator){.server = NULL};
     fed_test_tmpdir(c->directory, sizeof c->directory);
     c->now_ms = INT64_C(1767225600000); /* 2026-01-01T00:00:00Z */
     must(fedserver_init(c->directory, &(fedserver_init_options){0}, &err), &err);

@@ -242,9 +242,21 @@ static gnutls_datum_t datum(const fed_pem *pem) {
                             .size = (unsigned)strlen(pem->text)};
 }
 
+static void copy_script(const fed_step *script, fed_step own[FED_TLS_STEPS]) {
+    size_t k = 0;
+    do {
+        assert_true(k < FED_TLS_STEPS);
+        own[k] = script[k];
+    } while (script[k].act != FED_END && script[k++].act != FED_CUT);
+}
+
 void fed_tls_open(fed_tls *server, const fed_tls_options *options) {
     memset(server, 0, sizeof *server);
     server->options = *options;
+    for (size_t k = 0; k < FED_TLS_SCRIPTS && options->scripts[k] != NULL; k++) {
+        copy_script(options->scripts[k], server->scripts[k]);
+        server->options.scripts[k] = server->scripts[k];
+    }
     const gnutls_datum_t cert = datum(&options->who->cert), key = datum(&options->who->key);
     assert_int_equal(gnutls_certificate_allocate_credentials(&server->credentials), 0);
     assert_int_equal(

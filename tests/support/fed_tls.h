@@ -29,7 +29,7 @@ typedef struct fed_step {
     size_t size;
 } fed_step;
 
-enum { FED_TLS_SCRIPTS = 8 };
+enum { FED_TLS_SCRIPTS = 8, FED_TLS_STEPS = 16 };
 
 typedef struct fed_tls_options {
     const fed_identity *who;
@@ -43,6 +43,8 @@ typedef struct fed_tls_options {
 
 typedef struct fed_tls {
     fed_tls_options options;
+    /* Its own copies: a script goes on where the test that gave it has ended. */
+    fed_step scripts[FED_TLS_SCRIPTS][FED_TLS_STEPS];
     uint16_t port;
     int door;
     pthread_t thread;
