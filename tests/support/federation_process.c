@@ -52,7 +52,8 @@ typedef struct asked {
 
 static void read_request(fed_reader *r, asked *a) {
     a->request =
-        (fedserver_request){.listener = fed_read_u8(r) != 0 ? FEDSERVER_FRONT : FEDSERVER_DEVICES};
+        (fedserver_request){.listener = fed_read_u8(r) != 0 ? FEDSERVER_FRONT : FEDSERVER_DEVICES,
+                            .loopback = true}; /* so the status is for all */
     bool named = fed_read_u8(r) != 0;
     memcpy(a->fingerprint, fed_read_bytes(r, FED_SHA256_SIZE), FED_SHA256_SIZE);
     fed_read_str(r, a->method, sizeof a->method);
