@@ -64,7 +64,7 @@ threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.test_threads$|^co
 cmake --preset tsan -DFED_WERROR=OFF >/dev/null
 mapfile -t targets < <(ctest --test-dir build/tsan -N "${threads[@]}" | sed -n 's/^ *Test *#[0-9]*: //p')
 cmake --build build/tsan -j "$jobs" --target fedserver fedclientd fedsim fedtrain "${targets[@]}" -- --quiet
-run tsan "${threads[@]}"
+TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp" run tsan "${threads[@]}"
 prefix=(env)
 
 stage "codecs and trainer on other machines"
