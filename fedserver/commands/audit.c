@@ -56,13 +56,9 @@ static fed_status list_audit(fedserver *server, const arguments *args, fed_error
     return FED_OK;
 }
 
-static int audit(const arguments *args) {
-    return command_with(args, list_audit);
-}
-
 const command command_audit = {
     .name = "audit",
-    .run = audit,
+    .work = list_audit,
     .options = "since json",
     .brief = "who did what when",
     .help =

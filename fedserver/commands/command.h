@@ -51,8 +51,12 @@ typedef struct arguments {
     const char *operands[COMMAND_OPERANDS + 1]; /* NULL behind the last */
 } arguments;
 
+/** What a command does with an open coordinator. */
+typedef fed_status (*command_work)(fedserver *server, const arguments *args, fed_error *err);
+
 struct command {
     const char *name;
+    command_work work;                 /* opens, works, closes: command_with; or, if it is NULL, */
     int (*run)(const arguments *args); /* returns COMMAND_OK or COMMAND_FAILED, or COMMAND_USAGE */
     const char *options;  /* those that it takes beside --dir: "bind front-port"; NULL: none */
     const char *operands; /* what follows the options: "FILE", "ID [POSITION]"; NULL: nothing */
@@ -72,8 +76,7 @@ int command_fail(const arguments *args, const fed_error *err);
 
 /** What most commands are: open the coordinator, do one thing with it, close it. Returns what the
  * program exits with; a failure is said. */
-int command_with(const arguments *args,
-                 fed_status (*work)(fedserver *server, const arguments *args, fed_error *err));
+int command_with(const arguments *args, command_work work);
 
 /** The meaning of --page. False: it has none. */
 bool command_find_page(const char *name, fedserver_page *page);

@@ -73,8 +73,7 @@ int command_fail(const arguments *args, const fed_error *err) {
     return COMMAND_FAILED;
 }
 
-int command_with(const arguments *args,
-                 fed_status (*work)(fedserver *server, const arguments *args, fed_error *err)) {
+int command_with(const arguments *args, command_work work) {
     fed_error err = {0};
     fedserver *server = NULL;
     fed_status status = fedserver_open(args->dir, NULL, &server, &err);

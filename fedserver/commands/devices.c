@@ -57,20 +57,12 @@ static fed_status list_devices(fedserver *server, const arguments *args, fed_err
     return FED_OK;
 }
 
-static int devices(const arguments *args) {
-    return command_with(args, list_devices);
-}
-
 static fed_status rename_device(fedserver *server, const arguments *args, fed_error *err) {
     fedserver_entry entry;
     size_t count = 0;
     FED_TRY(fedserver_device_rename(server, fed_clock_unix_ms(), args->operands[0],
                                     args->operands[1], &entry, err));
     return print_device(&count, &entry, err);
-}
-
-static int rename_one(const arguments *args) {
-    return command_with(args, rename_device);
 }
 
 static fed_status revoke_device(fedserver *server, const arguments *args, fed_error *err) {
@@ -80,13 +72,9 @@ static fed_status revoke_device(fedserver *server, const arguments *args, fed_er
     return print_device(&count, &entry, err);
 }
 
-static int revoke(const arguments *args) {
-    return command_with(args, revoke_device);
-}
-
 const command command_devices = {
     .name = "devices",
-    .run = devices,
+    .work = list_devices,
     .options = "json",
     .brief = "list them",
     .help =
@@ -97,7 +85,7 @@ const command command_devices = {
 
 const command command_rename = {
     .name = "rename",
-    .run = rename_one,
+    .work = rename_device,
     .operands = "FINGERPRINT NAME",
     .brief = "call one by another name",
     .help = "usage: fedserver rename --dir DIR FINGERPRINT NAME\n"
@@ -106,7 +94,7 @@ const command command_rename = {
 
 const command command_revoke = {
     .name = "revoke",
-    .run = revoke,
+    .work = revoke_device,
     .operands = "FINGERPRINT",
     .brief = "shut one out",
     .help = "usage: fedserver revoke --dir DIR FINGERPRINT\n"

@@ -23,7 +23,10 @@ static void print_commands(FILE *to) {
 static int run(const command *cmd, int argc, char **argv) {
     arguments args;
     const int code = command_parse(cmd, argc, argv, &args);
-    return code >= 0 ? code : cmd->run(&args);
+    if (code >= 0) {
+        return code;
+    }
+    return cmd->work != NULL ? command_with(&args, cmd->work) : cmd->run(&args);
 }
 
 int main(int argc, char **argv) {

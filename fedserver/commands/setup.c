@@ -28,10 +28,6 @@ static fed_status make_backup(fedserver *server, const arguments *args, fed_erro
     return FED_OK;
 }
 
-static int backup(const arguments *args) {
-    return command_with(args, make_backup);
-}
-
 static int restore(const arguments *args) {
     fed_error err = {0};
     if (fedserver_restore(args->operands[0], args->dir, &err) != FED_OK) {
@@ -76,7 +72,7 @@ const command command_init = {
 
 const command command_backup = {
     .name = "backup",
-    .run = backup,
+    .work = make_backup,
     .operands = "DIRECTORY",
     .brief = "copy it while it serves",
     .help = "usage: fedserver backup --dir DIR DIRECTORY\n"

@@ -21,10 +21,6 @@ static fed_status queue_task(fedserver *server, const arguments *args, fed_error
     return FED_OK;
 }
 
-static int task(const arguments *args) {
-    return command_with(args, queue_task);
-}
-
 /* -- the list -- */
 
 static fed_status print_json(fedserver *server, fed_error *err,
@@ -82,10 +78,6 @@ static fed_status list_tasks(fedserver *server, const arguments *args, fed_error
     return FED_OK;
 }
 
-static int tasks(const arguments *args) {
-    return command_with(args, list_tasks);
-}
-
 /* -- cancel, pause, resume, move -- */
 
 /* A number from 1; false: it is none. */
@@ -140,22 +132,6 @@ static fed_status move_task(fedserver *server, const arguments *args, fed_error 
     return FED_OK;
 }
 
-static int cancel(const arguments *args) {
-    return command_with(args, cancel_task);
-}
-
-static int hold(const arguments *args) {
-    return command_with(args, pause_task);
-}
-
-static int resume(const arguments *args) {
-    return command_with(args, resume_task);
-}
-
-static int move(const arguments *args) {
-    return command_with(args, move_task);
-}
-
 /* -- status, export -- */
 
 static fed_status print_status(fedserver *server, const arguments *args, fed_error *err) {
@@ -168,21 +144,13 @@ static fed_status print_status(fedserver *server, const arguments *args, fed_err
     return result;
 }
 
-static int status(const arguments *args) {
-    return command_with(args, print_status);
-}
-
 static fed_status export_model(fedserver *server, const arguments *args, fed_error *err) {
     return fedserver_model_export(server, (uint64_t)args->task, args->operands[0], err);
 }
 
-static int export(const arguments *args) {
-    return command_with(args, export_model);
-}
-
 const command command_task = {
     .name = "task",
-    .run = task,
+    .work = queue_task,
     .operands = "FILE.json",
     .brief = "queue a training task",
     .help = "usage: fedserver task --dir DIR FILE.json\n"
@@ -190,7 +158,7 @@ const command command_task = {
 
 const command command_tasks = {
     .name = "tasks",
-    .run = tasks,
+    .work = list_tasks,
     .options = "json",
     .brief = "list them",
     .help =
@@ -201,7 +169,7 @@ const command command_tasks = {
 
 const command command_cancel = {
     .name = "cancel",
-    .run = cancel,
+    .work = cancel_task,
     .operands = "ID",
     .brief = "end a task, and delete its model",
     .help = "usage: fedserver cancel --dir DIR ID\n"
@@ -210,7 +178,7 @@ const command command_cancel = {
 
 const command command_pause = {
     .name = "pause",
-    .run = hold,
+    .work = pause_task,
     .operands = "ID",
     .brief = "let a task rest",
     .help = "usage: fedserver pause --dir DIR ID\n"
@@ -220,7 +188,7 @@ const command command_pause = {
 
 const command command_resume = {
     .name = "resume",
-    .run = resume,
+    .work = resume_task,
     .operands = "ID",
     .brief = "put a paused task first in the queue",
     .help = "usage: fedserver resume --dir DIR ID\n"
@@ -230,7 +198,7 @@ const command command_resume = {
 
 const command command_move = {
     .name = "move",
-    .run = move,
+    .work = move_task,
     .operands = "ID POSITION",
     .brief = "move a task in the queue",
     .help = "usage: fedserver move --dir DIR ID POSITION\n"
@@ -238,7 +206,7 @@ const command command_move = {
 
 const command command_status = {
     .name = "status",
-    .run = status,
+    .work = print_status,
     .options = "json",
     .brief = "what a round waits for",
     .help = "usage: fedserver status --dir DIR [--json]\n"
@@ -248,7 +216,7 @@ const command command_status = {
 
 const command command_export = {
     .name = "export",
-    .run = export,
+    .work = export_model,
     .options = "task",
     .operands = "OUT.safetensors",
     .brief = "write the newest model",

@@ -101,13 +101,9 @@ static fed_status list_tokens(fedserver *server, const arguments *args, fed_erro
     return FED_OK;
 }
 
-static int tokens(const arguments *args) {
-    return command_with(args, list_tokens);
-}
-
 const command command_tokens = {
     .name = "tokens",
-    .run = tokens,
+    .work = list_tokens,
     .options = "withdraw json",
     .brief = "list tokens, withdraw one",
     .help =
