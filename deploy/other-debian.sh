@@ -3,7 +3,7 @@
 #
 #   deploy/other-debian.sh trixie|bookworm [COMMAND ...]     usual: ./deploy/demo.sh, then ./deploy/test.sh
 #
-# Needs root and debootstrap, and takes packages from FED_MIRROR (usual: http://deb.debian.org/debian). build/debian/RELEASE
+# Needs root and debootstrap, and takes packages from FED_MIRROR (usual: the mirror that debootstrap knows). build/debian/RELEASE
 # holds the system, and keeps the packages that were installed: remove that folder for a fresh one. The host's proxy settings
 # of apt, its MNIST in build/data and ../shared are there too, and so are FED_CROSS, FED_FRONT_PORT and FED_DEVICES_PORT.
 set -Eeuo pipefail
@@ -36,10 +36,10 @@ begin() {
 system=$PWD/build/debian/$release
 
 make_system() {
-    local new=$system.new mirror=${FED_MIRROR:-http://deb.debian.org/debian}
+    local new=$system.new
     rm -rf "$new"
     mkdir -p "$new"
-    debootstrap --variant=minbase "$release" "$new" "$mirror" || return 1
+    debootstrap --variant=minbase "$release" "$new" ${FED_MIRROR:+"$FED_MIRROR"} || return 1
     apt-config dump --format '%f "%v";%n' Acquire::http::Proxy Acquire::https::Proxy >"$new/etc/apt/apt.conf.d/80proxy"
     mv "$new" "$system"
 }
