@@ -397,6 +397,34 @@ static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     return hung_up && line->hangups >= HANGUPS_TOLD;
 }
 
+/** What libcurl only knows as a broken connection. */
+static fed_status explain_network(curl_line *line, const exchange *x, CURLcode code, bool fresh,
+                                  fed_error *err) {
+    const char *method = x->request->method, *url = x->request->url;
+    const char *why = line->problem[0] != '\0' ? line->problem : curl_easy_strerror(code);
+    if (certificate_refused(line, code, fresh)) {
+        return fed_fail(err, FED_EAUTH,
+                        "%s: the coordinator refused this device's certificate, or "
+                        "something between hangs up (%.120s): was the device removed there, or is "
+                        "this another coordinator?",
+                        url, why);
+    }
+    if (wants_certificate(line, code)) {
+        return fed_fail(err, FED_ENET,
+                        "%s %s: the connection was closed without an answer: this may be the port "
+                        "of enrolled devices; enrol at the coordinator's front, https://HOST:8443 "
+                        "if nothing else was chosen",
+                        method, url);
+    }
+    if (is_not_tls(code, line->problem)) {
+        return fed_fail(err, FED_ENET,
+                        "%s %s: what answers there does not speak TLS: is it another program, or a "
+                        "port of plain HTTP? (%.80s)",
+                        method, url, why);
+    }
+    return fed_fail(err, FED_ENET, "%s %s: %.200s", method, url, why);
+}
+
 static fed_status explain(curl_line *line, const exchange *x, CURLcode code, bool fresh,
                           fed_error *err) {
     const char *method = x->request->method, *url = x->request->url;
@@ -444,27 +472,7 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
     default:
         break;
     }
-    if (certificate_refused(line, code, fresh)) {
-        return fed_fail(err, FED_EAUTH,
-                        "%s: the coordinator refused this device's certificate, or "
-                        "something between hangs up (%.120s): was the device removed there, or is "
-                        "this another coordinator?",
-                        url, why);
-    }
-    if (wants_certificate(line, code)) {
-        return fed_fail(err, FED_ENET,
-                        "%s %s: the connection was closed without an answer: this may be the port "
-                        "of enrolled devices; enrol at the coordinator's front, https://HOST:8443 "
-                        "if nothing else was chosen",
-                        method, url);
-    }
-    if (is_not_tls(code, line->problem)) {
-        return fed_fail(err, FED_ENET,
-                        "%s %s: what answers there does not speak TLS: is it another program, or a "
-                        "port of plain HTTP? (%.80s)",
-                        method, url, why);
-    }
-    return fed_fail(err, FED_ENET, "%s %s: %.200s", method, url, why);
+    return explain_network(line, x, code, fresh, err);
 }
 
 static fed_status transfer(curl_line *line, exchange *x, int *status, fed_error *err) {
