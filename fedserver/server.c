@@ -13,10 +13,10 @@
 
 #include "fed/checkpoint.h"
 #include "fed/file.h"
-#include "fedserver/config.h"
-#include "fedserver/needs.h"
-#include "fedserver/relay.h"
-#include "fedserver/router.h"
+#include "fedserver/front/relay.h"
+#include "fedserver/operator/needs.h"
+#include "fedserver/routes/router.h"
+#include "fedserver/task/config.h"
 
 enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000 };
 enum { DEVICE_LIFE_S = 730 * 24 * 3600 };

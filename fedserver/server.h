@@ -8,15 +8,15 @@
 #include "fed/arch.h"
 #include "fed/crypto.h"
 #include "fed/log.h"
-#include "fedserver/aggregate.h"
-#include "fedserver/auth.h"
 #include "fedserver/batch_log.h"
-#include "fedserver/cohort.h"
-#include "fedserver/downloads.h"
 #include "fedserver/fedserver.h"
-#include "fedserver/round.h"
-#include "fedserver/store.h"
-#include "fedserver/strategy.h"
+#include "fedserver/identity/auth.h"
+#include "fedserver/rounds/aggregate.h"
+#include "fedserver/rounds/cohort.h"
+#include "fedserver/rounds/round.h"
+#include "fedserver/stores/store.h"
+#include "fedserver/strategies/strategy.h"
+#include "fedserver/versions/downloads.h"
 
 /** The task that runs or, where none does, the one that ran last. */
 typedef struct fedserver_training {

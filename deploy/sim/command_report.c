@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "deploy/sim/commands.h"
-#include "deploy/sim/report.h"
-#include "deploy/sim/run_table.h"
-#include "deploy/sim/seeds.h"
+#include "deploy/sim/report/report.h"
+#include "deploy/sim/report/run_table.h"
+#include "deploy/sim/report/seeds.h"
 
 typedef struct runs {
     sim_result *run;

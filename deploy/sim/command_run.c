@@ -6,11 +6,11 @@
 
 #include "deploy/sim/bar.h"
 #include "deploy/sim/commands.h"
-#include "deploy/sim/grid.h"
-#include "deploy/sim/report.h"
+#include "deploy/sim/report/report.h"
+#include "deploy/sim/report/run_table.h"
 #include "deploy/sim/run.h"
-#include "deploy/sim/run_table.h"
-#include "deploy/sim/task_file.h"
+#include "deploy/sim/scenario/grid.h"
+#include "deploy/sim/scenario/task_file.h"
 #include "fed/file.h"
 
 /** A `fedsim run` under way. */

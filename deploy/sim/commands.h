@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "deploy/sim/keys.h"
+#include "deploy/sim/scenario/keys.h"
 
 typedef struct sim_command {
     const char **words; /* what is no option */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "deploy/sim/commands.h"
-#include "deploy/sim/results.h"
+#include "deploy/sim/report/results.h"
 
 static const char usage[] =
     "usage: fedsim run [SCENARIO] [key=value ...] [--out DIR] [--resume]\n"

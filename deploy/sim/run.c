@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "deploy/sim/sim.h"
+#include "deploy/sim/crowd/sim.h"
 #include "fed/clock.h"
 
 /** Else each client would find out for itself, after all of them have enrolled. */

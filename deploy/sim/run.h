@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-#include "deploy/sim/options.h"
-#include "deploy/sim/sim_log.h"
+#include "deploy/sim/report/sim_log.h"
+#include "deploy/sim/scenario/options.h"
 
 /** How far a run is. */
 typedef struct sim_progress {

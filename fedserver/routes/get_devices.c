@@ -1,6 +1,6 @@
 /* GET /v1/devices?after=ID&limit=N: who is out there, a portion at a time. */
-#include "fedserver/query.h"
-#include "fedserver/router.h"
+#include "fedserver/routes/query.h"
+#include "fedserver/routes/router.h"
 
 enum { PORTION = 100, PORTION_MOST = 2000, AWAY_MS = 30 * 60 * 1000 };
 

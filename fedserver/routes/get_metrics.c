@@ -1,8 +1,8 @@
 /* GET /metrics: counters and gauges in the text format of Prometheus. */
 #include <string.h>
 
-#include "fedserver/metrics.h"
-#include "fedserver/router.h"
+#include "fedserver/routes/metrics.h"
+#include "fedserver/routes/router.h"
 
 typedef unsigned long long number;
 

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedserver/blob.h"
-#include "fedserver/past.h"
-#include "fedserver/query.h"
-#include "fedserver/router.h"
+#include "fedserver/routes/query.h"
+#include "fedserver/routes/router.h"
+#include "fedserver/versions/blob.h"
+#include "fedserver/versions/past.h"
 
 /* Cut the whole answer, which *response is, to the range that the request wants. */
 static fed_status answer_range(const fedserver_request *request, uint64_t tag,

@@ -2,8 +2,8 @@
  */
 #include <string.h>
 
-#include "fedserver/dashboard/dashboard.h"
-#include "fedserver/router.h"
+#include "fedserver/front/dashboard/dashboard.h"
+#include "fedserver/routes/router.h"
 
 fed_status fedserver_answer_page(fedserver_response *response, int status, const char *path,
                                  fed_error *err) {

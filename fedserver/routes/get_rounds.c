@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fedserver/query.h"
-#include "fedserver/router.h"
+#include "fedserver/routes/query.h"
+#include "fedserver/routes/router.h"
 
 typedef struct rows {
     fedserver_round_entry *items;

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "fed/file.h"
-#include "fedserver/query.h"
-#include "fedserver/router.h"
+#include "fedserver/routes/query.h"
+#include "fedserver/routes/router.h"
 
 static fed_status read_whole(const char *path, fed_writer *w, fed_error *err) {
     struct stat about;

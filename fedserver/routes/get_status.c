@@ -5,9 +5,9 @@
 
 #include "fed/file.h"
 #include "fed/version.h"
-#include "fedserver/phases.h"
-#include "fedserver/router.h"
-#include "fedserver/status_json.h"
+#include "fedserver/routes/router.h"
+#include "fedserver/routes/status_json.h"
+#include "fedserver/task/phases.h"
 
 enum { ROUNDS_SHOWN = 200, TASKS_SHOWN = 20 };
 

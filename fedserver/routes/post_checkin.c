@@ -1,8 +1,8 @@
 /* POST /v1/checkin: a device says what it holds and is told what to do. */
 #include "fed/rng.h"
-#include "fedserver/pace.h"
-#include "fedserver/phases.h"
-#include "fedserver/router.h"
+#include "fedserver/rounds/pace.h"
+#include "fedserver/routes/router.h"
+#include "fedserver/task/phases.h"
 
 /* The longest that an answer is held back: shorter than what NATs and proxies forget. */
 enum { HOLD_LIMIT_MS = 55000 };

@@ -1,6 +1,6 @@
 /* POST /v1/decline: a device can't serve the task, and says why; its place is for others. */
 #include "fed/utf8.h"
-#include "fedserver/router.h"
+#include "fedserver/routes/router.h"
 
 fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,
                                   fedserver_response *response, fed_error *err) {

@@ -1,5 +1,5 @@
 /* POST /v1/enrol: a one-time token and a certificate request in, a certificate out. */
-#include "fedserver/router.h"
+#include "fedserver/routes/router.h"
 
 fed_status fedserver_post_enrol(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {

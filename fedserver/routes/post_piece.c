@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedserver/router.h"
+#include "fedserver/routes/router.h"
 
 /* A piece as it came. */
 typedef struct piece {

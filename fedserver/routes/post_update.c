@@ -1,7 +1,7 @@
 /* POST /v1/update: a device's update is checked whole, then counted, once and durably. */
 #include "fedcodec/envelope.h"
-#include "fedserver/phases.h"
-#include "fedserver/router.h"
+#include "fedserver/routes/router.h"
+#include "fedserver/task/phases.h"
 
 /* 0: fit to be counted; else the status and word of the refusal, with a sentence in *why. */
 static int unfit(fedserver *server, const fedserver_update *update, const char **word,

@@ -7,8 +7,8 @@
 #include "fed/clock.h"
 #include "fed/hash.h"
 #include "fedcodec/patch.h"
-#include "fedserver/past.h"
 #include "fedserver/server.h"
+#include "fedserver/versions/past.h"
 
 /*
  *     bench_download DIRECTORY [BEHIND ...]

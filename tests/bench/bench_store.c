@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "fedserver/store.h"
+#include "fedserver/stores/store.h"
 
 /*
  *     bench_store [DIRECTORY]

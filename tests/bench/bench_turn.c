@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "bench.h"
-#include "deploy/sim/flash.h"
+#include "deploy/sim/flash/flash.h"
 #include "fed_fake.h"
 #include "fedclient/fedclient.h"
 
@@ -141,7 +141,7 @@ static void run_flash(const char *model, const char *codec, size_t clients, devi
     for (size_t k = 0; k < clients; k++) {
         sim_flash_platform(flash, (uint32_t)k, &devices[k].platform);
     }
-    run("deploy/sim/flash.h", model, codec, clients, devices);
+    run("deploy/sim/flash/flash.h", model, codec, clients, devices);
     sim_flash_close(flash);
 }
 

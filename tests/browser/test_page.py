@@ -418,7 +418,7 @@ def main():
     browser = webdriver.Browser()
     coordinator = Coordinator(words.programs, top)
     try:
-        fake = FakeCoordinator(words.source + "/fedserver/dashboard")
+        fake = FakeCoordinator(words.source + "/fedserver/front/dashboard")
         if "states" in words.parts:
             test_states(browser, fake, words.shots)
         if "lost" in words.parts:

@@ -2,7 +2,7 @@
 #include "fed_test.h"
 
 #include "fed/hash.h"
-#include "fedserver/strategy.h"
+#include "fedserver/strategies/strategy.h"
 #include "strategy_case.h"
 
 static strategy_round rounds[CASE_ROUNDS];

@@ -19,8 +19,8 @@
 #include "fed/hash.h"
 #include "fedclient/fedclient.h"
 #include "fedcodec/patch.h"
-#include "fedserver/past.h"
 #include "fedserver/server.h"
+#include "fedserver/versions/past.h"
 
 enum {
     MB = 1000000,

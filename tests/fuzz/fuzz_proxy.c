@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedserver/http_proxy.h"
+#include "fedserver/http/http_proxy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

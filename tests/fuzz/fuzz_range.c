@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedserver/byte_range.h"
+#include "fedserver/routes/byte_range.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedserver/config.h"
+#include "fedserver/task/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -2,7 +2,7 @@
 #ifndef FEDSERVER_STORES_SQLITE_AUDIT_ROWS_H
 #define FEDSERVER_STORES_SQLITE_AUDIT_ROWS_H
 
-#include "fedserver/store.h"
+#include "fedserver/stores/store.h"
 
 fed_status fedserver_sqlite_audit_add(void *db, const fedserver_audit_entry *entry,
                                       fed_error *err) FED_CHECKED;

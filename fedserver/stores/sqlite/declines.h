@@ -2,7 +2,7 @@
 #ifndef FEDSERVER_STORES_SQLITE_DECLINES_H
 #define FEDSERVER_STORES_SQLITE_DECLINES_H
 
-#include "fedserver/store.h"
+#include "fedserver/stores/store.h"
 
 fed_status fedserver_sqlite_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
                                         int64_t now_ms, fed_error *err) FED_CHECKED;

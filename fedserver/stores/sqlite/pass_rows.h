@@ -2,7 +2,7 @@
 #ifndef FEDSERVER_STORES_SQLITE_PASS_ROWS_H
 #define FEDSERVER_STORES_SQLITE_PASS_ROWS_H
 
-#include "fedserver/store.h"
+#include "fedserver/stores/store.h"
 
 fed_status fedserver_sqlite_pass_add(void *db, const uint8_t *hash, const fedserver_pass *pass,
                                      fed_error *err) FED_CHECKED;

@@ -2,8 +2,8 @@
 #ifndef FEDSERVER_STORES_SQLITE_PHASE_ROWS_H
 #define FEDSERVER_STORES_SQLITE_PHASE_ROWS_H
 
-#include "fedserver/store.h"
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/store.h"
 
 /** Write those of a task that has its id. */
 fed_status fedserver_sqlite_phases_add(fedserver_database *db, const fedserver_task *task,

@@ -2,7 +2,7 @@
 #ifndef FEDSERVER_STORES_SQLITE_PIECES_H
 #define FEDSERVER_STORES_SQLITE_PIECES_H
 
-#include "fedserver/store.h"
+#include "fedserver/stores/store.h"
 
 fed_status fedserver_sqlite_piece_add(void *db, int64_t device, const fed_piece *piece,
                                       const uint8_t *data, size_t len, fed_error *err) FED_CHECKED;

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fedserver/store.h"
 #include "fedserver/stores/sqlite/audit_rows.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/declines.h"
@@ -18,6 +17,7 @@
 #include "fedserver/stores/sqlite/schema.h"
 #include "fedserver/stores/sqlite/task_rows.h"
 #include "fedserver/stores/sqlite/updates.h"
+#include "fedserver/stores/store.h"
 
 /* -- the database as a whole -- */
 

@@ -3,7 +3,7 @@
 #ifndef FEDSERVER_STORES_SQLITE_TASK_ROWS_H
 #define FEDSERVER_STORES_SQLITE_TASK_ROWS_H
 
-#include "fedserver/store.h"
+#include "fedserver/stores/store.h"
 
 fed_status fedserver_sqlite_task_each(void *db, int64_t declines_after_ms,
                                       fedserver_task_visit visit, void *user,

@@ -2,8 +2,8 @@
 #ifndef FEDSERVER_STORES_SQLITE_UPDATES_H
 #define FEDSERVER_STORES_SQLITE_UPDATES_H
 
-#include "fedserver/store.h"
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/store.h"
 
 fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *row,
                                        const uint8_t *body, size_t len, fed_error *err) FED_CHECKED;

@@ -1,6 +1,6 @@
 /* FedAdagrad, Reddi et al. 2021, algorithm 2: v grows by u^2. See adaptive.h. */
-#include "fedserver/adaptive.h"
-#include "fedserver/strategy.h"
+#include "fedserver/strategies/adaptive.h"
+#include "fedserver/strategies/strategy.h"
 
 static double rule(const double *param, double v, double square) {
     (void)param;

@@ -1,6 +1,6 @@
 /* FedAdam, Reddi et al. 2021, algorithm 2: v is a running mean of u^2. See adaptive.h. */
-#include "fedserver/adaptive.h"
-#include "fedserver/strategy.h"
+#include "fedserver/strategies/adaptive.h"
+#include "fedserver/strategies/strategy.h"
 
 static double rule(const double *param, double v, double square) {
     double b2 = param[FEDSERVER_ADAPTIVE_B2];

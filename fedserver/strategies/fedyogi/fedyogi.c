@@ -1,7 +1,7 @@
 /* FedYogi, Reddi et al. 2021, algorithm 2: v nears u^2 by a share of u^2, not of the distance. See
  * adaptive.h. */
-#include "fedserver/adaptive.h"
-#include "fedserver/strategy.h"
+#include "fedserver/strategies/adaptive.h"
+#include "fedserver/strategies/strategy.h"
 
 static double rule(const double *param, double v, double square) {
     double toward = (1.0 - param[FEDSERVER_ADAPTIVE_B2]) * square;

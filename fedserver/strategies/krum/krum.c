@@ -1,7 +1,7 @@
 /* Krum, Blanchard et al. 2017 (Machine Learning with Adversaries: Byzantine Tolerant Gradient
  * Descent), section 4: the one update that lies nearest to its neighbours. */
-#include "fedserver/robust.h"
-#include "fedserver/strategy.h"
+#include "fedserver/strategies/robust.h"
+#include "fedserver/strategies/strategy.h"
 
 enum { F };
 

@@ -1,8 +1,8 @@
 /* Coordinate-wise median, Yin et al. 2018 (Byzantine-Robust Distributed Learning: Towards Optimal
  * Statistical Rates), definition 1. Of an even number of values it is the mean of the two in the
  * middle. */
-#include "fedserver/robust.h"
-#include "fedserver/strategy.h"
+#include "fedserver/strategies/robust.h"
+#include "fedserver/strategies/strategy.h"
 
 static fed_status combine(const double *param, const fedserver_rows *rows, float *u,
                           fed_error *err) {

@@ -2,8 +2,8 @@
  * Optimal Statistical Rates), definition 2. */
 #include <math.h>
 
-#include "fedserver/robust.h"
-#include "fedserver/strategy.h"
+#include "fedserver/strategies/robust.h"
+#include "fedserver/strategies/strategy.h"
 
 enum { P };
 

@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "deploy/sim/coordinator.h"
+#include "deploy/sim/crowd/coordinator.h"
 
 /* The manager's end: messages are taken one by one, each waited for. */
 static int listen_as_manager(const char *path) {

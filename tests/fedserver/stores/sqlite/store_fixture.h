@@ -7,7 +7,7 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
-#include "fedserver/store.h"
+#include "fedserver/stores/store.h"
 
 typedef struct fixture {
     const fedserver_store *store;

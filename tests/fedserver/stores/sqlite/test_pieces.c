@@ -1,7 +1,7 @@
 /* The table of pieces: what is put together, what is forgotten, and when. */
 #include "fed_test.h"
 
-#include "fedserver/store.h"
+#include "fedserver/stores/store.h"
 
 typedef struct world {
     const fedserver_store *store;

@@ -1,0 +1,73 @@
+/* A run's log in memory. */
+#include "deploy/sim/report/sim_log.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t sim_log_row(size_t clients) {
+    return (clients + 7) / 8;
+}
+
+/** A block that holds `count` things of `size` bytes and has room for another; NULL: no memory. It
+ * doubles whenever that is a power of two. */
+static void *grow(void *block, size_t count, size_t size) {
+    return (count & (count - 1)) != 0 ? block : realloc(block, (count == 0 ? 1 : 2 * count) * size);
+}
+
+fed_status sim_log_add(sim_log *log, sim_round **round) {
+    const size_t row = sim_log_row(log->client_count);
+    sim_round *rounds = grow(log->rounds, log->round_count, sizeof *rounds);
+    FED_REQUIRE(rounds != NULL, FED_ENOMEM);
+    log->rounds = rounds;
+    uint8_t *attended = grow(log->attended, log->round_count, row);
+    FED_REQUIRE(attended != NULL, FED_ENOMEM);
+    log->attended = attended;
+    memset(attended + log->round_count * row, 0, row);
+    *round = &rounds[log->round_count++];
+    **round = (sim_round){.test_loss = (double)NAN, .accuracy = (double)NAN};
+    return FED_OK;
+}
+
+void sim_log_attend(sim_log *log, size_t round_index, size_t client) {
+    uint8_t *byte = &log->attended[round_index * sim_log_row(log->client_count) + client / 8];
+    *byte = (uint8_t)(*byte | 1U << client % 8);
+}
+
+bool sim_log_attended(const sim_log *log, size_t round_index, size_t client) {
+    return (log->attended[round_index * sim_log_row(log->client_count) + client / 8] >> client % 8 &
+            1) != 0;
+}
+
+double sim_log_test_loss(const sim_log *log) {
+    for (size_t i = log->round_count; i > 0; i--) {
+        if (!isnan(log->rounds[i - 1].test_loss)) {
+            return log->rounds[i - 1].test_loss;
+        }
+    }
+    return (double)NAN;
+}
+
+double sim_log_accuracy(const sim_log *log) {
+    for (size_t i = log->round_count; i > 0; i--) {
+        if (!isnan(log->rounds[i - 1].accuracy)) {
+            return log->rounds[i - 1].accuracy;
+        }
+    }
+    return (double)NAN;
+}
+
+double sim_log_compression(const sim_log *log) {
+    uint64_t up = 0;
+    for (size_t k = 0; k < log->client_count; k++) {
+        up += log->clients[k].up_bytes;
+    }
+    return up == 0 ? 0 : 4.0 * (double)log->parameters * (double)log->steps / (double)up;
+}
+
+void sim_log_free(sim_log *log) {
+    free(log->rounds);
+    free(log->clients);
+    free(log->attended);
+    *log = (sim_log){0};
+}

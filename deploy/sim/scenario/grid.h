@@ -1,0 +1,30 @@
+/* Grids: every combination of the alternatives that a scenario's values have. */
+#ifndef FEDSIM_GRID_H
+#define FEDSIM_GRID_H
+
+#include "deploy/sim/scenario/scenario.h"
+
+/*
+ * `codec_up = sbc:p=0.1 | sbc:p=0.01` has two alternatives, `seed = 1..3` three; together they make
+ * six cells. A model's description (`model = input ...`) has `|` of its own and is one value:
+ * models that are compared go by name or @FILE.
+ */
+
+enum { SIM_GRID_LIMIT = 4096 };
+
+typedef struct sim_cell {
+    sim_scenario scenario; /* no alternatives any more */
+    char name[256];        /* "codec_up=sbc:p=0.1,seed=1": its directory; "" where nothing varies */
+} sim_cell;
+
+typedef struct sim_grid {
+    sim_cell *cells; /* the last key that varies changes fastest */
+    size_t count;
+} sim_grid;
+
+/** Errors: FED_EINVAL an empty alternative, a range that runs backwards, too many cells, names that
+ * are too long or alike. */
+fed_status sim_grid_expand(const sim_scenario *s, sim_grid *grid, fed_error *err) FED_CHECKED;
+void sim_grid_free(sim_grid *grid);
+
+#endif

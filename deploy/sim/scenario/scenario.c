@@ -1,0 +1,233 @@
+/* Scenario files: lines of `key = value`. */
+#include "deploy/sim/scenario/scenario.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/file.h"
+
+static const char blanks[] = " \t\r";
+
+fed_status sim_scenario_set(sim_scenario *s, sim_key_id id, const char *value, const char *place,
+                            fed_error *err) {
+    if (strlen(value) > SIM_VALUE_LIMIT) {
+        return fed_fail(err, FED_EINVAL, "%s: key \"%s\": its value is longer than %d characters",
+                        place, sim_keys[id].name, SIM_VALUE_LIMIT);
+    }
+    char *own = strdup(value), *where = strdup(place);
+    if (own == NULL || where == NULL) {
+        free(own);
+        free(where);
+        return FED_ENOMEM;
+    }
+    free(s->value[id]);
+    free(s->place[id]);
+    s->value[id] = own;
+    s->place[id] = where;
+    return FED_OK;
+}
+
+/** Cut the blanks off both ends of text[len]. */
+static char *trim(char *text, size_t len) {
+    while (len > 0 && strchr(blanks, text[len - 1]) != NULL) {
+        len--;
+    }
+    text[len] = '\0';
+    return text + strspn(text, blanks);
+}
+
+/** Cut off what a `#` begins. */
+static void cut_comment(char *line) {
+    for (char *at = strchr(line, '#'); at != NULL; at = strchr(at + 1, '#')) {
+        if (at == line || strchr(blanks, at[-1]) != NULL) {
+            *at = '\0';
+            return;
+        }
+    }
+}
+
+/** One assignment: `line` is taken apart. */
+static fed_status take_line(sim_scenario *s, char *line, const char *place, bool once,
+                            fed_error *err) {
+    char *equals = strchr(line, '=');
+    if (equals == NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s: \"%.60s\" is no `key = value`; `fedsim keys` lists "
+                        "the keys",
+                        place, line);
+    }
+    const char *name = trim(line, (size_t)(equals - line));
+    const char *value = trim(equals + 1, strlen(equals + 1));
+    sim_key_id id = 0;
+    fed_error why = {0};
+    if (sim_key_find(name, strlen(name), &id, &why) != FED_OK) {
+        return fed_fail(err, FED_EINVAL, "%s: %s", place, why.text);
+    }
+    if (once && s->value[id] != NULL) {
+        return fed_fail(err, FED_EINVAL, "%s: key \"%s\" stands at %s already; leave one of them",
+                        place, name, s->place[id]);
+    }
+    return sim_scenario_set(s, id, value, place, err);
+}
+
+fed_status sim_scenario_parse(const char *name, const char *text, sim_scenario *s, fed_error *err) {
+    char *copy = strdup(text);
+    free(s->file);
+    s->file = strdup(name);
+    fed_status status = copy != NULL && s->file != NULL ? FED_OK : FED_ENOMEM;
+    unsigned number = 0;
+    for (char *line = copy; status == FED_OK && line != NULL;) {
+        char *end = strchr(line, '\n');
+        if (end != NULL) {
+            *end = '\0';
+        }
+        cut_comment(line);
+        char *content = trim(line, strlen(line));
+        char place[1100];
+        snprintf(place, sizeof place, "%.1024s:%u", name, ++number);
+        status = *content != '\0' ? take_line(s, content, place, true, err) : FED_OK;
+        line = end != NULL ? end + 1 : NULL;
+    }
+    free(copy);
+    return status;
+}
+
+fed_status sim_scenario_read(const char *path, sim_scenario *s, fed_error *err) {
+    uint8_t *text = NULL;
+    size_t len = 0;
+    FED_TRY(fed_file_read(path, SIM_SCENARIO_LIMIT, &text, &len, err));
+    fed_status status = strlen((char *)text) == len
+                            ? sim_scenario_parse(path, (char *)text, s, err)
+                            : fed_fail(err, FED_EINVAL, "%s: is no text: it holds a NUL", path);
+    free(text);
+    return status;
+}
+
+fed_status sim_scenario_override(sim_scenario *s, const char *argument, fed_error *err) {
+    char *copy = strdup(argument);
+    FED_REQUIRE(copy != NULL, FED_ENOMEM);
+    fed_status status = take_line(s, copy, "the command line", false, err);
+    free(copy);
+    return status;
+}
+
+fed_status sim_scenario_refuse(const sim_scenario *s, sim_key_id id, const char *why,
+                               fed_error *err) {
+    return fed_fail(err, FED_EINVAL, "%s: key \"%s\" %s", s->place[id], sim_keys[id].name, why);
+}
+
+fed_status sim_scenario_number(const sim_scenario *s, sim_key_id id, double *value,
+                               fed_error *err) {
+    const sim_key *key = &sim_keys[id];
+    char *end = NULL;
+    double v = strtod(s->value[id], &end);
+    bool whole = key->kind != SIM_INTEGER || v == floor(v);
+    if (end == s->value[id] || *end != '\0' || !(v >= key->low && v <= key->high) || !whole) {
+        char why[200];
+        snprintf(why, sizeof why, "is \"%.60s\"; it must be %s from %.12g to %.12g", s->value[id],
+                 key->kind == SIM_INTEGER ? "a whole number" : "a number", key->low, key->high);
+        return sim_scenario_refuse(s, id, why, err);
+    }
+    *value = v;
+    return FED_OK;
+}
+
+static bool is_given(const sim_scenario *s, sim_key_id id) {
+    return s->value[id] != NULL && s->value[id][0] != '\0';
+}
+
+/** Rounds that make so many iterations: at least one. */
+static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
+    double iterations = 0;
+    if (is_given(s, SIM_ITERATIONS)) {
+        FED_TRY(sim_scenario_number(s, SIM_ITERATIONS, &iterations, err));
+    }
+    if (iterations == 0) {
+        return FED_OK;
+    }
+    const char *steps =
+        is_given(s, SIM_LOCAL_STEPS) ? s->value[SIM_LOCAL_STEPS] : sim_keys[SIM_LOCAL_STEPS].preset;
+    const double local_steps = strtod(steps, NULL); /* the coordinator checks it */
+    char rounds[24];
+    snprintf(rounds, sizeof rounds, "%.0f", fmax(1, floor(iterations / fmax(1, local_steps))));
+    if (is_given(s, SIM_ROUNDS) && strcmp(s->value[SIM_ROUNDS], rounds) != 0) {
+        char why[120];
+        snprintf(why, sizeof why, "is \"%.20s\", but these iterations make %s: say one of the two",
+                 s->value[SIM_ROUNDS], rounds);
+        return sim_scenario_refuse(s, SIM_ROUNDS, why, err);
+    }
+    return sim_scenario_set(s, SIM_ROUNDS, rounds, "iterations and local_steps", err);
+}
+
+/** The clients that are there in a round. */
+static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
+    double clients = 0, offline = 0;
+    FED_TRY(sim_scenario_number(s, SIM_CLIENTS, &clients, err));
+    FED_TRY(sim_scenario_number(s, SIM_OFFLINE, &offline, err));
+    char here[24];
+    snprintf(here, sizeof here, "%.0f", clients - floor(offline * clients));
+    if (!is_given(s, SIM_COHORT)) {
+        FED_TRY(sim_scenario_set(s, SIM_COHORT, here, "clients and offline", err));
+    }
+    if (!is_given(s, SIM_GOAL)) {
+        FED_TRY(sim_scenario_set(s, SIM_GOAL, s->value[SIM_COHORT], s->place[SIM_COHORT], err));
+    }
+    return FED_OK;
+}
+
+fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) {
+    FED_TRY(complete_rounds(s, err));
+    for (sim_key_id id = 0; id < SIM_KEYS; id++) {
+        const sim_key *key = &sim_keys[id];
+        if (key->preset == NULL && !is_given(s, id)) {
+            return fed_fail(err, FED_EINVAL, "%s: key \"%s\" is missing: %s",
+                            s->file != NULL ? s->file : "the command line", key->name,
+                            key->meaning);
+        }
+        if (s->value[id] == NULL) {
+            FED_TRY(sim_scenario_set(s, id, key->preset, "the default", err));
+        }
+    }
+    return complete_cohort(s, err);
+}
+
+void sim_scenario_write(const sim_scenario *s, fed_writer *w) {
+    for (sim_key_id id = 0; id < SIM_KEYS; id++) {
+        if (s->value[id] != NULL) {
+            fed_write_printf(w, "%s =%s%s\n", sim_keys[id].name, s->value[id][0] != '\0' ? " " : "",
+                             s->value[id]);
+        }
+    }
+}
+
+fed_status sim_scenario_copy(const sim_scenario *from, sim_scenario *to, fed_error *err) {
+    *to = (sim_scenario){.file = from->file != NULL ? strdup(from->file) : NULL};
+    for (sim_key_id id = 0; id < SIM_KEYS; id++) {
+        if (from->value[id] != NULL) {
+            FED_TRY(sim_scenario_set(to, id, from->value[id], from->place[id], err));
+        }
+    }
+    return FED_OK;
+}
+
+sim_key_id sim_scenario_difference(const sim_scenario *a, const sim_scenario *b) {
+    for (sim_key_id id = 0; id < SIM_KEYS; id++) {
+        const char *x = a->value[id] != NULL ? a->value[id] : "";
+        const char *y = b->value[id] != NULL ? b->value[id] : "";
+        if (!sim_keys[id].machine && strcmp(x, y) != 0) {
+            return id;
+        }
+    }
+    return SIM_KEYS;
+}
+
+void sim_scenario_free(sim_scenario *s) {
+    for (sim_key_id id = 0; id < SIM_KEYS; id++) {
+        free(s->value[id]);
+        free(s->place[id]);
+    }
+    free(s->file);
+    *s = (sim_scenario){0};
+}

@@ -1,0 +1,48 @@
+/* A scenario: the text of every key, from a small file and from the command line. */
+#ifndef FEDSIM_SCENARIO_H
+#define FEDSIM_SCENARIO_H
+
+#include "deploy/sim/scenario/keys.h"
+#include "fed/bytes.h"
+
+/*
+ * A file has a line `key = value` for each key; what follows a `#` at the beginning of a line or
+ * behind a blank is for people. A value with alternatives, `a | b | c`, or a range of whole
+ * numbers, `1..5`, is a grid (grid.h). Paths are relative to the current directory.
+ */
+
+enum { SIM_VALUE_LIMIT = 8192, SIM_SCENARIO_LIMIT = 1 << 20 };
+
+typedef struct sim_scenario {
+    char *value[SIM_KEYS]; /* NULL: not given */
+    char *place[SIM_KEYS]; /* "demo.txt:7", "the command line": for messages */
+    char *file;            /* NULL: there was none */
+} sim_scenario;
+
+/** Read a file into a scenario that is all 0. Errors, FED_EINVAL: "FILE:LINE: ...". */
+fed_status sim_scenario_read(const char *path, sim_scenario *s, fed_error *err) FED_CHECKED;
+/** The same from a text that has a name. */
+fed_status sim_scenario_parse(const char *name, const char *text, sim_scenario *s,
+                              fed_error *err) FED_CHECKED;
+/** Take a `key=value` of the command line: it goes before the file's. */
+fed_status sim_scenario_override(sim_scenario *s, const char *argument, fed_error *err) FED_CHECKED;
+fed_status sim_scenario_set(sim_scenario *s, sim_key_id id, const char *value, const char *place,
+                            fed_error *err) FED_CHECKED;
+/** Fill in what was not given: defaults, and what follows from others. FED_EINVAL where a key that
+ * has no default is missing. No value may have alternatives any more. */
+fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) FED_CHECKED;
+/** As a file that sim_scenario_parse reads. Keys that were not given are left out. */
+void sim_scenario_write(const sim_scenario *s, fed_writer *w);
+fed_status sim_scenario_copy(const sim_scenario *from, sim_scenario *to,
+                             fed_error *err) FED_CHECKED;
+/** The first key, but for those of the machine, whose values differ; SIM_KEYS: none. */
+sim_key_id sim_scenario_difference(const sim_scenario *a, const sim_scenario *b);
+/** A complaint about a value, with its place in front. */
+fed_status sim_scenario_refuse(const sim_scenario *s, sim_key_id id, const char *why,
+                               fed_error *err);
+/** A key's number. FED_EINVAL unless it is one, within the table's limits. */
+fed_status sim_scenario_number(const sim_scenario *s, sim_key_id id, double *value,
+                               fed_error *err) FED_CHECKED;
+void sim_scenario_free(sim_scenario *s);
+
+#endif

@@ -1,0 +1,371 @@
+/* The status for people, asked for across processes: packets on a Unix socket. */
+#include "fedserver/front/relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+    PEERS = 4,              /* fronts at a time */
+    PATHS = 2,              /* that are relayed: see fedserver_route_relayed */
+    QUESTION = 64,          /* bytes of a packet that asks, at most */
+    HEAD = 128,             /* of an answer's first line, at most */
+    PACKET = 512 * 1024,    /* of an answer */
+    SPACING_MS = 20,        /* between two questions for a path */
+    AGAIN_MS = 200,         /* to look whether the rounds' process has come up */
+    PATIENCE_MS = 10 * 1000 /* then say that it has not */
+};
+
+/* The front: what is known of one path. */
+typedef struct topic {
+    char path[QUESTION];
+    char type[64], etag[20];
+    int status;
+    fedserver_blob *body; /* NULL: never answered */
+    bool asked;           /* a question is under way */
+    int64_t asked_ms;     /* when the last one left */
+    int64_t heard_ms;     /* when the question that `body` answers left */
+} topic;
+
+/* The rounds' process: one front. */
+typedef struct front {
+    int fd;               /* -1: none */
+    fedserver_blob *body; /* an answer that waits for the commit; NULL: none */
+    char head[HEAD];
+} front;
+
+struct fedserver_relay {
+    fedserver_part part;
+    int directory;        /* open, so that the socket's name is short */
+    int listening, epoll; /* ROUNDS */
+    front fronts[PEERS];
+    int link; /* GATE: connected, or -1 */
+    topic topics[PATHS];
+    uint8_t *packet; /* [PACKET] */
+};
+
+static struct sockaddr_un address_of(const fedserver_relay *relay) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/front.sock",
+             relay->directory);
+    return address;
+}
+
+static void watch(const fedserver_relay *relay, int fd) {
+    struct epoll_event event = {.events = EPOLLIN};
+    (void)epoll_ctl(relay->epoll, EPOLL_CTL_ADD, fd, &event); /* where it fails, ticks look */
+}
+
+/* This process holds the directory's lock: what is there is left from one that was killed. */
+static fed_status start_listening(fedserver_relay *relay, fed_error *err) {
+    const struct sockaddr_un address = address_of(relay);
+    (void)unlink(address.sun_path);
+    relay->epoll = epoll_create1(EPOLL_CLOEXEC);
+    relay->listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (relay->epoll < 0 || relay->listening < 0 ||
+        bind(relay->listening, (const struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(relay->listening, PEERS) != 0) {
+        return fed_fail(err, FED_EIO, "can't listen on front.sock in the directory: %s",
+                        strerror(errno));
+    }
+    watch(relay, relay->listening);
+    return FED_OK;
+}
+
+fed_status fedserver_relay_open(const char *directory, fedserver_part part, fedserver_relay **relay,
+                                fed_error *err) {
+    fedserver_relay *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory");
+    }
+    *made =
+        (fedserver_relay){.part = part, .directory = -1, .listening = -1, .epoll = -1, .link = -1};
+    for (size_t k = 0; k < PEERS; k++) {
+        made->fronts[k].fd = -1;
+    }
+    made->packet = malloc(PACKET);
+    made->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fed_status status = FED_OK;
+    if (made->packet == NULL || made->directory < 0) {
+        status = fed_fail(err, FED_EIO, "%s: can't be opened", directory);
+    } else if (part == FEDSERVER_ROUNDS) {
+        status = start_listening(made, err);
+    }
+    if (status != FED_OK) {
+        fedserver_relay_close(made);
+        return status;
+    }
+    *relay = made;
+    return FED_OK;
+}
+
+static void close_fd(int *fd) {
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+}
+
+static void drop_front(front *f) {
+    close_fd(&f->fd);
+    fedserver_blob_free(f->body);
+    f->body = NULL;
+}
+
+void fedserver_relay_close(fedserver_relay *relay) {
+    if (relay == NULL) {
+        return;
+    }
+    for (size_t k = 0; k < PEERS; k++) {
+        drop_front(&relay->fronts[k]);
+    }
+    for (size_t k = 0; k < PATHS; k++) {
+        fedserver_blob_free(relay->topics[k].body);
+    }
+    close_fd(&relay->listening);
+    close_fd(&relay->epoll);
+    close_fd(&relay->link);
+    close_fd(&relay->directory);
+    free(relay->packet);
+    free(relay);
+}
+
+int fedserver_relay_fd(const fedserver_relay *relay) {
+    if (relay == NULL) {
+        return -1;
+    }
+    return relay->part == FEDSERVER_ROUNDS ? relay->epoll : relay->link;
+}
+
+/* -- the front -- */
+
+static void hang_up(fedserver_relay *relay) {
+    close_fd(&relay->link);
+    for (size_t k = 0; k < PATHS; k++) {
+        relay->topics[k].asked = false;
+    }
+}
+
+static topic *topic_of(fedserver_relay *relay, const char *path) {
+    for (size_t k = 0; k < PATHS; k++) {
+        topic *t = &relay->topics[k];
+        if (t->path[0] == '\0') {
+            snprintf(t->path, sizeof t->path, "%s", path);
+        }
+        if (strcmp(t->path, path) == 0) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+static void send_question(fedserver_relay *relay, topic *t, int64_t now_ms) {
+    char question[QUESTION + 8];
+    const struct sockaddr_un address = address_of(relay);
+    t->asked_ms = now_ms;
+    if (relay->link < 0) {
+        relay->link = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (connect(relay->link, (const struct sockaddr *)&address, sizeof address) != 0) {
+            hang_up(relay);
+            return;
+        }
+    }
+    const int len = snprintf(question, sizeof question, "GET %s", t->path);
+    t->asked = send(relay->link, question, (size_t)len, MSG_NOSIGNAL) == len;
+    if (!t->asked) {
+        hang_up(relay);
+    }
+}
+
+fed_status fedserver_relay_ask(fedserver_relay *relay, const fedserver_call *call,
+                               fedserver_response *response, fed_error *err) {
+    topic *t = topic_of(relay, call->request->path);
+    const int64_t came_ms = call->now_ms - call->request->waited_ms;
+    if (t->body != NULL && t->heard_ms >= came_ms && t->heard_ms <= call->now_ms) {
+        response->status = t->status;
+        response->content_type = t->type;
+        memcpy(response->etag, t->etag, sizeof response->etag);
+        response->body = fedserver_blob_share(t->body);
+        return FED_OK;
+    }
+    if (call->request->waited_ms >= PATIENCE_MS) {
+        response->retry_after_s = 1;
+        return fedserver_answer_error(response, err, 503, "busy",
+                                      "the coordinator does not answer, it may be starting: ask "
+                                      "again");
+    }
+    const bool clock_jumped = call->now_ms < t->asked_ms;
+    const int64_t since_ms = call->now_ms - t->asked_ms;
+    response->hold = true;
+    response->hold_ms = AGAIN_MS;
+    if (!t->asked && !clock_jumped && since_ms < SPACING_MS) {
+        response->hold_ms = (uint32_t)(SPACING_MS - since_ms);
+    } else if (!t->asked) {
+        send_question(relay, t, call->now_ms);
+    }
+    return FED_OK;
+}
+
+/* Cut "STATUS PATH ETAG TYPE" into its words, in place. ETAG is "-" where there is none. */
+static bool split_head(char *head, int *status, char **path, char **etag, char **type) {
+    *path = strchr(head, ' ');
+    *etag = *path != NULL ? strchr(*path + 1, ' ') : NULL;
+    *type = *etag != NULL ? strchr(*etag + 1, ' ') : NULL;
+    if (*type == NULL) {
+        return false;
+    }
+    *(*path)++ = '\0';
+    *(*etag)++ = '\0';
+    *(*type)++ = '\0';
+    *status = (int)strtol(head, NULL, 10);
+    return *status >= 200 && *status <= 599;
+}
+
+/* An answer: its first line says what of. False: it makes no sense. */
+static bool take_answer(fedserver_relay *relay, size_t len) {
+    char head[HEAD];
+    char *path = NULL, *etag = NULL, *type = NULL;
+    int status = 0;
+    const uint8_t *end = memchr(relay->packet, '\n', len < HEAD ? len : HEAD);
+    if (end == NULL) {
+        return false;
+    }
+    const size_t head_len = (size_t)(end - relay->packet);
+    memcpy(head, relay->packet, head_len);
+    head[head_len] = '\0';
+    topic *t = split_head(head, &status, &path, &etag, &type) ? topic_of(relay, path) : NULL;
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_write_bytes(&body, end + 1, len - head_len - 1);
+    fedserver_blob *blob = fedserver_blob_new(&body);
+    if (t == NULL || blob == NULL) {
+        fedserver_blob_free(blob);
+        return false;
+    }
+    fedserver_blob_free(t->body);
+    t->body = blob;
+    t->status = status;
+    snprintf(t->type, sizeof t->type, "%s", type);
+    snprintf(t->etag, sizeof t->etag, "%s", strcmp(etag, "-") != 0 ? etag : "");
+    t->heard_ms = t->asked_ms;
+    t->asked = false;
+    return true;
+}
+
+unsigned fedserver_relay_hear(fedserver_relay *relay) {
+    unsigned answers = 0;
+    while (relay != NULL && relay->link >= 0) {
+        const ssize_t len = recv(relay->link, relay->packet, PACKET, 0);
+        if (len < 0 && errno == EINTR) {
+            continue;
+        }
+        if (len < 0 && errno == EAGAIN) {
+            break;
+        }
+        if (len <= 0 || !take_answer(relay, (size_t)len)) {
+            hang_up(relay); /* it is asked anew */
+            break;
+        }
+        answers++;
+    }
+    return answers;
+}
+
+/* -- the process of the rounds -- */
+
+static front *free_slot(fedserver_relay *relay) {
+    for (size_t k = 0; k < PEERS; k++) {
+        if (relay->fronts[k].fd < 0) {
+            return &relay->fronts[k];
+        }
+    }
+    return NULL;
+}
+
+/* One too many is shown the door: where it waited, the socket would stay readable for ever. */
+static void accept_fronts(fedserver_relay *relay) {
+    for (int fd; (fd = accept(relay->listening, NULL, NULL)) >= 0;) {
+        front *f = free_slot(relay);
+        if (f == NULL) {
+            close(fd);
+            continue;
+        }
+        f->fd = fd;
+        (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+        watch(relay, fd);
+    }
+}
+
+static fed_status answer_question(front *f, fedserver *server, const char *path, int64_t now_ms,
+                                  fed_error *err) {
+    const fedserver_request request = {
+        .listener = FEDSERVER_FRONT, .method = "GET", .path = path, .query = ""};
+    fedserver_response response = {.status = 200};
+    if (!fedserver_route_relayed(&request)) {
+        drop_front(f);
+        return FED_OK;
+    }
+    FED_TRY(fedserver_route(server, &request, now_ms, &response, err));
+    fedserver_blob_free(f->body);
+    f->body = response.body;
+    snprintf(f->head, sizeof f->head, "%d %s %s %s\n", response.status, path,
+             response.etag[0] != '\0' ? response.etag : "-",
+             response.content_type != NULL ? response.content_type : "text/plain");
+    return FED_OK;
+}
+
+static fed_status serve_front(front *f, fedserver *server, int64_t now_ms, fed_error *err) {
+    char question[QUESTION];
+    const ssize_t len = recv(f->fd, question, sizeof question - 1, 0);
+    if (len < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return FED_OK;
+    }
+    if (len <= 4 || memcmp(question, "GET ", 4) != 0) {
+        drop_front(f);
+        return FED_OK;
+    }
+    question[len] = '\0';
+    return answer_question(f, server, question + 4, now_ms, err);
+}
+
+fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver *server, int64_t now_ms,
+                                 fed_error *err) {
+    if (relay == NULL) {
+        return FED_OK;
+    }
+    accept_fronts(relay);
+    for (size_t k = 0; k < PEERS; k++) { /* one question each: the next ones wait their turn */
+        if (relay->fronts[k].fd >= 0) {
+            FED_TRY(serve_front(&relay->fronts[k], server, now_ms, err));
+        }
+    }
+    return FED_OK;
+}
+
+void fedserver_relay_send(fedserver_relay *relay) {
+    for (size_t k = 0; relay != NULL && k < PEERS; k++) {
+        front *f = &relay->fronts[k];
+        if (f->body == NULL) {
+            continue;
+        }
+        size_t len = 0;
+        const uint8_t *data = fedserver_blob_data(f->body, &len);
+        struct iovec parts[2] = {{.iov_base = f->head, .iov_len = strlen(f->head)},
+                                 {.iov_base = (void *)(uintptr_t)data, .iov_len = len}};
+        const struct msghdr packet = {.msg_iov = parts, .msg_iovlen = 2};
+        const bool sent = sendmsg(f->fd, &packet, MSG_NOSIGNAL) >= 0;
+        fedserver_blob_free(f->body);
+        f->body = NULL;
+        if (!sent) {
+            drop_front(f); /* it does not read what it asks for: it may come again */
+        }
+    }
+}

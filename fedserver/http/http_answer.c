@@ -1,0 +1,129 @@
+/* Answers: a coordinator's response, or a refusal of the adapter's own, as libmicrohttpd sends it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "fed/clock.h"
+#include "fedserver/http/http_exchange.h"
+#include "fedserver/http/http_headers.h"
+
+static void free_share(void *blob) {
+    fedserver_blob_free(blob);
+}
+
+static struct MHD_Response *refusal_response(const http_refusal *r) {
+    char json[256];
+    const int len = snprintf(json, sizeof json, "{\"error\": \"%s\", \"message\": \"%s\"}\n",
+                             r->error, r->message);
+    return MHD_create_response_from_buffer((size_t)len, json, MHD_RESPMEM_MUST_COPY);
+}
+
+/* The body's share goes to the response. */
+static struct MHD_Response *blob_response(fedserver_response *response) {
+    if (response->body == NULL) {
+        return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    }
+    size_t len = 0;
+    const uint8_t *data = fedserver_blob_data(response->body, &len);
+    struct MHD_Response *made = MHD_create_response_from_buffer_with_free_callback_cls(
+        len, (void *)data, free_share, response->body);
+    if (made != NULL) {
+        response->body = NULL;
+    }
+    return made;
+}
+
+static void add_header(void *response, const char *name, const char *value) {
+    (void)MHD_add_response_header(response, name, value);
+}
+
+static const char *header_of(http_exchange *x, const char *name) {
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+/* Does the asker have this very answer already? Its tag is one of a list, weak or not. */
+static bool is_known(http_exchange *x) {
+    const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);
+    const char *tag = x->response.etag;
+    return x->response.status == 200 && tag[0] != '\0' && known != NULL &&
+           strcmp(x->request.method, MHD_HTTP_METHOD_GET) == 0 &&
+           (strcmp(known, "*") == 0 || strstr(known, tag) != NULL);
+}
+
+/* Compress the body, where that is of use and wanted. Parts of a body are not. */
+static bool zip(http_exchange *x) {
+    fedserver_response *response = &x->response;
+    const char *type = response->content_type;
+    fedserver_blob *zipped = NULL;
+    if (response->body != NULL && response->status == 200 && type != NULL &&
+        (strncmp(type, "text/", 5) == 0 || strncmp(type, "application/json", 16) == 0) &&
+        http_gzip_accepted(header_of(x, MHD_HTTP_HEADER_ACCEPT_ENCODING))) {
+        zipped = http_gzip_blob(&x->http->gzip, response->body);
+    }
+    if (zipped != NULL) {
+        fedserver_blob_free(response->body);
+        response->body = zipped;
+    }
+    return zipped != NULL;
+}
+
+/* Shape the response by what its asker has and reads. Returns whether it is compressed. */
+static bool suit(http_exchange *x) {
+    if (is_known(x)) {
+        fedserver_blob_free(x->response.body);
+        x->response.body = NULL;
+        x->response.content_type = NULL;
+        x->response.status = 304;
+    }
+    return zip(x);
+}
+
+/* For the totals; and of those who are told to come less often the log says one in ten seconds. */
+static void count_answer(const http_exchange *x, int status) {
+    enum { SAY_EVERY_MS = 10 * 1000 };
+    http *h = x->http;
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    char address[HTTP_ADDRESS_TEXT];
+    if (status >= 0 && status < 600) {
+        fedserver_wire(h->server)->answers[status]++;
+    }
+    h->throttled += status == 429;
+    if (status != 429 || (h->throttled_ms != 0 && now_ms - h->throttled_ms < SAY_EVERY_MS)) {
+        return;
+    }
+    http_address_write(&x->peer->wire.address, address);
+    fed_logf(h->log, FED_LOG_WARN, "throttled address=%s count=%llu", address,
+             (unsigned long long)h->throttled);
+    h->throttled = 0;
+    h->throttled_ms = now_ms;
+}
+
+enum MHD_Result http_answer(http_exchange *x) {
+    const http_refusal *r = x->refused;
+    const bool zipped = r == NULL && suit(x);
+    struct MHD_Response *response = r != NULL ? refusal_response(r) : blob_response(&x->response);
+    if (response == NULL) {
+        return MHD_NO;
+    }
+    const int status = r != NULL ? r->status : x->response.status;
+    const uint32_t retry_after_s = r == NULL          ? x->response.retry_after_s
+                                   : r->status == 503 ? 1
+                                                      : x->wait_s;
+    const http_headers_answer head = {
+        .listener = x->request.listener,
+        .status = status,
+        .content_type = r != NULL ? "application/json" : x->response.content_type,
+        .retry_after_s = retry_after_s,
+        .host = header_of(x, MHD_HTTP_HEADER_HOST),
+        .allow = status == 405 ? fedserver_methods(&x->request) : NULL,
+        .zipped = zipped,
+        .response = &x->response};
+    http_headers_each(&head, add_header, response);
+    if (r != NULL && r->closes) {
+        add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    }
+    count_answer(x, status);
+    const enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)status, response);
+    MHD_destroy_response(response);
+    return queued;
+}

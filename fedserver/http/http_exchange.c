@@ -1,0 +1,323 @@
+/* The life of a request: head, body, its place in a batch, its end. */
+#include "fedserver/http/http_exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "fed/clock.h"
+#include "fedserver/http/http_headers.h"
+#include "fedserver/http/http_socket.h"
+
+enum {
+    BODIES_MOST = 256 << 20,   /* request bodies in memory, together */
+    DISCARD_MOST = 8 << 20,    /* a refused body up to this is read all the same, see refuse */
+    BODY_BYTES_PER_MS = 4,     /* a body slower than this, ... */
+    BODY_GRACE_MS = 60 * 1000, /* ... once this is over, is cut off */
+};
+
+static const http_refusal refusals[] = {
+    {403, "device_refused",
+     "the coordinator takes nothing of this kind from this device: check in, and it says why",
+     false},
+    {404, "not_found", "there is nothing at this address: see docs/protocol.md", false},
+    {405, "method_not_allowed", "this address does not take that method: see docs/protocol.md",
+     false},
+    {413, "too_large", "the body is larger than this request can be: do not send it again", false},
+};
+static const http_refusal refused_otherwise = {400, "bad_request",
+                                               "this request can't have a body: send none", false};
+static const http_refusal chunked = {
+    411, "length_required", "a chunked body is not taken: send its size as Content-Length", false};
+static const http_refusal malformed = {
+    400, "bad_request", "this head can be read in two ways, so it is not read at all", true};
+static const http_refusal full = {503, "busy",
+                                  "too many uploads at once: send the same again later", false};
+const http_refusal http_refusal_too_many = {
+    429, "too_many",
+    "more requests, bytes or connections than one peer may have: "
+    "send the same again later",
+    false};
+static const http_refusal expired = {
+    403, "device_unknown", "this device's certificate has expired: enrol the device again", true};
+const http_refusal http_refusal_stopping = {
+    503, "stopping", "the coordinator is stopping: send the same again later", true};
+
+void http_queue_clear(http_queue *queue) {
+    *queue = (http_queue){.first = NULL, .end = NULL};
+}
+
+void http_queue_add(http_queue *queue, http_exchange *x) {
+    http_exchange **end = queue->first == NULL ? &queue->first : queue->end;
+    *end = x;
+    x->next = NULL;
+    queue->end = &x->next;
+}
+
+/* Where the path begins in a target such as "https://host:8443/v1/status", which proxies send. */
+static const char *path_of(const char *target) {
+    static const char *const schemes[] = {"https://", "http://"};
+    for (size_t k = 0; k < 2; k++) {
+        const size_t len = strlen(schemes[k]);
+        if (strncasecmp(target, schemes[k], len) == 0) {
+            target += len + strcspn(target + len, "/?");
+            return *target != '\0' ? target : "/";
+        }
+    }
+    return target;
+}
+
+http_exchange *http_exchange_new(http_listener *listener, http_peer *peer,
+                                 struct MHD_Connection *connection, const char *uri) {
+    const size_t len = strlen(uri);
+    http_exchange *x = calloc(1, sizeof *x + len + 1);
+    if (x == NULL) {
+        return NULL;
+    }
+    memcpy(x->uri, uri, len + 1);
+    x->target_end = uri + len;
+    char *query = strchr(x->uri, '?');
+    if (query != NULL) {
+        *query++ = '\0';
+    }
+    x->http = listener->http;
+    x->peer = peer;
+    x->connection = connection;
+    x->request.listener = listener->kind;
+    x->request.path = path_of(x->uri);
+    x->request.query = query != NULL ? query : "";
+    return x;
+}
+
+void http_exchange_free(http_exchange *x) {
+    http_exchange_drop_body(x);
+    fedserver_blob_free(x->response.body);
+    free(x);
+}
+
+static const char *header(http_exchange *x, const char *name) {
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+/* Does the peer pass on what somebody else asks? */
+static bool proxied(http_exchange *x) {
+    for (const char *const *name = http_headers_of_proxies; *name != NULL; name++) {
+        if (header(x, *name) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *bearer(http_exchange *x) {
+    static const char scheme[] = "Bearer ";
+    const char *value = header(x, MHD_HTTP_HEADER_AUTHORIZATION);
+    if (value == NULL || strncasecmp(value, scheme, sizeof scheme - 1) != 0) {
+        return NULL;
+    }
+    return value + sizeof scheme - 1;
+}
+
+/* Bytes of body to come; libmicrohttpd has refused what is not a number. */
+static uint64_t content_length(http_exchange *x) {
+    const char *value = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return value != NULL ? strtoull(value, NULL, 10) : 0;
+}
+
+static uint64_t head_bytes(http_exchange *x) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    return info != NULL ? info->header_size : 0;
+}
+
+static const http_refusal *refusal_of(int status) {
+    for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; k++) {
+        if (refusals[k].status == status) {
+            return &refusals[k];
+        }
+    }
+    return &refused_otherwise;
+}
+
+static void *session_of(http_exchange *x) {
+    return MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
+}
+
+/* What of a head could be read in two ways. */
+typedef struct head_look {
+    unsigned lengths; /* lines of Content-Length */
+    bool bad;
+} head_look;
+
+/* A header's name ends at its colon: one with a blank before that is another to some readers. A
+ * length is digits. */
+static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const char *name,
+                                      const char *value) {
+    static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "!#$%&'*+-.^_`|~";
+    (void)kind;
+    head_look *look = user;
+    const size_t len = strlen(name);
+    look->bad = look->bad || len == 0 || strspn(name, token) != len;
+    if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        look->lengths++;
+        look->bad = look->bad || value == NULL || value[0] == '\0' ||
+                    value[strspn(value, "0123456789")] != '\0';
+    }
+    return MHD_YES;
+}
+
+/* Could somebody in between have read another request in this head? libmicrohttpd hands over a
+ * target as a string, so a NUL in it shows in that the version does not follow its end. */
+static bool ambiguous(const http_exchange *x, const char *version) {
+    enum { HEAD_MOST = 64 * 1024 }; /* beyond that it is another piece of memory */
+    const uintptr_t gap = (uintptr_t)version - (uintptr_t)x->target_end;
+    head_look look = {.lengths = 0};
+    (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, look_at_header, &look);
+    return look.bad || look.lengths > 1 || (gap > 1 && gap < HEAD_MOST);
+}
+
+/* Why a request with this head and body size is not taken; NULL: it is. */
+static const http_refusal *why_not(http_exchange *x, uint64_t size) {
+    const http *h = x->http;
+    if (!http_peer_valid(x->peer, session_of(x), fed_clock_unix_ms() / 1000)) {
+        return &expired;
+    }
+    x->wait_s = http_peer_ask(x->peer, size);
+    if (x->wait_s > 0) {
+        return &http_refusal_too_many;
+    }
+    if (header(x, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL) {
+        return &chunked;
+    }
+    if (size == 0) {
+        return NULL;
+    }
+    const int status = fedserver_body_refused(h->server, &x->request, size);
+    if (status != 0) {
+        return refusal_of(status);
+    }
+    return size > BODIES_MOST - h->bodies ? &full : NULL;
+}
+
+/* Refuse a body before it is read. A client that is in the middle of sending hardly ever sees an
+ * answer that comes with a closed connection, and would send the same again: so unless it waits for
+ * leave to send ("Expect"), or the body is huge, the body is read, dropped, and then answered. */
+static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_t size) {
+    x->refused = why;
+    if (size > DISCARD_MOST || why == &chunked || why == &malformed ||
+        header(x, MHD_HTTP_HEADER_EXPECT) != NULL) {
+        return http_answer(x);
+    }
+    x->stage = STAGE_DISCARD;
+    return MHD_YES;
+}
+
+/* The head is complete. */
+enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version) {
+    http_peer_settled(x->peer);
+    x->peer->spoke = true;
+    x->begun_ms = fed_clock_monotonic_ms();
+    if (ambiguous(x, version)) {
+        return refuse(x, &malformed, 0);
+    }
+    x->request.method = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 ? MHD_HTTP_METHOD_GET : method;
+    x->request.bearer = bearer(x);
+    x->request.range = header(x, MHD_HTTP_HEADER_RANGE);
+    x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
+    x->request.cookie = header(x, MHD_HTTP_HEADER_COOKIE);
+    x->request.loopback = http_address_loopback(&x->peer->wire.address) && !proxied(x);
+    x->request.agent = header(x, MHD_HTTP_HEADER_USER_AGENT);
+    x->request.device_name = header(x, "Fed-Device-Name");
+    x->request.wire_bytes = head_bytes(x);
+    if (x->peer->kind == FEDSERVER_DEVICES) {
+        x->request.fingerprint = x->peer->identity.fingerprint;
+        x->request.certificate = x->peer->identity.certificate;
+    }
+    const uint64_t size = content_length(x);
+    const http_refusal *why = why_not(x, size);
+    if (why != NULL) {
+        return refuse(x, why, size);
+    }
+    x->request.authority = x->peer->identity.authority; /* known since why_not */
+    if (size > 0) {
+        x->body = malloc((size_t)size);
+        if (x->body == NULL) {
+            return refuse(x, &full, size);
+        }
+        x->body_size = (size_t)size;
+        x->http->bodies += x->body_size;
+        http_peer_body_begins(x->peer, size);
+    }
+    x->stage = STAGE_BODY;
+    return MHD_YES;
+}
+
+enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len) {
+    const int64_t spent_ms = fed_clock_monotonic_ms() - x->begun_ms;
+    if (spent_ms > BODY_GRACE_MS + (int64_t)(x->taken / BODY_BYTES_PER_MS)) {
+        return MHD_NO; /* closes the connection: no answer can be given in the middle of a body */
+    }
+    x->taken += len;
+    if (x->stage == STAGE_DISCARD) {
+        return MHD_YES;
+    }
+    if (len > x->body_size - x->request.body_len) {
+        return MHD_NO;
+    }
+    memcpy(x->body + x->request.body_len, data, len);
+    x->request.body_len += len;
+    return MHD_YES;
+}
+
+void http_exchange_drop_body(http_exchange *x) {
+    x->http->bodies -= x->body_size;
+    if (x->peer != NULL) {
+        http_peer_body_ends(x->peer, x->body_size);
+    }
+    x->body_size = 0;
+    free(x->body);
+    x->body = NULL;
+}
+
+/* The request is complete. */
+enum MHD_Result http_exchange_end(http_exchange *x) {
+    http *h = x->http;
+    if (h->stopping && x->refused == NULL) {
+        x->refused = &http_refusal_stopping;
+    }
+    if (x->refused != NULL) {
+        return http_answer(x);
+    }
+    x->request.body = x->body;
+    x->request.wire_bytes += x->request.body_len;
+    x->parked_ms = fed_clock_monotonic_ms();
+    x->stage = STAGE_PARKED;
+    http_queue_add(&h->queue, x);
+    MHD_suspend_connection(x->connection);
+    return MHD_YES;
+}
+
+bool http_exchange_keep_cut(http_exchange *x) {
+    if (x->stage != STAGE_BODY || x->request.body_len == 0 || x->http->closing ||
+        !fedserver_body_in_parts(&x->request)) {
+        return false;
+    }
+    x->stage = STAGE_CUT;
+    http_peer_body_ends(x->peer, x->body_size);
+    x->identity = x->peer->identity;
+    x->peer = NULL;
+    /* Nothing of the connection's memory. Such routes have no other method, and need no headers. */
+    x->request = (fedserver_request){.listener = x->request.listener,
+                                     .method = "POST",
+                                     .path = x->request.path,
+                                     .query = x->request.query,
+                                     .fingerprint = x->identity.fingerprint,
+                                     .certificate = x->identity.certificate,
+                                     .authority = x->identity.authority,
+                                     .body = x->body,
+                                     .body_len = x->request.body_len,
+                                     .wire_bytes = x->request.wire_bytes + x->request.body_len};
+    http_queue_add(&x->http->queue, x);
+    return true;
+}

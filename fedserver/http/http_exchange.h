@@ -1,0 +1,124 @@
+/* A request on its way through the HTTPS adapter, and what the adapter's parts share: http_mhd.c
+ * has libmicrohttpd's callbacks, http_exchange.c takes requests in, http_loop.c handles them in
+ * batches and http_answer.c sends the answers. All of it belongs to one thread. */
+#ifndef FEDSERVER_HTTP_EXCHANGE_H
+#define FEDSERVER_HTTP_EXCHANGE_H
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fedserver/http/http_gzip.h"
+#include "fedserver/http/http_peer.h"
+#include "fedserver/http/http_tls.h"
+
+/** The adapter. */
+typedef struct http http;
+
+typedef struct http_listener {
+    http *http;
+    fedserver_listener kind;
+    struct MHD_Daemon *daemon;
+    int epoll_fd;
+} http_listener;
+
+/** An error that the adapter answers by itself. */
+typedef struct http_refusal {
+    int status;
+    const char *error, *message;
+    bool closes; /* the connection, too */
+} http_refusal;
+
+/** How far an exchange has come. */
+typedef enum http_stage {
+    STAGE_HEAD,    /* the head is being read */
+    STAGE_BODY,    /* the body is being read */
+    STAGE_DISCARD, /* refused, and the body is read only to get the refusal across */
+    STAGE_PARKED,  /* complete and suspended: in http.queue or http.held */
+    STAGE_CUT,     /* the line broke in the middle of the body: what has come is in http.queue */
+    STAGE_ANSWER,  /* there is an answer */
+    STAGE_GONE     /* the peer is not there any more */
+} http_stage;
+
+/** A request and its answer. */
+typedef struct http_exchange {
+    http *http;
+    http_peer *peer; /* CUT: gone */
+    struct MHD_Connection *connection;
+    http_stage stage;
+    struct http_exchange *next; /* in http.queue or http.held */
+    int64_t begun_ms, parked_ms, held_until_ms;
+    fedserver_request request;
+    http_tls_identity identity; /* CUT: of the peer, which is gone */
+    uint8_t *body;
+    size_t body_size; /* what the head announced, and body has room for; request.body_len is here */
+    size_t taken;     /* of a body, kept or discarded */
+    fedserver_response response;
+    const http_refusal *refused; /* instead of response */
+    uint32_t wait_s;             /* 429: after how long to come again */
+    const char *target_end;      /* of libmicrohttpd's copy of the target */
+    char uri[];
+} http_exchange;
+
+/** A list of exchanges, in the order in which they were added. */
+typedef struct http_queue {
+    http_exchange *first, **end;
+} http_queue;
+
+struct http {
+    fedserver *server;
+    const fed_log *log;
+    http_listener listeners[2]; /* daemon NULL: another process's */
+    http_tls tls;
+    http_peers peers;
+    http_queue queue;     /* complete requests, for the next batch */
+    http_queue held;      /* asked, told to wait */
+    int64_t held_next_ms; /* when the first of them is to be asked again */
+    uint64_t epoch;       /* of the coordinator, when they were asked */
+    size_t live;          /* exchanges */
+    size_t bodies;        /* bytes of bodies announced by them */
+    int64_t next_ms;      /* when fedserver_tick wants to be called, Unix time */
+    uint64_t progress;    /* grows whenever a byte or a request moves */
+    unsigned idle_turns;
+    uint64_t throttled;   /* answers of 429 that the log has not said yet, */
+    int64_t throttled_ms; /* and when it said some last */
+    http_gzip gzip;
+    int64_t warned_ms; /* when certificates were looked at last, Unix time; 0: never */
+    bool resumed, stopping, closing;
+    bool woken; /* the coordinator wants a batch */
+};
+
+/** Empty the queue (who wants its exchanges takes `first` before), or add one at its end. */
+void http_queue_clear(http_queue *queue);
+void http_queue_add(http_queue *queue, http_exchange *x);
+
+/** A request line has come; uri is copied. Returns NULL without memory. */
+http_exchange *http_exchange_new(http_listener *listener, http_peer *peer,
+                                 struct MHD_Connection *connection, const char *uri);
+void http_exchange_free(http_exchange *x);
+
+/* What came of a request, for libmicrohttpd. MHD_NO closes the connection. */
+
+/** Its head is complete: it is refused, or its body is to come. version: as libmicrohttpd gives it,
+ * behind the request's target. */
+enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version);
+/** Another piece of its body has come. */
+enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len);
+/** All of it has come: it joins the next batch, its connection suspended. */
+enum MHD_Result http_exchange_end(http_exchange *x);
+
+/** Its body is done with. */
+void http_exchange_drop_body(http_exchange *x);
+
+/** The connection is lost. In the middle of a body whose beginning is worth something that is kept
+ * for the next batch: then true. Nothing of the connection may be used from here on. */
+bool http_exchange_keep_cut(http_exchange *x);
+
+/** What everybody hears while the coordinator stops; and who asks too much, with x->wait_s. */
+extern const http_refusal http_refusal_stopping, http_refusal_too_many;
+
+/** Send x->refused, or x->response. */
+enum MHD_Result http_answer(http_exchange *x);
+
+#endif

@@ -1,0 +1,266 @@
+/* The coordinator's HTTPS adapter: libmicrohttpd above, fedserver_handle below.
+ *
+ * One thread runs two daemons (front, devices) and the coordinator. Each turn of the loop: let both
+ * daemons read and write; take every request that is complete as one batch, in one transaction;
+ * then wait. A request waits for its batch, or for news, as a suspended connection.
+ *
+ * What libmicrohttpd 0.9.75 makes one know:
+ * - With TLS and epoll, a peer that stalls in its handshake is "ready" for ever, and the library's
+ *   own loop spins. Ours sees by the count of bytes moved (http.progress) that nothing happens.
+ * - It asks for a client certificate but does not verify it: http_tls.c does.
+ * - An answer to the first call of the handler closes the connection: answer the second one.
+ * - A suspended connection has no timeout, and its peer's going away is not noticed.
+ */
+#include "fedserver/http.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fedserver/http/http_loop.h"
+#include "fedserver/http/http_socket.h"
+
+enum {
+    POOL_BYTES = 32 * 1024, /* libmicrohttpd's memory a connection; bounds a request's head */
+    STALL_S = 60            /* nothing sent, nothing taken */
+};
+
+/* ---- libmicrohttpd's callbacks -------------------------------------------------------------- */
+
+static void *session_of(struct MHD_Connection *connection) {
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
+}
+
+/* libmicrohttpd: a connection came (before its handshake) or went (after everything else). */
+static void on_peer(void *user, struct MHD_Connection *connection, void **context,
+                    enum MHD_ConnectionNotificationCode what) {
+    http_listener *l = user;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        http_peer_free(*context);
+        return;
+    }
+    const int fd =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    *context = http_peer_new(&l->http->peers, l, l->kind, session_of(connection), fd);
+    if (*context == NULL) {
+        (void)shutdown(fd, SHUT_RDWR);
+    }
+}
+
+/* libmicrohttpd: called when a request's head is there, for each piece of its body, when it is
+ * complete, and again when it is resumed. */
+static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *len, void **context) {
+    (void)connection, (void)url;
+    http_exchange *x = *context;
+    ((http_listener *)user)->http->progress++;
+    if (x == NULL) {
+        return MHD_NO;
+    }
+    switch (x->stage) {
+    case STAGE_HEAD:
+        return http_exchange_begin(x, method, version);
+    case STAGE_BODY:
+    case STAGE_DISCARD:
+        if (*len > 0) {
+            const size_t piece = *len;
+            *len = 0;
+            return http_exchange_take(x, data, piece);
+        }
+        return http_exchange_end(x);
+    case STAGE_ANSWER:
+        return http_answer(x);
+    case STAGE_PARKED:
+    case STAGE_CUT:
+    case STAGE_GONE:
+        break;
+    }
+    return MHD_NO;
+}
+
+/* libmicrohttpd: a request line is there. The path and the query are taken from here because
+ * on_request gets them taken apart. */
+static void *on_uri(void *user, const char *uri, struct MHD_Connection *connection) {
+    http_listener *l = user;
+    http_peer *p =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    http_exchange *x = p != NULL ? http_exchange_new(l, p, connection, uri) : NULL;
+    l->http->live += x != NULL;
+    return x;
+}
+
+/* libmicrohttpd: the answer is out, or the connection is lost. */
+static void on_completed(void *user, struct MHD_Connection *connection, void **context,
+                         enum MHD_RequestTerminationCode why) {
+    (void)connection, (void)why;
+    http *h = ((http_listener *)user)->http;
+    http_exchange *x = *context;
+    *context = NULL;
+    if (x == NULL) {
+        return;
+    }
+    h->live--;
+    http_peer_owes(x->peer);
+    if (!http_exchange_keep_cut(x)) {
+        http_exchange_free(x);
+    }
+}
+
+/* ---- start and end -------------------------------------------------------------------------- */
+
+static void on_log(void *user, const char *format, va_list arguments) {
+    char text[300];
+    vsnprintf(text, sizeof text, format, arguments);
+    text[strcspn(text, "\n")] = '\0';
+    fed_logf(user, FED_LOG_DEBUG, "libmicrohttpd: %s", text);
+}
+
+/* Give a listening socket to a daemon of libmicrohttpd, which then owns it. */
+static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_t limit,
+                               fed_error *err) {
+    http_listener *l = &h->listeners[kind];
+    const http_tls_pair *pair = h->tls.pairs[kind]; /* sessions get theirs from http_tls_serve */
+    unsigned flags = MHD_USE_TLS | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
+    if (h->log != NULL && h->log->level <= FED_LOG_DEBUG) {
+        flags |= MHD_USE_ERROR_LOG;
+    }
+    /* what comes from a proxy comes from many */
+    const uint32_t of_one = h->peers.proxies.count > 0 ? limit : limit - limit / 4;
+    *l = (http_listener){.http = h, .kind = kind};
+    l->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, l, MHD_OPTION_EXTERNAL_LOGGER, on_log, (void *)h->log,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)limit,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)of_one, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_peer, l,
+        MHD_OPTION_URI_LOG_CALLBACK, on_uri, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l,
+        MHD_OPTION_HTTPS_PRIORITIES,
+        kind == FEDSERVER_FRONT ? HTTP_TLS_PRIORITY_FRONT : HTTP_TLS_PRIORITY,
+        MHD_OPTION_HTTPS_MEM_CERT, pair->certificate, MHD_OPTION_HTTPS_MEM_KEY, pair->key,
+        kind == FEDSERVER_DEVICES ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, pair->ca,
+        MHD_OPTION_END);
+    if (l->daemon == NULL) { /* it may have closed the socket, or not: the program ends anyway */
+        return fed_fail(err, FED_ENOMEM, "libmicrohttpd can't start: out of memory or open files");
+    }
+    l->epoll_fd = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    return FED_OK;
+}
+
+static bool serves(const fedserver_http_options *options, int kind) {
+    return options->doors == FEDSERVER_DOORS_BOTH ||
+           (options->doors == FEDSERVER_DOOR_FRONT) == (kind == FEDSERVER_FRONT);
+}
+
+static fed_status open_doors(http *h, const fedserver_http_options *options, uint16_t ports[2],
+                             fed_error *err) {
+    FED_TRY(http_proxies_read(options->proxies, &h->peers.proxies, err));
+    const uint32_t all = http_socket_budget();
+    const uint32_t front = options->doors == FEDSERVER_DOORS_BOTH ? all / 4 : all;
+    const uint32_t devices = options->doors == FEDSERVER_DOORS_BOTH ? all - front : all;
+    const uint32_t wanted = options->connection_limit;
+    const uint32_t limits[2] = {wanted != 0 ? wanted : front, wanted != 0 ? wanted : devices};
+    for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
+        int fd = kind == FEDSERVER_FRONT ? options->front_socket : 0;
+        if (!serves(options, kind)) {
+            continue;
+        }
+        FED_TRY(http_tls_load(&h->tls, fedserver_directory(h->server), (fedserver_listener)kind,
+                              h->log, err));
+        if (fd == 0) {
+            FED_TRY(http_socket_listen(options->bind, &ports[kind], &fd, err));
+        }
+        FED_TRY(start_daemon(h, (fedserver_listener)kind, fd, limits[kind], err));
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd, fed_error *err) {
+    return http_socket_listen(bind, port, fd, err);
+}
+
+static void close_doors(http *h) {
+    h->closing = true;
+    http_loop_resume_all(h, &h->queue, STAGE_GONE); /* unanswered: their batch failed */
+    http_loop_resume_all(h, &h->held, STAGE_GONE);
+    for (size_t k = 0; k < 2; k++) {
+        if (h->listeners[k].daemon != NULL) {
+            MHD_stop_daemon(h->listeners[k].daemon);
+        }
+    }
+    http_gzip_free(&h->gzip);
+    http_peers_free(&h->peers);
+    http_tls_free(&h->tls);
+}
+
+/* Read the certificates again. Connections that are open go on with those that they began with. */
+static void reload(http *h) {
+    for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
+        fed_error why = {0};
+        if (h->listeners[kind].daemon == NULL) {
+            continue;
+        }
+        if (http_tls_load(&h->tls, fedserver_directory(h->server), (fedserver_listener)kind, h->log,
+                          &why) == FED_OK) {
+            fed_logf(h->log, FED_LOG_INFO, "%s.pem and ca.pem were read again",
+                     h->tls.pairs[kind]->name);
+        } else {
+            fed_logf(h->log, FED_LOG_WARN, "the certificates stay as they were: %s", why.text);
+        }
+    }
+    fedserver_certificates_changed(h->server);
+    h->warned_ms = 0;
+}
+
+/* What is to be said of the certificates, once a day and after each change. */
+static void look_at_certificates(http *h, atomic_int *changed) {
+    enum { DAY_MS = 24 * 3600 * 1000 };
+    const int64_t now_ms = fed_clock_unix_ms();
+    if (changed != NULL && atomic_exchange(changed, 0) != 0) {
+        reload(h);
+    }
+    if (h->warned_ms == 0 || now_ms - h->warned_ms >= DAY_MS || now_ms < h->warned_ms) {
+        h->warned_ms = now_ms;
+        http_tls_warn(&h->tls, now_ms / 1000, h->log);
+    }
+}
+
+static fed_status serve(http *h, const fedserver_http_options *options, fed_error *err) {
+    while (*options->stop == 0) {
+        look_at_certificates(h, options->reload);
+        if (options->tend != NULL) {
+            options->tend(options->user);
+        }
+        FED_TRY(http_loop_turn(h, err));
+    }
+    return http_loop_drain(h, err);
+}
+
+fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
+                                const fed_log *log, fed_error *err) {
+    http h = {.server = server,
+              .log = log,
+              .listeners = {{.epoll_fd = -1}, {.epoll_fd = -1}},
+              .epoch = fedserver_epoch(server)};
+    uint16_t ports[2] = {options->front_port, options->devices_port};
+    h.peers = (http_peers){.tls = &h.tls,
+                           .log = log,
+                           .progress = &h.progress,
+                           .failed = fedserver_wire(server)->handshakes};
+    http_peers_open(&h.peers, options->requests_per_s, options->connections);
+    fed_status status = http_loop_batch(&h, err); /* without requests: can it work at all? */
+    if (status == FED_OK) {
+        status = open_doors(&h, options, ports, err);
+    }
+    if (status == FED_OK) {
+        fedserver_ports(server, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);
+        if (options->ready != NULL) {
+            options->ready(options->user, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);
+        }
+        status = serve(&h, options, err);
+    }
+    close_doors(&h);
+    return status;
+}

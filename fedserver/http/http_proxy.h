@@ -1,0 +1,39 @@
+/* The PROXY protocol, versions 1 and 2 (HAProxy's proxy-protocol.txt): a proxy that passes TLS on
+ * says first whose connection it is. */
+#ifndef FEDSERVER_HTTP_PROXY_H
+#define FEDSERVER_HTTP_PROXY_H
+
+#include <stddef.h>
+
+#include "fed/error.h"
+#include "fedserver/http/http_address.h"
+
+/** The proxies whose word counts. */
+enum { HTTP_PROXIES = 16 };
+typedef struct http_proxies {
+    http_address items[HTTP_PROXIES];
+    size_t count;
+} http_proxies;
+
+/** Read "192.0.2.1,2001:db8::1"; NULL: none. Errors: FED_EINVAL what is no address, or too many. */
+fed_status http_proxies_read(const char *list, http_proxies *proxies, fed_error *err) FED_CHECKED;
+bool http_proxies_have(const http_proxies *proxies, const http_address *address);
+
+/** What the first bytes of a connection are. */
+typedef enum http_proxy_found {
+    HTTP_PROXY_MORE, /* a header so far */
+    HTTP_PROXY_DONE,
+    HTTP_PROXY_NONE /* not a header */
+} http_proxy_found;
+
+/** A header is no longer than this, or refused. */
+enum { HTTP_PROXY_MOST = 1024 };
+
+/**
+ * Read a header. DONE: *used is its size, and *address the client's: not known where the proxy does
+ * not know it, and left alone where the connection is the proxy's own. Else both are left alone.
+ */
+http_proxy_found http_proxy_read(const uint8_t *bytes, size_t len, size_t *used,
+                                 http_address *address);
+
+#endif

@@ -1,0 +1,348 @@
+/* GnuTLS below libmicrohttpd: certificates checked early, devices verified in the handshake. */
+#include "fedserver/http/http_tls.h"
+
+#include <errno.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "fed/bytes.h"
+#include "fed/file.h"
+#include "fedserver/http/http_proxy.h"
+
+enum { PEM_MOST = 64 * 1024 };
+
+static fed_status read_pem(const char *directory, const char *name, char **text, fed_error *err) {
+    char path[4096];
+    const int len = snprintf(path, sizeof path, "%s/%s", directory, name);
+    if (len < 0 || (size_t)len >= sizeof path) {
+        return fed_fail(err, FED_EINVAL, "the coordinator's directory has too long a name");
+    }
+    uint8_t *data = NULL;
+    size_t size = 0;
+    FED_TRY(fed_file_read(path, PEM_MOST, &data, &size, err));
+    *text = (char *)data;
+    return FED_OK;
+}
+
+static gnutls_datum_t datum(const char *text) {
+    return (gnutls_datum_t){.data = (unsigned char *)(uintptr_t)text,
+                            .size = text != NULL ? (unsigned)strlen(text) : 0};
+}
+
+/* Who may read a private key besides its owner's group? */
+static void warn_of_readers(const char *directory, const char *name, const fed_log *log) {
+    enum { WIDE = 0037 }; /* the group may read: it may be another unit's user */
+    char path[4096];
+    struct stat file;
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    if (stat(path, &file) == 0 && (file.st_mode & WIDE) != 0) {
+        fed_logf(log, FED_LOG_WARN,
+                 "%s can be read or changed by others (mode %04o): chmod 0600 it, and if they may "
+                 "be strangers make new certificates",
+                 path, (unsigned)file.st_mode & 07777);
+    }
+}
+
+static int64_t expiry_of(const char *pem) {
+    gnutls_x509_crt_t leaf = NULL;
+    const gnutls_datum_t text = datum(pem);
+    int64_t expires_s = 0;
+    if (gnutls_x509_crt_init(&leaf) < 0) {
+        return 0;
+    }
+    if (gnutls_x509_crt_import(leaf, &text, GNUTLS_X509_FMT_PEM) == 0) {
+        expires_s = gnutls_x509_crt_get_expiration_time(leaf);
+    }
+    gnutls_x509_crt_deinit(leaf);
+    return expires_s;
+}
+
+static bool is_there(const char *directory, const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return access(path, F_OK) == 0;
+}
+
+/* libmicrohttpd would only say that it can't start. */
+static fed_status fill(http_tls_pair *pair, const char *directory, fed_error *err) {
+    const gnutls_datum_t ca = datum(pair->ca);
+    const gnutls_datum_t certificate = datum(pair->certificate);
+    const gnutls_datum_t key = datum(pair->key);
+    if (gnutls_certificate_allocate_credentials(
+            (gnutls_certificate_credentials_t *)&pair->credentials) < 0) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the certificates");
+    }
+    if (gnutls_certificate_set_x509_trust_mem(pair->credentials, &ca, GNUTLS_X509_FMT_PEM) <= 0) {
+        return fed_fail(err, FED_EFORMAT,
+                        "%s/ca.pem holds no certificate: put back the one that init made",
+                        directory);
+    }
+    const int fits = gnutls_certificate_set_x509_key_mem(pair->credentials, &certificate, &key,
+                                                         GNUTLS_X509_FMT_PEM);
+    if (fits < 0) {
+        return fed_fail(err, FED_EFORMAT,
+                        "%s: %s.pem and %s.key are not a certificate and its key (%s): "
+                        "put back the ones that belong together",
+                        directory, pair->name, pair->name, gnutls_strerror(fits));
+    }
+    pair->expires_s = expiry_of(pair->certificate);
+    return FED_OK;
+}
+
+static void free_pair(http_tls_pair *pair) {
+    if (pair->key != NULL) {
+        gnutls_memset(pair->key, 0, strlen(pair->key));
+    }
+    if (pair->credentials != NULL) {
+        gnutls_certificate_free_credentials(pair->credentials);
+    }
+    free(pair->ca);
+    free(pair->certificate);
+    free(pair->key);
+    free(pair);
+}
+
+static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserver_listener kind,
+                            const fed_log *log, fed_error *err) {
+    char name[32];
+    pair->name = kind == FEDSERVER_FRONT && is_there(directory, "front.pem") ? "front" : "server";
+    FED_TRY(read_pem(directory, "ca.pem", &pair->ca, err));
+    snprintf(name, sizeof name, "%s.pem", pair->name);
+    FED_TRY(read_pem(directory, name, &pair->certificate, err));
+    snprintf(name, sizeof name, "%s.key", pair->name);
+    FED_TRY(read_pem(directory, name, &pair->key, err));
+    warn_of_readers(directory, name, log);
+    return fill(pair, directory, err);
+}
+
+/* Sessions hold copies of the key. */
+static void forget_tickets(http_tls *tls) {
+    if (tls->ticket_key != NULL) {
+        gnutls_memset(tls->ticket_key, 0, tls->ticket_key_size);
+    }
+    gnutls_free(tls->ticket_key);
+    tls->ticket_key = NULL;
+}
+
+fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
+                         const fed_log *log, fed_error *err) {
+    http_tls_pair *pair = calloc(1, sizeof *pair);
+    if (pair == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the certificates");
+    }
+    const fed_status status = load_pair(pair, directory, kind, log, err);
+    if (status != FED_OK) {
+        free_pair(pair);
+        return status;
+    }
+    pair->before = tls->pairs[kind];
+    tls->pairs[kind] = pair;
+    if (pair->before != NULL && strstr(pair->ca, pair->before->ca) == NULL) {
+        forget_tickets(tls); /* a CA may have gone: nobody is let in as verified by it */
+    }
+    gnutls_datum_t ticket_key = {tls->ticket_key, tls->ticket_key_size};
+    if (ticket_key.data == NULL && gnutls_session_ticket_key_generate(&ticket_key) < 0) {
+        return fed_fail(err, FED_EIO, "the system has no random numbers for session tickets");
+    }
+    tls->ticket_key = ticket_key.data;
+    tls->ticket_key_size = ticket_key.size;
+    return FED_OK;
+}
+
+void http_tls_free(http_tls *tls) {
+    for (size_t k = 0; k < 2; k++) {
+        for (http_tls_pair *pair = tls->pairs[k], *before = NULL; pair != NULL; pair = before) {
+            before = pair->before;
+            free_pair(pair);
+        }
+    }
+    forget_tickets(tls);
+    *tls = (http_tls){.ticket_key = NULL};
+}
+
+void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log) {
+    enum { SOON_DAYS = 30, DAY_S = 24 * 3600 };
+    for (size_t k = 0; k < 2; k++) {
+        const http_tls_pair *pair = tls->pairs[k];
+        const int64_t left_s = pair != NULL ? pair->expires_s - now_s : INT64_MAX;
+        const char *renewal = "renew it (server.pem: fedserver cert renew), then send SIGHUP";
+        if (left_s < 0) {
+            fed_logf(log, FED_LOG_WARN,
+                     "%s.pem has expired, so clients refuse this coordinator: %s", pair->name,
+                     renewal);
+        } else if (left_s < (int64_t)SOON_DAYS * DAY_S) {
+            fed_logf(log, FED_LOG_WARN, "%s.pem expires in %d days: %s", pair->name,
+                     (int)(left_s / DAY_S), renewal);
+        }
+    }
+}
+
+void http_tls_serve(void *session, const http_tls *tls, fedserver_listener kind) {
+    (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->pairs[kind]->credentials);
+}
+
+static void count(const http_tls_wire *wire, ssize_t result) {
+    if (result >= 0 || (errno != EAGAIN && errno != EINTR)) {
+        ++*wire->progress;
+    }
+}
+
+/* Read the proxy's header once all of it is there. False: not yet, or never; errno says which. */
+static bool take_proxy_header(http_tls_wire *wire) {
+    uint8_t bytes[HTTP_PROXY_MOST];
+    size_t used = 0;
+    const ssize_t n = recv(wire->fd, bytes, sizeof bytes, MSG_PEEK);
+    if (n < 0) {
+        count(wire, n);
+        return false;
+    }
+    const http_proxy_found found = http_proxy_read(bytes, (size_t)n, &used, &wire->address);
+    if (n > 0 && found == HTTP_PROXY_MORE && (size_t)n < sizeof bytes) {
+        errno = EAGAIN;
+        return false;
+    }
+    count(wire, 0);
+    wire->proxied = false;
+    errno = ECONNRESET;
+    return n > 0 && found == HTTP_PROXY_DONE && recv(wire->fd, bytes, used, 0) == (ssize_t)used;
+}
+
+static ssize_t pull(gnutls_transport_ptr_t transport, void *dst, size_t size) {
+    http_tls_wire *wire = transport;
+    if (wire->proxied && !take_proxy_header(wire)) {
+        return -1;
+    }
+    const ssize_t n = recv(wire->fd, dst, size, 0);
+    count(wire, n);
+    if (n == 0) { /* in the middle of a record GnuTLS would take the end for "come again later" */
+        errno = ECONNRESET;
+        return -1;
+    }
+    return n;
+}
+
+static ssize_t push(gnutls_transport_ptr_t transport, const giovec_t *parts, int part_count) {
+    const http_tls_wire *wire = transport;
+    const struct msghdr message = {.msg_iov = (struct iovec *)parts,
+                                   .msg_iovlen = (size_t)part_count};
+    const ssize_t n = sendmsg(wire->fd, &message, MSG_NOSIGNAL);
+    count(wire, n);
+    return n;
+}
+
+enum { EXTENSION_PRE_SHARED_KEY = 41 };
+
+static int note_extension(void *user, unsigned id, const unsigned char *data, unsigned size) {
+    (void)data, (void)size;
+    bool *found = user;
+    *found = *found || id == EXTENSION_PRE_SHARED_KEY;
+    return 0;
+}
+
+static bool offers_ticket(const gnutls_datum_t *hello) {
+    bool found = false;
+    (void)gnutls_ext_raw_parse(&found, note_extension, hello, GNUTLS_EXT_RAW_FLAG_TLS_CLIENT_HELLO);
+    return found;
+}
+
+/* GnuTLS: a hello has come (GNUTLS_HOOK_PRE), or has been read and its key share computed. */
+static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                    const gnutls_datum_t *hello) {
+    (void)type;
+    http_tls_wire *wire = gnutls_transport_get_ptr(session);
+    bool admitted = true;
+    if (incoming == 0) {
+        return 0;
+    }
+    if (when == GNUTLS_HOOK_PRE && !wire->asked) { /* a second one answers our question: free */
+        wire->asked = true;
+        wire->ticket = offers_ticket(hello);
+        admitted = wire->admit(wire->user, wire->ticket);
+    } else if (when == GNUTLS_HOOK_POST && wire->ticket &&
+               gnutls_session_is_resumed(session) == 0) {
+        wire->ticket = false;
+        admitted = wire->admit(wire->user, false);
+    }
+    return admitted ? 0 : GNUTLS_E_USER_ERROR;
+}
+
+void http_tls_attach(void *session, http_tls_wire *wire) {
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_CLIENT_HELLO, GNUTLS_HOOK_BOTH,
+                                       on_hello);
+    gnutls_transport_set_ptr(session, wire);
+    gnutls_transport_set_pull_function(session, pull);
+    gnutls_transport_set_vec_push_function(session, push);
+}
+
+static void log_refused(const http_tls_wire *wire, unsigned status) {
+    gnutls_datum_t reason = {NULL, 0};
+    char address[HTTP_ADDRESS_TEXT];
+    http_address_write(&wire->address, address);
+    (void)gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &reason, 0);
+    fed_logf(wire->log, FED_LOG_INFO, "%s: refused a client certificate. %s", address,
+             reason.data != NULL ? (const char *)reason.data : "");
+    gnutls_free(reason.data);
+}
+
+/* Runs inside the handshake: whoever fails here never reaches the parser of requests. */
+static int verify_device(gnutls_session_t session) {
+    unsigned char client_use[] = GNUTLS_KP_TLS_WWW_CLIENT;
+    gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = client_use};
+    unsigned status = GNUTLS_CERT_INVALID;
+    if (gnutls_certificate_verify_peers(session, &purpose, 1, &status) == 0 && status == 0) {
+        return 0;
+    }
+    http_tls_wire *wire = gnutls_transport_get_ptr(session);
+    wire->refused = true;
+    log_refused(wire, status);
+    (void)gnutls_alert_send(session, GNUTLS_AL_FATAL,
+                            (status & GNUTLS_CERT_EXPIRED) != 0 ? GNUTLS_A_CERTIFICATE_EXPIRED
+                                                                : GNUTLS_A_BAD_CERTIFICATE);
+    return GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR;
+}
+
+void http_tls_demand(void *session, const http_tls *tls) {
+    const gnutls_datum_t ticket_key = {.data = tls->ticket_key, .size = tls->ticket_key_size};
+    gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
+    gnutls_session_set_verify_function(session, verify_device);
+    /* Tickets only where everybody is verified: one of an anonymous session would be resumed here
+     * without a certificate. Failure costs no more than the resumption. */
+    (void)gnutls_session_ticket_enable_server(session, &ticket_key);
+}
+
+static uint64_t read_authority(gnutls_x509_crt_t leaf) {
+    uint8_t id[64];
+    size_t size = sizeof id;
+    fed_reader r;
+    if (gnutls_x509_crt_get_authority_key_id(leaf, id, &size, NULL) != 0) {
+        return 0;
+    }
+    fed_reader_init(&r, id, size);
+    return fed_read_u64(&r);
+}
+
+void http_tls_identify(void *session, http_tls_identity *identity) {
+    unsigned chain_len = 0;
+    const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &chain_len);
+    gnutls_x509_crt_t leaf = NULL;
+    if (chain == NULL || chain_len == 0 || gnutls_x509_crt_init(&leaf) < 0) {
+        return;
+    }
+    size_t size = sizeof identity->fingerprint;
+    if (gnutls_x509_crt_import(leaf, &chain[0], GNUTLS_X509_FMT_DER) == 0 &&
+        gnutls_x509_crt_get_key_id(leaf, GNUTLS_KEYID_USE_SHA256, identity->fingerprint, &size) ==
+            0) {
+        fed_sha256(chain[0].data, chain[0].size, identity->certificate);
+        identity->expires_s = gnutls_x509_crt_get_expiration_time(leaf);
+        identity->authority = read_authority(leaf);
+        identity->known = true;
+    }
+    gnutls_x509_crt_deinit(leaf);
+}

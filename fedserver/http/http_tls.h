@@ -1,0 +1,100 @@
+/* TLS for the HTTP adapter, on GnuTLS: certificates, who a device is, and how bytes are counted. */
+#ifndef FEDSERVER_HTTP_TLS_H
+#define FEDSERVER_HTTP_TLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fed/hash.h"
+#include "fed/log.h"
+#include "fedserver/fedserver.h"
+#include "fedserver/http/http_address.h"
+
+/*
+ * TLS 1.3 only: no renegotiation, and a device's certificate travels encrypted. Groups: only the
+ * two that are cheap for a server. GnuTLS computes a key share while it reads a hello, before it
+ * knows anything of the peer: with ffdhe8192 each hello would cost 400 ms. Signatures: devices have
+ * P-256 keys, so nobody can make the coordinator verify with a huge RSA key. The front verifies no
+ * peer; its own certificate may be an RSA one from a public authority.
+ */
+#define HTTP_TLS_PRIORITY                                                                          \
+    "NONE:+VERS-TLS1.3:+CTYPE-X509:+COMP-NULL:+ECDHE-ECDSA:+ECDHE-RSA:+AEAD:+AES-128-GCM:"         \
+    "+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-CCM:+GROUP-X25519:+GROUP-SECP256R1:"                 \
+    "+SIGN-ECDSA-SECP256R1-SHA256"
+#define HTTP_TLS_PRIORITY_FRONT                                                                    \
+    HTTP_TLS_PRIORITY ":+SIGN-ECDSA-SECP384R1-SHA384:+SIGN-EDDSA-ED25519:"                         \
+                      "+SIGN-RSA-PSS-RSAE-SHA256:+SIGN-RSA-PSS-RSAE-SHA384:"                       \
+                      "+SIGN-RSA-PSS-RSAE-SHA512"
+
+/** A certificate and its key, as PEM text and as GnuTLS wants them. */
+typedef struct http_tls_pair {
+    const char *name; /* "server": server.pem and server.key */
+    char *ca, *certificate, *key;
+    void *credentials;            /* gnutls_certificate_credentials_t */
+    int64_t expires_s;            /* Unix time */
+    struct http_tls_pair *before; /* loaded earlier, which old sessions still use */
+} http_tls_pair;
+
+/** What the listeners serve with, by fedserver_listener, and the key of the session tickets. */
+typedef struct http_tls {
+    http_tls_pair *pairs[2]; /* NULL: not loaded */
+    uint8_t *ticket_key;
+    unsigned ticket_key_size;
+} http_tls;
+
+/**
+ * Read a listener's pair, and ca.pem, and see that they can serve; new sessions use them from then
+ * on. The front has front.pem and front.key where there are such, say an operator's own of a public
+ * authority; else, as devices always, server.pem and server.key. A key with too many readers is
+ * warned of. Where a CA has gone from ca.pem, no older session is resumed. Errors: FED_ENOTFOUND,
+ * FED_EIO; FED_EFORMAT not certificates, or not each other's: what was loaded before stays. Owner:
+ * http_tls_free, also after an error, of an *tls that was zeroed.
+ */
+fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
+                         const fed_log *log, fed_error *err) FED_CHECKED;
+void http_tls_free(http_tls *tls);
+
+/** Log a warning of what has expired, or will within 30 days. */
+void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log);
+
+/** What a session moves its bytes through. Must outlive the session's last byte. */
+typedef struct http_tls_wire {
+    int fd;
+    http_address address; /* of the client, once the handshake has begun */
+    bool proxied;         /* a PROXY header comes first, and says the address */
+    bool refused;         /* the peer's certificate was */
+    uint64_t *progress;   /* grows with every byte moved, and with the end of the line */
+    const fed_log *log;
+    /** May the handshake go on? Asked at the first hello, before anything is computed for it.
+     * ticket: it offers one. Asked again, without, where the ticket proves to be none. */
+    bool (*admit)(void *user, bool ticket);
+    void *user;
+    bool asked, ticket; /* of admit */
+} http_tls_wire;
+
+/* A session is a gnutls_session_t that has not begun its handshake. */
+
+/** Move its bytes through the wire, and let it ask wire->admit. */
+void http_tls_attach(void *session, http_tls_wire *wire);
+
+/** Serve this session with that listener's pair. */
+void http_tls_serve(void *session, const http_tls *tls, fedserver_listener kind);
+
+/** Let the handshake succeed only with a certificate of our CA, for client use, valid now. After
+ * http_tls_attach. */
+void http_tls_demand(void *session, const http_tls *tls);
+
+/** Who is at the other end. */
+typedef struct http_tls_identity {
+    bool known;
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* of the key: its SubjectPublicKeyInfo's DER */
+    uint8_t certificate[FED_SHA256_SIZE]; /* of the certificate's DER */
+    uint64_t authority;                   /* who signed it: first bytes of the key id; 0: unknown */
+    int64_t expires_s;                    /* Unix time */
+} http_tls_identity;
+
+/** The peer that this session's handshake, or the one that it resumes, has verified. */
+void http_tls_identify(void *session, http_tls_identity *identity);
+
+#endif

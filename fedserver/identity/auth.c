@@ -1,0 +1,242 @@
+/* Tokens in, certificates out; and the table of devices. */
+#include "fedserver/identity/auth.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedserver/server.h"
+
+enum { HOUR_S = 3600 };
+
+/* -- devices -- */
+
+void fedserver_devices_free(fedserver_devices *devices) {
+    free(devices->items);
+    free(devices->slots);
+    *devices = (fedserver_devices){0};
+}
+
+/* A fingerprint is a SHA-256 already: any of its bytes are a good hash. */
+static size_t slot_of(const fedserver_devices *devices, const uint8_t *fingerprint) {
+    uint64_t hash;
+    memcpy(&hash, fingerprint, sizeof hash);
+    size_t mask = devices->slot_count - 1;
+    size_t slot = (size_t)hash & mask;
+    while (devices->slots[slot] != 0 && memcmp(devices->items[devices->slots[slot] - 1].fingerprint,
+                                               fingerprint, FED_SHA256_SIZE) != 0) {
+        slot = (slot + 1) & mask;
+    }
+    return slot;
+}
+
+fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
+                                         const uint8_t fingerprint[FED_SHA256_SIZE]) {
+    if (devices->count == 0) {
+        return NULL;
+    }
+    uint32_t index = devices->slots[slot_of(devices, fingerprint)];
+    return index == 0 ? NULL : &devices->items[index - 1];
+}
+
+/* Twice the room; the hash table stays at most half full. */
+static fed_status devices_grow(fedserver_devices *devices) {
+    size_t cap = devices->cap == 0 ? 64 : devices->cap * 2;
+    fedserver_device *items = realloc(devices->items, cap * sizeof *items);
+    FED_REQUIRE(items != NULL, FED_ENOMEM);
+    devices->items = items;
+    uint32_t *slots = calloc(cap * 2, sizeof *slots);
+    FED_REQUIRE(slots != NULL, FED_ENOMEM);
+    free(devices->slots);
+    devices->slots = slots;
+    devices->slot_count = cap * 2;
+    devices->cap = cap;
+    devices->stale = 0;
+    for (size_t k = 0; k < devices->count; k++) {
+        devices->slots[slot_of(devices, devices->items[k].fingerprint)] = (uint32_t)k + 1;
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_device *device) {
+    if (devices->count + devices->stale == devices->cap) {
+        FED_TRY(devices_grow(devices));
+    }
+    devices->items[devices->count] = *device;
+    devices->slots[slot_of(devices, device->fingerprint)] = (uint32_t)++devices->count;
+    return FED_OK;
+}
+
+/* The old name's slot stays, so that searches go on behind it; it names nobody. */
+fed_status fedserver_devices_name(fedserver_devices *devices, const fedserver_device *device,
+                                  const uint8_t fingerprint[FED_SHA256_SIZE]) {
+    size_t index = (size_t)(device - devices->items);
+    if (devices->count + devices->stale == devices->cap) {
+        FED_TRY(devices_grow(devices));
+    }
+    memcpy(devices->items[index].fingerprint, fingerprint, FED_SHA256_SIZE);
+    devices->slots[slot_of(devices, fingerprint)] = (uint32_t)index + 1;
+    devices->stale++;
+    return FED_OK;
+}
+
+/* -- tokens -- */
+
+void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]) {
+    fed_sha256(token, strlen(token), hash);
+}
+
+/* The store is asked for the hash, so its comparisons leak nothing of use about a token. */
+static fed_status token_state(const fedserver_auth *auth, const char *token, int64_t now_ms,
+                              uint8_t hash[FED_SHA256_SIZE], fedserver_token *known,
+                              fedserver_enrolment *outcome, fed_error *err) {
+    if (token == NULL || token[0] == '\0') {
+        *outcome = FEDSERVER_TOKEN_MISSING;
+        return FED_OK;
+    }
+    fedserver_token_hash(token, hash);
+    fed_error absent = {0};
+    fed_status status = auth->store->token_find(auth->db, hash, known, &absent);
+    if (status == FED_ENOTFOUND) {
+        *outcome = FEDSERVER_TOKEN_UNKNOWN;
+        return FED_OK;
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", absent.text);
+    }
+    *outcome = known->used_ms != 0           ? FEDSERVER_TOKEN_USED
+               : known->withdrawn_ms != 0    ? FEDSERVER_TOKEN_WITHDRAWN
+               : known->expires_ms <= now_ms ? FEDSERVER_TOKEN_EXPIRED
+                                             : FEDSERVER_ENROLLED;
+    return FED_OK;
+}
+
+/* -- enrolment and renewal -- */
+
+/* The request as text, and whose key it names. The device's faults are in *outcome. */
+static fed_status read_request(const uint8_t *request, size_t len, fed_pem *csr,
+                               uint8_t fingerprint[FED_SHA256_SIZE], fedserver_enrolment *outcome,
+                               fed_error *why) {
+    *outcome = FEDSERVER_REQUEST_MALFORMED;
+    if (len == 0 || len >= sizeof csr->text || memchr(request, 0, len) != NULL) {
+        return fed_fail(why, FED_EFORMAT,
+                        "the body must be a certificate request in PEM, of at most %zu bytes",
+                        sizeof csr->text - 1);
+    }
+    memcpy(csr->text, request, len);
+    csr->text[len] = '\0';
+    FED_TRY(fed_csr_key_fingerprint(csr->text, fingerprint, why));
+    *outcome = FEDSERVER_ENROLLED;
+    return FED_OK;
+}
+
+/* FED_OK too where there is none: then id is 0. */
+static fed_status find_device(const fedserver_auth *auth,
+                              const uint8_t fingerprint[FED_SHA256_SIZE], fedserver_device *device,
+                              fed_error *err) {
+    fed_error absent = {0};
+    *device = (fedserver_device){0};
+    fed_status status = auth->store->device_find(auth->db, fingerprint, device, &absent);
+    return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
+                                                       : fed_fail(err, status, "%s", absent.text);
+}
+
+/* Sign. The name in a certificate is for people: a device is known by its key. */
+static fed_status issue(const fedserver_auth *auth, const fed_pem *csr, int64_t now_ms,
+                        fedserver_issued *issued, fedserver_enrolment *outcome, fed_error *why,
+                        fed_error *err) {
+    char hex[17];
+    char name[32];
+    fed_hex(issued->device.fingerprint, 8, hex);
+    snprintf(name, sizeof name, "device-%s", hex);
+    int64_t now = now_ms / 1000;
+    int64_t behind = auth->life_s < HOUR_S ? auth->life_s : HOUR_S; /* a device's clock may be */
+    fed_cert_options options = {.purpose = FED_CERT_CLIENT,
+                                .common_name = name,
+                                .not_before = now - behind,
+                                .not_after = now + auth->life_s};
+    fed_status status =
+        fed_cert_issue(auth->ca_key, auth->ca_cert, csr->text, &options, &issued->cert, why);
+    if (status == FED_EFORMAT || status == FED_EAUTH) {
+        *outcome = status == FED_EAUTH ? FEDSERVER_REQUEST_REFUSED : FEDSERVER_REQUEST_MALFORMED;
+        return FED_OK;
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "a certificate can't be issued: %s", why->text);
+    }
+    issued->device.expires_ms = options.not_after * 1000;
+    return FED_OK;
+}
+
+static fed_status add_device(const fedserver_auth *auth, const uint8_t hash[FED_SHA256_SIZE],
+                             int64_t now_ms, fedserver_device *device, fed_error *err) {
+    FED_TRY(auth->store->token_use(auth->db, hash, now_ms, err));
+    FED_TRY(auth->store->device_add(auth->db, device, err));
+    if (auth->devices == NULL || fedserver_devices_add(auth->devices, device) == FED_OK) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_ENOMEM, "out of memory for one more device");
+}
+
+fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant *applicant,
+                           int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,
+                           fed_error *why, fed_error *err) {
+    uint8_t hash[FED_SHA256_SIZE];
+    fedserver_token known;
+    fedserver_device *device = &issued->device;
+    fed_pem csr;
+    FED_TRY(token_state(auth, applicant->token, now_ms, hash, &known, outcome, err));
+    if (*outcome != FEDSERVER_ENROLLED) { /* no work for strangers */
+        return FED_OK;
+    }
+    uint8_t fingerprint[FED_SHA256_SIZE];
+    if (read_request(applicant->request, applicant->len, &csr, fingerprint, outcome, why) !=
+        FED_OK) {
+        return FED_OK;
+    }
+    FED_TRY(find_device(auth, fingerprint, device, err));
+    if (device->id != 0) {
+        *outcome = FEDSERVER_KEY_KNOWN;
+        return FED_OK;
+    }
+    *device = (fedserver_device){.enrolled_ms = now_ms,
+                                 .role = known.role,
+                                 .authority = fedserver_ca_id(auth->ca_cert->text)};
+    memcpy(device->fingerprint, fingerprint, sizeof fingerprint);
+    memcpy(device->tag, known.tag, sizeof device->tag);
+    memcpy(device->name, known.name, sizeof device->name);
+    if (known.name[0] == '\0' && applicant->name != NULL) {
+        fedserver_device_call(device, applicant->name);
+    }
+    FED_TRY(issue(auth, &csr, now_ms, issued, outcome, why, err));
+    return *outcome == FEDSERVER_ENROLLED ? add_device(auth, hash, now_ms, device, err) : FED_OK;
+}
+
+fed_status fedserver_renew(const fedserver_auth *auth, const uint8_t *request, size_t len,
+                           int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,
+                           fed_error *why, fed_error *err) {
+    fedserver_device *device = &issued->device;
+    fed_pem csr;
+    uint8_t fingerprint[FED_SHA256_SIZE];
+    if (read_request(request, len, &csr, fingerprint, outcome, why) != FED_OK) {
+        return FED_OK;
+    }
+    FED_TRY(find_device(auth, fingerprint, device, err));
+    if (device->id == 0 || device->revoked_ms != 0 || device->expires_ms <= now_ms) {
+        *outcome = device->id == 0           ? FEDSERVER_KEY_UNKNOWN
+                   : device->revoked_ms != 0 ? FEDSERVER_DEVICE_REVOKED
+                                             : FEDSERVER_DEVICE_EXPIRED;
+        return FED_OK;
+    }
+    FED_TRY(issue(auth, &csr, now_ms, issued, outcome, why, err));
+    if (*outcome != FEDSERVER_ENROLLED) {
+        return FED_OK;
+    }
+    FED_TRY(auth->store->device_renew(auth->db, device->id, device->expires_ms, err));
+    fedserver_device *listed =
+        auth->devices != NULL ? fedserver_devices_find(auth->devices, fingerprint) : NULL;
+    if (listed != NULL) {
+        listed->expires_ms = device->expires_ms;
+    }
+    return FED_OK;
+}

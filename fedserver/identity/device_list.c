@@ -1,0 +1,233 @@
+/* Devices as people see them: what is written down of each, and the commands about them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fed/utf8.h"
+#include "fedserver/rounds/pace.h"
+#include "fedserver/server.h"
+
+enum { SAVE_EVERY_MS = 60 * 1000, SAVE_AT_ONCE = 256 };
+
+/* As much of src as dst has room for, in whole characters and fit to be shown. */
+static void take_text(char *dst, size_t cap, const char *src) {
+    size_t len = strnlen(src, cap);
+    for (len = len < cap ? len : cap - 1; len > 0 && (src[len] & 0xc0) == 0x80; len--) {
+    }
+    memcpy(dst, src, len);
+    dst[len] = '\0';
+    fed_utf8_clean(dst);
+    for (char *c = dst; (c = strchr(c, '"')) != NULL;) { /* names stand in quotes */
+        *c = '\'';
+    }
+}
+
+void fedserver_device_call(fedserver_device *device, const char *name) {
+    take_text(device->name, sizeof device->name, name);
+}
+
+fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME], fed_error *err) {
+    take_text(clean, FEDSERVER_NAME, name);
+    if (strcmp(clean, name) == 0) {
+        return FED_OK;
+    }
+    take_text(clean, FEDSERVER_NAME, name);
+    return fed_fail(err, FED_EINVAL,
+                    "the name \"%s\" is not at most %d bytes of printable UTF-8 without quotes",
+                    clean, FEDSERVER_NAME - 1);
+}
+
+/* -- what is written down -- */
+
+void fedserver_device_seen(fedserver_device *device, const fedserver_request *request,
+                           int64_t now_ms) {
+    if (device == NULL) {
+        return;
+    }
+    device->seen_ms = now_ms;
+    device->unsaved = true;
+    if (request->agent != NULL && strcmp(device->software, request->agent) != 0) {
+        take_text(device->software, sizeof device->software, request->agent);
+    }
+}
+
+fed_status fedserver_device_save(fedserver *server, fedserver_device *device, fed_error *err) {
+    device->unsaved = false;
+    return server->store->device_put(server->db, device, err);
+}
+
+fed_status fedserver_devices_save(fedserver *server, int64_t now_ms, fed_error *err) {
+    const fedserver_devices *devices = &server->devices;
+    if (server->saved_ms == 0 || now_ms < server->saved_ms) { /* or the clock was set back */
+        server->saved_ms = now_ms;
+    }
+    if (server->save_next == 0 && now_ms - server->saved_ms < SAVE_EVERY_MS) {
+        return FED_OK;
+    }
+    size_t k = server->save_next;
+    for (int written = 0; k < devices->count && written < SAVE_AT_ONCE; k++) {
+        if (devices->items[k].unsaved) {
+            FED_TRY(fedserver_device_save(server, &devices->items[k], err));
+            written++;
+        }
+    }
+    server->save_next = k < devices->count ? k : 0;
+    server->saved_ms = now_ms;
+    return FED_OK;
+}
+
+/* -- what people are told -- */
+
+const char *fedserver_device_state(const fedserver_training *t, const fedserver_device *device,
+                                   int64_t now_ms) {
+    const bool trains = t->round.phase != FEDSERVER_ROUND_NONE;
+    if (device->revoked_ms != 0) {
+        return "revoked";
+    }
+    if (device->expires_ms <= now_ms) {
+        return "expired";
+    }
+    if (device->cloned_ms != 0 && now_ms - device->cloned_ms < FEDSERVER_CLONED_MS) {
+        return "cloned";
+    }
+    /* a process that only looks on may see a round whose deadline nobody has acted on */
+    if (fedserver_lease_stands(t, device, now_ms) && now_ms < fedserver_lease_deadline(t, device)) {
+        return "training";
+    }
+    if (trains && fedserver_declined(t, device, now_ms)) {
+        return "declined";
+    }
+    if (trains && device->lease != 0 && device->lease_task == t->task.wire.id &&
+        device->lease != device->counted_lease) {
+        return "late";
+    }
+    return device->seen_ms != 0 && now_ms - device->seen_ms < FEDSERVER_PACE_LATELY_MS ? "waiting"
+                                                                                       : "away";
+}
+
+/* -- the commands -- */
+
+typedef struct listing {
+    fedserver *server;
+    int64_t now_ms;
+    fedserver_entry_visit visit;
+    void *user;
+    const char *prefix; /* of the fingerprints that are listed */
+    size_t count;
+    int64_t id; /* of the last one listed */
+} listing;
+
+static fed_status list_device(void *user, const fedserver_device *device, fed_error *err) {
+    listing *l = user;
+    fedserver_entry entry = {.enrolled_ms = device->enrolled_ms,
+                             .expires_ms = device->expires_ms,
+                             .revoked_ms = device->revoked_ms,
+                             .cloned_ms = device->cloned_ms,
+                             .seen_ms = device->seen_ms,
+                             .samples = device->samples,
+                             .counted = device->counted,
+                             .late = device->late,
+                             .refused = device->refused,
+                             .role = device->role};
+    memcpy(entry.tag, device->tag, sizeof entry.tag);
+    memcpy(entry.name, device->name, sizeof entry.name);
+    memcpy(entry.software, device->software, sizeof entry.software);
+    fed_hex(device->fingerprint, FED_SHA256_SIZE, entry.fingerprint);
+    if (strncmp(entry.fingerprint, l->prefix, strlen(l->prefix)) != 0) {
+        return FED_OK;
+    }
+    const fedserver_device *known =
+        fedserver_devices_find(&l->server->devices, device->fingerprint);
+    fedserver_device now = *device; /* with what only the round knows */
+    now.declined_task = known != NULL ? known->declined_task : 0;
+    now.declined_ms = known != NULL ? known->declined_ms : 0;
+    entry.state = fedserver_device_state(&l->server->training, &now, l->now_ms);
+    l->count++;
+    l->id = device->id;
+    return l->visit(l->user, &entry, err);
+}
+
+/* The command line: see the open round as the process that serves does. */
+static fed_status look_at_round(fedserver *server, fed_error *err) {
+    fed_error absent = {0};
+    fedserver_training *t = &server->training;
+    if (server->serving) {
+        return FED_OK;
+    }
+    fed_status status =
+        server->store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, &t->task, &absent);
+    if (status == FED_ENOTFOUND) {
+        return FED_OK;
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", absent.text);
+    }
+    FED_TRY(fedserver_devices_load(server, err));
+    FED_TRY(fedserver_declines_load(server, err));
+    return fedserver_round_load(server, err);
+}
+
+fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_entry_visit visit,
+                                 void *user, fed_error *err) {
+    listing all = {.server = server, .now_ms = now_ms, .visit = visit, .user = user, .prefix = ""};
+    FED_TRY(look_at_round(server, err));
+    return server->store->device_each(server->db, list_device, &all, err);
+}
+
+static fed_status keep_entry(void *user, const fedserver_entry *entry, fed_error *err) {
+    (void)err;
+    *(fedserver_entry *)user = *entry;
+    return FED_OK;
+}
+
+/* The one device whose fingerprint begins so. */
+static fed_status find_by_prefix(fedserver *server, int64_t now_ms, const char *prefix,
+                                 fedserver_entry *entry, int64_t *id, fed_error *err) {
+    enum { PREFIX_MIN = 8 };
+    if (strlen(prefix) < PREFIX_MIN) {
+        return fed_fail(err, FED_EINVAL, "\"%s\": at least the first %d digits of a fingerprint",
+                        prefix, PREFIX_MIN);
+    }
+    listing found = {
+        .server = server, .now_ms = now_ms, .visit = keep_entry, .user = entry, .prefix = prefix};
+    FED_TRY(look_at_round(server, err));
+    FED_TRY(server->store->device_each(server->db, list_device, &found, err));
+    if (found.count != 1) {
+        return fed_fail(err, FED_ENOTFOUND,
+                        "%zu devices have a fingerprint that begins with \"%s\"; `fedserver "
+                        "devices` lists them",
+                        found.count, prefix);
+    }
+    *id = found.id;
+    return FED_OK;
+}
+
+fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char *prefix,
+                                   fedserver_entry *entry, fed_error *err) {
+    int64_t id = 0;
+    FED_TRY(find_by_prefix(server, now_ms, prefix, entry, &id, err));
+    fed_status status = server->store->device_revoke(server->db, id, now_ms, err);
+    if (status == FED_OK && entry->revoked_ms == 0) {
+        status = fedserver_audit(server, FED_LOG_INFO, now_ms, "revoked", err,
+                                 "device=%.16s name=\"%s\"", entry->fingerprint, entry->name);
+    }
+    FED_TRY(fedserver_finish(server, status, err));
+    entry->revoked_ms = entry->revoked_ms != 0 ? entry->revoked_ms : now_ms;
+    entry->state = "revoked";
+    return FED_OK;
+}
+
+fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char *prefix,
+                                   const char *name, fedserver_entry *entry, fed_error *err) {
+    char clean[FEDSERVER_NAME];
+    int64_t id = 0;
+    FED_TRY(fedserver_name_check(name, clean, err));
+    FED_TRY(find_by_prefix(server, now_ms, prefix, entry, &id, err));
+    fed_status status = server->store->device_rename(server->db, id, clean, err);
+    if (status == FED_OK) {
+        status = fedserver_audit(server, FED_LOG_INFO, now_ms, "renamed", err,
+                                 "device=%.16s name=\"%s\" was=\"%s\"", entry->fingerprint, clean,
+                                 entry->name);
+    }
+    memcpy(entry->name, clean, sizeof entry->name);
+    return fedserver_finish(server, status, err);
+}

@@ -1,0 +1,480 @@
+/* fedserver check: does what is stored keep the rules of docs/durability.md? Changes nothing. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fed/crypto.h"
+#include "fed/file.h"
+#include "fed/hash.h"
+#include "fedcodec/envelope.h"
+#include "fedserver/server.h"
+#include "fedserver/task/phases.h"
+#include "fedserver/versions/past.h"
+
+typedef struct checking {
+    fedserver *server;
+    fedserver_checker *checker;
+
+    fedserver_task task; /* being looked at */
+    uint64_t id;         /* its number */
+    fed_arch arch;       /* its model, once it could be parsed */
+    uint32_t version;    /* of its model */
+    uint32_t last;       /* delta or round that was seen last */
+    size_t deltas, keyframes, rounds, open_rounds;
+
+    size_t running;
+    size_t updates, all_updates; /* of this task's open round; of all tasks' */
+    size_t running_updates;
+    int64_t running_started_ms, last_started_ms; /* of the running task; of any */
+    uint64_t *leases; /* of the running task's open round: device by device, the last update's */
+} checking;
+
+#define CHECKED(...) fedserver_check_say(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
+#define FOUND(...)   fedserver_check_say(c->checker, FEDSERVER_FOUND, __VA_ARGS__)
+
+void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, const char *format,
+                         ...) {
+    char text[sizeof((fed_error){0}.text)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    checker->findings += kind == FEDSERVER_FOUND;
+    checker->report(checker->user, kind, text);
+}
+
+/* -- a task's model and deltas -- */
+
+static void check_model(checking *c, const fedserver_model_row *row) {
+    c->version = row->version;
+    if (row->size != c->arch.layout.size) {
+        FOUND("D5: task %" PRIu64 "'s model has %zu values instead of %zu" FEDSERVER_RESTORE, c->id,
+              row->size, c->arch.layout.size);
+    } else if (fed_digest(row->values, row->size) != row->digest) {
+        FOUND("D5: the values of task %" PRIu64 "'s model do not have its digest" FEDSERVER_RESTORE,
+              c->id);
+    }
+}
+
+/* Is this an envelope as the task's codec makes it? up: of updates; else of deltas */
+static fed_status check_envelope(const checking *c, uint32_t round, bool up, const uint8_t *bytes,
+                                 size_t len, fed_error *why) {
+    const fedserver_phase phase = fedserver_phase_of(&c->task, round);
+    fedcodec codec;
+    FED_TRY(fedcodec_parse(up ? phase.codec_up : phase.codec_down, &codec, why));
+    return fedcodec_envelope_check(bytes, len, &c->arch.layout, &codec, c->task.wire.small_tensor,
+                                   NULL, why);
+}
+
+static fed_status check_delta(void *user, uint32_t version, const uint8_t *bytes, size_t len,
+                              fed_error *err) {
+    (void)err;
+    checking *c = user;
+    fed_error why = {0};
+    fed_reader r;
+    fed_part part = {0};
+    fed_reader_init(&r, bytes, len);
+    if (fed_part_read(&r, &part) != FED_OK || fed_reader_end(&r) != FED_OK ||
+        part.kind != FED_PART_DELTA || part.from + 1 != version || part.to != version) {
+        FOUND("D5: delta %u of task %" PRIu64 " is damaged" FEDSERVER_RESTORE, version, c->id);
+    } else if (check_envelope(c, version, false, part.envelope, (size_t)part.envelope_len, &why) !=
+               FED_OK) {
+        FOUND("D5: delta %u of task %" PRIu64 " does not fit its model: %s" FEDSERVER_RESTORE,
+              version, c->id, why.text);
+    }
+    if (c->deltas > 0 && version != c->last + 1) {
+        FOUND("D5: task %" PRIu64 " has no delta between %u and %u" FEDSERVER_RESTORE, c->id,
+              c->last, version);
+    }
+    c->deltas++;
+    c->last = version;
+    return FED_OK;
+}
+
+static fed_status check_deltas(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    c->deltas = 0;
+    FED_TRY(s->store->delta_each(s->db, c->id, 0, UINT32_MAX, check_delta, c, err));
+    if (c->deltas > 0 && c->last != c->version) {
+        FOUND("D5: task %" PRIu64
+              "'s deltas lead to version %u; its model is version %u" FEDSERVER_RESTORE,
+              c->id, c->last, c->version);
+    }
+    return FED_OK;
+}
+
+/* A keyframe and the deltas behind it must lead to the next one, the last one to the model. */
+static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe, float *values,
+                                 const fedserver_keyframe *next, fed_error *err) {
+    fed_error why = {0};
+    fed_status status = fedserver_past_replay(c->server, c->id, &c->arch.layout, keyframe, values,
+                                              next->version, &why);
+    if (status == FED_EFORMAT) {
+        FOUND("D5: task %" PRIu64 ": %s" FEDSERVER_RESTORE, c->id, why.text);
+    } else if (status == FED_OK && fed_digest(values, keyframe->size) != next->digest) {
+        FOUND("D5: task %" PRIu64
+              "'s deltas after version %u do not lead to version %u" FEDSERVER_RESTORE,
+              c->id, keyframe->version, next->version);
+    }
+    FED_REQUIRE(status == FED_OK || status == FED_EFORMAT, fed_fail(err, status, "%s", why.text));
+    return FED_OK;
+}
+
+/* Newest first. */
+static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) {
+    const fedserver *s = c->server;
+    fedserver_keyframe next = {.version = c->version, .digest = digest}, keyframe;
+    fed_status status = FED_OK;
+    c->keyframes = 0;
+    while (status == FED_OK && next.version > 0) {
+        float *values = NULL;
+        fed_error absent = {0};
+        status =
+            s->store->keyframe_find(s->db, c->id, next.version - 1, &keyframe, &values, &absent);
+        FED_REQUIRE(status != FED_ENOTFOUND, FED_OK);
+        status = status == FED_OK ? check_keyframe(c, &keyframe, values, &next, err)
+                                  : fed_fail(err, status, "%s", absent.text);
+        free(values);
+        next = keyframe;
+        c->keyframes++;
+    }
+    return status;
+}
+
+/* -- a task's rounds -- */
+
+/* Round k makes version k. Newest first. */
+static fed_status check_round(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    checking *c = user;
+    bool open = row->committed_ms == 0;
+    bool newest = c->rounds == c->open_rounds; /* of the committed ones */
+    c->open_rounds += open;
+    if (c->rounds > 0 && row->number + 1 != c->last) {
+        FOUND("S5: task %" PRIu64 " has no round between %u and %u" FEDSERVER_RESTORE, c->id,
+              row->number, c->last);
+    }
+    if (row->number != c->version + (open ? 1 : 0) && (open || newest)) {
+        FOUND("S5: round %u of task %" PRIu64 " is %s; its model is version %u" FEDSERVER_RESTORE,
+              row->number, c->id, open ? "open" : "committed", c->version);
+    }
+    c->rounds++;
+    c->last = row->number;
+    return FED_OK;
+}
+
+static fed_status check_rounds(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    const fedserver_task_state state = c->task.state;
+    const bool runs = state == FEDSERVER_TASK_RUNNING;
+    /* set aside, it may have begun */
+    const bool waits = state == FEDSERVER_TASK_QUEUED || state == FEDSERVER_TASK_PAUSED;
+    c->rounds = c->open_rounds = 0;
+    c->last = 1;
+    FED_TRY(s->store->round_each(s->db, c->id, INT32_MAX, check_round, c, err));
+    if ((c->open_rounds != (runs ? 1 : 0) && !(waits && c->open_rounds == 1)) || c->last != 1) {
+        FOUND("S5: task %" PRIu64
+              " is %s; of its rounds, the first of which is %u, %zu are open" FEDSERVER_RESTORE,
+              c->id, fedserver_task_state_name(state), c->last, c->open_rounds);
+    }
+    return FED_OK;
+}
+
+/* -- the updates of an open round -- */
+
+static const fedserver_device *find_device(const checking *c, int64_t id) {
+    const fedserver_devices *all = &c->server->devices;
+    size_t k = 0;
+    while (k < all->count && all->items[k].id != id) {
+        k++;
+    }
+    return k < all->count ? &all->items[k] : NULL;
+}
+
+static bool head_fits(const checking *c, const fedserver_update_row *row, const fed_update *head) {
+    return row->task == c->id && row->round == c->version + 1 && head->task == row->task &&
+           head->lease == row->lease && head->round <= row->round &&
+           row->round - head->round <= c->task.rules.staleness;
+}
+
+static fed_status check_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                               size_t len, fed_error *err) {
+    (void)err;
+    checking *c = user;
+    fed_error why = {0};
+    fedserver_update update;
+    const fedserver_device *device = find_device(c, row->device);
+    c->updates++;
+    if (device != NULL && c->task.state == FEDSERVER_TASK_RUNNING) {
+        c->leases[device - c->server->devices.items] = row->lease;
+    } else if (device == NULL) {
+        FOUND("S2: the update of lease %016" PRIx64 " is of no device" FEDSERVER_RESTORE,
+              row->lease);
+    }
+    if (fedserver_update_read(body, len, &update) != FED_OK || !head_fits(c, row, &update.head)) {
+        FOUND("S3, S4: the update of lease %016" PRIx64
+              " is not of the open round" FEDSERVER_RESTORE,
+              row->lease);
+    } else if (check_envelope(c, update.head.round, true, update.envelope, update.envelope_len,
+                              &why) != FED_OK) {
+        FOUND("S2: the update of lease %016" PRIx64 " does not fit the model: %s" FEDSERVER_RESTORE,
+              row->lease, why.text);
+    }
+    return FED_OK;
+}
+
+/* Of the task being looked at, which may have an open round. A body that the store can't hand out
+ * is a finding of its own check: not again. */
+static fed_status check_updates(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    fed_error why = {0};
+    c->updates = 0;
+    fed_status status = FED_OK;
+    if (c->open_rounds > 0) {
+        status = s->store->update_each(s->db, c->id, check_update, c, &why);
+    }
+    FED_REQUIRE(status == FED_OK || status == FED_EFORMAT, fed_fail(err, status, "%s", why.text));
+    const int64_t started_ms = c->task.started_ms;
+    c->all_updates += c->updates;
+    c->last_started_ms = started_ms > c->last_started_ms ? started_ms : c->last_started_ms;
+    if (c->task.state == FEDSERVER_TASK_RUNNING) {
+        c->running++;
+        c->running_updates = c->updates;
+        c->running_started_ms = started_ms;
+    }
+    return FED_OK;
+}
+
+/* -- tasks -- */
+
+static fed_status open_task(checking *c, fed_error *err) {
+    c->id = c->task.wire.id;
+    for (uint32_t k = 0; k <= c->task.phase_count; k++) {
+        const fedserver_phase phase = fedserver_phase_at(&c->task, k);
+        fedcodec codec;
+        FED_TRY(fedcodec_parse(phase.codec_up, &codec, err));
+        FED_TRY(fedcodec_parse(phase.codec_down, &codec, err));
+    }
+    return fed_arch_parse(c->task.wire.model, &c->arch, err);
+}
+
+static fed_status check_rows(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    fed_error why = {0};
+    fedserver_model_row row;
+    fed_status status = s->store->model_find(s->db, c->id, &row, &why);
+    if (status == FED_ENOTFOUND && c->task.state == FEDSERVER_TASK_CANCELLED) {
+        return FED_OK;
+    }
+    if (status == FED_ENOTFOUND || status == FED_EFORMAT) {
+        FOUND("D5: %s" FEDSERVER_RESTORE, why.text);
+        return FED_OK;
+    }
+    FED_REQUIRE(status == FED_OK, fed_fail(err, status, "%s", why.text));
+    check_model(c, &row);
+    free(row.values);
+    free(row.residual);
+    free(row.state);
+    FED_TRY(check_deltas(c, err));
+    FED_TRY(check_keyframes(c, row.digest, err));
+    FED_TRY(check_rounds(c, err));
+    FED_TRY(check_updates(c, err));
+    CHECKED("D5, S5: task %" PRIu64 ": model of version %u, its digest, %zu deltas, %zu older "
+            "versions, %zu rounds",
+            c->id, c->version, c->deltas, c->keyframes, c->rounds);
+    return FED_OK;
+}
+
+static fed_status check_task(checking *c, fed_error *err) {
+    fed_error why = {0};
+    fed_status status = open_task(c, &why);
+    if (status == FED_OK) {
+        status = check_rows(c, err);
+    } else {
+        FOUND("task %" PRIu64 " makes no sense to this release: %s" FEDSERVER_RESTORE, c->id,
+              why.text);
+        status = FED_OK;
+    }
+    fed_arch_free(&c->arch);
+    return status;
+}
+
+static fed_status check_tasks(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    fed_status status = FED_OK;
+    for (uint64_t id = 1; status == FED_OK; id++) { /* numbers without a gap */
+        fed_error absent = {0};
+        status = s->store->task_find(s->db, FEDSERVER_PICK_ID, id, &c->task, &absent);
+        if (status == FED_ENOTFOUND) {
+            break;
+        }
+        status = status == FED_OK ? check_task(c, err) : fed_fail(err, status, "%s", absent.text);
+    }
+    FED_REQUIRE(status == FED_ENOTFOUND, status);
+    if (c->running > 1) {
+        FOUND("S5: %zu tasks run at the same time" FEDSERVER_RESTORE, c->running);
+    }
+    return FED_OK;
+}
+
+/* -- all updates -- */
+
+/* A device may have reported to another task since, if that one started later. */
+static void check_leases(checking *c) {
+    const fedserver_devices *all = &c->server->devices;
+    if (c->running_started_ms < c->last_started_ms) {
+        return;
+    }
+    for (size_t k = 0; k < all->count; k++) {
+        if (c->leases[k] != 0 && c->leases[k] != all->items[k].counted_lease) {
+            char name[2 * 8 + 1];
+            fed_hex(all->items[k].fingerprint, 8, name);
+            FOUND("D2, S3: device %s has reported with lease %016" PRIx64
+                  ", but its row says %016" PRIx64 FEDSERVER_RESTORE,
+                  name, c->leases[k], all->items[k].counted_lease);
+        }
+    }
+}
+
+static fed_status count_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                               size_t len, fed_error *err) {
+    (void)row, (void)body, (void)len, (void)err;
+    ++*(size_t *)user;
+    return FED_OK;
+}
+
+static fed_status check_all_updates(checking *c, fed_error *err) {
+    fedserver *s = c->server;
+    size_t count = 0;
+    fed_error why = {0};
+    fed_status status = s->store->update_each(s->db, 0, count_update, &count, &why);
+    FED_REQUIRE(status == FED_OK || status == FED_EFORMAT, fed_fail(err, status, "%s", why.text));
+    if (status == FED_OK && count != c->all_updates) {
+        FOUND("S3, S4: %zu updates are not of an open round" FEDSERVER_RESTORE,
+              count - c->all_updates);
+    }
+    check_leases(c);
+    CHECKED("D1, D2, S2, S3: %zu updates of open rounds: head, lease, device, values",
+            c->all_updates);
+    return FED_OK;
+}
+
+/* -- keys and certificates -- */
+
+static bool read_pem(checking *c, const char *name, fed_pem *pem) {
+    char path[1024];
+    uint8_t *text = NULL;
+    size_t len = 0;
+    fed_error why = {0};
+    fedserver_path(c->server->directory, name, path, sizeof path);
+    if (access(path, R_OK) != 0 && errno == EACCES) {
+        fedserver_check_say(c->checker, FEDSERVER_NOTED,
+                            "S7: %s is another user's, and was not checked", path);
+        return false;
+    }
+    if (fed_file_read(path, sizeof pem->text - 1, &text, &len, &why) != FED_OK) {
+        FOUND("S7: %s" FEDSERVER_RESTORE, why.text);
+        return false;
+    }
+    memcpy(pem->text, text, len);
+    pem->text[len] = '\0';
+    free(text);
+    return true;
+}
+
+/* bundle: any of the file's certificates may be the key's, not the first one only. */
+static void check_pair(checking *c, const char *cert_name, const char *key_name, bool bundle) {
+    fed_pem cert, key;
+    fed_error why = {0};
+    uint8_t of_cert[FED_SHA256_SIZE], of_key[FED_SHA256_SIZE];
+    const bool has_cert = read_pem(c, cert_name, &cert), has_key = read_pem(c, key_name, &key);
+    bool sound = true;
+    if (bundle && has_cert && has_key) {
+        fed_pem one;
+        cert = fedserver_ca_pick(&cert, &key, &one, &why) == FED_OK ? one : cert;
+    }
+    if (has_cert && fed_cert_key_fingerprint(cert.text, of_cert, &why) != FED_OK) {
+        FOUND("S7: %s is no certificate: %s" FEDSERVER_RESTORE, cert_name, why.text);
+        sound = false;
+    }
+    if (has_key && fed_key_fingerprint(&key, of_key, &why) != FED_OK) {
+        FOUND("S7: %s is no private key: %s" FEDSERVER_RESTORE, key_name, why.text);
+        sound = false;
+    }
+    if (has_cert && has_key && sound && memcmp(of_cert, of_key, sizeof of_key) != 0) {
+        FOUND("S7: %s is not the key of %s" FEDSERVER_RESTORE, key_name, cert_name);
+    }
+}
+
+/* A key that too many can read breaks no rule of the data, so it is a note. */
+static void note_readers(checking *c, const char *key_name, unsigned too_many) {
+    char path[1024];
+    struct stat file;
+    fedserver_path(c->server->directory, key_name, path, sizeof path);
+    if (stat(path, &file) == 0 && (file.st_mode & too_many) != 0) {
+        fedserver_check_say(c->checker, FEDSERVER_NOTED,
+                            "S7: %s can be read or changed by others (mode %04o): chmod 0600 it, "
+                            "and if they may be strangers make new keys",
+                            path, (unsigned)file.st_mode & 07777);
+    }
+}
+
+static void check_keys(checking *c) {
+    note_readers(c, "ca.key", 0077);
+    note_readers(c, "server.key", 0037); /* two units may share it by their group */
+    check_pair(c, "ca.pem", "ca.key", true);
+    check_pair(c, "server.pem", "server.key", false);
+    CHECKED("S7: the CA's and the server's certificate, and their keys");
+}
+
+/* -- all of it -- */
+
+/* The last word is the loader's own: what it makes of the rows is what a restart would. */
+static void check_start(checking *c) {
+    fedserver *s = c->server;
+    const fedserver_training *t = &s->training;
+    fed_error why = {0};
+    if (fedserver_training_load(s, &why) != FED_OK) {
+        FOUND("S4: the coordinator would not start: %s", why.text);
+        return;
+    }
+    if (t->round.leased > t->task.rules.cohort || t->round.received != c->running_updates) {
+        FOUND("S4: round %u has %u of %u places taken and %u of %zu updates" FEDSERVER_RESTORE,
+              t->round.number, t->round.leased, t->task.rules.cohort, t->round.received,
+              c->running_updates);
+    }
+    if (t->round.phase == FEDSERVER_ROUND_NONE) {
+        CHECKED("S4: a restart finds no task that runs");
+        return;
+    }
+    CHECKED("D3, S4: a restart goes on with round %u, %u places taken, %u updates folded again",
+            t->round.number, t->round.leased, t->round.received);
+}
+
+fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
+                           size_t *findings, fed_error *err) {
+    fedserver_checker checker = {.report = report, .user = user};
+    checking c = {.server = server, .checker = &checker};
+    FED_TRY(fedserver_lock(server, err));
+    check_keys(&c);
+    FED_TRY(server->store->check(server->db, &checker, err));
+    FED_TRY(fedserver_devices_load(server, err));
+    c.leases = calloc(server->devices.count + 1, sizeof *c.leases);
+    if (c.leases == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the devices");
+    }
+    fed_status status = check_tasks(&c, err);
+    status = status == FED_OK ? check_all_updates(&c, err) : status;
+    free(c.leases);
+    FED_TRY(status);
+    if (checker.findings == 0) {
+        check_start(&c);
+    }
+    *findings = checker.findings;
+    return FED_OK;
+}

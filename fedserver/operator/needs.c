@@ -1,0 +1,125 @@
+/* What a task takes of the machine, from the size of its model. */
+#include "fedserver/operator/needs.h"
+
+#include <stdio.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "fed/arch.h"
+#include "fedcodec/envelope.h"
+#include "fedserver/server.h"
+#include "fedserver/task/phases.h"
+
+/* Vectors of the model's size, as the parts of the coordinator have them: */
+enum {
+    /* model and residual; two keyframes; deltas, up to two models' worth */
+    DISK_VECTORS = 2 + 2 + 2,
+    /* a commit's journal: model and residual, a keyframe, a delta */
+    JOURNAL_VECTORS = 2 + 1 + 1,
+    /* model and residual, the chain of deltas, downloads; a round's sum, which has 8 bytes a value;
+     * and while it commits the change, what is decoded, and the commit's journal */
+    MEMORY_VECTORS = 2 + 1 + 2 + 2 + 2 + 2
+};
+
+/* SQLite keeps no longer row; the rest of a model's row is short. */
+#define ROW_MOST_BYTES UINT64_C(999999000)
+
+static uint64_t largest_update(const fedserver_task *task, const fed_layout *layout) {
+    uint64_t largest = 0;
+    for (uint32_t k = 0; k <= task->phase_count; k++) {
+        const fedserver_phase phase = fedserver_phase_at(task, k);
+        fedcodec codec;
+        fed_error ignored = {0};
+        if (fedcodec_parse(phase.codec_up, &codec, &ignored) == FED_OK) {
+            const uint64_t size = fedcodec_envelope_bound(&codec, layout, task->wire.small_tensor);
+            largest = size > largest ? size : largest;
+        }
+    }
+    return largest;
+}
+
+fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs *needs,
+                                    fed_error *err) {
+    fed_arch arch;
+    fedserver_strategy strategy;
+    FED_TRY(fedserver_strategy_parse(task->strategy, &strategy, err));
+    FED_TRY(fed_arch_parse(task->wire.model, &arch, err));
+    const uint64_t vector = arch.layout.size * sizeof(float);
+    const uint64_t state =
+        fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
+    const uint64_t update = largest_update(task, &arch.layout);
+    const bool all = fedserver_strategy_needs_all(&strategy);
+    *needs = (fedserver_needs){
+        .values = arch.layout.size,
+        .row_bytes = 2 * vector + state,
+        .model_bytes = (DISK_VECTORS + JOURNAL_VECTORS) * vector + 2 * state,
+        .update_bytes = (update + (all ? vector : 0)) * task->rules.goal,
+        .memory_bytes = MEMORY_VECTORS * vector + 2 * state + update,
+    };
+    fed_arch_free(&arch);
+    return FED_OK;
+}
+
+/* 0: the system does not say. */
+static uint64_t free_bytes(const char *directory) {
+    struct statvfs disk;
+    return statvfs(directory, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
+}
+
+static uint64_t machine_bytes(void) {
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+}
+
+static double gb(uint64_t bytes) {
+    return (double)bytes / 1e9;
+}
+
+fed_status fedserver_needs_check(const fedserver_needs *needs, const char *directory,
+                                 fed_error *err) {
+    if (needs->row_bytes > ROW_MOST_BYTES) {
+        return fed_fail(
+            err, FED_ERANGE,
+            "a model of %llu values can't be stored: with what its deltas leave out and "
+            "the strategy's state it takes %.2f GB, and at most 1 GB is possible; choose "
+            "a smaller model",
+            (unsigned long long)needs->values, gb(needs->row_bytes));
+    }
+    const uint64_t room = free_bytes(directory);
+    if (room == 0 || needs->model_bytes <= room) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_ENOSPC,
+                    "%s: a model of %llu values takes up to %.1f GB of disk, and %.1f GB are free; "
+                    "free some space, or choose a smaller model",
+                    directory, (unsigned long long)needs->values, gb(needs->model_bytes), gb(room));
+}
+
+fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
+                                fed_error *err) {
+    fedserver_task task;
+    FED_TRY(server->store->task_find(server->db, FEDSERVER_PICK_ID, id, &task, err));
+    FED_TRY(fedserver_needs_estimate(&task, needs, err));
+    needs->disk_free_bytes = free_bytes(server->directory);
+    needs->machine_bytes = machine_bytes();
+    return FED_OK;
+}
+
+bool fedserver_needs_much(const fedserver_needs *needs) {
+    const uint64_t much = UINT64_C(1000000000);
+    const uint64_t disk = needs->model_bytes + needs->update_bytes;
+    return disk > much || needs->memory_bytes > much ||
+           (needs->disk_free_bytes != 0 && disk > needs->disk_free_bytes / 2) ||
+           (needs->machine_bytes != 0 && needs->memory_bytes > needs->machine_bytes / 2);
+}
+
+void fedserver_needs_say(const fedserver_needs *needs, char *dst, size_t cap) {
+    snprintf(
+        dst, cap,
+        "its model has %llu values: while it runs it takes up to %.1f GB of disk for the model "
+        "and %.1f GB for a round's updates (%.1f GB are free), and about %.1f GB of memory "
+        "(this machine has %.1f GB)",
+        (unsigned long long)needs->values, gb(needs->model_bytes), gb(needs->update_bytes),
+        gb(needs->disk_free_bytes), gb(needs->memory_bytes), gb(needs->machine_bytes));
+}

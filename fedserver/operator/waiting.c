@@ -1,0 +1,269 @@
+/* The sentence that tells an operator what a round waits for, and `fedserver status`. */
+#include "fedserver/operator/waiting.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fedserver/task/phases.h"
+
+void fedserver_waiting_find(const fedserver *server, int64_t now_ms, fedserver_waiting *waiting) {
+    const fedserver_training *t = &server->training;
+    *waiting = (fedserver_waiting){.lease_ends_ms = INT64_MAX};
+    for (size_t k = 0; k < server->devices.count; k++) {
+        const fedserver_device *device = &server->devices.items[k];
+        waiting->declined += device->revoked_ms == 0 && fedserver_declined(t, device, now_ms);
+        if (!fedserver_lease_stands(t, device, now_ms)) {
+            continue;
+        }
+        if (waiting->out < FEDSERVER_WAITING_NAMES) {
+            fed_hex(device->fingerprint, FEDSERVER_WAITING_DIGITS / 2,
+                    waiting->names[waiting->out]);
+        }
+        waiting->out++;
+        int64_t ends_ms = fedserver_lease_deadline(t, device);
+        waiting->lease_ends_ms =
+            ends_ms < waiting->lease_ends_ms ? ends_ms : waiting->lease_ends_ms;
+    }
+    uint32_t reported = t->task.rules.staleness > 0 ? 0 : t->round.received;
+    uint32_t taken = waiting->out + reported;
+    waiting->free = taken < t->task.rules.cohort ? t->task.rules.cohort - taken : 0;
+}
+
+/* -- the sentence -- */
+
+/* A text that grows until its room is used up. */
+typedef struct sentence {
+    char *dst;
+    size_t cap, len;
+} sentence;
+
+static void say(sentence *s, const char *format, ...) FED_PRINTF(2, 3);
+static void say(sentence *s, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(s->dst + s->len, s->cap - s->len, format, args);
+    va_end(args);
+    s->len += len > 0 ? (size_t)len : 0;
+    s->len = s->len < s->cap ? s->len : s->cap - 1;
+}
+
+static void say_time(sentence *s, int64_t time_ms) {
+    char text[16] = "?";
+    time_t seconds = (time_t)(time_ms / 1000);
+    struct tm utc;
+    if (gmtime_r(&seconds, &utc) != NULL) {
+        strftime(text, sizeof text, "%H:%M:%S", &utc);
+    }
+    say(s, "%s UTC", text);
+}
+
+static const char *plural(uint32_t count) {
+    return count == 1 ? "" : "s";
+}
+
+/* " from 7 devices (1f2e..., ... and 2 more) and 3 free places" */
+static void say_whom(sentence *s, const fedserver_waiting *w) {
+    if (w->out > 0) {
+        say(s, " from %u device%s (", w->out, plural(w->out));
+        uint32_t named = w->out < FEDSERVER_WAITING_NAMES ? w->out : FEDSERVER_WAITING_NAMES;
+        for (uint32_t k = 0; k < named; k++) {
+            say(s, "%s%s", k > 0 ? ", " : "", w->names[k]);
+        }
+        if (named < w->out) {
+            say(s, " and %u more", w->out - named);
+        }
+        say(s, ")");
+    }
+    if (w->free > 0) {
+        say(s, " %s %u free place%s", w->out > 0 ? "and" : "from", w->free, plural(w->free));
+    }
+}
+
+/* What happens at the deadline, or has to happen after it. */
+static void say_then(sentence *s, const fedserver_training *t, int64_t now_ms) {
+    const fedserver_round *round = &t->round;
+    const fedserver_round_rules *rules = &t->task.rules;
+    if (rules->staleness > 0 && now_ms >= round->deadline_ms) {
+        say(s, "; the round commits with the minimum of %u", rules->minimum);
+        return;
+    }
+    say(s, " until ");
+    say_time(s, round->deadline_ms);
+    if (round->received >= rules->minimum) {
+        say(s, "; then the round commits, since the minimum of %u is met", rules->minimum);
+    } else if (rules->staleness > 0) {
+        say(s, "; from then on the minimum of %u is enough to commit", rules->minimum);
+    } else {
+        say(s, "; then a new attempt opens, unless the minimum of %u is met by %u more",
+            rules->minimum, rules->minimum - round->received);
+    }
+}
+
+static void say_round_waits(sentence *s, const fedserver_training *t, const fedserver_waiting *w,
+                            int64_t now_ms) {
+    const fedserver_round *round = &t->round;
+    const fedserver_round_rules *rules = &t->task.rules;
+    uint32_t missing = rules->goal - round->received;
+    if (w->out == 0 && round->deadline_ms == 0) {
+        say(s,
+            "a device to check in (%u place%s free, %u update%s missing); the deadline of %.1f s ",
+            w->free, w->free == 1 ? " is" : "s are", missing, missing == 1 ? " is" : "s are",
+            (double)rules->deadline_ms / 1000.0);
+        say(s, rules->staleness > 0 ? "starts with its update" : "starts then");
+        return;
+    }
+    say(s, "%u more update%s (%u of %u)", missing, plural(missing), round->received, rules->goal);
+    say_whom(s, w);
+    if (round->deadline_ms != 0) {
+        say_then(s, t, now_ms);
+        return;
+    }
+    say(s, "; the first lease ends at ");
+    say_time(s, w->lease_ends_ms);
+    say(s, ", and its place is free again then");
+}
+
+void fedserver_waiting_say(const fedserver_training *t, const fedserver_waiting *w, int64_t now_ms,
+                           char *dst, size_t cap) {
+    sentence s = {.dst = dst, .cap = cap};
+    say_round_waits(&s, t, w, now_ms);
+    if (w->declined > 0) {
+        say(&s, "; %u device%s declined the task", w->declined, plural(w->declined));
+    }
+}
+
+/* -- the command line asks -- */
+
+long fedserver_serving_process(const char *directory) {
+    char path[1024];
+    fedserver_path(directory, "server.lock", path, sizeof path);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return 0;
+    }
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    long holder = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? (long)lock.l_pid : 0;
+    close(file);
+    return holder;
+}
+
+/* The task to speak of: the one that runs, or is next, or was the last. */
+static fed_status find_task(fedserver *server, fedserver_task *task, fed_error *err) {
+    static const fedserver_task_pick picks[] = {FEDSERVER_PICK_RUNNING, FEDSERVER_PICK_QUEUED,
+                                                FEDSERVER_PICK_FINISHED};
+    fed_status status = FED_ENOTFOUND;
+    for (size_t k = 0; k < 3 && status == FED_ENOTFOUND; k++) {
+        status = server->store->task_find(server->db, picks[k], 0, task, err);
+    }
+    return status;
+}
+
+static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
+    if (task->phase_count == 0) {
+        return;
+    }
+    const uint32_t number = fedserver_phase_number(task, round);
+    const fedserver_phase phase = fedserver_phase_at(task, number);
+    say(s, "phase %u of %u, since round %u: codec_up %s, codec_down %s, local_steps %u, batch %u, ",
+        number + 1, task->phase_count + 1, phase.round, phase.codec_up, phase.codec_down,
+        phase.local_steps, phase.batch);
+    say(s, "optimizer %s, learning_rate %g\n", phase.optimizer, (double)phase.learning_rate);
+}
+
+fed_status fedserver_waiting_load(fedserver *server, bool *runs, fed_error *err) {
+    fedserver_training *t = &server->training;
+    fed_error absent = {0};
+    fed_status status =
+        server->store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, &t->task, &absent);
+    *runs = status == FED_OK;
+    if (status != FED_OK) {
+        return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
+    }
+    FED_TRY(fedserver_devices_load(server, err));
+    FED_TRY(fedserver_round_load(server, err));
+    t->loaded = true; /* as much of it as its round needs */
+    return fedserver_declines_load(server, err);
+}
+
+static void say_round(const fedserver *server, int64_t now_ms, sentence *s) {
+    const fedserver_training *t = &server->training;
+    fedserver_waiting waiting;
+    fedserver_waiting_find(server, now_ms, &waiting);
+    say(s, "round %u of %u, attempt %u\n", t->round.number, t->task.rules.rounds, t->round.attempt);
+    say_phase(s, &t->task, t->round.number);
+    say(s, "waiting for ");
+    fedserver_waiting_say(t, &waiting, now_ms, s->dst + s->len, s->cap - s->len);
+    s->len = strlen(s->dst);
+    say(s, "\n");
+}
+
+/* What the list of tasks adds: why devices declined, and how many tasks wait. */
+typedef struct summary {
+    sentence *s;
+    uint64_t task; /* that is spoken of */
+    uint32_t queued, paused;
+} summary;
+
+static fed_status sum_up_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    summary *sum = user;
+    (void)err;
+    for (size_t k = 0; entry->id == sum->task && k < FEDSERVER_TASK_REASONS; k++) {
+        const uint32_t devices = entry->reasons[k].devices;
+        if (devices > 0) {
+            say(sum->s, "%u device%s declined: %s\n", devices, plural(devices),
+                entry->reasons[k].text);
+        }
+    }
+    sum->queued += entry->state == FEDSERVER_TASK_QUEUED && entry->id != sum->task;
+    sum->paused += entry->state == FEDSERVER_TASK_PAUSED;
+    return FED_OK;
+}
+
+static fed_status say_others(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
+    summary sum = {.s = s, .task = server->training.task.wire.id};
+    FED_TRY(fedserver_task_each(server, now_ms, sum_up_task, &sum, err));
+    if (sum.queued + sum.paused > 0) {
+        say(s, "beside it: %u queued, %u paused; `fedserver tasks` lists them\n", sum.queued,
+            sum.paused);
+    }
+    return FED_OK;
+}
+
+static fed_status say_task(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
+    fedserver_training *t = &server->training;
+    fed_error absent = {0};
+    fed_status status = find_task(server, &t->task, &absent);
+    if (status == FED_ENOTFOUND) {
+        say(s, "there is no task; `fedserver task` queues one\n");
+        return say_others(server, now_ms, s, err);
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", absent.text);
+    }
+    say(s, "task %llu (%s): ", (unsigned long long)t->task.wire.id, t->task.name);
+    bool runs = false;
+    FED_TRY(fedserver_waiting_load(server, &runs, err));
+    if (runs) {
+        say_round(server, now_ms, s);
+    } else {
+        say(s, "%s\n", fedserver_task_state_name(t->task.state));
+    }
+    return say_others(server, now_ms, s, err);
+}
+
+fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
+                            fed_error *err) {
+    sentence s = {.dst = text, .cap = cap};
+    long process = fedserver_serving_process(server->directory);
+    FED_TRY(say_task(server, now_ms, &s, err));
+    if (process != 0) {
+        say(&s, "served by process %ld\n", process);
+    } else {
+        say(&s, "not being served: nothing goes on before `fedserver run`\n");
+    }
+    return FED_OK;
+}

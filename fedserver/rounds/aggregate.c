@@ -1,0 +1,187 @@
+/* Folding updates into the exact sum, and the mean that comes out of it. */
+#include "fedserver/rounds/aggregate.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedcodec/envelope.h"
+
+fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
+                              const fedserver_strategy *strategy) {
+    bool all = fedserver_strategy_needs_all(strategy), clips = strategy->clip_norm > 0;
+    fedserver_sum made = {.size = layout->size,
+                          .trained = fedserver_trained(layout),
+                          .clip_norm = strategy->clip_norm,
+                          .acc = all ? NULL : calloc(layout->size, sizeof *made.acc),
+                          .decoded =
+                              all || clips ? malloc(layout->size * sizeof *made.decoded) : NULL};
+    if ((made.acc == NULL && !all) || (made.decoded == NULL && (all || clips))) {
+        fedserver_sum_free(&made);
+        return FED_ENOMEM;
+    }
+    *sum = made;
+    return FED_OK;
+}
+
+void fedserver_sum_free(fedserver_sum *sum) {
+    free(sum->acc);
+    free(sum->decoded);
+    free(sum->claims);
+    *sum = (fedserver_sum){0};
+}
+
+void fedserver_sum_clear(fedserver_sum *sum) {
+    if (sum->acc != NULL) {
+        memset(sum->acc, 0, sum->size * sizeof *sum->acc);
+    }
+    sum->updates = 0;
+    sum->samples = sum->weight = sum->bytes = 0;
+}
+
+fed_status fedserver_update_read(const uint8_t *body, size_t len, fedserver_update *update) {
+    fed_reader r;
+    fed_reader_init(&r, body, len);
+    fedserver_update read = {.body_len = len};
+    FED_TRY(fed_update_read(&r, &read.head));
+    read.envelope_len = fed_reader_left(&r);
+    read.envelope = fed_read_bytes(&r, read.envelope_len);
+    *update = read;
+    return FED_OK;
+}
+
+size_t fedserver_update_head_size(void) {
+    uint8_t bytes[64];
+    fed_writer w;
+    fed_writer_fixed(&w, bytes, sizeof bytes);
+    fed_update_write(&w, &(fed_update){.samples = 1});
+    assert(w.status == FED_OK);
+    return w.len;
+}
+
+fed_status fedserver_update_check(const fed_update *head, fed_error *err) {
+    if (!(fabsf(head->loss) <= FEDSERVER_LOSS_LIMIT)) {
+        return fed_fail(err, FED_ERANGE,
+                        "a loss of %g; up to %g is plausible. Has the training diverged?",
+                        (double)head->loss, (double)FEDSERVER_LOSS_LIMIT);
+    }
+    return FED_OK;
+}
+
+/* x min(1, norm / |x|) */
+static void clip(float *x, size_t n, double norm) {
+    double squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        squares += (double)x[i] * (double)x[i];
+    }
+    double length = sqrt(squares);
+    if (length <= norm) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)((double)x[i] * (norm / length));
+    }
+}
+
+fed_status fedserver_sum_decode(const fedserver_sum *sum, const fed_layout *layout,
+                                const fedserver_update *update, fed_error *err) {
+    FED_TRY(fedcodec_envelope_decode(update->envelope, update->envelope_len, layout, sum->decoded,
+                                     err));
+    if (sum->clip_norm > 0) {
+        clip(sum->decoded, sum->trained, sum->clip_norm);
+    }
+    return FED_OK;
+}
+
+/* What fedcodec_envelope_fold does, of values that were clipped first. */
+static fed_status fold_clipped(fedserver_sum *sum, const fed_layout *layout,
+                               const fedserver_update *update, int64_t weight, fed_error *err) {
+    FED_TRY(fedserver_sum_decode(sum, layout, update, err));
+    for (size_t i = 0; i < sum->size; i++) {
+        if (!(fabsf(sum->decoded[i]) <= FEDCODEC_FOLD_LIMIT)) {
+            return fed_fail(err, FED_ERANGE, "a value of magnitude %g; the sum takes up to %g",
+                            (double)fabsf(sum->decoded[i]), (double)FEDCODEC_FOLD_LIMIT);
+        }
+    }
+    const double scale = (double)(INT64_C(1) << FEDCODEC_FOLD_BITS);
+    for (size_t i = 0; i < sum->size; i++) {
+        sum->acc[i] += weight * (int64_t)rint((double)sum->decoded[i] * scale);
+    }
+    return FED_OK;
+}
+
+static fed_status fold(fedserver_sum *sum, const fed_layout *layout, const fedserver_update *update,
+                       int64_t weight, fed_error *err) {
+    if (sum->acc == NULL) {
+        return FED_OK;
+    }
+    return sum->clip_norm > 0 ? fold_clipped(sum, layout, update, weight, err)
+                              : fedcodec_envelope_fold(update->envelope, update->envelope_len,
+                                                       layout, weight, sum->acc, err);
+}
+
+static fed_status make_room(fedserver_sum *sum, fed_error *err) {
+    enum { FIRST = 16 };
+    if (sum->updates < sum->cap) {
+        return FED_OK;
+    }
+    const uint32_t cap = sum->cap > 0 ? 2 * sum->cap : FIRST;
+    fedserver_claim *grown = realloc(sum->claims, cap * sizeof *grown);
+    FED_REQUIRE(grown != NULL,
+                fed_fail(err, FED_ENOMEM, "out of memory for %u updates of a round", cap));
+    sum->claims = grown;
+    sum->cap = cap;
+    return FED_OK;
+}
+
+fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
+                             const fedserver_update *update, int64_t device, uint32_t weight,
+                             fed_error *err) {
+    assert(layout->size == sum->size);
+    fedserver_claim claim = {.device = device,
+                             .weight = (uint64_t)weight * update->head.samples,
+                             .samples = update->head.samples,
+                             .loss = update->head.loss};
+    FED_TRY(fedserver_update_check(&update->head, err));
+    FED_TRY(make_room(sum, err));
+    FED_TRY(
+        fedcodec_envelope_norm(update->envelope, update->envelope_len, layout, &claim.norm, err));
+    if (sum->weight + claim.weight < (uint64_t)FEDCODEC_FOLD_WEIGHT) {
+        FED_TRY(fold(sum, layout, update, (int64_t)claim.weight, err));
+    }
+    sum->claims[sum->updates++] = claim;
+    sum->samples += claim.samples;
+    sum->weight += claim.weight;
+    sum->bytes += update->body_len;
+    return FED_OK;
+}
+
+fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_shares *shares,
+                                bool *refold, fed_error *err) {
+    fed_status status =
+        fedserver_shares_settle(sum->claims, sum->updates, most, sum->clip_norm, shares);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "out of memory for the %u updates of a round", sum->updates);
+    }
+    *refold = !shares->as_claimed && sum->acc != NULL;
+    sum->weight = shares->weight;
+    if (*refold) {
+        memset(sum->acc, 0, sum->size * sizeof *sum->acc);
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_sum_refold(fedserver_sum *sum, const fed_layout *layout, uint32_t number,
+                                const fedserver_update *update, fed_error *err) {
+    const uint32_t count = sum->claims[number].count;
+    return count > 0 ? fold(sum, layout, update, count, err) : FED_OK;
+}
+
+void fedserver_sum_mean(const fedserver_sum *sum, float *mean) {
+    assert(sum->weight > 0 && sum->acc != NULL);
+    double scale = (double)sum->weight * (double)(INT64_C(1) << FEDCODEC_FOLD_BITS);
+    for (size_t i = 0; i < sum->size; i++) {
+        mean[i] = (float)((double)sum->acc[i] / scale);
+    }
+}

@@ -1,0 +1,120 @@
+/* Priorities of devices, and the threshold that lets them in. */
+#include "fedserver/rounds/cohort.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "fed/hash.h"
+
+enum { STEPS = 64 };
+
+/* One device's word for its samples is worth no more than what an update may weigh. */
+static double samples_of(const fedserver_cohort *cohort, const fedserver_candidate *candidate) {
+    const uint32_t most = 1 << 20;
+    return candidate->samples == 0     ? cohort->samples
+           : candidate->samples < most ? candidate->samples
+                                       : most;
+}
+
+static double samples_mean(const fedserver_candidate *candidates, size_t count) {
+    const fedserver_cohort unknown = {.samples = 0};
+    double sum = 0;
+    size_t known = 0;
+    for (size_t k = 0; k < count; k++) {
+        sum += samples_of(&unknown, &candidates[k]);
+        known += candidates[k].samples > 0;
+    }
+    return known > 0 ? sum / (double)known : 1;
+}
+
+/* How many took part in `round` last, or earlier. */
+static size_t up_to(const fedserver_candidate *candidates, size_t count, uint32_t round) {
+    size_t found = 0;
+    for (size_t k = 0; k < count; k++) {
+        found += candidates[k].last_round <= round;
+    }
+    return found;
+}
+
+/* The first round by which enough for all places took part last. */
+static void find_turn(fedserver_cohort *cohort, const fedserver_candidate *candidates, size_t count,
+                      uint32_t places) {
+    uint32_t low = 0;
+    uint32_t high = cohort->round;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (up_to(candidates, count, middle) >= places) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    cohort->turn = low;
+    cohort->before = low == 0 ? 0 : (double)up_to(candidates, count, low - 1) / (double)count;
+    cohort->behind = (double)up_to(candidates, count, low) / (double)count;
+}
+
+void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *candidates,
+                           size_t count, uint32_t places) {
+    cohort->start = 1;
+    cohort->samples = 1;
+    cohort->turn = 0;
+    cohort->before = 0;
+    cohort->behind = 1;
+    if (places == 0 || count <= places) {
+        return;
+    }
+    /* Two standard deviations fewer than there are places: so that those let in at once seldom are
+     * too many, and who asks first has no advantage. */
+    cohort->start = (double)places / (double)count / (1.0 + 2.0 / sqrt(places));
+    cohort->samples = samples_mean(candidates, count);
+    if (cohort->selection == FEDSERVER_SELECT_ROUND_ROBIN) {
+        find_turn(cohort, candidates, count, places);
+        /* Who is before the others needs no threshold: these are fewer than there are places. */
+        cohort->start = cohort->before > cohort->start ? cohort->before : cohort->start;
+    }
+}
+
+/* In (0, 1), with 53 random bits. */
+static double chance(const fedserver_cohort *cohort, int64_t device) {
+    const uint64_t name[] = {cohort->seed, (uint64_t)cohort->round << 32 | cohort->drawing,
+                             (uint64_t)device};
+    return ((double)(fed_digest_bytes(name, sizeof name) >> 11) + 0.5) * 0x1p-53;
+}
+
+static uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+double fedserver_cohort_priority(const fedserver_cohort *cohort,
+                                 const fedserver_candidate *candidate) {
+    double u = chance(cohort, candidate->device);
+    if (cohort->selection == FEDSERVER_SELECT_WEIGHTED) {
+        return 1.0 - pow(u, cohort->samples / samples_of(cohort, candidate));
+    }
+    if (cohort->selection == FEDSERVER_SELECT_UNIFORM) {
+        return u;
+    }
+    uint32_t last_round = least(candidate->last_round, cohort->round); /* it may be newer */
+    if (last_round < cohort->turn) {
+        return u * cohort->before;
+    }
+    if (last_round == cohort->turn) {
+        return cohort->before + u * (cohort->behind - cohort->before);
+    }
+    double later = (last_round - cohort->turn - 1 + u) / (cohort->round - cohort->turn);
+    return cohort->behind + later * (1.0 - cohort->behind);
+}
+
+int64_t fedserver_cohort_admits_ms(const fedserver_cohort *cohort,
+                                   const fedserver_candidate *candidate) {
+    if (cohort->start >= 1) {
+        return cohort->opened_ms;
+    }
+    double priority = fedserver_cohort_priority(cohort, candidate);
+    if (priority <= cohort->start) {
+        return cohort->opened_ms;
+    }
+    double step = ceil(STEPS * (1.0 - log(priority) / log(cohort->start)));
+    return cohort->opened_ms + (int64_t)(step * (double)cohort->window_ms / STEPS);
+}

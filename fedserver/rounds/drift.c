@@ -1,0 +1,126 @@
+/* Late updates' running statistics. */
+#include "fedserver/rounds/drift.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/wire.h"
+#include "fedcodec/envelope.h"
+#include "fedserver/server.h"
+
+static size_t statistics(const fedserver_training *t) {
+    return t->task.rules.staleness > 0 ? t->arch.layout.size - fed_arch_summed(&t->arch) : 0;
+}
+
+uint32_t fedserver_drift_reach(const fedserver *server) {
+    const fedserver_training *t = &server->training;
+    const uint32_t version = t->versions.version, staleness = t->task.rules.staleness;
+    if (statistics(t) == 0) {
+        return version;
+    }
+    return version > staleness ? version - staleness : 0;
+}
+
+/* -- how old the updates are -- */
+
+typedef struct ages {
+    const fedserver_training *training;
+    fedserver_drift *drift;
+    uint32_t number; /* of the next update */
+} ages;
+
+static fed_status note_age(void *user, const fedserver_update_row *row, const uint8_t *body,
+                           size_t len, fed_error *err) {
+    ages *a = user;
+    const fedserver_training *t = a->training;
+    fedserver_update update;
+    FED_TRY(fedserver_training_read(t, row, body, len, &update, err));
+    const uint32_t age = t->round.number - update.head.round;
+    a->drift->weight[age] += t->sum.claims[a->number++].count;
+    a->drift->oldest = age > a->drift->oldest ? age : a->drift->oldest;
+    return FED_OK;
+}
+
+/* -- what has moved since -- */
+
+typedef struct walk {
+    const fedserver_training *training;
+    fedserver_drift *drift;
+    float *delta; /* float32[layout->size] */
+} walk;
+
+static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes, size_t len,
+                             fed_error *err) {
+    const walk *w = user;
+    const fedserver_drift *drift = w->drift;
+    const fedserver_training *t = w->training;
+    fed_reader reader;
+    fed_part part;
+    fed_reader_init(&reader, bytes, len);
+    FED_REQUIRE(fed_part_read(&reader, &part) == FED_OK,
+                fed_fail(err, FED_EFORMAT, "delta %u is damaged" FEDSERVER_RESTORE, version));
+    FED_TRY(fedcodec_envelope_decode(part.envelope, (size_t)part.envelope_len, &t->arch.layout,
+                                     w->delta, err));
+    memcpy(drift->moved + (t->versions.version - version) * drift->count, w->delta + drift->first,
+           drift->count * sizeof *w->delta);
+    return FED_OK;
+}
+
+/* A delta that an earlier release has forgotten counts as none. */
+static fed_status find_moved(fedserver *server, fedserver_drift *drift, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    const uint32_t newest = t->versions.version;
+    drift->moved = calloc((size_t)drift->oldest * drift->count, sizeof *drift->moved);
+    walk w = {t, drift, malloc(t->arch.layout.size * sizeof *w.delta)};
+    fed_status status =
+        drift->moved == NULL || w.delta == NULL
+            ? fed_fail(err, FED_ENOMEM, "out of memory for late updates' running statistics")
+            : server->store->delta_each(server->db, t->task.wire.id, newest - drift->oldest, newest,
+                                        note_delta, &w, err);
+    free(w.delta);
+    FED_TRY(status);
+    for (size_t i = drift->count; i < drift->oldest * drift->count; i++) {
+        drift->moved[i] += drift->moved[i - drift->count];
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_drift_find(fedserver *server, fedserver_drift *drift, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    *drift = (fedserver_drift){.first = fed_arch_summed(&t->arch), .count = statistics(t)};
+    if (drift->count == 0) {
+        return FED_OK;
+    }
+    drift->weight = calloc(t->task.rules.staleness + 1, sizeof *drift->weight);
+    FED_REQUIRE(drift->weight != NULL,
+                fed_fail(err, FED_ENOMEM, "out of memory for late updates' ages"));
+    ages a = {.training = t, .drift = drift};
+    drift->all = t->sum.weight;
+    FED_TRY(server->store->update_each(server->db, t->task.wire.id, note_age, &a, err));
+    return drift->oldest > 0 ? find_moved(server, drift, err) : FED_OK;
+}
+
+void fedserver_drift_free(fedserver_drift *drift) {
+    free(drift->weight);
+    free(drift->moved);
+    *drift = (fedserver_drift){0};
+}
+
+/* -- and is taken off -- */
+
+static void take_off(const fedserver_drift *drift, uint32_t age, double share, float *values) {
+    for (size_t i = 0; age > 0 && i < drift->count; i++) {
+        const double moved = (double)drift->moved[(age - 1) * drift->count + i];
+        values[drift->first + i] = (float)((double)values[drift->first + i] - share * moved);
+    }
+}
+
+void fedserver_drift_off_update(const fedserver_drift *drift, uint32_t age, float *values) {
+    take_off(drift, age, 1, values);
+}
+
+void fedserver_drift_off_mean(const fedserver_drift *drift, float *mean) {
+    for (uint32_t age = 1; age <= drift->oldest; age++) {
+        take_off(drift, age, (double)drift->weight[age] / (double)drift->all, mean);
+    }
+}

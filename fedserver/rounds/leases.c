@@ -1,0 +1,395 @@
+/* Leases: who holds a place in the open round, who gets one next, and when one is free again. */
+#include "fedserver/server.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedserver/operator/waiting.h"
+#include "fedserver/rounds/pace.h"
+
+/* Everybody who waits is asked again when places become free, so not more often than this. */
+enum { WAKE_SPACING_MS = 100 };
+/* The places that chosen devices leave empty are open to everybody after this part of the deadline,
+ * and at most this. */
+enum { WINDOW_PART = 50, WINDOW_MOST_MS = 2000 };
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static bool asynchronous(const fedserver_training *t) {
+    return t->task.rules.staleness > 0;
+}
+
+static bool leased_for(const fedserver_training *t, const fedserver_device *device) {
+    return t->round.phase != FEDSERVER_ROUND_NONE && device->lease != 0 &&
+           device->lease_task == t->task.wire.id;
+}
+
+bool fedserver_lease_stands(const fedserver_training *t, const fedserver_device *device,
+                            int64_t now_ms) {
+    if (!leased_for(t, device) || device->lease == device->counted_lease ||
+        device->revoked_ms != 0) {
+        return false;
+    }
+    if (asynchronous(t)) {
+        return now_ms < device->lease_deadline_ms &&
+               t->round.number - device->lease_round <= t->task.rules.staleness;
+    }
+    return device->lease_round == t->round.number && device->lease_attempt == t->round.attempt;
+}
+
+int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_device *device) {
+    return asynchronous(t) ? device->lease_deadline_ms : t->round.deadline_ms;
+}
+
+/* -- places -- */
+
+/* The time is not known yet: leases that are over may count until fedserver_leases_advance looks,
+ * though others have their places. */
+uint32_t fedserver_leases_count(const fedserver *server, const fedserver_training *t) {
+    uint32_t taken = asynchronous(t) ? 0 : t->round.received;
+    for (size_t k = 0; k < server->devices.count; k++) {
+        taken += fedserver_lease_stands(t, &server->devices.items[k], INT64_MIN);
+    }
+    return taken < t->task.rules.cohort ? taken : t->task.rules.cohort;
+}
+
+/* The places taken now; and when to look again. */
+static uint32_t count_places(fedserver *server, int64_t now_ms) {
+    fedserver_training *t = &server->training;
+    uint32_t taken = asynchronous(t) ? 0 : t->round.received;
+    const int64_t most_ms = now_ms + t->task.rules.deadline_ms;
+    t->lease_ends_ms = INT64_MAX;
+    for (size_t k = 0; k < server->devices.count; k++) {
+        fedserver_device *device = &server->devices.items[k];
+        if (!fedserver_lease_stands(t, device, now_ms)) {
+            if (device->lease_task == t->task.wire.id) {
+                device->lease_deadline_ms = 0; /* nor will it if the wall clock is set back */
+            }
+            continue;
+        }
+        taken++;
+        if (!asynchronous(t)) {
+            continue;
+        }
+        /* Should the clock be set back, a lease's end is not out of reach. */
+        device->lease_deadline_ms = least(device->lease_deadline_ms, most_ms);
+        t->lease_ends_ms = least(t->lease_ends_ms, device->lease_deadline_ms);
+    }
+    return taken;
+}
+
+void fedserver_leases_advance(fedserver *server, int64_t now_ms) {
+    fedserver_training *t = &server->training;
+    bool set_back = asynchronous(t) && t->lease_ends_ms != INT64_MAX &&
+                    t->lease_ends_ms > now_ms + t->task.rules.deadline_ms;
+    if (t->round.phase == FEDSERVER_ROUND_NONE || (now_ms < t->lease_ends_ms && !set_back)) {
+        return;
+    }
+    uint32_t taken = count_places(server, now_ms);
+    bool full = t->round.phase == FEDSERVER_ROUND_FULL;
+    while (t->round.leased > taken) {
+        fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
+    }
+    if (full && t->round.phase == FEDSERVER_ROUND_OPEN) {
+        fedserver_places_freed(server, now_ms);
+    }
+}
+
+/* -- who gets one -- */
+
+static fedserver_candidate candidate_of(const fedserver_training *t,
+                                        const fedserver_device *device) {
+    return (fedserver_candidate){
+        .device = device->id,
+        .samples = device->samples,
+        .last_round = device->lease_task == t->task.wire.id ? device->lease_round : 0};
+}
+
+bool fedserver_declined(const fedserver_training *t, const fedserver_device *device,
+                        int64_t now_ms) {
+    return t->task.wire.id != 0 && device->declined_task == t->task.wire.id &&
+           now_ms - device->declined_ms < FEDSERVER_DECLINE_MS;
+}
+
+static bool wanted(const fedserver_training *t, const fedserver_device *device, int64_t now_ms) {
+    return (t->task.tag[0] == '\0' || strcmp(t->task.tag, device->tag) == 0) &&
+           !fedserver_declined(t, device, now_ms);
+}
+
+bool fedserver_seen_lately(const fedserver_device *device, int64_t now_ms) {
+    return device->checkin_ms != 0 && device->revoked_ms == 0 &&
+           now_ms - device->checkin_ms < FEDSERVER_PACE_LATELY_MS;
+}
+
+/* Synchronous: it has reported in this round, and does not take part again. */
+static bool reported(const fedserver_training *t, const fedserver_device *device) {
+    return !asynchronous(t) && leased_for(t, device) && device->lease_round == t->round.number &&
+           device->counted_lease == device->lease;
+}
+
+/* Asynchronous: it has had its part of this round, and others are at work on the rest. Of a round
+ * of few updates two: there is nobody to compare it with. */
+static bool had_its_part(const fedserver_training *t, const fedserver_device *device) {
+    const double part = fmax(2, floor(t->task.device_share * (double)t->task.rules.goal));
+    uint32_t mine = 0;
+    if (!asynchronous(t) || t->round.leased == 0) {
+        return false;
+    }
+    for (uint32_t k = 0; k < t->sum.updates; k++) {
+        mine += t->sum.claims[k].device == device->id;
+    }
+    return (double)mine >= part;
+}
+
+/* Places are free: who may have them? */
+static void draw(fedserver *server, int64_t now_ms) {
+    fedserver_training *t = &server->training;
+    const fedserver_round_rules *rules = &t->task.rules;
+    t->cohort = (fedserver_cohort){
+        .selection = t->task.selection,
+        .seed = t->task.wire.seed,
+        .round = t->round.number,
+        .drawing = t->round.attempt + t->round.received,
+        .opened_ms = now_ms,
+        .window_ms = least(rules->deadline_ms / WINDOW_PART, WINDOW_MOST_MS),
+        .start = 1,
+    };
+    fedserver_candidate *candidates = malloc(server->devices.count * sizeof *candidates);
+    size_t count = 0;
+    for (size_t k = 0; candidates != NULL && k < server->devices.count; k++) {
+        const fedserver_device *device = &server->devices.items[k];
+        if (fedserver_seen_lately(device, now_ms) && wanted(t, device, now_ms) &&
+            !reported(t, device) && !fedserver_lease_stands(t, device, now_ms)) {
+            candidates[count++] = candidate_of(t, device);
+        }
+    }
+    if (candidates != NULL) { /* else the first to come are served */
+        fedserver_cohort_draw(&t->cohort, candidates, count, rules->cohort - t->round.leased);
+    }
+    free(candidates);
+}
+
+static void wake(fedserver *server, int64_t now_ms) {
+    server->wake_due = false;
+    server->woken_ms = now_ms;
+    server->epoch++;
+}
+
+void fedserver_places_open(fedserver *server, int64_t now_ms) {
+    const fedserver_training *t = &server->training;
+    if (asynchronous(t) && t->round.number > 1) {
+        server->wake_due = true; /* no place is free that was not before; but there is a model */
+        return;
+    }
+    draw(server, now_ms);
+    wake(server, now_ms);
+}
+
+void fedserver_places_freed(fedserver *server, int64_t now_ms) {
+    draw(server, now_ms);
+    server->wake_due = true;
+}
+
+int64_t fedserver_places_wake(fedserver *server, int64_t now_ms) {
+    if (!server->wake_due) {
+        return INT64_MAX;
+    }
+    int64_t due_ms = server->woken_ms + WAKE_SPACING_MS;
+    if (now_ms < due_ms && now_ms >= server->woken_ms) {
+        return due_ms;
+    }
+    wake(server, now_ms);
+    return INT64_MAX;
+}
+
+uint64_t fedserver_devices_active(fedserver *server, int64_t now_ms) {
+    enum { RECOUNT_MS = 1000 };
+    if (server->active_ms != 0 && now_ms >= server->active_ms &&
+        now_ms - server->active_ms < RECOUNT_MS) {
+        return server->active;
+    }
+    server->active = 0;
+    server->active_ms = now_ms;
+    for (size_t k = 0; k < server->devices.count; k++) {
+        server->active += fedserver_seen_lately(&server->devices.items[k], now_ms);
+    }
+    return server->active;
+}
+
+/* -- a device checks in -- */
+
+/* Random, so that no lease of a database that was restored from a backup is ever given twice. */
+static fed_status lease_name(uint64_t *lease) {
+    uint64_t name = 0;
+    while (name == 0) {
+        FED_TRY(fed_random(&name, sizeof name));
+    }
+    *lease = name;
+    return FED_OK;
+}
+
+static fed_status lease_store(fedserver *server, fedserver_device *device,
+                              const fedserver_device *leased, fed_error *err) {
+    *device = *leased;
+    return fedserver_device_save(server, device, err);
+}
+
+static fed_status give_lease(fedserver *server, fedserver_device *device, int64_t now_ms,
+                             fed_error *err) {
+    fedserver_training *t = &server->training;
+    fedserver_device leased = *device;
+    fed_status status = lease_name(&leased.lease);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "the system gives no random bytes");
+    }
+    leased.lease_task = t->task.wire.id;
+    leased.lease_round = t->round.number;
+    leased.lease_attempt = t->round.attempt;
+    leased.lease_deadline_ms =
+        asynchronous(t) ? now_ms + t->task.rules.deadline_ms : t->round.deadline_ms;
+    if (asynchronous(t)) {
+        t->lease_ends_ms = least(t->lease_ends_ms, leased.lease_deadline_ms);
+    }
+    FED_TRY(server->store->piece_clear(server->db, device->id, err));
+    return lease_store(server, device, &leased, err);
+}
+
+/* Asynchronous: the model may be newer than when the lease was given, and it is the newest that is
+ * trained on. */
+static fed_status give_again(fedserver *server, fedserver_device *device, fed_error *err) {
+    fedserver_device leased = *device;
+    if (leased.lease_round == server->training.round.number) {
+        return FED_OK;
+    }
+    leased.lease_round = server->training.round.number;
+    return lease_store(server, device, &leased, err);
+}
+
+static fedserver_round_event checkin_event(fedserver_training *t, const fedserver_device *device,
+                                           int64_t now_ms, int64_t *turn_ms) {
+    if (fedserver_lease_stands(t, device, now_ms)) {
+        return FEDSERVER_ON_CHECKIN_LEASED;
+    }
+    if (reported(t, device) || had_its_part(t, device)) {
+        return FEDSERVER_ON_CHECKIN_REPORTED;
+    }
+    if (!wanted(t, device, now_ms)) {
+        return FEDSERVER_ON_CHECKIN_OTHER;
+    }
+    if (t->cohort.opened_ms > now_ms) { /* the wall clock was set back */
+        t->cohort.opened_ms = now_ms;
+    }
+    const fedserver_candidate candidate = candidate_of(t, device);
+    *turn_ms = fedserver_cohort_admits_ms(&t->cohort, &candidate);
+    return now_ms < *turn_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
+}
+
+fed_status fedserver_leases_checkin(fedserver *server, fedserver_device *device, int64_t now_ms,
+                                    fedserver_round_action *action, int64_t *turn_ms,
+                                    fed_error *err) {
+    fedserver_training *t = &server->training;
+    bool runs = t->round.deadline_ms != 0;
+    device->checkin_ms = now_ms;
+    *action = fedserver_round_step(&t->task.rules, &t->round,
+                                   checkin_event(t, device, now_ms, turn_ms), now_ms);
+    if (*action != FEDSERVER_DO_WAIT_TURN) {
+        *turn_ms = 0;
+    }
+    if (*action == FEDSERVER_DO_LEASE_AGAIN) {
+        return give_again(server, device, err);
+    }
+    if (*action != FEDSERVER_DO_LEASE) {
+        return FED_OK;
+    }
+    FED_TRY(give_lease(server, device, now_ms, err));
+    return !runs && t->round.deadline_ms != 0 ? fedserver_round_save(server, err) : FED_OK;
+}
+
+/* -- a device declines -- */
+
+/* Without a task its lease stands for nothing, in whatever round, whenever that is looked at. */
+static fed_status end_lease(fedserver *server, fedserver_device *device, int64_t now_ms,
+                            fed_error *err) {
+    fedserver_training *t = &server->training;
+    fedserver_device without = *device;
+    without.lease_task = 0;
+    without.lease_deadline_ms = 0;
+    FED_TRY(server->store->piece_clear(server->db, device->id, err));
+    FED_TRY(lease_store(server, device, &without, err));
+    const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
+    fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
+    if (full) {
+        fedserver_places_freed(server, now_ms);
+    }
+    return FED_OK;
+}
+
+static fed_status note_decline(fedserver *server, fedserver_device *device, const char *reason,
+                               int64_t now_ms, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    char name[FEDSERVER_WAITING_DIGITS + 1];
+    FED_TRY(
+        server->store->decline_put(server->db, t->task.wire.id, device->id, reason, now_ms, err));
+    if (!fedserver_declined(t, device, now_ms)) { /* sent again, it is no news */
+        fed_hex(device->fingerprint, FEDSERVER_WAITING_DIGITS / 2, name);
+        fed_logf(server->log, FED_LOG_WARN, "device %s declines task %llu (%s): %s", name,
+                 (unsigned long long)t->task.wire.id, t->task.name, reason);
+        server->counters.declines++;
+    }
+    device->declined_task = t->task.wire.id;
+    device->declined_ms = now_ms;
+    return FED_OK;
+}
+
+fed_status fedserver_leases_decline(fedserver *server, fedserver_device *device, const char *reason,
+                                    int64_t now_ms, fed_error *err) {
+    const fedserver_training *t = &server->training;
+    FED_TRY(reason[0] != '\0' ? note_decline(server, device, reason, now_ms, err) : FED_OK);
+    return fedserver_lease_stands(t, device, now_ms) ? end_lease(server, device, now_ms, err)
+                                                     : FED_OK;
+}
+
+/* -- a device sends an update -- */
+
+fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
+                                                    const fedserver_device *device,
+                                                    const fed_update *head, uint64_t digest,
+                                                    int64_t now_ms) {
+    if (head->lease != 0 && head->lease == device->counted_lease) {
+        bool other = device->counted_digest != 0 && device->counted_digest != digest;
+        return other ? FEDSERVER_ON_UPDATE_CLONED : FEDSERVER_ON_UPDATE_COUNTED;
+    }
+    bool other_round = !asynchronous(t) && head->round != t->round.number;
+    if (head->task != t->task.wire.id || other_round) {
+        return FEDSERVER_ON_UPDATE_CLOSED;
+    }
+    if (!leased_for(t, device) || head->lease != device->lease || head->round == 0 ||
+        head->round > device->lease_round) {
+        return FEDSERVER_ON_UPDATE_UNKNOWN;
+    }
+    if (t->round.number - head->round > t->task.rules.staleness) {
+        return FEDSERVER_ON_UPDATE_STALE;
+    }
+    return fedserver_lease_stands(t, device, now_ms) ? FEDSERVER_ON_UPDATE_LEASED
+                                                     : FEDSERVER_ON_UPDATE_EXPIRED;
+}
+
+fed_status fedserver_device_cloned(fedserver *server, fedserver_device *device, int64_t now_ms,
+                                   fed_error *err) {
+    enum { SAY_EVERY_MS = 60000 };
+    if (device->cloned_ms != 0 && now_ms >= device->cloned_ms &&
+        now_ms - device->cloned_ms < SAY_EVERY_MS) {
+        return FED_OK;
+    }
+    char name[FEDSERVER_DEVICE_SAID];
+    fedserver_device_say(server, device->id, name);
+    fed_logf(server->log, FED_LOG_WARN,
+             "device %s runs twice: two copies of its state report with the same lease; stop one, "
+             "and enrol it with a token of its own",
+             name);
+    device->cloned_ms = now_ms;
+    return fedserver_device_save(server, device, err);
+}

@@ -1,0 +1,145 @@
+/* The round's table: what each event means in each phase, and what it changes. */
+#include "fedserver/rounds/round.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdbool.h>
+
+#define ROW(event, none, open, full)                                                               \
+    [FEDSERVER_ON_##event] = {FEDSERVER_DO_##none, FEDSERVER_DO_##open, FEDSERVER_DO_##full}
+
+/* Phases in which an event can't happen have a harmless answer all the same: the machine is total.
+ * TICK's COMMIT and COMMITTED's OPEN depend on numbers too: decide(). */
+// clang-format off
+static const uint8_t table[FEDSERVER_ROUND_EVENTS][3] = {
+    /*                    NONE            OPEN            FULL */
+    ROW(START,            OPEN,           NOTHING,        NOTHING),
+    ROW(RESUMED,          NOTHING,        REOPEN,         REOPEN),
+    ROW(TICK,             NOTHING,        COMMIT,         COMMIT),
+    ROW(COMMITTED,        NOTHING,        OPEN,           OPEN),
+    ROW(LEASE_ENDED,      NOTHING,        FREE,           FREE),
+    ROW(CHECKIN_NEW,      WAIT_NO_TASK,   LEASE,          WAIT_FULL),
+    ROW(CHECKIN_EARLY,    WAIT_NO_TASK,   WAIT_TURN,      WAIT_FULL),
+    ROW(CHECKIN_OTHER,    WAIT_NO_TASK,   WAIT_NO_TASK,   WAIT_NO_TASK),
+    ROW(CHECKIN_LEASED,   WAIT_NO_TASK,   LEASE_AGAIN,    LEASE_AGAIN),
+    ROW(CHECKIN_REPORTED, WAIT_NO_TASK,   WAIT_REPORTED,  WAIT_REPORTED),
+    ROW(UPDATE_LEASED,    REFUSE_CLOSED,  COUNT,          COUNT),
+    ROW(UPDATE_EXPIRED,   REFUSE_CLOSED,  REFUSE_EXPIRED, REFUSE_EXPIRED),
+    ROW(UPDATE_STALE,     REFUSE_CLOSED,  REFUSE_STALE,   REFUSE_STALE),
+    ROW(UPDATE_UNKNOWN,   REFUSE_CLOSED,  REFUSE_UNKNOWN, REFUSE_UNKNOWN),
+    ROW(UPDATE_CLOSED,    REFUSE_CLOSED,  REFUSE_CLOSED,  REFUSE_CLOSED),
+    ROW(UPDATE_COUNTED,   COUNTED_BEFORE, COUNTED_BEFORE, COUNTED_BEFORE),
+    ROW(UPDATE_CLONED,    REFUSE_CLONED,  REFUSE_CLONED,  REFUSE_CLONED),
+};
+// clang-format on
+
+static bool asynchronous(const fedserver_round_rules *rules) {
+    return rules->staleness > 0;
+}
+
+/* Is it time to commit, or to give an attempt up? */
+static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
+                                          const fedserver_round *round, int64_t now_ms) {
+    if (round->received >= rules->goal) {
+        return FEDSERVER_DO_COMMIT;
+    }
+    if (round->deadline_ms == 0 || now_ms < round->deadline_ms) {
+        return FEDSERVER_DO_NOTHING;
+    }
+    if (round->received >= rules->minimum) {
+        return FEDSERVER_DO_COMMIT;
+    }
+    return asynchronous(rules) ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_REOPEN;
+}
+
+static fedserver_round_action decide(const fedserver_round_rules *rules,
+                                     const fedserver_round *round, fedserver_round_event event,
+                                     int64_t now_ms) {
+    fedserver_round_action action = (fedserver_round_action)table[event][round->phase];
+    if (event == FEDSERVER_ON_TICK && action == FEDSERVER_DO_COMMIT) {
+        return decide_tick(rules, round, now_ms);
+    }
+    if (event == FEDSERVER_ON_COMMITTED && action == FEDSERVER_DO_OPEN &&
+        round->number >= rules->rounds) {
+        return FEDSERVER_DO_FINISH;
+    }
+    return action;
+}
+
+static void run_deadline(const fedserver_round_rules *rules, fedserver_round *round,
+                         int64_t now_ms) {
+    if (round->deadline_ms == 0) {
+        round->deadline_ms = now_ms + rules->deadline_ms;
+    }
+}
+
+/* Asynchronous, resumed: leases and the round stay, and the deadline runs anew. */
+static void reopen(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
+    round->deadline_ms = 0;
+    if (!asynchronous(rules)) {
+        round->attempt++;
+        round->leased = round->received;
+    } else if (round->received > 0) {
+        run_deadline(rules, round, now_ms);
+    }
+}
+
+static void change(const fedserver_round_rules *rules, fedserver_round *round,
+                   fedserver_round_action action, int64_t now_ms) {
+    switch (action) {
+    case FEDSERVER_DO_OPEN:
+        *round = (fedserver_round){.number = round->number + 1,
+                                   .attempt = 1,
+                                   .leased = asynchronous(rules) ? round->leased : 0,
+                                   .opened_ms = now_ms};
+        break;
+    case FEDSERVER_DO_REOPEN: /* those that reported keep their places */
+        reopen(rules, round, now_ms);
+        break;
+    case FEDSERVER_DO_FREE:
+        assert(round->leased > 0);
+        round->leased--;
+        break;
+    case FEDSERVER_DO_LEASE:
+        round->leased++;
+        if (!asynchronous(rules)) {
+            run_deadline(rules, round, now_ms);
+        }
+        break;
+    case FEDSERVER_DO_COUNT:
+        round->received++;
+        if (asynchronous(rules)) {
+            round->leased--;
+            run_deadline(rules, round, now_ms);
+        }
+        break;
+    case FEDSERVER_DO_FINISH:
+        *round = (fedserver_round){.phase = FEDSERVER_ROUND_NONE};
+        return;
+    default:
+        return;
+    }
+    round->phase = round->leased >= rules->cohort ? FEDSERVER_ROUND_FULL : FEDSERVER_ROUND_OPEN;
+}
+
+fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
+                                            fedserver_round *round, fedserver_round_event event,
+                                            int64_t now_ms) {
+    assert(event < FEDSERVER_ROUND_EVENTS);
+    /* Should the wall clock be set back, a deadline moves nearer again instead of out of reach. */
+    if (round->deadline_ms > now_ms + rules->deadline_ms) {
+        round->deadline_ms = now_ms + rules->deadline_ms;
+    }
+    fedserver_round_action action = decide(rules, round, event, now_ms);
+    change(rules, round, action, now_ms);
+    return action;
+}
+
+uint32_t fedserver_round_weight(const fedserver_round_rules *rules, const fedserver_round *round,
+                                uint32_t trained) {
+    if (!asynchronous(rules)) {
+        return 1;
+    }
+    assert(trained <= round->number && round->number - trained <= rules->staleness);
+    return (uint32_t)lround(64.0 / sqrt(1.0 + (round->number - trained)));
+}

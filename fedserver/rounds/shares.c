@@ -1,0 +1,220 @@
+/* Settling the claims of a round. */
+#include "fedserver/rounds/shares.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "fedcodec/codec.h"
+
+/* A device with all of its updates. */
+typedef struct party {
+    int64_t device;
+    double weight, reach, norm; /* norm: the longest */
+    double kept, pulled;        /* what is left of its weight, and then of its reach: 0 to 1 */
+} party;
+
+typedef struct parties {
+    party *all; /* in the order of their devices */
+    size_t count;
+    double *sorted, *rest; /* room for find_cap: [count], [count + 1] */
+} parties;
+
+static void parties_free(parties *p) {
+    free(p->all);
+    free(p->sorted);
+    free(p->rest);
+}
+
+static int ascending(double a, double b) {
+    return (a > b) - (a < b);
+}
+
+/* A total order of what is added up, so that the sums do not depend on the order of arrival. */
+static int compare_parties(const void *a, const void *b) {
+    const party *x = a, *y = b;
+    if (x->device != y->device) {
+        return x->device < y->device ? -1 : 1;
+    }
+    return x->weight != y->weight ? ascending(x->weight, y->weight) : ascending(x->reach, y->reach);
+}
+
+static int descending(const void *a, const void *b) {
+    return ascending(*(const double *)b, *(const double *)a);
+}
+
+static fed_status gather(const fedserver_claim *claims, size_t count, double clip_norm,
+                         parties *p) {
+    p->all = malloc(count * sizeof *p->all);
+    p->sorted = malloc(count * sizeof *p->sorted);
+    p->rest = malloc((count + 1) * sizeof *p->rest);
+    FED_REQUIRE(p->all != NULL && p->sorted != NULL && p->rest != NULL, FED_ENOMEM);
+    for (size_t k = 0; k < count; k++) {
+        const double weight = (double)claims[k].weight, norm = claims[k].norm;
+        const double counted = clip_norm > 0 ? fmin(norm, clip_norm) : norm;
+        p->all[k] = (party){.device = claims[k].device,
+                            .weight = weight,
+                            .reach = weight * counted,
+                            .norm = norm,
+                            .kept = 1,
+                            .pulled = 1};
+    }
+    qsort(p->all, count, sizeof *p->all, compare_parties);
+    for (size_t k = 0; k < count; k++) {
+        party *last = p->count > 0 ? &p->all[p->count - 1] : NULL;
+        if (last == NULL || last->device != p->all[k].device) {
+            p->all[p->count++] = p->all[k];
+            continue;
+        }
+        last->weight += p->all[k].weight;
+        last->reach += p->all[k].reach;
+        last->norm = fmax(last->norm, p->all[k].norm);
+    }
+    return FED_OK;
+}
+
+/* What values have to be lowered to for none to be above `most` of their sum; INFINITY: they need
+ * not. With the k largest at the cap: cap = most * (k * cap + the sum of the rest). */
+static double find_cap(parties *p, double most) {
+    const size_t n = p->count;
+    double *v = p->sorted, *rest = p->rest;
+    if (most * (double)n <= 1) {
+        return INFINITY;
+    }
+    qsort(v, n, sizeof *v, descending);
+    rest[n] = 0;
+    for (size_t k = n; k-- > 0;) { /* from the smallest on: nothing is lost beside a huge one */
+        rest[k] = rest[k + 1] + v[k];
+    }
+    for (size_t k = 0; k < n; k++) { /* ends by itself, since most * n is above 1 */
+        const double cap = most * rest[k] / (1 - most * (double)k);
+        if (v[k] <= cap || most * (double)(k + 1) >= 1 - 1e-9) {
+            return k > 0 ? cap : INFINITY;
+        }
+    }
+    return INFINITY;
+}
+
+/* Rules 1 and 2. Is anything lowered? */
+static bool lower(parties *p, double most) {
+    bool lowered = false;
+    if (most >= 1 || most <= 0) {
+        return false;
+    }
+    for (size_t k = 0; k < p->count; k++) {
+        p->sorted[k] = p->all[k].weight;
+    }
+    double cap = find_cap(p, most);
+    for (size_t k = 0; k < p->count; k++) {
+        party *one = &p->all[k];
+        one->kept = one->weight > cap ? cap / one->weight : 1;
+        lowered = lowered || one->kept < 1;
+        p->sorted[k] = one->reach * one->kept;
+    }
+    cap = find_cap(p, most);
+    for (size_t k = 0; k < p->count; k++) {
+        party *one = &p->all[k];
+        one->pulled = one->reach * one->kept > cap ? cap / (one->reach * one->kept) : 1;
+        lowered = lowered || one->pulled < 1;
+    }
+    return lowered;
+}
+
+static const party *find(const parties *p, int64_t device) {
+    size_t low = 0, high = p->count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        *(p->all[middle].device <= device ? &low : &high) = middle;
+    }
+    assert(p->all[low].device == device);
+    return &p->all[low];
+}
+
+/* Rule 3: the largest power of two with which all weights fit, each being 1 at least. */
+static void scale(fedserver_claim *claims, size_t count, const parties *p,
+                  fedserver_shares *shares) {
+    double total = 0;
+    for (size_t k = 0; k < p->count; k++) {
+        total += p->all[k].weight * p->all[k].kept;
+    }
+    const double room = (double)(FEDCODEC_FOLD_WEIGHT - 1) - (double)count;
+    int power = 0; /* that of two next above room / total */
+    (void)frexp(room / total, &power);
+    power--;
+    shares->weight = 0;
+    for (size_t k = 0; k < count; k++) {
+        fedserver_claim *c = &claims[k];
+        const party *one = find(p, c->device);
+        const double share = floor(ldexp((double)c->weight * one->kept, power));
+        c->share = share >= 1 ? (uint32_t)share : 1;
+        c->count = (uint32_t)floor((double)c->share * one->pulled);
+        shares->weight += c->share;
+    }
+    assert(shares->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT);
+}
+
+static void take_as_claimed(fedserver_claim *claims, size_t count) {
+    for (size_t k = 0; k < count; k++) {
+        claims[k].share = claims[k].count = (uint32_t)claims[k].weight;
+    }
+}
+
+/* One device's nonsense does not become the round's loss. */
+static double mean_loss(const fedserver_claim *claims, size_t count, double *room,
+                        bool as_claimed) {
+    enum { TIMES = 100, FEWEST = 3 };
+    double sum = 0, all = 0;
+    for (size_t k = 0; k < count; k++) {
+        room[k] = fabs((double)claims[k].loss);
+    }
+    qsort(room, count, sizeof *room, descending);
+    const double most = count >= FEWEST ? TIMES * room[count / 2] : INFINITY;
+    for (size_t k = 0; k < count; k++) {
+        const double weight = (double)(as_claimed ? claims[k].samples : claims[k].share);
+        sum += weight * fmax(-most, fmin((double)claims[k].loss, most));
+        all += weight;
+    }
+    return sum / all;
+}
+
+static void name(const parties *p, fedserver_shares *shares) {
+    const party *heaviest = &p->all[0], *furthest = &p->all[0];
+    double all = 0;
+    for (size_t k = 0; k < p->count; k++) {
+        all += p->all[k].weight;
+        heaviest = p->all[k].weight > heaviest->weight ? &p->all[k] : heaviest;
+        furthest = p->all[k].reach > furthest->reach ? &p->all[k] : furthest;
+    }
+    shares->heaviest = heaviest->device;
+    shares->heaviest_share = heaviest->weight / all;
+    shares->heaviest_lowered = heaviest->kept < 1;
+    shares->furthest = furthest->device;
+    shares->furthest_norm = furthest->norm;
+    shares->furthest_lowered = furthest->pulled < 1;
+}
+
+fed_status fedserver_shares_settle(fedserver_claim *claims, size_t count, double most,
+                                   double clip_norm, fedserver_shares *shares) {
+    parties p = {0};
+    uint64_t claimed = 0;
+    assert(count > 0);
+    fed_status status = gather(claims, count, clip_norm, &p);
+    if (status != FED_OK) {
+        parties_free(&p);
+        return status;
+    }
+    for (size_t k = 0; k < count; k++) {
+        claimed += claims[k].weight;
+    }
+    *shares = (fedserver_shares){.weight = claimed};
+    shares->as_claimed = !lower(&p, most) && claimed < (uint64_t)FEDCODEC_FOLD_WEIGHT;
+    if (shares->as_claimed) {
+        take_as_claimed(claims, count);
+    } else {
+        scale(claims, count, &p, shares);
+    }
+    shares->loss = mean_loss(claims, count, p.sorted, shares->as_claimed);
+    name(&p, shares);
+    parties_free(&p);
+    return FED_OK;
+}

@@ -1,0 +1,176 @@
+/* Metrics in the text format of Prometheus, and those that every process of the coordinator has. */
+#include "fedserver/routes/metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fed/file.h"
+#include "fed/version.h"
+#include "fedserver/routes/router.h"
+
+enum { NAME = 64 };
+
+void fedserver_metric_head(fed_writer *w, const char *name, const char *type, const char *help) {
+    fed_write_printf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void fedserver_metric_counter(fed_writer *w, const char *name, const char *help, uint64_t value) {
+    fedserver_metric_head(w, name, "counter", help);
+    fed_write_printf(w, "%s %llu\n", name, (unsigned long long)value);
+}
+
+void fedserver_metric_gauge(fed_writer *w, const char *name, const char *help, double value) {
+    fedserver_metric_head(w, name, "gauge", help);
+    fed_write_printf(w, "%s %.17g\n", name, value);
+}
+
+/* -- rounds -- */
+
+/* Seconds; the last one counts all that took longer. */
+static const double round_bounds[FEDSERVER_ROUND_TIMES - 1] = {
+    0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 21600, 86400};
+
+void fedserver_metrics_round(fedserver_counters *counters, int64_t took_ms) {
+    const double seconds = took_ms > 0 ? (double)took_ms / 1000.0 : 0;
+    size_t k = 0;
+    while (k < FEDSERVER_ROUND_TIMES - 1 && seconds > round_bounds[k]) {
+        k++;
+    }
+    counters->round_times[k]++;
+    counters->round_seconds += seconds;
+}
+
+void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters) {
+    uint64_t sum = 0;
+    fedserver_metric_head(w, "fed_round_seconds", "histogram",
+                          "From a round's opening to its commit.");
+    for (size_t k = 0; k < FEDSERVER_ROUND_TIMES; k++) {
+        char bound[16] = "+Inf";
+        sum += counters->round_times[k];
+        if (k < FEDSERVER_ROUND_TIMES - 1) {
+            snprintf(bound, sizeof bound, "%g", round_bounds[k]);
+        }
+        fed_write_printf(w, "fed_round_seconds_bucket{le=\"%s\"} %llu\n", bound,
+                         (unsigned long long)sum);
+    }
+    fed_write_printf(w, "fed_round_seconds_sum %.17g\nfed_round_seconds_count %llu\n",
+                     counters->round_seconds, (unsigned long long)sum);
+}
+
+/* -- a process -- */
+
+static void answers(const fedserver *server, const char *prefix, fed_writer *w) {
+    static const int always[] = {200, 400, 401, 403, 409, 429, 503}; /* rates need a beginning */
+    char name[NAME];
+    snprintf(name, sizeof name, "%s_responses_total", prefix);
+    fedserver_metric_head(w, name, "counter", "Answers sent, by status.");
+    for (int status = 0; status < 600; status++) {
+        bool shown = server->wire.answers[status] > 0;
+        for (size_t k = 0; k < sizeof always / sizeof always[0]; k++) {
+            shown = shown || always[k] == status;
+        }
+        if (shown) {
+            fed_write_printf(w, "%s{code=\"%d\"} %llu\n", name, status,
+                             (unsigned long long)server->wire.answers[status]);
+        }
+    }
+}
+
+static void handshakes(const fedserver *server, const char *prefix, fed_writer *w) {
+    static const char *const reasons[] = {"budget", "certificate", "unfinished"};
+    char name[NAME];
+    snprintf(name, sizeof name, "%s_handshakes_failed_total", prefix);
+    fedserver_metric_head(w, name, "counter", "Connections without a request, by reason.");
+    for (size_t k = 0; k < sizeof reasons / sizeof reasons[0]; k++) {
+        fed_write_printf(w, "%s{reason=\"%s\"} %llu\n", name, reasons[k],
+                         (unsigned long long)server->wire.handshakes[k]);
+    }
+}
+
+static double cpu_seconds(void) {
+    struct timespec t = {0};
+    return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0
+               ? (double)t.tv_sec + (double)t.tv_nsec / 1e9
+               : 0;
+}
+
+static double resident_bytes(void) {
+    long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL) {
+        return 0;
+    }
+    /* NOLINTNEXTLINE(cert-err34-c): numbers that the kernel wrote */
+    const int found = fscanf(file, "%ld %ld", &size, &resident);
+    (void)fclose(file);
+    return found == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
+}
+
+void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_writer *w) {
+    char name[NAME];
+    answers(server, prefix, w);
+    handshakes(server, prefix, w);
+    snprintf(name, sizeof name, "%s_cpu_seconds_total", prefix);
+    fedserver_metric_head(w, name, "counter", "CPU time of this process.");
+    fed_write_printf(w, "%s %.6f\n", name, cpu_seconds());
+    snprintf(name, sizeof name, "%s_resident_bytes", prefix);
+    fedserver_metric_gauge(w, name, "Memory of this process.", resident_bytes());
+}
+
+/* -- the directory -- */
+
+/* 0: it can't be read. */
+static int64_t expires_s(const fedserver *server, const char *file) {
+    char path[1024];
+    uint8_t *text = NULL;
+    size_t len = 0;
+    int64_t begins = 0, expires = 0;
+    fed_error ignored = {0};
+    fedserver_path(server->directory, file, path, sizeof path);
+    if (fed_file_read(path, FED_PEM_SIZE * 4, &text, &len, &ignored) != FED_OK) {
+        return 0;
+    }
+    const fed_status status = fed_cert_validity((const char *)text, &begins, &expires, &ignored);
+    free(text);
+    return status == FED_OK ? expires : 0;
+}
+
+void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
+    static const char *const names[] = {"server", "ca"};
+    struct statvfs disk;
+    fedserver_metric_head(w, "fed_build_info", "gauge", "1; the version is its label.");
+    fed_write_printf(w, "fed_build_info{version=\"%s\"} 1\n", FED_VERSION);
+    if (statvfs(server->directory, &disk) == 0) {
+        fedserver_metric_gauge(w, "fed_directory_free_bytes",
+                               "Free on the disk of the coordinator's directory.",
+                               (double)disk.f_bavail * (double)disk.f_frsize);
+    }
+    fedserver_metric_head(w, "fed_certificate_expires_seconds", "gauge",
+                          "Until when a certificate is good, Unix time; 0: it can't be read.");
+    for (size_t k = 0; k < 2; k++) {
+        char file[16];
+        snprintf(file, sizeof file, "%s.pem", names[k]);
+        fed_write_printf(w, "fed_certificate_expires_seconds{certificate=\"%s\"} %lld\n", names[k],
+                         (long long)expires_s(server, file));
+    }
+}
+
+/* -- two processes -- */
+
+fed_status fedserver_metrics_append(const fedserver *server, fedserver_response *response,
+                                    fed_error *err) {
+    size_t len = 0;
+    const char *type = response->content_type;
+    const uint8_t *data = fedserver_blob_data(response->body, &len);
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_write_bytes(&w, data, len);
+    fedserver_metrics_process(server, "fed_front", &w);
+    fedserver_blob_free(response->body);
+    response->body = NULL;
+    return fedserver_answer(response, response->status, type, &w, err);
+}

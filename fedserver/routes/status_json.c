@@ -1,0 +1,126 @@
+/* Parts of the status as JSON: the open round, and the list of tasks. */
+#include "fedserver/routes/status_json.h"
+
+#include "fedserver/operator/waiting.h"
+
+static json_t *time_or_null(int64_t time_ms) {
+    return time_ms == 0 ? json_null() : json_integer(time_ms);
+}
+
+/* -- the open round -- */
+
+static json_t *names_json(const fedserver_waiting *waiting) {
+    json_t *names = json_array();
+    for (uint32_t k = 0; k < waiting->out && k < FEDSERVER_WAITING_NAMES; k++) {
+        json_array_append_new(names, json_string(waiting->names[k]));
+    }
+    return names;
+}
+
+json_t *fedserver_round_json(const fedserver *server, int64_t now_ms) {
+    const fedserver_training *t = &server->training;
+    const fedserver_round *round = &t->round;
+    const fedserver_round_rules *rules = &t->task.rules;
+    if (round->phase == FEDSERVER_ROUND_NONE) {
+        return json_null();
+    }
+    char text[400];
+    fedserver_waiting waiting;
+    fedserver_waiting_find(server, now_ms, &waiting);
+    fedserver_waiting_say(t, &waiting, now_ms, text, sizeof text);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:s}",
+                     "number", (json_int_t)round->number, "attempt", (json_int_t)round->attempt,
+                     "cohort", (json_int_t)rules->cohort, "goal", (json_int_t)rules->goal,
+                     "minimum", (json_int_t)rules->minimum, "staleness",
+                     (json_int_t)rules->staleness, "leased", (json_int_t)round->leased, "received",
+                     (json_int_t)round->received, "out", (json_int_t)waiting.out, "free",
+                     (json_int_t)waiting.free, "devices", names_json(&waiting), "opened_ms",
+                     (json_int_t)round->opened_ms, "deadline_ms", time_or_null(round->deadline_ms),
+                     "waits_for", text);
+}
+
+/* -- tasks -- */
+
+typedef struct listing {
+    json_t *tasks;
+    size_t over, most; /* of those that are over: how many are listed, and may be */
+} listing;
+
+static json_t *reasons_json(const fedserver_task_entry *entry) {
+    json_t *reasons = json_array();
+    for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
+        json_array_append_new(reasons, json_pack("{s:s, s:I}", "reason", entry->reasons[k].text,
+                                                 "devices", (json_int_t)entry->reasons[k].devices));
+    }
+    return reasons;
+}
+
+static json_t *entry_json(const fedserver_task_entry *entry) {
+    return json_pack("{s:I, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:I, s:o}}", "id",
+                     (json_int_t)entry->id, "name", entry->name, "state",
+                     fedserver_task_state_name(entry->state), "position",
+                     entry->position != 0 ? json_integer(entry->position) : json_null(), "rounds",
+                     (json_int_t)entry->rounds, "version", (json_int_t)entry->version, "queued_ms",
+                     time_or_null(entry->queued_ms), "started_ms", time_or_null(entry->started_ms),
+                     "finished_ms", time_or_null(entry->finished_ms), "declined", "count",
+                     (json_int_t)entry->declined, "reasons", reasons_json(entry));
+}
+
+static fed_status append_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    listing *l = user;
+    const bool over =
+        entry->state == FEDSERVER_TASK_FINISHED || entry->state == FEDSERVER_TASK_CANCELLED;
+    if (over && l->over++ >= l->most) {
+        return FED_OK;
+    }
+    return json_array_append_new(l->tasks, entry_json(entry)) == 0
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM, "out of memory for the list of tasks");
+}
+
+fed_status fedserver_tasks_list(fedserver *server, int64_t now_ms, size_t most, json_t **tasks,
+                                fed_error *err) {
+    listing l = {.tasks = json_array(), .most = most};
+    fed_status status = fedserver_task_each(server, now_ms, append_task, &l, err);
+    if (status != FED_OK) {
+        json_decref(l.tasks);
+        return status;
+    }
+    *tasks = l.tasks;
+    return FED_OK;
+}
+
+/* -- for the command line -- */
+
+static int append_text(const char *text, size_t len, void *user) {
+    fed_write_bytes(user, text, len);
+    return 0;
+}
+
+/* As text; takes the caller's reference. */
+static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
+    const int failed = json_dump_callback(value, append_text, w, JSON_INDENT(2));
+    json_decref(value);
+    fed_write_bytes(w, "\n", 1);
+    return failed || w->status != FED_OK ? fed_fail(err, FED_ENOMEM, "out of memory for the JSON")
+                                         : FED_OK;
+}
+
+fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w, fed_error *err) {
+    json_t *tasks = NULL;
+    FED_TRY(fedserver_tasks_list(server, now_ms, SIZE_MAX, &tasks, err));
+    return print(tasks, w, err);
+}
+
+fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w, fed_error *err) {
+    json_t *tasks = NULL;
+    bool runs = false;
+    const long process = fedserver_serving_process(server->directory);
+    FED_TRY(fedserver_waiting_load(server, &runs, err));
+    FED_TRY(fedserver_tasks_list(server, now_ms, SIZE_MAX, &tasks, err));
+    return print(json_pack("{s:I, s:o, s:o, s:o}", "now_ms", (json_int_t)now_ms, "served_by",
+                           process != 0 ? json_integer(process) : json_null(), "round",
+                           runs ? fedserver_round_json(server, now_ms) : json_null(), "tasks",
+                           tasks),
+                 w, err);
+}

@@ -1,0 +1,193 @@
+/* The table of strategies, and their specs. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/rng.h"
+#include "fedserver/stores/store.h"
+#include "fedserver/strategies/strategy.h"
+
+#define FEDSERVER_STRATEGY(folder)                                                                 \
+    extern const fedserver_strategy_vtable fedserver_strategy_##folder;
+#include "fedserver/strategies/strategies.def"
+#undef FEDSERVER_STRATEGY
+
+static const fedserver_strategy_vtable *const strategies[] = {
+#define FEDSERVER_STRATEGY(folder) &fedserver_strategy_##folder,
+#include "fedserver/strategies/strategies.def"
+#undef FEDSERVER_STRATEGY
+};
+
+const fedserver_strategy_vtable *fedserver_strategy_at(size_t k) {
+    return k < sizeof strategies / sizeof strategies[0] ? strategies[k] : NULL;
+}
+
+/* -- specs -- */
+
+static const fed_param clip_params[] = {
+    {"norm", 0, 1e-6, 1e6, "largest norm of an update", false, NULL},
+    {NULL, 0, 0, 0, NULL, false, NULL}};
+
+static fed_status find(fed_word name, const fedserver_strategy_vtable **found, fed_error *err) {
+    fed_names names = {""};
+    const fedserver_strategy_vtable *vtable;
+    for (size_t k = 0; (vtable = fedserver_strategy_at(k)) != NULL; k++) {
+        if (fed_word_is(name, vtable->name)) {
+            *found = vtable;
+            return FED_OK;
+        }
+        fed_names_add(&names, vtable->name);
+    }
+    return fed_fail(err, FED_EINVAL,
+                    "unknown strategy \"%.*s\"; there are %s, and +clip:norm=1 behind any",
+                    (int)name.len, name.text, names.text);
+}
+
+static fed_status read_clip(const char *text, fedserver_strategy *strategy, fed_error *err) {
+    if (strategy->clip_norm > 0) {
+        return fed_fail(err, FED_EINVAL, "strategy's part clip is given twice");
+    }
+    return fed_params_read("strategy's part", "clip", clip_params, text, &strategy->clip_norm, err);
+}
+
+/* What stands between two '+'. */
+static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_error *err) {
+    fed_word name = fed_word_take(&text, ":");
+    if (fed_word_is(name, "clip")) {
+        return read_clip(text, strategy, err);
+    }
+    const fedserver_strategy_vtable *vtable = NULL;
+    FED_TRY(find(name, &vtable, err));
+    bool steps = vtable->step != NULL;
+    fedserver_strategy_half *half = steps ? &strategy->step : &strategy->combine;
+    if (half->vtable != NULL) {
+        return fed_fail(err, FED_EINVAL, "%s and %s both %s: take one of them", half->vtable->name,
+                        vtable->name,
+                        steps ? "make the change of the model" : "make one vector of the updates");
+    }
+    half->vtable = vtable;
+    return fed_params_read("strategy", vtable->name, vtable->params, text, half->param, err);
+}
+
+fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
+                                    fed_error *err) {
+    char parts[FEDSERVER_STRATEGY_SPEC]; /* each ends with a NUL instead of its '+' */
+    if (strlen(spec) >= sizeof parts) {
+        return fed_fail(err, FED_EINVAL, "a strategy is at most %zu characters long",
+                        sizeof parts - 1);
+    }
+    memcpy(parts, spec, strlen(spec) + 1);
+    fedserver_strategy parsed = {0};
+    for (char *part = parts, *plus = NULL; part != NULL; part = plus != NULL ? plus + 1 : NULL) {
+        plus = fed_spec_plus(part);
+        if (plus != NULL) {
+            *plus = '\0';
+        }
+        FED_TRY(read_part(part, &parsed, err));
+    }
+    *strategy = parsed;
+    return FED_OK;
+}
+
+/* -- does it fit the task? -- */
+
+static uint32_t least(const fedserver_strategy_half *half) {
+    return half->vtable->least != NULL ? half->vtable->least(half->param) : 1;
+}
+
+fed_status fedserver_sent_share(const fedcodec *codec, double *share) {
+    enum { VALUES = 4096 };
+    float x[VALUES], residual[VALUES] = {0};
+    fed_rng rng;
+    fed_rng_init(&rng, 1, 0, 0);
+    for (size_t i = 0; i < VALUES; i++) {
+        x[i] = fed_rng_float(&rng) - 0.5f;
+    }
+    size_t cap = fedcodec_bound(codec, VALUES), work_size = fedcodec_work_size(codec, VALUES), len;
+    uint8_t *bytes = malloc(cap + 1);
+    void *work = malloc(work_size + 1);
+    fed_status status = bytes != NULL && work != NULL ? FED_OK : FED_ENOMEM;
+    if (status == FED_OK) {
+        status = fedcodec_encode(codec, residual, x, VALUES, work, bytes, cap, &len);
+    }
+    if (status == FED_OK) {
+        status = fedcodec_decode(codec->vtable, bytes, len, x, VALUES);
+    }
+    free(bytes);
+    free(work);
+    FED_TRY(status);
+    size_t sent = 0;
+    for (size_t i = 0; i < VALUES; i++) {
+        sent += fabsf(x[i]) > 0.0f;
+    }
+    *share = (double)sent / VALUES;
+    return FED_OK;
+}
+
+static fed_status check_codec(const char *name, const fedcodec *codec, fed_error *err) {
+    double share = 0;
+    fed_status status = fedserver_sent_share(codec, &share);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "codec %s can't be tried out", codec->vtable->name);
+    }
+    if (share > FEDSERVER_SENDS_ALL) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_EINVAL,
+                    "%s looks at each value by itself, but with this codec_up an update holds "
+                    "%.2g %% of its values and 0 for the others, so that little but 0 would come "
+                    "out; let codec_up be int8, float16 or another that sends them all",
+                    name, 100.0 * share);
+}
+
+fed_status fedserver_strategy_check(const fedserver_strategy *strategy,
+                                    const fedserver_round_rules *rules, const fedcodec *codec_up,
+                                    fed_error *err) {
+    if (!fedserver_strategy_needs_all(strategy)) {
+        return FED_OK;
+    }
+    const fedserver_strategy_vtable *vtable = strategy->combine.vtable;
+    uint32_t needed = least(&strategy->combine);
+    if (rules->minimum < needed) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s with these parameters needs %u updates a round, and minimum is %u",
+                        vtable->name, needed, rules->minimum);
+    }
+    if (vtable->most > 0 && rules->goal > vtable->most) {
+        return fed_fail(err, FED_EINVAL, "%s takes at most %u updates a round, and goal is %u",
+                        vtable->name, vtable->most, rules->goal);
+    }
+    return vtable->dense ? check_codec(vtable->name, codec_up, err) : FED_OK;
+}
+
+/* -- use -- */
+
+bool fedserver_strategy_needs_all(const fedserver_strategy *strategy) {
+    return strategy->combine.vtable != NULL && strategy->combine.vtable->combine != NULL;
+}
+
+size_t fedserver_trained(const fed_layout *layout) {
+    return layout->statistics > 0 ? layout->tensors[layout->count - layout->statistics].offset
+                                  : layout->size;
+}
+
+size_t fedserver_strategy_state_size(const fedserver_strategy *strategy, size_t trained) {
+    return strategy->step.vtable != NULL ? strategy->step.vtable->moments * trained : 0;
+}
+
+void fedserver_strategy_start(const fedserver_strategy *strategy, float *state, size_t trained) {
+    const fedserver_strategy_half *half = &strategy->step;
+    if (half->vtable != NULL && half->vtable->start != NULL) {
+        half->vtable->start(half->param, state, trained);
+    } else {
+        memset(state, 0, fedserver_strategy_state_size(strategy, trained) * sizeof *state);
+    }
+}
+
+void fedserver_strategy_step(const fedserver_strategy *strategy, float *state, float *u,
+                             size_t trained) {
+    const fedserver_strategy_half *half = &strategy->step;
+    if (half->vtable != NULL) {
+        half->vtable->step(half->param, state, u, trained);
+    }
+}

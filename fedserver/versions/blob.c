@@ -1,0 +1,61 @@
+/* Immutable bytes with a count of holders: one model, however many answers carry it. */
+#include "fedserver/versions/blob.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct fedserver_blob {
+    atomic_size_t holders;
+    const uint8_t *data;
+    size_t len;
+    uint8_t *owned;        /* what to free, or NULL where the bytes are another blob's */
+    fedserver_blob *whole; /* that other blob, of which we hold a share */
+};
+
+fedserver_blob *fedserver_blob_new(fed_writer *bytes) {
+    fedserver_blob *blob = bytes->status == FED_OK ? calloc(1, sizeof *blob) : NULL;
+    if (blob == NULL) {
+        fed_writer_free(bytes);
+        return NULL;
+    }
+    assert(bytes->grows);
+    atomic_init(&blob->holders, 1);
+    blob->data = blob->owned = bytes->data;
+    blob->len = bytes->len;
+    fed_writer_growing(bytes); /* it has given its memory away */
+    return blob;
+}
+
+fedserver_blob *fedserver_blob_slice(fedserver_blob *whole, size_t offset, size_t len) {
+    assert(offset <= whole->len && len <= whole->len - offset);
+    fedserver_blob *blob = calloc(1, sizeof *blob);
+    if (blob == NULL) {
+        return NULL;
+    }
+    atomic_init(&blob->holders, 1);
+    blob->data = whole->len == 0 ? whole->data : whole->data + offset;
+    blob->len = len;
+    blob->whole = fedserver_blob_share(whole);
+    return blob;
+}
+
+fedserver_blob *fedserver_blob_share(fedserver_blob *blob) {
+    atomic_fetch_add_explicit(&blob->holders, 1, memory_order_relaxed);
+    return blob;
+}
+
+void fedserver_blob_free(fedserver_blob *blob) {
+    /* The last holder must see every other holder's reads done before it frees. */
+    if (blob == NULL || atomic_fetch_sub_explicit(&blob->holders, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    fedserver_blob_free(blob->whole);
+    free(blob->owned);
+    free(blob);
+}
+
+const uint8_t *fedserver_blob_data(const fedserver_blob *blob, size_t *len) {
+    *len = blob->len;
+    return blob->data;
+}

@@ -1,0 +1,191 @@
+/* Deltas and their chain. */
+#include "fedserver/versions/delta.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/hash.h"
+#include "fed/wire.h"
+#include "fedcodec/envelope.h"
+
+fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layout,
+                                   uint32_t version, float *values, float *residual) {
+    *v = (fedserver_versions){
+        .layout = layout, .version = version, .values = values, .residual = residual};
+    if (v->residual == NULL) {
+        v->residual = calloc(layout->size, sizeof *v->residual);
+    }
+    fedcodec codec;
+    fed_status status = v->residual != NULL ? fedcodec_parse("float32", &codec, NULL) : FED_ENOMEM;
+    if (status != FED_OK) {
+        fedserver_versions_free(v);
+        return status;
+    }
+    v->snapshot_limit = fedcodec_envelope_bound(&codec, layout, 0);
+    v->digest = fed_digest(v->values, layout->size);
+    return FED_OK;
+}
+
+void fedserver_versions_free(fedserver_versions *v) {
+    fedserver_blob_free(v->chain);
+    free(v->links);
+    free(v->values);
+    free(v->residual);
+    *v = (fedserver_versions){0};
+}
+
+fed_status fedserver_part_encode(fed_part_kind kind, uint32_t from, uint32_t to,
+                                 const fedcodec *codec, const fed_layout *layout, uint32_t small,
+                                 float *residual, const float *x, fed_writer *part,
+                                 fed_error *err) {
+    fed_writer envelope;
+    fed_writer_growing(&envelope);
+    size_t work_size = fedcodec_envelope_work_size(codec, layout, small);
+    void *work = work_size > 0 ? malloc(work_size) : NULL;
+    fed_status status = work_size > 0 && work == NULL ? FED_ENOMEM : FED_OK;
+    if (status == FED_OK) {
+        status = fedcodec_envelope_encode(codec, layout, small, residual, x, work, &envelope);
+    }
+    if (status == FED_OK) {
+        fed_part_write(part, &(fed_part){.kind = kind,
+                                         .from = from,
+                                         .to = to,
+                                         .envelope = envelope.data,
+                                         .envelope_len = envelope.len});
+        status = part->status;
+    }
+    free(work);
+    fed_writer_free(&envelope);
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status, "version %u of the model can't be encoded: %s",
+                                       to, fed_status_text(status));
+}
+
+/* How many of the chain's oldest parts are no longer worth keeping once `len` more bytes follow. */
+static uint32_t parts_to_drop(const fedserver_versions *v, size_t chain_len, size_t len) {
+    uint32_t drop = v->parts >= FEDSERVER_CHAIN_PARTS ? v->parts - FEDSERVER_CHAIN_PARTS + 1 : 0;
+    while (drop < v->parts && chain_len - v->links[drop].start + len > v->snapshot_limit) {
+        drop++;
+    }
+    return drop;
+}
+
+static fed_status links_reserve(fedserver_versions *v, size_t count) {
+    if (count <= v->links_cap) {
+        return FED_OK;
+    }
+    size_t cap = count < 16 ? 16 : count * 2;
+    fedserver_link *links = realloc(v->links, cap * sizeof *links);
+    FED_REQUIRE(links != NULL, FED_ENOMEM);
+    v->links = links;
+    v->links_cap = cap;
+    return FED_OK;
+}
+
+fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const uint8_t *part,
+                                     size_t len) {
+    FED_REQUIRE(v->parts == 0 || to == v->oldest + v->parts + 1, FED_EFORMAT);
+    size_t chain_len = 0;
+    const uint8_t *chain = v->chain != NULL ? fedserver_blob_data(v->chain, &chain_len) : NULL;
+    uint32_t drop = parts_to_drop(v, chain_len, len);
+    uint32_t kept = v->parts - drop;
+    size_t from = kept > 0 ? v->links[drop].start : chain_len;
+    FED_TRY(links_reserve(v, kept + 1));
+
+    /* A new blob, because answers under way still hold the old one. */
+    fed_writer bytes;
+    fed_writer_growing(&bytes);
+    if (kept > 0) {
+        fed_write_bytes(&bytes, chain + from, chain_len - from);
+    }
+    fed_write_bytes(&bytes, part, len);
+    fedserver_blob *longer = fedserver_blob_new(&bytes);
+    FED_REQUIRE(longer != NULL, FED_ENOMEM);
+
+    for (uint32_t k = 0; k < kept; k++) {
+        v->links[k] = v->links[k + drop];
+        v->links[k].start -= from;
+    }
+    v->links[kept] =
+        (fedserver_link){.start = chain_len - from, .digest = fed_digest_bytes(part, len)};
+    v->parts = kept + 1;
+    v->oldest = to - v->parts;
+    fedserver_blob_free(v->chain);
+    v->chain = longer;
+    return FED_OK;
+}
+
+fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *codec, uint32_t small,
+                                      const float *mean, const uint8_t **part, size_t *part_len,
+                                      fed_error *err) {
+    const fed_layout *layout = v->layout;
+    uint32_t to = v->version + 1;
+    fed_writer bytes;
+    fed_writer_growing(&bytes);
+    fed_status status = fedserver_part_encode(FED_PART_DELTA, v->version, to, codec, layout, small,
+                                              v->residual, mean, &bytes, err);
+    fed_part delta = {0};
+    if (status == FED_OK) {
+        fed_reader r;
+        fed_reader_init(&r, bytes.data, bytes.len);
+        status = fed_part_read(&r, &delta);
+    }
+    if (status == FED_OK) {
+        status = fedcodec_envelope_axpy(delta.envelope, (size_t)delta.envelope_len, layout, 1.0f,
+                                        v->values, err);
+    }
+    if (status == FED_OK) {
+        status = fedserver_versions_append(v, to, bytes.data, bytes.len);
+    }
+    if (status == FED_OK) {
+        v->version = to;
+        v->digest = fed_digest(v->values, layout->size);
+        size_t chain_len;
+        const uint8_t *chain = fedserver_blob_data(v->chain, &chain_len);
+        *part = chain + (chain_len - bytes.len);
+        *part_len = bytes.len;
+    }
+    fed_writer_free(&bytes);
+    return status;
+}
+
+bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want) {
+    uint32_t oldest = v->parts > 0 ? v->oldest : v->version;
+    return oldest <= have && have <= want && want <= v->version;
+}
+
+/* Where the part begins that leads on from that version. */
+static size_t chain_offset(const fedserver_versions *v, uint32_t version) {
+    size_t end = 0;
+    if (version < v->version) {
+        return v->links[version - v->oldest].start;
+    }
+    if (v->chain != NULL) {
+        (void)fedserver_blob_data(v->chain, &end);
+    }
+    return end;
+}
+
+size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, uint32_t want) {
+    return chain_offset(v, want) - chain_offset(v, have);
+}
+
+fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
+                                    fedserver_blob **parts, uint64_t *tag) {
+    fed_writer digests;
+    fed_writer_growing(&digests);
+    for (uint32_t k = have; k < want; k++) {
+        fed_write_u64(&digests, v->links[k - v->oldest].digest);
+    }
+    fed_status status = digests.status;
+    uint64_t name = fed_digest_bytes(digests.data, digests.len);
+    fed_writer_free(&digests);
+    FED_TRY(status);
+    size_t start = chain_offset(v, have), len = chain_offset(v, want) - start;
+    fedserver_blob *found = len > 0 ? fedserver_blob_slice(v->chain, start, len)
+                                    : fedserver_blob_new(&digests); /* no bytes */
+    FED_REQUIRE(found != NULL, FED_ENOMEM);
+    *parts = found;
+    *tag = name;
+    return FED_OK;
+}

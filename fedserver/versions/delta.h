@@ -1,0 +1,81 @@
+/* The versions of a task's model: how round k's mean makes version k, and the chain of deltas. */
+#ifndef FEDSERVER_DELTA_H
+#define FEDSERVER_DELTA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fed/model.h"
+#include "fed/wire.h"
+#include "fedcodec/codec.h"
+#include "fedserver/versions/blob.h"
+
+/*
+ * Every device applies the very deltas that the coordinator applied itself, so both hold the same
+ * bits. The deltas of recent versions lie one behind the other in a single blob, the chain: what a
+ * device misses is a slice of it, shared by all answers. A chain that has grown larger than a
+ * snapshot's values loses its oldest deltas: a snapshot is shorter then
+ * (fedserver/versions/downloads.h).
+ */
+enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* and at most so many */
+
+/** One delta in the chain. */
+typedef struct fedserver_link {
+    size_t start;    /* where it begins */
+    uint64_t digest; /* of its bytes */
+} fedserver_link;
+
+typedef struct fedserver_versions {
+    const fed_layout *layout; /* the task's; outlives this */
+    uint32_t version;
+    uint64_t digest;
+    float *values;   /* float32[layout->size] */
+    float *residual; /* float32[layout->size]: what the deltas so far have left out */
+
+    fedserver_blob *chain; /* turns version `oldest` into oldest + parts; NULL: no part */
+    uint32_t oldest, parts;
+    fedserver_link *links; /* links[k]: the part from version oldest + k */
+    size_t links_cap;
+
+    size_t snapshot_limit; /* bytes that a snapshot can have */
+} fedserver_versions;
+
+/** Takes values and residual (NULL: zeros), which were malloc'd, even on failure. Owner:
+ * fedserver_versions_free. */
+fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layout,
+                                   uint32_t version, float *values, float *residual) FED_CHECKED;
+void fedserver_versions_free(fedserver_versions *v);
+
+/**
+ * Make the next version: delta = codec(mean + residual); values += delta. *part is the new
+ * fed_part, in the chain's bytes until the next version.
+ */
+fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *codec, uint32_t small,
+                                      const float *mean, const uint8_t **part, size_t *part_len,
+                                      fed_error *err) FED_CHECKED;
+
+/** After a restart: append the part that led to version `to`; oldest first, without a gap
+ * (FED_EFORMAT), the last one leads to v->version. */
+fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const uint8_t *part,
+                                     size_t len) FED_CHECKED;
+
+/** Do the chain's deltas lead from version `have` to `want`? */
+bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want);
+
+/** Bytes of those deltas, where they lead there. */
+size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
+
+/** They themselves: a share for the caller. *tag names these very bytes, also over a restart.
+ * FED_ENOMEM. */
+fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
+                                    fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
+
+/** Append a fed_part with an envelope of `codec`; as fedcodec_envelope_encode. */
+fed_status fedserver_part_encode(fed_part_kind kind, uint32_t from, uint32_t to,
+                                 const fedcodec *codec, const fed_layout *layout, uint32_t small,
+                                 float *residual, const float *x, fed_writer *part,
+                                 fed_error *err) FED_CHECKED;
+
+#endif

@@ -1,0 +1,334 @@
+/* Which way to a version is the shortest, and the answers that were made for it. */
+#include "fedserver/versions/downloads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/hash.h"
+#include "fedcodec/envelope.h"
+#include "fedcodec/patch.h"
+
+enum { SHORT_CHAIN = 4 }; /* nothing is sought that is shorter than this part of a snapshot */
+
+/* -- what was made -- */
+
+static void forget(fedserver_made *made) {
+    fedserver_blob_free(made->blob);
+    *made = (fedserver_made){0};
+}
+
+void fedserver_downloads_free(fedserver_downloads *d) {
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        forget(&d->snapshots[k]);
+    }
+    for (size_t k = 0; k < FEDSERVER_PATCHES; k++) {
+        forget(&d->patches[k]);
+    }
+}
+
+void fedserver_downloads_trim(fedserver_downloads *d, uint32_t newest, int64_t now_ms) {
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        fedserver_made *made = &d->snapshots[k];
+        if (made->to != newest && now_ms - made->asked_ms >= FEDSERVER_SNAPSHOT_MS) {
+            forget(made);
+        }
+    }
+    for (size_t k = 0; k < FEDSERVER_PATCHES; k++) {
+        if (now_ms - d->patches[k].asked_ms >= FEDSERVER_SNAPSHOT_MS) {
+            forget(&d->patches[k]);
+        }
+    }
+}
+
+static size_t made_len(const fedserver_made *made) {
+    size_t len = 0;
+    if (made->blob != NULL) {
+        (void)fedserver_blob_data(made->blob, &len);
+    }
+    return len;
+}
+
+static fedserver_made *find_made(fedserver_made *made, size_t count, const fedserver_made *sought) {
+    for (size_t k = 0; k < count; k++) {
+        if (made[k].blob != NULL && made[k].kind == sought->kind && made[k].from == sought->from &&
+            made[k].to == sought->to) {
+            return &made[k];
+        }
+    }
+    return NULL;
+}
+
+static fedserver_made *find(fedserver_downloads *d, const fedserver_made *sought) {
+    return sought->from == sought->to ? find_made(d->snapshots, FEDSERVER_SNAPSHOTS, sought)
+                                      : find_made(d->patches, FEDSERVER_PATCHES, sought);
+}
+
+/* A free place or, where all are in use, that of the youngest. */
+static fedserver_made *place_for_snapshot(fedserver_downloads *d) {
+    fedserver_made *youngest = &d->snapshots[0];
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        if (d->snapshots[k].blob == NULL) {
+            return &d->snapshots[k];
+        }
+        youngest = d->snapshots[k].to > youngest->to ? &d->snapshots[k] : youngest;
+    }
+    forget(youngest);
+    return youngest;
+}
+
+/* Its fetchers have had their time, or want a newer version by now. */
+static bool is_over(const fedserver_made *patch, uint32_t newest, int64_t now_ms) {
+    return patch->to != newest || now_ms - patch->asked_ms >= FEDSERVER_PATCH_MS;
+}
+
+/* A free place, once no more than a snapshot's bytes are in the others; NULL: too many are in use.
+ */
+static fedserver_made *place_for_patch(fedserver_downloads *d, const fedserver_versions *v,
+                                       int64_t now_ms) {
+    for (;;) {
+        fedserver_made *place = NULL, *oldest = NULL;
+        size_t bytes = 0;
+        for (size_t k = 0; k < FEDSERVER_PATCHES; k++) {
+            fedserver_made *made = &d->patches[k];
+            bytes += made_len(made);
+            if (made->blob == NULL) {
+                place = made;
+            } else if (is_over(made, v->version, now_ms) &&
+                       (oldest == NULL || made->asked_ms < oldest->asked_ms)) {
+                oldest = made;
+            }
+        }
+        if (place != NULL && bytes <= v->snapshot_limit) {
+            return place;
+        }
+        if (oldest == NULL) {
+            return NULL;
+        }
+        forget(oldest);
+    }
+}
+
+/* -- to make -- */
+
+/* A version's, the newest one's or what `past` brought back. */
+typedef struct values {
+    const float *values;
+    float *owned;
+} values;
+
+static fed_status take_values(const fedserver_versions *v, const fedserver_past *past,
+                              uint32_t version, values *of, fed_error *err) {
+    *of = (values){.values = v->values};
+    if (version != v->version) {
+        FED_TRY(past->values(past->user, version, &of->owned, err));
+        of->values = of->owned;
+    }
+    return FED_OK;
+}
+
+static fed_status encode_values(const fedserver_versions *v, uint32_t version, const float *from,
+                                fed_writer *part, fed_error *err) {
+    size_t size = v->layout->size;
+    float *copy = malloc(size * sizeof *copy); /* encoding uses up its residual */
+    if (copy == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a snapshot of the model");
+    }
+    memcpy(copy, from, size * sizeof *copy);
+    fedcodec codec;
+    fed_status status = fedcodec_parse("float32", &codec, err);
+    if (status == FED_OK) {
+        status = fedserver_part_encode(FED_PART_SNAPSHOT, version, version, &codec, v->layout, 0,
+                                       copy, NULL, part, err);
+    }
+    free(copy);
+    return status;
+}
+
+static fed_status encode_patch(const fedserver_versions *v, const fedserver_made *made,
+                               const float *from, const float *to, fed_writer *part,
+                               fed_error *err) {
+    fed_writer patch;
+    fed_writer_growing(&patch);
+    fed_status status = fedcodec_patch_write(from, to, v->layout->size, &patch);
+    if (status == FED_OK) {
+        fed_part_write(part, &(fed_part){.kind = FED_PART_PATCH,
+                                         .from = made->from,
+                                         .to = made->to,
+                                         .envelope = patch.data,
+                                         .envelope_len = patch.len});
+        status = part->status;
+    }
+    fed_writer_free(&patch);
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(err, status, "a patch from version %u to %u can't be made: %s",
+                          made->from, made->to, fed_status_text(status));
+}
+
+static fed_status encode(const fedserver_versions *v, const fedserver_past *past,
+                         const fedserver_made *made, fed_writer *part, fed_error *err) {
+    values from = {0}, to = {0};
+    fed_status status = take_values(v, past, made->to, &to, err);
+    if (status == FED_OK && made->from != made->to) {
+        status = take_values(v, past, made->from, &from, err);
+    }
+    if (status == FED_OK) {
+        status = made->kind == FED_PART_PATCH
+                     ? encode_patch(v, made, from.values, to.values, part, err)
+                     : encode_values(v, made->to, to.values, part, err);
+    }
+    free(from.owned);
+    free(to.owned);
+    return status;
+}
+
+/* Fill in what `made` says that it is. */
+static fed_status make(const fedserver_versions *v, const fedserver_past *past,
+                       fedserver_made *made, fed_error *err) {
+    fed_writer part;
+    fed_writer_growing(&part);
+    fed_status status = encode(v, past, made, &part, err);
+    if (status != FED_OK) {
+        fed_writer_free(&part);
+        return status;
+    }
+    made->tag = fed_digest_bytes(part.data, part.len);
+    made->blob = fedserver_blob_new(&part);
+    return made->blob != NULL ? FED_OK
+                              : fed_fail(err, FED_ENOMEM, "out of memory for a model download");
+}
+
+/* What is sought, made if it is not there. FED_ENOTFOUND: it can't be had, or not now. */
+static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
+                           const fedserver_past *past, fedserver_made sought, int64_t now_ms,
+                           fedserver_made **found, fed_error *err) {
+    const bool patch = sought.from != sought.to, newest = !patch && sought.to == v->version;
+    *found = find(d, &sought);
+    if (*found != NULL) {
+        return FED_OK;
+    }
+    if (sought.to > v->version || (!newest && now_ms < d->rests_until_ms)) {
+        return fed_fail(err, FED_ENOTFOUND, "version %u can't be had now", sought.to);
+    }
+    fedserver_made *place = patch ? place_for_patch(d, v, now_ms) : NULL;
+    if (patch && place == NULL) {
+        return fed_fail(err, FED_ENOTFOUND, "too many patches are being fetched");
+    }
+    sought.asked_ms = now_ms;
+    FED_TRY(make(v, past, &sought, err));
+    if (!newest) {
+        d->rests_until_ms = now_ms + (int64_t)(v->layout->size / FEDSERVER_MADE_VALUES);
+    }
+    *found = patch ? place : place_for_snapshot(d);
+    **found = sought;
+    return FED_OK;
+}
+
+/* -- to choose -- */
+
+/* The shorter of a patch from what is held and one from nothing; of the latter only what costs
+ * little to know, unless there is no other. */
+static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
+                            const fedserver_past *past, const fedserver_wish *wish, int64_t now_ms,
+                            fedserver_made **found, fed_error *err) {
+    const fedserver_made patch = {.kind = FED_PART_PATCH, .from = wish->have, .to = wish->want};
+    const fedserver_made whole = {.kind = FED_PART_PATCH, .from = wish->want, .to = wish->want};
+    fedserver_made *first = NULL, *second = NULL;
+    if (!wish->any && wish->have < wish->want) {
+        fed_error absent = {0};
+        fed_status status = get_made(d, v, past, patch, now_ms, &first, &absent);
+        FED_REQUIRE(status == FED_OK || status == FED_ENOTFOUND,
+                    fed_fail(err, status, "%s", absent.text));
+    }
+    if (first == NULL || wish->want == v->version || find(d, &whole) != NULL) {
+        FED_TRY(get_made(d, v, past, whole, now_ms, &second, err));
+    }
+    *found =
+        second == NULL || (first != NULL && made_len(first) <= made_len(second)) ? first : second;
+    return FED_OK;
+}
+
+static fed_status get_snapshot(fedserver_downloads *d, const fedserver_versions *v,
+                               const fedserver_past *past, const fedserver_wish *wish,
+                               int64_t now_ms, fedserver_made **found, fed_error *err) {
+    const fedserver_made whole = {.kind = FED_PART_SNAPSHOT, .from = wish->want, .to = wish->want};
+    return get_made(d, v, past, whole, now_ms, found, err);
+}
+
+fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versions *v,
+                                   const fedserver_past *past, const fedserver_wish *wish,
+                                   int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
+                                   fed_error *err) {
+    const bool leads = !wish->any && fedserver_versions_leads(v, wish->have, wish->want);
+    const size_t chain = leads ? fedserver_versions_chain_len(v, wish->have, wish->want) : SIZE_MAX;
+    fedserver_made *made = NULL;
+    fedserver_downloads_trim(d, v->version, now_ms);
+    if (!leads || (wish->patches && chain > v->snapshot_limit / SHORT_CHAIN)) {
+        fed_error why = {0};
+        fed_status status = wish->patches ? get_patch(d, v, past, wish, now_ms, &made, &why)
+                                          : get_snapshot(d, v, past, wish, now_ms, &made, &why);
+        FED_REQUIRE(status == FED_OK || (leads && status == FED_ENOTFOUND),
+                    fed_fail(err, status, "%s", why.text));
+    }
+    if (made == NULL || chain <= made_len(made)) {
+        fed_status status = fedserver_versions_chain(v, wish->have, wish->want, parts, tag);
+        return status == FED_OK ? FED_OK
+                                : fed_fail(err, status, "out of memory for a model download");
+    }
+    made->asked_ms = now_ms;
+    *parts = fedserver_blob_share(made->blob);
+    *tag = made->tag;
+    return FED_OK;
+}
+
+/* -- to go on in another process -- */
+
+static void write_made(const fedserver_made *made, size_t count, fed_writer *w) {
+    for (size_t k = 0; k < count; k++) {
+        size_t len = 0;
+        const uint8_t *data = made[k].blob != NULL ? fedserver_blob_data(made[k].blob, &len) : NULL;
+        fed_write_u64(w, len);
+        fed_write_bytes(w, data, len);
+        fed_write_u8(w, (uint8_t)made[k].kind);
+        fed_write_u32(w, made[k].from);
+        fed_write_u32(w, made[k].to);
+        fed_write_u64(w, (uint64_t)made[k].asked_ms);
+    }
+}
+
+void fedserver_downloads_write(const fedserver_downloads *d, fed_writer *w) {
+    write_made(d->snapshots, FEDSERVER_SNAPSHOTS, w);
+    write_made(d->patches, FEDSERVER_PATCHES, w);
+    fed_write_u64(w, (uint64_t)d->rests_until_ms);
+}
+
+static fed_status read_made(fedserver_made *made, size_t count, fed_reader *r) {
+    for (size_t k = 0; k < count; k++) {
+        fedserver_made one = {0};
+        fed_writer bytes;
+        fed_writer_growing(&bytes);
+        const size_t len = (size_t)fed_read_u64(r);
+        const uint8_t *data = fed_read_bytes(r, len);
+        one.kind = fed_read_u8(r);
+        one.from = fed_read_u32(r);
+        one.to = fed_read_u32(r);
+        one.asked_ms = (int64_t)fed_read_u64(r);
+        FED_TRY(r->status);
+        forget(&made[k]);
+        if (len > 0) {
+            one.tag = fed_digest_bytes(data, len);
+            fed_write_bytes(&bytes, data, len);
+            one.blob = fedserver_blob_new(&bytes);
+            FED_REQUIRE(one.blob != NULL, FED_ENOMEM);
+        }
+        made[k] = one;
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_downloads_read(fedserver_downloads *d, fed_reader *r) {
+    FED_TRY(read_made(d->snapshots, FEDSERVER_SNAPSHOTS, r));
+    FED_TRY(read_made(d->patches, FEDSERVER_PATCHES, r));
+    d->rests_until_ms = (int64_t)fed_read_u64(r);
+    return r->status;
+}

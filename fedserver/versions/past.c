@@ -1,0 +1,110 @@
+/* Versions before the newest: which of them are kept whole, and how the others come back. */
+#include "fedserver/versions/past.h"
+
+#include <stdlib.h>
+
+#include "fed/hash.h"
+#include "fed/wire.h"
+#include "fedcodec/envelope.h"
+#include "fedserver/server.h"
+
+/* -- to keep -- */
+
+/* *found false: there is no keyframe up to that version. */
+static fed_status find_keyframe(fedserver *server, uint32_t version, fedserver_keyframe *keyframe,
+                                bool *found, fed_error *err) {
+    fed_error absent = {0};
+    fed_status status = server->store->keyframe_find(server->db, server->training.task.wire.id,
+                                                     version, keyframe, NULL, &absent);
+    *found = status == FED_OK;
+    return *found || status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
+}
+
+static fed_status add_keyframe(fedserver *server, fed_error *err) {
+    const fedserver_versions *v = &server->training.versions;
+    const fedserver_keyframe keyframe = {
+        .version = v->version, .digest = v->digest, .values = v->values, .size = v->layout->size};
+    return server->store->keyframe_add(server->db, server->training.task.wire.id, &keyframe, err);
+}
+
+fed_status fedserver_past_keep(fedserver *server, uint32_t *reach, fed_error *err) {
+    const fedserver_versions *v = &server->training.versions;
+    const uint64_t id = server->training.task.wire.id;
+    fedserver_keyframe last = {.version = v->version}, older = {0};
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    bool found;
+    FED_TRY(find_keyframe(server, v->version, &last, &found, err));
+    if (found) {
+        FED_TRY(server->store->delta_sum(server->db, id, last.version, &count, &bytes, err));
+    }
+    if (!found || count >= FEDSERVER_CHAIN_PARTS || bytes >= v->snapshot_limit) {
+        FED_TRY(add_keyframe(server, err));
+        *reach = last.version;
+        return server->store->keyframe_prune(server->db, id, last.version, err);
+    }
+    found = false;
+    if (last.version > 0) {
+        FED_TRY(find_keyframe(server, last.version - 1, &older, &found, err));
+    }
+    *reach = found ? older.version : last.version;
+    return FED_OK;
+}
+
+/* -- to bring back -- */
+
+typedef struct replay {
+    const fed_layout *layout;
+    float *values;
+    uint32_t version; /* theirs */
+} replay;
+
+static fed_status apply_delta(void *user, uint32_t version, const uint8_t *bytes, size_t len,
+                              fed_error *err) {
+    replay *r = user;
+    fed_reader reader;
+    fed_part part;
+    fed_reader_init(&reader, bytes, len);
+    FED_REQUIRE(version == r->version + 1 && fed_part_read(&reader, &part) == FED_OK,
+                fed_fail(err, FED_EFORMAT, "delta %u is missing or damaged", r->version + 1));
+    FED_TRY(fedcodec_envelope_axpy(part.envelope, (size_t)part.envelope_len, r->layout, 1.0f,
+                                   r->values, err));
+    r->version = version;
+    return FED_OK;
+}
+
+fed_status fedserver_past_replay(fedserver *server, uint64_t task, const fed_layout *layout,
+                                 const fedserver_keyframe *keyframe, float *values,
+                                 uint32_t version, fed_error *err) {
+    replay r = {.layout = layout, .values = values, .version = keyframe->version};
+    if (keyframe->size != layout->size || fed_digest(values, layout->size) != keyframe->digest) {
+        return fed_fail(err, FED_EFORMAT, "version %u, which is kept whole, is damaged",
+                        keyframe->version);
+    }
+    FED_TRY(server->store->delta_each(server->db, task, r.version, version, apply_delta, &r, err));
+    return r.version == version ? FED_OK
+                                : fed_fail(err, FED_EFORMAT, "delta %u is missing", r.version + 1);
+}
+
+/* What is damaged can't be had: devices get something else. `fedserver check` names it, too. */
+fed_status fedserver_past_values(void *user, uint32_t version, float **values, fed_error *err) {
+    fedserver *server = user;
+    const fedserver_training *t = &server->training;
+    const uint64_t id = t->task.wire.id;
+    fedserver_keyframe keyframe;
+    float *found = NULL;
+    fed_error why = {0};
+    FED_TRY(server->store->keyframe_find(server->db, id, version, &keyframe, &found, err));
+    fed_status status =
+        fedserver_past_replay(server, id, &t->arch.layout, &keyframe, found, version, &why);
+    if (status == FED_OK) {
+        *values = found;
+        return FED_OK;
+    }
+    free(found);
+    if (status == FED_EFORMAT) {
+        fed_logf(server->log, FED_LOG_WARN, "version %u can't be had again: %s", version, why.text);
+        status = FED_ENOTFOUND;
+    }
+    return fed_fail(err, status, "%s", why.text);
+}

@@ -1,0 +1,339 @@
+/* Scenario files and grids: what is taken, what is refused with which words, what goes on to a run.
+ */
+#include <jansson.h>
+
+#include "deploy/sim/scenario/grid.h"
+#include "deploy/sim/scenario/task_file.h"
+#include "fed_test.h"
+
+static const char least[] = "data = d\nmodel = lr\nrounds = 3\n";
+
+/** A scenario of these lines, behind the least that one needs; complete. */
+static fed_status make(const char *lines, sim_scenario *s, fed_error *err) {
+    char text[2000];
+    snprintf(text, sizeof text, "%s%s", least, lines);
+    *s = (sim_scenario){0};
+    FED_TRY(sim_scenario_parse("s.txt", text, s, err));
+    return sim_scenario_complete(s, err);
+}
+
+static void lines_blanks_and_comments_are_understood(void **state) {
+    (void)state;
+    sim_scenario s = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(sim_scenario_parse("s.txt",
+                                         "# a comment\n\n  name =  a #1 thing   # not this\r\n"
+                                         "model=input 4 | dense 2 # layers\n\tclients = 7",
+                                         &s, &err));
+    assert_string_equal(s.value[SIM_NAME], "a");
+    assert_string_equal(s.value[SIM_MODEL], "input 4 | dense 2");
+    assert_string_equal(s.value[SIM_CLIENTS], "7");
+    assert_string_equal(s.place[SIM_CLIENTS], "s.txt:5");
+    sim_scenario_free(&s);
+}
+
+static void an_unknown_key_is_refused_with_its_line_and_the_likeliest_one(void **state) {
+    (void)state;
+    sim_scenario s = {0};
+    fed_error err = {0};
+    assert_fed_status(sim_scenario_parse("s.txt", "\ncodec_upp = a\n", &s, &err), FED_EINVAL);
+    assert_fed_says(err, "s.txt:2: key \"codec_upp\" is unknown; did you mean \"codec_up\"?");
+    sim_scenario_free(&s);
+}
+
+static void a_line_without_an_equals_sign_and_a_key_twice_are_refused(void **state) {
+    (void)state;
+    sim_scenario s = {0}, t = {0};
+    fed_error err = {0};
+    assert_fed_status(sim_scenario_parse("s.txt", "clients 7\n", &s, &err), FED_EINVAL);
+    assert_fed_says(err, "s.txt:1: \"clients 7\" is no `key = value`");
+    assert_fed_status(sim_scenario_parse("s.txt", "seed = 1\nseed = 2\n", &t, &err), FED_EINVAL);
+    assert_fed_says(err, "s.txt:2: key \"seed\" stands at s.txt:1 already");
+    sim_scenario_free(&s);
+    sim_scenario_free(&t);
+}
+
+static void the_command_line_goes_before_the_file(void **state) {
+    (void)state;
+    sim_scenario s = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(sim_scenario_parse("s.txt", "clients = 7\nsplit = iid\n", &s, &err));
+    assert_fed_ok_err(sim_scenario_override(&s, "split=dirichlet:alpha=0.5", &err));
+    assert_string_equal(s.value[SIM_SPLIT], "dirichlet:alpha=0.5");
+    assert_string_equal(s.place[SIM_SPLIT], "the command line");
+    assert_string_equal(s.value[SIM_CLIENTS], "7");
+    sim_scenario_free(&s);
+}
+
+static void a_key_without_a_default_is_missed_by_name(void **state) {
+    (void)state;
+    sim_scenario s = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(sim_scenario_parse("s.txt", "data = d\nrounds = 3\n", &s, &err));
+    assert_fed_status(sim_scenario_complete(&s, &err), FED_EINVAL);
+    assert_fed_says(err, "s.txt: key \"model\" is missing");
+    sim_scenario_free(&s);
+}
+
+static void cohort_and_goal_are_the_clients_that_are_there(void **state) {
+    (void)state;
+    sim_scenario s;
+    fed_error err = {0};
+    assert_fed_ok_err(make("clients = 400\noffline = 0.1\n", &s, &err));
+    assert_string_equal(s.value[SIM_COHORT], "360");
+    assert_string_equal(s.value[SIM_GOAL], "360");
+    sim_scenario_free(&s);
+    assert_fed_ok_err(make("cohort = 10\n", &s, &err));
+    assert_string_equal(s.value[SIM_GOAL], "10");
+    sim_scenario_free(&s);
+}
+
+static void iterations_make_rounds(void **state) {
+    (void)state;
+    sim_scenario s = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(sim_scenario_parse(
+        "s.txt", "data = d\nmodel = lr\niterations = 2500\nlocal_steps = 100\n", &s, &err));
+    assert_fed_ok_err(sim_scenario_complete(&s, &err));
+    assert_string_equal(s.value[SIM_ROUNDS], "25");
+    assert_fed_ok_err(sim_scenario_complete(&s, &err)); /* as one that was written is read */
+    assert_fed_ok_err(sim_scenario_override(&s, "rounds=3", &err));
+    assert_fed_status(sim_scenario_complete(&s, &err), FED_EINVAL);
+    assert_fed_says(err, "the command line: key \"rounds\" is \"3\", but these iterations make 25");
+    assert_fed_ok_err(sim_scenario_override(&s, "rounds=", &err));
+    assert_fed_ok_err(sim_scenario_override(&s, "local_steps=5000", &err));
+    assert_fed_ok_err(sim_scenario_complete(&s, &err));
+    assert_string_equal(s.value[SIM_ROUNDS], "1");
+    assert_fed_ok_err(sim_scenario_override(&s, "iterations=0.5", &err));
+    assert_fed_status(sim_scenario_complete(&s, &err), FED_EINVAL);
+    assert_fed_says(err, "key \"iterations\" is \"0.5\"; it must be a whole number");
+    sim_scenario_free(&s);
+}
+
+static void a_written_scenario_is_read_as_the_same(void **state) {
+    (void)state;
+    sim_scenario s, back = {0};
+    fed_error err = {0};
+    fed_writer w;
+    assert_fed_ok_err(make("name = a name\nphases = 2: batch=4 codec_up=sbc:p=0.1\n", &s, &err));
+    fed_writer_growing(&w);
+    sim_scenario_write(&s, &w);
+    assert_fed_ok_err(sim_scenario_parse("back", (const char *)w.data, &back, &err));
+    assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS);
+    assert_fed_ok_err(sim_scenario_override(&back, "threads=3", &err));
+    assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS); /* of the machine */
+    assert_fed_ok_err(sim_scenario_override(&back, "batch=3", &err));
+    assert_int_equal(sim_scenario_difference(&s, &back), SIM_BATCH);
+    fed_writer_free(&w);
+    sim_scenario_free(&s);
+    sim_scenario_free(&back);
+}
+
+/* --- The task --- */
+
+static json_t *task_of(const char *lines) {
+    sim_scenario s;
+    fed_error err = {0};
+    fed_writer w;
+    fed_writer_growing(&w);
+    assert_fed_ok_err(make(lines, &s, &err));
+    assert_fed_ok_err(sim_task_write(&s, &w, &err));
+    json_t *task = json_loadb((const char *)w.data, w.len, 0, NULL);
+    assert_non_null(task);
+    fed_writer_free(&w);
+    sim_scenario_free(&s);
+    return task;
+}
+
+/** What the coordinator says of a task with these lines. */
+static void refused(const char *lines, const char *words) {
+    sim_scenario s;
+    fed_error err = {0};
+    fed_writer w;
+    fed_writer_growing(&w);
+    assert_fed_ok_err(make(lines, &s, &err));
+    assert_int_not_equal(sim_task_write(&s, &w, &err), FED_OK);
+    assert_fed_says(err, words);
+    fed_writer_free(&w);
+    sim_scenario_free(&s);
+}
+
+static void the_task_has_numbers_texts_and_the_seed_of_the_run(void **state) {
+    (void)state;
+    json_t *task = task_of("seed = 5\nlocal_steps = 20\nlearning_rate = 0.5\nname = a \"b\"\n");
+    assert_int_equal(json_integer_value(json_object_get(task, "seed")), 5);
+    assert_int_equal(json_integer_value(json_object_get(task, "local_steps")), 20);
+    assert_true(json_number_value(json_object_get(task, "learning_rate")) == 0.5);
+    assert_string_equal(json_string_value(json_object_get(task, "name")), "a \"b\"");
+    assert_int_equal(json_integer_value(json_object_get(task, "cohort")), 400);
+    assert_null(json_object_get(task, "initial"));
+    assert_null(json_object_get(task, "clients"));
+    json_decref(task);
+}
+
+static void the_coordinators_complaints_name_the_scenarios_line(void **state) {
+    (void)state;
+    refused("clients = 10\ncodec_up = nonsense\n", "s.txt:5: key \"codec_up\"");
+    refused("batch = 0\n", "s.txt:4: key \"batch\" is 0; it must be an integer from 1");
+    refused("batch = many\n", "s.txt:4: key \"batch\" is not an integer");
+    refused("goal = 500\n", "s.txt:4: key \"goal\" is 500; it must be at most cohort");
+}
+
+static void phases_are_a_list_of_rounds_and_what_changes(void **state) {
+    (void)state;
+    sim_scenario s;
+    fed_error err = {0};
+    fed_writer w;
+    assert_fed_ok_err(
+        make("phases = 2: codec_up=sbc:p=0.1 local_steps=3;  3: batch=4\n", &s, &err));
+    fed_writer_growing(&w);
+    if (sim_task_write(&s, &w, &err) != FED_OK) { /* a coordinator that knows no phases */
+        assert_fed_says(err, "s.txt:4: key \"phases\"");
+    }
+    const char *list = strstr((const char *)w.data, "\"phases\": ");
+    assert_non_null(list);
+    assert_non_null(strstr(list, "\"local_steps\""));
+    fed_writer_free(&w);
+    sim_scenario_free(&s);
+    refused("phases = codec_up=sbc\n", "s.txt:4: key \"phases\" must be `ROUND: key=value");
+    refused("phases = 2: codec=sbc\n",
+            "s.txt:4: key \"phases\" holds \"codec=sbc\": key \"codec\"");
+}
+
+static void numbers_of_the_run_have_limits(void **state) {
+    (void)state;
+    sim_scenario s;
+    sim_options o;
+    fed_error err = {0};
+    assert_fed_status(make("clients = 0\n", &s, &err), FED_EINVAL);
+    assert_fed_says(err, "s.txt:4: key \"clients\" is \"0\"; it must be a whole number from 1");
+    sim_scenario_free(&s);
+    assert_fed_status(make("offline = 1\n", &s, &err), FED_EINVAL);
+    assert_fed_says(err, "a number from 0 to 0.99");
+    sim_scenario_free(&s);
+    assert_fed_ok_err(make("evaluate_every = 2.5\n", &s, &err));
+    assert_fed_status(sim_options_read(&s, 1, &o, &err), FED_EINVAL);
+    assert_fed_says(err, "s.txt:4: key \"evaluate_every\" is \"2.5\"; it must be a whole number");
+    sim_scenario_free(&s);
+    assert_fed_ok_err(make("transport = pigeon\n", &s, &err));
+    assert_fed_status(sim_options_read(&s, 1, &o, &err), FED_EINVAL);
+    assert_fed_says(err, "s.txt:4: key \"transport\" must be inproc or https");
+    sim_scenario_free(&s);
+    assert_fed_ok_err(make("split = thirds\n", &s, &err));
+    assert_fed_status(sim_options_read(&s, 1, &o, &err), FED_EINVAL);
+    assert_fed_says(err, "s.txt:4: key \"split\"");
+    sim_scenario_free(&s);
+}
+
+static void options_are_as_the_scenario_says(void **state) {
+    (void)state;
+    sim_scenario s;
+    sim_options o;
+    fed_error err = {0};
+    assert_fed_ok_err(make("transport = https\nclients = 12\nsplit = classes:k=3\nseed = 9\n"
+                           "kill_round = 2\nbroken = 0.25\n",
+                           &s, &err));
+    assert_fed_ok_err(sim_options_read(&s, 6, &o, &err));
+    assert_int_equal(o.transport, SIM_HTTPS);
+    assert_int_equal(o.clients, 12);
+    assert_int_equal(o.split.k, 3);
+    assert_int_equal(o.seed, 9);
+    assert_int_equal(o.kill_round, 2);
+    assert_int_equal(o.threads, 12); /* two for each core: they wait for answers */
+    assert_true(o.broken == 0.25);
+    sim_scenario_free(&s);
+    assert_fed_ok_err(make("clients = 12\n", &s, &err));
+    assert_fed_ok_err(sim_options_read(&s, 6, &o, &err));
+    assert_int_equal(o.threads, 6);
+    sim_scenario_free(&s);
+    assert_fed_ok_err(make("transport = https\nclients = 12\nthreads = 5\n", &s, &err));
+    assert_fed_ok_err(sim_options_read(&s, 6, &o, &err));
+    assert_int_equal(o.threads, 5);
+    sim_scenario_free(&s);
+}
+
+/* --- Grids --- */
+
+static fed_status expand(const char *lines, sim_grid *grid, fed_error *err) {
+    sim_scenario s = {0};
+    fed_status status = sim_scenario_parse("s.txt", lines, &s, err);
+    if (status == FED_OK) {
+        status = sim_grid_expand(&s, grid, err);
+    }
+    sim_scenario_free(&s);
+    return status;
+}
+
+static void alternatives_and_ranges_make_the_product(void **state) {
+    (void)state;
+    sim_grid grid = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(
+        expand("seed = 1..3\ncodec_up = sbc:p=0.1 |float32\nbatch = 4\n", &grid, &err));
+    assert_int_equal(grid.count, 6);
+    assert_string_equal(grid.cells[0].name, "codec_up=sbc:p=0.1,seed=1");
+    assert_string_equal(grid.cells[1].name, "codec_up=sbc:p=0.1,seed=2");
+    assert_string_equal(grid.cells[5].name, "codec_up=float32,seed=3");
+    assert_string_equal(grid.cells[5].scenario.value[SIM_SEED], "3");
+    assert_string_equal(grid.cells[5].scenario.value[SIM_BATCH], "4");
+    sim_grid_free(&grid);
+}
+
+static void a_scenario_without_alternatives_is_one_cell_without_a_name(void **state) {
+    (void)state;
+    sim_grid grid = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(expand("model = input 4 | dense 2\ndata = a..b\n", &grid, &err));
+    assert_int_equal(grid.count, 1);
+    assert_string_equal(grid.cells[0].name, "");
+    assert_string_equal(grid.cells[0].scenario.value[SIM_MODEL], "input 4 | dense 2");
+    sim_grid_free(&grid);
+}
+
+static void a_directorys_name_has_neither_slash_nor_blank(void **state) {
+    (void)state;
+    sim_grid grid = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(expand("model = @models/a b.txt | lr\n", &grid, &err));
+    assert_string_equal(grid.cells[0].name, "model=@models_a_b.txt");
+    assert_string_equal(grid.cells[0].scenario.value[SIM_MODEL], "@models/a b.txt");
+    sim_grid_free(&grid);
+}
+
+static void senseless_grids_are_refused(void **state) {
+    (void)state;
+    sim_grid grid = {0};
+    fed_error err = {0};
+    assert_fed_status(expand("batch = 1 | | 2\n", &grid, &err), FED_EINVAL);
+    assert_fed_says(err, "s.txt:1: key \"batch\" has an empty alternative");
+    assert_fed_status(expand("batch = 5..2\n", &grid, &err), FED_EINVAL);
+    assert_fed_says(err, "a range goes up");
+    assert_fed_status(expand("batch = 1 | 1\n", &grid, &err), FED_EINVAL);
+    assert_fed_says(err, "an alternative is there twice");
+    assert_fed_status(expand("batch = 1..100\nseed = 1..100\n", &grid, &err), FED_EINVAL);
+    assert_fed_says(err, "more than 4096 runs");
+    assert_null(grid.cells);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_blanks_and_comments_are_understood),
+        cmocka_unit_test(an_unknown_key_is_refused_with_its_line_and_the_likeliest_one),
+        cmocka_unit_test(a_line_without_an_equals_sign_and_a_key_twice_are_refused),
+        cmocka_unit_test(the_command_line_goes_before_the_file),
+        cmocka_unit_test(a_key_without_a_default_is_missed_by_name),
+        cmocka_unit_test(cohort_and_goal_are_the_clients_that_are_there),
+        cmocka_unit_test(iterations_make_rounds),
+        cmocka_unit_test(a_written_scenario_is_read_as_the_same),
+        cmocka_unit_test(the_task_has_numbers_texts_and_the_seed_of_the_run),
+        cmocka_unit_test(the_coordinators_complaints_name_the_scenarios_line),
+        cmocka_unit_test(phases_are_a_list_of_rounds_and_what_changes),
+        cmocka_unit_test(numbers_of_the_run_have_limits),
+        cmocka_unit_test(options_are_as_the_scenario_says),
+        cmocka_unit_test(alternatives_and_ranges_make_the_product),
+        cmocka_unit_test(a_scenario_without_alternatives_is_one_cell_without_a_name),
+        cmocka_unit_test(a_directorys_name_has_neither_slash_nor_blank),
+        cmocka_unit_test(senseless_grids_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/* What the coordinator writes down of each device for people: name, last seen, software, counts. */
+#include "coordinator_fixture.h"
+
+#include "fedserver/stores/store.h"
+
+static const float ones[6] = {1, 1, 1, 1, 1, 1};
+
+static int setup(void **state) {
+    static coordinator c;
+    coordinator_setup(&c);
+    *state = &c;
+    return 0;
+}
+
+static int teardown(void **state) {
+    coordinator_teardown(*state);
+    return 0;
+}
+
+static fedserver_device *row_of(const coordinator *c, const test_device *d) {
+    return fedserver_devices_find(&c->server->devices, d->fingerprint);
+}
+
+/* As the store has it, which another process would read. */
+static fedserver_device stored(const coordinator *c, const test_device *d) {
+    fed_error err = {0};
+    fedserver_device device;
+    memset(&device, 0, sizeof device);
+    assert_fed_ok_err(c->server->store->device_find(c->server->db, d->fingerprint, &device, &err));
+    return device;
+}
+
+static void small_task(coordinator *c) {
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                        " \"codec_down\": \"float32\", \"rounds\": 9, \"deadline_s\": 100,"
+                        " \"cohort\": 2, \"goal\": 1}");
+}
+
+static void a_tokens_name_goes_before_the_devices_own(void **state) {
+    coordinator *c = *state;
+    c->device_name = "raspi-17";
+    const test_device own = coordinator_enrol(c);
+    const fedserver_grant grant = {.ttl_s = 60, .name = "pump 3, hall ä"};
+    const test_device named = coordinator_enrol_as(c, &grant);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_string_equal(row_of(c, &own)->name, "raspi-17");
+    assert_string_equal(row_of(c, &named)->name, "pump 3, hall ä");
+}
+
+static void a_name_from_outside_is_cut_between_characters_and_cleaned(void **state) {
+    coordinator *c = *state;
+    char name[80];
+    memset(name, 'x', sizeof name);
+    strcpy(name, "a\tb\xff");
+    name[4] = 'y';
+    memcpy(name + 62, "ä and so on", 13); /* its second byte would be the 64th */
+    c->device_name = name;
+    const test_device d = coordinator_enrol(c);
+    const char *got = row_of(c, &d)->name;
+    assert_int_equal(strlen(got), 62);
+    assert_int_equal(strncmp(got, "a?b?yxxx", 4), 0);
+    assert_int_equal(got[61], 'x');
+}
+
+static void an_operators_name_is_taken_as_it_is_or_refused(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    fedserver_entry entry;
+    char hex[FED_SHA256_HEX], token[FEDSERVER_TOKEN], wide[100];
+    const test_device d = coordinator_enrol(c);
+    coordinator_commit(c);
+    fed_hex(d.fingerprint, FED_SHA256_SIZE, hex);
+    hex[8] = '\0';
+    memset(wide, 'w', sizeof wide);
+    wide[64] = '\0';
+    const fedserver_grant grant = {.ttl_s = 60, .name = wide};
+    assert_fed_status(fedserver_token_grant(c->server, c->now_ms, &grant, token, &err), FED_EINVAL);
+    assert_fed_status(fedserver_device_rename(c->server, c->now_ms, hex, wide, &entry, &err),
+                      FED_EINVAL);
+    assert_fed_status(fedserver_device_rename(c->server, c->now_ms, hex, "a\nb", &entry, &err),
+                      FED_EINVAL);
+    wide[63] = '\0';
+    assert_fed_ok_err(fedserver_device_rename(c->server, c->now_ms, hex, wide, &entry, &err));
+    assert_string_equal(entry.name, wide);
+    assert_string_equal(stored(c, &d).name, wide);
+    assert_fed_ok_err(fedserver_device_rename(c->server, c->now_ms, hex, "", &entry, &err));
+    assert_string_equal(stored(c, &d).name, "");
+}
+
+static void last_seen_costs_one_write_a_minute(void **state) {
+    coordinator *c = *state;
+    c->agent = "fedclientd/9 (test)";
+    const test_device d = coordinator_enrol(c);
+    coordinator_wait(c, 0); /* the first minute begins */
+    for (int k = 0; k < 10; k++) {
+        assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
+        coordinator_wait(c, 5000);
+        assert_int_equal(stored(c, &d).seen_ms, 0);
+    }
+    const int64_t last_ms = row_of(c, &d)->seen_ms;
+    coordinator_wait(c, 10000);
+    assert_int_equal(stored(c, &d).seen_ms, last_ms);
+    assert_string_equal(stored(c, &d).software, "fedclientd/9 (test)");
+    assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
+    coordinator_wait(c, 59000);
+    assert_int_equal(stored(c, &d).seen_ms, last_ms);
+    coordinator_wait(c, 1000);
+    assert_true(stored(c, &d).seen_ms > last_ms);
+}
+
+static void what_became_of_updates_is_counted_for_each_device(void **state) {
+    coordinator *c = *state;
+    small_task(c);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
+    const fed_assignment first = device_ask_work(c, &a), second = device_ask_work(c, &b);
+    assert_int_equal(second.action, FED_ACTION_TRAIN);
+    assert_int_equal(device_upload(c, &a, &first, ones, 1, NULL), 200);
+    assert_int_equal(device_upload(c, &a, &first, ones, 1, NULL), 200);  /* again: counts once */
+    assert_int_equal(device_upload(c, &b, &second, ones, 1, NULL), 409); /* the goal was 1 */
+    answer bad = coordinator_ask(c, &a, "POST", "/v1/update", "", "x", 1);
+    assert_int_equal(bad.status, 400);
+    answer_free(&bad);
+    coordinator_wait(c, 60000);
+    coordinator_wait(c, 60000);
+    const fedserver_device of_a = stored(c, &a), of_b = stored(c, &b);
+    assert_true(of_a.counted == 1 && of_a.late == 0 && of_a.refused == 1);
+    assert_true(of_b.counted == 0 && of_b.late == 1 && of_b.refused == 0);
+}
+
+static void a_devices_state_is_one_word(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    fedserver_entry entry;
+    char hex[FED_SHA256_HEX];
+    const test_device d = coordinator_enrol(c);
+    const fedserver_training *t = &c->server->training;
+    assert_string_equal(fedserver_device_state(t, row_of(c, &d), c->now_ms), "away");
+    (void)device_ask_work(c, &d);
+    assert_string_equal(fedserver_device_state(t, row_of(c, &d), c->now_ms), "waiting");
+    small_task(c);
+    assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_TRAIN);
+    assert_string_equal(fedserver_device_state(t, row_of(c, &d), c->now_ms), "training");
+    coordinator_wait(c, 101000);
+    assert_string_equal(fedserver_device_state(t, row_of(c, &d), c->now_ms), "late");
+    fed_hex(d.fingerprint, FED_SHA256_SIZE, hex);
+    coordinator_commit(c);
+    assert_fed_ok_err(fedserver_device_revoke(c->server, c->now_ms, hex, &entry, &err));
+    const fedserver_device revoked = stored(c, &d);
+    assert_string_equal(fedserver_device_state(t, &revoked, c->now_ms), "revoked");
+}
+
+static fed_status find_state(void *user, const fedserver_entry *entry, fed_error *err) {
+    (void)err;
+    *(const char **)user = entry->state;
+    return FED_OK;
+}
+
+/* A process beside the one that serves sees the same states. */
+static void the_command_line_sees_who_trains(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    fedserver *other;
+    const char *word = "";
+    const test_device d = coordinator_enrol(c);
+    small_task(c);
+    assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_TRAIN);
+    coordinator_commit(c);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &other, &err));
+    assert_fed_ok_err(fedserver_device_each(other, c->now_ms, find_state, &word, &err));
+    assert_string_equal(word, "training");
+    fedserver_close(other);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &other, &err));
+    assert_fed_ok_err(fedserver_device_each(other, c->now_ms + 101000, find_state, &word, &err));
+    assert_string_equal(word, "late");
+    fedserver_close(other);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(a_tokens_name_goes_before_the_devices_own),
+        WITH(a_name_from_outside_is_cut_between_characters_and_cleaned),
+        WITH(an_operators_name_is_taken_as_it_is_or_refused),
+        WITH(last_seen_costs_one_write_a_minute),
+        WITH(what_became_of_updates_is_counted_for_each_device),
+        WITH(a_devices_state_is_one_word),
+        WITH(the_command_line_sees_who_trains),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

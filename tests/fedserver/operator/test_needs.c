@@ -1,0 +1,86 @@
+/* What a task takes is said before it takes it, and one that can't fit is refused. */
+#include "coordinator_fixture.h"
+
+#include "fedserver/operator/needs.h"
+
+static fedserver_needs estimate(const char *model, const char *strategy, uint32_t goal) {
+    fed_error err = {0};
+    fedserver_task task = {.rules = {.goal = goal, .rounds = 1}};
+    fedserver_needs needs;
+    snprintf(task.wire.model, sizeof task.wire.model, "%s", model);
+    snprintf(task.wire.codec_up, sizeof task.wire.codec_up, "float32");
+    snprintf(task.codec_down, sizeof task.codec_down, "float32");
+    snprintf(task.strategy, sizeof task.strategy, "%s", strategy);
+    assert_fed_ok_err(fedserver_needs_estimate(&task, &needs, &err));
+    return needs;
+}
+
+/* 159 million values, as the one that was queued without a word. */
+static void test_a_huge_task_is_said_to_be_one(void **state) {
+    (void)state;
+    const fedserver_needs needs = estimate("input 12600 | dense 12600", "fedavg", 2);
+    char text[400];
+    assert_true(needs.values == 12600ULL * 12600 + 12600);
+    assert_true(needs.model_bytes >= 6 * 4 * needs.values);
+    assert_true(needs.update_bytes >= 2 * 4 * needs.values);
+    assert_true(needs.memory_bytes >= 6 * 4 * needs.values);
+    assert_true(fedserver_needs_much(&needs));
+    fedserver_needs_say(&needs, text, sizeof text);
+    assert_non_null(strstr(text, "158772600 values"));
+    assert_non_null(strstr(text, "6.4 GB of disk"));
+}
+
+static void test_a_small_task_needs_no_note(void **state) {
+    (void)state;
+    const fedserver_needs needs = estimate("input 784 | dense 10", "fedavg", 10);
+    assert_false(fedserver_needs_much(&needs));
+}
+
+static void test_a_strategys_state_counts(void **state) {
+    (void)state;
+    const fedserver_needs plain = estimate("input 784 | dense 10", "fedavg", 10);
+    const fedserver_needs adam = estimate("input 784 | dense 10", "fedadam", 10);
+    const fedserver_needs median = estimate("input 784 | dense 10", "median", 10);
+    assert_true(adam.model_bytes > plain.model_bytes);
+    assert_true(median.update_bytes > plain.update_bytes);
+}
+
+static void test_what_the_disk_cannot_hold_is_refused(void **state) {
+    (void)state;
+    fed_error err = {0};
+    const fedserver_needs needs = {.values = 9, .model_bytes = UINT64_MAX / 2};
+    assert_fed_status(fedserver_needs_check(&needs, "/tmp", &err), FED_ENOSPC);
+    assert_non_null(strstr(err.text, "/tmp: a model of 9 values takes up to"));
+    assert_non_null(strstr(err.text, "GB are free"));
+    const fedserver_needs little = {.values = 9, .model_bytes = 1};
+    assert_fed_ok(fedserver_needs_check(&little, "/tmp", &err));
+}
+
+/* Its first commit would fail: refused before its model is made. */
+static void test_so_it_is_when_it_is_queued(void **state) {
+    (void)state;
+    coordinator c;
+    fed_error err = {0};
+    char path[300];
+    uint64_t id = 0;
+    coordinator_setup(&c);
+    coordinator_commit(&c);
+    snprintf(path, sizeof path, "%s/huge.json", c.directory);
+    static const char huge[] = "{\"model\": \"input 12600 | dense 12600\","
+                               " \"rounds\": 1, \"cohort\": 1}";
+    fed_test_put(c.directory, "huge.json", huge, sizeof huge - 1);
+    assert_fed_status(fedserver_task_add(c.server, c.now_ms, path, &id, &err), FED_ERANGE);
+    assert_non_null(strstr(err.text, "a model of 158772600 values can't be stored"));
+    coordinator_teardown(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_huge_task_is_said_to_be_one),
+        cmocka_unit_test(test_a_small_task_needs_no_note),
+        cmocka_unit_test(test_a_strategys_state_counts),
+        cmocka_unit_test(test_what_the_disk_cannot_hold_is_refused),
+        cmocka_unit_test(test_so_it_is_when_it_is_queued),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* The exact sum: what it is, what it refuses, and that a refusal leaves no trace. */
+#include "fed_test.h"
+
+#include "fedcodec/envelope.h"
+#include "fedserver/rounds/aggregate.h"
+
+enum { SIZE = 3 };
+
+typedef struct fixture {
+    fed_layout layout;
+    fedserver_sum sum;
+} fixture;
+
+static int setup(void **state) {
+    static fixture f;
+    fed_layout_init(&f.layout);
+    assert_fed_ok(fed_layout_add(&f.layout, "w", 1, (uint32_t[]){SIZE}));
+    assert_fed_ok(fedserver_sum_init(&f.sum, &f.layout, &(fedserver_strategy){0}));
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    fedserver_sum_free(&f->sum);
+    fed_layout_free(&f->layout);
+    return 0;
+}
+
+static fedserver_update encode(const fixture *f, const float x[SIZE], uint32_t samples, float loss,
+                               fed_writer *body) {
+    fed_error err = {0};
+    fedcodec codec;
+    float residual[SIZE] = {0};
+    fedserver_update update = {0};
+    fed_writer_growing(body);
+    fed_update_write(body, &(fed_update){.samples = samples, .loss = loss});
+    assert_fed_ok_err(fedcodec_parse("float32", &codec, &err));
+    void *work = malloc(fedcodec_envelope_work_size(&codec, &f->layout, 0));
+    assert_non_null(work);
+    assert_fed_ok(fedcodec_envelope_encode(&codec, &f->layout, 0, residual, x, work, body));
+    free(work);
+    assert_fed_ok(fedserver_update_read(body->data, body->len, &update));
+    assert_int_equal(body->len - update.envelope_len, fedserver_update_head_size());
+    return update;
+}
+
+/* Each is another device's. */
+static fed_status add_weighted(fixture *f, const float x[SIZE], uint32_t samples, uint32_t weight,
+                               float loss) {
+    fed_error err = {0};
+    fed_writer body;
+    const fedserver_update update = encode(f, x, samples, loss, &body);
+    fed_status status =
+        fedserver_sum_add(&f->sum, &f->layout, &update, f->sum.updates + 1, weight, &err);
+    fed_writer_free(&body);
+    return status;
+}
+
+/* The round is over. x: the k-th update's values. */
+static fedserver_shares settle(fixture *f, double most, const float (*x)[SIZE]) {
+    fed_error err = {0};
+    fedserver_shares shares;
+    bool refold = false;
+    assert_fed_ok_err(fedserver_sum_settle(&f->sum, most, &shares, &refold, &err));
+    for (uint32_t k = 0; refold && k < f->sum.updates; k++) {
+        fed_writer body;
+        const fedserver_update update = encode(f, x[k], 1, 0, &body);
+        assert_fed_ok_err(fedserver_sum_refold(&f->sum, &f->layout, k, &update, &err));
+        fed_writer_free(&body);
+    }
+    return shares;
+}
+
+static fed_status add(fixture *f, const float x[SIZE], uint32_t samples, float loss) {
+    return add_weighted(f, x, samples, 1, loss);
+}
+
+static void a_weight_counts_as_so_many_times_the_samples(void **state) {
+    fixture *f = *state;
+    float mean[SIZE];
+    assert_fed_ok(add_weighted(f, (float[]){1, -2, 16}, 2, 3, 4));
+    assert_fed_ok(add_weighted(f, (float[]){5, 2, -16}, 1, 2, 8));
+    fedserver_sum_mean(&f->sum, mean);
+    assert_true(mean[0] == 2.0f && mean[1] == -1.0f && mean[2] == 8.0f);
+    assert_int_equal(f->sum.samples, 3);
+    assert_int_equal(f->sum.weight, 8);
+}
+
+static void the_mean_weighs_by_samples(void **state) {
+    fixture *f = *state;
+    float mean[SIZE];
+    assert_fed_ok(add(f, (float[]){1, -2, 16}, 1, 4));
+    assert_fed_ok(add(f, (float[]){5, 2, -16}, 3, 8));
+    fedserver_sum_mean(&f->sum, mean);
+    assert_true(mean[0] == 4.0f && mean[1] == 1.0f && mean[2] == -8.0f);
+    assert_true(settle(f, 0.5, NULL).loss == 7.0);
+    assert_int_equal(f->sum.updates, 2);
+}
+
+static void clearing_starts_from_nothing(void **state) {
+    fixture *f = *state;
+    float mean[SIZE];
+    assert_fed_ok(add(f, (float[]){1, 1, 1}, 9, 1));
+    fedserver_sum_clear(&f->sum);
+    assert_int_equal(f->sum.samples + f->sum.updates + f->sum.bytes, 0);
+    assert_fed_ok(add(f, (float[]){3, 3, 3}, 2, 1));
+    fedserver_sum_mean(&f->sum, mean);
+    assert_true(mean[0] == 3.0f && mean[2] == 3.0f);
+}
+
+/* As many samples as a device can say that it has, and as old an update as weighs most. */
+static void no_number_of_samples_is_too_large_for_the_sum(void **state) {
+    fixture *f = *state;
+    enum { MANY = 200 };
+    static float x[MANY][SIZE];
+    float mean[SIZE];
+    for (int k = 0; k < MANY; k++) {
+        memcpy(x[k], (float[]){16, -16, k % 2 == 0 ? 1 : 3}, sizeof x[k]);
+        assert_fed_ok(add_weighted(f, x[k], UINT32_MAX, 64, 1));
+    }
+    const fedserver_shares shares = settle(f, 0.5, (const float(*)[SIZE])x);
+    assert_false(shares.as_claimed);
+    assert_in_range(shares.weight, 1 << 28, (1 << 29) - 1);
+    fedserver_sum_mean(&f->sum, mean);
+    assert_true(mean[0] == 16.0f && mean[1] == -16.0f && mean[2] == 2.0f);
+}
+
+static void who_claims_most_does_not_outweigh_the_others(void **state) {
+    fixture *f = *state;
+    static const float x[3][SIZE] = {{1, 0, 0}, {1, 0, 0}, {-1, 0, 0}};
+    float mean[SIZE];
+    assert_fed_ok(add(f, x[0], 10, 1));
+    assert_fed_ok(add(f, x[1], 30, 1));
+    assert_fed_ok(add(f, x[2], 1 << 20, 1));
+    const fedserver_shares shares = settle(f, 0.5, x);
+    fedserver_sum_mean(&f->sum, mean);
+    assert_true(mean[0] == 0.0f);
+    assert_int_equal(shares.heaviest, 3);
+    assert_true(shares.heaviest_lowered && !shares.furthest_lowered);
+    assert_true(shares.heaviest_share > 0.99 && shares.heaviest_share < 1);
+}
+
+static void what_is_refused_leaves_no_trace(void **state) {
+    fixture *f = *state;
+    assert_fed_status(add(f, (float[]){1, 1, 1}, 1, -3e38f), FED_ERANGE);
+    assert_fed_status(add(f, (float[]){1, 1, 16.5f}, 1, 1), FED_ERANGE);
+    assert_int_equal(f->sum.samples + f->sum.updates + f->sum.bytes, 0);
+    assert_true(f->sum.acc[0] == 0 && f->sum.acc[1] == 0 && f->sum.acc[2] == 0);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(the_mean_weighs_by_samples),
+        WITH(a_weight_counts_as_so_many_times_the_samples),
+        WITH(clearing_starts_from_nothing),
+        WITH(no_number_of_samples_is_too_large_for_the_sum),
+        WITH(who_claims_most_does_not_outweigh_the_others),
+        WITH(what_is_refused_leaves_no_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

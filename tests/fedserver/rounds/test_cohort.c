@@ -1,0 +1,237 @@
+/* Who gets a place: over many rounds, whoever asks first. */
+#include "fed_test.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "fed/rng.h"
+#include "fedserver/rounds/cohort.h"
+
+enum { DEVICES = 40, PLACES = 8, WINDOW_MS = 1000 };
+
+typedef struct crowd {
+    fedserver_candidate devices[DEVICES];
+    bool away[DEVICES];
+    uint32_t taken[DEVICES]; /* places in all rounds */
+    int64_t full_ms;         /* how long the last round took to fill */
+} crowd;
+
+static crowd crowd_of(void) {
+    crowd c = {0};
+    for (uint32_t k = 0; k < DEVICES; k++) {
+        c.devices[k] = (fedserver_candidate){.device = k + 1};
+    }
+    return c;
+}
+
+static fedserver_cohort drawn(const crowd *c, fedserver_selection selection, uint32_t round) {
+    fedserver_cohort cohort = {.selection = selection,
+                               .seed = 7,
+                               .round = round,
+                               .drawing = 1,
+                               .opened_ms = 1000000,
+                               .window_ms = WINDOW_MS};
+    fedserver_cohort_draw(&cohort, c->devices, DEVICES, PLACES);
+    return cohort;
+}
+
+/* All ask again and again, always in the same order: the first ones have an advantage only where
+ * more are let in than there are places. */
+static void play(crowd *c, fedserver_selection selection, uint32_t round) {
+    fedserver_cohort cohort = drawn(c, selection, round);
+    bool has[DEVICES] = {false};
+    uint32_t places = PLACES;
+    for (int64_t now = cohort.opened_ms; places > 0; now += 5) {
+        assert_true(now <= cohort.opened_ms + WINDOW_MS);
+        c->full_ms = now - cohort.opened_ms;
+        for (uint32_t k = 0; k < DEVICES && places > 0; k++) {
+            if (!has[k] && !c->away[k] &&
+                fedserver_cohort_admits_ms(&cohort, &c->devices[k]) <= now) {
+                has[k] = true;
+                places--;
+            }
+        }
+    }
+    for (uint32_t k = 0; k < DEVICES; k++) {
+        c->taken[k] += has[k];
+        c->devices[k].last_round = has[k] ? round : c->devices[k].last_round;
+    }
+}
+
+static void uniform_gives_everybody_the_same(void **state) {
+    (void)state;
+    enum { ROUNDS = 2000 };
+    crowd c = crowd_of();
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        play(&c, FEDSERVER_SELECT_UNIFORM, round);
+    }
+    const double mean = (double)ROUNDS * PLACES / DEVICES;
+    const double sigma = sqrt(mean * (1 - (double)PLACES / DEVICES));
+    for (uint32_t k = 0; k < DEVICES; k++) {
+        /* 5 sigma, and the little that asking first still brings */
+        assert_true(fabs(c.taken[k] - mean) < 5 * sigma + 0.04 * mean);
+    }
+}
+
+static void another_seed_or_round_or_drawing_draws_others(void **state) {
+    (void)state;
+    crowd c = crowd_of();
+    fedserver_cohort one = drawn(&c, FEDSERVER_SELECT_UNIFORM, 1);
+    for (int other = 0; other < 3; other++) {
+        fedserver_cohort two = one;
+        two.seed += other == 0;
+        two.round += other == 1;
+        two.drawing += other == 2;
+        double correlation = 0;
+        for (uint32_t k = 0; k < DEVICES; k++) {
+            double a = fedserver_cohort_priority(&one, &c.devices[k]);
+            double b = fedserver_cohort_priority(&two, &c.devices[k]);
+            assert_true(a >= 0 && a < 1 && a != b);
+            assert_true(a == fedserver_cohort_priority(&one, &c.devices[k]));
+            correlation += 12 * (a - 0.5) * (b - 0.5) / DEVICES;
+        }
+        assert_true(fabs(correlation) < 5 / sqrt(DEVICES));
+    }
+}
+
+/* The oracle draws without replacement: one after the other, in proportion to the samples. */
+static void draw_plainly(const crowd *c, fed_rng *rng, uint32_t taken[DEVICES]) {
+    bool has[DEVICES] = {false};
+    for (int place = 0; place < PLACES; place++) {
+        uint32_t sum = 0;
+        for (int k = 0; k < DEVICES; k++) {
+            sum += has[k] ? 0 : c->devices[k].samples;
+        }
+        uint32_t at = fed_rng_below(rng, sum);
+        int k = 0;
+        for (; has[k] || at >= c->devices[k].samples; k++) {
+            at -= has[k] ? 0 : c->devices[k].samples;
+        }
+        has[k] = true;
+        taken[k]++;
+    }
+}
+
+static void weighted_follows_the_samples(void **state) {
+    (void)state;
+    enum { ROUNDS = 2000 };
+    crowd c = crowd_of();
+    uint32_t plain[DEVICES] = {0};
+    fed_rng rng;
+    fed_rng_init(&rng, 3, 0, 0);
+    for (uint32_t k = 0; k < DEVICES; k++) {
+        c.devices[k].samples = 10 + 10 * (k * 7 % DEVICES);
+    }
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        play(&c, FEDSERVER_SELECT_WEIGHTED, round);
+        draw_plainly(&c, &rng, plain);
+    }
+    for (uint32_t k = 0; k < DEVICES; k++) {
+        assert_true(fabs((double)c.taken[k] - plain[k]) <
+                    5 * sqrt(2.0 * plain[k]) + 0.04 * plain[k]);
+    }
+}
+
+static void who_has_not_said_its_samples_counts_as_the_mean(void **state) {
+    (void)state;
+    crowd c = crowd_of();
+    for (uint32_t k = 1; k < DEVICES; k++) {
+        c.devices[k].samples = k % 2 == 0 ? 100 : 300;
+    }
+    fedserver_cohort cohort = drawn(&c, FEDSERVER_SELECT_WEIGHTED, 1);
+    fedserver_candidate said = c.devices[0];
+    said.samples = (uint32_t)lround(cohort.samples);
+    assert_in_range(said.samples, 195, 205);
+    cohort.samples = said.samples;
+    assert_true(fedserver_cohort_priority(&cohort, &c.devices[0]) ==
+                fedserver_cohort_priority(&cohort, &said));
+}
+
+static void round_robin_takes_everybody_before_anybody_twice(void **state) {
+    (void)state;
+    crowd c = crowd_of();
+    for (uint32_t round = 1; round <= 200; round++) {
+        play(&c, FEDSERVER_SELECT_ROUND_ROBIN, round);
+        uint32_t least = UINT32_MAX, most = 0;
+        for (uint32_t k = 0; k < DEVICES; k++) {
+            least = c.taken[k] < least ? c.taken[k] : least;
+            most = c.taken[k] > most ? c.taken[k] : most;
+        }
+        assert_true(most - least <= 1);
+    }
+}
+
+static void round_robin_prefers_who_has_waited_longest(void **state) {
+    (void)state;
+    crowd c = crowd_of();
+    for (uint32_t k = 0; k < DEVICES; k++) {
+        c.devices[k].last_round = k;
+    }
+    fedserver_cohort cohort = drawn(&c, FEDSERVER_SELECT_ROUND_ROBIN, DEVICES);
+    const uint32_t last = PLACES - 1; /* it and those before it get the places */
+    for (uint32_t k = 0; k < DEVICES; k++) {
+        const fedserver_candidate *before = &c.devices[k <= last ? last : k - 1];
+        bool later = fedserver_cohort_priority(&cohort, before) <
+                     fedserver_cohort_priority(&cohort, &c.devices[k]);
+        assert_true(later == (k > last));
+    }
+}
+
+static void who_took_part_after_the_drawing_comes_last(void **state) {
+    (void)state;
+    crowd c = crowd_of();
+    for (uint32_t round = 1; round < 3; round++) { /* the turn is that of round 0, or the last */
+        for (uint32_t k = 0; k < DEVICES; k++) {
+            c.devices[k].last_round = round == 1 && k < PLACES ? 0 : round;
+        }
+        fedserver_cohort cohort = drawn(&c, FEDSERVER_SELECT_ROUND_ROBIN, round);
+        fedserver_candidate later = c.devices[0];
+        later.last_round = round + 5;
+        double priority = fedserver_cohort_priority(&cohort, &later);
+        assert_true(priority >= 0 && priority < 1);
+        assert_true(round > 1 || priority > fedserver_cohort_priority(&cohort, &c.devices[1]));
+    }
+}
+
+static void a_round_fills_within_its_window_though_most_stay_away(void **state) {
+    (void)state;
+    crowd c = crowd_of();
+    for (uint32_t k = PLACES; k < DEVICES; k++) {
+        c.away[k] = true;
+    }
+    for (uint32_t round = 1; round <= 20; round++) {
+        for (int selection = 0; selection < 3; selection++) {
+            play(&c, (fedserver_selection)selection, round); /* checks it */
+        }
+    }
+    assert_true(c.full_ms > 0);
+}
+
+static void with_places_for_all_everybody_comes_at_once(void **state) {
+    (void)state;
+    crowd c = crowd_of();
+    for (int selection = 0; selection < 3; selection++) {
+        fedserver_cohort cohort = drawn(&c, (fedserver_selection)selection, 1);
+        fedserver_cohort_draw(&cohort, c.devices, PLACES, PLACES);
+        for (uint32_t k = 0; k < DEVICES; k++) {
+            assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[k]) == cohort.opened_ms);
+        }
+        fedserver_cohort_draw(&cohort, c.devices, 0, PLACES); /* nobody was seen yet */
+        assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[0]) == cohort.opened_ms);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(uniform_gives_everybody_the_same),
+        cmocka_unit_test(another_seed_or_round_or_drawing_draws_others),
+        cmocka_unit_test(weighted_follows_the_samples),
+        cmocka_unit_test(who_has_not_said_its_samples_counts_as_the_mean),
+        cmocka_unit_test(round_robin_takes_everybody_before_anybody_twice),
+        cmocka_unit_test(round_robin_prefers_who_has_waited_longest),
+        cmocka_unit_test(who_took_part_after_the_drawing_comes_last),
+        cmocka_unit_test(a_round_fills_within_its_window_though_most_stay_away),
+        cmocka_unit_test(with_places_for_all_everybody_comes_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,61 @@
+/* Waits: what a few devices are told, and that a crowd is spread. */
+#include "fed_test.h"
+
+#include "fed/rng.h"
+#include "fedserver/rounds/pace.h"
+
+static void a_few_devices_come_back_soon(void **state) {
+    (void)state;
+    for (uint64_t devices = 0; devices <= 20; devices++) {
+        assert_in_range(fedserver_pace_ms(1000, devices, 0), 750, 750);
+        assert_in_range(fedserver_pace_ms(1000, devices, UINT32_MAX), 1240, 1250);
+    }
+}
+
+/* The check-ins a second of a crowd that does nothing but what it is told. */
+static double rate(uint64_t devices) {
+    fed_rng rng;
+    double sum_ms = 0;
+    fed_rng_init(&rng, 1, (uint32_t)devices, 0);
+    for (int k = 0; k < 10000; k++) {
+        sum_ms += fedserver_pace_ms(5000, devices, fed_rng_u32(&rng));
+    }
+    return (double)devices / (sum_ms / 10000 / 1000);
+}
+
+static void a_crowd_makes_at_most_a_hundred_check_ins_a_second(void **state) {
+    (void)state;
+    assert_true(rate(100) < 25);
+    assert_true(rate(4000) > 60 && rate(4000) < 100);
+    assert_true(rate(45000) < 102);
+}
+
+static void nobody_is_sent_away_for_more_than_a_quarter_of_an_hour(void **state) {
+    (void)state;
+    assert_in_range(fedserver_pace_ms(10000, UINT64_MAX, UINT32_MAX), 900000, 907500);
+}
+
+static void waits_are_spread_over_the_whole_window(void **state) {
+    (void)state;
+    fed_rng rng;
+    int seen[8] = {0};
+    fed_rng_init(&rng, 2, 0, 0);
+    for (int k = 0; k < 8000; k++) {
+        uint32_t wait_ms = fedserver_pace_ms(4000, 4000, fed_rng_u32(&rng)) - 3000;
+        assert_in_range(wait_ms, 0, 79999);
+        seen[wait_ms / 10000]++;
+    }
+    for (int k = 0; k < 8; k++) {
+        assert_in_range(seen[k], 850, 1150); /* 5 sigma */
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_few_devices_come_back_soon),
+        cmocka_unit_test(a_crowd_makes_at_most_a_hundred_check_ins_a_second),
+        cmocka_unit_test(nobody_is_sent_away_for_more_than_a_quarter_of_an_hour),
+        cmocka_unit_test(waits_are_spread_over_the_whole_window),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

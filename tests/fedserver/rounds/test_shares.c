@@ -1,0 +1,162 @@
+/* What updates count for: as claimed where that is fair; and the same whatever their order. */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "fed/rng.h"
+#include "fedcodec/codec.h"
+#include "fedserver/rounds/shares.h"
+
+static fedserver_shares settle(fedserver_claim *claims, size_t count, double most) {
+    fedserver_shares shares;
+    assert_fed_ok(fedserver_shares_settle(claims, count, most, 0, &shares));
+    return shares;
+}
+
+static fedserver_claim claim(int64_t device, uint64_t weight, double norm) {
+    return (fedserver_claim){
+        .device = device, .weight = weight, .norm = norm, .samples = (uint32_t)weight, .loss = 1};
+}
+
+static void fair_claims_count_as_they_are(void **state) {
+    (void)state;
+    fedserver_claim c[] = {claim(1, 6, 2), claim(2, 4, 1), claim(3, 3, 3)};
+    const fedserver_shares s = settle(c, 3, 0.5);
+    assert_true(s.as_claimed);
+    assert_int_equal(s.weight, 13);
+    for (int k = 0; k < 3; k++) {
+        assert_true(c[k].share == c[k].weight && c[k].count == c[k].weight);
+    }
+    assert_true(s.heaviest == 1 && s.heaviest_share == 6.0 / 13);
+    assert_true(s.furthest == 1 && s.furthest_norm == 2); /* 12 of 25; 3's norm is larger */
+    assert_false(s.heaviest_lowered || s.furthest_lowered);
+}
+
+static void two_devices_are_not_compared(void **state) {
+    (void)state;
+    fedserver_claim c[] = {claim(1, 1000, 9), claim(2, 1, 1)};
+    assert_true(settle(c, 2, 0.5).as_claimed);
+    assert_false(settle(c, 2, 0.75).as_claimed);
+    assert_true(fabs((double)c[0].share / (double)c[1].share - 3) < 1e-6);
+}
+
+static void no_limit_takes_every_claim(void **state) {
+    (void)state;
+    fedserver_claim c[] = {claim(1, 1, 1), claim(2, 1, 1), claim(3, 1 << 20, 1e4)};
+    assert_true(settle(c, 3, 1).as_claimed);
+}
+
+/* Rule 1: the weight. */
+static void a_share_is_the_most_that_a_device_weighs(void **state) {
+    (void)state;
+    static const double most[] = {0.5, 0.4, 0.3, 0.26};
+    for (size_t k = 0; k < sizeof most / sizeof most[0]; k++) {
+        fedserver_claim c[] = {claim(1, 5, 1), claim(2, 1 << 20, 1), claim(3, 7, 1),
+                               claim(4, UINT32_MAX, 1)};
+        const fedserver_shares s = settle(c, 4, most[k]);
+        for (int i = 0; i < 4; i++) {
+            assert_true((double)c[i].share <= (most[k] + 1e-6) * (double)s.weight);
+        }
+        assert_int_equal(s.heaviest, 4);
+        assert_true(s.heaviest_lowered);
+    }
+}
+
+/* Rule 2: weight times norm. */
+static void a_long_update_is_shortened_and_its_weight_stays(void **state) {
+    (void)state;
+    fedserver_claim c[] = {claim(1, 10, 1), claim(2, 10, 1), claim(3, 10, 10000)};
+    const fedserver_shares s = settle(c, 3, 0.5);
+    assert_true(s.furthest == 3 && s.furthest_lowered && !s.heaviest_lowered);
+    assert_true(s.furthest_norm == 10000);
+    assert_int_equal(c[2].share, c[0].share);
+    assert_int_equal(c[0].count, c[0].share);
+    const double reach = (double)c[2].count * 10000;
+    assert_true(fabs(reach / (2.0 * c[0].count) - 1) < 1e-3);
+}
+
+static void a_devices_updates_are_taken_together(void **state) {
+    (void)state;
+    fedserver_claim c[] = {claim(1, 10, 1), claim(7, 30, 1), claim(2, 10, 1), claim(7, 10, 1),
+                           claim(7, 40, 1)};
+    const fedserver_shares s = settle(c, 5, 0.5);
+    const double all = (double)c[1].share + c[3].share + c[4].share;
+    assert_true(s.heaviest == 7 && s.heaviest_lowered);
+    assert_true(fabs(all / (double)s.weight - 0.5) < 1e-6);
+    assert_true(fabs((double)c[4].share / c[3].share - 4) < 1e-5);
+}
+
+static void the_largest_round_there_can_be_fits_the_sum(void **state) {
+    (void)state;
+    enum { MANY = 1000000 };
+    fedserver_claim *c = malloc(MANY * sizeof *c);
+    assert_non_null(c);
+    for (int k = 0; k < MANY; k++) {
+        c[k] = claim(k, k % 2 == 0 ? 1 : UINT64_C(64) * UINT32_MAX, 1);
+    }
+    const fedserver_shares s = settle(c, MANY, 0.5);
+    assert_true(s.weight < (uint64_t)FEDCODEC_FOLD_WEIGHT);
+    assert_int_equal(c[0].share, 1);
+    free(c);
+}
+
+static void neither_order_nor_arrival_changes_a_bit(void **state) {
+    (void)state;
+    enum { MANY = 40, ORDERS = 50 };
+    fedserver_claim first[MANY], c[MANY];
+    fed_rng rng;
+    fed_rng_init(&rng, 3, 0, 0);
+    for (int k = 0; k < MANY; k++) {
+        const uint32_t weight = 1 + fed_rng_below(&rng, 1000) * (k % 9 == 0 ? 4000000 : 1);
+        first[k] = claim(k % 13, weight, (double)fed_rng_float(&rng) * (k % 13 == 5 ? 1e4 : 1));
+    }
+    const fedserver_shares wanted = settle(first, MANY, 0.2);
+    memcpy(c, first, sizeof c);
+    for (int order = 0; order < ORDERS; order++) {
+        int place[MANY];
+        fedserver_claim mixed[MANY];
+        for (int k = 0; k < MANY; k++) {
+            place[k] = k;
+        }
+        for (int k = MANY - 1; k > 0; k--) {
+            const int other = (int)fed_rng_below(&rng, (uint32_t)k + 1), kept = place[k];
+            place[k] = place[other];
+            place[other] = kept;
+        }
+        for (int k = 0; k < MANY; k++) {
+            mixed[k] = first[place[k]];
+            mixed[k].share = mixed[k].count = 0;
+        }
+        const fedserver_shares s = settle(mixed, MANY, 0.2);
+        assert_true(s.weight == wanted.weight && s.heaviest == wanted.heaviest &&
+                    s.furthest == wanted.furthest);
+        for (int k = 0; k < MANY; k++) {
+            assert_int_equal(mixed[k].share, first[place[k]].share);
+            assert_int_equal(mixed[k].count, first[place[k]].count);
+        }
+    }
+}
+
+static void one_devices_loss_does_not_become_the_rounds(void **state) {
+    (void)state;
+    fedserver_claim c[] = {claim(1, 10, 1), claim(2, 10, 1), claim(3, 10, 1)};
+    c[0].loss = 2;
+    assert_true(settle(c, 3, 0.5).loss == 4.0 / 3);
+    c[0].loss = -1e12f;
+    assert_true(settle(c, 3, 0.5).loss == (2.0 - 100.0) / 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fair_claims_count_as_they_are),
+        cmocka_unit_test(two_devices_are_not_compared),
+        cmocka_unit_test(no_limit_takes_every_claim),
+        cmocka_unit_test(a_share_is_the_most_that_a_device_weighs),
+        cmocka_unit_test(a_long_update_is_shortened_and_its_weight_stays),
+        cmocka_unit_test(a_devices_updates_are_taken_together),
+        cmocka_unit_test(the_largest_round_there_can_be_fits_the_sum),
+        cmocka_unit_test(neither_order_nor_arrival_changes_a_bit),
+        cmocka_unit_test(one_devices_loss_does_not_become_the_rounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

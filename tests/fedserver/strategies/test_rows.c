@@ -1,0 +1,128 @@
+/* The matrix of a round's updates: its order, what it leaves behind, and the memory that it takes.
+ */
+#include "fed_test.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+
+#include "fedserver/strategies/robust.h"
+
+enum { COLUMNS = 3 };
+
+static void add(fedserver_rows *rows, int64_t device, uint64_t lease, float x) {
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_rows_add(rows, device, lease, (float[]){x, -x, 10 * x}, &err));
+}
+
+static void keep(void *user, float *block, size_t first, size_t width) {
+    assert_int_equal(first, 0);
+    assert_int_equal(width, COLUMNS);
+    memcpy(user, block, sizeof(float[4][COLUMNS]));
+}
+
+static void rows_are_in_the_order_of_device_and_lease(void **state) {
+    (void)state;
+    fed_error err = {0};
+    char directory[256];
+    fedserver_rows rows;
+    float found[4][COLUMNS];
+    fed_test_tmpdir(directory, sizeof directory);
+    assert_fed_ok_err(fedserver_rows_open(&rows, directory, COLUMNS, &err));
+    add(&rows, 9, 1, 4);
+    add(&rows, 5, UINT64_MAX, 3);
+    add(&rows, 5, 2, 2);
+    add(&rows, -1, 7, 1);
+    fedserver_rows_sort(&rows);
+    assert_fed_ok_err(fedserver_rows_each(&rows, keep, found, &err));
+    for (int k = 0; k < 4; k++) {
+        float x = (float)k + 1;
+        assert_true(found[k][0] == x && found[k][1] == -x && found[k][2] == 10 * x);
+    }
+    fedserver_rows_close(&rows);
+    fed_test_rmdir(directory);
+}
+
+static void nothing_is_left_in_the_directory_even_while_it_is_open(void **state) {
+    (void)state;
+    fed_error err = {0};
+    char directory[256];
+    fedserver_rows rows;
+    size_t entries = 0;
+    fed_test_tmpdir(directory, sizeof directory);
+    assert_fed_ok_err(fedserver_rows_open(&rows, directory, COLUMNS, &err));
+    add(&rows, 1, 1, 1);
+    DIR *dir = opendir(directory);
+    assert_non_null(dir);
+    while (readdir(dir) != NULL) {
+        entries++;
+    }
+    closedir(dir);
+    assert_int_equal(entries, 2); /* . and .. */
+    fedserver_rows_close(&rows);
+    fed_test_rmdir(directory);
+}
+
+static void a_directory_that_is_not_there_is_named(void **state) {
+    (void)state;
+    fed_error err = {0};
+    fedserver_rows rows;
+    assert_fed_status(fedserver_rows_open(&rows, "nowhere", COLUMNS, &err), FED_EIO);
+    assert_fed_says(err, "nowhere/updates.rows");
+}
+
+static size_t peak_kib(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (size_t)usage.ru_maxrss;
+}
+
+/* One block, and what krum needs beside it. A sanitizer keeps what is freed: a block for each time
+ * that the matrix has been read. */
+static void check_peak(size_t before, size_t times) {
+    size_t taken = peak_kib() - before, most = ((times * FEDSERVER_ROWS_BYTES) >> 10) + 8192;
+    if (taken > most) {
+        fail_msg("%zu KiB of memory, where at most %zu are promised", taken, most);
+    }
+}
+
+/* 144 MiB of values; row k holds k everywhere, but for the last one, which is hostile. */
+static void memory_is_bounded_whatever_the_numbers_of_updates_and_parameters(void **state) {
+    (void)state;
+    enum { MANY_COLUMNS = 1 << 20, ROWS = 36 };
+    fed_error err = {0};
+    char directory[256];
+    fedserver_rows rows;
+    float *x = malloc(MANY_COLUMNS * sizeof *x);
+    assert_non_null(x);
+    fed_test_tmpdir(directory, sizeof directory);
+    assert_fed_ok_err(fedserver_rows_open(&rows, directory, MANY_COLUMNS, &err));
+    for (int k = 0; k < ROWS; k++) {
+        for (int i = 0; i < MANY_COLUMNS; i++) {
+            x[i] = k == ROWS - 1 ? 16.0f : (float)k / 64;
+        }
+        assert_fed_ok_err(fedserver_rows_add(&rows, ROWS - k, 1, x, &err));
+    }
+    fedserver_rows_sort(&rows);
+    size_t before = peak_kib();
+    assert_fed_ok_err(fedserver_trimmed_mean(&rows, 1, x, &err));
+    check_peak(before, 1);
+    for (int i = 0; i < MANY_COLUMNS; i++) { /* 1 to 34 are left */
+        assert_true(x[i] == 17.5f / 64);
+    }
+    assert_fed_ok_err(fedserver_krum_mean(&rows, 1, 1, x, &err));
+    assert_true(x[0] == 17.0f / 64 || x[0] == 18.0f / 64);
+    check_peak(before, 3);
+    fedserver_rows_close(&rows);
+    fed_test_rmdir(directory);
+    free(x);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_in_the_order_of_device_and_lease),
+        cmocka_unit_test(nothing_is_left_in_the_directory_even_while_it_is_open),
+        cmocka_unit_test(a_directory_that_is_not_there_is_named),
+        cmocka_unit_test(memory_is_bounded_whatever_the_numbers_of_updates_and_parameters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,387 @@
+/* Task files: what they mean, and what is said about those that are wrong. */
+#include "fed_test.h"
+
+#include "fed/checkpoint.h"
+#include "fed/file.h"
+#include "fedserver/task/config.h"
+#include "fedserver/task/phases.h"
+
+static fed_status parse(const char *text, fedserver_config *config, fed_error *err) {
+    return fedserver_config_parse("conf/t.json", text, strlen(text), config, err);
+}
+
+static void what_is_left_out_has_its_default(void **state) {
+    (void)state;
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(parse("{\"model\": \"lr\", \"rounds\": 100, \"cohort\": 10}", &config, &err));
+    const fedserver_task *task = &config.task;
+    assert_string_equal(task->name, "t.json");
+    assert_string_equal(task->wire.model, "input 784 | dense 10");
+    assert_string_equal(task->wire.codec_up, "sbc:p=0.01");
+    assert_string_equal(task->codec_down, "3lc:s=1");
+    assert_string_equal(task->wire.optimizer, "sgd");
+    assert_string_equal(task->strategy, "fedavg");
+    assert_int_equal(task->wire.small_tensor, 1024);
+    assert_int_equal(task->wire.local_steps, 10);
+    assert_int_equal(task->wire.batch, 8);
+    assert_int_equal(task->wire.seed, 1);
+    assert_true(task->wire.learning_rate == 0.01f);
+    assert_int_equal(task->rules.rounds, 100);
+    assert_int_equal(task->rules.cohort, 10);
+    assert_int_equal(task->rules.goal, 10);
+    assert_int_equal(task->rules.minimum, 1);
+    assert_int_equal(task->rules.deadline_ms, 600000);
+    assert_int_equal(task->rules.staleness, 0);
+    assert_int_equal(task->selection, FEDSERVER_SELECT_UNIFORM);
+    assert_string_equal(task->tag, "");
+    assert_string_equal(config.initial, "");
+}
+
+static void goal_and_cohort_say_each_other(void **state) {
+    (void)state;
+    static const struct {
+        const char *keys;
+        uint32_t cohort, goal;
+    } cases[] = {{"\"cohort\": 10", 10, 10},
+                 {"\"goal\": 10", 13, 10}, /* 130 %, rounded up */
+                 {"\"goal\": 1", 2, 1},
+                 {"\"goal\": 100", 130, 100},
+                 {"\"goal\": 1000000", 1300000, 1000000},
+                 {"\"goal\": 4, \"cohort\": 9", 9, 4},
+                 {"\"goal\": 9, \"cohort\": 4, \"staleness\": 1", 4, 9}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fedserver_config config;
+        fed_error err = {0};
+        char text[200];
+        snprintf(text, sizeof text, "{\"model\": \"lr\", \"rounds\": 1, %s}", cases[k].keys);
+        assert_fed_ok_err(parse(text, &config, &err));
+        assert_int_equal(config.task.rules.cohort, cases[k].cohort);
+        assert_int_equal(config.task.rules.goal, cases[k].goal);
+    }
+}
+
+static void every_key_is_taken(void **state) {
+    (void)state;
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(
+        parse("{\"name\": \"n\", \"model\": \"input 2|dense 3\", \"initial\": \"a/b\","
+              "\"seed\": 7, \"codec_up\": \"float32\", \"codec_down\": \"sbc\","
+              "\"small_tensor\": 0, \"local_steps\": 3, \"batch\": 4,"
+              "\"optimizer\": \"adam\", \"learning_rate\": 1, \"rounds\": 5,"
+              "\"cohort\": 9, \"goal\": 8, \"minimum\": 7, \"deadline_s\": 0.25,"
+              "\"staleness\": 6, \"selection\": \"round_robin\", \"tag\": \"lab\"}",
+              &config, &err));
+    const fedserver_task *task = &config.task;
+    assert_string_equal(task->name, "n");
+    assert_string_equal(task->wire.model, "input 2 | dense 3");
+    assert_string_equal(config.initial, "conf/a/b");
+    assert_int_equal(task->wire.seed, 7);
+    assert_string_equal(task->wire.codec_up, "float32");
+    assert_string_equal(task->codec_down, "sbc:p=0.01");
+    assert_int_equal(task->wire.small_tensor, 0);
+    assert_int_equal(task->wire.local_steps, 3);
+    assert_int_equal(task->wire.batch, 4);
+    assert_string_equal(task->wire.optimizer, "adam");
+    assert_true(task->wire.learning_rate == 1.0f);
+    assert_int_equal(task->rules.rounds, 5);
+    assert_int_equal(task->rules.cohort, 9);
+    assert_int_equal(task->rules.goal, 8);
+    assert_int_equal(task->rules.minimum, 7);
+    assert_int_equal(task->rules.deadline_ms, 250);
+    assert_int_equal(task->rules.staleness, 6);
+    assert_int_equal(task->selection, FEDSERVER_SELECT_ROUND_ROBIN);
+    assert_string_equal(task->tag, "lab");
+}
+
+/* An optimizer's text goes to the devices as it is; its rate is the one that counts. */
+static void an_optimizer_is_a_spec(void **state) {
+    (void)state;
+    static const char spec[] = "momentum:lr=0.5,m=0.8+cosine:steps=100+clip:norm=1";
+    char text[256];
+    snprintf(text, sizeof text,
+             "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1, \"learning_rate\": 0.25,"
+             " \"optimizer\": \"%s\"}",
+             spec);
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(parse(text, &config, &err));
+    assert_string_equal(config.task.wire.optimizer, spec);
+    assert_true(config.task.wire.learning_rate == 0.5f);
+}
+
+static void a_phase_changes_what_it_names_and_keeps_the_rest(void **state) {
+    (void)state;
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(
+        parse("{\"model\": \"lr\", \"rounds\": 100, \"cohort\": 10, \"optimizer\": \"momentum\","
+              "\"codec_up\": \"dgc:p=0.25\", \"batch\": 3, \"phases\": ["
+              "{\"round\": 2, \"codec_up\": \"dgc:p=0.0625\", \"local_steps\": 7},"
+              "{\"round\": 50, \"codec_down\": \"sbc\", \"learning_rate\": 0.5},"
+              "{\"round\": 100, \"optimizer\": \"momentum:lr=2,m=0.5\", \"batch\": 9}]}",
+              &config, &err));
+    static const fedserver_phase wanted[] = {
+        {1, "dgc:p=0.25", "3lc:s=1", 10, 3, "momentum", 0.01f},
+        {2, "dgc:p=0.0625", "3lc:s=1", 7, 3, "momentum", 0.01f},
+        {50, "dgc:p=0.0625", "sbc:p=0.01", 7, 3, "momentum", 0.5f},
+        {100, "dgc:p=0.0625", "sbc:p=0.01", 7, 9, "momentum:lr=2,m=0.5", 2.0f}};
+    static const uint32_t last[] = {1, 49, 99, 101};
+    const fedserver_task *task = &config.task;
+    assert_int_equal(task->phase_count, 3);
+    for (uint32_t k = 0; k < 4; k++) {
+        for (uint32_t round = wanted[k].round; round <= last[k]; round++) {
+            assert_int_equal(fedserver_phase_number(task, round), k);
+        }
+        const fedserver_phase found = fedserver_phase_of(task, last[k]);
+        assert_int_equal(found.round, wanted[k].round);
+        assert_string_equal(found.codec_up, wanted[k].codec_up);
+        assert_string_equal(found.codec_down, wanted[k].codec_down);
+        assert_int_equal(found.local_steps, wanted[k].local_steps);
+        assert_int_equal(found.batch, wanted[k].batch);
+        assert_string_equal(found.optimizer, wanted[k].optimizer);
+        assert_true(found.learning_rate == wanted[k].learning_rate);
+        fed_task wire = {.id = 5, .seed = 6};
+        fedserver_phase_apply(&found, &wire);
+        assert_true(wire.id == 5 && wire.seed == 6 && wire.local_steps == found.local_steps);
+        assert_true(wire.batch == found.batch && wire.learning_rate == found.learning_rate);
+        assert_string_equal(wire.codec_up, found.codec_up);
+        assert_string_equal(wire.optimizer, found.optimizer);
+    }
+}
+
+static void a_phase_may_change_numbers_of_the_optimizer_only(void **state) {
+    (void)state;
+    static const struct {
+        const char *first, *later;
+        bool good;
+    } cases[] = {{"momentum", "momentum:m=0.5,nesterov=1,decay=1e-4+clip:norm=1", true},
+                 {"momentum", "momentum+mask", true},
+                 {"momentum+warmup:steps=5", "momentum+warmup:steps=9", true},
+                 {"adam", "adamw", false},
+                 {"sgd", "momentum", false},
+                 {"momentum", "momentum+warmup:steps=9", false},
+                 {"sgd+step:every=9", "sgd+cosine:steps=9", false},
+                 {"sgd+cosine:steps=9", "sgd", false},
+                 {"sgd", "sgd+stall", false},
+                 {"sgd+prox:mu=1", "sgd", false}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fedserver_config config;
+        fed_error err = {0};
+        char text[400];
+        snprintf(text, sizeof text,
+                 "{\"model\": \"lr\", \"rounds\": 5, \"goal\": 1, \"optimizer\": \"%s\","
+                 " \"phases\": [{\"round\": 2},\n{\"round\": 3, \"optimizer\": \"%s\"}]}",
+                 cases[k].first, cases[k].later);
+        assert_fed_status(parse(text, &config, &err), cases[k].good ? FED_OK : FED_EINVAL);
+        if (!cases[k].good) {
+            assert_fed_says(err, "conf/t.json:2: key \"phases[1].optimizer\": devices go on with");
+        }
+    }
+}
+
+#define PHASED(phases)                                                                             \
+    "{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1,\n\"phases\": [" phases "], \"batch\": 1}"
+
+static void mistakes_are_named_with_file_line_and_key(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *words[3]; /* all in the message */
+    } cases[] = {
+        {"", {"conf/t.json:1:"}},
+        {"[]", {"conf/t.json:1:", "JSON object"}},
+        {"{\"rounds\": 1,\n\"rounds\": 2}", {"conf/t.json:2:"}},
+        {"{\n\"rounds\": 1\n\"cohort\": 2}", {"conf/t.json:3:"}},
+        {"{\n\n\"lr\": 1}", {"conf/t.json:3:", "\"lr\"", "unknown"}},
+        {"{\"name\": \"x \\\"lr\\\": 1\",\n\"lr\": 1}", {"conf/t.json:2:", "\"lr\""}},
+        {"{\"rounds\": 1, \"cohort\": 1}", {"\"model\" is missing"}},
+        {"{\"model\": \"lr\", \"cohort\": 1}", {"\"rounds\" is missing", "1 to 1000000"}},
+        {"{\"model\": \"lr\",\n\"rounds\": 0, \"cohort\": 1}", {":2: key \"rounds\" is 0"}},
+        {"{\"model\": \"lr\",\n\"rounds\": 1.5, \"cohort\": 1}", {":2:", "not an integer"}},
+        {"{\"model\": \"lr\",\n\"rounds\": \"1\", \"cohort\": 1}", {":2:", "not an integer"}},
+        {"{\"model\": 5, \"rounds\": 1, \"cohort\": 1}", {"\"model\" is not a text"}},
+        {"{\"model\": \"\", \"rounds\": 1, \"cohort\": 1}", {"\"model\" is empty"}},
+        {"{\"model\": \"lr\\u0000\", \"rounds\": 1, \"cohort\": 1}", {":1:"}},
+        {"{\n\"model\": \"nonesuch\", \"rounds\": 1, \"cohort\": 1}",
+         {":2: key \"model\":", "lenet"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"codec_up\": \"zip\"}",
+         {":2: key \"codec_up\":", "sbc"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"codec_down\": \"sbc:p=9\"}",
+         {":2: key \"codec_down\":"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"lion\"}",
+         {":2: key \"optimizer\"", "momentum"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd:m=1\"}",
+         {":2: key \"optimizer\"", "\"m\"", "lr, decay"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd+scaffold\"}",
+         {":2: key \"optimizer\"", "ends with \"| scaffold\""}},
+        {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"goal\": 11}",
+         {":2: key \"goal\" is 11", "cohort", "10"}},
+        {"{\"model\": \"lr\", \"rounds\": 1}",
+         {"conf/t.json: key \"goal\" is missing", "\"cohort\""}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"selection\": \"best\"}",
+         {":2: key \"selection\"", "round_robin"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"staleness\": 1001}",
+         {":2: key \"staleness\" is 1001"}},
+        {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"minimum\": 11}",
+         {":2: key \"minimum\" is 11", "goal", "10"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"learning_rate\": 0}",
+         {":2: key \"learning_rate\" is 0", "a number from 1e-30 to 1e30"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"learning_rate\": 1e38}",
+         {":2: key \"learning_rate\" is 1e+38", "a number from 1e-30 to 1e30"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"deadline_s\": 604801}",
+         {":2: key \"deadline_s\""}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"seed\": -1}", {":2: key \"seed\""}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"phases\": {\"round\": 2}}",
+         {":2: key \"phases\" is not a list"}},
+        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"round\": 2}",
+         {":2: key \"round\" is unknown"}},
+        {PHASED("3"), {":2: key \"phases\" is a list of something else"}},
+        {PHASED("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},"
+                "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}"),
+         {":2: key \"phases\" is too long; it must be a list of at most 32"}},
+        {PHASED("{\"batch\": 2}"), {"key \"phases[0].round\" is missing"}},
+        {PHASED("{\"round\": 1}"), {"key \"phases[0].round\" is 1; it must be an integer from 2"}},
+        {PHASED("{\"round\": 10}"), {"key \"phases[0].round\" is 10; "}},
+        {PHASED("{\"round\": 4},\n{\"round\": 4}"), {":3: key \"phases[1].round\" is 4; "}},
+        {PHASED("{\"round\": 2},\n{\"round\": 3,\n\"rounds\": 4}"),
+         {":4: key \"phases[1].rounds\" is unknown"}},
+        {PHASED("{\"round\": 2, \"batch\": 2},\n{\"round\": 3, \"batch\": 0}"),
+         {":3: key \"phases[1].batch\" is 0"}},
+        {PHASED("{\"round\": 2,\n \"codec_up\": \"zip\"}"),
+         {":3: key \"phases[0].codec_up\":", "sbc"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"phases\": [{\"round\": 2,"
+         "\"batch\": 1}],\n\"batch\": 0}",
+         {":2: key \"batch\" is 0"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"optimizer\": \"sgd:lr=1\","
+         "\"phases\":\n[{\"round\": 2, \"learning_rate\": 0.5}]}",
+         {":2: key \"phases[0].learning_rate\"", "the optimizer names lr itself"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"adam+mask\","
+         "\"codec_up\": \"int8\"}",
+         {":2: key \"optimizer\": +mask sets", "none would be left"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"optimizer\": \"adam+mask\","
+         "\"phases\":\n[{\"round\": 2, \"codec_up\": \"float32\"}]}",
+         {":2: key \"phases[0].optimizer\": +mask sets"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"sgd+mask\"}",
+         {":2: key \"optimizer\"", "sgd has no momentum"}},
+        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"strategy\": \"median\", \"codec_up\":"
+         "\"int8\", \"phases\":\n[{\"round\": 2, \"codec_up\": \"sbc\"}]}",
+         {":2: key \"phases[0].codec_up\": median looks at each value by itself"}},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fedserver_config config;
+        fed_error err = {0};
+        assert_true(parse(cases[k].text, &config, &err) != FED_OK);
+        for (size_t w = 0; w < 3 && cases[k].words[w] != NULL; w++) {
+            if (strstr(err.text, cases[k].words[w]) == NULL) {
+                fail_msg("case %zu: \"%s\" is not in: %s", k, cases[k].words[w], err.text);
+            }
+        }
+    }
+}
+
+/* A directory with a task file that starts from w.safetensors, a model of `dims`. */
+static void write_initial(const char *directory, uint32_t out, char *path, size_t cap) {
+    fed_error err = {0};
+    char model[300];
+    float values[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    fed_layout layout;
+    fed_layout_init(&layout);
+    /* In another order than the model's, as files of other programs are. */
+    assert_fed_ok(fed_layout_add(&layout, "dense1.bias", 1, (uint32_t[]){out}));
+    assert_fed_ok(fed_layout_add(&layout, "dense1.weight", 2, (uint32_t[]){out, 2}));
+    snprintf(model, sizeof model, "%s/w.safetensors", directory);
+    assert_fed_ok_err(fed_checkpoint_save(model, &layout, values, NULL, &err));
+    fed_layout_free(&layout);
+    snprintf(path, cap, "%s/task.json", directory);
+    static const char text[] = "{\"model\": \"input 2 | dense 2\", \"rounds\": 1, \"cohort\": 1,"
+                               " \"initial\": \"w.safetensors\"}";
+    assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
+}
+
+/* The file and its first model, as a task is queued. */
+static fed_status read_task(const char *path, float **values, size_t *size, fed_error *err) {
+    fedserver_config config;
+    FED_TRY(fedserver_config_read(path, &config, err));
+    return fedserver_config_values(&config, values, size, err);
+}
+
+static void the_initial_model_lies_beside_the_task_file_and_must_fit(void **state) {
+    (void)state;
+    char directory[256];
+    char path[300];
+    fed_error err = {0};
+    float *values = NULL;
+    size_t size = 0;
+    fed_test_tmpdir(directory, sizeof directory);
+    write_initial(directory, 2, path, sizeof path);
+    assert_fed_ok_err(read_task(path, &values, &size, &err));
+    assert_int_equal(size, 6);
+    assert_true(values[0] == 3.0f && values[4] == 1.0f && values[5] == 2.0f);
+    free(values);
+    write_initial(directory, 3, path, sizeof path);
+    assert_fed_status(read_task(path, &values, &size, &err), FED_EFORMAT);
+    assert_non_null(strstr(err.text, "w.safetensors"));
+    fed_test_rmdir(directory);
+}
+
+static void the_seed_decides_the_random_weights(void **state) {
+    (void)state;
+    char directory[256];
+    char path[300];
+    fed_error err = {0};
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(path, sizeof path, "%s/t.json", directory);
+    float first[3];
+    for (int k = 0; k < 3; k++) {
+        char text[200];
+        float *values = NULL;
+        size_t size = 0;
+        snprintf(text, sizeof text,
+                 "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1, \"seed\": %d}", k / 2);
+        assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
+        assert_fed_ok_err(read_task(path, &values, &size, &err));
+        assert_int_equal(size, 7850);
+        first[k] = values[0];
+        free(values);
+    }
+    assert_true(first[0] == first[1]);
+    assert_true(first[0] != first[2]);
+    fed_test_rmdir(directory);
+}
+
+static void a_model_file_lies_beside_the_task_file(void **state) {
+    (void)state;
+    char directory[200], path[300];
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(path, sizeof path, "%s/task.json", directory);
+    static const char net[] = "# mine\ninput 2\n | dense 3\n", wrong[] = "input 2\n | danse 3\n";
+    static const char task[] = "{\"model\": \"@my.net\", \"rounds\": 1, \"cohort\": 1}";
+    fed_test_put(directory, "my.net", net, strlen(net));
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_config_parse(path, task, strlen(task), &config, &err));
+    assert_string_equal(config.task.wire.model, "input 2 | dense 3");
+    fed_test_put(directory, "my.net", wrong, strlen(wrong));
+    assert_fed_status(fedserver_config_parse(path, task, strlen(task), &config, &err), FED_EINVAL);
+    assert_fed_says(err, "task.json:1: key \"model\": ");
+    assert_fed_says(err, "/my.net: model: line 2, column 4, \"danse\"");
+    fed_test_rmdir(directory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_left_out_has_its_default),
+        cmocka_unit_test(goal_and_cohort_say_each_other),
+        cmocka_unit_test(every_key_is_taken),
+        cmocka_unit_test(an_optimizer_is_a_spec),
+        cmocka_unit_test(a_phase_changes_what_it_names_and_keeps_the_rest),
+        cmocka_unit_test(a_phase_may_change_numbers_of_the_optimizer_only),
+        cmocka_unit_test(mistakes_are_named_with_file_line_and_key),
+        cmocka_unit_test(the_initial_model_lies_beside_the_task_file_and_must_fit),
+        cmocka_unit_test(a_model_file_lies_beside_the_task_file),
+        cmocka_unit_test(the_seed_decides_the_random_weights),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

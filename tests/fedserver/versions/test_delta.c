@@ -1,0 +1,238 @@
+/* Versions of a model: what the deltas leave out is not lost, and the chain stays short. */
+#include "fed_test.h"
+
+#include "fed/hash.h"
+#include "fed/wire.h"
+#include "fedcodec/envelope.h"
+#include "fedserver/versions/delta.h"
+
+enum { SIZE = 600 };
+
+typedef struct fixture {
+    fed_layout layout;
+    fedserver_versions versions;
+    fedcodec codec;
+} fixture;
+
+static void open_with(fixture *f, const char *codec) {
+    fed_error err = {0};
+    fed_layout_init(&f->layout);
+    assert_fed_ok(fed_layout_add(&f->layout, "w", 1, (uint32_t[]){SIZE}));
+    float *values = calloc(SIZE, sizeof *values);
+    assert_fed_ok(fedserver_versions_init(&f->versions, &f->layout, 0, values, NULL));
+    assert_fed_ok_err(fedcodec_parse(codec, &f->codec, &err));
+}
+
+static void done(fixture *f) {
+    fedserver_versions_free(&f->versions);
+    fed_layout_free(&f->layout);
+}
+
+static void advance(fixture *f, const float *mean) {
+    fed_error err = {0};
+    const uint8_t *part;
+    size_t len;
+    assert_fed_ok_err(
+        fedserver_versions_advance(&f->versions, &f->codec, 0, mean, &part, &len, &err));
+    assert_true(part != NULL && len > 0);
+}
+
+/* What a device at version `have` is sent: how many deltas, and what they make of its values; -1:
+ * none lead there. */
+static int apply_to(fixture *f, uint32_t have, uint32_t want, float *values) {
+    fed_error err = {0};
+    fedserver_blob *blob;
+    int parts = 0;
+    uint64_t tag;
+    if (!fedserver_versions_leads(&f->versions, have, want)) {
+        return -1;
+    }
+    assert_fed_ok(fedserver_versions_chain(&f->versions, have, want, &blob, &tag));
+    fed_reader r;
+    size_t len;
+    const uint8_t *data = fedserver_blob_data(blob, &len);
+    assert_int_equal(len, fedserver_versions_chain_len(&f->versions, have, want));
+    fed_reader_init(&r, data, len);
+    for (; fed_reader_left(&r) > 0; parts++) {
+        fed_part part;
+        assert_fed_ok(fed_part_read(&r, &part));
+        assert_int_equal(part.kind, FED_PART_DELTA);
+        assert_int_equal(part.to, part.from + 1);
+        assert_fed_ok_err(fedcodec_envelope_axpy(part.envelope, (size_t)part.envelope_len,
+                                                 &f->layout, 1.0f, values, &err));
+    }
+    fedserver_blob_free(blob);
+    return parts;
+}
+
+static int apply(fixture *f, uint32_t have, float *values) {
+    return apply_to(f, have, f->versions.version, values);
+}
+
+static void what_a_delta_leaves_out_comes_later(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "sbc:p=0.1");
+    float mean[SIZE];
+    for (int i = 0; i < SIZE; i++) {
+        mean[i] = 0.001f * (float)(i + 1);
+    }
+    float sum[SIZE] = {0};
+    for (int round = 0; round < 40; round++) {
+        advance(&f, mean);
+        for (int i = 0; i < SIZE; i++) {
+            sum[i] += mean[i];
+        }
+    }
+    for (int i = 0; i < SIZE; i++) { /* values + residual = all means */
+        float have = f.versions.values[i] + f.versions.residual[i];
+        assert_true(have > sum[i] * 0.999f && have < sum[i] * 1.001f);
+    }
+    done(&f);
+}
+
+static void a_device_behind_is_sent_the_deltas_it_lacks(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "sbc:p=0.01");
+    float mean[SIZE] = {0};
+    float values[4][SIZE] = {{0}};
+    for (uint32_t v = 0; v < 4; v++) {
+        memcpy(values[v], f.versions.values, sizeof values[v]);
+        mean[v] = 1;
+        advance(&f, mean);
+    }
+    for (uint32_t v = 0; v < 4; v++) {
+        assert_int_equal(apply(&f, v, values[v]), 4 - (int)v);
+        assert_memory_equal(values[v], f.versions.values, sizeof values[v]);
+    }
+    assert_int_equal(apply(&f, 4, values[0]), 0);
+    assert_int_equal(apply(&f, 5, values[0]), -1); /* from the future */
+    done(&f);
+}
+
+static void a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits(void **state) {
+    (void)state;
+    enum { ROUNDS = 60 };
+    static float old[ROUNDS][SIZE];
+    fixture f;
+    open_with(&f, "3lc:s=1");
+    float mean[SIZE];
+    for (int round = 0; round < ROUNDS; round++) {
+        memcpy(old[round], f.versions.values, sizeof old[round]);
+        for (int i = 0; i < SIZE; i++) {
+            mean[i] = (float)((i * 7 + round) % 5 - 2);
+        }
+        advance(&f, mean);
+        size_t chain;
+        (void)fedserver_blob_data(f.versions.chain, &chain);
+        assert_true(chain <= f.versions.snapshot_limit);
+        assert_int_equal(f.versions.oldest + f.versions.parts, f.versions.version);
+    }
+    uint32_t oldest = f.versions.oldest;
+    assert_in_range(oldest, 1, ROUNDS - 3); /* it has been cut, but not to nothing */
+    for (uint32_t v = 0; v < ROUNDS; v++) {
+        assert_int_equal(apply(&f, v, old[v]), v < oldest ? -1 : ROUNDS - (int)v);
+        if (v >= oldest) {
+            assert_memory_equal(old[v], f.versions.values, sizeof old[v]);
+        }
+    }
+    done(&f);
+}
+
+static void deltas_as_large_as_a_snapshot_are_not_kept_in_a_row(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "float32");
+    float mean[SIZE] = {0};
+    float values[SIZE] = {0};
+    advance(&f, mean);
+    advance(&f, mean);
+    assert_int_equal(f.versions.parts, 1);
+    assert_int_equal(apply(&f, 1, values), 1);
+    assert_int_equal(apply(&f, 0, values), -1);
+    done(&f);
+}
+
+static void
+a_version_that_was_announced_can_be_had_by_deltas_when_a_newer_one_is_there(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "sbc:p=0.01");
+    float mean[SIZE] = {0};
+    float values[5][SIZE] = {{0}};
+    for (uint32_t v = 0; v < 5; v++) {
+        memcpy(values[v], f.versions.values, sizeof values[v]);
+        mean[v] = 1;
+        advance(&f, mean);
+    }
+    for (uint32_t want = 0; want < 5; want++) {
+        for (uint32_t have = 0; have <= want; have++) {
+            float at[SIZE];
+            memcpy(at, values[have], sizeof at);
+            assert_int_equal(apply_to(&f, have, want, at), (int)(want - have));
+            assert_memory_equal(at, values[want], sizeof at);
+        }
+    }
+    done(&f);
+}
+
+static void a_tag_names_the_bytes_whoever_asks_and_after_a_restart(void **state) {
+    (void)state;
+    fixture f, g;
+    open_with(&f, "3lc:s=1");
+    open_with(&g, "3lc:s=1");
+    const float mean[SIZE] = {1, 2, 3};
+    fed_error err = {0};
+    uint64_t tags[3];
+    fedserver_blob *blob;
+    advance(&f, mean);
+    for (uint32_t v = 2; v < 4; v++) {
+        const uint8_t *part;
+        size_t len;
+        assert_fed_ok_err(
+            fedserver_versions_advance(&f.versions, &f.codec, 0, mean, &part, &len, &err));
+        assert_fed_ok(fedserver_versions_append(&g.versions, v, part, len));
+    }
+    g.versions.version = 3;
+    const struct {
+        fixture *of;
+        uint32_t have, want;
+    } asked[3] = {{&f, 1, 3}, {&g, 1, 3}, {&f, 1, 2}};
+    for (size_t k = 0; k < 3; k++) {
+        assert_fed_ok(fedserver_versions_chain(&asked[k].of->versions, asked[k].have, asked[k].want,
+                                               &blob, &tags[k]));
+        fedserver_blob_free(blob);
+    }
+    assert_true(tags[0] == tags[1]);
+    assert_true(tags[0] != tags[2]);
+    done(&f);
+    done(&g);
+}
+
+static void a_gap_in_the_stored_deltas_is_refused(void **state) {
+    (void)state;
+    fixture f;
+    open_with(&f, "float32");
+    const uint8_t bytes[3] = {1, 2, 3};
+    assert_fed_ok(fedserver_versions_append(&f.versions, 3, bytes, 3));
+    assert_fed_ok(fedserver_versions_append(&f.versions, 4, bytes, 3));
+    assert_fed_status(fedserver_versions_append(&f.versions, 6, bytes, 3), FED_EFORMAT);
+    assert_int_equal(f.versions.oldest, 2);
+    assert_int_equal(f.versions.parts, 2);
+    done(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_delta_leaves_out_comes_later),
+        cmocka_unit_test(a_device_behind_is_sent_the_deltas_it_lacks),
+        cmocka_unit_test(a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits),
+        cmocka_unit_test(deltas_as_large_as_a_snapshot_are_not_kept_in_a_row),
+        cmocka_unit_test(
+            a_version_that_was_announced_can_be_had_by_deltas_when_a_newer_one_is_there),
+        cmocka_unit_test(a_tag_names_the_bytes_whoever_asks_and_after_a_restart),
+        cmocka_unit_test(a_gap_in_the_stored_deltas_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

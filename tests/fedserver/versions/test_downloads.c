@@ -1,0 +1,336 @@
+/* Downloads: the shortest way is sent, each leads to the same bits, and what making costs is
+ * bounded. */
+#include "fed_test.h"
+
+#include "fed/hash.h"
+#include "fed/rng.h"
+#include "fedcodec/envelope.h"
+#include "fedcodec/patch.h"
+#include "fedserver/versions/downloads.h"
+
+enum { SIZE = 3000, VERSIONS = 90 };
+
+typedef struct fixture {
+    fed_layout layout;
+    fedserver_versions versions;
+    fedserver_downloads downloads;
+    fedcodec codec;
+    float old[VERSIONS + 1][SIZE]; /* each version's values */
+    uint32_t first;                /* past versions can be had again from here on */
+    unsigned brought_back;
+} fixture;
+
+static fed_status bring_back(void *user, uint32_t version, float **values, fed_error *err) {
+    fixture *f = user;
+    if (version < f->first) {
+        return fed_fail(err, FED_ENOTFOUND, "version %u is forgotten", version);
+    }
+    f->brought_back++;
+    *values = malloc(sizeof f->old[0]);
+    assert_non_null(*values);
+    memcpy(*values, f->old[version], sizeof f->old[0]);
+    return FED_OK;
+}
+
+/* Every value changes a little, as in a training. */
+static void advance(fixture *f) {
+    fed_error err = {0};
+    fed_rng rng;
+    float mean[SIZE];
+    const uint8_t *part;
+    size_t len;
+    fed_rng_init(&rng, 1, f->versions.version, 0);
+    for (int i = 0; i < SIZE; i++) {
+        mean[i] = 0.01f * (fed_rng_float(&rng) - 0.5f);
+    }
+    assert_fed_ok_err(
+        fedserver_versions_advance(&f->versions, &f->codec, 0, mean, &part, &len, &err));
+    memcpy(f->old[f->versions.version], f->versions.values, sizeof f->old[0]);
+}
+
+static void advance_to(fixture *f, uint32_t version) {
+    while (f->versions.version < version) {
+        advance(f);
+    }
+}
+
+static int setup(void **state) {
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    fed_error err = {0};
+    fed_rng rng;
+    fed_layout_init(&f->layout);
+    assert_fed_ok(fed_layout_add(&f->layout, "w", 1, (uint32_t[]){SIZE}));
+    float *values = calloc(SIZE, sizeof *values);
+    assert_non_null(values);
+    fed_rng_init(&rng, 2, 0, 0);
+    for (int i = 0; i < SIZE; i++) {
+        values[i] = fed_rng_float(&rng) - 0.5f;
+    }
+    memcpy(f->old[0], values, sizeof f->old[0]);
+    assert_fed_ok(fedserver_versions_init(&f->versions, &f->layout, 0, values, NULL));
+    assert_fed_ok_err(fedcodec_parse("3lc:s=1", &f->codec, &err));
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    fedserver_downloads_free(&f->downloads);
+    fedserver_versions_free(&f->versions);
+    fed_layout_free(&f->layout);
+    free(f);
+    return 0;
+}
+
+/* What came: the first part's kind and versions, how many parts, and their bytes. */
+typedef struct came {
+    fed_status status;
+    fed_part first;
+    int parts;
+    size_t len;
+    uint64_t tag;
+} came;
+
+/* have < 0: a device without a model. What comes must lead to the wanted values. */
+static came ask(fixture *f, int64_t have, uint32_t want, bool patches, int64_t now_ms) {
+    const fedserver_past past = {.values = bring_back, .user = f};
+    const fedserver_wish wish = {
+        .any = have < 0, .have = (uint32_t)have, .want = want, .patches = patches};
+    fed_error err = {0};
+    fedserver_blob *blob;
+    came c = {0};
+    c.status = fedserver_downloads_get(&f->downloads, &f->versions, &past, &wish, now_ms, &blob,
+                                       &c.tag, &err);
+    if (c.status != FED_OK) {
+        assert_fed_status(c.status, FED_ENOTFOUND);
+        return c;
+    }
+    float values[SIZE];
+    memset(values, 0xff, sizeof values);
+    if (have >= 0 && have <= VERSIONS) {
+        memcpy(values, f->old[have], sizeof values);
+    }
+    fed_reader r;
+    const uint8_t *data = fedserver_blob_data(blob, &c.len);
+    fed_reader_init(&r, data, c.len);
+    for (; fed_reader_left(&r) > 0; c.parts++) {
+        fed_part part;
+        assert_fed_ok(fed_part_read(&r, &part));
+        assert_true(part.kind != FED_PART_PATCH || patches);
+        c.first = c.parts == 0 ? part : c.first;
+        if (part.from == part.to) {
+            memset(values, 0, sizeof values);
+        }
+        size_t len = (size_t)part.envelope_len;
+        if (part.kind == FED_PART_PATCH) {
+            assert_fed_ok(fedcodec_patch_apply(part.envelope, len, values, SIZE));
+        } else {
+            assert_fed_ok_err(
+                fedcodec_envelope_axpy(part.envelope, len, &f->layout, 1.0f, values, &err));
+        }
+    }
+    assert_memory_equal(values, f->old[want], sizeof values);
+    fedserver_blob_free(blob);
+    return c;
+}
+
+static size_t patch_len(const float *from, const float *to) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    assert_fed_ok(fedcodec_patch_write(from, to, SIZE, &w));
+    size_t len = w.len + 9 + fed_varint_size(w.len); /* the part's head */
+    fed_writer_free(&w);
+    return len;
+}
+
+static void a_device_gets_the_shortest_way(void **state) {
+    fixture *f = *state;
+    advance_to(f, VERSIONS);
+    const fedserver_versions *v = &f->versions;
+    int ways[4] = {0};
+    for (uint32_t have = 0; have < VERSIONS; have++) {
+        came c = ask(f, have, VERSIONS, true, have * FEDSERVER_PATCH_MS);
+        size_t chain = fedserver_versions_leads(v, have, VERSIONS)
+                           ? fedserver_versions_chain_len(v, have, VERSIONS)
+                           : SIZE_MAX;
+        size_t patch = patch_len(f->old[have], v->values), whole = patch_len(NULL, v->values);
+        size_t least = patch < whole ? patch : whole;
+        ways[c.first.kind]++;
+        if (chain <= v->snapshot_limit / 4) {
+            assert_int_equal(c.len, chain);
+        } else {
+            assert_int_equal(c.len, chain < least ? chain : least);
+        }
+    }
+    assert_true(ways[FED_PART_DELTA] > 0 && ways[FED_PART_PATCH] > 0);
+    came none = ask(f, -1, VERSIONS, true, 0);
+    assert_int_equal(none.first.kind, FED_PART_PATCH);
+    assert_int_equal(none.first.from, VERSIONS);
+    assert_true(none.len < v->snapshot_limit);
+    assert_int_equal(ask(f, VERSIONS, VERSIONS, true, 0).parts, 0);
+    assert_int_equal(ask(f, VERSIONS + 1, VERSIONS, true, 0).first.from, VERSIONS); /* no such */
+}
+
+static void a_device_that_reads_no_patches_gets_deltas_or_values(void **state) {
+    fixture *f = *state;
+    advance_to(f, VERSIONS);
+    const fedserver_versions *v = &f->versions;
+    for (uint32_t have = 0; have < VERSIONS; have++) {
+        came c = ask(f, have, VERSIONS, false, 0);
+        bool leads = fedserver_versions_leads(v, have, VERSIONS);
+        assert_int_equal(c.first.kind, leads ? FED_PART_DELTA : FED_PART_SNAPSHOT);
+        assert_int_equal(c.parts, leads ? VERSIONS - (int)have : 1);
+    }
+    assert_int_equal(ask(f, -1, VERSIONS, false, 0).first.kind, FED_PART_SNAPSHOT);
+    assert_int_equal(f->brought_back, 0);
+}
+
+/* The oldest version that the chain leads from: far behind. */
+static uint32_t oldest(fixture *f) {
+    advance_to(f, VERSIONS);
+    return f->versions.oldest;
+}
+
+static void without_the_past_there_is_still_a_way(void **state) {
+    fixture *f = *state;
+    uint32_t have = oldest(f);
+    f->first = VERSIONS;
+    came c = ask(f, have, VERSIONS, true, 0);
+    assert_int_equal(c.first.from, VERSIONS); /* from nothing: shorter than the chain */
+    assert_int_equal(ask(f, 0, VERSIONS, true, 0).first.from, VERSIONS);
+    assert_int_equal(ask(f, have, VERSIONS - 1, true, 0).first.kind, FED_PART_DELTA);
+    assert_fed_status(ask(f, -1, VERSIONS - 1, true, 0).status, FED_ENOTFOUND);
+    assert_fed_status(ask(f, -1, VERSIONS - 1, false, 0).status, FED_ENOTFOUND);
+    assert_fed_status(ask(f, -1, VERSIONS + 1, true, 0).status, FED_ENOTFOUND);
+}
+
+static void the_same_bytes_come_again_after_a_restart(void **state) {
+    fixture *f = *state;
+    uint32_t have = oldest(f);
+    static const bool reads[] = {true, false};
+    for (size_t k = 0; k < 2; k++) {
+        uint64_t tags[3], again[3];
+        for (int restarts = 0; restarts < 2; restarts++) {
+            uint64_t *of = restarts == 0 ? tags : again;
+            int64_t now_ms = (int64_t)(2 * k) * FEDSERVER_PATCH_MS;
+            of[0] = ask(f, have, VERSIONS, reads[k], now_ms).tag;
+            of[1] = ask(f, 3, VERSIONS, reads[k], now_ms + FEDSERVER_PATCH_MS).tag;
+            of[2] = ask(f, -1, VERSIONS - 2, reads[k], now_ms + 2 * FEDSERVER_PATCH_MS).tag;
+            fedserver_downloads_free(&f->downloads);
+            f->downloads = (fedserver_downloads){0};
+        }
+        assert_memory_equal(tags, again, sizeof tags);
+        assert_true(tags[0] != tags[1] && tags[1] != tags[2]);
+    }
+}
+
+static void what_was_made_is_not_made_again(void **state) {
+    fixture *f = *state;
+    uint32_t have = oldest(f);
+    uint64_t tag = ask(f, have, VERSIONS, true, 0).tag;
+    assert_int_equal(f->brought_back, 1);
+    assert_true(ask(f, have, VERSIONS, true, 5).tag == tag);
+    assert_int_equal(f->brought_back, 1);
+}
+
+/* Whoever comes while the coordinator rests from making gets what there is. */
+static void making_is_followed_by_rest(void **state) {
+    fixture *f = *state;
+    uint32_t have = oldest(f);
+    const int64_t rest_ms = SIZE / FEDSERVER_MADE_VALUES;
+    assert_int_equal(ask(f, have, VERSIONS, true, 0).first.from, have);
+    assert_int_equal(ask(f, have + 1, VERSIONS, true, rest_ms - 1).first.from, VERSIONS);
+    assert_int_equal(ask(f, have + 1, VERSIONS - 1, true, rest_ms - 1).first.kind, FED_PART_DELTA);
+    assert_int_equal(f->brought_back, 1);
+    came c = ask(f, have + 1, VERSIONS, true, rest_ms);
+    assert_int_equal(c.first.kind, FED_PART_PATCH);
+    assert_int_equal(c.first.from, have + 1);
+}
+
+static void patches_in_use_are_bounded_and_stay(void **state) {
+    fixture *f = *state;
+    uint32_t from = oldest(f);
+    uint64_t tags[VERSIONS];
+    int64_t now_ms = 0;
+    uint32_t made = 0;
+    size_t bytes = 0;
+    for (;; made++, now_ms += SIZE) {
+        came c = ask(f, made, VERSIONS, true, now_ms);
+        if (c.first.from != made) {
+            break; /* no room: from nothing */
+        }
+        tags[made] = c.tag;
+        bytes += c.len;
+    }
+    assert_in_range(made, 2, FEDSERVER_PATCHES);
+    assert_true(made < from && bytes <= 2 * f->versions.snapshot_limit);
+    for (uint32_t have = 0; have < made; have++) {
+        assert_true(ask(f, have, VERSIONS, true, now_ms).tag == tags[have]);
+    }
+    now_ms += FEDSERVER_PATCH_MS; /* nobody has asked for a while */
+    assert_int_equal(ask(f, made, VERSIONS, true, now_ms).first.from, made);
+}
+
+static void a_patch_to_an_older_version_makes_room(void **state) {
+    fixture *f = *state;
+    int64_t now_ms = 0;
+    uint32_t have = 0;
+    advance_to(f, VERSIONS - 1);
+    while (ask(f, have, VERSIONS - 1, true, now_ms).first.from == have) {
+        have++;
+        now_ms += SIZE;
+    }
+    advance(f);
+    assert_int_equal(ask(f, have, VERSIONS, true, now_ms + SIZE).first.from, have);
+}
+
+static void a_snapshot_stays_as_long_as_somebody_asks_for_it(void **state) {
+    fixture *f = *state;
+    f->first = UINT32_MAX;
+    uint64_t first = ask(f, -1, 0, false, 0).tag;
+    advance(f);
+    assert_true(ask(f, -1, 1, false, 0).tag != first);
+    int64_t now_ms = 0;
+    for (int k = 0; k < 5; k++) {
+        now_ms += FEDSERVER_SNAPSHOT_MS - 1;
+        advance(f);
+        fedserver_downloads_trim(&f->downloads, f->versions.version, now_ms);
+        assert_true(ask(f, -1, 0, false, now_ms).tag == first);
+    }
+    assert_fed_status(ask(f, -1, 1, false, now_ms).status, FED_ENOTFOUND); /* nobody has asked */
+    now_ms += FEDSERVER_SNAPSHOT_MS;
+    assert_fed_status(ask(f, -1, 0, false, now_ms).status, FED_ENOTFOUND);
+}
+
+static void those_who_began_first_keep_their_snapshot(void **state) {
+    fixture *f = *state;
+    uint64_t tags[8];
+    f->first = UINT32_MAX;
+    for (uint32_t v = 0; v < 8; v++) { /* each version has somebody who fetches it slowly */
+        tags[v] = ask(f, -1, v, true, 0).tag;
+        assert_true(tags[v] != 0);
+        advance(f);
+    }
+    for (uint32_t v = 0; v < 8; v++) {
+        bool kept = v < FEDSERVER_SNAPSHOTS - 1 || v == 7; /* and the last one asked for */
+        assert_true(ask(f, -1, v, true, 0).tag == (kept ? tags[v] : 0));
+    }
+}
+
+int main(void) {
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        WITH(a_device_gets_the_shortest_way),
+        WITH(a_device_that_reads_no_patches_gets_deltas_or_values),
+        WITH(without_the_past_there_is_still_a_way),
+        WITH(the_same_bytes_come_again_after_a_restart),
+        WITH(what_was_made_is_not_made_again),
+        WITH(making_is_followed_by_rest),
+        WITH(patches_in_use_are_bounded_and_stay),
+        WITH(a_patch_to_an_older_version_makes_room),
+        WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it),
+        WITH(those_who_began_first_keep_their_snapshot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
