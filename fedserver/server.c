@@ -3,8 +3,6 @@
 #include "fedserver/server.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +14,7 @@
 #include "fedserver/front/relay.h"
 #include "fedserver/operator/needs.h"
 #include "fedserver/routes/router.h"
+#include "fedserver/stores/stores.h"
 #include "fedserver/task/config.h"
 
 enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000 };
@@ -29,9 +28,10 @@ void fedserver_path(const char *directory, const char *name, char *dst, size_t c
 
 fed_status fedserver_open_store(const char *directory, const fedserver_store *store,
                                 const fed_log *log, fedserver **server, fed_error *err) {
-    char path[PATH_SIZE];
-    fedserver_path(directory, "server.db", path, sizeof path);
-    if (access(path, F_OK) != 0) {
+    fedserver_store_choice choice;
+    FED_TRY(fedserver_store_read(directory, &choice, err));
+    store = store != NULL ? store : choice.store;
+    if (!store->exists(directory, choice.where)) {
         return fed_fail(err, FED_ENOTFOUND,
                         "%s holds no coordinator; make one with: fedserver init --dir %s",
                         directory, directory);
@@ -46,9 +46,8 @@ fed_status fedserver_open_store(const char *directory, const fedserver_store *st
     fedserver_batch_log_init(&made->batch_log, log);
     made->log = &made->batch_log.log;
     made->store = store;
-    made->lock = -1;
     made->epoch = 1;
-    fed_status status = store->open(path, &made->db, err);
+    fed_status status = store->open(directory, choice.where, &made->db, err);
     if (status != FED_OK) {
         fedserver_close(made);
         return status;
@@ -59,7 +58,7 @@ fed_status fedserver_open_store(const char *directory, const fedserver_store *st
 
 fed_status fedserver_open(const char *directory, const fed_log *log, fedserver **server,
                           fed_error *err) {
-    return fedserver_open_store(directory, fedserver_store_at(0), log, server, err);
+    return fedserver_open_store(directory, NULL, log, server, err);
 }
 
 void fedserver_close(fedserver *server) {
@@ -72,9 +71,6 @@ void fedserver_close(fedserver *server) {
     fedserver_devices_free(&server->devices);
     if (server->db != NULL) {
         server->store->close(server->db);
-    }
-    if (server->lock >= 0) {
-        close(server->lock); /* lets go of the lock */
     }
     free(server->directory);
     free(server);
@@ -112,26 +108,6 @@ uint32_t fedserver_version(const fedserver *server, bool *running) {
 }
 
 /* -- start to serve -- */
-
-/* Two coordinators on one directory would each believe in a cache of their own. The system lets go
- * of the lock when the process ends, however it ends. */
-fed_status fedserver_lock(fedserver *server, fed_error *err) {
-    char path[PATH_SIZE];
-    fedserver_path(server->directory, "server.lock", path, sizeof path);
-    server->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (server->lock < 0) { /* nobody serves from a read-only medium: a check needs no lock there */
-        return errno == EROFS ? FED_OK : fed_fail(err, FED_EIO, "%s: can't be opened", path);
-    }
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (fcntl(server->lock, F_SETLK, &lock) == 0) {
-        return FED_OK;
-    }
-    lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    long holder = fcntl(server->lock, F_GETLK, &lock) == 0 ? (long)lock.l_pid : 0;
-    return fed_fail(err, FED_EBUSY,
-                    "%s is being served by process %ld already; stop that one first",
-                    server->directory, holder);
-}
 
 static fed_status read_pem(const fedserver *server, const char *name, fed_pem *pem,
                            fed_error *err) {
@@ -230,7 +206,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
         fedserver_auth auth;
         FED_TRY(fedserver_auth_open(server, &auth, err));
     } else {
-        FED_TRY(fedserver_lock(server, err));
+        FED_TRY(server->store->lock(server->db, err));
         FED_TRY(server->store->recover(server->db, err));
         FED_TRY(fedserver_devices_load(server, err));
         FED_TRY(fedserver_training_load(server, err));

@@ -65,7 +65,6 @@ struct fedserver {
     fedserver_setup setup;
     bool serving; /* the lock is held and the cache is filled */
     bool broken;
-    int lock;                           /* descriptor of the lock file */
     fed_pem ca_key, ca_cert, ca_bundle; /* read when first asked for: auth_open */
     uint64_t authority; /* fedserver_ca_id of the CA that issues; 0: not known. Not in GATE */
     struct fedserver_relay *relay; /* between front and rounds; NULL: one process does both */
@@ -90,12 +89,10 @@ struct fedserver {
     fedserver_wire_totals wire;
 };
 
-/** fedserver_open with a store of one's own; how the tests inject faults. */
+/** fedserver_open with a store of one's own instead of the directory's, whose rows it uses: how the
+ * tests inject faults. NULL: the directory's. */
 fed_status fedserver_open_store(const char *directory, const fedserver_store *store,
                                 const fed_log *log, fedserver **server, fed_error *err) FED_CHECKED;
-
-/** Be the only process that serves or checks this directory: FED_EBUSY there is another one. */
-fed_status fedserver_lock(fedserver *server, fed_error *err) FED_CHECKED;
 
 /** A device for people: the first digits of its fingerprint and, where it has one, its name; "?"
  * for one that is not known. */

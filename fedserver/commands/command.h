@@ -35,7 +35,7 @@ typedef struct arguments {
     const command *command;
     const char *dir;
     command_list hosts, add_hosts;
-    const char *bind, *proxies;
+    const char *bind, *proxies, *store;
     long front_port, devices_port;
     bool quiet, no_front;
     long count, hours, requests, connections, parent;

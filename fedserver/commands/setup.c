@@ -11,8 +11,8 @@ static int init(const arguments *args) {
     if (gethostname(machine, sizeof machine - 1) == 0 && machine[0] != '\0') {
         hosts[3] = machine;
     }
-    const fedserver_init_options options = {.hosts =
-                                                args->hosts.count > 0 ? args->hosts.items : hosts};
+    const fedserver_init_options options = {
+        .hosts = args->hosts.count > 0 ? args->hosts.items : hosts, .store = args->store};
     fed_error err = {0};
     if (fedserver_init(args->dir, &options, &err) != FED_OK) {
         return command_fail(args, &err);
@@ -62,13 +62,14 @@ static int check(const arguments *args) {
 const command command_init = {
     .name = "init",
     .run = init,
-    .options = "host",
+    .options = "host store",
     .brief = "make a coordinator",
-    .help = "usage: fedserver init --dir DIR [--host NAME]...\n"
-            "Make a coordinator: a CA, a server certificate, an empty database.\n"
+    .help = "usage: fedserver init --dir DIR [--host NAME]... [--store NAME[:WHERE]]\n"
+            "Make a coordinator: a CA, a server certificate, an empty store.\n"
             "  --dir DIR     where it lives; DIR is made\n"
             "  --host NAME   a name or address by which devices reach it; may be repeated\n"
-            "                (default: localhost, 127.0.0.1, ::1 and this machine's name)\n"};
+            "                (default: localhost, 127.0.0.1, ::1 and this machine's name)\n"
+            "  --store NAME  what keeps its rows (default: sqlite, in DIR)\n"};
 
 const command command_backup = {
     .name = "backup",

@@ -5,6 +5,7 @@
 #include "fed/crypto.h"
 #include "fed/file.h"
 #include "fedserver/server.h"
+#include "fedserver/stores/stores.h"
 
 enum { PATH_SIZE = 1024, PEM_MOST = 64 * 1024 };
 
@@ -32,13 +33,18 @@ static fed_status copy_front(const char *from, const char *to, fed_error *err) {
     return copy_file(from, to, "front.pem", 0644, err);
 }
 
-/* As init does, the database comes last and appears whole. */
+/* S7: as init does, the store comes last and appears whole. */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) {
-    char path[PATH_SIZE];
-    char fresh[PATH_SIZE];
-    fedserver_path(directory, "server.db", path, sizeof path);
-    fedserver_path(directory, "server.db.new", fresh, sizeof fresh);
-    if (access(path, F_OK) == 0) {
+    const fedserver_store_choice choice = {.store = server->store};
+    fedserver_store_choice present;
+    if (server->store->copy == NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "the store %s makes no copies of itself: back it up by its own means, and "
+                        "the directory %s with it",
+                        server->store->name, server->directory);
+    }
+    FED_TRY(fedserver_store_read(directory, &present, err));
+    if (present.store->exists(directory, present.where)) {
         return fed_fail(err, FED_EEXIST,
                         "%s holds a coordinator already; move it away, or choose another directory",
                         directory);
@@ -50,8 +56,8 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
     FED_TRY(copy_file(server->directory, directory, "server.key", 0600, err));
     FED_TRY(copy_file(server->directory, directory, "server.pem", 0644, err));
     FED_TRY(copy_front(server->directory, directory, err));
-    FED_TRY(server->store->copy(server->db, fresh, err));
-    return fed_file_move(fresh, path, err);
+    FED_TRY(fedserver_store_write(directory, &choice, err));
+    return server->store->copy(server->db, directory, err);
 }
 
 fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) {

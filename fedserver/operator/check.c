@@ -460,7 +460,7 @@ fed_status fedserver_check(fedserver *server, fedserver_check_report report, voi
                            size_t *findings, fed_error *err) {
     fedserver_checker checker = {.report = report, .user = user};
     checking c = {.server = server, .checker = &checker};
-    FED_TRY(fedserver_lock(server, err));
+    FED_TRY(server->store->lock(server->db, err));
     check_keys(&c);
     FED_TRY(server->store->check(server->db, &checker, err));
     FED_TRY(fedserver_devices_load(server, err));

@@ -1,14 +1,14 @@
-/* Make a coordinator's directory: its CA, its server certificate, an empty database. */
+/* Make a coordinator's directory: its CA, its server certificate, an empty store. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fed/clock.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
 #include "fedserver/server.h"
+#include "fedserver/stores/stores.h"
 
-enum { PATH_SIZE = 1024 };
+enum { PATH_SIZE = 1024, NAME_SIZE = 64 /* of a file of the directory, at most */ };
 
 static const int64_t year_s = INT64_C(31557600);
 
@@ -43,13 +43,27 @@ static fed_status make_certificates(const char *directory, const char *const *ho
     return put(directory, "server.pem", &cert, 0644, err);
 }
 
-/* The database comes last and appears whole: its name says that the coordinator is complete. */
-static fed_status make_database(const char *directory, const char *path, fed_error *err) {
-    char fresh[PATH_SIZE];
-    fedserver_path(directory, "server.db.new", fresh, sizeof fresh);
-    unlink(fresh); /* of an init that was interrupted */
-    FED_TRY(fedserver_store_at(0)->create(fresh, err));
-    return fed_file_move(fresh, path, err);
+static fed_status check_absent(const char *directory, const fedserver_store_choice *choice,
+                               fed_error *err) {
+    fedserver_store_choice present;
+    FED_TRY(fedserver_store_read(directory, &present, err));
+    if (present.store->exists(directory, present.where) ||
+        choice->store->exists(directory, choice->where)) {
+        return fed_fail(err, FED_EEXIST,
+                        "%s holds a coordinator already; use it, or choose another directory",
+                        directory);
+    }
+    return FED_OK;
+}
+
+static fed_status check_choice(const fedserver_store *store, bool in_process, fed_error *err) {
+    if (store->in_process && !in_process) {
+        return fed_fail(err, FED_EINVAL,
+                        "the store %s ends with the process that makes it, so no later command "
+                        "would find the coordinator; choose another store (default: %s)",
+                        store->name, fedserver_store_at(0)->name);
+    }
+    return FED_OK;
 }
 
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
@@ -58,18 +72,17 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     const char *const *hosts =
         options != NULL && options->hosts != NULL && options->hosts[0] != NULL ? options->hosts
                                                                                : local;
-    char path[PATH_SIZE];
-    if (strlen(directory) + sizeof "/server.db.new-journal" > sizeof path) {
+    fedserver_store_choice choice;
+    FED_TRY(fedserver_store_parse(options != NULL ? options->store : NULL, &choice, err));
+    FED_TRY(check_choice(choice.store, options != NULL && options->in_process, err));
+    if (strlen(directory) + NAME_SIZE > PATH_SIZE) {
         return fed_fail(err, FED_EINVAL, "the directory's path is too long");
     }
-    fedserver_path(directory, "server.db", path, sizeof path);
-    if (access(path, F_OK) == 0) {
-        return fed_fail(err, FED_EEXIST,
-                        "%s holds a coordinator already; use it, or choose another directory",
-                        directory);
-    }
+    FED_TRY(check_absent(directory, &choice, err));
     FED_TRY(fed_dir_make(directory, 0700, err));
     fed_dir_tidy(directory);
     FED_TRY(make_certificates(directory, hosts, fed_clock_unix_ms() / 1000, err));
-    return make_database(directory, path, err);
+    FED_TRY(fedserver_store_write(directory, &choice, err));
+    /* S7: the store comes last; its being there says that the coordinator is complete */
+    return choice.store->create(directory, choice.where, err);
 }

@@ -151,7 +151,7 @@ static fed_status tidy_if_alone(fedserver *server, fed_error *err) {
         return FED_OK;
     }
     fed_error taken = {0};
-    fed_status status = fedserver_lock(server, &taken);
+    fed_status status = server->store->lock(server->db, &taken);
     if (status != FED_OK) { /* whoever serves does it */
         return status == FED_EBUSY ? FED_OK : fed_fail(err, status, "%s", taken.text);
     }

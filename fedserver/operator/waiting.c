@@ -1,12 +1,10 @@
 /* The sentence that tells an operator what a round waits for, and `fedserver status`. */
 #include "fedserver/operator/waiting.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "fedserver/task/phases.h"
 
@@ -138,19 +136,6 @@ void fedserver_waiting_say(const fedserver_training *t, const fedserver_waiting 
 
 /* -- the command line asks -- */
 
-long fedserver_serving_process(const char *directory) {
-    char path[1024];
-    fedserver_path(directory, "server.lock", path, sizeof path);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return 0;
-    }
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    long holder = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? (long)lock.l_pid : 0;
-    close(file);
-    return holder;
-}
-
 /* The task to speak of: the one that runs, or is next, or was the last. */
 static fed_status find_task(fedserver *server, fedserver_task *task, fed_error *err) {
     static const fedserver_task_pick picks[] = {FEDSERVER_PICK_RUNNING, FEDSERVER_PICK_QUEUED,
@@ -258,7 +243,7 @@ static fed_status say_task(fedserver *server, int64_t now_ms, sentence *s, fed_e
 fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
                             fed_error *err) {
     sentence s = {.dst = text, .cap = cap};
-    long process = fedserver_serving_process(server->directory);
+    long process = server->store->holder(server->db);
     FED_TRY(say_task(server, now_ms, &s, err));
     if (process != 0) {
         say(&s, "served by process %ld\n", process);

@@ -30,7 +30,4 @@ void fedserver_waiting_say(const fedserver_training *training, const fedserver_w
  * one. */
 fed_status fedserver_waiting_load(fedserver *server, bool *runs, fed_error *err) FED_CHECKED;
 
-/** The process that serves the directory; 0: none. Not in that process: it would lose its lock. */
-long fedserver_serving_process(const char *directory);
-
 #endif

@@ -115,7 +115,7 @@ fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w
 fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w, fed_error *err) {
     json_t *tasks = NULL;
     bool runs = false;
-    const long process = fedserver_serving_process(server->directory);
+    const long process = server->store->holder(server->db);
     FED_TRY(fedserver_waiting_load(server, &runs, err));
     FED_TRY(fedserver_tasks_list(server, now_ms, SIZE_MAX, &tasks, err));
     return print(json_pack("{s:I, s:o, s:o, s:o}", "now_ms", (json_int_t)now_ms, "served_by",

@@ -195,23 +195,46 @@ void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, 
 #define FEDSERVER_RESTORE "; restore the coordinator from a backup (fedserver restore)"
 
 /**
- * A store. The first write after a commit starts a transaction, so a batch that writes nothing
- * costs nothing; commit makes everything since then durable, all of it or none. After a failed
- * write or commit nothing of the transaction is kept. Every function fills in *err on failure:
- * FED_ENOSPC the disk is full, FED_EBUSY another process holds it for long, FED_EIO otherwise; what
- * is not there is FED_ENOTFOUND. Reads see the transaction's own writes.
+ * A store keeps a coordinator's rows. store->open gives a handle, `db`; a process may have several
+ * handles on one store, and other processes theirs, unless `in_process` says otherwise.
+ *
+ * Transactions. A handle's first write after a commit starts a transaction, so a batch that writes
+ * nothing costs nothing. Commit makes everything since then durable: all of it, or none. After a
+ * failed write or commit nothing of the transaction is kept. A handle's reads see the writes of its
+ * own transaction; other handles see them after the commit. One handle writes at a time.
+ *
+ * Errors. Every function fills in *err on failure. FED_ENOSPC: the disk is full. FED_EBUSY: another
+ * handle has been writing for too long. FED_ENOTFOUND: what is asked for is not there. FED_EIO:
+ * anything else, also a row that is added a second time.
+ *
+ * A member that is optional says so: NULL means that the store can't do it.
  */
 typedef struct fedserver_store {
     const char *name;
+    /** What WHERE is in `fedserver init --store NAME:WHERE`, for people: "a connection string".
+     * NULL: the store takes none; functions get "". */
+    const char *where;
+    /** What is stored ends with the process that made it, and other processes never see it. */
+    bool in_process;
 
-    /** A new, empty store in that file. */
-    fed_status (*create)(const char *path, fed_error *err);
-    /** FED_ENOTFOUND no file; FED_EFORMAT, FED_EVERSION one that this build can't read. */
-    fed_status (*open)(const char *path, void **db, fed_error *err);
-    void (*close)(void *db); /* what was not committed is lost */
-    /** A new store in that file, whole and on the disk, with what is committed now; others may go
-     * on writing meanwhile. A file that is there is replaced. Not inside a transaction. */
-    fed_status (*copy)(void *db, const char *path, fed_error *err);
+    /** Is there a store? One that `create` or `copy` did not finish is not there. */
+    bool (*exists)(const char *directory, const char *where);
+    /** Make a new, empty store, which appears whole: after a crash it is complete, or not there.
+     * What an unfinished one has left is removed. Called where `exists` is false. */
+    fed_status (*create)(const char *directory, const char *where, fed_error *err);
+    /** FED_ENOTFOUND: there is none; FED_EFORMAT, FED_EVERSION: this build can't read it. */
+    fed_status (*open)(const char *directory, const char *where, void **db, fed_error *err);
+    void (*close)(void *db); /* what was not committed is lost, and so is the lock */
+    /** Be the only handle that serves or checks this store, until close. FED_EBUSY: another one is;
+     * the sentence names its process. Who has the lock may ask again. */
+    fed_status (*lock)(void *db, fed_error *err);
+    /** The process that has the lock; 0: none. Not for a process that has the lock itself, which
+     * may lose it. */
+    long (*holder)(void *db);
+    /** Make in that directory a store as `create` does, with what is committed now; other handles
+     * may go on writing meanwhile. Not inside a transaction. FED_EFORMAT: a body is damaged.
+     * Optional: who takes a WHERE has its own means of making backups. */
+    fed_status (*copy)(void *db, const char *directory, fed_error *err);
     /** Say whether what is stored is sound, as far as the store can tell. Changes nothing; nobody
      * serves meanwhile. */
     fed_status (*check)(void *db, fedserver_checker *checker, fed_error *err);
@@ -355,8 +378,5 @@ typedef struct fedserver_store {
     /** Replaces what that device said of that version before. */
     fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric, fed_error *err);
 } fedserver_store;
-
-/** The k-th store of stores.def, or NULL past the last; the first is the default. */
-const fedserver_store *fedserver_store_at(size_t k);
 
 #endif

@@ -1,5 +1,11 @@
-/* The table of stores. */
-#include "fedserver/stores/store.h"
+/* The table of stores, and the file of a coordinator's directory that names one of them. */
+#include "fedserver/stores/stores.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/file.h"
 
 #define FEDSERVER_STORE(folder) extern const fedserver_store fedserver_store_##folder;
 #include "fedserver/stores/stores.def"
@@ -11,6 +17,85 @@ static const fedserver_store *const stores[] = {
 #undef FEDSERVER_STORE
 };
 
+enum { STORES = sizeof stores / sizeof stores[0], PATH_SIZE = 1024, LINE_SIZE = 1024 };
+
 const fedserver_store *fedserver_store_at(size_t k) {
-    return k < sizeof stores / sizeof stores[0] ? stores[k] : NULL;
+    return k < STORES ? stores[k] : NULL;
+}
+
+static const fedserver_store *find(const char *name, size_t len) {
+    size_t k = 0;
+    while (k < STORES && (strlen(stores[k]->name) != len || memcmp(stores[k]->name, name, len))) {
+        k++;
+    }
+    return fedserver_store_at(k);
+}
+
+static fed_status fail_unknown(const char *text, size_t len, fed_error *err) {
+    char names[200] = "";
+    for (size_t k = 0; k < STORES; k++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", k > 0 ? ", " : "", stores[k]->name);
+    }
+    return fed_fail(err, FED_EINVAL, "this build has no store \"%.*s\"; it has: %s",
+                    (int)(len < 50 ? len : 50), text, names);
+}
+
+fed_status fedserver_store_parse(const char *text, fedserver_store_choice *choice, fed_error *err) {
+    text = text != NULL ? text : stores[0]->name;
+    const size_t len = strcspn(text, ":");
+    const char *where = text[len] == ':' ? text + len + 1 : "";
+    const fedserver_store *store = find(text, len);
+    if (store == NULL) {
+        return fail_unknown(text, len, err);
+    }
+    if (store->where == NULL && text[len] == ':') {
+        return fed_fail(err, FED_EINVAL, "the store %s takes no place: leave out \":%.100s\"",
+                        store->name, where);
+    }
+    if (store->where != NULL && where[0] == '\0') {
+        return fed_fail(err, FED_EINVAL, "the store %s needs a place: %s:WHERE, WHERE being %s",
+                        store->name, store->name, store->where);
+    }
+    if (strlen(where) >= sizeof choice->where || strchr(where, '\n') != NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "the place of the store %s is longer than a line of %zu bytes", store->name,
+                        sizeof choice->where - 1);
+    }
+    choice->store = store;
+    strcpy(choice->where, where);
+    return FED_OK;
+}
+
+static void file_path(const char *directory, char path[PATH_SIZE]) {
+    snprintf(path, PATH_SIZE, "%s/store", directory);
+}
+
+fed_status fedserver_store_read(const char *directory, fedserver_store_choice *choice,
+                                fed_error *err) {
+    char path[PATH_SIZE];
+    uint8_t *text = NULL;
+    size_t len = 0;
+    fed_error why = {0};
+    file_path(directory, path);
+    fed_status status = fed_file_read(path, LINE_SIZE, &text, &len, &why);
+    if (status == FED_ENOTFOUND) {
+        return fedserver_store_parse(NULL, choice, err);
+    }
+    if (status == FED_OK) {
+        text[strcspn((char *)text, "\n")] = '\0';
+        status = fedserver_store_parse((char *)text, choice, &why);
+    }
+    free(text);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s: %s", path, why.text);
+}
+
+fed_status fedserver_store_write(const char *directory, const fedserver_store_choice *choice,
+                                 fed_error *err) {
+    char path[PATH_SIZE];
+    char line[LINE_SIZE];
+    file_path(directory, path);
+    const int len = snprintf(line, sizeof line, "%s%s%s\n", choice->store->name,
+                             choice->where[0] != '\0' ? ":" : "", choice->where);
+    return fed_file_replace(path, line, (size_t)len, 0600, err);
 }

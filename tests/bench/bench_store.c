@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "fedserver/stores/store.h"
+#include "fedserver/stores/stores.h"
 
 /*
  *     bench_store [DIRECTORY]
@@ -110,12 +110,12 @@ static void measure(bench *b, int batch, int count) {
 
 /* -- open and close -- */
 
-static void open_store(bench *b, const char *path) {
+static void open_store(bench *b, const char *directory) {
     fed_error err = {0};
     fedserver_task task = {.name = "bench"};
     b->store = fedserver_store_at(0);
-    bench_require(b->store->create(path, &err), err.text);
-    bench_require(b->store->open(path, &b->db, &err), err.text);
+    bench_require(b->store->create(directory, "", &err), err.text);
+    bench_require(b->store->open(directory, "", &b->db, &err), err.text);
     bench_require(b->store->task_add(b->db, &task, &err), err.text);
     b->task = task.wire.id;
     for (int k = 0; k < DEVICES; k++) {
@@ -156,7 +156,7 @@ int main(int argc, char **argv) {
         snprintf(path[k], sizeof path[k], "%s/%s", directory, names[k]);
     }
     static bench b;
-    open_store(&b, path[0]);
+    open_store(&b, directory);
     open_rows(&b, path[1]);
     b.raw = open(path[2], O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     bench_require(b.raw >= 0 ? FED_OK : FED_EIO, path[2]);

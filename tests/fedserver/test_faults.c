@@ -3,6 +3,7 @@
 #include "coordinator_fixture.h"
 
 #include "fed/version.h"
+#include "fedserver/stores/stores.h"
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";

@@ -23,9 +23,9 @@ static void require(bool holds) {
 }
 
 static void clean(void) {
-    static const char *const names[] = {"server.db",   "server.db-wal", "server.db-shm",
-                                        "server.lock", "ca.pem",        "ca.key",
-                                        "server.pem",  "server.key",    "task.json"};
+    static const char *const names[] = {
+        "server.db", "server.db-wal", "server.db-shm", "server.lock", "store",
+        "ca.pem",    "ca.key",        "server.pem",    "server.key",  "task.json"};
     fedserver_close(server);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         char path[PATH];

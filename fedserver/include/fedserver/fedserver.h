@@ -12,19 +12,21 @@
 #include "fed/log.h"
 
 /*
- * A coordinator lives in a directory: server.db (SQLite: tasks, models, rounds, updates, devices,
- * tokens), updates-TASK-ROUND.seg (the open round's large updates), ca.pem, ca.key, server.pem,
- * server.key. Everything that must survive is in there, and it is changed only inside a transaction
- * (docs/durability.md).
+ * A coordinator lives in a directory: keys and certificates (ca.pem, ca.key, server.pem,
+ * server.key), and the file `store`, which names the store of everything else that must survive:
+ * tasks, models, rounds, updates, devices, tokens. The default store is SQLite, in the same
+ * directory. What is stored changes only inside a transaction (docs/durability.md).
  */
 
 /** What `fedserver init` makes. */
 typedef struct fedserver_init_options {
     const char *const *hosts; /* names and addresses in the server certificate, NULL at the end */
+    const char *store;        /* "NAME" or "NAME:WHERE"; NULL: the default, sqlite */
+    bool in_process;          /* this process will open it: a store that ends with it will do */
 } fedserver_init_options;
 
-/** Make directory with a CA, a server certificate and an empty database. FED_EEXIST if there is one
- * already. */
+/** Make directory with a CA, a server certificate and an empty store. FED_EEXIST: there is a
+ * coordinator already. FED_EINVAL: there is no such store, or it would not outlive this process. */
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
                           fed_error *err) FED_CHECKED;
 
@@ -334,9 +336,9 @@ fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
 
 /**
  * Copy a coordinator as of one instant into a directory of its own, while another process may serve
- * it. The copy is a coordinator: complete, on the disk, or without server.db. Whoever has it has
- * the CA's key. Errors: FED_EEXIST directory holds a coordinator already; FED_EFORMAT an update is
- * damaged; FED_ENOSPC, FED_EIO.
+ * it. The copy is a coordinator: complete and on the disk, or not there. Whoever has it has the
+ * CA's key. Errors: FED_EINVAL the store makes no copies; FED_EEXIST directory holds a coordinator
+ * already; FED_EFORMAT an update is damaged; FED_ENOSPC, FED_EIO.
  */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) FED_CHECKED;
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fed/hash.h"
 
@@ -74,7 +75,7 @@ fed_status fedserver_database_open(const char *path, int flags, fedserver_databa
     snprintf(made->path, sizeof made->path, "%s", path);
     snprintf(made->directory, sizeof made->directory, "%.*s", slash ? (int)(slash - path) : 1,
              slash ? path : ".");
-    made->segment.fd = -1;
+    made->segment.fd = made->lock = -1;
     char uri[3 * sizeof made->path + 32];
     name_immutable(path, uri, sizeof uri);
     const bool fixed = (flags & SQLITE_OPEN_READONLY) != 0;
@@ -112,6 +113,9 @@ void fedserver_database_close(fedserver_database *db) {
     }
     fedserver_segment_close(&db->segment);
     sqlite3_close(db->handle); /* rolls back what was not committed */
+    if (db->lock >= 0) {
+        close(db->lock); /* lets go of the lock */
+    }
     free(db);
 }
 

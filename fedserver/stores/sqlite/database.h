@@ -25,6 +25,7 @@ typedef struct fedserver_database {
     int64_t data_version;      /* what other processes wrote, as of the last look */
     fedserver_segment segment; /* of the open round's updates, or of the round last read */
     bool cleared;              /* this transaction ends a round: its segment is over with it */
+    int lock;                  /* descriptor of server.lock; -1: this handle has no lock */
     char path[1024], directory[1024];
 } fedserver_database;
 

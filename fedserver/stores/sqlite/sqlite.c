@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fed/file.h"
 #include "fedserver/stores/sqlite/audit_rows.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/declines.h"
@@ -15,13 +16,19 @@
 #include "fedserver/stores/sqlite/phase_rows.h"
 #include "fedserver/stores/sqlite/pieces.h"
 #include "fedserver/stores/sqlite/schema.h"
+#include "fedserver/stores/sqlite/sqlite_lock.h"
 #include "fedserver/stores/sqlite/task_rows.h"
 #include "fedserver/stores/sqlite/updates.h"
 #include "fedserver/stores/store.h"
 
+enum { PATH_SIZE = 1024 };
+
+static const char DATABASE[] = "server.db";
+static const char UNFINISHED[] = "server.db.new"; /* S7: what it is called until it is whole */
+
 /* -- the database as a whole -- */
 
-static fed_status store_create(const char *path, fed_error *err) {
+static fed_status create_file(const char *path, fed_error *err) {
     int file = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* SQLite's own default is 0644 */
     if (file < 0) {
         return fed_fail(err, FED_EIO, "%s: can't create the database file", path);
@@ -137,7 +144,7 @@ static fed_status open_read_only(const char *path, fedserver_database **db, fed_
     return fedserver_database_open(path, SQLITE_OPEN_READONLY, db, err);
 }
 
-static fed_status store_open(const char *path, void **out, fed_error *err) {
+static fed_status open_file(const char *path, void **out, fed_error *err) {
     if (access(path, F_OK) != 0) {
         return fed_fail(err, FED_ENOTFOUND, "%s: there is no such file", path);
     }
@@ -152,6 +159,51 @@ static fed_status store_open(const char *path, void **out, fed_error *err) {
     }
     *out = db;
     return FED_OK;
+}
+
+/* -- its place in the coordinator's directory -- */
+
+static fed_status file_path(const char *directory, const char *name, char path[PATH_SIZE],
+                            fed_error *err) {
+    if (strlen(directory) + strlen(name) + sizeof "/-journal" > PATH_SIZE) {
+        return fed_fail(err, FED_EINVAL, "%.100s...: the directory's path is too long", directory);
+    }
+    snprintf(path, PATH_SIZE, "%s/%s", directory, name);
+    return FED_OK;
+}
+
+static bool store_exists(const char *directory, const char *where) {
+    char path[PATH_SIZE];
+    (void)where;
+    return file_path(directory, DATABASE, path, NULL) == FED_OK && access(path, F_OK) == 0;
+}
+
+/* S7: the name says that the database is complete. */
+static fed_status store_create(const char *directory, const char *where, fed_error *err) {
+    char path[PATH_SIZE];
+    char fresh[PATH_SIZE];
+    (void)where;
+    FED_TRY(file_path(directory, DATABASE, path, err));
+    FED_TRY(file_path(directory, UNFINISHED, fresh, err));
+    unlink(fresh); /* of a creation that was interrupted */
+    FED_TRY(create_file(fresh, err));
+    return fed_file_move(fresh, path, err);
+}
+
+static fed_status store_copy(void *db, const char *directory, fed_error *err) {
+    char path[PATH_SIZE];
+    char fresh[PATH_SIZE];
+    FED_TRY(file_path(directory, DATABASE, path, err));
+    FED_TRY(file_path(directory, UNFINISHED, fresh, err));
+    FED_TRY(fedserver_sqlite_copy(db, fresh, err));
+    return fed_file_move(fresh, path, err);
+}
+
+static fed_status store_open(const char *directory, const char *where, void **out, fed_error *err) {
+    char path[PATH_SIZE];
+    (void)where;
+    FED_TRY(file_path(directory, DATABASE, path, err));
+    return open_file(path, out, err);
 }
 
 static void store_close(void *db) {
@@ -647,10 +699,13 @@ extern const fedserver_store fedserver_store_sqlite; /* stores.def declares it t
 
 const fedserver_store fedserver_store_sqlite = {
     .name = "sqlite",
+    .exists = store_exists,
     .create = store_create,
     .open = store_open,
     .close = store_close,
-    .copy = fedserver_sqlite_copy,
+    .lock = fedserver_sqlite_lock,
+    .holder = fedserver_sqlite_holder,
+    .copy = store_copy,
     .check = fedserver_sqlite_check,
     .recover = fedserver_sqlite_recover,
     .commit = fedserver_sqlite_commit,

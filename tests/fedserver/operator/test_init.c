@@ -75,11 +75,48 @@ static void an_interrupted_init_can_be_run_again(void **state) {
     fed_test_rmdir(directory);
 }
 
+static void put_store(const char *directory, const char *line) {
+    fed_test_put(directory, "store", line, strlen(line));
+}
+
+static void expect_open(const char *directory, fed_status expected, fed_error *err) {
+    fedserver *server = NULL;
+    assert_fed_status(fedserver_open(directory, NULL, &server, err), expected);
+    fedserver_close(server);
+}
+
+static void a_directory_names_its_store_and_an_older_one_is_sqlites(void **state) {
+    (void)state;
+    char directory[256];
+    char path[300];
+    uint8_t *text;
+    size_t len;
+    fed_error err = {0};
+    fed_test_tmpdir(directory, sizeof directory);
+    assert_fed_ok_err(fedserver_init(directory, NULL, &err));
+    snprintf(path, sizeof path, "%s/store", directory);
+    assert_fed_ok_err(fed_file_read(path, 4096, &text, &len, &err));
+    assert_string_equal((char *)text, "sqlite\n");
+    free(text);
+    assert_int_equal(unlink(path), 0); /* as releases before 0.2.0 left it */
+    expect_open(directory, FED_OK, &err);
+    assert_fed_status(fedserver_init(directory, NULL, &err), FED_EEXIST);
+    put_store(directory, "postgres:host=db\n");
+    expect_open(directory, FED_EINVAL, &err);
+    assert_non_null(strstr(err.text, path));
+    assert_non_null(strstr(err.text, "no store \"postgres\""));
+    put_store(directory, "sqlite:/elsewhere\n");
+    expect_open(directory, FED_EINVAL, &err);
+    assert_non_null(strstr(err.text, "leave out"));
+    fed_test_rmdir(directory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_and_database_are_private),
         cmocka_unit_test(a_second_init_changes_nothing),
         cmocka_unit_test(an_interrupted_init_can_be_run_again),
+        cmocka_unit_test(a_directory_names_its_store_and_an_older_one_is_sqlites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

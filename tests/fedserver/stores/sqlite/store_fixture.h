@@ -7,7 +7,7 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
-#include "fedserver/stores/store.h"
+#include "fedserver/stores/stores.h"
 
 typedef struct fixture {
     const fedserver_store *store;
@@ -22,8 +22,8 @@ static inline int setup(void **state) {
     f.store = fedserver_store_at(0);
     fed_test_tmpdir(f.directory, sizeof f.directory);
     snprintf(f.path, sizeof f.path, "%s/server.db", f.directory);
-    assert_fed_ok_err(f.store->create(f.path, &err));
-    assert_fed_ok_err(f.store->open(f.path, &f.db, &err));
+    assert_fed_ok_err(f.store->create(f.directory, "", &err));
+    assert_fed_ok_err(f.store->open(f.directory, "", &f.db, &err));
     *state = &f;
     return 0;
 }
@@ -38,7 +38,7 @@ static inline int teardown(void **state) {
 static inline void reopen(fixture *f) {
     fed_error err = {0};
     f->store->close(f->db);
-    assert_fed_ok_err(f->store->open(f->path, &f->db, &err));
+    assert_fed_ok_err(f->store->open(f->directory, "", &f->db, &err));
 }
 
 /* Run SQL on a connection of its own, as another process would. */

@@ -1,11 +1,11 @@
 /* The table of pieces: what is put together, what is forgotten, and when. */
 #include "fed_test.h"
 
-#include "fedserver/stores/store.h"
+#include "fedserver/stores/stores.h"
 
 typedef struct world {
     const fedserver_store *store;
-    char directory[256], path[300];
+    char directory[256];
     void *db;
     fedserver_device devices[2];
 } world;
@@ -15,9 +15,8 @@ static int setup(void **state) {
     fed_error err = {0};
     w = (world){.store = fedserver_store_at(0)};
     fed_test_tmpdir(w.directory, sizeof w.directory);
-    snprintf(w.path, sizeof w.path, "%s/server.db", w.directory);
-    assert_fed_ok_err(w.store->create(w.path, &err));
-    assert_fed_ok_err(w.store->open(w.path, &w.db, &err));
+    assert_fed_ok_err(w.store->create(w.directory, "", &err));
+    assert_fed_ok_err(w.store->open(w.directory, "", &w.db, &err));
     for (uint8_t k = 0; k < 2; k++) {
         w.devices[k].fingerprint[0] = k;
         assert_fed_ok_err(w.store->device_add(w.db, &w.devices[k], &err));
@@ -77,7 +76,7 @@ static void pieces_are_put_together_in_their_order(void **state) {
     assert_int_equal(end_of(w, 0), 6);
     assert_fed_ok(w->store->commit(w->db, &err));
     w->store->close(w->db);
-    assert_fed_ok_err(w->store->open(w->path, &w->db, &err));
+    assert_fed_ok_err(w->store->open(w->directory, "", &w->db, &err));
     assert_int_equal(end_of(w, 0), 6);
     assert_fed_ok(join(w, 0, 6, text));
     assert_string_equal(text, "abcdef");

@@ -339,19 +339,22 @@ static void foreign_and_newer_databases_are_refused(void **state) {
     fed_error err = {0};
     void *db;
     meddle(f, "PRAGMA user_version = 99");
-    assert_fed_status(f->store->open(f->path, &db, &err), FED_EVERSION);
+    assert_fed_status(f->store->open(f->directory, "", &db, &err), FED_EVERSION);
     meddle(f, "PRAGMA user_version = 2; PRAGMA application_id = 0");
-    assert_fed_status(f->store->open(f->path, &db, &err), FED_EFORMAT);
+    assert_fed_status(f->store->open(f->directory, "", &db, &err), FED_EFORMAT);
+    char other[256];
     char path[300];
-    snprintf(path, sizeof path, "%s/text.db", f->directory);
-    assert_fed_status(f->store->open(path, &db, &err), FED_ENOTFOUND);
+    fed_test_tmpdir(other, sizeof other);
+    assert_fed_status(f->store->open(other, "", &db, &err), FED_ENOTFOUND);
+    snprintf(path, sizeof path, "%s/server.db", other);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     for (int k = 0; k < 1000; k++) {
         fputs("this is no database\n", file);
     }
     fclose(file);
-    assert_fed_status(f->store->open(path, &db, &err), FED_EFORMAT);
+    assert_fed_status(f->store->open(other, "", &db, &err), FED_EFORMAT);
+    fed_test_rmdir(other);
 }
 
 int main(void) {

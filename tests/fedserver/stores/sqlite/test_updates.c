@@ -226,7 +226,7 @@ static void who_does_not_serve_touches_no_file(void **state) {
     const uint8_t hash[FED_SHA256_SIZE] = {1};
     fedserver_update_row row = large_updates(f, 1);
     must_add_large(f, &row, 2); /* not committed yet */
-    assert_fed_ok_err(f->store->open(f->path, &other, &err));
+    assert_fed_ok_err(f->store->open(f->directory, "", &other, &err));
     sums seen = {0};
     assert_fed_ok_err(f->store->update_each(other, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, 1);

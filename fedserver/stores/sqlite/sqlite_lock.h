@@ -1,0 +1,10 @@
+/* Who serves a coordinator's directory: the lock on server.lock (S6). */
+#ifndef FEDSERVER_STORES_SQLITE_LOCK_H
+#define FEDSERVER_STORES_SQLITE_LOCK_H
+
+#include "fedserver/stores/sqlite/database.h"
+
+fed_status fedserver_sqlite_lock(void *user, fed_error *err) FED_CHECKED;
+long fedserver_sqlite_holder(void *user);
+
+#endif
