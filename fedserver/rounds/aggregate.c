@@ -84,20 +84,19 @@ static void clip(float *x, size_t n, double norm) {
     }
 }
 
-fed_status fedserver_sum_decode(const fedserver_sum *sum, const fed_layout *layout,
-                                const fedserver_update *update, fed_error *err) {
-    FED_TRY(fedcodec_envelope_decode(update->envelope, update->envelope_len, layout, sum->decoded,
-                                     err));
+static fed_status decode(const fedserver_sum *sum, const fedcodec_message *message,
+                         fed_error *err) {
+    FED_TRY(fedcodec_message_decode(message, sum->decoded, err));
     if (sum->clip_norm > 0) {
         clip(sum->decoded, sum->trained, sum->clip_norm);
     }
     return FED_OK;
 }
 
-/* What fedcodec_envelope_fold does, of values that were clipped first. */
-static fed_status fold_clipped(fedserver_sum *sum, const fed_layout *layout,
-                               const fedserver_update *update, int64_t weight, fed_error *err) {
-    FED_TRY(fedserver_sum_decode(sum, layout, update, err));
+/* What fedcodec_message_fold does, of values that were clipped first. */
+static fed_status fold_clipped(fedserver_sum *sum, const fedcodec_message *message, int64_t weight,
+                               fed_error *err) {
+    FED_TRY(decode(sum, message, err));
     for (size_t i = 0; i < sum->size; i++) {
         if (!(fabsf(sum->decoded[i]) <= FEDCODEC_FOLD_LIMIT)) {
             return fed_fail(err, FED_ERANGE, "a value of magnitude %g; the sum takes up to %g",
@@ -111,14 +110,28 @@ static fed_status fold_clipped(fedserver_sum *sum, const fed_layout *layout,
     return FED_OK;
 }
 
-static fed_status fold(fedserver_sum *sum, const fed_layout *layout, const fedserver_update *update,
-                       int64_t weight, fed_error *err) {
+static fed_status fold(fedserver_sum *sum, const fedcodec_message *message, int64_t weight,
+                       fed_error *err) {
     if (sum->acc == NULL) {
         return FED_OK;
     }
-    return sum->clip_norm > 0 ? fold_clipped(sum, layout, update, weight, err)
-                              : fedcodec_envelope_fold(update->envelope, update->envelope_len,
-                                                       layout, weight, sum->acc, err);
+    return sum->clip_norm > 0 ? fold_clipped(sum, message, weight, err)
+                              : fedcodec_message_fold(message, weight, sum->acc, err);
+}
+
+static fed_status open_message(const fed_layout *layout, const fedserver_update *update,
+                               fedcodec_message *message, fed_error *err) {
+    return fedcodec_message_open(update->envelope, update->envelope_len, layout, NULL, 0, message,
+                                 err);
+}
+
+fed_status fedserver_sum_decode(const fedserver_sum *sum, const fed_layout *layout,
+                                const fedserver_update *update, fed_error *err) {
+    fedcodec_message message;
+    FED_TRY(open_message(layout, update, &message, err));
+    fed_status status = decode(sum, &message, err);
+    fedcodec_message_close(&message);
+    return status;
 }
 
 static fed_status make_room(fedserver_sum *sum, fed_error *err) {
@@ -135,6 +148,15 @@ static fed_status make_room(fedserver_sum *sum, fed_error *err) {
     return FED_OK;
 }
 
+static fed_status add(fedserver_sum *sum, const fedcodec_message *message, fedserver_claim *claim,
+                      fed_error *err) {
+    FED_TRY(fedcodec_message_norm(message, &claim->norm, err));
+    if (sum->weight + claim->weight >= (uint64_t)FEDCODEC_FOLD_WEIGHT) {
+        return FED_OK;
+    }
+    return fold(sum, message, (int64_t)claim->weight, err);
+}
+
 fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
                              const fedserver_update *update, int64_t device, uint32_t weight,
                              fed_error *err) {
@@ -143,13 +165,13 @@ fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
                              .weight = (uint64_t)weight * update->head.samples,
                              .samples = update->head.samples,
                              .loss = update->head.loss};
+    fedcodec_message message;
     FED_TRY(fedserver_update_check(&update->head, err));
     FED_TRY(make_room(sum, err));
-    FED_TRY(
-        fedcodec_envelope_norm(update->envelope, update->envelope_len, layout, &claim.norm, err));
-    if (sum->weight + claim.weight < (uint64_t)FEDCODEC_FOLD_WEIGHT) {
-        FED_TRY(fold(sum, layout, update, (int64_t)claim.weight, err));
-    }
+    FED_TRY(open_message(layout, update, &message, err));
+    fed_status status = add(sum, &message, &claim, err);
+    fedcodec_message_close(&message);
+    FED_TRY(status);
     sum->claims[sum->updates++] = claim;
     sum->samples += claim.samples;
     sum->weight += claim.weight;
@@ -175,7 +197,14 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_share
 fed_status fedserver_sum_refold(fedserver_sum *sum, const fed_layout *layout, uint32_t number,
                                 const fedserver_update *update, fed_error *err) {
     const uint32_t count = sum->claims[number].count;
-    return count > 0 ? fold(sum, layout, update, count, err) : FED_OK;
+    if (count == 0) {
+        return FED_OK;
+    }
+    fedcodec_message message;
+    FED_TRY(open_message(layout, update, &message, err));
+    fed_status status = fold(sum, &message, count, err);
+    fedcodec_message_close(&message);
+    return status;
 }
 
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean) {

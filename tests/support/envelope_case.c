@@ -53,3 +53,26 @@ void envelope_case_move_apart(envelope_case *f) {
     t[0].offset = 0;
     t[1].offset = t[0].size;
 }
+
+void large_case_encode(large_case *l, const char *spec) {
+    fed_layout_init(&l->layout);
+    assert_fed_ok(fed_layout_add(&l->layout, "dense1.weight", 1, (uint32_t[]){LARGE}));
+    assert_fed_ok(fedcodec_parse(spec, &l->codec, NULL));
+    l->residual = calloc(LARGE, sizeof *l->residual);
+    l->y = calloc(LARGE, sizeof *l->y);
+    assert_true(l->residual != NULL && l->y != NULL);
+    l->residual[7] = 1.0f;
+    l->residual[LARGE / 2] = -1.0f;
+    void *work = malloc(fedcodec_envelope_work_size(&l->codec, &l->layout, 0) + 1);
+    fed_writer_growing(&l->out);
+    assert_fed_ok(
+        fedcodec_envelope_encode(&l->codec, &l->layout, 0, l->residual, NULL, work, &l->out));
+    free(work);
+}
+
+void large_case_close(large_case *l) {
+    fed_writer_free(&l->out);
+    fed_layout_free(&l->layout);
+    free(l->residual);
+    free(l->y);
+}

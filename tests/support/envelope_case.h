@@ -26,6 +26,21 @@ void envelope_case_move_apart(envelope_case *f);
 /** Append the envelope to out. */
 void envelope_case_encode(envelope_case *f);
 
+/** A model of one tensor with two values that are not 0: [7] and [LARGE / 2]. Nearly all that 3lc
+ * sends of it are runs of zeros. */
+enum { LARGE = 70000 };
+
+typedef struct large_case {
+    fed_layout layout;
+    fed_writer out;
+    fedcodec codec;
+    float *residual, *y;
+} large_case;
+
+/** Encode it into out. End with large_case_close. */
+void large_case_encode(large_case *l, const char *spec);
+void large_case_close(large_case *l);
+
 /** x[ENVELOPE_SIZE] = the stream-th series of values, from -0.5 to 0.5. */
 void envelope_case_fill(float *x, uint32_t stream);
 

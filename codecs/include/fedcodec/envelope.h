@@ -9,63 +9,153 @@
 #include "fedcodec/codec.h"
 
 /*
- * A head, then frames: each tensor's message with its codec's id, its number of values and its
- * length, so an envelope says by itself what it is (`fedcodec info`). Tensors of fewer than `small`
- * values would cost more in heads than in values: they are laid one behind the other, in the
- * layout's order, and travel as one tensor, the group, in the last frame. Small 0: each tensor has
- * a frame of its own. A layout's running statistics lie in one more frame behind all, as float32:
- * no codec changes them. With a second stage each message is packed once more, if that makes it
- * shorter. Bytes: docs/codec-formats.md#envelope.
+ * To compress a model-sized buffer, and to add it to another one elsewhere:
  *
- * Memory: encoding takes what it is given. Messages without a second stage are read where they lie;
- * those with one must be unpacked first: check, decode, axpy and fold allocate for that, at most
- * fedcodec_frame_plain_max of each frame. Decode, axpy and fold also allocate the group's values,
- * 4 bytes each, 8 to fold. All is freed before they return. FED_ENOMEM changes nothing either.
+ *     fedcodec codec;
+ *     fed_writer out;
+ *     fedcodec_parse("sbc:p=0.01", &codec, &err);
+ *     void *work = malloc(fedcodec_envelope_work_size(&codec, layout, small));
+ *     fed_writer_growing(&out);
+ *     fedcodec_envelope_encode(&codec, layout, small, residual, gradient, work, &out);
+ *     ...
+ *     fedcodec_envelope_axpy(out.data, out.len, layout, 1.0f, model, &err);
+ *
+ * An envelope is a head, then frames. A frame is one tensor's message with the codec's id, the
+ * number of values and the length, so an envelope says by itself what it is (`fedcodec info`).
+ *
+ *     small        Tensors of fewer values than `small` would cost more in heads than in values.
+ *                  They travel as one tensor, the group: their values one after the other, in the
+ *                  layout's order, in one frame after the frames of the large tensors. With
+ *                  `small` 0 each tensor has a frame of its own.
+ *     statistics   A layout's running statistics have one more frame, the last, as float32: no
+ *                  codec changes them.
+ *     stage        A codec with a second stage packs each frame once more, if that makes the frame
+ *                  shorter.
+ *
+ * The bytes are specified in docs/codec-formats.md#envelope.
+ *
+ * Memory: encoding takes only what the caller gives. Frames without a second stage are read in
+ * place. Reading allocates in two cases: the unpacked bytes of frames with a second stage, at most
+ * fedcodec_frame_plain_max each, from open to close; and the group's values while one call runs,
+ * 4 bytes each, 8 to fold. FED_ENOMEM leaves all outputs untouched.
  */
+
+/* -- Write -- */
 
 /** Most bytes that fedcodec_envelope_encode can write, and the work memory that it needs. */
 size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 
 /**
- * Compress a model-sized buffer: fedcodec_encode tensor by tensor, the group as one.
- * residual, x   float32[layout->size]; x may be NULL. Appends to out. Errors as fedcodec_encode; on
- * one, residual is untouched, unless it is unguarded, and nothing is appended.
+ * Compress a model-sized buffer: fedcodec_encode of each tensor, and of the group as one tensor.
+ *
+ * residual, x   float32[layout->size]; x may be NULL
+ * out           the envelope is appended to it
+ *
+ * Errors as fedcodec_encode. An error appends nothing, and leaves the residual untouched unless the
+ * residual is unguarded.
  */
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                     float *residual, const float *x, void *work,
                                     fed_writer *out) FED_CHECKED;
 
-/** One tensor of an envelope, or the group, as it lies in the message. */
+/* -- Read in one call -- */
+
+/** y = the decoded values, to the bit; float32[layout->size]. The whole message is checked first:
+ * an error leaves y untouched. */
+fed_status fedcodec_envelope_decode(const void *src, size_t len, const fed_layout *layout, float *y,
+                                    fed_error *err) FED_CHECKED;
+
+/** y += w * the decoded values. The whole message is checked first: an error leaves y untouched. */
+fed_status fedcodec_envelope_axpy(const void *src, size_t len, const fed_layout *layout, float w,
+                                  float *y, fed_error *err) FED_CHECKED;
+
+/** Only the check of fedcodec_message_open. *max_abs (may be NULL) is the largest magnitude. */
+fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout *layout,
+                                   const fedcodec *codec, uint32_t small, float *max_abs,
+                                   fed_error *err) FED_CHECKED;
+
+/* -- Read one message several times: check once, then take -- */
+
+/** A message being read, frame by frame. */
+typedef struct fedcodec_envelope {
+    fed_reader reader;
+    bool statistics; /* the last frame holds running statistics */
+    uint32_t small;  /* tensors of fewer values are in the group's frame; 0: there is no group */
+    uint64_t frames; /* number of frames in the message */
+    uint64_t next;   /* number of frames read so far */
+} fedcodec_envelope;
+
+/** A whole message that was checked. Read the members, do not write them. */
+typedef struct fedcodec_message {
+    const fed_layout *layout;
+    fedcodec_envelope envelope; /* before its first frame */
+    float max_abs;              /* the largest magnitude that the message decodes to */
+    fed_writer plain;           /* the unpacked bytes of frames with a second stage, in order */
+} fedcodec_message;
+
+/**
+ * Check a whole message and unpack its second stages, both once.
+ *
+ * src, layout   must stay as they are until fedcodec_message_close: the message points to both
+ * codec, small  what the message must have been made with: the frames that `small` gives, each of
+ *               this codec, with the codec's second stage or none. codec NULL: any codec, stage and
+ *               small will do
+ * *message      the caller's; fedcodec_message_close frees what it holds. After an error it holds
+ *               nothing, and closing it does no harm
+ *
+ * FED_OK says that each frame is a valid message of its tensor's number of values. Errors:
+ * FED_EFORMAT, FED_EVERSION, FED_ENOMEM; *err says which tensor, and what is wrong.
+ */
+fed_status fedcodec_message_open(const void *src, size_t len, const fed_layout *layout,
+                                 const fedcodec *codec, uint32_t small, fedcodec_message *message,
+                                 fed_error *err) FED_CHECKED;
+void fedcodec_message_close(fedcodec_message *message);
+
+/* The calls below check no byte again. Each can be made any number of times. FED_ENOMEM is the only
+ * error where none other is named; an error leaves the output untouched. */
+
+/** y = the decoded values, to the bit; float32[layout->size]. */
+fed_status fedcodec_message_decode(const fedcodec_message *message, float *y,
+                                   fed_error *err) FED_CHECKED;
+
+/** y += w * the decoded values. */
+fed_status fedcodec_message_axpy(const fedcodec_message *message, float w, float *y,
+                                 fed_error *err) FED_CHECKED;
+
+/** acc += weight * rint(decoded value * 2^30), int64[layout->size]. FED_ERANGE as fedcodec_fold. */
+fed_status fedcodec_message_fold(const fedcodec_message *message, int64_t weight, int64_t *acc,
+                                 fed_error *err) FED_CHECKED;
+
+/** *norm = the Euclidean norm of the decoded values, without the running statistics: the same bits
+ * on every machine. Allocates the values of one frame while it runs. */
+fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm,
+                                 fed_error *err) FED_CHECKED;
+
+/* -- Read frame by frame, without a layout -- */
+
+/** One frame as it lies in the message. */
 typedef struct fedcodec_frame {
     uint64_t number; /* from 1 */
     bool group;      /* the values are those of all small tensors */
     bool statistics; /* the values are the running statistics */
     const fedcodec_vtable *codec;
-    uint8_t stage;       /* 0, or the second stage that packed the data */
-    uint64_t n;          /* values */
-    const uint8_t *data; /* the codec's bytes, or what the stage made of them */
+    uint8_t stage;       /* the id of the second stage that packed the data; 0: none */
+    uint64_t n;          /* number of values */
+    const uint8_t *data; /* the codec's bytes, or what the second stage made of them */
     size_t len;
-    size_t plain_len; /* of the codec's bytes; len without a stage */
+    size_t plain_len; /* length of the codec's bytes; len without a second stage */
 } fedcodec_frame;
-
-/** A message being read, frame by frame. */
-typedef struct fedcodec_envelope {
-    fed_reader reader;
-    bool statistics; /* the last frame is theirs */
-    uint32_t small;  /* the last frame, or that before them, is the group of the tensors under it;
-                        0: there is none */
-    uint64_t frames; /* in all */
-    uint64_t next;   /* how many have been taken */
-} fedcodec_envelope;
 
 /** Read the head. FED_EFORMAT, FED_EVERSION. */
 fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, size_t len,
                                   fed_error *err) FED_CHECKED;
 
-/** The next frame. FED_ENOTFOUND after the last one, when every byte was used; FED_EFORMAT. Its
- * data is not checked yet, its n is at most what fedcodec_decode takes, its plain_len at most
- * fedcodec_frame_plain_max(n) if it has a stage. */
+/**
+ * Read the next frame. FED_ENOTFOUND: the last frame was read, and every byte was used.
+ * FED_EFORMAT. The frame's data is not checked yet. Its n is at most what fedcodec_decode takes;
+ * with a second stage its plain_len is at most fedcodec_frame_plain_max(n).
+ */
 fed_status fedcodec_envelope_next(fedcodec_envelope *envelope, fedcodec_frame *frame,
                                   fed_error *err) FED_CHECKED;
 
@@ -73,39 +163,10 @@ fed_status fedcodec_envelope_next(fedcodec_envelope *envelope, fedcodec_frame *f
 size_t fedcodec_frame_plain_max(uint64_t n);
 
 /**
- * Undo a frame's second stage: *plain is the frame of the codec's own bytes. They are in
- * dst[frame->plain_len], or where they were if there is no stage. FED_EFORMAT, FED_ENOMEM.
+ * Undo a frame's second stage. *plain is the frame of the codec's own bytes: in
+ * dst[frame->plain_len], or where they were if there is no second stage. FED_EFORMAT, FED_ENOMEM.
  */
 fed_status fedcodec_frame_unpack(const fedcodec_frame *frame, uint8_t *dst,
                                  fedcodec_frame *plain) FED_CHECKED;
-
-/**
- * Check a whole message against a layout, and against the codec and `small` that it should have
- * been made with: just the frames that this takes, of the right codec with its stage or none, with
- * the right numbers of values, each a valid message. codec NULL: any codec, stage and small will
- * do. *max_abs (may be NULL) = the largest magnitude in it. *err says which tensor and what is
- * wrong.
- */
-fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout *layout,
-                                   const fedcodec *codec, uint32_t small, float *max_abs,
-                                   fed_error *err) FED_CHECKED;
-
-/** y = decoded over the whole layout, to the bit. Checks first: on an error y is untouched. */
-fed_status fedcodec_envelope_decode(const void *src, size_t len, const fed_layout *layout, float *y,
-                                    fed_error *err) FED_CHECKED;
-
-/** y += w * decoded over the whole layout. Checks first: on an error y is untouched. */
-fed_status fedcodec_envelope_axpy(const void *src, size_t len, const fed_layout *layout, float w,
-                                  float *y, fed_error *err) FED_CHECKED;
-
-/** acc += weight * rint(decoded * 2^30), int64[layout->size]. Checks first, limits as
- * fedcodec_fold. */
-fed_status fedcodec_envelope_fold(const void *src, size_t len, const fed_layout *layout,
-                                  int64_t weight, int64_t *acc, fed_error *err) FED_CHECKED;
-
-/** *norm = the length of the decoded values as a vector, without the running statistics: the same
- * bits on every machine. Checks first. Memory: as decode, and the values of one frame. */
-fed_status fedcodec_envelope_norm(const void *src, size_t len, const fed_layout *layout,
-                                  double *norm, fed_error *err) FED_CHECKED;
 
 #endif

@@ -1,0 +1,365 @@
+/* Whole messages: checked once, what is refused and what an error says, second stages. */
+#include <math.h>
+#include <stdbool.h>
+
+#include "envelope_case.h"
+#include "fed_test.h"
+
+static void open_case(const envelope_case *f, fedcodec_message *m) {
+    fed_error err = {0};
+    assert_fed_ok_err(fedcodec_message_open(f->out.data, f->out.len, &f->layout, &f->codec,
+                                            ENVELOPE_SMALL, m, &err));
+}
+
+/* Twice each, to see that a call leaves the message as it was. */
+static void one_open_message_can_be_decoded_added_folded_and_measured(void **state) {
+    (void)state;
+    static const char *const specs[] = {"float32",    "3lc:s=1.5",      "sbc:p=0.05",
+                                        "stc:p=0.05", "3lc:s=1.9+runs", "inceptionn:e=8"};
+    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
+        envelope_case f;
+        fedcodec_message m;
+        fed_error err = {0};
+        float y[ENVELOPE_SIZE], sum[ENVELOPE_SIZE];
+        int64_t acc[ENVELOPE_SIZE] = {0};
+        double norm = 0, squares = 0;
+        envelope_case_open(&f, specs[k]);
+        envelope_case_move_apart(&f);
+        envelope_case_encode(&f);
+        envelope_case_fill(sum, 9);
+        open_case(&f, &m);
+        for (size_t times = 0; times < 2; times++) {
+            memset(y, 0xff, sizeof y);
+            assert_fed_ok_err(fedcodec_message_decode(&m, y, &err));
+            assert_fed_ok_err(fedcodec_message_axpy(&m, 0.5f, sum, &err));
+            assert_fed_ok_err(fedcodec_message_fold(&m, 7, acc, &err));
+            assert_fed_ok_err(fedcodec_message_norm(&m, &norm, &err));
+        }
+        envelope_case_fill(f.x, 9);
+        float most = 0;
+        for (size_t i = 0; i < ENVELOPE_SIZE; i++) {
+            squares += (double)y[i] * (double)y[i];
+            float expected = f.x[i] + 0.5f * y[i];
+            assert_true(sum[i] == expected + 0.5f * y[i]);
+            assert_int_equal(acc[i], 14 * (int64_t)rint(ldexp((double)y[i], 30)));
+            most = fabsf(y[i]) > most ? fabsf(y[i]) : most;
+        }
+        assert_true(m.max_abs == most);
+        assert_true(fabs(norm - sqrt(squares)) <= 1e-12 * norm);
+        fedcodec_message_close(&m);
+        envelope_case_close(&f);
+    }
+}
+
+static void decode_and_axpy_in_one_call_agree_with_the_open_message(void **state) {
+    (void)state;
+    envelope_case f;
+    fedcodec_message m;
+    fed_error err = {0};
+    float y[ENVELOPE_SIZE], same[ENVELOPE_SIZE];
+    envelope_case_open(&f, "sbc:p=0.05");
+    envelope_case_encode(&f);
+    open_case(&f, &m);
+    assert_fed_ok_err(fedcodec_message_decode(&m, y, &err));
+    assert_fed_ok_err(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, same, &err));
+    assert_memory_equal(y, same, sizeof y);
+    assert_fed_ok_err(fedcodec_message_axpy(&m, -2.0f, y, &err));
+    assert_fed_ok_err(fedcodec_envelope_axpy(f.out.data, f.out.len, &f.layout, -2.0f, same, &err));
+    assert_memory_equal(y, same, sizeof y);
+    fedcodec_message_close(&m);
+    envelope_case_close(&f);
+}
+
+static void a_message_that_was_refused_or_closed_can_be_closed(void **state) {
+    (void)state;
+    envelope_case f;
+    fedcodec_message m;
+    envelope_case_open(&f, "3lc+runs");
+    envelope_case_encode(&f);
+    assert_fed_status(
+        fedcodec_message_open(f.out.data, f.out.len - 1, &f.layout, NULL, 0, &m, NULL),
+        FED_EFORMAT);
+    fedcodec_message_close(&m);
+    open_case(&f, &m);
+    fedcodec_message_close(&m);
+    fedcodec_message_close(&m);
+    envelope_case_close(&f);
+}
+
+static void assert_check_says(const envelope_case *f, const fedcodec *codec, uint32_t small,
+                              const char *part) {
+    fed_error err = {0};
+    float max_abs = -1.0f;
+    assert_fed_status(
+        fedcodec_envelope_check(f->out.data, f->out.len, &f->layout, codec, small, &max_abs, &err),
+        FED_EFORMAT);
+    if (strstr(err.text, part) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", err.text, part);
+    }
+    assert_true(max_abs == -1.0f);
+}
+
+/* Where the frame's data begins: behind the head, and the frame's own of 1 + 2 + 1 bytes. */
+enum { FIRST = 5, FIRST_DATA = FIRST + 4 };
+
+static void check_says_which_tensor_is_wrong(void **state) {
+    (void)state;
+    envelope_case f;
+    fedcodec sbc;
+    envelope_case_open(&f, "3lc");
+    envelope_case_encode(&f);
+    assert_fed_ok(fedcodec_parse("sbc", &sbc, NULL));
+    assert_check_says(&f, &sbc, ENVELOPE_SMALL, "tensor dense1.weight: sent as 3lc, expected sbc");
+    assert_check_says(&f, &f.codec, 5, "groups tensors under 100 values, expected 5");
+    assert_check_says(&f, &f.codec, 101, "groups tensors under 100 values, expected 101");
+    assert_check_says(&f, &f.codec, 1, "groups tensors under 100 values, expected 0");
+    f.layout.tensors[0].size = 601;
+    assert_check_says(&f, NULL, 0, "dense1.weight: the message has 600 values, the model 601");
+    f.layout.tensors[0].size = 600;
+    f.layout.tensors[1].size = 8;
+    assert_check_says(&f, NULL, 0,
+                      "the group of small tensors: the message has 8 values, the model 9");
+    f.layout.tensors[1].size = 100;
+    assert_check_says(&f, NULL, 0, "the message has 2 frames, the model takes 3");
+    f.layout.tensors[1].size = 7;
+    f.out.data[f.out.len - 3] = 0xff; /* five zeros, and more values than there are */
+    assert_check_says(&f, NULL, 0, "the group of small tensors: its");
+    f.out.data[FIRST_DATA + 3] = 0xff; /* the magnitude's last byte: NaN */
+    assert_check_says(&f, NULL, 0, "tensor dense1.weight: its");
+    f.out.data[FIRST] = 0x3f;
+    assert_check_says(&f, NULL, 0, "tensor dense1.weight: unknown codec id 63");
+    envelope_case_close(&f);
+}
+
+static void the_group_must_be_of_the_codec_too(void **state) {
+    (void)state;
+    envelope_case f, other;
+    envelope_case_open(&f, "3lc");
+    envelope_case_open(&other, "float32");
+    envelope_case_encode(&f);
+    envelope_case_encode(&other);
+    fed_writer mixed = {0};
+    fed_writer_growing(&mixed);
+    fed_write_bytes(&mixed, f.out.data, FIRST_DATA + f.out.data[FIRST + 3]);
+    fed_write_bytes(&mixed, other.out.data + other.out.len - 35, 35);
+    fed_writer_free(&f.out);
+    f.out = mixed;
+    assert_check_says(&f, &f.codec, ENVELOPE_SMALL,
+                      "the group of small tensors: sent as float32, expected 3lc");
+    assert_fed_ok(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, NULL, 0, NULL, NULL));
+    envelope_case_close(&other);
+    envelope_case_close(&f);
+}
+
+static void check_gives_the_largest_magnitude(void **state) {
+    (void)state;
+    envelope_case f;
+    float max_abs = 0.0f;
+    envelope_case_open(&f, "3lc:s=1.5");
+    f.x[ENVELOPE_SIZE - 1] = -7.0f - f.residual[ENVELOPE_SIZE - 1];
+    envelope_case_encode(&f);
+    assert_fed_ok(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec,
+                                          ENVELOPE_SMALL, &max_abs, NULL));
+    assert_true(fabsf(max_abs - 10.5f) < 1e-3f);
+    envelope_case_close(&f);
+}
+
+static void fold_has_limits(void **state) {
+    (void)state;
+    envelope_case f;
+    fedcodec_message m;
+    fed_error err = {0};
+    int64_t acc[ENVELOPE_SIZE] = {0};
+    envelope_case_open(&f, "float32");
+    f.x[3] = 17.0f;
+    envelope_case_encode(&f);
+    open_case(&f, &m);
+    assert_fed_status(fedcodec_message_fold(&m, 1, acc, &err), FED_ERANGE);
+    assert_non_null(strstr(err.text, "magnitude"));
+    assert_fed_status(fedcodec_message_fold(&m, 0, acc, &err), FED_ERANGE);
+    assert_non_null(strstr(err.text, "weight"));
+    assert_int_equal(acc[0], 0);
+    fedcodec_message_close(&m);
+    envelope_case_close(&f);
+}
+
+static void a_cut_or_longer_message_is_refused_and_y_untouched(void **state) {
+    (void)state;
+    envelope_case f;
+    float y[ENVELOPE_SIZE], before[ENVELOPE_SIZE];
+    envelope_case_open(&f, "sbc:p=0.05");
+    envelope_case_encode(&f);
+    envelope_case_fill(y, 3);
+    memcpy(before, y, sizeof y);
+    for (size_t len = 0; len < f.out.len; len++) {
+        uint8_t *cut = malloc(len + (len == 0));
+        memcpy(cut, f.out.data, len);
+        assert_fed_status(fedcodec_envelope_axpy(cut, len, &f.layout, 1.0f, y, NULL), FED_EFORMAT);
+        free(cut);
+    }
+    fed_write_u8(&f.out, 0);
+    fed_error err = {0};
+    assert_fed_status(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, &err),
+                      FED_EFORMAT);
+    assert_string_equal(err.text, "1 bytes follow the envelope's last frame");
+    assert_memory_equal(y, before, sizeof y);
+    envelope_case_close(&f);
+}
+
+static void a_flipped_bit_never_harms(void **state) {
+    (void)state;
+    envelope_case f;
+    float y[ENVELOPE_SIZE];
+    envelope_case_open(&f, "sbc:p=0.02");
+    envelope_case_encode(&f);
+    for (size_t bit = 0; bit < 8 * f.out.len; bit++) {
+        uint8_t *copy = malloc(f.out.len);
+        memcpy(copy, f.out.data, f.out.len);
+        copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        fed_status status = fedcodec_envelope_decode(copy, f.out.len, &f.layout, y, NULL);
+        assert_true(status == FED_OK || status == FED_EFORMAT || status == FED_EVERSION);
+        free(copy);
+    }
+    envelope_case_close(&f);
+}
+
+/* The same bytes but for one tensor's role, or one frame's codec. */
+static void statistics_must_be_there_and_as_they_are(void **state) {
+    (void)state;
+    envelope_case f;
+    fed_error err = {0};
+    float y[ENVELOPE_SIZE];
+    envelope_case_open(&f, "onebit");
+    f.layout.statistics = 1; /* scale */
+    envelope_case_encode(&f);
+    assert_fed_ok_err(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, &err));
+    assert_true(y[ENVELOPE_SIZE - 1] == f.sum[ENVELOPE_SIZE - 1]);
+    assert_true(y[ENVELOPE_SIZE - 2] != f.sum[ENVELOPE_SIZE - 2]);
+    assert_true(f.residual[ENVELOPE_SIZE - 1] == 0);
+
+    f.out.data[f.out.len - 7] = 2; /* float16's id */
+    assert_fed_status(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec,
+                                              ENVELOPE_SMALL, NULL, &err),
+                      FED_EFORMAT);
+    assert_fed_says(err, "plain float32");
+    f.layout.statistics = 0;
+    assert_fed_status(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec,
+                                              ENVELOPE_SMALL, NULL, &err),
+                      FED_EFORMAT);
+    assert_fed_says(err, "running statistics, the model none");
+    envelope_case_close(&f);
+}
+
+/* -- Second stages -- */
+
+static bool have_zstd(void) {
+    fedcodec codec;
+    return fedcodec_parse("3lc+zstd", &codec, NULL) == FED_OK;
+}
+
+static const char *const staged[] = {"3lc:s=1.75+runs", "3lc:s=1.75+zstd"};
+
+static size_t staged_count(void) {
+    return have_zstd() ? 2 : 1;
+}
+
+/* Of the envelope of one large tensor: its own, and the frame's. */
+enum { HEADS = 5 + 1 + 3 + 2 };
+
+static void a_stage_changes_the_bytes_and_no_value(void **state) {
+    (void)state;
+    large_case plain;
+    large_case_encode(&plain, "3lc:s=1.75");
+    const size_t plain_len = plain.out.len - HEADS;
+    assert_fed_ok(
+        fedcodec_envelope_decode(plain.out.data, plain.out.len, &plain.layout, plain.y, NULL));
+    for (size_t k = 0; k < staged_count(); k++) {
+        large_case l;
+        fedcodec_message m;
+        fed_error err = {0};
+        int64_t *acc = calloc(LARGE, sizeof *acc);
+        float *sum = calloc(LARGE, sizeof *sum);
+        large_case_encode(&l, staged[k]);
+        assert_true(4 * l.out.len < plain.out.len);
+        assert_memory_equal(l.residual, plain.residual, LARGE * sizeof *l.residual);
+        assert_fed_ok_err(
+            fedcodec_message_open(l.out.data, l.out.len, &l.layout, &l.codec, 0, &m, &err));
+        assert_int_equal(m.plain.len, plain_len);
+        assert_fed_ok_err(fedcodec_message_decode(&m, l.y, &err));
+        assert_memory_equal(l.y, plain.y, LARGE * sizeof *l.y);
+        assert_fed_ok_err(fedcodec_message_axpy(&m, 1.0f, sum, &err));
+        assert_memory_equal(sum, plain.y, LARGE * sizeof *sum);
+        assert_fed_ok_err(fedcodec_message_fold(&m, 2, acc, &err));
+        assert_true(acc[7] == INT64_C(7) << 29 && acc[LARGE / 2] == -acc[7] && acc[8] == 0);
+        fedcodec_message_close(&m);
+        free(acc);
+        free(sum);
+        large_case_close(&l);
+    }
+    large_case_close(&plain);
+}
+
+static void a_stage_that_the_task_has_not_is_refused(void **state) {
+    (void)state;
+    large_case l;
+    fedcodec plain;
+    fed_error err = {0};
+    large_case_encode(&l, "3lc:s=1.75+runs");
+    assert_fed_ok(fedcodec_parse("3lc:s=1.75", &plain, NULL));
+    assert_fed_status(
+        fedcodec_envelope_check(l.out.data, l.out.len, &l.layout, &plain, 0, NULL, &err),
+        FED_EFORMAT);
+    assert_non_null(strstr(err.text, "packed by runs, which is not its codec's stage"));
+    assert_fed_ok(fedcodec_envelope_check(l.out.data, l.out.len, &l.layout, NULL, 0, NULL, &err));
+    l.codec.stage = 3;
+    assert_fed_status(
+        fedcodec_envelope_encode(&l.codec, &l.layout, 0, l.residual, NULL, l.y, &l.out),
+        FED_EINVAL);
+    large_case_close(&l);
+}
+
+static fed_status decode_copy(const large_case *l, const uint8_t *data, size_t len) {
+    uint8_t *copy = malloc(len + (len == 0));
+    memcpy(copy, data, len);
+    fed_status status = fedcodec_envelope_decode(copy, len, &l->layout, l->y, NULL);
+    free(copy);
+    return status;
+}
+
+static void packed_messages_cut_or_flipped_do_no_harm(void **state) {
+    (void)state;
+    for (size_t k = 0; k < staged_count(); k++) {
+        large_case l;
+        large_case_encode(&l, staged[k]);
+        for (size_t len = 0; len < l.out.len; len++) {
+            assert_fed_status(decode_copy(&l, l.out.data, len), FED_EFORMAT);
+        }
+        assert_true(l.y[7] == 0.0f);
+        for (size_t bit = 0; bit < 8 * l.out.len; bit++) {
+            l.out.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            fed_status status = decode_copy(&l, l.out.data, l.out.len);
+            assert_true(status == FED_OK || status == FED_EFORMAT || status == FED_EVERSION);
+            l.out.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+        large_case_close(&l);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_open_message_can_be_decoded_added_folded_and_measured),
+        cmocka_unit_test(decode_and_axpy_in_one_call_agree_with_the_open_message),
+        cmocka_unit_test(a_message_that_was_refused_or_closed_can_be_closed),
+        cmocka_unit_test(check_says_which_tensor_is_wrong),
+        cmocka_unit_test(the_group_must_be_of_the_codec_too),
+        cmocka_unit_test(check_gives_the_largest_magnitude),
+        cmocka_unit_test(fold_has_limits),
+        cmocka_unit_test(a_cut_or_longer_message_is_refused_and_y_untouched),
+        cmocka_unit_test(a_flipped_bit_never_harms),
+        cmocka_unit_test(statistics_must_be_there_and_as_they_are),
+        cmocka_unit_test(a_stage_changes_the_bytes_and_no_value),
+        cmocka_unit_test(a_stage_that_the_task_has_not_is_refused),
+        cmocka_unit_test(packed_messages_cut_or_flipped_do_no_harm),
+    };
+    return cmocka_run_group_tests_name("message", tests, NULL, NULL);
+}
