@@ -7,6 +7,7 @@
 #include "codecs/envelope_parts.h"
 #include "codecs/registry.h"
 #include "codecs/stage.h"
+#include "codecs/tensor.h"
 
 #define FEDCODEC(id, folder)                                                                       \
     _Static_assert((id) <= FEDCODEC_ID_MASK, "the id has no place in a frame");

@@ -4,8 +4,8 @@
 
 #include "codecs/envelope_parts.h"
 #include "codecs/envelope_read.h"
-#include "codecs/registry.h"
 #include "codecs/stage.h"
+#include "codecs/tensor.h"
 
 enum { FRAME_MIN = 3 };
 

@@ -6,6 +6,7 @@
 #include "codecs/envelope_parts.h"
 #include "codecs/envelope_read.h"
 #include "codecs/stage.h"
+#include "fedcodec/codec_vtable.h"
 
 /* Where a frame's values belong in a buffer of the whole layout. */
 typedef struct part {

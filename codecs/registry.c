@@ -40,3 +40,11 @@ const fedcodec_vtable *fedcodec_by_id(uint8_t id) {
         return NULL;
     }
 }
+
+const char *fedcodec_name(const fedcodec_vtable *codec) {
+    return codec->name;
+}
+
+bool fedcodec_has_feedback(const fedcodec_vtable *codec) {
+    return codec->feedback;
+}

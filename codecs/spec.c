@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codecs/stage.h"
+#include "fedcodec/codec_vtable.h"
 
 static fed_status find_codec(fed_word name, const fedcodec_vtable **codec, fed_error *err) {
     fed_names names = {""};

@@ -58,7 +58,7 @@ if setarch -R true 2>/dev/null; then
 fi
 # Left out, so that all of it takes less than 25 minutes: what has one thread; and e2e.test_fedsim and e2e.test_sweep, whose
 # threads and processes are those of deploy.sim.test_inproc and e2e.test_chaos, which run here.
-threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.test_threads$|^codecs\.test_codec$'
+threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.test_threads$|^codecs\.test_tensor$'
     -E '^fedserver\.test_rows$|^fedclient\.(train\.|stack$|without_curl$|test_client$|apps\.test_fedtrain$)|^e2e\.test_(resume|fedsim|sweep)$')
 # gcc takes the sanitizer's own code for uses of unset variables, so warnings are no errors.
 cmake --preset tsan -DFED_WERROR=OFF >/dev/null

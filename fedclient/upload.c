@@ -81,7 +81,7 @@ fed_status fedclient_encode(fedclient *client, fedclient_turn *turn, fed_error *
     client->pending =
         (fedclient_pending_head){.seq = client->residual.seq,
                                  .fate = FEDCLIENT_FATE_UNKNOWN,
-                                 .whole = !turn->codec.vtable->feedback && !clipped,
+                                 .whole = !fedcodec_has_feedback(turn->codec.vtable) && !clipped,
                                  .pieces = (turn->assignment.capabilities & FED_CAN_PIECES) != 0};
     return fedclient_pending_store(platform, &client->pending, &turn->pending, err);
 }

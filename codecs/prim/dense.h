@@ -6,7 +6,7 @@
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/parts.h"
-#include "fedcodec/codec.h"
+#include "fedcodec/codec_vtable.h"
 
 /** Values done at once: they fill whole bytes, and what is kept of them on the way stays in the
  * nearest cache. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "codecs/unit.h"
-#include "fedcodec/codec.h"
+#include "fedcodec/codec_vtable.h"
 
 /* Client and coordinator must get the same bits from the same sums. */
 _Static_assert(

@@ -7,7 +7,7 @@
 #include "codecs/prim/rans.h"
 #include "codecs/prim/select.h"
 #include "codecs/unit.h"
-#include "fedcodec/codec.h"
+#include "fedcodec/codec_vtable.h"
 
 /** A codec's parameter "pos". The last three never take more bytes than rice, nor rice than
  * golomb: where their own code would, they write that one. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "codecs/unit.h"
-#include "fedcodec/codec.h"
+#include "fedcodec/codec_vtable.h"
 
 /** Values that were chosen, in the order of their positions. */
 typedef struct fedcodec_chosen {

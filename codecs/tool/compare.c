@@ -7,6 +7,7 @@
 #include "codecs/tool/tool.h"
 #include "fed/clock.h"
 #include "fed/progress.h"
+#include "fedcodec/codec_vtable.h"
 #include "fedcodec/envelope.h"
 
 enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000 };

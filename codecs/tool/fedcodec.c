@@ -9,6 +9,7 @@
 #include "fed/file.h"
 #include "fed/threads.h"
 #include "fed/version.h"
+#include "fedcodec/codec_vtable.h"
 #include "fedcodec/envelope.h"
 
 static const char usage[] =

@@ -128,7 +128,7 @@ static fed_status check_codec(const char *name, const fedcodec *codec, fed_error
     double share = 0;
     fed_status status = fedserver_sent_share(codec, &share);
     if (status != FED_OK) {
-        return fed_fail(err, status, "codec %s can't be tried out", codec->vtable->name);
+        return fed_fail(err, status, "codec %s can't be tried out", fedcodec_name(codec->vtable));
     }
     if (share > FEDSERVER_SENDS_ALL) {
         return FED_OK;

@@ -3,6 +3,7 @@
 #define CODEC_ROUNDS_H
 
 #include "bench.h"
+#include "fedcodec/codec_vtable.h"
 #include "fedcodec/envelope.h"
 #include "goals.h"
 #include "gradients.h"

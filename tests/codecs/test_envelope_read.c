@@ -18,7 +18,7 @@ static void frames_come_one_by_one(void **state) {
         assert_int_equal(frame.number, k + 1);
         assert_int_equal(frame.n, k == 0 ? 600 : 8);
         assert_int_equal(frame.group, k == 1);
-        assert_string_equal(frame.codec->name, "sbc");
+        assert_string_equal(fedcodec_name(frame.codec), "sbc");
     }
     assert_fed_status(fedcodec_envelope_next(&envelope, &frame, &err), FED_ENOTFOUND);
     envelope_case_close(&f);

@@ -1,7 +1,7 @@
 /* The table of codecs: ids and names. */
 #include "fed_test.h"
 
-#include "fedcodec/codec.h"
+#include "fedcodec/codec_vtable.h"
 
 static void ids_never_change(void **state) {
     (void)state;

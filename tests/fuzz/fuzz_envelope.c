@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedcodec/codec_vtable.h"
 #include "fedcodec/envelope.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -2,7 +2,7 @@
 #ifndef FED_CODEC_CASE_H
 #define FED_CODEC_CASE_H
 
-#include "fedcodec/codec.h"
+#include "fedcodec/codec_vtable.h"
 
 enum { CODEC_CASE_VALUES = 64, CODEC_CASE_BYTES = 512 };
 

@@ -3,7 +3,7 @@
 #ifndef FED_REFERENCE_CODECS_H
 #define FED_REFERENCE_CODECS_H
 
-#include "fedcodec/codec.h"
+#include "fedcodec/codec_vtable.h"
 
 /** What fedcodec_encode(codec, residual, NULL, ...) must do. Returns the message, malloc'ed. */
 uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, size_t *len);

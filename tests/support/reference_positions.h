@@ -3,7 +3,7 @@
 #ifndef FED_REFERENCE_POSITIONS_H
 #define FED_REFERENCE_POSITIONS_H
 
-#include "fedcodec/codec.h"
+#include "fedcodec/codec_vtable.h"
 
 /** Each code by itself, as the parameter pos names it (0 golomb, 1 rice, 2 rans, 3 range) or the
  * choice among them as it is made (`chosen`: 4 is auto, and 2 and 3 may be rice). Returns the

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "fedcodec/codec.h"
+#include "fedcodec/codec_vtable.h"
 
 /** As in reference_codecs.h; false: this codec's reference is elsewhere. */
 bool fed_reference_simple_encode(const fedcodec *codec, float *residual, size_t n, uint8_t **data,

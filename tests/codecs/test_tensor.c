@@ -3,7 +3,7 @@
 
 #include "fed/rng.h"
 #include "fed/threads.h"
-#include "fedcodec/codec.h"
+#include "fedcodec/codec_vtable.h"
 
 static void a_codec_that_needs_work_memory_says_so(void **state) {
     (void)state;

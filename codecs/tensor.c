@@ -1,9 +1,11 @@
 /* The public calls on one tensor: they check everything, then the codec's folder does the work. */
+#include "codecs/tensor.h"
+
 #include <math.h>
 
 #include "codecs/prim/floats.h"
 #include "codecs/prim/parts.h"
-#include "codecs/registry.h"
+#include "fedcodec/codec_vtable.h"
 
 bool fedcodec_params_valid(const fedcodec *codec) {
     const fedcodec_param *param = codec->vtable->params;

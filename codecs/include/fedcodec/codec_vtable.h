@@ -1,0 +1,89 @@
+/* What a codec's folder provides: for who writes a codec. Callers need fedcodec/codec.h alone. */
+#ifndef FEDCODEC_CODEC_VTABLE_H
+#define FEDCODEC_CODEC_VTABLE_H
+
+#include "fedcodec/codec.h"
+
+/*
+ * A codec is a folder, codecs/NAME/NAME.c, which defines one struct, and a line of codecs.def:
+ *
+ *     const fedcodec_vtable FEDCODEC_VTABLE(NAME) = {
+ *         .id = FEDCODEC_ID_NAME, .name = "name", .about = "...", .params = params,
+ *         .bound = bound, .scan = fedcodec_scan_sum, .encode = encode,
+ *         .check = check, .decode = decode, .axpy = axpy, .fold = fold,
+ *     };
+ *
+ * codecs/float16/float16.c is the shortest one. docs/adding.md has the recipe, and
+ * contract.test_codecs checks each codec of the table for what is promised here. The functions are
+ * called through fedcodec/codec.h, which checks arguments first.
+ *
+ * n is the tensor's number of values: 0 to 2^32 - 1; on a 32-bit machine 0 to 2^27 - 1.
+ */
+
+/** One tensor to encode: the arguments of fedcodec_encode, once they are known to be good. */
+typedef struct fedcodec_job {
+    const double *param; /* in range */
+    float *residual;     /* float32[n]; NULL for a codec without feedback */
+    const float *x;      /* float32[n]; NULL for nothing to add, with feedback only */
+    size_t n;
+    bool scanned; /* scan or absorb was called, and found all sums finite */
+    float max;    /* what it returned; 0 if neither was called */
+    void *work;   /* work_size bytes, aligned for any type, content arbitrary */
+    uint8_t *dst; /* bound bytes at least */
+    size_t cap;
+    const fed_pool *pool; /* NULL for none */
+} fedcodec_job;
+
+struct fedcodec_vtable {
+    uint8_t id;                   /* permanent; codecs.def */
+    const char *name;             /* "3lc" */
+    const char *about;            /* one line for `fedcodec list` */
+    const fedcodec_param *params; /* ends with a NULL key */
+    bool feedback;                /* the residual keeps what a message leaves out; false: the rest
+                                   * is lost, and the residual is 0 */
+
+    /** Most bytes that encode can write for n values. */
+    size_t (*bound)(const double *param, size_t n);
+
+    /** Bytes of work memory that encode needs. NULL: none. */
+    size_t (*work_size)(const double *param, size_t n);
+
+    /** Called before encode, and changes nothing. Returns NaN or infinity if any residual + x is
+     * (x may be NULL); else what encode wants to know of the sums, as job->max. Take
+     * fedcodec_scan_sum or fedcodec_scan_added of codecs/prim/floats.h. */
+    float (*scan)(const float *residual, const float *x, size_t n);
+
+    /** Called instead of scan if the residual is unguarded: residual += x. Returns the largest
+     * magnitude of the sums. NULL: encode does not want to know it. */
+    float (*absorb)(float *residual, const float *x, size_t n);
+
+    /**
+     * residual += x; y = Q(residual); residual -= y; write y as bytes. Without feedback just
+     * y = Q(x). Allocates nothing. Errors: FED_EINVAL, before anything has changed; FED_ENONFINITE
+     * if a residual + x is not finite and job->scanned is false: the residual may be spoilt.
+     */
+    fed_status (*encode)(const fedcodec_job *job, size_t *len);
+
+    /** FED_OK exactly if src[len] is a message that encode could have made from n values; else
+     * FED_EFORMAT. src is not trusted: reads nothing past len. *max_abs = the largest magnitude
+     * that it decodes to. */
+    fed_status (*check)(const uint8_t *src, size_t len, size_t n, float *max_abs);
+
+    /* The rest is called only with a message that check has accepted. */
+
+    /** y[i] = decoded[i], float32[n], to the bit. */
+    void (*decode)(const uint8_t *src, size_t len, float *y, size_t n);
+
+    /** y[i] += w * decoded[i], float32[n]. Where decoded[i] is 0, y[i] may be left alone. The time
+     * goes with the message's length, not with n. */
+    void (*axpy)(const uint8_t *src, size_t len, float w, float *y, size_t n);
+
+    /** acc[i] += weight * rint(decoded[i] * 2^30), int64[n]: exact, so the order of messages does
+     * not matter. */
+    void (*fold)(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n);
+
+    /** The sum of decoded[i]^2, if that is cheaper than to decode. NULL: it is not. */
+    double (*squares)(const uint8_t *src, size_t len, size_t n);
+};
+
+#endif
