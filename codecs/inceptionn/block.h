@@ -39,11 +39,11 @@ typedef struct ranges {
  *     const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s)
  */
 #if defined(FEDCODEC_AVX512)
-#include "codecs/inceptionn/block_avx512.h"
+#include "codecs/inceptionn/block_avx512_impl.h"
 #elif defined(FEDCODEC_AVX2)
-#include "codecs/inceptionn/block_avx2.h"
+#include "codecs/inceptionn/block_avx2_impl.h"
 #else
-#include "codecs/inceptionn/block_plain.h"
+#include "codecs/inceptionn/block_plain_impl.h"
 #endif
 
 #endif

@@ -15,7 +15,7 @@
 #include "codecs/prim/floats.h"
 #include "codecs/prim/lanes.h"
 #include "codecs/prim/parts.h"
-#include "codecs/prim/rank.h"
+#include "codecs/prim/rank_impl.h"
 
 enum {
     SMALL = 4096, /* values of a tensor whose candidates are all of them */

@@ -1,4 +1,4 @@
-/* stoch3: -m, 0 or m for each value, by lot so that its mean is the value; five of them a byte.
+/* stoch3: -m, 0 or m for each value, at random, so that its mean is the value; five of them a byte.
  * Format: docs/codec-formats.md#stoch3   Paper: 3LC, section 5 ("Stoch 3-value + QE"), after
  * TernGrad */
 #include <math.h>
@@ -7,11 +7,11 @@
 #include "codecs/prim/parts.h"
 #include "codecs/prim/quartic.h"
 #include "codecs/registry.h"
-#include "codecs/stoch3/lots.h"
+#include "codecs/stoch3/random_impl.h"
 #include "fed/hash.h"
 #include "fed/rng.h"
 
-/* A message: m, then the bytes of digits; nothing follows where m is 0. */
+/* A message is m, then the bytes of digits; if m is 0, nothing follows. */
 enum { HEAD = 4, BLOCK = 1024 };
 
 static const fedcodec_param stoch3_params[] = {
@@ -29,18 +29,18 @@ static size_t stoch3_bound(const double *param, size_t n) {
     return HEAD + fedcodec_quartic_len(n);
 }
 
-/* Put the digits of n <= BLOCK values behind those that the bytes hold already. A lot is one of
- * 2^24 equally likely numbers. */
-static void push_digits(const float *restrict x, size_t n, float m, const uint32_t *restrict lot,
+/* Append the digits of n <= BLOCK values to those that the bytes hold already, one digit a byte.
+ * The upper 24 bits of a random number decide whether a value is sent. */
+static void push_digits(const float *restrict x, size_t n, float m, const uint32_t *restrict random,
                         uint8_t *restrict bytes) {
     for (size_t i = 0; i < n; i++) {
         float v = x[i];
-        int sent = (float)(int)(lot[i] >> 8) < fabsf(v) / m * 0x1p24f;
+        int sent = (float)(int)(random[i] >> 8) < fabsf(v) / m * 0x1p24f;
         bytes[i] = (uint8_t)(3 * bytes[i] + 1 + (v < 0.0f ? -sent : sent));
     }
 }
 
-/* What a part needs: all that makes the bytes of digits. */
+/* What all parts of the tensor share. */
 typedef struct packing {
     const float *x;
     size_t n;
@@ -50,21 +50,20 @@ typedef struct packing {
     size_t len, parts;
 } packing;
 
-/* The k-th digits of the bytes start to start + block - 1, of which the last ones may be padding.
- */
+/* Append the k-th digits of the bytes start to start + block - 1. The last ones may be padding. */
 static void push_block(const packing *p, size_t k, size_t start, size_t block) {
-    uint32_t lot[BLOCK + LOTS_MORE];
+    uint32_t random[BLOCK + RANDOM_MORE];
     size_t first = k * p->len + start;
     size_t left = first < p->n ? p->n - first : 0;
     size_t values = left < block ? left : block;
-    push_digits(p->x + (p->n - left), values, p->m, lots_draw(&p->rng, p->n - left, values, lot),
-                p->bytes + start);
+    push_digits(p->x + (p->n - left), values, p->m,
+                random_draw(&p->rng, p->n - left, values, random), p->bytes + start);
     for (size_t i = start + values; i < start + block; i++) {
         p->bytes[i] = (uint8_t)(3 * p->bytes[i] + 1);
     }
 }
 
-/* Some of the bytes: digit after digit, as the values lie in memory. */
+/* Make the bytes of one part: digit after digit, in the order of the values in memory. */
 static void pack_part(void *job, size_t part) {
     const packing *p = job;
     size_t begin = fedcodec_part_start(p->len, p->parts, part, BLOCK);
@@ -117,13 +116,13 @@ static void take_digits(const uint8_t *restrict bytes, size_t n, size_t k, int8_
     }
 }
 
-/* A stretch of values with the same digit: which they are. */
+/* Neighbouring values that are the same digit of their bytes. */
 typedef struct stretch {
     size_t first, count;
     int8_t value[BLOCK];
 } stretch;
 
-/* The values from byte `start` on, at most BLOCK, that the k-th digits stand for. */
+/* The values of the k-th digits, from byte `start` on, at most BLOCK. */
 static void load_stretch(const uint8_t *src, size_t len, size_t n, size_t k, size_t start,
                          stretch *to) {
     size_t packed = len - HEAD, left = packed - start;
@@ -179,7 +178,7 @@ static void stoch3_fold(const uint8_t *src, size_t len, int64_t weight, int64_t 
 const fedcodec_vtable FEDCODEC_VTABLE(stoch3) = {
     .id = FEDCODEC_ID_stoch3,
     .name = "stoch3",
-    .about = "-m, 0 or m for each value, by lot, five a byte",
+    .about = "-m, 0 or m for each value, at random, five a byte",
     .params = stoch3_params,
     .feedback = false,
     .bound = stoch3_bound,

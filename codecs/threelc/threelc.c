@@ -11,11 +11,11 @@
 #include "codecs/prim/zerorun.h"
 #include "codecs/registry.h"
 #if FEDCODEC_AVX512
-#include "codecs/threelc/digits_avx512.h"
+#include "codecs/threelc/digits_avx512_impl.h"
 #elif FEDCODEC_AVX2
-#include "codecs/threelc/digits_avx2.h"
+#include "codecs/threelc/digits_avx2_impl.h"
 #elif FEDCODEC_NEON
-#include "codecs/threelc/digits_neon.h"
+#include "codecs/threelc/digits_neon_impl.h"
 #endif
 
 /* A message: m, then the zero-run encoded bytes; nothing follows where m is 0. */

@@ -7,7 +7,7 @@
 #include "codecs/prim/narrow.h"
 #include "codecs/prim/parts.h"
 #include "codecs/registry.h"
-#include "codecs/trunc/shuffle.h"
+#include "codecs/trunc/shuffle_impl.h"
 
 /* A message: b, then 32 - b bits for each value. A block of values is whole bytes. */
 enum { HEAD = 1, BITS_MAX = 31, BLOCK = 256 };

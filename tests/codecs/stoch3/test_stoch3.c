@@ -1,4 +1,4 @@
-/* stoch3: the mean of what it sends, its lots, and the messages that it refuses. */
+/* stoch3: the mean of what it sends, its random numbers, and the messages that it refuses. */
 #include "fed_test.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static void the_mean_of_what_is_sent_is_the_value(void **state) {
     }
 }
 
-static void lots_depend_on_the_seed_and_on_the_values_alone(void **state) {
+static void random_numbers_depend_on_the_seed_and_on_the_values_alone(void **state) {
     (void)state;
     float x[60], other[60];
     fed_rng rng;
@@ -88,7 +88,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_values_are_always_sent_and_zeros_never),
         cmocka_unit_test(the_mean_of_what_is_sent_is_the_value),
-        cmocka_unit_test(lots_depend_on_the_seed_and_on_the_values_alone),
+        cmocka_unit_test(random_numbers_depend_on_the_seed_and_on_the_values_alone),
         cmocka_unit_test(a_seed_is_a_whole_number),
         cmocka_unit_test(malformed_messages_are_refused),
     };

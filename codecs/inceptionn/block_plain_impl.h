@@ -1,8 +1,8 @@
 /* inceptionn's inner loops for all other units: loops for the compiler, a shuffle for the bytes. */
-#ifndef FEDCODEC_INCEPTIONN_BLOCK_PLAIN_H
-#define FEDCODEC_INCEPTIONN_BLOCK_PLAIN_H
+#ifndef FEDCODEC_INCEPTIONN_BLOCK_PLAIN_IMPL_H
+#define FEDCODEC_INCEPTIONN_BLOCK_PLAIN_IMPL_H
 
-#include "codecs/inceptionn/block_bytes.h"
+#include "codecs/inceptionn/block_bytes_impl.h"
 
 typedef int32_t largest;
 

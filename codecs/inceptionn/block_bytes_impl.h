@@ -1,6 +1,6 @@
 /* inceptionn's payload from words and back: the bytes that a tag names are a word's upper ones. */
-#ifndef FEDCODEC_INCEPTIONN_BLOCK_BYTES_H
-#define FEDCODEC_INCEPTIONN_BLOCK_BYTES_H
+#ifndef FEDCODEC_INCEPTIONN_BLOCK_BYTES_IMPL_H
+#define FEDCODEC_INCEPTIONN_BLOCK_BYTES_IMPL_H
 
 #include "codecs/prim/tags.h"
 #include "codecs/unit.h"

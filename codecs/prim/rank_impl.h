@@ -1,7 +1,7 @@
 /* The k-th greatest of a list, exactly: by counting in bins, then among the few of one bin. For
  * select.c. */
-#ifndef FEDCODEC_PRIM_RANK_H
-#define FEDCODEC_PRIM_RANK_H
+#ifndef FEDCODEC_PRIM_RANK_IMPL_H
+#define FEDCODEC_PRIM_RANK_IMPL_H
 
 #include <stdbool.h>
 #include <stddef.h>

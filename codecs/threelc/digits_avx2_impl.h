@@ -1,6 +1,6 @@
 /* 3LC's digits, 32 bytes of them at a time, with AVX2: from values, and back. */
-#ifndef FEDCODEC_THREELC_DIGITS_AVX2_H
-#define FEDCODEC_THREELC_DIGITS_AVX2_H
+#ifndef FEDCODEC_THREELC_DIGITS_AVX2_IMPL_H
+#define FEDCODEC_THREELC_DIGITS_AVX2_IMPL_H
 
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 /* 3LC's digits, 16 bytes of them at a time, with NEON. */
-#ifndef FEDCODEC_THREELC_DIGITS_NEON_H
-#define FEDCODEC_THREELC_DIGITS_NEON_H
+#ifndef FEDCODEC_THREELC_DIGITS_NEON_IMPL_H
+#define FEDCODEC_THREELC_DIGITS_NEON_IMPL_H
 
 #include <arm_neon.h>
 

@@ -1,6 +1,6 @@
 /* inceptionn's inner loops for AVX2: eight values at a time, bytes moved by a table of shuffles. */
-#ifndef FEDCODEC_INCEPTIONN_BLOCK_AVX2_H
-#define FEDCODEC_INCEPTIONN_BLOCK_AVX2_H
+#ifndef FEDCODEC_INCEPTIONN_BLOCK_AVX2_IMPL_H
+#define FEDCODEC_INCEPTIONN_BLOCK_AVX2_IMPL_H
 
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 /* inceptionn's inner loops for AVX-512: sixteen values at a time, bytes moved by masks. */
-#ifndef FEDCODEC_INCEPTIONN_BLOCK_AVX512_H
-#define FEDCODEC_INCEPTIONN_BLOCK_AVX512_H
+#ifndef FEDCODEC_INCEPTIONN_BLOCK_AVX512_IMPL_H
+#define FEDCODEC_INCEPTIONN_BLOCK_AVX512_IMPL_H
 
 #include <immintrin.h>
 

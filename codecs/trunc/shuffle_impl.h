@@ -1,6 +1,6 @@
 /* trunc's packing by shuffles: eight values of at most 25 bits are in two vectors of bytes. */
-#ifndef FEDCODEC_TRUNC_SHUFFLE_H
-#define FEDCODEC_TRUNC_SHUFFLE_H
+#ifndef FEDCODEC_TRUNC_SHUFFLE_IMPL_H
+#define FEDCODEC_TRUNC_SHUFFLE_IMPL_H
 
 #include "codecs/prim/floats.h"
 

@@ -1,6 +1,6 @@
 /* 3LC's digits, 64 bytes of them at a time, with AVX-512: from values, and back. */
-#ifndef FEDCODEC_THREELC_DIGITS_AVX512_H
-#define FEDCODEC_THREELC_DIGITS_AVX512_H
+#ifndef FEDCODEC_THREELC_DIGITS_AVX512_IMPL_H
+#define FEDCODEC_THREELC_DIGITS_AVX512_IMPL_H
 
 #include <immintrin.h>
 
