@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fed/hash.h"
+#include "fedclient/memory_store.h"
 
 /* Bytes of the head: magic, kind, format, two of 0, then the guard of all that follows it. */
 enum { AT_KIND = 4, AT_FORMAT = 5, AT_GUARD = 8, AT_FIELDS = 16, FORMAT = 1 };

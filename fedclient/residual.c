@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fedclient/client.h"
+#include "fedclient/memory_store.h"
 #include "fedcodec/envelope.h"
 
 bool fedclient_trained(const fedclient *client, const fed_assignment *assignment) {

@@ -6,7 +6,7 @@
 
 #include "fed/arch.h"
 #include "fed/wire.h"
-#include "fedclient/platform.h"
+#include "fedclient/memory_store.h"
 #include "fedclient/transport.h"
 
 typedef enum fed_fake_fault {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "fed/error.h"
-#include "fedclient/platform.h"
+#include "fedclient/memory_store.h"
 
 /*
  * Each client has a store of its own, which its platform shows; together they lie in memory and,

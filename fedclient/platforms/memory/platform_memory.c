@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fed/clock.h"
-#include "fedclient/platform.h"
+#include "fedclient/memory_store.h"
 
 typedef struct memory_value {
     struct memory_value *next;

@@ -1,6 +1,6 @@
 /* The memory platform: a store that is a copy of what it was given. */
 #include "fed_test.h"
-#include "fedclient/platform.h"
+#include "fedclient/memory_store.h"
 
 static int setup(void **state) {
     fedclient_platform *platform = calloc(1, sizeof *platform);
