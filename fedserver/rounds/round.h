@@ -4,24 +4,14 @@
 
 #include <stdint.h>
 
+#include "fedserver/task/task.h"
+
 /*
  * One machine, two settings. Synchronous (staleness 0): a round gives its places once, waits for
  * `goal` updates or the deadline, and an attempt that misses the minimum is abandoned with its
  * leases. Asynchronous (FedBuff): a place is free again once its device has reported or its lease's
  * own time is over, leases stand from round to round, and nothing is ever abandoned.
  */
-
-/** What the task says about its rounds. 1 <= minimum <= goal; synchronous: goal <= cohort. */
-typedef struct fedserver_round_rules {
-    uint32_t rounds;     /* in the whole task */
-    uint32_t cohort;     /* places: leases in a round; asynchronous: leases at any time */
-    uint32_t goal;       /* updates at which a round commits at once */
-    uint32_t minimum;    /* updates with which it commits at the deadline */
-    int64_t deadline_ms; /* from the first lease of an attempt; asynchronous: of a round from its
-                            first update, and of each lease from when it was given */
-    uint32_t staleness;  /* 0: synchronous. Else buffered asynchronous (FedBuff): an update trained
-                            on a model up to this many versions old counts */
-} fedserver_round_rules;
 
 typedef enum fedserver_round_phase {
     FEDSERVER_ROUND_NONE = 0, /* no task runs */

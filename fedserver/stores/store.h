@@ -8,11 +8,9 @@
 
 #include "fed/error.h"
 #include "fed/hash.h"
-#include "fed/optimizer_spec.h"
 #include "fed/wire.h"
-#include "fedcodec/codec.h"
 #include "fedserver/fedserver.h"
-#include "fedserver/rounds/round.h"
+#include "fedserver/task/task.h"
 
 enum { FEDSERVER_AUDIT_LINES = 100000 };
 
@@ -65,41 +63,6 @@ typedef struct fedserver_device {
     uint64_t declined_task; /* 0: none */
     int64_t declined_ms;
 } fedserver_device;
-
-enum { FEDSERVER_STRATEGY_SPEC = 128 };
-
-/** Who gets a round's places. */
-typedef enum fedserver_selection {
-    FEDSERVER_SELECT_UNIFORM = 0,    /* every device with the same chance */
-    FEDSERVER_SELECT_WEIGHTED = 1,   /* in proportion to its samples */
-    FEDSERVER_SELECT_ROUND_ROBIN = 2 /* who has waited longest */
-} fedserver_selection;
-
-/** What a task says otherwise from a round on, until the next phase. */
-typedef struct fedserver_phase {
-    uint32_t round; /* the first */
-    char codec_up[FEDCODEC_SPEC], codec_down[FEDCODEC_SPEC];
-    uint32_t local_steps, batch;
-    char optimizer[FED_OPTIMIZER_SPEC];
-    float learning_rate;
-} fedserver_phase;
-
-enum { FEDSERVER_PHASES = 32 }; /* beside the one that a task begins with */
-
-typedef struct fedserver_task {
-    fed_task wire; /* what devices are told in the first phase; wire.id is its number */
-    char name[FEDSERVER_TASK_NAME];
-    char codec_down[FEDCODEC_SPEC];           /* likewise */
-    fedserver_phase phases[FEDSERVER_PHASES]; /* the later ones, by their rounds: phases.h */
-    uint32_t phase_count;
-    char strategy[FEDSERVER_STRATEGY_SPEC]; /* how updates become the next version */
-    fedserver_selection selection;
-    char tag[FEDSERVER_TAG]; /* only devices of this tag; "": all */
-    double device_share;     /* most of a round that one device may weigh or move; 1: all */
-    fedserver_round_rules rules;
-    fedserver_task_state state;
-    int64_t queued_ms, started_ms, finished_ms; /* 0: not yet */
-} fedserver_task;
 
 /** Which task to find. */
 typedef enum fedserver_task_pick {

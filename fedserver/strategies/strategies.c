@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "fed/rng.h"
-#include "fedserver/stores/store.h"
 #include "fedserver/strategies/strategy.h"
 
 #define FEDSERVER_STRATEGY(folder)                                                                 \
@@ -140,22 +139,21 @@ static fed_status check_codec(const char *name, const fedcodec *codec, fed_error
                     name, 100.0 * share);
 }
 
-fed_status fedserver_strategy_check(const fedserver_strategy *strategy,
-                                    const fedserver_round_rules *rules, const fedcodec *codec_up,
-                                    fed_error *err) {
+fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t minimum,
+                                    uint32_t goal, const fedcodec *codec_up, fed_error *err) {
     if (!fedserver_strategy_needs_all(strategy)) {
         return FED_OK;
     }
     const fedserver_strategy_vtable *vtable = strategy->combine.vtable;
     uint32_t needed = least(&strategy->combine);
-    if (rules->minimum < needed) {
+    if (minimum < needed) {
         return fed_fail(err, FED_EINVAL,
                         "%s with these parameters needs %u updates a round, and minimum is %u",
-                        vtable->name, needed, rules->minimum);
+                        vtable->name, needed, minimum);
     }
-    if (vtable->most > 0 && rules->goal > vtable->most) {
+    if (vtable->most > 0 && goal > vtable->most) {
         return fed_fail(err, FED_EINVAL, "%s takes at most %u updates a round, and goal is %u",
-                        vtable->name, vtable->most, rules->goal);
+                        vtable->name, vtable->most, goal);
     }
     return vtable->dense ? check_codec(vtable->name, codec_up, err) : FED_OK;
 }

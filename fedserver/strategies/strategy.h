@@ -10,7 +10,6 @@
 #include "fed/model.h"
 #include "fed/params.h"
 #include "fedcodec/codec.h"
-#include "fedserver/rounds/round.h"
 #include "fedserver/strategies/rows.h"
 
 /*
@@ -53,7 +52,7 @@
  * moments, rates and norms are of trained values only.
  */
 
-enum { FEDSERVER_STRATEGY_PARAMS = 4 };
+enum { FEDSERVER_STRATEGY_PARAMS = 4, FEDSERVER_STRATEGY_SPEC = 128 };
 
 /** What a strategy's folder provides: a combine (NULL for fedavg), or a step. */
 typedef struct fedserver_strategy_vtable {
@@ -99,10 +98,11 @@ fed_status fedserver_sent_share(const fedcodec *codec, double *share) FED_CHECKE
 /** From this share on, an update holds all values, but for a few that happen to be 0. */
 #define FEDSERVER_SENDS_ALL 0.75
 
-/** FED_EINVAL, with a sentence, where the strategy can't do with so few or so many updates as the
- * rules allow, or with what the codec of the updates leaves of them. */
-fed_status fedserver_strategy_check(const fedserver_strategy *strategy,
-                                    const fedserver_round_rules *rules, const fedcodec *codec_up,
+/** Does the strategy fit a task whose rounds commit with `minimum` to `goal` updates? FED_EINVAL,
+ * with a sentence: it needs more updates, or takes fewer, or codec_up leaves too few of their
+ * values. */
+fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t minimum,
+                                    uint32_t goal, const fedcodec *codec_up,
                                     fed_error *err) FED_CHECKED;
 
 /** Does it need all updates at once? */

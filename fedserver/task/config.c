@@ -372,7 +372,8 @@ static fed_status take_strategy(const source *s, fedserver_task *task, fed_error
     fed_error why = {0};
     FED_TRY(fedcodec_parse(task->wire.codec_up, &codec_up, err));
     if (fedserver_strategy_parse(s->string[STRATEGY], &strategy, &why) != FED_OK ||
-        fedserver_strategy_check(&strategy, &task->rules, &codec_up, &why) != FED_OK) {
+        fedserver_strategy_check(&strategy, task->rules.minimum, task->rules.goal, &codec_up,
+                                 &why) != FED_OK) {
         return refuse_value(s, STRATEGY, &why, err);
     }
     snprintf(task->strategy, sizeof task->strategy, "%s", s->string[STRATEGY]);
@@ -416,7 +417,8 @@ static fed_status check_codec(const source *s, const fedserver_task *task,
     fed_error why = {0};
     FED_TRY(fedserver_strategy_parse(task->strategy, &strategy, err));
     FED_TRY(fedcodec_parse(phase->codec_up, &codec_up, err));
-    return fedserver_strategy_check(&strategy, &task->rules, &codec_up, &why) == FED_OK
+    return fedserver_strategy_check(&strategy, task->rules.minimum, task->rules.goal, &codec_up,
+                                    &why) == FED_OK
                ? FED_OK
                : refuse_value(s, CODEC_UP, &why, err);
 }

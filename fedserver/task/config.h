@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "fed/error.h"
-#include "fedserver/stores/store.h"
+#include "fedserver/task/task.h"
 
 /** A task as its file describes it. */
 typedef struct fedserver_config {

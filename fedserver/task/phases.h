@@ -2,7 +2,7 @@
 #ifndef FEDSERVER_PHASES_H
 #define FEDSERVER_PHASES_H
 
-#include "fedserver/stores/store.h"
+#include "fedserver/task/task.h"
 
 /*
  * Nothing remembers which phase a task is in: it follows from the round. So a restart goes on in
