@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fed/utf8.h"
+#include "fedserver/audit_log.h"
 #include "fedserver/server.h"
 
 enum { REFUSALS_EVERY_MS = 10 * 1000 };

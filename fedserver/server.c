@@ -11,8 +11,14 @@
 
 #include "fed/checkpoint.h"
 #include "fed/file.h"
+#include "fedserver/audit_log.h"
 #include "fedserver/front/relay.h"
+#include "fedserver/identity/certificates.h"
 #include "fedserver/operator/needs.h"
+#include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/queue.h"
+#include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/training.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/stores/stores.h"
 #include "fedserver/task/config.h"
@@ -46,8 +52,9 @@ fed_status fedserver_open_store(const char *directory, const fedserver_store *st
     fedserver_batch_log_init(&made->batch_log, log);
     made->log = &made->batch_log.log;
     made->store = store;
-    made->epoch = 1;
     fed_status status = store->open(directory, choice.where, &made->db, err);
+    made->rounds = (fedserver_rounds){
+        .store = store, .db = made->db, .log = made->log, .directory = copy, .epoch = 1};
     if (status != FED_OK) {
         fedserver_close(made);
         return status;
@@ -67,8 +74,8 @@ void fedserver_close(fedserver *server) {
     }
     fedserver_batch_log_free(&server->batch_log);
     fedserver_relay_close(server->relay);
-    fedserver_training_free(&server->training);
-    fedserver_devices_free(&server->devices);
+    fedserver_training_free(&server->rounds.training);
+    fedserver_devices_free(&server->rounds.devices);
     if (server->db != NULL) {
         server->store->close(server->db);
     }
@@ -98,11 +105,11 @@ int fedserver_wake_fd(const fedserver *server) {
 }
 
 uint64_t fedserver_epoch(const fedserver *server) {
-    return server->epoch;
+    return server->rounds.epoch;
 }
 
 uint32_t fedserver_version(const fedserver *server, bool *running) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     *running = t->loaded && t->round.phase != FEDSERVER_ROUND_NONE;
     return t->loaded ? t->versions.version : 0;
 }
@@ -150,55 +157,14 @@ fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_erro
         warn_of_readers(server);
     }
     int64_t life_s = server->setup.device_life_s;
-    *auth =
-        (fedserver_auth){.store = server->store,
-                         .db = server->db,
-                         .devices = server->setup.part == FEDSERVER_WHOLE ? &server->devices : NULL,
-                         .ca_key = &server->ca_key,
-                         .ca_cert = &server->ca_cert,
-                         .life_s = life_s != 0 ? life_s : DEVICE_LIFE_S};
+    *auth = (fedserver_auth){
+        .store = server->store,
+        .db = server->db,
+        .devices = server->setup.part == FEDSERVER_WHOLE ? &server->rounds.devices : NULL,
+        .ca_key = &server->ca_key,
+        .ca_cert = &server->ca_cert,
+        .life_s = life_s != 0 ? life_s : DEVICE_LIFE_S};
     return FED_OK;
-}
-
-/* A device as the store has it. Of one that is known only what others may have changed: the rest
- * may be ahead of the store, in this batch. */
-static fed_status take_device(void *user, const fedserver_device *device, fed_error *err) {
-    fedserver *server = user;
-    fedserver_device *known = fedserver_devices_find(&server->devices, device->fingerprint);
-    if (known != NULL && known->revoked_ms != device->revoked_ms) {
-        char name[17];
-        fed_hex(device->fingerprint, 8, name);
-        fed_logf(server->log, FED_LOG_INFO, "revoked device=%s name=\"%s\"", name, device->name);
-        known->revoked_ms = device->revoked_ms;
-        server->training.lease_ends_ms = 0; /* another may have its place */
-        server->epoch++;                    /* it may be waiting */
-    }
-    if (known != NULL) {
-        known->expires_ms = device->expires_ms;
-        memcpy(known->name, device->name, sizeof known->name);
-        return FED_OK;
-    }
-    fed_status status = fedserver_devices_add(&server->devices, device);
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the devices");
-}
-
-void fedserver_device_say(const fedserver *server, int64_t device,
-                          char said[FEDSERVER_DEVICE_SAID]) {
-    enum { SHOWN = 8 };
-    snprintf(said, FEDSERVER_DEVICE_SAID, "?");
-    for (size_t k = 0; k < server->devices.count; k++) {
-        const fedserver_device *one = &server->devices.items[k];
-        char digits[2 * SHOWN + 1];
-        if (one->id == device) {
-            fed_hex(one->fingerprint, SHOWN, digits);
-            snprintf(said, FEDSERVER_DEVICE_SAID, one->name[0] != '\0' ? "%s (%s)" : "%s", digits,
-                     one->name);
-        }
-    }
-}
-
-fed_status fedserver_devices_load(fedserver *server, fed_error *err) {
-    return server->store->device_each(server->db, take_device, server, err);
 }
 
 static fed_status start_serving(fedserver *server, fed_error *err) {
@@ -208,8 +174,8 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
     } else {
         FED_TRY(server->store->lock(server->db, err));
         FED_TRY(server->store->recover(server->db, err));
-        FED_TRY(fedserver_devices_load(server, err));
-        FED_TRY(fedserver_training_load(server, err));
+        FED_TRY(fedserver_devices_load(&server->rounds, err));
+        FED_TRY(fedserver_training_load(&server->rounds, err));
         server->authority = fedserver_ca_id_at(server->directory);
     }
     if (server->setup.part != FEDSERVER_WHOLE) {
@@ -237,9 +203,9 @@ fed_status fedserver_notice_others(fedserver *server, fed_error *err) {
     if (!changed) {
         return FED_OK;
     }
-    server->queue_changed = true;
-    server->tasks_changed = true;
-    return fedserver_devices_load(server, err);
+    server->rounds.queue_changed = true;
+    server->rounds.tasks_changed = true;
+    return fedserver_devices_load(&server->rounds, err);
 }
 
 fed_status fedserver_begin(fedserver *server, fed_error *err) {
@@ -250,17 +216,17 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
         FED_TRY(note(server, start_serving(server, err)));
     }
     fedserver_batch_log_begin(&server->batch_log);
-    server->asked = false;
+    server->rounds.asked = false;
     FED_TRY(note(server, fedserver_notice_others(server, err)));
-    return note(server, fedserver_queue_follow(server, err));
+    return note(server, fedserver_queue_follow(&server->rounds, err));
 }
 
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
                             fedserver_response *response, fed_error *err) {
     assert(server->serving && !server->broken);
-    server->asked = true;
+    server->rounds.asked = true;
     if (server->setup.part != FEDSERVER_GATE) {
-        FED_TRY(note(server, fedserver_training_advance(server, now_ms, err)));
+        FED_TRY(note(server, fedserver_training_advance(&server->rounds, now_ms, err)));
     }
     *response = (fedserver_response){.status = 200};
     fed_status status = fedserver_route(server, request, now_ms, response, err);
@@ -285,20 +251,20 @@ static int64_t next_tick_ms(const fedserver_training *t, int64_t now_ms) {
 
 fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, fed_error *err) {
     assert(server->serving && !server->broken);
-    fedserver_training *t = &server->training;
+    fedserver_training *t = &server->rounds.training;
     if (server->setup.part == FEDSERVER_GATE) {
         *next_ms = now_ms + IDLE_TICK_MS;
-        server->epoch += fedserver_relay_hear(server->relay);
+        server->rounds.epoch += fedserver_relay_hear(server->relay);
         return FED_OK;
     }
-    FED_TRY(note(server, fedserver_training_advance(server, now_ms, err)));
+    FED_TRY(note(server, fedserver_training_advance(&server->rounds, now_ms, err)));
     int64_t queue_ms = INT64_MAX;
-    FED_TRY(note(server, fedserver_queue_advance(server, now_ms, &queue_ms, err)));
+    FED_TRY(note(server, fedserver_queue_advance(&server->rounds, now_ms, &queue_ms, err)));
     *next_ms = next_tick_ms(t, now_ms);
     *next_ms = queue_ms < *next_ms ? queue_ms : *next_ms;
-    int64_t wake_ms = fedserver_places_wake(server, now_ms);
+    int64_t wake_ms = fedserver_places_wake(&server->rounds, now_ms);
     *next_ms = wake_ms < *next_ms ? wake_ms : *next_ms;
-    FED_TRY(note(server, fedserver_devices_save(server, now_ms, err)));
+    FED_TRY(note(server, fedserver_devices_save(&server->rounds, now_ms, err)));
     return note(server, fedserver_relay_serve(server->relay, server, now_ms, err));
 }
 
@@ -313,11 +279,7 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
 /* -- what the command line asks for -- */
 
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) {
-    if (status != FED_OK) {
-        server->store->rollback(server->db);
-        return status;
-    }
-    return server->store->commit(server->db, err);
+    return fedserver_store_finish(server->store, server->db, status, err);
 }
 
 static fed_status queue_task(fedserver *server, fedserver_task *task, float *values, size_t size,
@@ -344,7 +306,7 @@ fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *pat
         fedserver_finish(server, queue_task(server, &config.task, values, size, err), err);
     free(values);
     FED_TRY(status);
-    server->queue_changed = true;
+    server->rounds.queue_changed = true;
     *id = config.task.wire.id;
     return FED_OK;
 }

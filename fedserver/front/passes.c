@@ -1,5 +1,6 @@
 /* Who may read the page, and the passes by which operators and programs prove who they are. */
 #include "fedserver/front/passes.h"
+#include "fedserver/audit_log.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedserver/identity/certificates.h"
+#include "fedserver/identity/names.h"
 #include "fedserver/server.h"
 
 enum { HOUR_S = 3600 };

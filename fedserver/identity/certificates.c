@@ -9,6 +9,7 @@
 #include "fed/bytes.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
+#include "fedserver/identity/certificates.h"
 #include "fedserver/server.h"
 
 enum { PATH_SIZE = 1024, PEM_MOST = 64 * 1024 };

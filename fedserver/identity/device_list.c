@@ -1,110 +1,12 @@
-/* Devices as people see them: what is written down of each, and the commands about them. */
+/* Devices as people see them: the commands about them. */
 #include <stdio.h>
 #include <string.h>
 
-#include "fed/utf8.h"
-#include "fedserver/rounds/pace.h"
+#include "fedserver/audit_log.h"
+#include "fedserver/identity/names.h"
+#include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/training.h"
 #include "fedserver/server.h"
-
-enum { SAVE_EVERY_MS = 60 * 1000, SAVE_AT_ONCE = 256 };
-
-/* As much of src as dst has room for, in whole characters and fit to be shown. */
-static void take_text(char *dst, size_t cap, const char *src) {
-    size_t len = strnlen(src, cap);
-    for (len = len < cap ? len : cap - 1; len > 0 && (src[len] & 0xc0) == 0x80; len--) {
-    }
-    memcpy(dst, src, len);
-    dst[len] = '\0';
-    fed_utf8_clean(dst);
-    for (char *c = dst; (c = strchr(c, '"')) != NULL;) { /* names stand in quotes */
-        *c = '\'';
-    }
-}
-
-void fedserver_device_call(fedserver_device *device, const char *name) {
-    take_text(device->name, sizeof device->name, name);
-}
-
-fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME], fed_error *err) {
-    take_text(clean, FEDSERVER_NAME, name);
-    if (strcmp(clean, name) == 0) {
-        return FED_OK;
-    }
-    take_text(clean, FEDSERVER_NAME, name);
-    return fed_fail(err, FED_EINVAL,
-                    "the name \"%s\" is not at most %d bytes of printable UTF-8 without quotes",
-                    clean, FEDSERVER_NAME - 1);
-}
-
-/* -- what is written down -- */
-
-void fedserver_device_seen(fedserver_device *device, const fedserver_request *request,
-                           int64_t now_ms) {
-    if (device == NULL) {
-        return;
-    }
-    device->seen_ms = now_ms;
-    device->unsaved = true;
-    if (request->agent != NULL && strcmp(device->software, request->agent) != 0) {
-        take_text(device->software, sizeof device->software, request->agent);
-    }
-}
-
-fed_status fedserver_device_save(fedserver *server, fedserver_device *device, fed_error *err) {
-    device->unsaved = false;
-    return server->store->device_put(server->db, device, err);
-}
-
-fed_status fedserver_devices_save(fedserver *server, int64_t now_ms, fed_error *err) {
-    const fedserver_devices *devices = &server->devices;
-    if (server->saved_ms == 0 || now_ms < server->saved_ms) { /* or the clock was set back */
-        server->saved_ms = now_ms;
-    }
-    if (server->save_next == 0 && now_ms - server->saved_ms < SAVE_EVERY_MS) {
-        return FED_OK;
-    }
-    size_t k = server->save_next;
-    for (int written = 0; k < devices->count && written < SAVE_AT_ONCE; k++) {
-        if (devices->items[k].unsaved) {
-            FED_TRY(fedserver_device_save(server, &devices->items[k], err));
-            written++;
-        }
-    }
-    server->save_next = k < devices->count ? k : 0;
-    server->saved_ms = now_ms;
-    return FED_OK;
-}
-
-/* -- what people are told -- */
-
-const char *fedserver_device_state(const fedserver_training *t, const fedserver_device *device,
-                                   int64_t now_ms) {
-    const bool trains = t->round.phase != FEDSERVER_ROUND_NONE;
-    if (device->revoked_ms != 0) {
-        return "revoked";
-    }
-    if (device->expires_ms <= now_ms) {
-        return "expired";
-    }
-    if (device->cloned_ms != 0 && now_ms - device->cloned_ms < FEDSERVER_CLONED_MS) {
-        return "cloned";
-    }
-    /* a process that only looks on may see a round whose deadline nobody has acted on */
-    if (fedserver_lease_stands(t, device, now_ms) && now_ms < fedserver_lease_deadline(t, device)) {
-        return "training";
-    }
-    if (trains && fedserver_declined(t, device, now_ms)) {
-        return "declined";
-    }
-    if (trains && device->lease != 0 && device->lease_task == t->task.wire.id &&
-        device->lease != device->counted_lease) {
-        return "late";
-    }
-    return device->seen_ms != 0 && now_ms - device->seen_ms < FEDSERVER_PACE_LATELY_MS ? "waiting"
-                                                                                       : "away";
-}
-
-/* -- the commands -- */
 
 typedef struct listing {
     fedserver *server;
@@ -136,11 +38,11 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
         return FED_OK;
     }
     const fedserver_device *known =
-        fedserver_devices_find(&l->server->devices, device->fingerprint);
+        fedserver_devices_find(&l->server->rounds.devices, device->fingerprint);
     fedserver_device now = *device; /* with what only the round knows */
     now.declined_task = known != NULL ? known->declined_task : 0;
     now.declined_ms = known != NULL ? known->declined_ms : 0;
-    entry.state = fedserver_device_state(&l->server->training, &now, l->now_ms);
+    entry.state = fedserver_device_state(&l->server->rounds.training, &now, l->now_ms);
     l->count++;
     l->id = device->id;
     return l->visit(l->user, &entry, err);
@@ -149,7 +51,7 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
 /* The command line: see the open round as the process that serves does. */
 static fed_status look_at_round(fedserver *server, fed_error *err) {
     fed_error absent = {0};
-    fedserver_training *t = &server->training;
+    fedserver_training *t = &server->rounds.training;
     if (server->serving) {
         return FED_OK;
     }
@@ -161,9 +63,9 @@ static fed_status look_at_round(fedserver *server, fed_error *err) {
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", absent.text);
     }
-    FED_TRY(fedserver_devices_load(server, err));
-    FED_TRY(fedserver_declines_load(server, err));
-    return fedserver_round_load(server, err);
+    FED_TRY(fedserver_devices_load(&server->rounds, err));
+    FED_TRY(fedserver_declines_load(&server->rounds, err));
+    return fedserver_round_load(&server->rounds, err);
 }
 
 fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_entry_visit visit,

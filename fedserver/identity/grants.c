@@ -1,6 +1,8 @@
 /* Tokens, for the command line: who may enrol, and as what. */
 #include <string.h>
 
+#include "fedserver/audit_log.h"
+#include "fedserver/identity/names.h"
 #include "fedserver/server.h"
 
 enum { TOKEN_DIGITS = sizeof((fedserver_token_entry *)NULL)->id - 1, ID_MIN = 8 };

@@ -12,6 +12,9 @@
 #include "fed/file.h"
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
+#include "fedserver/identity/certificates.h"
+#include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/training.h"
 #include "fedserver/server.h"
 #include "fedserver/task/phases.h"
 #include "fedserver/versions/past.h"
@@ -112,8 +115,12 @@ static fed_status check_deltas(checking *c, fed_error *err) {
 static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe, float *values,
                                  const fedserver_keyframe *next, fed_error *err) {
     fed_error why = {0};
-    fed_status status = fedserver_past_replay(c->server, c->id, &c->arch.layout, keyframe, values,
-                                              next->version, &why);
+    const fedserver_archive archive = {.store = c->server->store,
+                                       .db = c->server->db,
+                                       .task = c->id,
+                                       .layout = &c->arch.layout,
+                                       .log = c->server->log};
+    fed_status status = fedserver_past_replay(&archive, keyframe, values, next->version, &why);
     if (status == FED_EFORMAT) {
         FOUND("D5: task %" PRIu64 ": %s" FEDSERVER_RESTORE, c->id, why.text);
     } else if (status == FED_OK && fed_digest(values, keyframe->size) != next->digest) {
@@ -188,7 +195,7 @@ static fed_status check_rounds(checking *c, fed_error *err) {
 /* -- the updates of an open round -- */
 
 static const fedserver_device *find_device(const checking *c, int64_t id) {
-    const fedserver_devices *all = &c->server->devices;
+    const fedserver_devices *all = &c->server->rounds.devices;
     size_t k = 0;
     while (k < all->count && all->items[k].id != id) {
         k++;
@@ -211,7 +218,7 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
     const fedserver_device *device = find_device(c, row->device);
     c->updates++;
     if (device != NULL && c->task.state == FEDSERVER_TASK_RUNNING) {
-        c->leases[device - c->server->devices.items] = row->lease;
+        c->leases[device - c->server->rounds.devices.items] = row->lease;
     } else if (device == NULL) {
         FOUND("S2: the update of lease %016" PRIx64 " is of no device" FEDSERVER_RESTORE,
               row->lease);
@@ -326,7 +333,7 @@ static fed_status check_tasks(checking *c, fed_error *err) {
 
 /* A device may have reported to another task since, if that one started later. */
 static void check_leases(checking *c) {
-    const fedserver_devices *all = &c->server->devices;
+    const fedserver_devices *all = &c->server->rounds.devices;
     if (c->running_started_ms < c->last_started_ms) {
         return;
     }
@@ -437,9 +444,9 @@ static void check_keys(checking *c) {
 /* The last word is the loader's own: what it makes of the rows is what a restart would. */
 static void check_start(checking *c) {
     fedserver *s = c->server;
-    const fedserver_training *t = &s->training;
+    const fedserver_training *t = &s->rounds.training;
     fed_error why = {0};
-    if (fedserver_training_load(s, &why) != FED_OK) {
+    if (fedserver_training_load(&s->rounds, &why) != FED_OK) {
         FOUND("S4: the coordinator would not start: %s", why.text);
         return;
     }
@@ -463,8 +470,8 @@ fed_status fedserver_check(fedserver *server, fedserver_check_report report, voi
     FED_TRY(server->store->lock(server->db, err));
     check_keys(&c);
     FED_TRY(server->store->check(server->db, &checker, err));
-    FED_TRY(fedserver_devices_load(server, err));
-    c.leases = calloc(server->devices.count + 1, sizeof *c.leases);
+    FED_TRY(fedserver_devices_load(&server->rounds, err));
+    c.leases = calloc(server->rounds.devices.count + 1, sizeof *c.leases);
     if (c.leases == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the devices");
     }

@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fedserver/audit_log.h"
+#include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/queue.h"
 #include "fedserver/server.h"
 
 const char *fedserver_task_state_name(fedserver_task_state state) {
@@ -155,7 +158,7 @@ static fed_status tidy_if_alone(fedserver *server, fed_error *err) {
     if (status != FED_OK) { /* whoever serves does it */
         return status == FED_EBUSY ? FED_OK : fed_fail(err, status, "%s", taken.text);
     }
-    return fedserver_queue_tidy(server, err);
+    return fedserver_queue_tidy(&server->rounds, err);
 }
 
 fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
@@ -167,7 +170,7 @@ fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
         status = note(server, now_ms, &task, deeds[deed].verb, err);
     }
     FED_TRY(fedserver_finish(server, status, err));
-    server->queue_changed = true;
-    server->tasks_changed = true;
+    server->rounds.queue_changed = true;
+    server->rounds.tasks_changed = true;
     return deed == FEDSERVER_CANCEL ? tidy_if_alone(server, err) : FED_OK;
 }

@@ -6,13 +6,16 @@
 #include <string.h>
 #include <time.h>
 
+#include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/training.h"
 #include "fedserver/task/phases.h"
 
 void fedserver_waiting_find(const fedserver *server, int64_t now_ms, fedserver_waiting *waiting) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     *waiting = (fedserver_waiting){.lease_ends_ms = INT64_MAX};
-    for (size_t k = 0; k < server->devices.count; k++) {
-        const fedserver_device *device = &server->devices.items[k];
+    for (size_t k = 0; k < server->rounds.devices.count; k++) {
+        const fedserver_device *device = &server->rounds.devices.items[k];
         waiting->declined += device->revoked_ms == 0 && fedserver_declined(t, device, now_ms);
         if (!fedserver_lease_stands(t, device, now_ms)) {
             continue;
@@ -160,7 +163,7 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
 }
 
 fed_status fedserver_waiting_load(fedserver *server, bool *runs, fed_error *err) {
-    fedserver_training *t = &server->training;
+    fedserver_training *t = &server->rounds.training;
     fed_error absent = {0};
     fed_status status =
         server->store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, &t->task, &absent);
@@ -168,14 +171,14 @@ fed_status fedserver_waiting_load(fedserver *server, bool *runs, fed_error *err)
     if (status != FED_OK) {
         return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
     }
-    FED_TRY(fedserver_devices_load(server, err));
-    FED_TRY(fedserver_round_load(server, err));
+    FED_TRY(fedserver_devices_load(&server->rounds, err));
+    FED_TRY(fedserver_round_load(&server->rounds, err));
     t->loaded = true; /* as much of it as its round needs */
-    return fedserver_declines_load(server, err);
+    return fedserver_declines_load(&server->rounds, err);
 }
 
 static void say_round(const fedserver *server, int64_t now_ms, sentence *s) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     fedserver_waiting waiting;
     fedserver_waiting_find(server, now_ms, &waiting);
     say(s, "round %u of %u, attempt %u\n", t->round.number, t->task.rules.rounds, t->round.attempt);
@@ -209,7 +212,7 @@ static fed_status sum_up_task(void *user, const fedserver_task_entry *entry, fed
 }
 
 static fed_status say_others(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
-    summary sum = {.s = s, .task = server->training.task.wire.id};
+    summary sum = {.s = s, .task = server->rounds.training.task.wire.id};
     FED_TRY(fedserver_task_each(server, now_ms, sum_up_task, &sum, err));
     if (sum.queued + sum.paused > 0) {
         say(s, "beside it: %u queued, %u paused; `fedserver tasks` lists them\n", sum.queued,
@@ -219,7 +222,7 @@ static fed_status say_others(fedserver *server, int64_t now_ms, sentence *s, fed
 }
 
 static fed_status say_task(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
-    fedserver_training *t = &server->training;
+    fedserver_training *t = &server->rounds.training;
     fed_error absent = {0};
     fed_status status = find_task(server, &t->task, &absent);
     if (status == FED_ENOTFOUND) {

@@ -6,14 +6,14 @@
 
 #include "fed/wire.h"
 #include "fedcodec/envelope.h"
-#include "fedserver/server.h"
+#include "fedserver/rounds/training.h"
 
 static size_t statistics(const fedserver_training *t) {
     return t->task.rules.staleness > 0 ? t->arch.layout.size - fed_arch_summed(&t->arch) : 0;
 }
 
-uint32_t fedserver_drift_reach(const fedserver *server) {
-    const fedserver_training *t = &server->training;
+uint32_t fedserver_drift_reach(const fedserver_rounds *rounds) {
+    const fedserver_training *t = &rounds->training;
     const uint32_t version = t->versions.version, staleness = t->task.rules.staleness;
     if (statistics(t) == 0) {
         return version;
@@ -67,15 +67,15 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes,
 }
 
 /* A delta that an earlier release has forgotten counts as none. */
-static fed_status find_moved(fedserver *server, fedserver_drift *drift, fed_error *err) {
-    const fedserver_training *t = &server->training;
+static fed_status find_moved(fedserver_rounds *rounds, fedserver_drift *drift, fed_error *err) {
+    const fedserver_training *t = &rounds->training;
     const uint32_t newest = t->versions.version;
     drift->moved = calloc((size_t)drift->oldest * drift->count, sizeof *drift->moved);
     walk w = {t, drift, malloc(t->arch.layout.size * sizeof *w.delta)};
     fed_status status =
         drift->moved == NULL || w.delta == NULL
             ? fed_fail(err, FED_ENOMEM, "out of memory for late updates' running statistics")
-            : server->store->delta_each(server->db, t->task.wire.id, newest - drift->oldest, newest,
+            : rounds->store->delta_each(rounds->db, t->task.wire.id, newest - drift->oldest, newest,
                                         note_delta, &w, err);
     free(w.delta);
     FED_TRY(status);
@@ -85,8 +85,8 @@ static fed_status find_moved(fedserver *server, fedserver_drift *drift, fed_erro
     return FED_OK;
 }
 
-fed_status fedserver_drift_find(fedserver *server, fedserver_drift *drift, fed_error *err) {
-    const fedserver_training *t = &server->training;
+fed_status fedserver_drift_find(fedserver_rounds *rounds, fedserver_drift *drift, fed_error *err) {
+    const fedserver_training *t = &rounds->training;
     *drift = (fedserver_drift){.first = fed_arch_summed(&t->arch), .count = statistics(t)};
     if (drift->count == 0) {
         return FED_OK;
@@ -96,8 +96,8 @@ fed_status fedserver_drift_find(fedserver *server, fedserver_drift *drift, fed_e
                 fed_fail(err, FED_ENOMEM, "out of memory for late updates' ages"));
     ages a = {.training = t, .drift = drift};
     drift->all = t->sum.weight;
-    FED_TRY(server->store->update_each(server->db, t->task.wire.id, note_age, &a, err));
-    return drift->oldest > 0 ? find_moved(server, drift, err) : FED_OK;
+    FED_TRY(rounds->store->update_each(rounds->db, t->task.wire.id, note_age, &a, err));
+    return drift->oldest > 0 ? find_moved(rounds, drift, err) : FED_OK;
 }
 
 void fedserver_drift_free(fedserver_drift *drift) {

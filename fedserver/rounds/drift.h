@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "fed/error.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/rounds/rounds.h"
 
 /*
  * A device measures batch normalization's statistics anew and sends their change against the model
@@ -26,7 +26,7 @@ typedef struct fedserver_drift {
 
 /** Of the open round's updates, as they are stored. No count: the task is synchronous, or its net
  * has no such statistics. Owner: fedserver_drift_free, after a failure too. */
-fed_status fedserver_drift_find(fedserver *server, fedserver_drift *drift,
+fed_status fedserver_drift_find(fedserver_rounds *rounds, fedserver_drift *drift,
                                 fed_error *err) FED_CHECKED;
 void fedserver_drift_free(fedserver_drift *drift);
 
@@ -38,6 +38,6 @@ void fedserver_drift_off_update(const fedserver_drift *drift, uint32_t age, floa
 void fedserver_drift_off_mean(const fedserver_drift *drift, float *mean);
 
 /** Deltas that lead to versions up to this one are not needed for it any more. */
-uint32_t fedserver_drift_reach(const fedserver *server);
+uint32_t fedserver_drift_reach(const fedserver_rounds *rounds);
 
 #endif

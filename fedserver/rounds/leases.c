@@ -1,12 +1,14 @@
 /* Leases: who holds a place in the open round, who gets one next, and when one is free again. */
-#include "fedserver/server.h"
+#include "fedserver/rounds/leases.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedserver/operator/waiting.h"
+#include "fed/crypto.h"
 #include "fedserver/rounds/pace.h"
+#include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/training.h"
 
 /* Everybody who waits is asked again when places become free, so not more often than this. */
 enum { WAKE_SPACING_MS = 100 };
@@ -48,22 +50,22 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
 
 /* The time is not known yet: leases that are over may count until fedserver_leases_advance looks,
  * though others have their places. */
-uint32_t fedserver_leases_count(const fedserver *server, const fedserver_training *t) {
+uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_training *t) {
     uint32_t taken = asynchronous(t) ? 0 : t->round.received;
-    for (size_t k = 0; k < server->devices.count; k++) {
-        taken += fedserver_lease_stands(t, &server->devices.items[k], INT64_MIN);
+    for (size_t k = 0; k < rounds->devices.count; k++) {
+        taken += fedserver_lease_stands(t, &rounds->devices.items[k], INT64_MIN);
     }
     return taken < t->task.rules.cohort ? taken : t->task.rules.cohort;
 }
 
 /* The places taken now; and when to look again. */
-static uint32_t count_places(fedserver *server, int64_t now_ms) {
-    fedserver_training *t = &server->training;
+static uint32_t count_places(fedserver_rounds *rounds, int64_t now_ms) {
+    fedserver_training *t = &rounds->training;
     uint32_t taken = asynchronous(t) ? 0 : t->round.received;
     const int64_t most_ms = now_ms + t->task.rules.deadline_ms;
     t->lease_ends_ms = INT64_MAX;
-    for (size_t k = 0; k < server->devices.count; k++) {
-        fedserver_device *device = &server->devices.items[k];
+    for (size_t k = 0; k < rounds->devices.count; k++) {
+        fedserver_device *device = &rounds->devices.items[k];
         if (!fedserver_lease_stands(t, device, now_ms)) {
             if (device->lease_task == t->task.wire.id) {
                 device->lease_deadline_ms = 0; /* nor will it if the wall clock is set back */
@@ -81,20 +83,20 @@ static uint32_t count_places(fedserver *server, int64_t now_ms) {
     return taken;
 }
 
-void fedserver_leases_advance(fedserver *server, int64_t now_ms) {
-    fedserver_training *t = &server->training;
+void fedserver_leases_advance(fedserver_rounds *rounds, int64_t now_ms) {
+    fedserver_training *t = &rounds->training;
     bool set_back = asynchronous(t) && t->lease_ends_ms != INT64_MAX &&
                     t->lease_ends_ms > now_ms + t->task.rules.deadline_ms;
     if (t->round.phase == FEDSERVER_ROUND_NONE || (now_ms < t->lease_ends_ms && !set_back)) {
         return;
     }
-    uint32_t taken = count_places(server, now_ms);
+    uint32_t taken = count_places(rounds, now_ms);
     bool full = t->round.phase == FEDSERVER_ROUND_FULL;
     while (t->round.leased > taken) {
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
     }
     if (full && t->round.phase == FEDSERVER_ROUND_OPEN) {
-        fedserver_places_freed(server, now_ms);
+        fedserver_places_freed(rounds, now_ms);
     }
 }
 
@@ -145,8 +147,8 @@ static bool had_its_part(const fedserver_training *t, const fedserver_device *de
 }
 
 /* Places are free: who may have them? */
-static void draw(fedserver *server, int64_t now_ms) {
-    fedserver_training *t = &server->training;
+static void draw(fedserver_rounds *rounds, int64_t now_ms) {
+    fedserver_training *t = &rounds->training;
     const fedserver_round_rules *rules = &t->task.rules;
     t->cohort = (fedserver_cohort){
         .selection = t->task.selection,
@@ -157,10 +159,10 @@ static void draw(fedserver *server, int64_t now_ms) {
         .window_ms = least(rules->deadline_ms / WINDOW_PART, WINDOW_MOST_MS),
         .start = 1,
     };
-    fedserver_candidate *candidates = malloc(server->devices.count * sizeof *candidates);
+    fedserver_candidate *candidates = malloc(rounds->devices.count * sizeof *candidates);
     size_t count = 0;
-    for (size_t k = 0; candidates != NULL && k < server->devices.count; k++) {
-        const fedserver_device *device = &server->devices.items[k];
+    for (size_t k = 0; candidates != NULL && k < rounds->devices.count; k++) {
+        const fedserver_device *device = &rounds->devices.items[k];
         if (fedserver_seen_lately(device, now_ms) && wanted(t, device, now_ms) &&
             !reported(t, device) && !fedserver_lease_stands(t, device, now_ms)) {
             candidates[count++] = candidate_of(t, device);
@@ -172,51 +174,51 @@ static void draw(fedserver *server, int64_t now_ms) {
     free(candidates);
 }
 
-static void wake(fedserver *server, int64_t now_ms) {
-    server->wake_due = false;
-    server->woken_ms = now_ms;
-    server->epoch++;
+static void wake(fedserver_rounds *rounds, int64_t now_ms) {
+    rounds->wake_due = false;
+    rounds->woken_ms = now_ms;
+    rounds->epoch++;
 }
 
-void fedserver_places_open(fedserver *server, int64_t now_ms) {
-    const fedserver_training *t = &server->training;
+void fedserver_places_open(fedserver_rounds *rounds, int64_t now_ms) {
+    const fedserver_training *t = &rounds->training;
     if (asynchronous(t) && t->round.number > 1) {
-        server->wake_due = true; /* no place is free that was not before; but there is a model */
+        rounds->wake_due = true; /* no place is free that was not before; but there is a model */
         return;
     }
-    draw(server, now_ms);
-    wake(server, now_ms);
+    draw(rounds, now_ms);
+    wake(rounds, now_ms);
 }
 
-void fedserver_places_freed(fedserver *server, int64_t now_ms) {
-    draw(server, now_ms);
-    server->wake_due = true;
+void fedserver_places_freed(fedserver_rounds *rounds, int64_t now_ms) {
+    draw(rounds, now_ms);
+    rounds->wake_due = true;
 }
 
-int64_t fedserver_places_wake(fedserver *server, int64_t now_ms) {
-    if (!server->wake_due) {
+int64_t fedserver_places_wake(fedserver_rounds *rounds, int64_t now_ms) {
+    if (!rounds->wake_due) {
         return INT64_MAX;
     }
-    int64_t due_ms = server->woken_ms + WAKE_SPACING_MS;
-    if (now_ms < due_ms && now_ms >= server->woken_ms) {
+    int64_t due_ms = rounds->woken_ms + WAKE_SPACING_MS;
+    if (now_ms < due_ms && now_ms >= rounds->woken_ms) {
         return due_ms;
     }
-    wake(server, now_ms);
+    wake(rounds, now_ms);
     return INT64_MAX;
 }
 
-uint64_t fedserver_devices_active(fedserver *server, int64_t now_ms) {
+uint64_t fedserver_devices_active(fedserver_rounds *rounds, int64_t now_ms) {
     enum { RECOUNT_MS = 1000 };
-    if (server->active_ms != 0 && now_ms >= server->active_ms &&
-        now_ms - server->active_ms < RECOUNT_MS) {
-        return server->active;
+    if (rounds->active_ms != 0 && now_ms >= rounds->active_ms &&
+        now_ms - rounds->active_ms < RECOUNT_MS) {
+        return rounds->active;
     }
-    server->active = 0;
-    server->active_ms = now_ms;
-    for (size_t k = 0; k < server->devices.count; k++) {
-        server->active += fedserver_seen_lately(&server->devices.items[k], now_ms);
+    rounds->active = 0;
+    rounds->active_ms = now_ms;
+    for (size_t k = 0; k < rounds->devices.count; k++) {
+        rounds->active += fedserver_seen_lately(&rounds->devices.items[k], now_ms);
     }
-    return server->active;
+    return rounds->active;
 }
 
 /* -- a device checks in -- */
@@ -231,15 +233,15 @@ static fed_status lease_name(uint64_t *lease) {
     return FED_OK;
 }
 
-static fed_status lease_store(fedserver *server, fedserver_device *device,
+static fed_status lease_store(fedserver_rounds *rounds, fedserver_device *device,
                               const fedserver_device *leased, fed_error *err) {
     *device = *leased;
-    return fedserver_device_save(server, device, err);
+    return fedserver_device_save(rounds, device, err);
 }
 
-static fed_status give_lease(fedserver *server, fedserver_device *device, int64_t now_ms,
+static fed_status give_lease(fedserver_rounds *rounds, fedserver_device *device, int64_t now_ms,
                              fed_error *err) {
-    fedserver_training *t = &server->training;
+    fedserver_training *t = &rounds->training;
     fedserver_device leased = *device;
     fed_status status = lease_name(&leased.lease);
     if (status != FED_OK) {
@@ -253,19 +255,19 @@ static fed_status give_lease(fedserver *server, fedserver_device *device, int64_
     if (asynchronous(t)) {
         t->lease_ends_ms = least(t->lease_ends_ms, leased.lease_deadline_ms);
     }
-    FED_TRY(server->store->piece_clear(server->db, device->id, err));
-    return lease_store(server, device, &leased, err);
+    FED_TRY(rounds->store->piece_clear(rounds->db, device->id, err));
+    return lease_store(rounds, device, &leased, err);
 }
 
 /* Asynchronous: the model may be newer than when the lease was given, and it is the newest that is
  * trained on. */
-static fed_status give_again(fedserver *server, fedserver_device *device, fed_error *err) {
+static fed_status give_again(fedserver_rounds *rounds, fedserver_device *device, fed_error *err) {
     fedserver_device leased = *device;
-    if (leased.lease_round == server->training.round.number) {
+    if (leased.lease_round == rounds->training.round.number) {
         return FED_OK;
     }
-    leased.lease_round = server->training.round.number;
-    return lease_store(server, device, &leased, err);
+    leased.lease_round = rounds->training.round.number;
+    return lease_store(rounds, device, &leased, err);
 }
 
 static fedserver_round_event checkin_event(fedserver_training *t, const fedserver_device *device,
@@ -287,10 +289,10 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
     return now_ms < *turn_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
 }
 
-fed_status fedserver_leases_checkin(fedserver *server, fedserver_device *device, int64_t now_ms,
-                                    fedserver_round_action *action, int64_t *turn_ms,
-                                    fed_error *err) {
-    fedserver_training *t = &server->training;
+fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
+                                    int64_t now_ms, fedserver_round_action *action,
+                                    int64_t *turn_ms, fed_error *err) {
+    fedserver_training *t = &rounds->training;
     bool runs = t->round.deadline_ms != 0;
     device->checkin_ms = now_ms;
     *action = fedserver_round_step(&t->task.rules, &t->round,
@@ -299,56 +301,57 @@ fed_status fedserver_leases_checkin(fedserver *server, fedserver_device *device,
         *turn_ms = 0;
     }
     if (*action == FEDSERVER_DO_LEASE_AGAIN) {
-        return give_again(server, device, err);
+        return give_again(rounds, device, err);
     }
     if (*action != FEDSERVER_DO_LEASE) {
         return FED_OK;
     }
-    FED_TRY(give_lease(server, device, now_ms, err));
-    return !runs && t->round.deadline_ms != 0 ? fedserver_round_save(server, err) : FED_OK;
+    FED_TRY(give_lease(rounds, device, now_ms, err));
+    return !runs && t->round.deadline_ms != 0 ? fedserver_round_save(rounds, err) : FED_OK;
 }
 
 /* -- a device declines -- */
 
 /* Without a task its lease stands for nothing, in whatever round, whenever that is looked at. */
-static fed_status end_lease(fedserver *server, fedserver_device *device, int64_t now_ms,
+static fed_status end_lease(fedserver_rounds *rounds, fedserver_device *device, int64_t now_ms,
                             fed_error *err) {
-    fedserver_training *t = &server->training;
+    fedserver_training *t = &rounds->training;
     fedserver_device without = *device;
     without.lease_task = 0;
     without.lease_deadline_ms = 0;
-    FED_TRY(server->store->piece_clear(server->db, device->id, err));
-    FED_TRY(lease_store(server, device, &without, err));
+    FED_TRY(rounds->store->piece_clear(rounds->db, device->id, err));
+    FED_TRY(lease_store(rounds, device, &without, err));
     const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
     fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
     if (full) {
-        fedserver_places_freed(server, now_ms);
+        fedserver_places_freed(rounds, now_ms);
     }
     return FED_OK;
 }
 
-static fed_status note_decline(fedserver *server, fedserver_device *device, const char *reason,
-                               int64_t now_ms, fed_error *err) {
-    const fedserver_training *t = &server->training;
-    char name[FEDSERVER_WAITING_DIGITS + 1];
+static fed_status note_decline(fedserver_rounds *rounds, fedserver_device *device,
+                               const char *reason, int64_t now_ms, fed_error *err) {
+    const fedserver_training *t = &rounds->training;
+    enum { DIGITS = 8 };
+    char name[DIGITS + 1];
     FED_TRY(
-        server->store->decline_put(server->db, t->task.wire.id, device->id, reason, now_ms, err));
+        rounds->store->decline_put(rounds->db, t->task.wire.id, device->id, reason, now_ms, err));
     if (!fedserver_declined(t, device, now_ms)) { /* sent again, it is no news */
-        fed_hex(device->fingerprint, FEDSERVER_WAITING_DIGITS / 2, name);
-        fed_logf(server->log, FED_LOG_WARN, "device %s declines task %llu (%s): %s", name,
+        fed_hex(device->fingerprint, DIGITS / 2, name);
+        fed_logf(rounds->log, FED_LOG_WARN, "device %s declines task %llu (%s): %s", name,
                  (unsigned long long)t->task.wire.id, t->task.name, reason);
-        server->counters.declines++;
+        rounds->counters.declines++;
     }
     device->declined_task = t->task.wire.id;
     device->declined_ms = now_ms;
     return FED_OK;
 }
 
-fed_status fedserver_leases_decline(fedserver *server, fedserver_device *device, const char *reason,
-                                    int64_t now_ms, fed_error *err) {
-    const fedserver_training *t = &server->training;
-    FED_TRY(reason[0] != '\0' ? note_decline(server, device, reason, now_ms, err) : FED_OK);
-    return fedserver_lease_stands(t, device, now_ms) ? end_lease(server, device, now_ms, err)
+fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_device *device,
+                                    const char *reason, int64_t now_ms, fed_error *err) {
+    const fedserver_training *t = &rounds->training;
+    FED_TRY(reason[0] != '\0' ? note_decline(rounds, device, reason, now_ms, err) : FED_OK);
+    return fedserver_lease_stands(t, device, now_ms) ? end_lease(rounds, device, now_ms, err)
                                                      : FED_OK;
 }
 
@@ -377,19 +380,19 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
                                                      : FEDSERVER_ON_UPDATE_EXPIRED;
 }
 
-fed_status fedserver_device_cloned(fedserver *server, fedserver_device *device, int64_t now_ms,
-                                   fed_error *err) {
+fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
+                                   int64_t now_ms, fed_error *err) {
     enum { SAY_EVERY_MS = 60000 };
     if (device->cloned_ms != 0 && now_ms >= device->cloned_ms &&
         now_ms - device->cloned_ms < SAY_EVERY_MS) {
         return FED_OK;
     }
     char name[FEDSERVER_DEVICE_SAID];
-    fedserver_device_say(server, device->id, name);
-    fed_logf(server->log, FED_LOG_WARN,
+    fedserver_device_say(rounds, device->id, name);
+    fed_logf(rounds->log, FED_LOG_WARN,
              "device %s runs twice: two copies of its state report with the same lease; stop one, "
              "and enrol it with a token of its own",
              name);
     device->cloned_ms = now_ms;
-    return fedserver_device_save(server, device, err);
+    return fedserver_device_save(rounds, device, err);
 }

@@ -1,9 +1,13 @@
 /* Which task runs: the queue's next, another one where nobody can serve that, none that a person
  * has cancelled or paused. */
+#include "fedserver/rounds/queue.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedserver/server.h"
+#include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/training.h"
+#include "fedserver/stores/stores.h"
 
 /* A task that nobody takes a place of gives way after its deadline, and after this at the latest.
  */
@@ -12,79 +16,80 @@ enum { PATIENCE_MS = 60000, SHRINK_PAUSE_MS = 5 };
 /* -- let go of a task -- */
 
 /* The one that finished last is the one in memory again: devices may ask for its model. */
-static fed_status put_away(fedserver *server, fed_error *err) {
-    server->epoch++;
-    server->queue_changed = true;
-    server->update_limit = server->training.update_limit;
-    fedserver_training_free(&server->training);
-    return fedserver_training_load(server, err);
+static fed_status put_away(fedserver_rounds *rounds, fed_error *err) {
+    rounds->epoch++;
+    rounds->queue_changed = true;
+    rounds->update_limit = rounds->training.update_limit;
+    fedserver_training_free(&rounds->training);
+    return fedserver_training_load(rounds, err);
 }
 
-bool fedserver_task_cancelled(fedserver *server, uint64_t id) {
+bool fedserver_task_cancelled(fedserver_rounds *rounds, uint64_t id) {
     fedserver_task task;
     fed_error ignored = {0};
-    return server->store->task_find(server->db, FEDSERVER_PICK_ID, id, &task, &ignored) == FED_OK &&
+    return rounds->store->task_find(rounds->db, FEDSERVER_PICK_ID, id, &task, &ignored) == FED_OK &&
            task.state == FEDSERVER_TASK_CANCELLED;
 }
 
-static fed_status clear_cancelled(fedserver *server, fed_error *err) {
+static fed_status clear_cancelled(fedserver_rounds *rounds, fed_error *err) {
     for (;;) {
         uint64_t id = 0;
         fed_error absent = {0};
-        fed_status status = server->store->task_clear(server->db, &id, &absent);
+        fed_status status = rounds->store->task_clear(rounds->db, &id, &absent);
         if (status == FED_ENOTFOUND) {
             return FED_OK;
         }
         if (status != FED_OK) {
             return fed_fail(err, status, "%s", absent.text);
         }
-        server->shrinks = true;
-        fed_logf(server->log, FED_LOG_INFO, "task %llu is cancelled; its model is deleted",
+        rounds->shrinks = true;
+        fed_logf(rounds->log, FED_LOG_INFO, "task %llu is cancelled; its model is deleted",
                  (unsigned long long)id);
     }
 }
 
-fed_status fedserver_queue_follow(fedserver *server, fed_error *err) {
-    const fedserver_training *t = &server->training;
+fed_status fedserver_queue_follow(fedserver_rounds *rounds, fed_error *err) {
+    const fedserver_training *t = &rounds->training;
     fedserver_task now;
-    if (!server->tasks_changed) {
+    if (!rounds->tasks_changed) {
         return FED_OK;
     }
-    server->tasks_changed = false;
-    FED_TRY(clear_cancelled(server, err));
+    rounds->tasks_changed = false;
+    FED_TRY(clear_cancelled(rounds, err));
     if (!t->loaded) {
         return FED_OK;
     }
-    FED_TRY(server->store->task_find(server->db, FEDSERVER_PICK_ID, t->task.wire.id, &now, err));
+    FED_TRY(rounds->store->task_find(rounds->db, FEDSERVER_PICK_ID, t->task.wire.id, &now, err));
     if (now.state == t->task.state) {
-        return fedserver_declines_load(server, err);
+        return fedserver_declines_load(rounds, err);
     }
-    fed_logf(server->log, FED_LOG_INFO, "task %llu (%s) stops with version %u: it is %s",
+    fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) stops with version %u: it is %s",
              (unsigned long long)now.wire.id, now.name, t->versions.version,
              fedserver_task_state_name(now.state));
-    return put_away(server, err);
+    return put_away(rounds, err);
 }
 
-fed_status fedserver_queue_tidy(fedserver *server, fed_error *err) {
-    FED_TRY(fedserver_finish(server, clear_cancelled(server, err), err));
-    bool left = server->shrinks;
+fed_status fedserver_queue_tidy(fedserver_rounds *rounds, fed_error *err) {
+    FED_TRY(fedserver_store_finish(rounds->store, rounds->db, clear_cancelled(rounds, err), err));
+    bool left = rounds->shrinks;
     while (left) {
-        FED_TRY(fedserver_finish(server, server->store->shrink(server->db, &left, err), err));
+        FED_TRY(fedserver_store_finish(rounds->store, rounds->db,
+                                       rounds->store->shrink(rounds->db, &left, err), err));
     }
-    server->shrinks = false;
+    rounds->shrinks = false;
     return FED_OK;
 }
 
 /* -- who could serve a task -- */
 
 typedef struct outlook {
-    const fedserver *server;
+    const fedserver_rounds *rounds;
     bool *declined; /* [devices.count] */
 } outlook;
 
 static fed_status note_declined(void *user, const fedserver_decline *decline, fed_error *err) {
     const outlook *o = user;
-    const fedserver_devices *all = &o->server->devices;
+    const fedserver_devices *all = &o->rounds->devices;
     const fedserver_device *device = fedserver_devices_find(all, decline->fingerprint);
     if (device != NULL) {
         o->declined[device - all->items] = true;
@@ -99,15 +104,15 @@ static bool fits(const fedserver_task *task, const fedserver_device *device) {
 }
 
 /* Is there a device that was seen lately, and can serve it? Where nobody was seen, who knows. */
-static fed_status can_be_served(fedserver *server, const fedserver_task *task, int64_t now_ms,
-                                bool *can, fed_error *err) {
-    const fedserver_devices *all = &server->devices;
-    outlook o = {server, calloc(all->count + 1, sizeof *o.declined)};
+static fed_status can_be_served(fedserver_rounds *rounds, const fedserver_task *task,
+                                int64_t now_ms, bool *can, fed_error *err) {
+    const fedserver_devices *all = &rounds->devices;
+    outlook o = {rounds, calloc(all->count + 1, sizeof *o.declined)};
     if (o.declined == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the devices");
     }
-    const fed_status status = server->store->decline_each(
-        server->db, task->wire.id, now_ms - FEDSERVER_DECLINE_MS, note_declined, &o, err);
+    const fed_status status = rounds->store->decline_each(
+        rounds->db, task->wire.id, now_ms - FEDSERVER_DECLINE_MS, note_declined, &o, err);
     size_t seen = 0;
     size_t able = 0;
     for (size_t k = 0; k < all->count; k++) {
@@ -143,15 +148,15 @@ static fed_status queue_up(void *user, const fedserver_task_entry *entry, fed_er
 }
 
 /* The first that somebody can serve; *found: there is one. */
-static fed_status find_servable(fedserver *server, int64_t now_ms, fedserver_task *task,
+static fed_status find_servable(fedserver_rounds *rounds, int64_t now_ms, fedserver_task *task,
                                 bool *found, fed_error *err) {
     line queue = {0};
-    fed_status status = server->store->task_each(server->db, now_ms, queue_up, &queue, err);
+    fed_status status = rounds->store->task_each(rounds->db, now_ms, queue_up, &queue, err);
     *found = false;
     for (size_t k = 0; k < queue.count && status == FED_OK && !*found; k++) {
-        status = server->store->task_find(server->db, FEDSERVER_PICK_ID, queue.ids[k], task, err);
+        status = rounds->store->task_find(rounds->db, FEDSERVER_PICK_ID, queue.ids[k], task, err);
         if (status == FED_OK) {
-            status = can_be_served(server, task, now_ms, found, err);
+            status = can_be_served(rounds, task, now_ms, found, err);
         }
     }
     free(queue.ids);
@@ -159,14 +164,14 @@ static fed_status find_servable(fedserver *server, int64_t now_ms, fedserver_tas
 }
 
 /* Where nobody can serve any of them, the first waits for somebody who can. */
-static fed_status start_next(fedserver *server, int64_t now_ms, fed_error *err) {
+static fed_status start_next(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
     fedserver_task task;
     bool found = false;
-    FED_TRY(find_servable(server, now_ms, &task, &found, err));
+    FED_TRY(find_servable(rounds, now_ms, &task, &found, err));
     if (!found) {
         fed_error absent = {0};
         fed_status status =
-            server->store->task_find(server->db, FEDSERVER_PICK_QUEUED, 0, &task, &absent);
+            rounds->store->task_find(rounds->db, FEDSERVER_PICK_QUEUED, 0, &task, &absent);
         if (status == FED_ENOTFOUND) {
             return FED_OK;
         }
@@ -174,7 +179,7 @@ static fed_status start_next(fedserver *server, int64_t now_ms, fed_error *err) 
             return fed_fail(err, status, "%s", absent.text);
         }
     }
-    return fedserver_training_start(server, &task, now_ms, err);
+    return fedserver_training_start(rounds, &task, now_ms, err);
 }
 
 /* -- a task that nobody serves -- */
@@ -184,27 +189,28 @@ static bool somebody_trains(const fedserver_training *t) {
 }
 
 /* Back into the queue, where it was. */
-static fed_status set_aside(fedserver *server, const fedserver_task *next, fed_error *err) {
-    fedserver_task aside = server->training.task;
+static fed_status set_aside(fedserver_rounds *rounds, const fedserver_task *next, fed_error *err) {
+    fedserver_task aside = rounds->training.task;
     aside.state = FEDSERVER_TASK_QUEUED;
     fed_error absent = {0};
     fed_status status =
-        server->store->task_put(server->db, &aside, 1 << FEDSERVER_TASK_RUNNING, &absent);
+        rounds->store->task_put(rounds->db, &aside, 1 << FEDSERVER_TASK_RUNNING, &absent);
     if (status != FED_OK && status != FED_ENOTFOUND) {
         return fed_fail(err, status, "%s", absent.text);
     }
-    fed_logf(server->log, FED_LOG_WARN,
+    fed_logf(rounds->log, FED_LOG_WARN,
              "task %llu (%s) is set aside: no device that was seen lately can serve it; task %llu "
              "(%s) runs meanwhile (fedserver tasks says why)",
              (unsigned long long)aside.wire.id, aside.name, (unsigned long long)next->wire.id,
              next->name);
-    return put_away(server, err);
+    return put_away(rounds, err);
 }
 
 /* Nobody has taken a place for a while, nobody who was seen can, and another task waits that
  * somebody can serve. */
-static fed_status give_way(fedserver *server, int64_t now_ms, int64_t *next_ms, fed_error *err) {
-    fedserver_training *t = &server->training;
+static fed_status give_way(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
+                           fed_error *err) {
+    fedserver_training *t = &rounds->training;
     const int64_t deadline_ms = t->task.rules.deadline_ms;
     const int64_t patience_ms = deadline_ms < PATIENCE_MS ? deadline_ms : PATIENCE_MS;
     if (t->round.phase == FEDSERVER_ROUND_NONE || somebody_trains(t)) {
@@ -221,32 +227,32 @@ static fed_status give_way(fedserver *server, int64_t now_ms, int64_t *next_ms, 
     fedserver_task next;
     bool can = true;
     bool found = false;
-    FED_TRY(can_be_served(server, &t->task, now_ms, &can, err));
+    FED_TRY(can_be_served(rounds, &t->task, now_ms, &can, err));
     if (!can) {
-        FED_TRY(find_servable(server, now_ms, &next, &found, err));
+        FED_TRY(find_servable(rounds, now_ms, &next, &found, err));
     }
-    return found ? set_aside(server, &next, err) : FED_OK;
+    return found ? set_aside(rounds, &next, err) : FED_OK;
 }
 
 /* While nobody waits for an answer, a piece at a time. */
-static fed_status give_space_back(fedserver *server, int64_t now_ms, int64_t *next_ms,
+static fed_status give_space_back(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                   fed_error *err) {
-    if (!server->shrinks) {
+    if (!rounds->shrinks) {
         return FED_OK;
     }
-    if (!server->asked) {
-        FED_TRY(server->store->shrink(server->db, &server->shrinks, err));
+    if (!rounds->asked) {
+        FED_TRY(rounds->store->shrink(rounds->db, &rounds->shrinks, err));
     }
-    *next_ms = server->shrinks ? now_ms + SHRINK_PAUSE_MS : *next_ms;
+    *next_ms = rounds->shrinks ? now_ms + SHRINK_PAUSE_MS : *next_ms;
     return FED_OK;
 }
 
-fed_status fedserver_queue_advance(fedserver *server, int64_t now_ms, int64_t *next_ms,
+fed_status fedserver_queue_advance(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                    fed_error *err) {
-    FED_TRY(give_way(server, now_ms, next_ms, err));
-    if (server->training.round.phase == FEDSERVER_ROUND_NONE && server->queue_changed) {
-        server->queue_changed = false;
-        FED_TRY(start_next(server, now_ms, err));
+    FED_TRY(give_way(rounds, now_ms, next_ms, err));
+    if (rounds->training.round.phase == FEDSERVER_ROUND_NONE && rounds->queue_changed) {
+        rounds->queue_changed = false;
+        FED_TRY(start_next(rounds, now_ms, err));
     }
-    return give_space_back(server, now_ms, next_ms, err);
+    return give_space_back(rounds, now_ms, next_ms, err);
 }

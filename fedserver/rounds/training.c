@@ -1,14 +1,23 @@
 /* A task from its start to its last round: every deed changes the store and the cache together. */
+#include "fedserver/rounds/training.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/rounds/drift.h"
-#include "fedserver/routes/metrics.h"
-#include "fedserver/server.h"
+#include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/roster.h"
 #include "fedserver/task/phases.h"
-#include "fedserver/versions/past.h"
+
+fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds) {
+    return (fedserver_archive){.store = rounds->store,
+                               .db = rounds->db,
+                               .task = rounds->training.task.wire.id,
+                               .layout = &rounds->training.arch.layout,
+                               .log = rounds->log};
+}
 
 /* -- open a task -- */
 
@@ -54,26 +63,26 @@ static fed_status keep_state(fedserver_training *t, const fedserver_model_row *r
 }
 
 /* The chain as it was: the last deltas that fit into it, the newest one at least. */
-static fed_status load_chain(fedserver *server, uint64_t id, fedserver_versions *v,
+static fed_status load_chain(fedserver_rounds *rounds, uint64_t id, fedserver_versions *v,
                              fed_error *err) {
     uint32_t after = 0, last = v->version > 0 ? v->version - 1 : 0;
     while (after < last) {
         uint32_t middle = after + (last - after) / 2, count = 0;
         uint64_t bytes = 0;
-        FED_TRY(server->store->delta_sum(server->db, id, middle, &count, &bytes, err));
+        FED_TRY(rounds->store->delta_sum(rounds->db, id, middle, &count, &bytes, err));
         if (bytes <= v->snapshot_limit && count <= FEDSERVER_CHAIN_PARTS) {
             last = middle;
         } else {
             after = middle + 1;
         }
     }
-    return server->store->delta_each(server->db, id, after, UINT32_MAX, append_delta, v, err);
+    return rounds->store->delta_each(rounds->db, id, after, UINT32_MAX, append_delta, v, err);
 }
 
-static fed_status load_versions(fedserver *server, fedserver_training *t, fed_error *err) {
+static fed_status load_versions(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     uint64_t id = t->task.wire.id;
     fedserver_model_row row;
-    FED_TRY(server->store->model_find(server->db, id, &row, err));
+    FED_TRY(rounds->store->model_find(rounds->db, id, &row, err));
     fed_status kept = keep_state(t, &row, err);
     if (kept != FED_OK) {
         free(row.values);
@@ -98,7 +107,7 @@ static fed_status load_versions(fedserver *server, fedserver_training *t, fed_er
                         "the database from a backup",
                         (unsigned long long)id);
     }
-    return load_chain(server, id, &t->versions, err);
+    return load_chain(rounds, id, &t->versions, err);
 }
 
 fed_status fedserver_training_read(const fedserver_training *t, const fedserver_update_row *row,
@@ -136,21 +145,21 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
     return FED_OK;
 }
 
-fed_status fedserver_round_load(fedserver *server, fed_error *err) {
-    fedserver_training *t = &server->training;
-    FED_TRY(server->store->round_each(server->db, t->task.wire.id, 1, restore_round, t, err));
-    FED_TRY(server->store->update_count(server->db, t->task.wire.id, &t->round.received, err));
-    t->round.leased = fedserver_leases_count(server, t);
+fed_status fedserver_round_load(fedserver_rounds *rounds, fed_error *err) {
+    fedserver_training *t = &rounds->training;
+    FED_TRY(rounds->store->round_each(rounds->db, t->task.wire.id, 1, restore_round, t, err));
+    FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, &t->round.received, err));
+    t->round.leased = fedserver_leases_count(rounds, t);
     if (t->round.leased >= t->task.rules.cohort) {
         t->round.phase = FEDSERVER_ROUND_FULL;
     }
     return FED_OK;
 }
 
-static fed_status load_round(fedserver *server, fedserver_training *t, fed_error *err) {
+static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     t->cohort.start = 1; /* who is there is not known yet: the first to come are served */
-    FED_TRY(fedserver_round_load(server, err));
-    return server->store->update_each(server->db, t->task.wire.id, restore_update, t, err);
+    FED_TRY(fedserver_round_load(rounds, err));
+    return rounds->store->update_each(rounds->db, t->task.wire.id, restore_update, t, err);
 }
 
 /* An update may come late, and be counted already: whatever the phase is by then, it is not too
@@ -170,67 +179,68 @@ static fed_status measure_updates(fedserver_training *t, fed_error *err) {
 }
 
 static fed_status mark_decline(void *user, const fedserver_decline *decline, fed_error *err) {
-    fedserver *server = user;
-    fedserver_device *device = fedserver_devices_find(&server->devices, decline->fingerprint);
+    fedserver_rounds *rounds = user;
+    fedserver_device *device = fedserver_devices_find(&rounds->devices, decline->fingerprint);
     if (device != NULL) {
-        device->declined_task = server->training.task.wire.id;
+        device->declined_task = rounds->training.task.wire.id;
         device->declined_ms = decline->at_ms;
     }
     (void)err;
     return FED_OK;
 }
 
-fed_status fedserver_declines_load(fedserver *server, fed_error *err) {
-    for (size_t k = 0; k < server->devices.count; k++) {
-        server->devices.items[k].declined_task = 0;
+fed_status fedserver_declines_load(fedserver_rounds *rounds, fed_error *err) {
+    for (size_t k = 0; k < rounds->devices.count; k++) {
+        rounds->devices.items[k].declined_task = 0;
     }
-    return server->store->decline_each(server->db, server->training.task.wire.id, 0, mark_decline,
-                                       server, err);
+    return rounds->store->decline_each(rounds->db, rounds->training.task.wire.id, 0, mark_decline,
+                                       rounds, err);
 }
 
-static fed_status load_task(fedserver *server, fedserver_training *t, fed_error *err) {
+static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     FED_TRY(fed_arch_parse(t->task.wire.model, &t->arch, err));
     FED_TRY(measure_updates(t, err));
     FED_TRY(fedserver_strategy_parse(t->task.strategy, &t->strategy, err));
-    FED_TRY(load_versions(server, t, err));
+    FED_TRY(load_versions(rounds, t, err));
     fed_status status = fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy);
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the sum of a round");
     }
-    FED_TRY(fedserver_declines_load(server, err));
-    return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(server, t, err) : FED_OK;
+    FED_TRY(fedserver_declines_load(rounds, err));
+    return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(rounds, t, err) : FED_OK;
 }
 
 /* Make `task` the one in memory. The arch's layout is pointed to, so it is parsed in its place. */
-static fed_status training_open(fedserver *server, const fedserver_task *task, fed_error *err) {
-    fedserver_training *t = &server->training;
-    server->update_limit = t->loaded ? t->update_limit : server->update_limit;
+static fed_status training_open(fedserver_rounds *rounds, const fedserver_task *task,
+                                fed_error *err) {
+    fedserver_training *t = &rounds->training;
+    rounds->update_limit = t->loaded ? t->update_limit : rounds->update_limit;
     fedserver_training_free(t);
     t->task = *task;
-    FED_TRY(load_task(server, t, err));
+    FED_TRY(load_task(rounds, t, err));
     t->loaded = true;
     return FED_OK;
 }
 
-fed_status fedserver_training_load(fedserver *server, fed_error *err) {
+fed_status fedserver_training_load(fedserver_rounds *rounds, fed_error *err) {
     fedserver_task task;
     fed_error absent = {0};
     fed_status status =
-        server->store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, &task, &absent);
+        rounds->store->task_find(rounds->db, FEDSERVER_PICK_RUNNING, 0, &task, &absent);
     if (status == FED_ENOTFOUND) {
-        status = server->store->task_find(server->db, FEDSERVER_PICK_FINISHED, 0, &task, &absent);
+        status = rounds->store->task_find(rounds->db, FEDSERVER_PICK_FINISHED, 0, &task, &absent);
     }
-    server->queue_changed = true;
+    rounds->queue_changed = true;
     if (status == FED_ENOTFOUND) {
         return FED_OK;
     }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", absent.text);
     }
-    FED_TRY(training_open(server, &task, err));
-    const fedserver_round *round = &server->training.round;
+    FED_TRY(training_open(rounds, &task, err));
+    const fedserver_round *round = &rounds->training.round;
     if (task.state == FEDSERVER_TASK_RUNNING) {
-        fed_logf(server->log, FED_LOG_INFO,
+        fed_logf(rounds->log, FED_LOG_INFO,
                  "task %llu (%s) goes on with round %u, attempt %u: %u of %u updates are in",
                  (unsigned long long)task.wire.id, task.name, round->number, round->attempt,
                  round->received, task.rules.goal);
@@ -247,35 +257,35 @@ static fedserver_round_row round_row(const fedserver_training *t) {
                                  .deadline_ms = t->round.deadline_ms};
 }
 
-fed_status fedserver_round_save(fedserver *server, fed_error *err) {
-    fedserver_round_row row = round_row(&server->training);
-    return server->store->round_put(server->db, server->training.task.wire.id, &row, err);
+fed_status fedserver_round_save(fedserver_rounds *rounds, fed_error *err) {
+    fedserver_round_row row = round_row(&rounds->training);
+    return rounds->store->round_put(rounds->db, rounds->training.task.wire.id, &row, err);
 }
 
-fed_status fedserver_training_start(fedserver *server, const fedserver_task *task, int64_t now_ms,
-                                    fed_error *err) {
-    fedserver_training *t = &server->training;
+fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
+                                    int64_t now_ms, fed_error *err) {
+    fedserver_training *t = &rounds->training;
     fedserver_task starting = *task;
     starting.state = FEDSERVER_TASK_RUNNING;
     starting.started_ms = task->started_ms != 0 ? task->started_ms : now_ms;
     fed_error absent = {0};
     fed_status status =
-        server->store->task_put(server->db, &starting, 1 << FEDSERVER_TASK_QUEUED, &absent);
+        rounds->store->task_put(rounds->db, &starting, 1 << FEDSERVER_TASK_QUEUED, &absent);
     if (status == FED_ENOTFOUND) { /* a person was faster */
-        server->queue_changed = true;
+        rounds->queue_changed = true;
         return FED_OK;
     }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", absent.text);
     }
     FED_TRY(
-        training_open(server, &starting, err)); /* with its open round, where it has run before */
+        training_open(rounds, &starting, err)); /* with its open round, where it has run before */
     const bool again = t->round.phase != FEDSERVER_ROUND_NONE;
     fedserver_round_step(&t->task.rules, &t->round,
                          again ? FEDSERVER_ON_RESUMED : FEDSERVER_ON_START, now_ms);
-    FED_TRY(fedserver_round_save(server, err));
-    fedserver_places_open(server, now_ms);
-    fed_logf(server->log, FED_LOG_INFO, "task %llu (%s) %s: round %u of %u, %zu parameters",
+    FED_TRY(fedserver_round_save(rounds, err));
+    fedserver_places_open(rounds, now_ms);
+    fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) %s: round %u of %u, %zu parameters",
              (unsigned long long)t->task.wire.id, t->task.name, again ? "goes on" : "starts",
              t->round.number, t->task.rules.rounds, t->arch.layout.size);
     return FED_OK;
@@ -300,13 +310,13 @@ static fed_status gather_update(void *user, const fedserver_update_row *row, con
 }
 
 /* u = what the strategy makes of all updates of the round */
-static fed_status combine_all(fedserver *server, const fedserver_drift *drift, float *u,
+static fed_status combine_all(fedserver_rounds *rounds, const fedserver_drift *drift, float *u,
                               fed_error *err) {
-    fedserver_training *t = &server->training;
+    fedserver_training *t = &rounds->training;
     gathering g = {.training = t, .drift = drift};
-    FED_TRY(fedserver_rows_open(&g.rows, server->directory, t->sum.size, err));
+    FED_TRY(fedserver_rows_open(&g.rows, rounds->directory, t->sum.size, err));
     fed_status status =
-        server->store->update_each(server->db, t->task.wire.id, gather_update, &g, err);
+        rounds->store->update_each(rounds->db, t->task.wire.id, gather_update, &g, err);
     if (status == FED_OK) {
         fedserver_rows_sort(&g.rows);
         const fedserver_strategy_half *half = &t->strategy.combine;
@@ -332,23 +342,23 @@ static fed_status refold_update(void *user, const fedserver_update_row *row, con
     return fedserver_sum_refold(&t->sum, &t->arch.layout, r->number++, &update, err);
 }
 
-static fed_status settle(fedserver *server, fedserver_shares *shares, fed_error *err) {
-    fedserver_training *t = &server->training;
+static fed_status settle(fedserver_rounds *rounds, fedserver_shares *shares, fed_error *err) {
+    fedserver_training *t = &rounds->training;
     refolding r = {.training = t};
     bool refold = false;
     FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err));
-    return refold ? server->store->update_each(server->db, t->task.wire.id, refold_update, &r, err)
+    return refold ? rounds->store->update_each(rounds->db, t->task.wire.id, refold_update, &r, err)
                   : FED_OK;
 }
 
 /* What the round changes in the model, by the task's strategy. Its state moves on. The sum is
  * settled. */
-static fed_status make_change(fedserver *server, float *change, fed_error *err) {
-    fedserver_training *t = &server->training;
+static fed_status make_change(fedserver_rounds *rounds, float *change, fed_error *err) {
+    fedserver_training *t = &rounds->training;
     fedserver_drift drift;
-    fed_status status = fedserver_drift_find(server, &drift, err);
+    fed_status status = fedserver_drift_find(rounds, &drift, err);
     if (status == FED_OK && fedserver_strategy_needs_all(&t->strategy)) {
-        status = combine_all(server, &drift, change, err);
+        status = combine_all(rounds, &drift, change, err);
     } else if (status == FED_OK) {
         fedserver_sum_mean(&t->sum, change);
         fedserver_drift_off_mean(&drift, change);
@@ -360,8 +370,8 @@ static fed_status make_change(fedserver *server, float *change, fed_error *err) 
 }
 
 /* The new version, from the round's updates: in memory, and its rows. */
-static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *err) {
-    fedserver_training *t = &server->training;
+static fed_status make_version(fedserver_rounds *rounds, size_t *delta_len, fed_error *err) {
+    fedserver_training *t = &rounds->training;
     fedserver_versions *v = &t->versions;
     uint64_t id = t->task.wire.id;
     const fedserver_phase phase = fedserver_phase_of(&t->task, t->round.number);
@@ -373,9 +383,10 @@ static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *
     }
     const uint8_t *part = NULL;
     uint32_t reach = 0;
-    fed_status status = make_change(server, change, err);
+    fed_status status = make_change(rounds, change, err);
     if (status == FED_OK) {
-        status = fedserver_past_keep(server, &reach, err);
+        const fedserver_archive archive = fedserver_rounds_archive(rounds);
+        status = fedserver_past_keep(&archive, v, &reach, err);
     }
     if (status == FED_OK) {
         status = fedserver_versions_advance(v, &codec_down, t->task.wire.small_tensor, change,
@@ -391,81 +402,81 @@ static fed_status make_version(fedserver *server, size_t *delta_len, fed_error *
                                .size = t->sum.size,
                                .state = (void *)t->state,
                                .state_len = state_size * sizeof *t->state};
-    FED_TRY(server->store->model_put(server->db, id, &row, err));
-    FED_TRY(server->store->delta_add(server->db, id, v->version, part, *delta_len, err));
-    const uint32_t late = fedserver_drift_reach(server);
+    FED_TRY(rounds->store->model_put(rounds->db, id, &row, err));
+    FED_TRY(rounds->store->delta_add(rounds->db, id, v->version, part, *delta_len, err));
+    const uint32_t late = fedserver_drift_reach(rounds);
     reach = reach < late ? reach : late;
-    return server->store->delta_prune(server->db, id, v->oldest < reach ? v->oldest : reach, err);
+    return rounds->store->delta_prune(rounds->db, id, v->oldest < reach ? v->oldest : reach, err);
 }
 
 /* One that was paused a moment ago is over all the same; of one that was cancelled nothing stays.
  */
-static fed_status finish_task(fedserver *server, fed_error *err) {
+static fed_status finish_task(fedserver_rounds *rounds, fed_error *err) {
     const unsigned from =
         1 << FEDSERVER_TASK_QUEUED | 1 << FEDSERVER_TASK_RUNNING | 1 << FEDSERVER_TASK_PAUSED;
     fed_error absent = {0};
-    fed_status status = server->store->task_put(server->db, &server->training.task, from, &absent);
+    fed_status status = rounds->store->task_put(rounds->db, &rounds->training.task, from, &absent);
     return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
 /* After a commit: the next round, or the end of the task. */
-static fed_status move_on(fedserver *server, int64_t now_ms, fed_error *err) {
-    fedserver_training *t = &server->training;
+static fed_status move_on(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
+    fedserver_training *t = &rounds->training;
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
         t->lease_ends_ms = 0; /* some may be too old now */
-        fedserver_leases_advance(server, now_ms);
-        fedserver_places_open(server, now_ms);
-        return fedserver_round_save(server, err);
+        fedserver_leases_advance(rounds, now_ms);
+        fedserver_places_open(rounds, now_ms);
+        return fedserver_round_save(rounds, err);
     }
-    server->epoch++;
+    rounds->epoch++;
     t->task.state = FEDSERVER_TASK_FINISHED;
     t->task.finished_ms = now_ms;
-    server->queue_changed = true; /* the next one may start */
-    server->shrinks = true;
-    fed_logf(server->log, FED_LOG_INFO, "task %llu (%s) is finished with version %u",
+    rounds->queue_changed = true; /* the next one may start */
+    rounds->shrinks = true;
+    fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) is finished with version %u",
              (unsigned long long)t->task.wire.id, t->task.name, t->versions.version);
-    return finish_task(server, err);
+    return finish_task(rounds, err);
 }
 
 /* What has arrived of updates that can't be counted any more, now that the round is over. */
-static fed_status prune_pieces(fedserver *server, fed_error *err) {
-    const fedserver_training *t = &server->training;
+static fed_status prune_pieces(fedserver_rounds *rounds, fed_error *err) {
+    const fedserver_training *t = &rounds->training;
     uint32_t next = t->round.number + 1;
     uint32_t stale = t->task.rules.staleness < next ? t->task.rules.staleness : next;
-    return server->store->piece_prune(server->db, t->task.wire.id, next - stale, err);
+    return rounds->store->piece_prune(rounds->db, t->task.wire.id, next - stale, err);
 }
 
 /* So that a person can find the device, and revoke it. */
-static void say_who_is_bounded(const fedserver *server, uint32_t round,
+static void say_who_is_bounded(const fedserver_rounds *rounds, uint32_t round,
                                const fedserver_shares *shares) {
     char name[FEDSERVER_DEVICE_SAID];
-    const double percent = 100 * server->training.task.device_share;
+    const double percent = 100 * rounds->training.task.device_share;
     if (shares->heaviest_lowered) {
-        fedserver_device_say(server, shares->heaviest, name);
-        fed_logf(server->log, FED_LOG_WARN,
+        fedserver_device_say(rounds, shares->heaviest, name);
+        fed_logf(rounds->log, FED_LOG_WARN,
                  "round %u: device %s claims %.1f %% of all samples, and is counted as %g %%; "
                  "`fedserver revoke` shuts it out if it is not sound",
                  round, name, 100 * shares->heaviest_share, percent);
     }
     if (shares->furthest_lowered) {
-        fedserver_device_say(server, shares->furthest, name);
+        fedserver_device_say(rounds, shares->furthest, name);
         fed_logf(
-            server->log, FED_LOG_WARN,
+            rounds->log, FED_LOG_WARN,
             "round %u: device %s, whose update has a norm of %.4g, is counted as %g %% of what "
             "moves the model; `fedserver revoke` shuts it out if it is not sound",
             round, name, shares->furthest_norm, percent);
     }
 }
 
-static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err) {
-    fedserver_training *t = &server->training;
+static fed_status commit_round(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
+    fedserver_training *t = &rounds->training;
     size_t delta_len = 0;
     fedserver_shares shares;
-    FED_TRY(settle(server, &shares, err));
-    FED_TRY(make_version(server, &delta_len, err));
+    FED_TRY(settle(rounds, &shares, err));
+    FED_TRY(make_version(rounds, &delta_len, err));
     fedserver_round_row row = round_row(t);
     row.committed_ms = now_ms;
     row.updates = t->sum.updates;
@@ -475,35 +486,35 @@ static fed_status commit_round(fedserver *server, int64_t now_ms, fed_error *err
     row.furthest = (fedserver_standout){.device = shares.furthest, .amount = shares.furthest_norm};
     row.update_bytes = t->sum.bytes;
     row.delta_bytes = delta_len;
-    FED_TRY(server->store->round_put(server->db, t->task.wire.id, &row, err));
-    FED_TRY(server->store->update_clear(server->db, t->task.wire.id, err));
-    FED_TRY(prune_pieces(server, err));
+    FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
+    FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, err));
+    FED_TRY(prune_pieces(rounds, err));
     fedserver_sum_clear(&t->sum);
     fedserver_downloads_trim(&t->downloads, t->versions.version, now_ms);
-    server->counters.rounds_committed++;
-    fedserver_metrics_round(&server->counters, now_ms - row.opened_ms);
-    fed_logf(server->log, FED_LOG_INFO,
+    rounds->counters.rounds_committed++;
+    fedserver_counters_round(&rounds->counters, now_ms - row.opened_ms);
+    fed_logf(rounds->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,
              row.updates, row.loss, delta_len);
-    say_who_is_bounded(server, row.number, &shares);
-    return move_on(server, now_ms, err);
+    say_who_is_bounded(rounds, row.number, &shares);
+    return move_on(rounds, now_ms, err);
 }
 
 /* An attempt is over below the minimum. */
-static fed_status reopen(fedserver *server, const fedserver_round *before, int64_t now_ms,
+static fed_status reopen(fedserver_rounds *rounds, const fedserver_round *before, int64_t now_ms,
                          fed_error *err) {
-    server->counters.attempts_abandoned++;
-    fed_logf(server->log, FED_LOG_WARN,
+    rounds->counters.attempts_abandoned++;
+    fed_logf(rounds->log, FED_LOG_WARN,
              "round %u: attempt %u is abandoned with %u of at least %u updates from %u leases; "
              "what is counted stays counted",
-             before->number, before->attempt, before->received, server->training.task.rules.minimum,
+             before->number, before->attempt, before->received, rounds->training.task.rules.minimum,
              before->leased);
-    fedserver_places_open(server, now_ms);
-    return fedserver_round_save(server, err);
+    fedserver_places_open(rounds, now_ms);
+    return fedserver_round_save(rounds, err);
 }
 
-fed_status fedserver_training_advance(fedserver *server, int64_t now_ms, fed_error *err) {
-    fedserver_training *t = &server->training;
+fed_status fedserver_training_advance(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
+    fedserver_training *t = &rounds->training;
     if (!t->loaded) {
         return FED_OK;
     }
@@ -511,42 +522,42 @@ fed_status fedserver_training_advance(fedserver *server, int64_t now_ms, fed_err
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms);
     if (action == FEDSERVER_DO_COMMIT) {
-        FED_TRY(commit_round(server, now_ms, err));
+        FED_TRY(commit_round(rounds, now_ms, err));
     } else if (action == FEDSERVER_DO_REOPEN) {
-        FED_TRY(reopen(server, &before, now_ms, err));
+        FED_TRY(reopen(rounds, &before, now_ms, err));
     }
-    fedserver_leases_advance(server, now_ms);
+    fedserver_leases_advance(rounds, now_ms);
     return FED_OK;
 }
 
 /* Asynchronous: the first update starts the round's deadline, and each frees its device's place. */
-static fed_status counted_in_between(fedserver *server, int64_t now_ms, fed_error *err) {
-    const fedserver_training *t = &server->training;
+static fed_status counted_in_between(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
+    const fedserver_training *t = &rounds->training;
     if (t->round.leased + 1 == t->task.rules.cohort) {
-        fedserver_places_freed(server, now_ms);
+        fedserver_places_freed(rounds, now_ms);
     }
-    return t->round.received == 1 ? fedserver_round_save(server, err) : FED_OK;
+    return t->round.received == 1 ? fedserver_round_save(rounds, err) : FED_OK;
 }
 
-fed_status fedserver_training_count(fedserver *server, fedserver_device *device,
+fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_device *device,
                                     const fedserver_update *update, const uint8_t *body,
                                     uint64_t digest, int64_t now_ms, fed_error *err) {
-    fedserver_training *t = &server->training;
+    fedserver_training *t = &rounds->training;
     uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update->head.round);
     FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, device->id, weight, err));
     const fedserver_update_row row = {.task = t->task.wire.id,
                                       .round = t->round.number,
                                       .device = device->id,
                                       .lease = update->head.lease};
-    FED_TRY(server->store->update_add(server->db, &row, body, update->body_len, err));
+    FED_TRY(rounds->store->update_add(rounds->db, &row, body, update->body_len, err));
     device->counted_lease = update->head.lease;
     device->counted_digest = digest;
     device->samples = update->head.samples;
     device->counted++;
-    FED_TRY(fedserver_device_save(server, device, err));
-    server->counters.updates_counted++;
+    FED_TRY(fedserver_device_save(rounds, device, err));
+    rounds->counters.updates_counted++;
     if (t->task.rules.staleness > 0) {
-        FED_TRY(counted_in_between(server, now_ms, err));
+        FED_TRY(counted_in_between(rounds, now_ms, err));
     }
-    return fedserver_training_advance(server, now_ms, err);
+    return fedserver_training_advance(rounds, now_ms, err);
 }

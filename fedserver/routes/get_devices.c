@@ -1,4 +1,5 @@
 /* GET /v1/devices?after=ID&limit=N: who is out there, a portion at a time. */
+#include "fedserver/rounds/leases.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 

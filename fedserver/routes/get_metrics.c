@@ -1,6 +1,7 @@
 /* GET /metrics: counters and gauges in the text format of Prometheus. */
 #include <string.h>
 
+#include "fedserver/rounds/roster.h"
 #include "fedserver/routes/metrics.h"
 #include "fedserver/routes/router.h"
 
@@ -80,9 +81,9 @@ static void devices(fed_writer *w, const fedserver *server, int64_t now_ms) {
                                          "away",     "cloned", "revoked",  "expired"};
     enum { STATES = sizeof states / sizeof states[0] };
     uint64_t counts[STATES] = {0};
-    for (size_t k = 0; k < server->devices.count; k++) {
-        const char *state =
-            fedserver_device_state(&server->training, &server->devices.items[k], now_ms);
+    for (size_t k = 0; k < server->rounds.devices.count; k++) {
+        const char *state = fedserver_device_state(&server->rounds.training,
+                                                   &server->rounds.devices.items[k], now_ms);
         for (size_t s = 0; s < STATES; s++) {
             counts[s] += strcmp(states[s], state) == 0;
         }
@@ -111,15 +112,16 @@ static fed_status quality(void *user, const fedserver_round_row *row, fed_error 
 
 fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
-    const fedserver_counters *c = &server->counters;
-    const fedserver_training *t = &server->training;
+    const fedserver_counters *c = &server->rounds.counters;
+    const fedserver_training *t = &server->rounds.training;
     recent newest = {0};
     if (t->loaded) {
         FED_TRY(server->store->round_each(server->db, t->task.wire.id, 16, quality, &newest, err));
     }
     fed_writer w;
     fed_writer_growing(&w);
-    fedserver_metric_gauge(&w, "fed_devices", "Devices enrolled.", (double)server->devices.count);
+    fedserver_metric_gauge(&w, "fed_devices", "Devices enrolled.",
+                           (double)server->rounds.devices.count);
     certificate(&w, server->directory, call->now_ms);
     devices(&w, server, call->now_ms);
     training(&w, t);
@@ -143,11 +145,12 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     fedserver_metric_counter(&w, "fed_declines_total", "Devices that said they can't serve a task.",
                              c->declines);
     assignments(&w, c);
-    fedserver_metric_counter(&w, "fed_requests_total", "Requests answered.", c->requests);
+    fedserver_metric_counter(&w, "fed_requests_total", "Requests answered.",
+                             server->traffic.requests);
     fedserver_metric_counter(&w, "fed_received_bytes_total", "Bytes of requests.",
-                             c->received_bytes);
+                             server->traffic.received_bytes);
     fedserver_metric_counter(&w, "fed_sent_bytes_total", "Bytes of answers, without their heads.",
-                             c->sent_bytes);
+                             server->traffic.sent_bytes);
     fedserver_metrics_process(server, "fed", &w);
     fedserver_metrics_place(server, &w);
     return fedserver_answer(response, 200, "text/plain; version=0.0.4; charset=utf-8", &w, err);

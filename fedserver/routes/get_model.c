@@ -7,7 +7,6 @@
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/versions/blob.h"
-#include "fedserver/versions/past.h"
 
 /* Cut the whole answer, which *response is, to the range that the request wants. */
 static fed_status answer_range(const fedserver_request *request, uint64_t tag,
@@ -59,7 +58,7 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
     if (!fedserver_query_number(query, "can", UINT32_MAX, &can)) {
         can = 0; /* a device of an older release does not say */
     }
-    fedserver_training *t = &server->training;
+    fedserver_training *t = &server->rounds.training;
     uint64_t tag = 0;
     fed_status status = FED_ENOTFOUND;
     if (t->loaded && task == t->task.wire.id) {
@@ -67,7 +66,8 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
                                      .have = (uint32_t)have,
                                      .want = (uint32_t)want,
                                      .patches = can & FED_CAN_PATCH};
-        const fedserver_past past = {.values = fedserver_past_values, .user = server};
+        fedserver_archive archive = fedserver_rounds_archive(&server->rounds);
+        const fedserver_past past = {.values = fedserver_past_values, .user = &archive};
         status = fedserver_downloads_get(&t->downloads, &t->versions, &past, &wish, call->now_ms,
                                          &response->body, &tag, err);
     }

@@ -95,10 +95,10 @@ static json_t *certificate_end(const fedserver *server) {
     return status == FED_OK ? json_integer(end * 1000) : json_null();
 }
 
-static json_t *traffic_json(const fedserver_counters *counters) {
-    return json_pack("{s:I, s:I, s:I}", "received_bytes", (json_int_t)counters->received_bytes,
-                     "sent_bytes", (json_int_t)counters->sent_bytes, "requests",
-                     (json_int_t)counters->requests);
+static json_t *traffic_json(const fedserver_traffic *traffic) {
+    return json_pack("{s:I, s:I, s:I}", "received_bytes", (json_int_t)traffic->received_bytes,
+                     "sent_bytes", (json_int_t)traffic->sent_bytes, "requests",
+                     (json_int_t)traffic->requests);
 }
 
 static int append_text(const char *text, size_t len, void *user) {
@@ -123,7 +123,7 @@ static void tag_status(json_t *root, fedserver_response *response) {
 
 fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     json_t *rounds = json_array();
     told_rounds told = {rounds, t->loaded && t->arch.loss == FED_LOSS_SQUARED};
     fed_status status = FED_OK;
@@ -142,9 +142,9 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
     json_t *root = json_pack(
         "{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version", FED_VERSION, "protocol",
         FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
-        (json_int_t)server->devices.count, "task", task_json(t), "round",
+        (json_int_t)server->rounds.devices.count, "task", task_json(t), "round",
         fedserver_round_json(server, call->now_ms), "rounds", rounds, "tasks", tasks, "traffic",
-        traffic_json(&server->counters), "certificate_ends_ms", certificate_end(server));
+        traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
     tag_status(root, response);
     return fedserver_answer_json(response, 200, root, err);
 }

@@ -30,20 +30,6 @@ void fedserver_metric_gauge(fed_writer *w, const char *name, const char *help, d
 
 /* -- rounds -- */
 
-/* Seconds; the last one counts all that took longer. */
-static const double round_bounds[FEDSERVER_ROUND_TIMES - 1] = {
-    0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 21600, 86400};
-
-void fedserver_metrics_round(fedserver_counters *counters, int64_t took_ms) {
-    const double seconds = took_ms > 0 ? (double)took_ms / 1000.0 : 0;
-    size_t k = 0;
-    while (k < FEDSERVER_ROUND_TIMES - 1 && seconds > round_bounds[k]) {
-        k++;
-    }
-    counters->round_times[k]++;
-    counters->round_seconds += seconds;
-}
-
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters) {
     uint64_t sum = 0;
     fedserver_metric_head(w, "fed_round_seconds", "histogram",
@@ -52,7 +38,7 @@ void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters)
         char bound[16] = "+Inf";
         sum += counters->round_times[k];
         if (k < FEDSERVER_ROUND_TIMES - 1) {
-            snprintf(bound, sizeof bound, "%g", round_bounds[k]);
+            snprintf(bound, sizeof bound, "%g", fedserver_round_bounds[k]);
         }
         fed_write_printf(w, "fed_round_seconds_bucket{le=\"%s\"} %llu\n", bound,
                          (unsigned long long)sum);

@@ -9,9 +9,7 @@ void fedserver_metric_head(fed_writer *w, const char *name, const char *type, co
 void fedserver_metric_counter(fed_writer *w, const char *name, const char *help, uint64_t value);
 void fedserver_metric_gauge(fed_writer *w, const char *name, const char *help, double value);
 
-/** A round was committed that took so long. */
-void fedserver_metrics_round(fedserver_counters *counters, int64_t took_ms);
-/** The histogram of these. */
+/** The histogram of how long rounds took. */
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters);
 
 /** Of this process, each name beginning with prefix: answers by status, failed handshakes by

@@ -1,6 +1,8 @@
 /* POST /v1/checkin: a device says what it holds and is told what to do. */
 #include "fed/rng.h"
+#include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/pace.h"
+#include "fedserver/rounds/queue.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/task/phases.h"
 
@@ -17,15 +19,16 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high) {
  * that was held, the time since it came is a part of that. */
 static void wait_for(fedserver *server, const fedserver_call *call, fed_wait_reason reason,
                      fed_assignment *answer) {
-    const fedserver_round *round = &server->training.round;
+    const fedserver_round *round = &server->rounds.training.round;
     int64_t least_ms = IDLE_MS;
     if (round->deadline_ms > call->now_ms) {
         least_ms = clamp((round->deadline_ms - call->now_ms) / 10, OPEN_MIN_MS, OPEN_MAX_MS);
     }
     fed_rng rng;
     fed_rng_init(&rng, (uint64_t)call->now_ms, (uint32_t)call->device->id, 0);
-    uint32_t wait_ms = fedserver_pace_ms(
-        (uint32_t)least_ms, fedserver_devices_active(server, call->now_ms), fed_rng_u32(&rng));
+    uint32_t wait_ms = fedserver_pace_ms((uint32_t)least_ms,
+                                         fedserver_devices_active(&server->rounds, call->now_ms),
+                                         fed_rng_u32(&rng));
     answer->action = FED_ACTION_WAIT;
     answer->reason = reason;
     answer->retry_ms = (uint32_t)clamp(wait_ms - call->request->waited_ms, 0, UINT32_MAX);
@@ -42,15 +45,16 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
 
 /* The device's task was cancelled, and no other is about to begin. */
 static bool cancelled(fedserver *server, const fed_checkin *checkin) {
-    return server->training.round.phase == FEDSERVER_ROUND_NONE && !server->queue_changed &&
-           checkin->task != 0 && fedserver_task_cancelled(server, checkin->task);
+    return server->rounds.training.round.phase == FEDSERVER_ROUND_NONE &&
+           !server->rounds.queue_changed && checkin->task != 0 &&
+           fedserver_task_cancelled(&server->rounds, checkin->task);
 }
 
 /* No task runs, or none for this device. Whoever took part in the last one gets its last model,
  * once; all others are told that it is over. */
 static void after_the_task(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     const bool idle = t->round.phase == FEDSERVER_ROUND_NONE;
     if (!idle && fedserver_declined(t, call->device, call->now_ms) &&
         (checkin->capabilities & FED_CAN_DECLINE) != 0) {
@@ -68,11 +72,11 @@ static void after_the_task(fedserver *server, const fedserver_call *call,
 /* *turn_ms: when this device may have a place, if that is known. */
 static fed_status train(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
                         fed_assignment *answer, int64_t *turn_ms, fed_error *err) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     fedserver_device *device = call->device;
     fedserver_round_action action;
     device->samples = checkin->samples != 0 ? checkin->samples : device->samples;
-    FED_TRY(fedserver_leases_checkin(server, device, call->now_ms, &action, turn_ms, err));
+    FED_TRY(fedserver_leases_checkin(&server->rounds, device, call->now_ms, &action, turn_ms, err));
     switch (action) {
     case FEDSERVER_DO_LEASE:
     case FEDSERVER_DO_LEASE_AGAIN:
@@ -98,7 +102,7 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
 /* Each evaluating device measures each version once, the last one too: their test data differ. */
 static void evaluate(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
                      fed_assignment *answer) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     const fedserver_device *device = call->device;
     bool measured = device->evaluated_task == t->task.wire.id &&
                     device->evaluated_version == t->versions.version;
@@ -165,7 +169,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
                           (checkin.capabilities & FED_CAN_PATCH) |
                           (of_old_ca(server, request) ? FED_RENEW : 0);
-    server->counters.assignments[answer.action]++;
+    server->rounds.counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);
     fed_assignment_write(&body, checkin.protocol, &answer);

@@ -1,10 +1,11 @@
 /* POST /v1/decline: a device can't serve the task, and says why; its place is for others. */
 #include "fed/utf8.h"
+#include "fedserver/rounds/leases.h"
 #include "fedserver/routes/router.h"
 
 fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,
                                   fedserver_response *response, fed_error *err) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     fed_decline decline;
     fed_reader r;
     fed_reader_init(&r, call->request->body, call->request->body_len);
@@ -23,5 +24,6 @@ fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 409, "lease_unknown",
                                       "this device holds another lease; check in");
     }
-    return fedserver_leases_decline(server, call->device, decline.reason, call->now_ms, err);
+    return fedserver_leases_decline(&server->rounds, call->device, decline.reason, call->now_ms,
+                                    err);
 }

@@ -1,4 +1,5 @@
 /* POST /v1/enrol: a one-time token and a certificate request in, a certificate out. */
+#include "fedserver/audit_log.h"
 #include "fedserver/routes/router.h"
 
 fed_status fedserver_post_enrol(fedserver *server, const fedserver_call *call,

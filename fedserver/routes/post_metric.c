@@ -1,9 +1,10 @@
 /* POST /v1/metric: an evaluating device says how good a version of the model is. */
+#include "fedserver/rounds/roster.h"
 #include "fedserver/routes/router.h"
 
 fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     fed_metric metric;
     fed_reader r;
     fed_reader_init(&r, call->request->body, call->request->body_len);
@@ -23,5 +24,5 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
         measured.evaluated_version = metric.version;
     }
     *call->device = measured;
-    return fedserver_device_save(server, call->device, err);
+    return fedserver_device_save(&server->rounds, call->device, err);
 }

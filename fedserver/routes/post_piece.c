@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedserver/rounds/leases.h"
 #include "fedserver/routes/router.h"
 
 /* A piece as it came. */
@@ -76,7 +77,7 @@ static fed_status take_message(fedserver *server, const fedserver_call *call, co
     if (fed_digest_bytes(bytes, len) == p->head.digest) {
         return fedserver_update_take(server, call, bytes, len, p->head.digest, response, err);
     }
-    server->counters.updates_bad++;
+    server->rounds.counters.updates_bad++;
     call->device->refused++;
     return fedserver_answer_error(response, err, 400, "bad_update",
                                   "the pieces do not make the message that was announced (its "
@@ -132,18 +133,18 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
     piece p;
     if (!piece_read(call->request, &p)) {
-        server->counters.updates_bad++;
+        server->rounds.counters.updates_bad++;
         call->device->refused++;
         return fedserver_answer_error(response, err, 400, "bad_update",
                                       "the body is not a piece of an update");
     }
     const fed_update head = update_head(&p);
-    if (fedserver_leases_update_event(&server->training, call->device, &head, p.head.digest,
+    if (fedserver_leases_update_event(&server->rounds.training, call->device, &head, p.head.digest,
                                       call->now_ms) != FEDSERVER_ON_UPDATE_LEASED) {
         return answer_head(server, call, &p, response, err);
     }
     if (p.head.total > fedserver_update_limit(server)) {
-        server->counters.updates_too_large++;
+        server->rounds.counters.updates_too_large++;
         call->device->refused++;
         return fedserver_answer_error(response, err, 413, "too_large",
                                       "no update of this task can be so large; check the client's "

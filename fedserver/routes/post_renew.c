@@ -1,6 +1,7 @@
 /* POST /v1/renew: a request signed with an enrolled device's key in, its next certificate out. */
 #include <string.h>
 
+#include "fedserver/audit_log.h"
 #include "fedserver/routes/router.h"
 
 static const struct {

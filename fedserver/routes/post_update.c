@@ -1,19 +1,23 @@
 /* POST /v1/update: a device's update is checked whole, then counted, once and durably. */
 #include "fedcodec/envelope.h"
+#include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/queue.h"
+#include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/training.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/task/phases.h"
 
 /* 0: fit to be counted; else the status and word of the refusal, with a sentence in *why. */
 static int unfit(fedserver *server, const fedserver_update *update, const char **word,
                  fed_error *why) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     const fedserver_phase phase = fedserver_phase_of(&t->task, update->head.round);
     fedcodec codec_up;
     float max_abs = 0;
     if (fedcodec_parse(phase.codec_up, &codec_up, why) != FED_OK ||
         fedcodec_envelope_check(update->envelope, update->envelope_len, &t->arch.layout, &codec_up,
                                 t->task.wire.small_tensor, &max_abs, why) != FED_OK) {
-        server->counters.updates_bad++;
+        server->rounds.counters.updates_bad++;
         *word = "bad_update";
         return 400;
     }
@@ -24,15 +28,15 @@ static int unfit(fedserver *server, const fedserver_update *update, const char *
     } else if (fedserver_update_check(&update->head, why) == FED_OK) {
         return 0;
     }
-    server->counters.updates_out_of_range++;
+    server->rounds.counters.updates_out_of_range++;
     *word = "out_of_range";
     return 422;
 }
 
 static fed_status refuse_cloned(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
-    server->counters.updates_cloned++;
-    FED_TRY(fedserver_device_cloned(server, call->device, call->now_ms, err));
+    server->rounds.counters.updates_cloned++;
+    FED_TRY(fedserver_device_cloned(&server->rounds, call->device, call->now_ms, err));
     return fedserver_answer_error(response, err, 409, "cloned",
                                   "another copy of this device's state has reported with this "
                                   "lease; keep the update in the residual, stop one of the copies "
@@ -42,12 +46,12 @@ static fed_status refuse_cloned(fedserver *server, const fedserver_call *call,
 /* Of what an older release counted the digest is learned from its first repetition. */
 static fed_status say_yes_again(fedserver *server, fedserver_device *device, uint64_t digest,
                                 fed_error *err) {
-    server->counters.updates_repeated++;
+    server->rounds.counters.updates_repeated++;
     if (device->counted_digest != 0) {
         return FED_OK;
     }
     device->counted_digest = digest;
-    return fedserver_device_save(server, device, err);
+    return fedserver_device_save(&server->rounds, device, err);
 }
 
 static fed_status answer(fedserver *server, const fedserver_call *call,
@@ -59,22 +63,22 @@ static fed_status answer(fedserver *server, const fedserver_call *call,
     case FEDSERVER_DO_REFUSE_CLONED:
         return refuse_cloned(server, call, response, err);
     case FEDSERVER_DO_REFUSE_EXPIRED:
-        server->counters.updates_expired++;
+        server->rounds.counters.updates_expired++;
         return fedserver_answer_error(response, err, 409, "lease_expired",
                                       "this lease ended at its deadline; keep the update "
                                       "in the residual and check in");
     case FEDSERVER_DO_REFUSE_STALE:
-        server->counters.updates_stale++;
+        server->rounds.counters.updates_stale++;
         return fedserver_answer_error(response, err, 409, "too_stale",
                                       "the model has moved on too far since this update's version; "
                                       "keep it in the residual and check in");
     case FEDSERVER_DO_REFUSE_UNKNOWN:
-        server->counters.updates_unknown++;
+        server->rounds.counters.updates_unknown++;
         return fedserver_answer_error(response, err, 409, "lease_unknown",
                                       "this device does not hold that lease; keep the update in "
                                       "the residual and check in");
     default:
-        server->counters.updates_closed++;
+        server->rounds.counters.updates_closed++;
         return fedserver_answer_error(response, err, 409, "round_closed",
                                       "that round is over; keep the update in the residual and "
                                       "check in");
@@ -84,10 +88,10 @@ static fed_status answer(fedserver *server, const fedserver_call *call,
 fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
                                  size_t len, uint64_t digest, fedserver_response *response,
                                  fed_error *err) {
-    fedserver_training *t = &server->training;
+    fedserver_training *t = &server->rounds.training;
     fedserver_update update;
     if (fedserver_update_read(body, len, &update) != FED_OK) {
-        server->counters.updates_bad++;
+        server->rounds.counters.updates_bad++;
         call->device->refused++;
         return fedserver_answer_error(response, err, 400, "bad_update",
                                       "the body does not start with an update's head");
@@ -106,15 +110,15 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, event, call->now_ms);
     if (action == FEDSERVER_DO_COUNT) {
-        return fedserver_training_count(server, call->device, &update, body, digest, call->now_ms,
-                                        err);
+        return fedserver_training_count(&server->rounds, call->device, &update, body, digest,
+                                        call->now_ms, err);
     }
     if (action == FEDSERVER_DO_COUNTED_BEFORE) {
         return say_yes_again(server, call->device, digest, err);
     }
     if (action == FEDSERVER_DO_REFUSE_CLOSED && update.head.task != t->task.wire.id &&
-        fedserver_task_cancelled(server, update.head.task)) {
-        server->counters.updates_closed++;
+        fedserver_task_cancelled(&server->rounds, update.head.task)) {
+        server->rounds.counters.updates_closed++;
         return fedserver_answer_error(response, err, 409, "task_cancelled",
                                       "that task was cancelled; keep the update in the residual "
                                       "and check in");

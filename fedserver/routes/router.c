@@ -7,6 +7,7 @@
 
 #include "fedserver/front/passes.h"
 #include "fedserver/front/relay.h"
+#include "fedserver/rounds/roster.h"
 #include "fedserver/routes/metrics.h"
 
 #define FEDSERVER_BODY_UPDATE UINT64_MAX
@@ -42,9 +43,9 @@ typedef struct refusal {
 } refusal;
 
 uint64_t fedserver_update_limit(const fedserver *server) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     uint64_t limit = t->loaded ? t->update_limit : fedserver_update_head_size();
-    return limit > server->update_limit ? limit : server->update_limit;
+    return limit > server->rounds.update_limit ? limit : server->rounds.update_limit;
 }
 
 static uint64_t body_limit(const fedserver *server, const route *to) {
@@ -57,10 +58,11 @@ static fedserver_device *device_of(const fedserver *server, const fedserver_requ
     if (request->listener != FEDSERVER_DEVICES || request->fingerprint == NULL) {
         return NULL;
     }
-    fedserver_device *device = fedserver_devices_find(&server->devices, request->fingerprint);
+    fedserver_device *device =
+        fedserver_devices_find(&server->rounds.devices, request->fingerprint);
     return device != NULL || request->certificate == NULL
                ? device
-               : fedserver_devices_find(&server->devices, request->certificate);
+               : fedserver_devices_find(&server->rounds.devices, request->certificate);
 }
 
 /* The route of this request and the device behind it, or why there is none. */
@@ -142,10 +144,10 @@ static fed_status adopt(fedserver *server, fedserver_device **device, const uint
         return FED_OK;
     }
     FED_TRY(server->store->device_name(server->db, (*device)->id, fingerprint, err));
-    if (fedserver_devices_name(&server->devices, *device, fingerprint) != FED_OK) {
+    if (fedserver_devices_name(&server->rounds.devices, *device, fingerprint) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a device's name");
     }
-    *device = fedserver_devices_find(&server->devices, fingerprint);
+    *device = fedserver_devices_find(&server->rounds.devices, fingerprint);
     return FED_OK;
 }
 
@@ -156,7 +158,7 @@ static fed_status note_authority(fedserver *server, fedserver_device *device, ui
         return FED_OK;
     }
     device->authority = authority;
-    return fedserver_device_save(server, device, err);
+    return fedserver_device_save(&server->rounds, device, err);
 }
 
 bool fedserver_route_relayed(const fedserver_request *request) {
@@ -183,7 +185,7 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     fedserver_call call = {.request = request, .now_ms = now_ms};
     refusal refused = admit(server, request, request->body_len, &to, &call.device);
     if (refused.status == 413 && strcmp(request->path, "/v1/update") == 0) {
-        server->counters.updates_too_large++;
+        server->rounds.counters.updates_too_large++;
         if (call.device != NULL) {
             call.device->refused++;
         }
@@ -197,7 +199,7 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
                                       "this device's certificate has expired; enrol it again");
     }
     FED_TRY(adopt(server, &call.device, request->fingerprint, err));
-    fedserver_device_seen(call.device, request, now_ms);
+    fedserver_device_seen(call.device, request->agent, now_ms);
     FED_TRY(note_authority(server, call.device, request->authority, err));
     bool admitted = false;
     FED_TRY(admit_visitor(server, to, &call, &admitted, response, err));
@@ -224,9 +226,9 @@ fed_status fedserver_route(fedserver *server, const fedserver_request *request, 
     if (response->body != NULL) {
         (void)fedserver_blob_data(response->body, &sent);
     }
-    server->counters.requests++;
-    server->counters.received_bytes += received;
-    server->counters.sent_bytes += sent;
+    server->traffic.requests++;
+    server->traffic.received_bytes += received;
+    server->traffic.sent_bytes += sent;
     return FED_OK;
 }
 

@@ -18,7 +18,7 @@ static json_t *names_json(const fedserver_waiting *waiting) {
 }
 
 json_t *fedserver_round_json(const fedserver *server, int64_t now_ms) {
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
     if (round->phase == FEDSERVER_ROUND_NONE) {

@@ -99,3 +99,12 @@ fed_status fedserver_store_write(const char *directory, const fedserver_store_ch
                              choice->where[0] != '\0' ? ":" : "", choice->where);
     return fed_file_replace(path, line, (size_t)len, 0600, err);
 }
+
+fed_status fedserver_store_finish(const fedserver_store *store, void *db, fed_status status,
+                                  fed_error *err) {
+    if (status != FED_OK) {
+        store->rollback(db);
+        return status;
+    }
+    return store->commit(db, err);
+}

@@ -7,6 +7,10 @@
 /** The k-th store of stores.def, or NULL past the last; the first is the default. */
 const fedserver_store *fedserver_store_at(size_t k);
 
+/** End a transaction: commit it where status is FED_OK, else roll it back and return status. */
+fed_status fedserver_store_finish(const fedserver_store *store, void *db, fed_status status,
+                                  fed_error *err) FED_CHECKED;
+
 /** A store, and where it lies: the text of `fedserver init --store`, and of the file DIR/store. */
 typedef struct fedserver_store_choice {
     const fedserver_store *store;

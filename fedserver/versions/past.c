@@ -6,46 +6,45 @@
 #include "fed/hash.h"
 #include "fed/wire.h"
 #include "fedcodec/envelope.h"
-#include "fedserver/server.h"
 
 /* -- to keep -- */
 
 /* *found false: there is no keyframe up to that version. */
-static fed_status find_keyframe(fedserver *server, uint32_t version, fedserver_keyframe *keyframe,
-                                bool *found, fed_error *err) {
+static fed_status find_keyframe(const fedserver_archive *archive, uint32_t version,
+                                fedserver_keyframe *keyframe, bool *found, fed_error *err) {
     fed_error absent = {0};
-    fed_status status = server->store->keyframe_find(server->db, server->training.task.wire.id,
-                                                     version, keyframe, NULL, &absent);
+    fed_status status =
+        archive->store->keyframe_find(archive->db, archive->task, version, keyframe, NULL, &absent);
     *found = status == FED_OK;
     return *found || status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
 }
 
-static fed_status add_keyframe(fedserver *server, fed_error *err) {
-    const fedserver_versions *v = &server->training.versions;
+static fed_status add_keyframe(const fedserver_archive *archive, const fedserver_versions *v,
+                               fed_error *err) {
     const fedserver_keyframe keyframe = {
         .version = v->version, .digest = v->digest, .values = v->values, .size = v->layout->size};
-    return server->store->keyframe_add(server->db, server->training.task.wire.id, &keyframe, err);
+    return archive->store->keyframe_add(archive->db, archive->task, &keyframe, err);
 }
 
-fed_status fedserver_past_keep(fedserver *server, uint32_t *reach, fed_error *err) {
-    const fedserver_versions *v = &server->training.versions;
-    const uint64_t id = server->training.task.wire.id;
+fed_status fedserver_past_keep(const fedserver_archive *archive, const fedserver_versions *v,
+                               uint32_t *reach, fed_error *err) {
     fedserver_keyframe last = {.version = v->version}, older = {0};
     uint32_t count = 0;
     uint64_t bytes = 0;
     bool found;
-    FED_TRY(find_keyframe(server, v->version, &last, &found, err));
+    FED_TRY(find_keyframe(archive, v->version, &last, &found, err));
     if (found) {
-        FED_TRY(server->store->delta_sum(server->db, id, last.version, &count, &bytes, err));
+        FED_TRY(archive->store->delta_sum(archive->db, archive->task, last.version, &count, &bytes,
+                                          err));
     }
     if (!found || count >= FEDSERVER_CHAIN_PARTS || bytes >= v->snapshot_limit) {
-        FED_TRY(add_keyframe(server, err));
+        FED_TRY(add_keyframe(archive, v, err));
         *reach = last.version;
-        return server->store->keyframe_prune(server->db, id, last.version, err);
+        return archive->store->keyframe_prune(archive->db, archive->task, last.version, err);
     }
     found = false;
     if (last.version > 0) {
-        FED_TRY(find_keyframe(server, last.version - 1, &older, &found, err));
+        FED_TRY(find_keyframe(archive, last.version - 1, &older, &found, err));
     }
     *reach = found ? older.version : last.version;
     return FED_OK;
@@ -73,37 +72,38 @@ static fed_status apply_delta(void *user, uint32_t version, const uint8_t *bytes
     return FED_OK;
 }
 
-fed_status fedserver_past_replay(fedserver *server, uint64_t task, const fed_layout *layout,
+fed_status fedserver_past_replay(const fedserver_archive *archive,
                                  const fedserver_keyframe *keyframe, float *values,
                                  uint32_t version, fed_error *err) {
+    const fed_layout *layout = archive->layout;
     replay r = {.layout = layout, .values = values, .version = keyframe->version};
     if (keyframe->size != layout->size || fed_digest(values, layout->size) != keyframe->digest) {
         return fed_fail(err, FED_EFORMAT, "version %u, which is kept whole, is damaged",
                         keyframe->version);
     }
-    FED_TRY(server->store->delta_each(server->db, task, r.version, version, apply_delta, &r, err));
+    FED_TRY(archive->store->delta_each(archive->db, archive->task, r.version, version, apply_delta,
+                                       &r, err));
     return r.version == version ? FED_OK
                                 : fed_fail(err, FED_EFORMAT, "delta %u is missing", r.version + 1);
 }
 
 /* What is damaged can't be had: devices get something else. `fedserver check` names it, too. */
 fed_status fedserver_past_values(void *user, uint32_t version, float **values, fed_error *err) {
-    fedserver *server = user;
-    const fedserver_training *t = &server->training;
-    const uint64_t id = t->task.wire.id;
+    const fedserver_archive *archive = user;
     fedserver_keyframe keyframe;
     float *found = NULL;
     fed_error why = {0};
-    FED_TRY(server->store->keyframe_find(server->db, id, version, &keyframe, &found, err));
-    fed_status status =
-        fedserver_past_replay(server, id, &t->arch.layout, &keyframe, found, version, &why);
+    FED_TRY(
+        archive->store->keyframe_find(archive->db, archive->task, version, &keyframe, &found, err));
+    fed_status status = fedserver_past_replay(archive, &keyframe, found, version, &why);
     if (status == FED_OK) {
         *values = found;
         return FED_OK;
     }
     free(found);
     if (status == FED_EFORMAT) {
-        fed_logf(server->log, FED_LOG_WARN, "version %u can't be had again: %s", version, why.text);
+        fed_logf(archive->log, FED_LOG_WARN, "version %u can't be had again: %s", version,
+                 why.text);
         status = FED_ENOTFOUND;
     }
     return fed_fail(err, status, "%s", why.text);

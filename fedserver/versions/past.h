@@ -4,8 +4,10 @@
 
 #include <stdint.h>
 
+#include "fed/log.h"
 #include "fed/model.h"
 #include "fedserver/stores/store.h"
+#include "fedserver/versions/delta.h"
 
 /*
  * A version is kept whole, as a keyframe, when the deltas since the last one have come to a
@@ -15,18 +17,28 @@
  * deltas is read and applied.
  */
 
-/** The newest version is about to become one before the newest: keep it whole if it is due, and
+/** Where the versions of one task are stored. */
+typedef struct fedserver_archive {
+    const fedserver_store *store;
+    void *db;
+    uint64_t task;
+    const fed_layout *layout; /* its model's */
+    const fed_log *log;       /* gets a warning where a stored version is damaged */
+} fedserver_archive;
+
+/** The newest version, v, is about to become one before the newest: keep it whole if it is due, and
  * forget keyframes. *reach = the oldest one that is left: deltas that lead to versions after it are
  * needed. */
-fed_status fedserver_past_keep(fedserver *server, uint32_t *reach, fed_error *err) FED_CHECKED;
+fed_status fedserver_past_keep(const fedserver_archive *archive, const fedserver_versions *v,
+                               uint32_t *reach, fed_error *err) FED_CHECKED;
 
 /** values, the keyframe's, become those of that version or a later one. FED_EFORMAT: what is stored
  * does not lead there. */
-fed_status fedserver_past_replay(fedserver *server, uint64_t task, const fed_layout *layout,
+fed_status fedserver_past_replay(const fedserver_archive *archive,
                                  const fedserver_keyframe *keyframe, float *values,
                                  uint32_t version, fed_error *err) FED_CHECKED;
 
-/** A fedserver_past (fedserver/versions/downloads.h): user is the server. */
+/** A fedserver_past (fedserver/versions/downloads.h): user is a const fedserver_archive. */
 fed_status fedserver_past_values(void *user, uint32_t version, float **values,
                                  fed_error *err) FED_CHECKED;
 

@@ -35,7 +35,7 @@ typedef struct costs {
 
 /* Of the patch from what `past` gives, or from nothing, to the newest version. */
 static void once(fedserver *server, const uint32_t *have, float *values, costs *c) {
-    const fedserver_versions *v = &server->training.versions;
+    const fedserver_versions *v = &server->rounds.training.versions;
     const size_t n = v->layout->size;
     fed_error err = {0};
     float *old = NULL;
@@ -44,7 +44,8 @@ static void once(fedserver *server, const uint32_t *have, float *values, costs *
     memset(values, 0, n * sizeof *values);
     if (have != NULL) {
         fed_status status;
-        CPU_TIME(&c->past, status = fedserver_past_values(server, *have, &old, &err));
+        fedserver_archive archive = fedserver_rounds_archive(&server->rounds);
+        CPU_TIME(&c->past, status = fedserver_past_values(&archive, *have, &old, &err));
         bench_require(status, err.text);
         memcpy(values, old, n * sizeof *values);
     }
@@ -58,7 +59,7 @@ static void once(fedserver *server, const uint32_t *have, float *values, costs *
 }
 
 static void print_row(fedserver *server, const char *behind) {
-    const fedserver_versions *v = &server->training.versions;
+    const fedserver_versions *v = &server->rounds.training.versions;
     const double values = 4.0 * (double)v->layout->size, scale = 4e9 / values;
     const uint32_t have = v->version - (uint32_t)strtoul(behind, NULL, 10);
     const bool any = strcmp(behind, "all") == 0;
@@ -87,7 +88,7 @@ int main(int argc, char **argv) {
     }
     bench_require(fedserver_open(argv[1], NULL, &server, &err), err.text);
     bench_require(fedserver_begin(server, &err), err.text);
-    const fedserver_training *t = &server->training;
+    const fedserver_training *t = &server->rounds.training;
     bench_require(t->loaded ? FED_OK : FED_ENOTFOUND, "a task that has run");
     printf("%s, %s: version %u, %zu values\n\n", t->task.wire.model, t->task.codec_down,
            t->versions.version, t->versions.layout->size);

@@ -41,7 +41,7 @@ static void add_device(fedserver_role role) {
     memset(d.fingerprint, (int)role + 1, sizeof d.fingerprint);
     memcpy(device[role], d.fingerprint, sizeof d.fingerprint);
     require(server->store->device_add(server->db, &d, &err) == FED_OK);
-    require(fedserver_devices_add(&server->devices, &d) == FED_OK);
+    require(fedserver_devices_add(&server->rounds.devices, &d) == FED_OK);
 }
 
 static void start(void) {
@@ -90,11 +90,11 @@ static void take_words(char *line, fedserver_request *request) {
 
 /* With bit 7 an update's round and lease are made the right ones: leases are random. */
 static void fix_lease(uint8_t *body, size_t len) {
-    const fedserver_device *d = fedserver_devices_find(&server->devices, device[0]);
+    const fedserver_device *d = fedserver_devices_find(&server->rounds.devices, device[0]);
     fed_writer w;
     if (len >= AT_ROUND + 12) {
         fed_writer_fixed(&w, body + AT_ROUND, 12);
-        fed_write_u32(&w, server->training.round.number);
+        fed_write_u32(&w, server->rounds.training.round.number);
         fed_write_u64(&w, d->lease);
     }
 }

@@ -416,8 +416,8 @@ static void declines(world *w, const char *json, const char *reason) {
     wait_until_it_says(w, pid, reason);
     wait_until_it_says(w, pid, "this device has declined the task that runs");
     stop(pid);
-    assert_int_equal(w->coordinator.server->counters.declines, 1);
-    assert_int_equal(w->coordinator.server->training.round.leased, 0);
+    assert_int_equal(w->coordinator.server->rounds.counters.declines, 1);
+    assert_int_equal(w->coordinator.server->rounds.training.round.leased, 0);
 }
 
 static void a_task_that_does_not_fit_the_data_is_declined(void **state) {
@@ -470,7 +470,7 @@ static void it_trains_only_when_it_may(void **state) {
     const char *const args[] = {"--token", token, "--until-finished", "--when", when, NULL};
     pid_t pid = spawn(w, args);
     wait_until_it_says(w, pid, "/go is not there: this device pauses");
-    assert_int_equal(w->coordinator.server->training.round.leased, 0);
+    assert_int_equal(w->coordinator.server->rounds.training.round.leased, 0);
     stop(pid);
     fed_error err = {0};
     assert_fed_ok_err(fed_file_replace(path, "", 0, 0600, &err));

@@ -87,7 +87,7 @@ static void a_token_enrols_one_device(void **state) {
     coordinator_crash(c);
     assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 401);
     assert_string_equal(word, "token_used");
-    assert_int_equal(c->server->devices.count, 1);
+    assert_int_equal(c->server->rounds.devices.count, 1);
 }
 
 /** What a device does that has lost the answer to its enrolment. */
@@ -109,9 +109,9 @@ static void a_key_that_its_token_enrolled_gets_its_certificate_again(void **stat
     assert_int_equal(renew(c, &key, word), 200);
     coordinator_commit(c);
     coordinator_crash(c);
-    assert_int_equal(c->server->devices.count, 1);
-    assert_int_equal(c->server->devices.items[0].role, FEDSERVER_ROLE_EVALUATOR);
-    assert_string_equal(c->server->devices.items[0].tag, "lab");
+    assert_int_equal(c->server->rounds.devices.count, 1);
+    assert_int_equal(c->server->rounds.devices.items[0].role, FEDSERVER_ROLE_EVALUATOR);
+    assert_string_equal(c->server->rounds.devices.items[0].tag, "lab");
 }
 
 static void a_crash_before_the_commit_gives_the_token_back(void **state) {
@@ -123,7 +123,7 @@ static void a_crash_before_the_commit_gives_the_token_back(void **state) {
     new_request(&csr);
     assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 200);
     coordinator_crash(c);
-    assert_int_equal(c->server->devices.count, 0);
+    assert_int_equal(c->server->rounds.devices.count, 0);
     assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 200);
 }
 
@@ -141,7 +141,7 @@ static void wrong_tokens_are_told_apart(void **state) {
     c->now_ms += 3600 * 1000;
     assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 401);
     assert_string_equal(word, "token_expired");
-    assert_int_equal(c->server->devices.count, 0);
+    assert_int_equal(c->server->rounds.devices.count, 0);
 }
 
 static void a_wrong_request_does_not_use_up_the_token(void **state) {
@@ -269,8 +269,8 @@ static void a_renewed_device_stays_the_same_one(void **state) {
     coordinator_crash(c);
     c->now_ms += INT64_C(700) * DAY_MS; /* the old certificate would be past its day by now */
     assert_int_equal(device_upload(c, &d, &work, x, 1, word), 200); /* counted before (D2) */
-    assert_int_equal(c->server->counters.updates_repeated, 1);
-    assert_int_equal(c->server->devices.count, 1);
+    assert_int_equal(c->server->rounds.counters.updates_repeated, 1);
+    assert_int_equal(c->server->rounds.devices.count, 1);
 }
 
 static void a_renewal_that_is_not_committed_costs_nothing(void **state) {
@@ -326,8 +326,8 @@ static void a_device_of_an_old_database_is_known_and_renews(void **state) {
     fed_error err = {0};
     const test_device d = coordinator_enrol(c), other = coordinator_enrol(c);
     const fedserver_store *store = c->server->store;
-    assert_fed_ok_err(
-        store->device_name(c->server->db, c->server->devices.items[0].id, d.certificate, &err));
+    assert_fed_ok_err(store->device_name(c->server->db, c->server->rounds.devices.items[0].id,
+                                         d.certificate, &err));
     coordinator_commit(c);
     coordinator_crash(c);
     assert_int_equal(renew(c, &d.key, word), 403); /* it has not been seen yet */
@@ -337,7 +337,7 @@ static void a_device_of_an_old_database_is_known_and_renews(void **state) {
     coordinator_crash(c);
     assert_int_not_equal(ask_model(c, &d, word), 403);
     assert_int_not_equal(ask_model(c, &other, word), 403);
-    assert_int_equal(c->server->devices.count, 2);
+    assert_int_equal(c->server->rounds.devices.count, 2);
 }
 
 static void each_role_has_its_own_doors(void **state) {
@@ -386,8 +386,8 @@ static void a_device_is_what_its_token_says(void **state) {
     (void)coordinator_enrol_as(c, &grant);
     coordinator_commit(c);
     coordinator_crash(c);
-    assert_string_equal(c->server->devices.items[0].tag, "north");
-    assert_int_equal(c->server->devices.items[0].role, FEDSERVER_ROLE_DEVICE);
+    assert_string_equal(c->server->rounds.devices.items[0].tag, "north");
+    assert_int_equal(c->server->rounds.devices.items[0].role, FEDSERVER_ROLE_DEVICE);
     const fedserver_grant wide = {.ttl_s = 60, .tag = "a tag of thirty-two characters!!"};
     coordinator_commit(c);
     assert_fed_status(fedserver_token_grant(c->server, c->now_ms, &wide, token, &err), FED_EINVAL);

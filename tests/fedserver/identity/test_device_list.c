@@ -1,6 +1,7 @@
 /* What the coordinator writes down of each device for people: name, last seen, software, counts. */
 #include "coordinator_fixture.h"
 
+#include "fedserver/rounds/roster.h"
 #include "fedserver/stores/store.h"
 
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
@@ -18,7 +19,7 @@ static int teardown(void **state) {
 }
 
 static fedserver_device *row_of(const coordinator *c, const test_device *d) {
-    return fedserver_devices_find(&c->server->devices, d->fingerprint);
+    return fedserver_devices_find(&c->server->rounds.devices, d->fingerprint);
 }
 
 /* As the store has it, which another process would read. */
@@ -134,7 +135,7 @@ static void a_devices_state_is_one_word(void **state) {
     fedserver_entry entry;
     char hex[FED_SHA256_HEX];
     const test_device d = coordinator_enrol(c);
-    const fedserver_training *t = &c->server->training;
+    const fedserver_training *t = &c->server->rounds.training;
     assert_string_equal(fedserver_device_state(t, row_of(c, &d), c->now_ms), "away");
     (void)device_ask_work(c, &d);
     assert_string_equal(fedserver_device_state(t, row_of(c, &d), c->now_ms), "waiting");

@@ -3,6 +3,7 @@
 #include "coordinator_fixture.h"
 
 #include "fed/rng.h"
+#include "fedserver/rounds/leases.h"
 
 enum { CROWD = 12 };
 
@@ -44,7 +45,7 @@ static void crowd_seen(coordinator *c, test_device d[CROWD]) {
 }
 
 static fedserver_device *row_of(const coordinator *c, const test_device *d) {
-    return fedserver_devices_find(&c->server->devices, d->fingerprint);
+    return fedserver_devices_find(&c->server->rounds.devices, d->fingerprint);
 }
 
 /* A check-in that may be held for a long time: TRAIN, or how long it is. */
@@ -70,7 +71,7 @@ static int64_t held_ms(coordinator *c, const test_device *d) {
 /* All of them are held, and asked again when their time is over, until the round is full. Returns
  * how often somebody was asked. */
 static unsigned fill(coordinator *c, const test_device *d, size_t count, bool in[CROWD]) {
-    const fedserver_round *round = &c->server->training.round;
+    const fedserver_round *round = &c->server->rounds.training.round;
     int64_t next_ms[CROWD] = {0};
     unsigned asked = 0;
     for (size_t k = 0; k < count; k++) {
@@ -148,7 +149,7 @@ static void who_may_not_hold_is_told_to_come_when_its_turn_comes(void **state) {
     unsigned early = 0;
     crowd_seen(c, d);
     task_of(c, "\"cohort\": 1");
-    for (int k = 0; k < CROWD && c->server->training.round.leased == 0; k++) {
+    for (int k = 0; k < CROWD && c->server->rounds.training.round.leased == 0; k++) {
         fed_assignment work = device_ask_work(c, &d[k]);
         if (work.action == FED_ACTION_WAIT) {
             early++;
@@ -222,12 +223,12 @@ static void a_revoked_devices_place_goes_to_another(void **state) {
         revoke(c, &d[1]);
         coordinator_wait(c, 200);
         assert_int_not_equal(fedserver_epoch(c->server), epoch);
-        assert_int_equal(c->server->training.round.leased, 1);
+        assert_int_equal(c->server->rounds.training.round.leased, 1);
         assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
         assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
         revoke(c, &d[0]); /* what it has reported stays counted */
         coordinator_wait(c, 0);
-        assert_int_equal(c->server->training.round.received, 1);
+        assert_int_equal(c->server->rounds.training.round.received, 1);
         coordinator_commit(c);
         coordinator_teardown(c);
         coordinator_setup(c);
@@ -243,7 +244,7 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
         fedserver_device other = *row_of(c, d);
         memcpy(other.fingerprint + 8, &k, sizeof k);
         memcpy(other.fingerprint, &(uint64_t){k * 0x9e3779b97f4a7c15u}, sizeof k);
-        assert_fed_ok(fedserver_devices_add(&c->server->devices, &other));
+        assert_fed_ok(fedserver_devices_add(&c->server->rounds.devices, &other));
     }
     uint32_t longest = 0;
     for (int k = 0; k < 50; k++) {
@@ -259,10 +260,10 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
 
 /* What must be true after every request: each place that is taken is somebody's. */
 static void check_places(const coordinator *c) {
-    const fedserver_training *t = &c->server->training;
+    const fedserver_training *t = &c->server->rounds.training;
     uint32_t taken = t->task.rules.staleness > 0 ? 0 : t->round.received;
-    for (size_t k = 0; k < c->server->devices.count; k++) {
-        taken += fedserver_lease_stands(t, &c->server->devices.items[k], c->now_ms);
+    for (size_t k = 0; k < c->server->rounds.devices.count; k++) {
+        taken += fedserver_lease_stands(t, &c->server->rounds.devices.items[k], c->now_ms);
     }
     assert_int_equal(t->round.leased, taken);
     assert_true(taken <= t->task.rules.cohort);
@@ -312,10 +313,10 @@ static void live(coordinator *c, const char *keys, uint32_t seed) {
         }
         check_places(c);
     }
-    assert_fed_ok_err(c->server->store->round_each(c->server->db, c->server->training.task.wire.id,
-                                                   1000, add_updates, &updates, &err));
-    assert_int_equal(updates + c->server->training.round.received, yes);
-    assert_true(c->server->training.versions.version > 10);
+    assert_fed_ok_err(c->server->store->round_each(
+        c->server->db, c->server->rounds.training.task.wire.id, 1000, add_updates, &updates, &err));
+    assert_int_equal(updates + c->server->rounds.training.round.received, yes);
+    assert_true(c->server->rounds.training.versions.version > 10);
 }
 
 static void whatever_happens_places_and_updates_add_up(void **state) {

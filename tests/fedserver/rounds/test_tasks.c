@@ -268,11 +268,11 @@ static void a_paused_task_keeps_what_its_open_round_has(void **state) {
     assert_list(c, "1 paused, 2 finished");
     must_do(c, 1, FEDSERVER_RESUME);
     assert_list(c, "1 running, 2 finished");
-    assert_int_equal(c->server->training.round.received, 1);
+    assert_int_equal(c->server->rounds.training.round.received, 1);
     check(c);
     report(c, &b, 1); /* the second of two */
-    assert_int_equal(c->server->training.versions.version, 1);
-    assert_int_equal((int)c->server->training.round.number, 2);
+    assert_int_equal(c->server->rounds.training.versions.version, 1);
+    assert_int_equal((int)c->server->rounds.training.round.number, 2);
     check(c);
 }
 
@@ -286,10 +286,10 @@ static void so_it_is_in_asynchronous_rounds(void **state) {
     must_do(c, 1, FEDSERVER_PAUSE);
     report(c, &b, 2);
     must_do(c, 1, FEDSERVER_RESUME);
-    assert_int_equal(c->server->training.round.received, 1);
-    assert_true(c->server->training.round.deadline_ms > c->now_ms);
+    assert_int_equal(c->server->rounds.training.round.received, 1);
+    assert_true(c->server->rounds.training.round.deadline_ms > c->now_ms);
     report(c, &a, 1); /* its lease still stood */
-    assert_int_equal(c->server->training.versions.version, 1);
+    assert_int_equal(c->server->rounds.training.versions.version, 1);
     check(c);
 }
 
@@ -325,7 +325,7 @@ static void large_updates_of_a_paused_task_are_kept_and_copied(void **state) {
     coordinator_wait(c, 0);
     assert_list(c, "1 paused, 2 finished");
     must_do(c, 1, FEDSERVER_RESUME);
-    assert_int_equal(c->server->training.round.received, 1);
+    assert_int_equal(c->server->rounds.training.round.received, 1);
     must_do(c, 1, FEDSERVER_CANCEL);
     check(c);
 }
@@ -459,7 +459,7 @@ static void what_its_open_round_has_is_kept_when_it_gives_way(void **state) {
     assert_list(c, "2 running, 1 queued");
     report(c, &b, 2);
     assert_list(c, "1 running, 2 finished");
-    assert_int_equal(c->server->training.round.received, 1);
+    assert_int_equal(c->server->rounds.training.round.received, 1);
     check(c);
 }
 

@@ -75,7 +75,7 @@ static void place_goes_to_another(const char *task) {
     assert_int_equal(work[2].reason, FED_WAIT_FULL);
     const uint64_t epoch = fedserver_epoch(c.server);
     assert_int_equal(decline(&c, &d[1], &work[1]), 200);
-    assert_int_equal(c.server->training.round.leased, 1);
+    assert_int_equal(c.server->rounds.training.round.leased, 1);
     coordinator_wait(&c, 100);
     assert_true(fedserver_epoch(c.server) > epoch); /* who is held is asked again */
     work[2] = device_ask_work(&c, &d[2]);
@@ -84,7 +84,7 @@ static void place_goes_to_another(const char *task) {
     assert_int_equal(upload(&c, &d[1], &work[1]), 409); /* its lease is over */
     assert_int_equal(upload(&c, &d[0], &work[0]), 200);
     assert_int_equal(upload(&c, &d[2], &work[2]), 200);
-    assert_int_equal(c.server->training.versions.version, 1);
+    assert_int_equal(c.server->rounds.training.versions.version, 1);
     assert_declined(&c, &d[1]);
     coordinator_teardown(&c);
 }
@@ -109,7 +109,7 @@ static void decline_outlives_a_restart(const char *task) {
     assert_int_equal(decline(&c, &a, &work), 200);
     coordinator_commit(&c);
     coordinator_crash(&c);
-    assert_int_equal(c.server->training.round.leased, 1);
+    assert_int_equal(c.server->rounds.training.round.leased, 1);
     assert_declined(&c, &a);
     assert_int_equal(device_ask_work(&c, &b).action, FED_ACTION_TRAIN);
     coordinator_teardown(&c);
@@ -131,8 +131,8 @@ static void test_it_may_be_sent_again(void **state) {
     assert_int_equal(device_ask_work(&c, &b).action, FED_ACTION_TRAIN);
     assert_int_equal(decline(&c, &a, &work), 200);
     assert_int_equal(decline(&c, &a, &work), 200);
-    assert_int_equal(c.server->training.round.leased, 1);
-    assert_int_equal(c.server->counters.declines, 1);
+    assert_int_equal(c.server->rounds.training.round.leased, 1);
+    assert_int_equal(c.server->rounds.counters.declines, 1);
     coordinator_teardown(&c);
 }
 
@@ -241,8 +241,8 @@ static void test_without_a_reason_the_place_is_free_and_the_device_may_come_agai
     answer given = decline_with(&c, &a, &work, "");
     assert_int_equal(given.status, 200);
     answer_free(&given);
-    assert_int_equal(c.server->training.round.leased, 0);
-    assert_int_equal(c.server->counters.declines, 0);
+    assert_int_equal(c.server->rounds.training.round.leased, 0);
+    assert_int_equal(c.server->rounds.counters.declines, 0);
     assert_int_equal(upload(&c, &a, &work), 409);
     coordinator_wait(&c, 60000);
     const fed_assignment again = ask(&c, &a, FED_ROLE_TRAIN);

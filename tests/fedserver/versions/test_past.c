@@ -20,7 +20,7 @@ typedef struct world {
 } world;
 
 static const fedserver_versions *versions(const world *w) {
-    return &w->home.server->training.versions;
+    return &w->home.server->rounds.training.versions;
 }
 
 static void note(world *w) {
@@ -71,7 +71,8 @@ static uint32_t first_that_comes_back(world *w) {
     for (uint32_t v = 0; v < w->version; v++) {
         float *values = NULL;
         fed_error err = {0};
-        fed_status status = fedserver_past_values(w->home.server, v, &values, &err);
+        fedserver_archive archive = fedserver_rounds_archive(&w->home.server->rounds);
+        fed_status status = fedserver_past_values(&archive, v, &values, &err);
         if (status != FED_OK) {
             assert_fed_status(status, FED_ENOTFOUND);
             assert_true(first == UINT32_MAX); /* no gap */
@@ -155,7 +156,7 @@ static int bring(world *w, int64_t have, uint32_t want, const char *more) {
     for (fed_reader_init(&r, a.body, a.len); fed_reader_left(&r) > 0; parts++) {
         fed_error err = {0};
         assert_fed_ok(fed_part_read(&r, &part));
-        const fed_layout *layout = &w->home.server->training.arch.layout;
+        const fed_layout *layout = &w->home.server->rounds.training.arch.layout;
         size_t len = (size_t)part.envelope_len;
         if (part.from == part.to) {
             memset(values, 0, sizeof values);

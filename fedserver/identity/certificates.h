@@ -1,0 +1,19 @@
+/* The certificates in a coordinator's directory, and which CA has signed what. */
+#ifndef FEDSERVER_CERTIFICATES_H
+#define FEDSERVER_CERTIFICATES_H
+
+#include "fed/crypto.h"
+#include "fed/error.h"
+
+/** Which of the bundle's certificates (ca.pem) is the key's (ca.key)? FED_EINVAL: none. */
+fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem *cert,
+                             fed_error *err) FED_CHECKED;
+
+/** A name for the first CA of that text, which its certificates bear, too: the first 8 bytes of its
+ * key's id. 0: it has none. */
+uint64_t fedserver_ca_id(const char *pem);
+
+/** That of the directory's ca.pem. 0: it can't be read. */
+uint64_t fedserver_ca_id_at(const char *directory);
+
+#endif

@@ -1,0 +1,33 @@
+/* Names of devices, as they and operators give them. */
+#include "fedserver/identity/names.h"
+
+#include <string.h>
+
+#include "fed/utf8.h"
+
+void fedserver_text_take(char *dst, size_t cap, const char *src) {
+    size_t len = strnlen(src, cap);
+    for (len = len < cap ? len : cap - 1; len > 0 && (src[len] & 0xc0) == 0x80; len--) {
+    }
+    memcpy(dst, src, len);
+    dst[len] = '\0';
+    fed_utf8_clean(dst);
+    for (char *c = dst; (c = strchr(c, '"')) != NULL;) { /* names stand in quotes */
+        *c = '\'';
+    }
+}
+
+void fedserver_device_call(fedserver_device *device, const char *name) {
+    fedserver_text_take(device->name, sizeof device->name, name);
+}
+
+fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME], fed_error *err) {
+    fedserver_text_take(clean, FEDSERVER_NAME, name);
+    if (strcmp(clean, name) == 0) {
+        return FED_OK;
+    }
+    fedserver_text_take(clean, FEDSERVER_NAME, name);
+    return fed_fail(err, FED_EINVAL,
+                    "the name \"%s\" is not at most %d bytes of printable UTF-8 without quotes",
+                    clean, FEDSERVER_NAME - 1);
+}

@@ -1,0 +1,122 @@
+/* The devices that the rounds know: loaded, written back, and said to people. */
+#include "fedserver/rounds/roster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fedserver/identity/names.h"
+#include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/pace.h"
+
+enum { SAVE_EVERY_MS = 60 * 1000, SAVE_AT_ONCE = 256 };
+
+/* -- what the store has -- */
+
+/* A device as the store has it. Of one that is known only what others may have changed: the rest
+ * may be ahead of the store, in this batch. */
+static fed_status take_device(void *user, const fedserver_device *device, fed_error *err) {
+    fedserver_rounds *rounds = user;
+    fedserver_device *known = fedserver_devices_find(&rounds->devices, device->fingerprint);
+    if (known != NULL && known->revoked_ms != device->revoked_ms) {
+        char name[17];
+        fed_hex(device->fingerprint, 8, name);
+        fed_logf(rounds->log, FED_LOG_INFO, "revoked device=%s name=\"%s\"", name, device->name);
+        known->revoked_ms = device->revoked_ms;
+        rounds->training.lease_ends_ms = 0; /* another may have its place */
+        rounds->epoch++;                    /* it may be waiting */
+    }
+    if (known != NULL) {
+        known->expires_ms = device->expires_ms;
+        memcpy(known->name, device->name, sizeof known->name);
+        return FED_OK;
+    }
+    fed_status status = fedserver_devices_add(&rounds->devices, device);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the devices");
+}
+
+fed_status fedserver_devices_load(fedserver_rounds *rounds, fed_error *err) {
+    return rounds->store->device_each(rounds->db, take_device, rounds, err);
+}
+
+/* -- what is written down -- */
+
+void fedserver_device_seen(fedserver_device *device, const char *agent, int64_t now_ms) {
+    if (device == NULL) {
+        return;
+    }
+    device->seen_ms = now_ms;
+    device->unsaved = true;
+    if (agent != NULL && strcmp(device->software, agent) != 0) {
+        fedserver_text_take(device->software, sizeof device->software, agent);
+    }
+}
+
+fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *device,
+                                 fed_error *err) {
+    device->unsaved = false;
+    return rounds->store->device_put(rounds->db, device, err);
+}
+
+fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
+    const fedserver_devices *devices = &rounds->devices;
+    if (rounds->saved_ms == 0 || now_ms < rounds->saved_ms) { /* or the clock was set back */
+        rounds->saved_ms = now_ms;
+    }
+    if (rounds->save_next == 0 && now_ms - rounds->saved_ms < SAVE_EVERY_MS) {
+        return FED_OK;
+    }
+    size_t k = rounds->save_next;
+    for (int written = 0; k < devices->count && written < SAVE_AT_ONCE; k++) {
+        if (devices->items[k].unsaved) {
+            FED_TRY(fedserver_device_save(rounds, &devices->items[k], err));
+            written++;
+        }
+    }
+    rounds->save_next = k < devices->count ? k : 0;
+    rounds->saved_ms = now_ms;
+    return FED_OK;
+}
+
+/* -- what people are told -- */
+
+void fedserver_device_say(const fedserver_rounds *rounds, int64_t device,
+                          char said[FEDSERVER_DEVICE_SAID]) {
+    enum { SHOWN = 8 };
+    snprintf(said, FEDSERVER_DEVICE_SAID, "?");
+    for (size_t k = 0; k < rounds->devices.count; k++) {
+        const fedserver_device *one = &rounds->devices.items[k];
+        char digits[2 * SHOWN + 1];
+        if (one->id == device) {
+            fed_hex(one->fingerprint, SHOWN, digits);
+            snprintf(said, FEDSERVER_DEVICE_SAID, one->name[0] != '\0' ? "%s (%s)" : "%s", digits,
+                     one->name);
+        }
+    }
+}
+
+const char *fedserver_device_state(const fedserver_training *t, const fedserver_device *device,
+                                   int64_t now_ms) {
+    const bool trains = t->round.phase != FEDSERVER_ROUND_NONE;
+    if (device->revoked_ms != 0) {
+        return "revoked";
+    }
+    if (device->expires_ms <= now_ms) {
+        return "expired";
+    }
+    if (device->cloned_ms != 0 && now_ms - device->cloned_ms < FEDSERVER_CLONED_MS) {
+        return "cloned";
+    }
+    /* a process that only looks on may see a round whose deadline nobody has acted on */
+    if (fedserver_lease_stands(t, device, now_ms) && now_ms < fedserver_lease_deadline(t, device)) {
+        return "training";
+    }
+    if (trains && fedserver_declined(t, device, now_ms)) {
+        return "declined";
+    }
+    if (trains && device->lease != 0 && device->lease_task == t->task.wire.id &&
+        device->lease != device->counted_lease) {
+        return "late";
+    }
+    return device->seen_ms != 0 && now_ms - device->seen_ms < FEDSERVER_PACE_LATELY_MS ? "waiting"
+                                                                                       : "away";
+}

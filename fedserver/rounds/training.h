@@ -1,0 +1,41 @@
+/* A task from its start to its last round. */
+#ifndef FEDSERVER_TRAINING_H
+#define FEDSERVER_TRAINING_H
+
+#include "fedserver/rounds/rounds.h"
+
+/** A stored update taken apart. FED_EFORMAT: it is damaged, or of a round that does not count in
+ * the open one. */
+fed_status fedserver_training_read(const fedserver_training *t, const fedserver_update_row *row,
+                                   const uint8_t *body, size_t len, fedserver_update *update,
+                                   fed_error *err) FED_CHECKED;
+
+/** Fill in rounds->training from the store: devices must be loaded. */
+fed_status fedserver_training_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+void fedserver_training_free(fedserver_training *training);
+
+/** Run a queued task, from its start or where it was set aside. Another process may have taken it
+ * out of the queue: then nothing runs. */
+fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
+                                    int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/** Deadlines and goals: commit or reopen the round where it is time. */
+fed_status fedserver_training_advance(fedserver_rounds *rounds, int64_t now_ms,
+                                      fed_error *err) FED_CHECKED;
+
+/** Store and fold an update that has been checked, after fedserver_round_step said so. digest: of
+ * body. */
+fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_device *device,
+                                    const fedserver_update *update, const uint8_t *body,
+                                    uint64_t digest, int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/** The open round of the task in rounds->training, from the store: devices must be loaded. */
+fed_status fedserver_round_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+
+/** Mark the devices that have declined the task in rounds->training: devices must be loaded. */
+fed_status fedserver_declines_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+
+/** Write the open round down as it is now. */
+fed_status fedserver_round_save(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+
+#endif
