@@ -338,7 +338,7 @@ int main(int argc, char **argv) {
         return tool_finish_output();
     }
     if (strcmp(command, "--version") == 0) {
-        printf("fedcodec %s\n", FED_VERSION);
+        printf("fedcodec %s (%s)\n", FED_VERSION, fed_build_id());
         return tool_finish_output();
     }
     if (strcmp(command, "encode") == 0) {

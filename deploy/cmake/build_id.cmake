@@ -9,7 +9,17 @@ if(GIT AND EXISTS ${SOURCE}/.git)
     set(id ${described})
   endif()
 endif()
-set(text "/* The commit of this build, by deploy/cmake/build_id.cmake. */\n#include \"fed/version.h\"\n\nconst char *fed_build_id(void) {\n    return \"${id}\";\n}\n")
+set(text "/* The release and the commit of this build, by deploy/cmake/build_id.cmake. */
+#include \"fed/version.h\"
+
+const char *fed_version(void) {
+    return FED_VERSION;
+}
+
+const char *fed_build_id(void) {
+    return \"${id}\";
+}
+")
 if(EXISTS ${OUT})
   file(READ ${OUT} before)
 endif()

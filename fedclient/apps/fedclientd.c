@@ -174,7 +174,7 @@ static int take_option(int letter, fedclientd_settings *s) {
         s->log.level = FED_LOG_DEBUG;
         return 0;
     case 'V':
-        puts("fedclientd " FED_VERSION);
+        printf("fedclientd %s (%s)\n", FED_VERSION, fed_build_id());
         return OPTION_STOPPED;
     case 'h':
         fputs(usage, stdout);

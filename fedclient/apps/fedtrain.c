@@ -208,7 +208,7 @@ int main(int argc, char **argv) {
         }
     }
     if (strcmp(command, "--version") == 0) {
-        puts("fedtrain " FED_VERSION);
+        printf("fedtrain %s (%s)\n", FED_VERSION, fed_build_id());
         return EXIT_SUCCESS;
     }
     fed_error err = {0};

@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
         }
     }
     if (strcmp(name, "--version") == 0) {
-        puts("fedserver " FED_VERSION);
+        printf("fedserver %s (%s)\n", FED_VERSION, fed_build_id());
         return COMMAND_OK;
     }
     const bool asked = strcmp(name, "--help") == 0 || strcmp(name, "help") == 0;

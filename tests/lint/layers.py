@@ -45,8 +45,8 @@ THIRD_PARTY = {
 }
 USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
 
-# What C11, POSIX and the compiler bring. A header that is in neither list is third-party: give it a place above.
-STANDARD = set("""assert ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
+# What C11, POSIX and the compiler bring, and <atomic>, which is C++'s stdatomic.h. A header that is in neither list is third-party: give it a place above.
+STANDARD = set("""assert atomic ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
     stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt netdb poll pthread sched
     semaphore spawn strings termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
 STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
@@ -83,7 +83,9 @@ class Tree:
         self.files = tree.files(root, (".c", ".h", ".def"))
         self.known = set(self.files)
         # "fed/hash.h" -> "common/include/fed/hash.h"
-        self.public = {p.split("/include/", 1)[1]: p for p in self.files if "/include/" in p and not p.startswith("tests/")}
+        headers = self.files + tree.files(root, (".h.in",))  # CMake makes fed/version.h of fed/version.h.in
+        self.public = {p.split("/include/", 1)[1].removesuffix(".in"): p
+                       for p in headers if "/include/" in p and not p.startswith("tests/")}
         self.findings = []
 
     def complain(self, path, line, text):

@@ -7,7 +7,7 @@ import sys
 
 import tree
 
-C_FILES = (".c", ".h", ".def")
+C_FILES = (".c", ".h", ".h.in", ".def")
 ALL_FILES = C_FILES + (".py", ".sh", ".md", ".txt", ".cmake", ".json", ".html", "/run", "run")
 COLUMNS = 100
 LINES = 800
@@ -23,12 +23,33 @@ PROGRAMS = ("codecs/tool/", "fedclient/apps/", "fedclient/examples/", "fedserver
 MAY_SPEAK = ("common/log.c", "common/progress.c")
 
 
+# Around what a public header declares, once each: common/include/fed/api.h.
+BRACKETS = ["FED_API_BEGIN", "FED_API_END"]
+NOT_DECLARED = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
+
+
+def public_findings(lines):
+    """Of a public header: it stands between the two brackets, if it declares anything."""
+    if not NOT_DECLARED.sub("", "\n".join(lines)).strip():
+        return
+    places = [(number, line) for number, line in enumerate(lines, 1) if line in BRACKETS]
+    if [line for _, line in places] != BRACKETS:
+        yield 1, "a public header has FED_API_BEGIN behind its includes and FED_API_END at its end (fed/api.h)"
+        return
+    inside = range(places[0][0], places[1][0])
+    for number, line in enumerate(lines, 1):
+        if line.startswith("#include") and number in inside:
+            yield number, "includes stand before FED_API_BEGIN"
+
+
 def c_findings(path, lines):
     if not lines or not lines[0].startswith("/*"):
         yield 1, "the first line says what the file is for, in a comment"
     if len(lines) > LINES:
         yield LINES + 1, f"more than {LINES} lines: split the file"
     library = path.startswith(LIBRARIES) and not path.startswith(PROGRAMS + MAY_SPEAK)
+    if "/include/" in path and path != "common/include/fed/api.h" and not path.startswith("tests/"):
+        yield from public_findings(lines)
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS and not path.endswith(".def"):
             yield number, f"{len(line)} columns; at most {COLUMNS}"

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Hold the stack frames of what runs on a small device under a limit: stack.py COMPILER SOURCE_DIR BUILD_DIR
+"""Hold the stack frames of what runs on a small device under a limit: stack.py COMPILER SOURCE_DIR BUILD_DIR HEADERS
+
+HEADERS is where CMake puts the headers that it makes.
 
 Compiles common/, the client library and the codecs as a small device's build does, with gcc's -fstack-usage. A function above the
 limit fails the test, unless it stands below with the size that it may have. Exit status 77, skipped: the compiler is not gcc.
@@ -38,10 +40,10 @@ KNOWN = {
 }
 
 
-def frames(compiler, root, build, source):
+def frames(compiler, root, build, headers, source):
     """(function, bytes) of one source, as -Os lays them out."""
     target = os.path.join(build, source.replace("/", "_") + ".o")
-    includes = [f"-I{root}"] + [f"-I{root}/{room}/include" for room in ("common", "codecs", "fedclient")]
+    includes = [f"-I{root}", f"-I{headers}"] + [f"-I{root}/{room}/include" for room in ("common", "codecs", "fedclient")]
     subprocess.run([compiler, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-DFED_SMALL=1", "-Os", "-fstack-usage",
                     *includes, "-c", os.path.join(root, source), "-o", target], check=True)
     with open(target[:-2] + ".su", encoding="utf-8") as file:
@@ -50,7 +52,7 @@ def frames(compiler, root, build, source):
             yield place.rsplit(":", 1)[1], int(size)
 
 
-def main(compiler, root, build):
+def main(compiler, root, build, headers):
     about = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE, check=True).stdout
     if "clang" in about or "Free Software Foundation" not in about:
         print(f"stack: {compiler} is not gcc, whose -fstack-usage this needs")
@@ -59,7 +61,7 @@ def main(compiler, root, build):
     sources = [path for pattern in SOURCES for path in sorted(glob.glob(pattern, root_dir=root))
                if not path.startswith(NOT_ON_DEVICES)]
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda source: list(frames(compiler, root, build, source)), sources))
+        found = list(pool.map(lambda source: list(frames(compiler, root, build, headers, source)), sources))
     largest, bad = 0, 0
     for source, functions in zip(sources, found):
         for function, size in functions:
@@ -73,6 +75,6 @@ def main(compiler, root, build):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 5:
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

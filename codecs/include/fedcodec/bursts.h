@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/status.h"
+
+FED_API_BEGIN
 
 /*
  * In memory an inceptionn message has all its tags first, then all payloads: that is fast to write
@@ -31,5 +34,7 @@ fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_
  */
 fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint8_t *dst,
                                   size_t cap, size_t *dst_len) FED_CHECKED;
+
+FED_API_END
 
 #endif

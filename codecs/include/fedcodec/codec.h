@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/error.h"
 #include "fed/params.h"
 #include "fed/pool.h"
+
+FED_API_BEGIN
 
 /*
  * To compress a gradient of n values, and to add it to another buffer elsewhere:
@@ -145,5 +148,7 @@ bool fedcodec_has_feedback(const fedcodec_vtable *codec);
 
 /** "runs": the name of a second stage. "" for 0, "?" for a stage that this build lacks. */
 const char *fedcodec_stage_name(uint8_t stage);
+
+FED_API_END
 
 #endif

@@ -2,7 +2,10 @@
 #ifndef FEDCODEC_CODEC_VTABLE_H
 #define FEDCODEC_CODEC_VTABLE_H
 
+#include "fed/api.h"
 #include "fedcodec/codec.h"
+
+FED_API_BEGIN
 
 /*
  * A codec is a folder, codecs/NAME/NAME.c, which defines one struct, and a line of codecs.def:
@@ -85,5 +88,7 @@ struct fedcodec_vtable {
     /** The sum of decoded[i]^2, if that is cheaper than to decode. NULL: it is not. */
     double (*squares)(const uint8_t *src, size_t len, size_t n);
 };
+
+FED_API_END
 
 #endif

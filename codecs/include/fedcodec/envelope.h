@@ -4,9 +4,12 @@
 
 #include <stdbool.h>
 
+#include "fed/api.h"
 #include "fed/bytes.h"
 #include "fed/model.h"
 #include "fedcodec/codec.h"
+
+FED_API_BEGIN
 
 /*
  * To compress a model-sized buffer, and to add it to another one elsewhere:
@@ -168,5 +171,7 @@ size_t fedcodec_frame_plain_max(uint64_t n);
  */
 fed_status fedcodec_frame_unpack(const fedcodec_frame *frame, uint8_t *dst,
                                  fedcodec_frame *plain) FED_CHECKED;
+
+FED_API_END
 
 #endif

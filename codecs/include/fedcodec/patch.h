@@ -5,8 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/bytes.h"
 #include "fed/error.h"
+
+FED_API_BEGIN
 
 /*
  * A delta is what a round changed, and versions follow from each other by float additions. A patch
@@ -36,5 +39,7 @@ fed_status fedcodec_patch_write(const float *from, const float *to, size_t n,
  */
 fed_status fedcodec_patch_apply(const uint8_t *src, size_t len, float *values,
                                 size_t n) FED_CHECKED;
+
+FED_API_END
 
 #endif

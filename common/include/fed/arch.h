@@ -6,8 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/error.h"
 #include "fed/model.h"
+
+FED_API_BEGIN
 
 /*
  * The text travels in the task, so a device can train a model that it has never heard of. It names
@@ -183,5 +186,7 @@ void fed_arch_layer_name(const fed_arch *arch, size_t layer, char *name, size_t 
  * values: float32[arch->layout.size]
  */
 void fed_arch_init_values(const fed_arch *arch, uint64_t seed, float *values);
+
+FED_API_END
 
 #endif

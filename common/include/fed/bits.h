@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/status.h"
+
+FED_API_BEGIN
 
 /*
  * Bit k of the stream is bit 7 - k % 8 of byte k / 8, on every machine. Sticky like fed_reader and
@@ -124,5 +127,7 @@ static inline uint64_t fed_get_unary(fed_bit_reader *r, uint64_t limit) {
     r->pos += ones + 1;
     return ones;
 }
+
+FED_API_END
 
 #endif

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/status.h"
+
+FED_API_BEGIN
 
 /*
  * Both are sticky: after the first failure every further call does nothing (a read answers 0), so a
@@ -86,5 +89,7 @@ void fed_writer_advance(fed_writer *w, size_t len);
 
 /** Bytes of v as a varint: 1 to 10. */
 size_t fed_varint_size(uint64_t v);
+
+FED_API_END
 
 #endif

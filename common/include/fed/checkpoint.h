@@ -2,8 +2,11 @@
 #ifndef FED_CHECKPOINT_H
 #define FED_CHECKPOINT_H
 
+#include "fed/api.h"
 #include "fed/error.h"
 #include "fed/model.h"
+
+FED_API_BEGIN
 
 /**
  * Write a model as a safetensors file: 8 bytes header length, a JSON header (padded with blanks to
@@ -55,5 +58,7 @@ const fed_tensor *fed_checkpoint_find(const fed_checkpoint *file, const char *na
  */
 fed_status fed_checkpoint_read(const fed_checkpoint *file, const fed_layout *layout, float *values,
                                fed_error *err) FED_CHECKED;
+
+FED_API_END
 
 #endif

@@ -4,9 +4,15 @@
 
 #include <stdint.h>
 
+#include "fed/api.h"
+
+FED_API_BEGIN
+
 int64_t fed_clock_unix_ms(void);       /* wall time, since 1970 */
 int64_t fed_clock_monotonic_ms(void);  /* never goes back; from an arbitrary start */
 int64_t fed_clock_thread_cpu_us(void); /* CPU time that the calling thread has used */
 void fed_sleep_ms(int64_t ms);         /* a signal ends it early, so that a program can stop */
+
+FED_API_END
 
 #endif

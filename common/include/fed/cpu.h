@@ -4,6 +4,10 @@
 
 #include <stdbool.h>
 
+#include "fed/api.h"
+
+FED_API_BEGIN
+
 #if defined(__x86_64__)
 
 /** What -march=x86-64-v3 may use: AVX2 and what came with it. */
@@ -20,5 +24,7 @@ static inline bool fed_cpu_runs_v4(void) {
 }
 
 #endif
+
+FED_API_END
 
 #endif

@@ -5,8 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/error.h"
 #include "fed/hash.h"
+
+FED_API_BEGIN
 
 /*
  * Keys are ECDSA on P-256; certificates are X.509v3 signed with ECDSA-SHA256. Everything travels as
@@ -76,5 +79,7 @@ fed_status fed_cert_validity(const char *cert_pem, int64_t *not_before, int64_t 
 
 /** 0 when equal, in time that depends on len only. */
 int fed_secret_compare(const void *a, const void *b, size_t len);
+
+FED_API_END
 
 #endif

@@ -2,7 +2,10 @@
 #ifndef FED_ERROR_H
 #define FED_ERROR_H
 
+#include "fed/api.h"
 #include "fed/status.h"
+
+FED_API_BEGIN
 
 /** Filled in by a call that failed; untouched by one that succeeded. Zero-initialise it. */
 typedef struct fed_error {
@@ -16,5 +19,7 @@ typedef struct fed_error {
  * long a sentence is cut. Never fails itself.
  */
 fed_status fed_fail(fed_error *err, fed_status status, const char *format, ...) FED_PRINTF(3, 4);
+
+FED_API_END
 
 #endif

@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/error.h"
+
+FED_API_BEGIN
 
 /** Say what could not be done with path, from errno: "can't VERB PATH: reason". FED_ENOTFOUND,
  * FED_ENOSPC a full disk, else FED_EIO. */
@@ -74,5 +77,7 @@ fed_status fed_name_sync(const char *path, fed_error *err) FED_CHECKED;
 /** Remove the temp files that crashes have left in a directory, PATH.new-XXXXXX. Nobody else may be
  * replacing files there. What can't be removed stays, until another time. */
 void fed_dir_tidy(const char *directory);
+
+FED_API_END
 
 #endif

@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/status.h"
+
+FED_API_BEGIN
 
 enum { FED_SHA256_SIZE = 32, FED_SHA256_HEX = 65 };
 
@@ -26,5 +29,7 @@ uint64_t fed_digest(const float *values, size_t n);
 
 /** XXH3-64 of bytes: guards stored state against a torn or foreign file. */
 uint64_t fed_digest_bytes(const void *data, size_t len);
+
+FED_API_END
 
 #endif

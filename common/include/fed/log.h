@@ -2,7 +2,10 @@
 #ifndef FED_LOG_H
 #define FED_LOG_H
 
+#include "fed/api.h"
 #include "fed/status.h"
+
+FED_API_BEGIN
 
 typedef enum fed_log_level {
     FED_LOG_DEBUG = 0,
@@ -25,5 +28,7 @@ void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) 
 /** A ready-made sink for programs: "2026-01-31T12:00:00Z WARN text" to stderr or, where that is
  * systemd's journal, "<4>text", whose number is the priority. Use as .write. */
 void fed_log_stderr(void *user, fed_log_level level, const char *line);
+
+FED_API_END
 
 #endif

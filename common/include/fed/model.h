@@ -5,8 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/error.h"
 #include "fed/status.h"
+
+FED_API_BEGIN
 
 enum { FED_TENSOR_NAME = 64, FED_TENSOR_RANK = 8 };
 
@@ -61,5 +64,7 @@ void fed_model_free(fed_model *model);
 
 /** Index of the first NaN or infinity in x[n], or n where all are finite. */
 size_t fed_first_nonfinite(const float *x, size_t n);
+
+FED_API_END
 
 #endif

@@ -4,7 +4,10 @@
 
 #include <stdbool.h>
 
+#include "fed/api.h"
 #include "fed/error.h"
+
+FED_API_BEGIN
 
 /*
  * An optimizer is chosen by a spec string, the same in a config, a task and on the command line:
@@ -86,5 +89,7 @@ typedef struct fed_optimizer {
  */
 fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimizer *optimizer,
                                fed_error *err) FED_CHECKED;
+
+FED_API_END
 
 #endif

@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "fed/api.h"
 #include "fed/error.h"
+
+FED_API_BEGIN
 
 /** One parameter that a spec may name. A table of them ends with a NULL key. */
 typedef struct fed_param {
@@ -54,5 +57,7 @@ fed_status fed_params_read(const char *kind, const char *name, const fed_param *
 
 /** A value as text that fed_params_read understands, whatever the host's locale is. */
 void fed_param_write(double value, char *dst, size_t cap);
+
+FED_API_END
 
 #endif

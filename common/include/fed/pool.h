@@ -4,6 +4,10 @@
 
 #include <stddef.h>
 
+#include "fed/api.h"
+
+FED_API_BEGIN
+
 /** Something that can do several things at once: threads, or what a platform has instead. */
 typedef struct fed_pool {
     size_t width; /* how many parts can run at once, at least 1 */
@@ -13,5 +17,7 @@ typedef struct fed_pool {
     void (*run)(const struct fed_pool *self, size_t parts, void (*part)(void *job, size_t k),
                 void *job);
 } fed_pool;
+
+FED_API_END
 
 #endif

@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/status.h"
+
+FED_API_BEGIN
 
 typedef struct fed_progress {
     bool terminal;
@@ -24,5 +27,7 @@ void fed_progress_show(fed_progress *progress, double share, const char *format,
 
 /** Wipe the line, so that others can be written; the next show brings it back. */
 void fed_progress_wipe(fed_progress *progress);
+
+FED_API_END
 
 #endif

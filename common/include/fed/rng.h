@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
+
+FED_API_BEGIN
+
 /*
  * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). A stream is
  * named by a seed and two free numbers, such as a round and a client: nothing is shared and nothing
@@ -34,5 +38,7 @@ float fed_rng_float(fed_rng *rng);
 
 /** Shuffle index[n] in place (Fisher-Yates). */
 void fed_rng_shuffle(fed_rng *rng, uint32_t *index, size_t n);
+
+FED_API_END
 
 #endif

@@ -2,6 +2,10 @@
 #ifndef FED_STATUS_H
 #define FED_STATUS_H
 
+#include "fed/api.h"
+
+FED_API_BEGIN
+
 /**
  * What a call answered. 0 is success. Values are pinned (they travel in logs and reports): append
  * only.
@@ -60,5 +64,7 @@ const char *fed_status_text(fed_status status);
             return (status);                                                                       \
         }                                                                                          \
     } while (0)
+
+FED_API_END
 
 #endif

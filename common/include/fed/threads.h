@@ -2,8 +2,11 @@
 #ifndef FED_THREADS_H
 #define FED_THREADS_H
 
+#include "fed/api.h"
 #include "fed/error.h"
 #include "fed/pool.h"
+
+FED_API_BEGIN
 
 typedef struct fed_threads fed_threads;
 
@@ -19,5 +22,7 @@ const fed_pool *fed_threads_pool(const fed_threads *threads);
 
 /** End them. NULL is allowed. */
 void fed_threads_close(fed_threads *threads);
+
+FED_API_END
 
 #endif

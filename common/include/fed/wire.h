@@ -5,7 +5,10 @@
 
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/bytes.h"
+
+FED_API_BEGIN
 
 /*
  * Each message is fields in the order of its struct, little-endian as in fed/bytes.h: integers of
@@ -171,5 +174,7 @@ typedef struct fed_metric {
 
 void fed_metric_write(fed_writer *w, const fed_metric *m);
 fed_status fed_metric_read(fed_reader *r, fed_metric *m) FED_CHECKED;
+
+FED_API_END
 
 #endif

@@ -55,7 +55,7 @@ void sim_result_free(sim_result *result);
  */
 fed_status sim_result_finished(const char *directory, bool *finished, fed_error *err) FED_CHECKED;
 
-/** "fedsim 0.1.0 (2d9f797ab0), protocol 2" */
+/** "fedsim 0.2.0 (2d9f797ab0), protocol 2" */
 void sim_version_text(char *dst, size_t cap);
 
 /** "AMD EPYC 9R45, 2 processors" */

@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/error.h"
+
+FED_API_BEGIN
 
 /** What must hold. Zeroed: nothing. */
 typedef struct fedclient_conditions {
@@ -32,5 +35,7 @@ fed_status fedclient_conditions_parse(const char *text, fedclient_conditions *co
  * hold. Errors FED_EBUSY one does not, and *err says which
  */
 fed_status fedclient_conditions_hold(fedclient_conditions *conditions, fed_error *err) FED_CHECKED;
+
+FED_API_END
 
 #endif

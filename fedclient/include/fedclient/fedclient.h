@@ -2,15 +2,19 @@
 #ifndef FEDCLIENT_FEDCLIENT_H
 #define FEDCLIENT_FEDCLIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/arch.h"
 #include "fed/error.h"
 #include "fed/log.h"
 #include "fed/wire.h"
 #include "fedclient/platform.h"
 #include "fedclient/transport.h"
+
+FED_API_BEGIN
 
 /*
  * Open a client on a platform (where it keeps its state) and a transport (how it reaches the
@@ -109,7 +113,7 @@ typedef struct fedclient_options {
     /** What this device calls itself, for the coordinator's operator; sent when it enrols, up to 63
      * bytes of UTF-8. NULL: nothing. */
     const char *name;
-    /** Which program this is, such as "fedclientd/0.1.0": sent as User-Agent when it enrols and
+    /** Which program this is, such as "fedclientd/0.2.0": sent as User-Agent when it enrols and
      * checks in. NULL: nothing. */
     const char *software;
 } fedclient_options;
@@ -182,5 +186,7 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
  * download. Owner of *values: the caller, free(). */
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
                            size_t *count, fed_error *err) FED_CHECKED;
+
+FED_API_END
 
 #endif

@@ -3,7 +3,10 @@
 #ifndef FEDCLIENT_MEMORY_STORE_H
 #define FEDCLIENT_MEMORY_STORE_H
 
+#include "fed/api.h"
 #include "fedclient/platform.h"
+
+FED_API_BEGIN
 
 /**
  * A store of values in memory can hand a value over in place, without a copy. It offers that as
@@ -36,5 +39,7 @@ struct fedclient_memory {
      * begins with head[len]. FED_ENOTFOUND: there is none. NULL: not offered. */
     fed_status (*adopt)(void *user, const char *key, const void *head, size_t len);
 };
+
+FED_API_END
 
 #endif

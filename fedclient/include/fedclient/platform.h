@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/error.h"
+
+FED_API_BEGIN
 
 /*
  * On POSIX there is nothing to write:
@@ -61,5 +64,7 @@ void fedclient_platform_posix_close(fedclient_platform *platform);
  * any number of clients that are opened on it. */
 fed_status fedclient_platform_memory_open(fedclient_platform *platform, fed_error *err) FED_CHECKED;
 void fedclient_platform_memory_close(fedclient_platform *platform);
+
+FED_API_END
 
 #endif

@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/bytes.h"
 #include "fed/crypto.h"
 #include "fed/error.h"
+
+FED_API_BEGIN
 
 /** A request body: read in pieces, so that it can come from a file, and so that a test can break it
  * off. */
@@ -119,5 +122,7 @@ void fedclient_transport_close(fedclient_transport *transport);
 
 /** The name of the k-th transport that this build has; NULL behind the last. */
 const char *fedclient_transport_name(size_t k);
+
+FED_API_END
 
 #endif

@@ -6,10 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/bytes.h"
 #include "fed/error.h"
 #include "fed/hash.h"
 #include "fed/log.h"
+
+FED_API_BEGIN
 
 /*
  * A coordinator lives in a directory: keys and certificates (ca.pem, ca.key, server.pem,
@@ -530,5 +533,7 @@ const char *fedserver_directory(const fedserver *server);
 
 /** Tell it where its listeners are, for enrolment answers and the status. */
 void fedserver_ports(fedserver *server, uint16_t front_port, uint16_t devices_port);
+
+FED_API_END
 
 #endif

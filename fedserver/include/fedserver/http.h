@@ -2,10 +2,24 @@
 #ifndef FEDSERVER_HTTP_H
 #define FEDSERVER_HTTP_H
 
+#ifdef __cplusplus
+#include <atomic>
+#else
 #include <stdatomic.h>
+#endif
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fedserver/fedserver.h"
+
+/** A flag that another thread, or a signal handler, sets. */
+#ifdef __cplusplus
+typedef std::atomic<int> fedserver_flag;
+#else
+typedef atomic_int fedserver_flag;
+#endif
+
+FED_API_BEGIN
 
 /** Which of the two listeners to serve: those of the server's part. */
 typedef enum fedserver_doors {
@@ -29,8 +43,8 @@ typedef struct fedserver_http_options {
     /** Called in each turn of the loop, so several times a second, until *stop. NULL: not wanted.
      */
     void (*tend)(void *user);
-    atomic_int *reload;     /* becomes non-zero: read the certificates again. NULL: never */
-    const atomic_int *stop; /* becomes non-zero: answer what is held, finish, return */
+    fedserver_flag *reload;     /* becomes non-zero: read the certificates again. NULL: never */
+    const fedserver_flag *stop; /* becomes non-zero: answer what is held, finish, return */
     /** The listeners are up, on these ports. NULL: not wanted. */
     void (*ready)(void *user, uint16_t front_port, uint16_t devices_port);
     void *user;
@@ -50,5 +64,7 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
 /** Listen, for `front_socket`: *port 0: any free one. Errors as those of serve, for the port. */
 fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd,
                                  fed_error *err) FED_CHECKED;
+
+FED_API_END
 
 #endif

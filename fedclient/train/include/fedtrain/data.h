@@ -2,7 +2,10 @@
 #ifndef FEDTRAIN_DATA_H
 #define FEDTRAIN_DATA_H
 
+#include "fed/api.h"
 #include "fedtrain/train.h"
+
+FED_API_BEGIN
 
 /** Read-only once opened: any number of threads and clients share it. */
 typedef struct fedtrain_data {
@@ -57,5 +60,7 @@ void fedtrain_job_use(fedtrain_job *job, const fedtrain_data *data, const fedtra
 fed_status fedtrain_data_score(fedtrain_net *net, size_t batch, const fedtrain_data *data,
                                const float *params, fedtrain_score *score,
                                fed_error *err) FED_CHECKED;
+
+FED_API_END
 
 #endif

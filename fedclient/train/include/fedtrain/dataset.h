@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/arch.h"
 #include "fed/error.h"
 #include "fed/rng.h"
+
+FED_API_BEGIN
 
 /** Bytes, and how they are given back. */
 typedef struct fedtrain_bytes {
@@ -135,5 +138,7 @@ typedef struct fedtrain_augment {
 void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtrain_augment *augment,
                                        fed_rng *rng, const uint32_t *index, size_t n, float *x,
                                        uint32_t *label);
+
+FED_API_END
 
 #endif

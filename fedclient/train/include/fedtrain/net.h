@@ -5,8 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/arch.h"
 #include "fed/error.h"
+
+FED_API_BEGIN
 
 /**
  * The workspace of one net: activations and gradients for batches of up to max_batch samples.
@@ -71,5 +74,7 @@ fed_status fedtrain_net_forward(fedtrain_net *net, const float *params, const fe
 /** LSTMs go on, sample by sample, from where the batch before ended, be it in training or not; from
  * here on they begin anew. Other nets remember nothing. */
 void fedtrain_net_forget(fedtrain_net *net);
+
+FED_API_END
 
 #endif

@@ -2,8 +2,11 @@
 #ifndef FEDTRAIN_ONNX_H
 #define FEDTRAIN_ONNX_H
 
+#include "fed/api.h"
 #include "fed/arch.h"
 #include "fed/error.h"
+
+FED_API_BEGIN
 
 /**
  * Write a model with its weights as an ONNX file (IR version 7, operators of version 13), which
@@ -24,5 +27,7 @@
  */
 fed_status fedtrain_onnx_save(const char *path, const fed_arch *arch, const float *params,
                               const char *const *metadata, fed_error *err) FED_CHECKED;
+
+FED_API_END
 
 #endif

@@ -4,7 +4,10 @@
 
 #include <stddef.h>
 
+#include "fed/api.h"
 #include "fed/optimizer_spec.h"
+
+FED_API_BEGIN
 
 /**
  * What an optimizer remembers between steps, for n parameters: float32 values, all 0 at first,
@@ -70,5 +73,7 @@ void fedtrain_optimizer_step(const fed_optimizer *optimizer, float *state, float
  */
 void fedtrain_optimizer_mask(const fed_optimizer *optimizer, float *state, const float *sent,
                              size_t n);
+
+FED_API_END
 
 #endif

@@ -2,8 +2,11 @@
 #ifndef FEDTRAIN_SPLIT_H
 #define FEDTRAIN_SPLIT_H
 
+#include "fed/api.h"
 #include "fedtrain/dataset.h"
 #include "fedtrain/text.h"
+
+FED_API_BEGIN
 
 /*
  * A split is written as a spec string:
@@ -85,5 +88,7 @@ fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split
                                uint32_t k, uint64_t seed, fedtrain_shard *shard,
                                fed_error *err) FED_CHECKED;
 void fedtrain_shard_free(fedtrain_shard *shard);
+
+FED_API_END
 
 #endif

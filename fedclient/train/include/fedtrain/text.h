@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/error.h"
+
+FED_API_BEGIN
 
 /** Words by their number: the most frequent is 0; words as frequent as each other are in the order
  * of their bytes. */
@@ -69,5 +72,7 @@ void fedtrain_text_free(fedtrain_text *text);
  * caller, free(). FED_ENOMEM. */
 fed_status fedtrain_text_join(const fedtrain_text *text, const uint32_t *unit, size_t n,
                               uint32_t **token, size_t *count) FED_CHECKED;
+
+FED_API_END
 
 #endif

@@ -2,9 +2,12 @@
 #ifndef FEDTRAIN_TRAIN_H
 #define FEDTRAIN_TRAIN_H
 
+#include "fed/api.h"
 #include "fedtrain/net.h"
 #include "fedtrain/optimizer.h"
 #include "fedtrain/split.h"
+
+FED_API_BEGIN
 
 /** A client's local work for one round. */
 typedef struct fedtrain_job {
@@ -76,5 +79,7 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
 fed_status fedtrain_evaluate_text(fedtrain_net *net, size_t batch, const uint32_t *token,
                                   size_t count, const float *params, fedtrain_score *score,
                                   fed_error *err) FED_CHECKED;
+
+FED_API_END
 
 #endif
