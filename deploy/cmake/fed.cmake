@@ -27,6 +27,14 @@ if(FED_FUZZ)
   target_link_options(fed_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# One compilation for both kinds of library. Only public headers make a symbol visible (fed/api.h); calls inside a library stay
+# inside it, so that position-independent code is as fast as any.
+if(FED_SHARED)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+  set(CMAKE_C_VISIBILITY_PRESET hidden)
+  target_compile_options(fed_flags INTERFACE -fno-semantic-interposition)
+endif()
+
 # For sizes: the linker drops each function that nothing calls.
 if(FED_SMALL)
   target_compile_definitions(fed_flags INTERFACE FED_SMALL=1)
