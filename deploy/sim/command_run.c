@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "deploy/sim/bar.h"
 #include "deploy/sim/commands.h"
+#include "deploy/sim/progress_bar.h"
 #include "deploy/sim/report/report.h"
 #include "deploy/sim/report/run_table.h"
 #include "deploy/sim/run.h"

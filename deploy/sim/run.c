@@ -4,19 +4,22 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
-#include "deploy/sim/crowd/sim.h"
+#include "deploy/sim/clients/clients.h"
+#include "deploy/sim/clients/run_log.h"
+#include "deploy/sim/https/https_run.h"
+#include "deploy/sim/inproc/inproc.h"
+#include "deploy/sim/inproc/saved_run.h"
 #include "fed/clock.h"
 
 /** Else each client would find out for itself, after all of them have enrolled. */
-static fed_status check_model(const sim_crowd *crowd, const char *model, fed_error *err) {
+static fed_status check_model(const sim_clients *clients, const char *model, fed_error *err) {
     fed_arch arch;
     fed_error why = {0};
     FED_TRY(fed_arch_parse(model, &arch, err));
-    fed_status status = fedtrain_data_fits(&crowd->train, &arch, &why);
+    fed_status status = fedtrain_data_fits(&clients->train, &arch, &why);
     if (status == FED_OK) {
-        status = fedtrain_data_fits(&crowd->test, &arch, &why);
+        status = fedtrain_data_fits(&clients->test, &arch, &why);
     }
     fed_arch_free(&arch);
     return status == FED_OK ? FED_OK
@@ -28,16 +31,16 @@ static fed_status check_model(const sim_crowd *crowd, const char *model, fed_err
 
 /** What the run needs to know of the task beyond what travels; the coordinator has checked the file
  * already. */
-static fed_status read_task(sim_crowd *crowd, fed_error *err) {
-    const sim_options *o = crowd->options;
+static fed_status read_task(sim_clients *clients, fed_error *err) {
+    const sim_options *o = clients->options;
     json_t *task = json_load_file(o->task, 0, NULL);
     json_int_t cohort = json_integer_value(json_object_get(task, "cohort"));
     json_t *goal = json_object_get(task, "goal");
     json_int_t wanted = goal != NULL ? json_integer_value(goal) : cohort;
     bool again = json_integer_value(json_object_get(task, "staleness")) > 0; /* in one round */
-    crowd->rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
+    clients->rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
     const fed_status fits =
-        check_model(crowd, json_string_value(json_object_get(task, "model")), err);
+        check_model(clients, json_string_value(json_object_get(task, "model")), err);
     json_decref(task);
     FED_TRY(fits);
     uint32_t here = o->clients - (uint32_t)(o->offline * (double)o->clients);
@@ -50,18 +53,7 @@ static fed_status read_task(sim_crowd *crowd, fed_error *err) {
     return FED_OK;
 }
 
-static double cpu_of(int who) {
-    struct rusage used;
-    getrusage(who, &used);
-    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-}
-
-double sim_cpu_s(void) {
-    return cpu_of(RUSAGE_SELF) + cpu_of(RUSAGE_CHILDREN);
-}
-
-static fed_status check(const sim_log *log, const sim_crowd *crowd, fed_error *err) {
+static fed_status check(const sim_log *log, const sim_clients *clients, fed_error *err) {
     size_t present = 0, identical = 0;
     for (size_t k = 0; k < log->client_count; k++) {
         present += log->clients[k].present;
@@ -72,44 +64,53 @@ static fed_status check(const sim_log *log, const sim_crowd *crowd, fed_error *e
                         "%zu of %zu clients hold another model than the coordinator",
                         present - identical, present);
     }
-    if (crowd->evaluated != crowd->version) {
+    if (clients->evaluated != clients->version) {
         return fed_fail(err, FED_ESTATE, "the final model (version %u) was not measured",
-                        crowd->version);
+                        clients->version);
     }
     return FED_OK;
 }
 
-/** From an open crowd to the log. */
-static fed_status run_crowd(sim_crowd *crowd, const sim_watch *watch, fed_error *err) {
-    sim_log *log = crowd->log;
+/** Run, and finish the log. */
+static fed_status run_clients(sim_clients *clients, const sim_watch *watch, fed_error *err) {
+    sim_log *log = clients->log;
     uint64_t digest = 0;
     const int64_t start_ms = fed_clock_monotonic_ms();
-    FED_TRY(read_task(crowd, err));
-    fed_status status = crowd->options->transport == SIM_HTTPS
-                            ? sim_https_run(crowd, watch, &digest, err)
-                            : sim_inproc_run(crowd, watch, &digest, err);
-    sim_note_end(crowd, digest);
-    const bool resumed = crowd->options->resume && crowd->began_wall_ms != 0;
-    const int64_t since_ms = resumed ? crowd->began_wall_ms : start_ms;
+    FED_TRY(read_task(clients, err));
+    fed_status status = clients->options->transport == SIM_HTTPS
+                            ? sim_https_run(clients, watch, &digest, err)
+                            : sim_inproc_run(clients, watch, &digest, err);
+    sim_note_end(clients, digest);
+    const bool resumed = clients->options->resume && clients->began_wall_ms != 0;
+    const int64_t since_ms = resumed ? clients->began_wall_ms : start_ms;
     log->wall_s = 1e-3 * (double)(fed_clock_monotonic_ms() - since_ms);
-    log->total_cpu_s = crowd->earlier_cpu_s + sim_cpu_s();
+    log->total_cpu_s = clients->earlier_cpu_s + sim_cpu_s();
     FED_TRY(status);
     log->finished = true;
-    return check(log, crowd, err);
+    return check(log, clients, err);
+}
+
+static fed_status open_clients(sim_clients *clients, const sim_options *o, sim_log *log,
+                               fed_error *err) {
+    FED_TRY(sim_clients_load(clients, o, log, err));
+    if (o->state != NULL) {
+        FED_TRY(o->resume ? sim_saved_find(o, err) : sim_saved_begin(o, err));
+    }
+    return sim_clients_open(clients, err);
 }
 
 fed_status sim_run(const sim_options *o, const sim_watch *watch, sim_log *log, fed_error *err) {
-    sim_crowd crowd = {0};
+    sim_clients clients = {0};
     FED_TRY(sim_options_check(o, err));
     log->clients = calloc(o->clients, sizeof *log->clients);
     FED_REQUIRE(log->clients != NULL, FED_ENOMEM);
     log->client_count = o->clients;
     const double before_s = sim_cpu_s(); /* a grid's other runs */
-    fed_status status = sim_crowd_open(&crowd, o, log, err);
-    crowd.earlier_cpu_s = -before_s;
+    fed_status status = open_clients(&clients, o, log, err);
+    clients.earlier_cpu_s = -before_s;
     if (status == FED_OK) {
-        status = run_crowd(&crowd, watch, err);
+        status = run_clients(&clients, watch, err);
     }
-    sim_crowd_close(&crowd);
+    sim_clients_close(&clients);
     return status;
 }

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "bench.h"
-#include "deploy/sim/flash/flash.h"
+#include "deploy/sim/stores/client_stores.h"
 #include "fed_fake.h"
 #include "fedclient/fedclient.h"
 
@@ -15,7 +15,7 @@
  *
  * CLIENTS (16) train MODEL (lenet5-caffe) turn about, each at a fake coordinator of its own, so
  * that a client's memory is not the last one's. Counted is all CPU time in fedclient_step but that
- * in the callback and in the transport; of a client's turns all but the first. STORE flash: that
+ * in the callback and in the transport; of a client's turns all but the first. STORE stores: that
  * one alone.
  */
 
@@ -135,14 +135,14 @@ static void run_memory(const char *model, const char *codec, size_t clients, dev
 
 static void run_flash(const char *model, const char *codec, size_t clients, device *devices) {
     fed_error err = {0};
-    sim_flash *flash = NULL;
-    bench_require(sim_flash_open(NULL, (uint32_t)clients, false, (size_t)1 << 31, &flash, &err),
+    sim_stores *stores = NULL;
+    bench_require(sim_stores_open(NULL, (uint32_t)clients, false, (size_t)1 << 31, &stores, &err),
                   err.text);
     for (size_t k = 0; k < clients; k++) {
-        sim_flash_platform(flash, (uint32_t)k, &devices[k].platform);
+        sim_stores_platform(stores, (uint32_t)k, &devices[k].platform);
     }
-    run("deploy/sim/flash/flash.h", model, codec, clients, devices);
-    sim_flash_close(flash);
+    run("deploy/sim/stores/client_stores.h", model, codec, clients, devices);
+    sim_stores_close(stores);
 }
 
 int main(int argc, char **argv) {
@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
     }
     printf("| %zu clients of %s, %s: store | CPU ms a turn beside training |\n|---|---|\n", clients,
            model, codec);
-    if (strcmp(store, "flash") != 0) {
+    if (strcmp(store, "stores") != 0) {
         run_memory(model, codec, clients, devices, false);
         run_memory(model, codec, clients, devices, true);
     }

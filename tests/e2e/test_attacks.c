@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "coordinator_fixture.h"
-#include "deploy/sim/crowd/coordinator.h"
+#include "deploy/sim/clients/coordinator.h"
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed/rng.h"

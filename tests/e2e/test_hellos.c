@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "coordinator_fixture.h"
-#include "deploy/sim/crowd/coordinator.h"
+#include "deploy/sim/clients/coordinator.h"
 #include "fed/clock.h"
 #include "fed/version.h"
 #include "fed_curl.h"

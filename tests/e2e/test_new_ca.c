@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "deploy/sim/crowd/coordinator.h"
+#include "deploy/sim/clients/coordinator.h"
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed_curl.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "deploy/sim/bar.h"
+#include "deploy/sim/report/amounts.h"
 #include "deploy/sim/report/curves.h"
 #include "deploy/sim/report/run_table.h"
 #include "deploy/sim/report/seeds.h"

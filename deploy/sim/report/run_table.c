@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deploy/sim/bar.h"
+#include "deploy/sim/report/amounts.h"
 #include "deploy/sim/report/chart.h"
 #include "deploy/sim/report/seeds.h"
 

@@ -1,6 +1,8 @@
 /* What a run is asked to do is looked through before anything is done. */
 #include "deploy/sim/scenario/options.h"
 
+#include <stdio.h>
+
 #include "deploy/sim/conditions/network.h"
 #include "deploy/sim/conditions/presence.h"
 #include "deploy/sim/conditions/speed.h"
@@ -57,4 +59,8 @@ fed_status sim_options_check(const sim_options *o, fed_error *err) {
     fed_status status = sim_presence_parse(o->presence, o->clients, &presence, err);
     sim_presence_free(&presence);
     return status;
+}
+
+void sim_options_state_path(const sim_options *options, const char *name, char *path, size_t cap) {
+    snprintf(path, cap, "%s/%s", options->state, name);
 }

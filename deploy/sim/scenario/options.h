@@ -3,6 +3,7 @@
 #define FEDSIM_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "fed/error.h"
@@ -44,5 +45,8 @@ typedef struct sim_options {
 /** Do they make sense, as far as that can be said before anything is done? FED_EINVAL, FED_EIO and
  * FED_EFORMAT with a sentence. */
 fed_status sim_options_check(const sim_options *options, fed_error *err) FED_CHECKED;
+
+/** The path of a file or folder in options->state, which is not NULL. */
+void sim_options_state_path(const sim_options *options, const char *name, char *path, size_t cap);
 
 #endif

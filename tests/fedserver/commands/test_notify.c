@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "deploy/sim/crowd/coordinator.h"
+#include "deploy/sim/clients/coordinator.h"
 
 /* The manager's end: messages are taken one by one, each waited for. */
 static int listen_as_manager(const char *path) {

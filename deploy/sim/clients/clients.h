@@ -1,0 +1,140 @@
+/* The clients of a run, and what they share, whatever carries their requests. */
+#ifndef FEDSIM_CLIENTS_H
+#define FEDSIM_CLIENTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "deploy/sim/clients/run_progress.h"
+#include "deploy/sim/conditions/lossy.h"
+#include "deploy/sim/report/sim_log.h"
+#include "deploy/sim/scenario/options.h"
+#include "deploy/sim/stores/client_stores.h"
+#include "fed/error.h"
+#include "fed/rng.h"
+#include "fedclient/fedclient.h"
+#include "fedtrain/data.h"
+
+/** A worker: what one step needs to train or to measure. As many steps run at a time as there are
+ * workers. */
+typedef struct sim_worker {
+    fedtrain_net *net;
+    fed_arch arch; /* of net; its text is NULL before the first task */
+    size_t batch;  /* samples that net takes at a time */
+    float *state;  /* of a stateless optimizer, float32[state_floats] */
+    size_t state_floats;
+    struct sim_worker *next; /* in the list of free workers */
+} sim_worker;
+
+/** One client. The mutex of all clients guards it, but for what its own code uses while it runs. */
+typedef struct sim_client {
+    struct sim_clients *clients;
+    uint32_t k;
+    bool evaluates;
+    bool takes_part;  /* has trained or measured, so the run waits until this client has finished */
+    bool finished;    /* has learnt that the task is over */
+    pthread_t thread; /* HTTPS */
+    bool started;     /* HTTPS: the thread runs */
+    fedclient_platform platform;
+    fedclient_transport transport; /* sends through `lossy` */
+    sim_lossy lossy;
+    fedtrain_share share;        /* the shard of the data that it trains on */
+    uint32_t round, again;       /* the last round trained in, and how often before */
+    sim_worker *worker;          /* held during a step */
+    pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
+    fedclient_traffic enrolment; /* what enrolling cost: not part of the rounds' figures */
+    fedclient_traffic traffic;   /* at the end of the run */
+    fedclient_traffic charged;   /* so much of the traffic is in the log's rounds */
+    uint64_t train_cpu_us;
+    int64_t busy_us; /* time spent training: virtual, or CPU time */
+    uint32_t counted, refused;
+    uint32_t last_counted;   /* a round */
+    uint32_t local_steps;    /* of its last training */
+    uint64_t steps;          /* of those trainings whose updates were counted */
+    uint32_t broken_charged; /* so many of lossy.broken are in the log's rounds */
+    uint64_t digest;         /* of the final model */
+    fed_error error;         /* why it gave up; FED_OK if it did not */
+} sim_client;
+
+/** Virtual time, as the train callback needs it. A run over HTTPS has none. */
+typedef struct sim_virtual_time {
+    void *user;
+    /** Client k begins to train on so many samples. Returns how long that takes, in microseconds
+     * of virtual time. */
+    int64_t (*trains)(void *user, uint32_t k, uint64_t samples);
+    /** Client k begins to measure the model of that version. */
+    void (*measures)(void *user, uint32_t k, uint32_t version);
+} sim_virtual_time;
+
+/** All clients of a run, and what they share. */
+typedef struct sim_clients {
+    const sim_options *options;
+    const char *server;                   /* the front's URL */
+    const char *ca;                       /* HTTPS: the CA certificate that clients trust */
+    const sim_virtual_time *virtual_time; /* NULL: time is real, HTTPS */
+    sim_stores *stores;                   /* of all clients */
+    /* CPU seconds of the run's earlier processes, minus those that this process used before the
+     * run. */
+    double earlier_cpu_s;
+    fedtrain_data train, test;
+    sim_client *client; /* [options->clients + 1]; the last one evaluates */
+    size_t client_count;
+    atomic_int stop;
+
+    pthread_mutex_t mutex;    /* guards what follows */
+    pthread_cond_t changed;   /* a round, the end, a kill */
+    sim_worker *workers;      /* [options->threads] */
+    sim_worker *free_workers; /* a list */
+    sim_client **waiting;     /* HTTPS: clients that wait for a worker, in no order */
+    size_t waiting_count;
+    fed_rng rng;         /* HTTPS: which of them is next */
+    bool *away;          /* [options->clients]: away in round away_round */
+    uint32_t away_round; /* 0: `away` is not filled in yet */
+    uint32_t round;      /* the newest that any client was asked to train in */
+    uint32_t reported;   /* updates counted in it */
+    uint32_t version;    /* the final one, once finished */
+    uint32_t rounds;     /* of the task */
+    uint32_t committed;  /* the newest round of the log that was committed */
+    uint32_t evaluated;  /* version that the accuracy is of */
+    double accuracy;     /* NAN: the model predicts numbers, so it has a loss only */
+    double test_loss;
+    bool finished;
+    int64_t began_ms, began_wall_ms; /* the first check-in: Unix, or virtual; monotonic. 0: none */
+    bool kill_due;                   /* HTTPS: kill the coordinator now; no new step begins */
+    bool kill_done;
+    size_t running; /* clients that take part and have not finished */
+    size_t failed;
+    sim_log *log;
+    uint64_t evaluate_cpu_us; /* written by the evaluator's thread alone */
+    size_t parameters;        /* trained ones, of the task's model */
+} sim_clients;
+
+/** Load the data and make the workers. The rounds go into log. sim_clients_close in every case. */
+fed_status sim_clients_load(sim_clients *clients, const sim_options *options, sim_log *log,
+                            fed_error *err) FED_CHECKED;
+/** Open the clients' stores and the clients, and split the data among them. */
+fed_status sim_clients_open(sim_clients *clients, fed_error *err) FED_CHECKED;
+void sim_clients_close(sim_clients *clients);
+
+/** Tell the watcher how far the run is. */
+void sim_clients_show(sim_clients *clients, const sim_watch *watch, double virtual_s);
+/** CPU time of this process and its children, in seconds. */
+double sim_cpu_s(void);
+/** The error of the first client that gave up; FED_OK: none did. */
+fed_status sim_clients_failure(const sim_clients *clients, fed_error *err) FED_CHECKED;
+/** Is client k away in a round, by options->offline? Under the mutex. */
+bool sim_is_away(sim_clients *clients, uint32_t round, uint32_t k);
+/** Is the model of that version to be measured? The last one always is, when the task is over. */
+bool sim_wants_measured(const sim_options *options, uint32_t version);
+
+/** From now on the run waits for this client's end. */
+void sim_client_take_part(sim_client *client);
+/** Does this event say that the task is over? A client that has the last model already hears of the
+ * end by being told to wait. */
+bool sim_event_is_last(const fedclient_event *event);
+/** Compute the digest of the model that the client holds at its end. */
+fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err) FED_CHECKED;
+
+#endif

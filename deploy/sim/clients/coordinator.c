@@ -1,0 +1,246 @@
+/* The coordinator of a simulation: a real fedserver process on a directory of its own. */
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "deploy/sim/clients/coordinator.h"
+#include "fed/checkpoint.h"
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed/hash.h"
+
+enum { START_LIMIT_MS = 30000, TOKEN_LIFE_S = 24 * 3600, ROOM_BYTES = 1 << 30 };
+
+/** A file system in memory: what the coordinator syncs there costs nothing, and is of use to nobody
+ * once a run in one process has ended. */
+static const char MEMORY[] = "/dev/shm";
+
+static bool roomy(const char *directory) {
+    struct statvfs found;
+    return access(directory, W_OK) == 0 && statvfs(directory, &found) == 0 &&
+           (uint64_t)found.f_bavail * found.f_frsize >= ROOM_BYTES;
+}
+
+static fed_status make_directory(sim_coordinator *c, const sim_options *options, fed_error *err) {
+    if (options->directory != NULL) {
+        if (strlen(options->directory) >= sizeof c->directory) {
+            return fed_fail(err, FED_EINVAL,
+                            "the coordinator's directory has a path of more than %zu characters; "
+                            "choose a shorter --out",
+                            sizeof c->directory - 1);
+        }
+        snprintf(c->directory, sizeof c->directory, "%s", options->directory);
+        return FED_OK;
+    }
+    const char *base =
+        options->transport == SIM_INPROC && roomy(MEMORY) ? MEMORY : getenv("TMPDIR");
+    snprintf(c->directory, sizeof c->directory, "%s/fedsim-XXXXXX", base != NULL ? base : "/tmp");
+    if (mkdtemp(c->directory) == NULL) {
+        return fed_fail(err, FED_EIO, "%s: can't make a temporary directory: %s; set TMPDIR",
+                        c->directory, strerror(errno));
+    }
+    c->temporary = true;
+    strncat(c->directory, "/coordinator", sizeof c->directory - strlen(c->directory) - 1);
+    return FED_OK;
+}
+
+/** The last one is the evaluator's. */
+static fed_status make_tokens(fedserver *server, int64_t now_ms, size_t tokens,
+                              char (*token)[FEDSERVER_TOKEN], fed_error *err) {
+    fedserver_grant grant = {.ttl_s = TOKEN_LIFE_S};
+    for (size_t i = 0; i < tokens; i++) {
+        grant.role = i + 1 == tokens ? FEDSERVER_ROLE_EVALUATOR : FEDSERVER_ROLE_DEVICE;
+        FED_TRY(fedserver_token_grant(server, now_ms, &grant, token[i], err));
+    }
+    return FED_OK;
+}
+
+static fed_status read_ca(sim_coordinator *c, fed_error *err) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/ca.pem", c->directory);
+    uint8_t *data = NULL;
+    size_t len = 0;
+    FED_TRY(fed_file_read(path, sizeof c->ca.text - 1, &data, &len, err));
+    memcpy(c->ca.text, data, len + 1);
+    free(data);
+    return FED_OK;
+}
+
+fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
+                                   char (*token)[FEDSERVER_TOKEN], fed_error *err) {
+    c->program = options->fedserver;
+    c->front_port = options->front_port;
+    c->devices_port = options->devices_port;
+    c->pid = -1;
+    c->output = -1;
+    FED_TRY(make_directory(c, options, err));
+    static const char *const hosts[] = {"localhost", "127.0.0.1", "::1", NULL};
+    FED_TRY(fedserver_init(c->directory, &(fedserver_init_options){.hosts = hosts}, err));
+    fedserver *server = NULL;
+    FED_TRY(fedserver_open(c->directory, NULL, &server, err));
+    uint64_t id = 0;
+    const int64_t now_ms = options->transport == SIM_INPROC ? SIM_EPOCH_MS : fed_clock_unix_ms();
+    fed_status status = fedserver_task_add(server, now_ms, options->task, &id, err);
+    if (status == FED_OK) {
+        status = make_tokens(server, now_ms, tokens, token, err);
+    }
+    fedserver_close(server);
+    FED_TRY(status);
+    return read_ca(c, err);
+}
+
+/** In the child: become the coordinator, its output into the pipe. */
+static void exec_coordinator(const sim_coordinator *c, int output) {
+    char front[16], devices[16];
+    snprintf(front, sizeof front, "%u", c->front_port);
+    snprintf(devices, sizeof devices, "%u", c->devices_port);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* nothing is left behind, however the simulation ends */
+    dup2(output, STDOUT_FILENO);
+    execlp(c->program, "fedserver", "run", "--dir", c->directory, "--bind", "127.0.0.1", "--quiet",
+           "--front-port", front, "--devices-port", devices, (char *)NULL);
+    fprintf(stderr, "fedsim: can't run %s: %s\n", c->program, strerror(errno));
+    _exit(127);
+}
+
+/** The port behind the last ':' of the URL that follows a word of the line. */
+static uint16_t port_after(const char *line, const char *word) {
+    const char *url = strstr(line, word);
+    url = url == NULL ? NULL : strstr(url, "://127.0.0.1:");
+    return url == NULL ? 0 : (uint16_t)strtoul(url + strlen("://127.0.0.1:"), NULL, 10);
+}
+
+/** Read the child's first line: it says where it listens. */
+static fed_status await_listening(sim_coordinator *c, fed_error *err) {
+    char line[512] = "";
+    size_t len = 0;
+    int64_t limit = fed_clock_monotonic_ms() + START_LIMIT_MS;
+    while (strchr(line, '\n') == NULL && len + 1 < sizeof line) {
+        struct pollfd p = {.fd = c->output, .events = POLLIN};
+        int64_t left = limit - fed_clock_monotonic_ms();
+        if (left <= 0 || poll(&p, 1, (int)left) <= 0) {
+            return fed_fail(err, FED_ETIMEOUT, "%s did not say within %d s that it listens",
+                            c->program, START_LIMIT_MS / 1000);
+        }
+        ssize_t got = read(c->output, line + len, sizeof line - len - 1);
+        if (got <= 0) {
+            return fed_fail(err, FED_EIO, "%s ended before it listened; its reason is above",
+                            c->program);
+        }
+        len += (size_t)got;
+        line[len] = '\0';
+    }
+    c->front_port = port_after(line, "front");
+    c->devices_port = port_after(line, "devices");
+    if (c->front_port == 0 || c->devices_port == 0) {
+        return fed_fail(err, FED_EFORMAT, "%s said \"%s\" instead of where it listens", c->program,
+                        line);
+    }
+    return FED_OK;
+}
+
+fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) {
+    int pipe_ends[2];
+    if (pipe(pipe_ends) != 0) {
+        return fed_fail(err, FED_EIO, "can't make a pipe: %s", strerror(errno));
+    }
+    c->pid = fork();
+    if (c->pid == 0) {
+        close(pipe_ends[0]);
+        exec_coordinator(c, pipe_ends[1]);
+    }
+    close(pipe_ends[1]);
+    c->output = pipe_ends[0];
+    if (c->pid < 0) {
+        return fed_fail(err, FED_EIO, "can't start %s: %s", c->program, strerror(errno));
+    }
+    return await_listening(c, err);
+}
+
+static fed_status ended(sim_coordinator *c, int how, int wanted_signal, fed_error *err) {
+    c->pid = -1;
+    close(c->output);
+    c->output = -1;
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) {
+        return FED_OK;
+    }
+    if (WIFSIGNALED(how) && WTERMSIG(how) == wanted_signal) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_EIO, "the coordinator ended with %s %d",
+                    WIFSIGNALED(how) ? "signal" : "exit status",
+                    WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
+}
+
+fed_status sim_coordinator_stop(sim_coordinator *c, int signal, fed_error *err) {
+    if (c->pid <= 0) {
+        return FED_OK;
+    }
+    int how = 0;
+    kill(c->pid, signal);
+    while (waitpid(c->pid, &how, 0) < 0 && errno == EINTR) {
+    }
+    return ended(c, how, signal, err);
+}
+
+fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) {
+    int how = 0;
+    if (waitpid(c->pid, &how, WNOHANG) != c->pid) {
+        return FED_OK;
+    }
+    FED_TRY(ended(c, how, 0, err));
+    return fed_fail(err, FED_EIO, "the coordinator ended before the task did");
+}
+
+fed_status sim_coordinator_result(const sim_coordinator *c, const char *path, uint64_t *digest,
+                                  fed_error *err) {
+    char own[600];
+    snprintf(own, sizeof own, "%s/final.safetensors", c->directory);
+    path = path != NULL ? path : own;
+    fedserver *server = NULL;
+    FED_TRY(fedserver_open(c->directory, NULL, &server, err));
+    fed_status status = fedserver_model_export(server, 0, path, err);
+    fedserver_close(server);
+    FED_TRY(status);
+    fed_model model = {0};
+    FED_TRY(fed_checkpoint_load(path, &model, err));
+    *digest = fed_digest(model.values, model.layout.size);
+    fed_model_free(&model);
+    return FED_OK;
+}
+
+void sim_coordinator_empty(const sim_coordinator *c) {
+    DIR *dir = opendir(c->directory);
+    for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", c->directory, e->d_name);
+        (void)unlink(path); /* "." and ".." refuse by themselves */
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    (void)rmdir(c->directory);
+}
+
+void sim_coordinator_clean(sim_coordinator *c) {
+    if (!c->temporary) {
+        return;
+    }
+    sim_coordinator_empty(c);
+    char *end = strrchr(c->directory, '/');
+    *end = '\0';
+    (void)rmdir(c->directory);
+}
+
+fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,
+                                  const char *backup, fed_error *err) {
+    c->pid = -1;
+    FED_TRY(make_directory(c, options, err));
+    return c->temporary ? fedserver_restore(backup, c->directory, err) : FED_OK;
+}

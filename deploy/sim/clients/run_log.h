@@ -1,0 +1,24 @@
+/* The log of a run is written: by what clients do, and from the coordinator's rounds. */
+#ifndef FEDSIM_RUN_LOG_H
+#define FEDSIM_RUN_LOG_H
+
+#include "deploy/sim/clients/clients.h"
+#include "fedserver/fedserver.h"
+
+/* All but sim_note_end: under the clients' mutex. FED_ENOMEM: no memory for another round. */
+
+/** A step has ended with this event. *over: the client has nothing more to do. */
+fed_status sim_note_event(sim_client *client, const fedclient_event *event, bool *over) FED_CHECKED;
+/** A client checked in. Time begins with the first check-in. */
+void sim_note_checkin(sim_clients *clients, int64_t now_ms);
+/** A model was measured. */
+fed_status sim_note_measured(sim_clients *clients, uint32_t version,
+                             const fedclient_round *round) FED_CHECKED;
+/** Copy the coordinator's newest `most` committed rounds into the log. */
+fed_status sim_note_rounds(sim_clients *clients, fedserver *server, uint32_t most,
+                           fed_error *err) FED_CHECKED;
+/** The run has ended: add the clients' figures to the log, and drop rounds that were not committed.
+ *    digest  of the coordinator's final model */
+void sim_note_end(sim_clients *clients, uint64_t digest);
+
+#endif

@@ -1,0 +1,161 @@
+/* What a client does with a round: it trains on its shard of the data, or measures a model. */
+#include "deploy/sim/clients/train_callback.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "deploy/sim/clients/run_log.h"
+#include "fed/clock.h"
+
+enum { EVALUATE_BATCH = 100, BATCH_LIMIT = 4096, HOLD_MS = 20000 };
+
+/** At least the task's. A language model's scores alone take 1.4 MB a sample: it gets no more. */
+static size_t evaluate_batch(const fedclient_round *round) {
+    size_t batch = round->task->batch;
+    return batch < EVALUATE_BATCH && round->arch->words == 0 ? EVALUATE_BATCH : batch;
+}
+
+/** Give the worker a net of the round's model, large enough for its batches; keep the one it has if
+ * that fits. */
+static fed_status fit_worker(sim_worker *worker, const fedclient_round *round, fed_error *err) {
+    size_t batch = evaluate_batch(round);
+    if (worker->arch.text != NULL && strcmp(worker->arch.text, round->arch->text) == 0 &&
+        batch <= worker->batch) {
+        return FED_OK;
+    }
+    if (batch > BATCH_LIMIT) {
+        return fed_fail(err, FED_ERANGE, "batch %zu is over this simulator's %d", batch,
+                        BATCH_LIMIT);
+    }
+    fedtrain_net_free(worker->net);
+    fed_arch_free(&worker->arch);
+    worker->net = NULL;
+    worker->batch = batch;
+    FED_TRY(fed_arch_parse(round->arch->text, &worker->arch, err));
+    fed_status status = fedtrain_net_new(&worker->arch, batch, FEDTRAIN_FAST, &worker->net);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "can't make a net");
+}
+
+/** The first clients are the hostile ones: what they send is noise, within +-8. */
+static void spoil(const sim_client *client, const fedclient_round *round) {
+    const sim_options *o = client->clients->options;
+    if (client->k >= (uint32_t)(o->hostile * (double)o->clients)) {
+        return;
+    }
+    fed_rng rng;
+    fed_rng_init(&rng, o->seed, client->k, round->round);
+    for (size_t i = 0; i < round->arch->trained; i++) {
+        round->values[i] += 16.0f * fed_rng_float(&rng) - 8.0f;
+    }
+}
+
+typedef struct masking {
+    const fed_optimizer *optimizer;
+    float *state;
+    size_t trained;
+} masking;
+
+static void mask(void *user, const float *sent, size_t count) {
+    const masking *m = user;
+    (void)count;
+    fedtrain_optimizer_mask(m->optimizer, m->state, sent, m->trained);
+}
+
+/** The optimizer's state. It is kept for each client; an optimizer that forgets it between rounds
+ * uses the worker's. */
+static fed_status find_state(sim_client *client, const fed_optimizer *optimizer, size_t trained,
+                             float **state, fed_error *err) {
+    const size_t floats = fedtrain_optimizer_state_size(optimizer, trained);
+    sim_worker *worker = client->worker;
+    if (!optimizer->stateless) {
+        return sim_stores_optimizer(client->clients->stores, client->k, floats, state, err);
+    }
+    if (floats > worker->state_floats) {
+        free(worker->state);
+        worker->state = malloc(floats * sizeof *worker->state);
+        worker->state_floats = worker->state != NULL ? floats : 0;
+        FED_REQUIRE(worker->state != NULL, FED_ENOMEM);
+    }
+    *state = worker->state;
+    return FED_OK;
+}
+
+static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
+    const fed_task *task = round->task;
+    client->again = round->round == client->round ? client->again + 1 : 0;
+    client->round = round->round;
+    fedtrain_job job = {.net = client->worker->net,
+                        .steps = task->local_steps,
+                        .batch = task->batch,
+                        .seed = task->seed,
+                        .client = client->k,
+                        .round = round->round + client->again * FEDTRAIN_AGAIN};
+    fedtrain_job_use(&job, &client->clients->train, &client->share);
+    FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
+    sim_clients *clients = client->clients;
+    float *state = NULL;
+    FED_TRY(find_state(client, &job.optimizer, round->arch->trained, &state, err));
+    if (job.optimizer.mask) {
+        masking m = {&job.optimizer, state, round->arch->trained};
+        FED_TRY(fedclient_round_sent(round, mask, &m, err));
+    }
+    const sim_virtual_time *time = clients->virtual_time;
+    const uint64_t samples = (uint64_t)task->local_steps * task->batch;
+    const int64_t takes_us = time != NULL ? time->trains(time->user, client->k, samples) : 0;
+    int64_t before = fed_clock_thread_cpu_us();
+    FED_TRY(fedtrain_run(&job, round->values, state, &round->loss, err));
+    int64_t used = fed_clock_thread_cpu_us() - before;
+    spoil(client, round);
+    round->samples = (uint32_t)client->share.size;
+
+    pthread_mutex_lock(&clients->mutex);
+    client->train_cpu_us += (uint64_t)used;
+    client->busy_us += time != NULL ? takes_us : used;
+    client->local_steps = task->local_steps;
+    clients->parameters = round->arch->trained;
+    if (time == NULL && round->round > clients->round) {
+        clients->round = round->round;
+        clients->reported = 0;
+        pthread_cond_broadcast(&clients->changed);
+    }
+    pthread_mutex_unlock(&clients->mutex);
+    return FED_OK;
+}
+
+static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error *err) {
+    sim_clients *clients = client->clients;
+    fedtrain_score score = {0};
+    const sim_virtual_time *time = clients->virtual_time;
+    if (time != NULL) {
+        time->measures(time->user, client->k, round->version);
+    }
+    int64_t before = fed_clock_thread_cpu_us();
+    FED_TRY(fedtrain_data_score(client->worker->net, evaluate_batch(round), &clients->test,
+                                round->values, &score, err));
+    round->samples = (uint32_t)score.samples;
+    round->correct = (uint32_t)score.correct;
+    round->loss = score.loss;
+    clients->evaluate_cpu_us += (uint64_t)(fed_clock_thread_cpu_us() - before);
+    pthread_mutex_lock(&clients->mutex);
+    fed_status status = sim_note_measured(clients, round->version, round);
+    pthread_mutex_unlock(&clients->mutex);
+    return status;
+}
+
+static fed_status work(void *user, fedclient_round *round, fed_error *err) {
+    sim_client *client = user;
+    sim_client_take_part(client);
+    FED_TRY(fit_worker(client->worker, round, err));
+    return client->evaluates ? evaluate(client, round, err) : train(client, round, err);
+}
+
+fedclient_options sim_client_options(sim_client *client) {
+    return (fedclient_options){.server = client->clients->server,
+                               .platform = &client->platform,
+                               .transport = &client->transport,
+                               .role = client->evaluates ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
+                               .hold_ms = HOLD_MS,
+                               .whole_bytes = UINT32_MAX, /* pieces cost the coordinator more */
+                               .train = work,
+                               .user = client};
+}

@@ -1,0 +1,11 @@
+/* What a client does with a round: it trains on its shard of the data, or measures a model. */
+#ifndef FEDSIM_TRAIN_CALLBACK_H
+#define FEDSIM_TRAIN_CALLBACK_H
+
+#include "deploy/sim/clients/clients.h"
+
+/** A client's options: its store, its transport, and a callback that trains or measures on
+ * client->worker. */
+fedclient_options sim_client_options(sim_client *client);
+
+#endif

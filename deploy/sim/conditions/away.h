@@ -1,0 +1,12 @@
+/* Which clients are away in a round. */
+#ifndef FEDSIM_AWAY_H
+#define FEDSIM_AWAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** Draw who is away in a round: exactly floor(fraction * clients) of them.
+ *    away  bool[clients], written */
+void sim_draw_away(uint64_t seed, uint32_t round, uint32_t clients, double fraction, bool *away);
+
+#endif

@@ -1,0 +1,26 @@
+/* A client's transport, some of whose uploads break. */
+#ifndef FEDSIM_LOSSY_H
+#define FEDSIM_LOSSY_H
+
+#include <stdint.h>
+
+#include "fedclient/transport.h"
+
+/** Wraps the transport `inner`. The caller fills in all members but `uploads` and `broken`, then
+ * calls sim_lossy_open. */
+typedef struct sim_lossy {
+    fedclient_transport inner;
+    uint64_t seed; /* of the run */
+    uint32_t k;    /* the client */
+    double rate;   /* fraction of the uploads that break */
+    /** Called when an answer has come, before the client reads it; NULL: nobody wants to know. */
+    void (*answered)(void *user, const fedclient_request *request);
+    void *user;       /* of answered */
+    uint32_t uploads; /* tried so far; with the seed and k it decides which of them break */
+    uint32_t broken;  /* uploads that broke so far */
+} sim_lossy;
+
+/** Make *outer the transport that sends through lossy->inner. lossy must outlive it. */
+void sim_lossy_open(sim_lossy *lossy, fedclient_transport *outer);
+
+#endif

@@ -1,0 +1,125 @@
+/* A run over HTTPS: a coordinator process, a thread for each client, and an eye on both. */
+#include "deploy/sim/https/https_run.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "deploy/sim/clients/coordinator.h"
+#include "deploy/sim/clients/run_log.h"
+#include "deploy/sim/https/https_clients.h"
+#include "fed/clock.h"
+
+enum { POLL_MS = 200, END_LIMIT_MS = 60000 };
+
+static fed_status restart(sim_coordinator *coordinator, sim_clients *clients, fed_error *err) {
+    fprintf(stderr, "round %u: killing the coordinator, then starting it again\n",
+            clients->options->kill_round);
+    FED_TRY(sim_coordinator_stop(coordinator, SIGKILL, err));
+    FED_TRY(sim_coordinator_start(coordinator, err));
+    coordinator->kills++;
+    pthread_mutex_lock(&clients->mutex);
+    clients->kill_due = false;
+    clients->kill_done = true;
+    sim_https_clients_hand_out(clients);
+    pthread_mutex_unlock(&clients->mutex);
+    return FED_OK;
+}
+
+/** One look at the run. FED_ESTATE: it is over; anything else but FED_OK: it must end. */
+static fed_status look(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
+                       int64_t *finished_ms, fed_error *err) {
+    pthread_mutex_lock(&clients->mutex);
+    size_t running = clients->running;
+    bool over = running == 0 || clients->failed > 0, kill_due = clients->kill_due;
+    bool finished = clients->finished;
+    pthread_mutex_unlock(&clients->mutex);
+    FED_REQUIRE(!over, FED_ESTATE);
+    int64_t now = fed_clock_monotonic_ms();
+    *finished_ms = finished && *finished_ms == 0 ? now : *finished_ms;
+    if (*watch->stop != 0) {
+        return fed_fail(err, FED_ECANCELED, "stopped in round %u", clients->round);
+    }
+    if (*finished_ms != 0 && now - *finished_ms > END_LIMIT_MS) {
+        return fed_fail(err, FED_ETIMEOUT, "%zu clients did not end with the task", running);
+    }
+    return kill_due ? restart(coordinator, clients, err) : sim_coordinator_alive(coordinator, err);
+}
+
+static fed_status attend(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
+                         fed_error *err) {
+    fed_status status = FED_OK;
+    for (int64_t finished_ms = 0; status == FED_OK;) {
+        sim_https_clients_wait(clients, POLL_MS);
+        status = look(coordinator, clients, watch, &finished_ms, err);
+        sim_clients_show(clients, watch, 0);
+    }
+    return status == FED_ESTATE ? FED_OK : status;
+}
+
+/** From the first client's start to the coordinator's end. */
+static fed_status live(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
+                       char (*token)[FEDSERVER_TOKEN], fed_error *err) {
+    char server[64];
+    snprintf(server, sizeof server, "https://127.0.0.1:%u", coordinator->front_port);
+    clients->server = server;
+    clients->ca = coordinator->ca.text;
+    if (watch->listening != NULL) {
+        watch->listening(watch->user, coordinator->front_port, coordinator->directory);
+    }
+    fed_status status = sim_https_clients_start(clients, token, err);
+    if (status == FED_OK) {
+        status = attend(coordinator, clients, watch, err);
+    }
+    sim_https_clients_stop(clients);
+    fed_error own = {0};
+    fed_status stopped = sim_coordinator_stop(coordinator, SIGTERM, &own);
+    sim_https_clients_end(clients);
+    FED_TRY(status);
+    FED_TRY(sim_clients_failure(clients, err));
+    return stopped == FED_OK ? FED_OK : fed_fail(err, stopped, "%s", own.text);
+}
+
+/** The coordinator's process has ended: what is in its database goes into the log. */
+static fed_status read_back(const sim_coordinator *coordinator, sim_clients *clients,
+                            fed_error *err) {
+    fedserver *server = NULL;
+    FED_TRY(fedserver_open(coordinator->directory, NULL, &server, err));
+    fed_status status = sim_note_rounds(clients, server, UINT32_MAX, err);
+    fedserver_close(server);
+    return status;
+}
+
+static fed_status serve(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
+                        uint64_t *digest, fed_error *err) {
+    const size_t tokens = clients->client_count;
+    char(*token)[FEDSERVER_TOKEN] = calloc(tokens, sizeof *token);
+    FED_REQUIRE(token != NULL, FED_ENOMEM);
+    fed_status status = sim_coordinator_prepare(coordinator, clients->options, tokens, token, err);
+    if (status == FED_OK) {
+        status = sim_coordinator_start(coordinator, err);
+    }
+    if (status == FED_OK) {
+        status = live(coordinator, clients, watch, token, err);
+    }
+    free(token);
+    if (status == FED_OK || status == FED_ECANCELED) {
+        fed_error own = {0};
+        fed_status read = read_back(coordinator, clients, &own);
+        status = read == FED_OK || status != FED_OK ? status : fed_fail(err, read, "%s", own.text);
+    }
+    FED_TRY(status);
+    clients->log->kills = coordinator->kills;
+    return sim_coordinator_result(coordinator, clients->options->model, digest, err);
+}
+
+fed_status sim_https_run(sim_clients *clients, const sim_watch *watch, uint64_t *digest,
+                         fed_error *err) {
+    sim_coordinator coordinator = {.pid = -1};
+    fed_status status = serve(&coordinator, clients, watch, digest, err);
+    fed_error ignored = {0};
+    (void)!sim_coordinator_stop(&coordinator, SIGTERM,
+                                &ignored); /* where it was not got that far */
+    sim_coordinator_clean(&coordinator);
+    return status;
+}

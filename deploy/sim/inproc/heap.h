@@ -1,0 +1,38 @@
+/* What comes next in virtual time: a heap with at most one entry for each client. */
+#ifndef FEDSIM_HEAP_H
+#define FEDSIM_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+/** When a client's next event is due. Of equal times the lower `nth` is first: a client's events at
+ * one time are numbered, so that what many clients do at the same time goes side by side, event by
+ * event. `chance` decides what is left, so that it is not always the same client that comes too
+ * late. */
+typedef struct sim_due {
+    int64_t us;   /* since the start */
+    uint32_t nth; /* events of this client since its clock moved */
+    uint32_t chance;
+} sim_due;
+
+typedef struct sim_heap {
+    uint32_t room, count;
+    sim_due *due;    /* [room], of each client */
+    uint32_t *order; /* [count], the heap: clients, the first one on top */
+    uint32_t *at;    /* [room], where in `order` each client is; UINT32_MAX: it is not there */
+} sim_heap;
+
+/** For clients 0 to room - 1. Owner: sim_heap_close. FED_ENOMEM. */
+fed_status sim_heap_open(sim_heap *heap, uint32_t room) FED_CHECKED;
+void sim_heap_close(sim_heap *heap);
+/** Put client k in, or move it. */
+void sim_heap_set(sim_heap *heap, uint32_t k, sim_due due);
+/** Take client k out, if it is there. */
+void sim_heap_remove(sim_heap *heap, uint32_t k);
+bool sim_heap_has(const sim_heap *heap, uint32_t k);
+/** The client that is due first; the heap is not empty. */
+uint32_t sim_heap_top(const sim_heap *heap);
+
+#endif

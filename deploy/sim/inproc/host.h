@@ -1,0 +1,35 @@
+/* The coordinator of a run in one process. */
+#ifndef FEDSIM_HOST_H
+#define FEDSIM_HOST_H
+
+#include "deploy/sim/clients/coordinator.h"
+#include "fedserver/fedserver.h"
+
+typedef struct sim_host {
+    sim_coordinator coordinator; /* its directory */
+    fedserver *server;
+    bool batch;       /* a batch of requests is open */
+    bool killed;      /* as options->kill_round wanted */
+    int64_t tick_us;  /* when the next tick is due */
+    uint64_t epoch;   /* of the server, when its parked check-ins were answered last */
+    uint32_t version; /* of the newest model */
+    bool running;     /* whether the newest model is of a task that runs */
+} sim_host;
+
+/** Virtual time as the coordinator and the clients have it, Unix milliseconds. */
+int64_t sim_unix_ms(int64_t us);
+
+/* Open what the coordinator's directory holds. Owner: sim_host_close. Errors, also below:
+ * fedserver.h. */
+fed_status sim_host_open(sim_host *host, fed_error *err) FED_CHECKED;
+void sim_host_close(sim_host *host);
+/** Handle one request of the open batch, or of a new one. */
+fed_status sim_host_handle(sim_host *host, const fedserver_request *request, int64_t us,
+                           fedserver_response *response, fed_error *err) FED_CHECKED;
+fed_status sim_host_tick(sim_host *host, int64_t us, fed_error *err) FED_CHECKED;
+/** Commit the batch: only then may its answers leave. */
+fed_status sim_host_commit(sim_host *host, fed_error *err) FED_CHECKED;
+/** Drop the coordinator with what was not committed, and open another one on its directory. */
+fed_status sim_host_kill(sim_host *host, fed_error *err) FED_CHECKED;
+
+#endif

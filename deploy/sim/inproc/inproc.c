@@ -1,0 +1,224 @@
+/* A run in one process: from enrolment to the end of the task. */
+#define _GNU_SOURCE /* SCHED_BATCH */
+#include "deploy/sim/inproc/inproc.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "deploy/sim/clients/train_callback.h"
+#include "deploy/sim/inproc/inproc_transport.h"
+#include "deploy/sim/inproc/saved_run.h"
+#include "deploy/sim/inproc/schedule.h"
+#include "deploy/sim/inproc/step_threads.h"
+
+/* --- Actors --- */
+
+static fed_status open_actor(sim_world *world, uint32_t k, fed_error *err) {
+    sim_clients *clients = world->clients;
+    const sim_options *o = clients->options;
+    sim_actor *actor = &world->actor[k];
+    sim_client *client = &clients->client[k];
+    actor->client = client;
+    actor->world = world;
+    if (!client->evaluates) { /* which takes no time, and is always there */
+        actor->link = sim_network_draw(&world->network, o->seed, k);
+        actor->speed = sim_speed_draw(&world->speed, o->seed, k);
+    }
+    static const sim_presence always = {0};
+    sim_attendance_open(&actor->attendance, client->evaluates ? &always : &world->presence, o->seed,
+                        k);
+    client->platform.unix_ms = sim_virtual_unix_ms;
+    client->platform.monotonic_ms = sim_virtual_monotonic_ms;
+    sim_inproc_transport_open(actor);
+    fedclient_options options = sim_client_options(client);
+    if (client->evaluates) {
+        options.hold_ms = 0; /* the scheduler knows when there is something to measure */
+    }
+    return fedclient_open(&options, &actor->fed, err);
+}
+
+/** Memory for all that depends on how many clients there are. */
+static fed_status make_room(sim_world *world) {
+    const uint32_t count = (uint32_t)world->clients->client_count;
+    world->actor = calloc(count, sizeof *world->actor);
+    world->pending = calloc(count, sizeof *world->pending);
+    FED_REQUIRE(world->actor != NULL && world->pending != NULL, FED_ENOMEM);
+    FED_TRY(sim_heap_open(&world->heap, count));
+    return sim_heap_open(&world->ready, count);
+}
+
+static fed_status open_world(sim_world *world, fed_error *err) {
+    const sim_options *o = world->clients->options;
+    FED_TRY(sim_network_parse(o->line, &world->network, err));
+    FED_TRY(sim_speed_parse(o->speed, &world->speed, err));
+    FED_TRY(sim_presence_parse(o->presence, o->clients, &world->presence, err));
+    FED_TRY(make_room(world));
+    for (uint32_t k = 0; k < world->clients->client_count; k++) {
+        FED_TRY(open_actor(world, k, err));
+    }
+    return FED_OK;
+}
+
+static void close_world(sim_world *world) {
+    for (size_t k = 0; world->actor != NULL && k < world->clients->client_count; k++) {
+        sim_actor *actor = &world->actor[k];
+        if (actor->client != NULL) {
+            actor->client->traffic = actor->traffic;
+        }
+        fedclient_close(actor->fed);
+        fedserver_blob_free(actor->parked.answer.body);
+        fedserver_blob_free(actor->heard);
+    }
+    sim_heap_close(&world->heap);
+    sim_heap_close(&world->ready);
+    sim_presence_free(&world->presence);
+    free(world->actor);
+    free(world->pending);
+}
+
+/* --- Enrolment: keys and certificates take CPU time, so several threads share it --- */
+
+typedef struct enrolling {
+    sim_world *world;
+    char (*token)[FEDSERVER_TOKEN];
+    uint32_t next; /* client */
+    fed_error error;
+} enrolling;
+
+/** The next client to enrol; false: there is none, or one has failed. */
+static bool take_next(enrolling *r, uint32_t *k) {
+    pthread_mutex_lock(&r->world->clients->mutex);
+    *k = r->next;
+    bool more = r->error.status == FED_OK && *k < r->world->clients->client_count;
+    r->next += more;
+    pthread_mutex_unlock(&r->world->clients->mutex);
+    return more;
+}
+
+static void *enrol_some(void *user) {
+    enrolling *r = user;
+    sim_clients *clients = r->world->clients;
+    for (uint32_t k = 0; take_next(r, &k);) {
+        fed_error err = {0};
+        sim_actor *actor = &r->world->actor[k];
+        fed_status status = fedclient_enrol(actor->fed, r->token[k], &err);
+        pthread_mutex_lock(&clients->mutex);
+        if (status != FED_OK && r->error.status == FED_OK) {
+            r->error = err;
+            r->error.status = status;
+        }
+        clients->client[k].enrolment = clients->client[k].charged = actor->traffic;
+        r->world->enrolled = k + 1; /* failed or not: the next one need not wait for ever */
+        pthread_cond_broadcast(&clients->changed);
+        pthread_mutex_unlock(&clients->mutex);
+    }
+    return NULL;
+}
+
+static fed_status enrol_all(sim_world *world, char (*token)[FEDSERVER_TOKEN], fed_error *err) {
+    enrolling r = {.world = world, .token = token};
+    const uint32_t threads = world->clients->options->threads;
+    pthread_t *thread = calloc(threads, sizeof *thread);
+    FED_REQUIRE(thread != NULL, FED_ENOMEM);
+    uint32_t started = 1;
+    world->direct = true;
+    while (started < threads && pthread_create(&thread[started], NULL, enrol_some, &r) == 0) {
+        started++;
+    }
+    (void)enrol_some(&r); /* this thread is the first one */
+    for (uint32_t i = 1; i < started; i++) {
+        pthread_join(thread[i], NULL);
+    }
+    world->direct = false;
+    free(thread);
+    return r.error.status == FED_OK ? FED_OK : fed_fail(err, r.error.status, "%s", r.error.text);
+}
+
+/* --- The run --- */
+
+static fed_status prepare(sim_world *world, fed_error *err) {
+    const size_t tokens = world->clients->client_count;
+    char(*token)[FEDSERVER_TOKEN] = calloc(tokens, sizeof *token);
+    FED_REQUIRE(token != NULL, FED_ENOMEM);
+    fed_status status = sim_coordinator_prepare(&world->host.coordinator, world->clients->options,
+                                                tokens, token, err);
+    if (status == FED_OK) {
+        status = sim_host_open(&world->host, err);
+    }
+    if (status == FED_OK) {
+        status = enrol_all(world, token, err);
+    }
+    free(token);
+    return status;
+}
+
+/** In place of prepare: go on where the run was stopped. */
+static fed_status take_up(sim_world *world, fed_error *err) {
+    char backup[600];
+    const sim_options *o = world->clients->options;
+    sim_options_state_path(o, "coordinator", backup, sizeof backup);
+    FED_TRY(sim_coordinator_resume(&world->host.coordinator, o, backup, err));
+    FED_TRY(sim_host_open(&world->host, err));
+    return sim_saved_load(world, err);
+}
+
+static fed_status begin(sim_world *world, fed_error *err) {
+    FED_TRY(open_world(world, err));
+    if (world->clients->options->resume) {
+        FED_TRY(take_up(world, err));
+        sim_schedule_resume(world);
+        return FED_OK;
+    }
+    FED_TRY(prepare(world, err));
+    return sim_schedule_begin(world, err);
+}
+
+/** End the threads. A run that was stopped, and can be resumed, is saved. */
+static fed_status end(sim_world *world, fed_status status, fed_error *err) {
+    const bool keep = status == FED_ECANCELED && world->clients->options->state != NULL;
+    fed_writer state;
+    fed_writer_growing(&state);
+    fed_status saved = keep ? sim_saved_take(world, &state) : FED_OK;
+    sim_threads_close(world);
+    if (keep && saved == FED_OK) {
+        saved = sim_saved_save(world, &state, err);
+    }
+    fed_writer_free(&state);
+    return saved != FED_OK ? saved : status;
+}
+
+static fed_status run(sim_world *world, uint64_t *digest, fed_error *err) {
+    const sim_options *o = world->clients->options;
+    FED_TRY(begin(world, err));
+    fed_status status = end(world, sim_schedule_run(world, err), err);
+    world->clients->log->kills = world->host.coordinator.kills;
+    sim_host_close(&world->host);
+    FED_TRY(status);
+    if (o->state != NULL) {
+        sim_saved_end(o);
+    }
+    return sim_coordinator_result(&world->host.coordinator, o->model, digest, err);
+}
+
+/** This thread, and those that it starts, wake another one just before they sleep themselves. With
+ * SCHED_BATCH they sleep before the other one runs. Without, the run is only slower. */
+static void schedule_in_batches(void) {
+    const struct sched_param none = {0};
+    (void)sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
+fed_status sim_inproc_run(sim_clients *clients, const sim_watch *watch, uint64_t *digest,
+                          fed_error *err) {
+    sim_world world = {.clients = clients, .watch = watch};
+    world.virtual_time = (sim_virtual_time){
+        .user = &world, .trains = sim_step_trains, .measures = sim_step_measures};
+    clients->virtual_time = &world.virtual_time;
+    clients->server = "https://127.0.0.1:10443";
+    schedule_in_batches();
+    fed_status status = run(&world, digest, err);
+    sim_host_close(&world.host);
+    close_world(&world);
+    sim_coordinator_clean(&world.host.coordinator);
+    return status;
+}

@@ -1,0 +1,349 @@
+/* The transport of a run in one process: a request is taken apart as HTTP would be, travels its
+ * virtual time, and waits for its answer. */
+#include "deploy/sim/inproc/inproc_transport.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "deploy/sim/inproc/step_threads.h"
+#include "fed/hash.h"
+
+/*
+ * Bytes are those of HTTP/1.1 as libcurl writes a request and libmicrohttpd an answer, line by line
+ * below; what this transport does not send at all (TLS) is not counted over HTTPS either. The port
+ * in Host has five digits. What differs: a body of 64 KB or more is announced over HTTPS
+ * (100-continue: 25 bytes of answer, 22 of request), here too; a broken upload counts what went
+ * out.
+ */
+enum { EXPECTED_FROM = 65536, CONTINUE_BYTES = 25, IDLE_US = 60 * 1000000 };
+
+/* --- A request --- */
+
+/** "https://127.0.0.1:10443/v1/model?task=1" -> listener, path, query. */
+static fed_status split_url(sim_actor *actor, const char *url, fed_error *err) {
+    const char *host = strstr(url, "://");
+    const char *path = host != NULL ? strchr(host + 3, '/') : NULL;
+    if (path == NULL || strlen(path) >= sizeof actor->path) {
+        return fed_fail(err, FED_EINVAL, "%.100s: not a URL of the simulation's coordinator", url);
+    }
+    memcpy(actor->path, path, strlen(path) + 1);
+    char *query = strchr(actor->path, '?');
+    if (query != NULL) {
+        *query++ = '\0';
+    }
+    const size_t front = strlen(actor->client->clients->server);
+    const bool to_front = strncmp(url, actor->client->clients->server, front) == 0;
+    actor->request.listener = to_front ? FEDSERVER_FRONT : FEDSERVER_DEVICES;
+    actor->request.path = actor->path;
+    actor->request.query = query != NULL ? query : "";
+    return FED_OK;
+}
+
+static void set_range(sim_actor *actor, const fedclient_range *range) {
+    int len = 0;
+    if (range == NULL || (range->first == 0 && range->most == 0)) {
+        return;
+    }
+    len = snprintf(actor->range, sizeof actor->range, "bytes=%llu-",
+                   (unsigned long long)range->first);
+    if (range->most > 0) {
+        snprintf(actor->range + len, sizeof actor->range - (size_t)len, "%llu",
+                 (unsigned long long)(range->first + range->most - 1));
+    }
+    actor->request.range = actor->range;
+    if (range->if_tag != 0) {
+        snprintf(actor->if_range, sizeof actor->if_range, "\"%016llx\"",
+                 (unsigned long long)range->if_tag);
+        actor->request.if_range = actor->if_range;
+    }
+}
+
+/** Bytes of a header line; none where there is no value. */
+static uint64_t line_bytes(const char *name, const char *value) {
+    return value == NULL || value[0] == '\0' ? 0 : strlen(name) + strlen(": \r\n") + strlen(value);
+}
+
+static uint64_t number_bytes(const char *name, uint64_t number) {
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    return line_bytes(name, text);
+}
+
+static uint64_t head_bytes(const sim_actor *actor, const fedclient_request *request) {
+    const fedserver_request *r = &actor->request;
+    uint64_t bytes = strlen(r->method) + strlen("  HTTP/1.1\r\n") + strlen(r->path) +
+                     (r->query[0] != '\0' ? 1 + strlen(r->query) : 0);
+    bytes += line_bytes("Host", "127.0.0.1:10443");
+    bytes += request->bearer != NULL ? line_bytes("Authorization", request->bearer) + 7 : 0;
+    bytes += line_bytes("Range", r->range) + line_bytes("If-Range", r->if_range);
+    if (request->body != NULL) {
+        bytes += number_bytes("Content-Length", request->body->size);
+        bytes += request->body->size >= EXPECTED_FROM ? line_bytes("Expect", "100-continue") : 0;
+    }
+    return bytes + strlen("\r\n");
+}
+
+/** All of the body, or as much as comes of it. */
+static fed_status read_body(sim_actor *actor, const fedclient_body *body) {
+    fed_status status = FED_OK;
+    if (body == NULL) {
+        return FED_OK;
+    }
+    if (body->data != NULL) {
+        actor->request.body = body->data;
+        actor->request.body_len = body->size;
+        return FED_OK;
+    }
+    FED_REQUIRE(fed_writer_reserve(&actor->body, body->size) != NULL, FED_ENOMEM);
+    while (actor->body.len < body->size && status == FED_OK) {
+        size_t len = 0;
+        uint8_t *end = actor->body.data + actor->body.len;
+        status = body->read(body->user, end, body->size - actor->body.len, &len);
+        status = status == FED_OK && len == 0 ? FED_EINVAL : status;
+        actor->body.len += len;
+    }
+    actor->request.body = actor->body.data;
+    actor->request.body_len = actor->body.len;
+    return status;
+}
+
+static fed_status compose(sim_actor *actor, const fedclient_request *request, fed_error *err) {
+    actor->request = (fedserver_request){.method = request->method, .bearer = request->bearer};
+    FED_TRY(split_url(actor, request->url, err));
+    set_range(actor, request->range);
+    if (actor->request.listener == FEDSERVER_DEVICES) {
+        actor->request.fingerprint = actor->fingerprint;
+    }
+    return FED_OK;
+}
+
+/* --- On its way --- */
+
+/** The way of so many bytes to the coordinator; on a new connection if need be. */
+static fed_status travel_up(sim_actor *actor, uint64_t bytes, fed_error *err) {
+    int64_t at_us = actor->now_us;
+    if (!actor->connected || at_us - actor->used_us >= IDLE_US) {
+        at_us += sim_link_connect_us(&actor->link);
+        actor->traffic.connections++;
+    }
+    at_us += sim_link_up_us(&actor->link, bytes);
+    actor->traffic.requests++;
+    actor->traffic.sent_bytes += bytes;
+    const int64_t until_us = sim_attendance_until(&actor->attendance, actor->now_us);
+    actor->connected = at_us <= until_us;
+    sim_actor_move(actor, actor->connected ? at_us : until_us);
+    actor->used_us = actor->now_us;
+    return actor->connected ? FED_OK
+                            : fed_fail(err, FED_ENET, "the client went away during a request");
+}
+
+fed_status sim_answer_send(sim_actor *actor, const fedserver_response *response, int64_t *us) {
+    size_t len = 0;
+    if (response->body != NULL) {
+        (void)fedserver_blob_data(response->body, &len);
+    }
+    uint64_t bytes =
+        strlen("HTTP/1.1 200 OK\r\n\r\n") + len +
+        line_bytes("Date", "Thu, 01 Jan 2026 00:00:00 GMT") +
+        line_bytes("Cache-Control", "no-store") + line_bytes("X-Content-Type-Options", "nosniff") +
+        line_bytes("Content-Type", response->content_type) + line_bytes("ETag", response->etag) +
+        line_bytes("Content-Range", response->content_range) + number_bytes("Content-Length", len);
+    bytes += actor->request.body_len >= EXPECTED_FROM ? CONTINUE_BYTES : 0;
+    const int64_t until_us = sim_attendance_until(&actor->attendance, *us);
+    const int64_t at_us = *us + sim_link_down_us(&actor->link, bytes);
+    actor->traffic.received_bytes += bytes;
+    actor->connected = at_us <= until_us;
+    *us = actor->connected ? at_us : until_us;
+    actor->used_us = *us;
+    return actor->connected ? FED_OK : FED_ENET;
+}
+
+fed_status sim_answer_wait(const sim_actor *actor, uint32_t ms, fedserver_response *response,
+                           fed_error *err) {
+    const fed_assignment wait = {
+        .action = FED_ACTION_WAIT, .reason = FED_WAIT_FULL, .retry_ms = ms};
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_assignment_write(&body, actor->request.body[0], &wait);
+    *response = (fedserver_response){.status = 200, .body = fedserver_blob_new(&body)};
+    return response->body != NULL ? FED_OK : fed_fail(err, FED_ENOMEM, "no memory for an answer");
+}
+
+/* --- The answer --- */
+
+/** What follows the first `mark` in a header's value, as a number. */
+static uint64_t number_behind(const char *value, char mark, int base) {
+    const char *at = strchr(value, mark);
+    return at != NULL ? strtoull(at + 1, NULL, base) : 0;
+}
+
+static void fill_range(const fedserver_response *response, size_t len, fedclient_range *range) {
+    const bool part = response->status == 206;
+    range->begin = part ? number_behind(response->content_range, ' ', 10) : 0;
+    range->total = part ? number_behind(response->content_range, '/', 10) : len;
+    range->tag = number_behind(response->etag, '"', 16);
+}
+
+static fed_status take_answer(sim_actor *actor, const fedclient_request *request, int *status,
+                              fed_writer *answer, fed_error *err) {
+    fedserver_response *response = &actor->answer;
+    size_t len = 0;
+    const uint8_t *data = response->body != NULL ? fedserver_blob_data(response->body, &len) : NULL;
+    if (len > request->answer_limit) {
+        return fed_fail(err, FED_ERANGE, "the answer is larger than it may be");
+    }
+    if (request->range != NULL && (response->status == 200 || response->status == 206)) {
+        fill_range(response, len, request->range);
+    }
+    if (request->retry_after_s != NULL && response->retry_after_s > 0) {
+        *request->retry_after_s = response->retry_after_s;
+    }
+    if (response->status == 202 && strcmp(actor->path, "/v1/piece") == 0) {
+        fed_reader r;
+        fed_reader_init(&r, data, len);
+        actor->pieces_there = fed_read_u64(&r);
+    }
+    *status = response->status;
+    (void)fed_writer_reserve(answer, len);
+    fed_write_bytes(answer, data, len);
+    return FED_OK;
+}
+
+/** Enrolment, before time begins: one client after the other, so that the coordinator numbers them
+ * as we do. */
+static fed_status enrol_now(sim_actor *actor, fed_error *err) {
+    sim_world *world = actor->world;
+    pthread_mutex_lock(&world->clients->mutex);
+    while (world->enrolled != actor->client->k) {
+        pthread_cond_wait(&world->clients->changed, &world->clients->mutex);
+    }
+    fed_status status = sim_host_handle(&world->host, &actor->request, 0, &actor->answer, err);
+    if (status == FED_OK) {
+        status = sim_host_commit(&world->host, err);
+    }
+    pthread_mutex_unlock(&world->clients->mutex);
+    return status;
+}
+
+void sim_answer_keep(sim_actor *actor, fedserver_blob *answer) {
+    fedserver_blob_free(actor->heard);
+    actor->heard = answer != NULL ? fedserver_blob_share(answer) : NULL;
+}
+
+/** The check-in of a turn that was under way when the run was stopped: it was answered then. (Its
+ * body is another one where the client has downloaded a model since.) */
+static bool was_heard(const sim_actor *actor) {
+    return actor->heard != NULL && strcmp(actor->path, "/v1/checkin") == 0;
+}
+
+/** The check-in whose answer has come while it was parked: it is on its way since long ago. */
+static bool is_parked(const sim_actor *actor) {
+    const sim_parked *parked = &actor->parked;
+    return parked->on && parked->answered && strcmp(actor->path, "/v1/checkin") == 0 &&
+           parked->len == actor->request.body_len &&
+           memcmp(parked->body, actor->request.body, parked->len) == 0;
+}
+
+uint64_t sim_request_digest(const sim_actor *actor) {
+    return fed_digest_bytes(actor->request.body, actor->request.body_len);
+}
+
+/** In that turn it had asked how much there is of an update that it sends in pieces, and asks again
+ * to come to where it was: what it heard last, in no time. */
+static fed_status hear_again(sim_actor *actor, fed_error *err) {
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_write_u64(&body, actor->pieces_there);
+    actor->answer = (fedserver_response){.status = 202, .body = fedserver_blob_new(&body)};
+    return actor->answer.body != NULL ? FED_OK
+                                      : fed_fail(err, FED_ENOMEM,
+                                                 "no memory for an answer to client %u; use a "
+                                                 "smaller cohort",
+                                                 actor->client->k);
+}
+
+static fed_status hand_over(sim_actor *actor, const fedclient_request *request, fed_error *err) {
+    fed_status read = read_body(actor, request->body);
+    const uint64_t body_len = actor->request.body_len;
+    if (actor->world->direct) {
+        FED_TRY(read);
+        return enrol_now(actor, err);
+    }
+    if (is_parked(actor)) {
+        actor->answer = actor->parked.answer;
+        actor->parked = (sim_parked){0};
+        sim_answer_keep(actor, actor->answer.body);
+        return FED_OK;
+    }
+    if (actor->resumes && was_heard(actor)) {
+        actor->answer =
+            (fedserver_response){.status = 200, .body = fedserver_blob_share(actor->heard)};
+        return FED_OK;
+    }
+    const uint64_t bytes = head_bytes(actor, request) + body_len;
+    actor->request.wire_bytes = bytes;
+    const bool again = actor->resumes && strcmp(actor->path, actor->asked) == 0;
+    if (again && strcmp(actor->path, "/v1/piece") == 0 &&
+        sim_request_digest(actor) != actor->asked_digest) {
+        return hear_again(actor, err);
+    }
+    actor->resumes = false;
+    if (!again) {
+        FED_TRY(travel_up(actor, bytes, err));
+    }
+    actor->unheard = read != FED_OK;
+    fed_status fate = read;
+    if (read == FED_OK || (fedserver_body_in_parts(&actor->request) && body_len > 0)) {
+        fate = sim_step_ask(actor);
+        fate = fate == FED_OK ? read : fate;
+    }
+    if (fate != FED_OK) {
+        actor->connected = false;
+        return fed_fail(err, fate, "the line broke during a request");
+    }
+    return FED_OK;
+}
+
+static fed_status inproc_send(void *user, const fedclient_request *request, int *status,
+                              fed_writer *answer, fed_error *err) {
+    sim_actor *actor = user;
+    FED_TRY(compose(actor, request, err));
+    fed_writer_growing(&actor->body);
+    actor->answer = (fedserver_response){0};
+    fed_status result = hand_over(actor, request, err);
+    if (result == FED_OK) {
+        result = take_answer(actor, request, status, answer, err);
+    }
+    fedserver_blob_free(actor->answer.body);
+    actor->answer.body = NULL;
+    fed_writer_free(&actor->body);
+    return result;
+}
+
+static fed_status inproc_identify(void *user, const fed_pem *key, const fed_pem *cert,
+                                  fed_error *err) {
+    sim_actor *actor = user;
+    (void)key;
+    return cert != NULL ? fed_cert_key_fingerprint(cert->text, actor->fingerprint, err) : FED_OK;
+}
+
+static void inproc_disconnect(void *user) {
+    sim_actor *actor = user;
+    actor->connected = false;
+}
+
+static void inproc_traffic(void *user, fedclient_traffic *traffic) {
+    const sim_actor *actor = user;
+    *traffic = actor->traffic;
+}
+
+void sim_inproc_transport_open(sim_actor *actor) {
+    sim_client *client = actor->client;
+    client->lossy.inner = (fedclient_transport){.user = actor,
+                                                .send = inproc_send,
+                                                .identify = inproc_identify,
+                                                .disconnect = inproc_disconnect,
+                                                .traffic = inproc_traffic};
+    sim_lossy_open(&client->lossy, &client->transport);
+}

@@ -1,0 +1,115 @@
+/* Check-ins that the coordinator holds back: they wait without their client's thread. */
+#include "deploy/sim/inproc/parked.h"
+
+#include <string.h>
+
+#include "deploy/sim/inproc/inproc_transport.h"
+
+fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
+    sim_world *world = actor->world;
+    sim_parked *parked = &actor->parked;
+    if (actor->request.body_len > sizeof parked->body) {
+        return fed_fail(err, FED_EINVAL, "a check-in of %zu bytes is none",
+                        actor->request.body_len);
+    }
+    *parked = (sim_parked){.on = true,
+                           .len = actor->request.body_len,
+                           .since_us = world->now_us,
+                           .until_us = world->now_us + (int64_t)ms * 1000,
+                           .epoch = world->host.epoch};
+    memcpy(parked->body, actor->request.body, parked->len);
+    return sim_answer_wait(actor, ms, &actor->answer, err);
+}
+
+/** Its turn is over, and its check-in waits for whichever is first: the coordinator's word, the end
+ * of its patience, the client's leaving. */
+static void wait_on(sim_actor *actor) {
+    const int64_t now_us = actor->world->now_us;
+    const int64_t away_us = sim_attendance_until(&actor->attendance, now_us);
+    sim_actor_move(actor, now_us);
+    actor->stage = SIM_PARKED;
+    const sim_due due = {.us = away_us < actor->parked.until_us ? away_us : actor->parked.until_us,
+                         .nth = 0,
+                         .chance = actor->chance};
+    sim_heap_set(&actor->world->heap, actor->client->k, due);
+}
+
+/** The line is gone, by whoever's fault: the client asks again later. */
+static void lose(sim_actor *actor, int64_t us) {
+    fedserver_blob_free(actor->parked.answer.body);
+    actor->parked = (sim_parked){0};
+    actor->connected = false;
+    sim_actor_plan(actor, us + sim_actor_backoff_us(actor));
+}
+
+static fed_status ask(sim_actor *actor, fed_error *err) {
+    sim_world *world = actor->world;
+    sim_parked *parked = &actor->parked;
+    fedserver_request request = actor->request;
+    fedserver_response response;
+    request.body = parked->body;
+    request.waited_ms = (world->now_us - parked->since_us) / 1000;
+    parked->epoch = world->host.epoch;
+    FED_TRY(sim_host_handle(&world->host, &request, world->now_us, &response, err));
+    if (response.hold) {
+        parked->until_us = world->now_us + (int64_t)response.hold_ms * 1000;
+        wait_on(actor);
+        return FED_OK;
+    }
+    int64_t at_us = world->now_us;
+    parked->answer = response;
+    parked->answered = true;
+    if (sim_answer_send(actor, &response, &at_us) != FED_OK) {
+        lose(actor, at_us);
+        return FED_OK;
+    }
+    sim_actor_move(actor, at_us);
+    sim_actor_stand(actor, SIM_IDLE);
+    return FED_OK;
+}
+
+fed_status sim_parked_due(sim_actor *actor, fed_error *err) {
+    const int64_t now_us = actor->world->now_us;
+    if (sim_attendance_until(&actor->attendance, now_us) <= now_us) {
+        lose(actor, now_us);
+        return FED_OK;
+    }
+    return ask(actor, err);
+}
+
+fed_status sim_parked_settle(sim_actor *actor, fed_error *err) {
+    if (actor->parked.lost) {
+        lose(actor, actor->world->now_us);
+        return FED_OK;
+    }
+    if (actor->parked.epoch != actor->world->host.epoch) {
+        return ask(actor, err);
+    }
+    wait_on(actor);
+    return FED_OK;
+}
+
+fed_status sim_parked_ask_all(sim_world *world, fed_error *err) {
+    const uint32_t count = (uint32_t)world->clients->client_count;
+    /* Not the same ones first each time: there may be fewer places than there are devices. */
+    fed_rng rng;
+    fed_rng_init(&rng, world->clients->options->seed, (uint32_t)world->host.epoch, 0);
+    const uint32_t first = fed_rng_below(&rng, count);
+    for (uint32_t i = 0; i < count; i++) {
+        sim_actor *actor = &world->actor[(first + i) % count];
+        if (actor->stage == SIM_PARKED) {
+            FED_TRY(ask(actor, err));
+        }
+    }
+    return FED_OK;
+}
+
+void sim_parked_lose_all(sim_world *world) {
+    for (size_t k = 0; k < world->clients->client_count; k++) {
+        sim_actor *actor = &world->actor[k];
+        actor->parked.lost = actor->parked.on && !actor->parked.answered;
+        if (actor->stage == SIM_PARKED) {
+            lose(actor, world->now_us);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+/* The scheduler: whatever comes first in virtual time is dealt with, or waited for. */
+#include "deploy/sim/inproc/schedule.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "deploy/sim/clients/run_log.h"
+#include "deploy/sim/conditions/streams.h"
+#include "deploy/sim/inproc/inproc_transport.h"
+#include "deploy/sim/inproc/parked.h"
+#include "deploy/sim/inproc/step_threads.h"
+#include "fed/clock.h"
+
+enum { SHOW_MS = 200 };
+
+/* --- Steps begin --- */
+
+/** It may go on as soon as what it has heard is committed. */
+static void go_on(sim_actor *actor) {
+    sim_world *world = actor->world;
+    actor->stage = SIM_READY;
+    sim_actor_expect(actor);
+    world->pending[world->pending_count++] = actor->client->k;
+}
+
+/** Does the schedule say that it stays away from the round that it would come for? */
+static bool stays_away(const sim_actor *actor, uint32_t *round) {
+    const sim_client *client = actor->client;
+    sim_clients *clients = client->clients;
+    *round = clients->round > client->last_counted ? clients->round : client->last_counted + 1;
+    return actor->world->host.running && !client->evaluates && clients->options->offline > 0 &&
+           sim_is_away(clients, *round, client->k);
+}
+
+static void begin_step(sim_actor *actor) {
+    uint32_t round = 0;
+    if (!actor->parked.on && stays_away(actor, &round)) {
+        actor->sleeps = round;
+        actor->connected = false;
+        sim_heap_set(&actor->world->heap, actor->client->k, (sim_due){.us = SIM_NEVER});
+        return;
+    }
+    fed_rng rng;
+    fed_rng_init(&rng, actor->world->clients->options->seed, actor->client->k,
+                 SIM_STREAM_CHANCE + ++actor->steps);
+    actor->chance = fed_rng_u32(&rng);
+    go_on(actor);
+}
+
+static void wake_sleepers(sim_world *world) {
+    for (size_t k = 0; k < world->clients->client_count; k++) {
+        sim_actor *actor = &world->actor[k];
+        if (actor->sleeps != 0 && (world->clients->round > actor->sleeps || !world->host.running)) {
+            actor->sleeps = 0;
+            sim_actor_plan(actor, world->now_us);
+        }
+    }
+}
+
+/** A new model, or the end: the evaluator is due, or has to be done with the last one. */
+static void rouse_evaluator(sim_world *world) {
+    sim_actor *actor = &world->actor[world->clients->options->clients];
+    const sim_host *host = &world->host;
+    if (host->running && !sim_wants_measured(world->clients->options, host->version)) {
+        return;
+    }
+    if (actor->measures) {
+        actor->measures = false;
+        actor->release_us = world->now_us;
+        if (actor->stage == SIM_ASKS) {
+            sim_actor_move(actor, world->now_us);
+            sim_actor_stand(actor, SIM_ASKS);
+        } else { /* its code runs: the clock is its own */
+            sim_heap_set(&world->heap, actor->client->k, (sim_due){.us = world->now_us});
+        }
+    } else if (actor->stage == SIM_IDLE && !actor->client->finished) {
+        sim_actor_move(actor, world->now_us);
+        sim_actor_stand(actor, SIM_IDLE);
+    }
+}
+
+/* --- The coordinator --- */
+
+static fed_status look(sim_world *world, fed_error *err) {
+    sim_host *host = &world->host;
+    sim_clients *clients = world->clients;
+    bool running = false;
+    const uint32_t version = fedserver_version(host->server, &running);
+    if (version != host->version || running != host->running) {
+        const uint32_t more = version - host->version;
+        host->version = version;
+        host->running = running;
+        FED_TRY(sim_note_rounds(clients, host->server, more, err));
+        clients->round = running ? version + 1 : version;
+        clients->reported = 0;
+        wake_sleepers(world);
+        rouse_evaluator(world);
+    }
+    while (host->epoch != fedserver_epoch(host->server)) {
+        host->epoch = fedserver_epoch(host->server);
+        FED_TRY(sim_parked_ask_all(world, err));
+    }
+    return FED_OK;
+}
+
+static fed_status tick(sim_world *world, fed_error *err) {
+    world->now_us = world->host.tick_us;
+    FED_TRY(sim_host_tick(&world->host, world->now_us, err));
+    return look(world, err);
+}
+
+/** Commit, and let those go on who have been answered. */
+static fed_status flush(sim_world *world, fed_error *err) {
+    if (world->host.batch) {
+        pthread_mutex_unlock(&world->clients->mutex);
+        fed_status status = sim_host_commit(&world->host, err);
+        pthread_mutex_lock(&world->clients->mutex);
+        FED_TRY(status);
+    }
+    for (size_t i = 0; i < world->pending_count; i++) {
+        const uint32_t k = world->pending[i];
+        sim_heap_set(&world->ready, k, world->heap.due[k]);
+    }
+    world->pending_count = 0;
+    sim_steps_start(world);
+    return FED_OK;
+}
+
+/** Is that the update in whose middle the coordinator is to die? */
+static bool is_fatal(const sim_actor *actor) {
+    const sim_options *o = actor->world->clients->options;
+    fed_update update;
+    fed_reader r;
+    if (o->kill_round == 0 || actor->world->host.killed || strcmp(actor->path, "/v1/update") != 0) {
+        return false;
+    }
+    fed_reader_init(&r, actor->request.body, actor->request.body_len);
+    return fed_update_read(&r, &update) == FED_OK && update.round == o->kill_round;
+}
+
+/** It handles the request, and dies before it commits: nobody hears of it. */
+static fed_status die(sim_actor *actor, fed_error *err) {
+    sim_world *world = actor->world;
+    fedserver_response response;
+    FED_TRY(flush(world, err));
+    FED_TRY(sim_host_handle(&world->host, &actor->request, world->now_us, &response, err));
+    fedserver_blob_free(response.body);
+    FED_TRY(sim_host_kill(&world->host, err));
+    sim_parked_lose_all(world);
+    FED_TRY(sim_host_tick(&world->host, world->now_us, err));
+    actor->fate = FED_ENET;
+    go_on(actor);
+    return look(world, err);
+}
+
+static fed_status answer(sim_actor *actor, const fedserver_response *response) {
+    int64_t at_us = actor->world->now_us;
+    actor->answer = *response;
+    fed_status fate = sim_answer_send(actor, response, &at_us);
+    sim_actor_move(actor, at_us);
+    return fate;
+}
+
+/** A request has arrived. */
+static fed_status handle(sim_actor *actor, fed_error *err) {
+    sim_world *world = actor->world;
+    fedserver_response response;
+    if (strcmp(actor->path, "/v1/checkin") == 0) {
+        sim_note_checkin(world->clients, sim_unix_ms(world->now_us));
+    }
+    if (is_fatal(actor)) {
+        return die(actor, err);
+    }
+    actor->request.waited_ms = 0;
+    FED_TRY(sim_host_handle(&world->host, &actor->request, world->now_us, &response, err));
+    actor->fate = FED_OK;
+    if (response.hold) {
+        FED_TRY(sim_park(actor, response.hold_ms, err));
+    } else if (actor->unheard) {
+        fedserver_blob_free(response.body);
+    } else {
+        if (strcmp(actor->path, "/v1/checkin") == 0) {
+            sim_answer_keep(actor, response.body);
+        }
+        actor->fate = answer(actor, &response);
+    }
+    go_on(actor);
+    return look(world, err);
+}
+
+/* --- Steps end --- */
+
+static bool failed(const fedclient_event *event) {
+    return event->outcome == FEDCLIENT_RETRY ||
+           (event->outcome == FEDCLIENT_REFUSED && event->wait_ms > 0);
+}
+
+static void plan_next(sim_actor *actor) {
+    const fedclient_event *event = &actor->event;
+    if (failed(event)) {
+        sim_actor_plan(actor, actor->now_us + sim_actor_backoff_us(actor));
+        return;
+    }
+    actor->failures = event->outcome == FEDCLIENT_REFUSED ? actor->failures : 0;
+    if (actor->client->evaluates && event->outcome == FEDCLIENT_EVALUATED) {
+        const sim_host *host = &actor->world->host;
+        const bool due = host->version != event->version &&
+                         sim_wants_measured(actor->client->clients->options, host->version);
+        actor->stage = SIM_IDLE;
+        if (due || !host->running) {
+            sim_actor_stand(actor, SIM_IDLE);
+        } else {
+            sim_heap_set(&actor->world->heap, actor->client->k, (sim_due){.us = SIM_NEVER});
+        }
+        return;
+    }
+    sim_actor_plan(actor, actor->now_us + (int64_t)event->wait_ms * 1000);
+}
+
+static fed_status end_step(sim_actor *actor, fed_error *err) {
+    sim_client *client = actor->client;
+    sim_clients *clients = client->clients;
+    bool over = false;
+    sim_answer_keep(actor, NULL);
+    if (actor->status != FED_OK) {
+        client->error = actor->error;
+        client->error.status = actor->status;
+        clients->failed++;
+        return sim_clients_failure(clients, err);
+    }
+    FED_TRY(sim_note_event(client, &actor->event, &over));
+    if (over) {
+        clients->running -= client->takes_part ? 1U : 0U;
+        sim_heap_remove(&actor->world->heap, client->k);
+        actor->stage = SIM_IDLE;
+        return FED_OK;
+    }
+    if (actor->parked.on) {
+        return sim_parked_settle(actor, err);
+    }
+    plan_next(actor);
+    return FED_OK;
+}
+
+/* --- All of it --- */
+
+/** Sleep until something moves, or it is time to show how far it is. */
+static void wait_for_news(sim_world *world) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += SHOW_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    (void)pthread_cond_timedwait(&world->clients->changed, &world->clients->mutex, &until);
+}
+
+static void show(sim_world *world) {
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    if (now_ms - world->shown_ms >= SHOW_MS || world->shown_round != world->clients->round) {
+        world->shown_ms = now_ms;
+        world->shown_round = world->clients->round;
+        pthread_mutex_unlock(&world->clients->mutex);
+        sim_clients_show(world->clients, world->watch, 1e-6 * (double)world->now_us);
+        pthread_mutex_lock(&world->clients->mutex);
+    }
+}
+
+static fed_status advance(sim_world *world, fed_error *err) {
+    const uint32_t k = sim_heap_top(&world->heap);
+    const sim_due due = world->heap.due[k];
+    sim_actor *actor = &world->actor[k];
+    if (world->host.tick_us <= due.us && due.us < SIM_NEVER) {
+        return tick(world, err);
+    }
+    if (sim_step_under_way(actor)) {
+        if (world->host.batch || world->pending_count > 0) {
+            return flush(world, err);
+        }
+        wait_for_news(world);
+        return FED_OK;
+    }
+    if (due.us >= SIM_NEVER) {
+        return fed_fail(err, FED_ESTATE,
+                        "round %u: no client comes any more; look at the presence, and at the "
+                        "task's \"goal\" and \"minimum\"",
+                        world->clients->round);
+    }
+    world->now_us = due.us;
+    switch (actor->stage) {
+    case SIM_IDLE:
+        begin_step(actor);
+        return FED_OK;
+    case SIM_PARKED: {
+        FED_TRY(sim_parked_due(actor, err));
+        return look(world, err);
+    }
+    case SIM_ASKS:
+        return handle(actor, err);
+    case SIM_ENDED:
+        return end_step(actor, err);
+    default:
+        return FED_ESTATE;
+    }
+}
+
+void sim_schedule_resume(sim_world *world) {
+    for (size_t k = 0; k < world->clients->client_count; k++) {
+        sim_actor *actor = &world->actor[k];
+        if (actor->stage == SIM_ASKS) {
+            actor->resumes = true;
+            actor->nth--; /* it asks once more */
+            go_on(actor);
+        }
+    }
+}
+
+fed_status sim_schedule_begin(sim_world *world, fed_error *err) {
+    for (size_t k = 0; k < world->clients->client_count; k++) {
+        sim_actor_plan(&world->actor[k], 0);
+    }
+    FED_TRY(sim_host_tick(&world->host, 0, err)); /* the task starts */
+    return look(world, err);
+}
+
+/** Everything that is under way comes to where it can be written down. */
+static fed_status settle(sim_world *world, fed_error *err) {
+    FED_TRY(flush(world, err));
+    sim_steps_settle(world);
+    return FED_OK;
+}
+
+fed_status sim_schedule_run(sim_world *world, fed_error *err) {
+    sim_clients *clients = world->clients;
+    fed_status status = FED_OK;
+    pthread_mutex_lock(&clients->mutex);
+    while (status == FED_OK && clients->running > 0) {
+        if (*world->watch->stop != 0) {
+            status = clients->options->state != NULL ? settle(world, err) : FED_OK;
+            status = status != FED_OK
+                         ? status
+                         : fed_fail(err, FED_ECANCELED, "stopped in round %u", clients->round);
+            break;
+        }
+        show(world);
+        status = advance(world, err);
+    }
+    if (status == FED_OK) {
+        status = flush(world, err);
+    }
+    pthread_mutex_unlock(&clients->mutex);
+    return status;
+}

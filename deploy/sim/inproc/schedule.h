@@ -1,0 +1,14 @@
+/* The scheduler: it handles what is due first in virtual time, or waits for it. */
+#ifndef FEDSIM_SCHEDULE_H
+#define FEDSIM_SCHEDULE_H
+
+#include "deploy/sim/inproc/world.h"
+
+/** Plan the first steps, at the beginning of time. */
+fed_status sim_schedule_begin(sim_world *world, fed_error *err) FED_CHECKED;
+/** Go on with what sim_saved_load has read. */
+void sim_schedule_resume(sim_world *world);
+/** Run until the task is over and all clients that took part know that. */
+fed_status sim_schedule_run(sim_world *world, fed_error *err) FED_CHECKED;
+
+#endif

@@ -1,0 +1,257 @@
+/* Threads that run turns, and the places that they run at: the least key comes first. */
+#include "deploy/sim/inproc/step_threads.h"
+
+#include <stdlib.h>
+
+enum { STACK_BYTES = 512 * 1024 };
+
+/* --- The scheduler's sleep --- */
+
+bool sim_step_under_way(const sim_actor *actor) {
+    return actor->stage == SIM_READY || actor->stage == SIM_RUNS;
+}
+
+/** Something has changed: wake the scheduler, if it can go on. Mostly it can't: what it waits for
+ * is the last of many. */
+static void tell(sim_world *world) {
+    const uint32_t next = sim_heap_top(&world->heap);
+    if (world->settles || !sim_step_under_way(&world->actor[next]) ||
+        world->host.tick_us <= world->heap.due[next].us) {
+        pthread_cond_signal(&world->clients->changed);
+    }
+}
+
+/* --- Threads --- */
+
+static void wake(sim_thread *thread) {
+    sem_post(&thread->go);
+}
+
+static void sleep_until_woken(sim_thread *thread) {
+    while (sem_wait(&thread->go) != 0) { /* a signal */
+    }
+}
+
+static void *work(void *user);
+
+/** An idle thread, or a new one. NULL: the system has no more. */
+static sim_thread *hire(sim_world *world) {
+    sim_thread *thread = world->idle;
+    if (thread != NULL) {
+        world->idle = thread->next_idle;
+        return thread;
+    }
+    thread = calloc(1, sizeof *thread);
+    if (thread == NULL) {
+        return NULL;
+    }
+    thread->world = world;
+    sem_init(&thread->go, 0, 0);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    int failed = pthread_create(&thread->handle, &attributes, work, thread);
+    pthread_attr_destroy(&attributes);
+    if (failed != 0) {
+        sem_destroy(&thread->go);
+        free(thread);
+        return NULL;
+    }
+    thread->next = world->threads;
+    world->threads = thread;
+    return thread;
+}
+
+/** FED_ENOMEM, and its turn has ended: there is no thread for it. */
+static fed_status begin_step(sim_actor *actor) {
+    actor->thread = hire(actor->world);
+    if (actor->thread != NULL) {
+        actor->thread->actor = actor;
+        return FED_OK;
+    }
+    actor->status = fed_fail(&actor->error, FED_ENOMEM,
+                             "can't start a thread for its turn; use a smaller cohort");
+    sim_actor_stand(actor, SIM_ENDED);
+    return FED_ENOMEM;
+}
+
+/* --- Places --- */
+
+static void give_back(sim_client *client) {
+    client->worker->next = client->clients->free_workers;
+    client->clients->free_workers = client->worker;
+    client->worker = NULL;
+}
+
+/** A free place goes to whoever is READY and first. The thread to be woken for it; NULL: there is
+ * none. */
+static sim_thread *hand_out(sim_world *world) {
+    sim_clients *clients = world->clients;
+    while (clients->free_workers != NULL && world->ready.count > 0) {
+        sim_actor *actor = &world->actor[sim_heap_top(&world->ready)];
+        sim_heap_remove(&world->ready, actor->client->k);
+        if (actor->thread != NULL || begin_step(actor) == FED_OK) {
+            actor->stage = SIM_RUNS;
+            actor->client->worker = clients->free_workers;
+            clients->free_workers = clients->free_workers->next;
+            return actor->thread;
+        }
+    }
+    return NULL;
+}
+
+void sim_steps_start(sim_world *world) {
+    for (sim_thread *next; (next = hand_out(world)) != NULL;) {
+        wake(next);
+    }
+}
+
+/* --- A turn --- */
+
+static void run_step(sim_actor *actor) {
+    fed_error err = {0};
+    bool over = false;
+    actor->event = (fedclient_event){0};
+    sim_actor_enter(actor);
+    actor->failures_before = fedclient_failures(actor->fed);
+    actor->status = fedclient_step(actor->fed, &actor->event, &err);
+    if (actor->status == FED_OK && actor->event.outcome == FEDCLIENT_DECLINED) {
+        actor->status = err.status; /* so would all the others */
+    }
+    over = actor->event.outcome == FEDCLIENT_FINISHED ||
+           (actor->event.outcome == FEDCLIENT_WAITED && actor->event.reason == FED_WAIT_FINISHED);
+    if (actor->status == FED_OK && over) {
+        actor->status = sim_client_finish(actor->client, actor->fed, &err);
+    }
+    actor->error = err;
+    sim_actor_enter(NULL);
+}
+
+/** Under the mutex, which it gives back: the client's code stops here, and its place is another's.
+ */
+static void make_room(sim_actor *actor, sim_stage stage) {
+    sim_world *world = actor->world;
+    give_back(actor->client);
+    sim_actor_stand(actor, stage);
+    sim_thread *next = hand_out(world);
+    tell(world);
+    pthread_mutex_unlock(&world->clients->mutex);
+    if (next != NULL) {
+        wake(next); /* it finds the mutex free */
+    }
+}
+
+static void *work(void *user) {
+    sim_thread *thread = user;
+    sim_world *world = thread->world;
+    sleep_until_woken(thread);
+    while (thread->actor != NULL) {
+        sim_actor *actor = thread->actor;
+        run_step(actor);
+        pthread_mutex_lock(&world->clients->mutex);
+        actor->thread = NULL;
+        thread->actor = NULL;
+        thread->next_idle = world->idle;
+        world->idle = thread;
+        make_room(actor, SIM_ENDED);
+        sleep_until_woken(thread);
+    }
+    return NULL;
+}
+
+fed_status sim_step_ask(sim_actor *actor) {
+    sim_world *world = actor->world;
+    pthread_mutex_lock(&world->clients->mutex);
+    if (world->stopping) {
+        pthread_mutex_unlock(&world->clients->mutex);
+        return FED_ECANCELED;
+    }
+    sim_thread *thread = actor->thread;
+    sim_actor_move(actor, actor->release_us);
+    make_room(actor, SIM_ASKS);
+    sleep_until_woken(thread);
+    return actor->fate;
+}
+
+void sim_steps_settle(sim_world *world) {
+    world->settles = true;
+    for (size_t k = 0; k < world->clients->client_count;) {
+        if (sim_step_under_way(&world->actor[k])) {
+            pthread_cond_wait(&world->clients->changed, &world->clients->mutex);
+            k = 0;
+        } else {
+            k++;
+        }
+    }
+}
+
+/** Those that wait for an answer hear that there will be none. */
+static void cancel_all(sim_world *world) {
+    world->stopping = true;
+    for (size_t k = 0; k < world->clients->client_count; k++) {
+        sim_actor *actor = &world->actor[k];
+        if (actor->thread == NULL) {
+            sim_heap_remove(&world->ready, actor->client->k);
+        } else if (actor->stage == SIM_ASKS || actor->stage == SIM_READY) {
+            actor->fate = FED_ECANCELED;
+            actor->stage = SIM_READY;
+            sim_heap_set(&world->ready, actor->client->k, world->heap.due[actor->client->k]);
+        }
+    }
+    sim_steps_start(world);
+}
+
+static bool busy(const sim_world *world) {
+    for (const sim_thread *thread = world->threads; thread != NULL; thread = thread->next) {
+        if (thread->actor != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sim_threads_close(sim_world *world) {
+    pthread_mutex_lock(&world->clients->mutex);
+    world->settles = true;
+    cancel_all(world);
+    while (busy(world)) {
+        pthread_cond_wait(&world->clients->changed, &world->clients->mutex);
+    }
+    pthread_mutex_unlock(&world->clients->mutex);
+    while (world->threads != NULL) {
+        sim_thread *thread = world->threads;
+        world->threads = thread->next;
+        wake(thread); /* without anybody's turn: it ends */
+        pthread_join(thread->handle, NULL);
+        sem_destroy(&thread->go);
+        free(thread);
+    }
+}
+
+/* --- What a client's code says of itself --- */
+
+int64_t sim_step_trains(void *user, uint32_t k, uint64_t samples) {
+    sim_world *world = user;
+    sim_actor *actor = &world->actor[k];
+    const int64_t us = sim_speed_us(&actor->speed, samples);
+    pthread_mutex_lock(&world->clients->mutex);
+    sim_actor_move(actor, actor->now_us + us);
+    sim_actor_expect(actor);
+    tell(world);
+    pthread_mutex_unlock(&world->clients->mutex);
+    return us;
+}
+
+void sim_step_measures(void *user, uint32_t k, uint32_t version) {
+    sim_world *world = user;
+    const sim_host *host = &world->host;
+    sim_actor *actor = &world->actor[k];
+    pthread_mutex_lock(&world->clients->mutex);
+    /* It may be late already: then nothing goes on without it. */
+    const bool late =
+        host->version != version && sim_wants_measured(world->clients->options, host->version);
+    actor->measures = host->running && !late;
+    sim_actor_expect(actor);
+    tell(world);
+    pthread_mutex_unlock(&world->clients->mutex);
+}
