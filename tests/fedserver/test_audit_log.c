@@ -1,18 +1,6 @@
 /* The audit log: who did what when is written down with it, and strangers can't fill it. */
 #include "coordinator_fixture.h"
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 /* The events, each followed by a blank; the last detail. */
 typedef struct lines {
     char events[400], detail[480];
@@ -127,14 +115,12 @@ static void refusals_are_one_line_in_ten_seconds_with_their_number(void **state)
     assert_string_equal(read_since(c, 0).detail, "reason=token_missing count=500");
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(what_operators_and_devices_do_is_there_after_a_crash),
-        WITH(what_is_done_to_tasks_is_written_down),
-        WITH(a_token_that_is_withdrawn_enrols_nobody),
-        WITH(refusals_are_one_line_in_ten_seconds_with_their_number),
+        WITH_COORDINATOR(what_operators_and_devices_do_is_there_after_a_crash),
+        WITH_COORDINATOR(what_is_done_to_tasks_is_written_down),
+        WITH_COORDINATOR(a_token_that_is_withdrawn_enrols_nobody),
+        WITH_COORDINATOR(refusals_are_one_line_in_ten_seconds_with_their_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

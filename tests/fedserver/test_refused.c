@@ -9,18 +9,6 @@
 
 enum { PARAMETERS = 330 };
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 /* A client on memory. */
 typedef struct member {
     coordinator *c;
@@ -275,13 +263,11 @@ static void of_an_upload_whose_deadline_is_over_no_more_is_sent(void **state) {
     }
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(what_comes_too_late_or_too_old_stays_with_its_client),
-        WITH(of_an_upload_whose_deadline_is_over_no_more_is_sent),
-        WITH(a_surplus_report_of_a_synchronous_round_stays_with_its_client),
+        WITH_COORDINATOR(what_comes_too_late_or_too_old_stays_with_its_client),
+        WITH_COORDINATOR(of_an_upload_whose_deadline_is_over_no_more_is_sent),
+        WITH_COORDINATOR(a_surplus_report_of_a_synchronous_round_stays_with_its_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,18 +22,6 @@ static const char strict[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \
 
 static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 static const float *model(const coordinator *c) {
     return c->server->rounds.training.versions.values;
 }
@@ -708,36 +696,34 @@ static void the_newest_model_can_be_exported(void **state) {
     assert_fed_status(fedserver_model_export(c->server, 9, path, &err), FED_ENOTFOUND);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(without_a_task_a_device_waits),
-        WITH(a_round_commits_the_weighted_mean),
-        WITH(the_same_device_gets_the_same_lease_and_what_is_left_of_the_deadline),
-        WITH(an_update_counts_once_however_often_it_is_sent),
-        WITH(a_clone_is_refused_marked_and_named),
-        WITH(what_an_older_release_counted_is_learned_from_its_first_repetition),
-        WITH(devices_of_any_size_count),
-        WITH(updates_that_can_not_count_say_why),
-        WITH(bytes_that_are_no_update_are_refused),
-        WITH(a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted),
-        WITH(a_lease_of_an_abandoned_attempt_is_not_given_again),
-        WITH(a_deadline_counts_for_requests_that_come_before_the_tick),
-        WITH(what_was_not_committed_never_was),
+        WITH_COORDINATOR(without_a_task_a_device_waits),
+        WITH_COORDINATOR(a_round_commits_the_weighted_mean),
+        WITH_COORDINATOR(the_same_device_gets_the_same_lease_and_what_is_left_of_the_deadline),
+        WITH_COORDINATOR(an_update_counts_once_however_often_it_is_sent),
+        WITH_COORDINATOR(a_clone_is_refused_marked_and_named),
+        WITH_COORDINATOR(what_an_older_release_counted_is_learned_from_its_first_repetition),
+        WITH_COORDINATOR(devices_of_any_size_count),
+        WITH_COORDINATOR(updates_that_can_not_count_say_why),
+        WITH_COORDINATOR(bytes_that_are_no_update_are_refused),
+        WITH_COORDINATOR(a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted),
+        WITH_COORDINATOR(a_lease_of_an_abandoned_attempt_is_not_given_again),
+        WITH_COORDINATOR(a_deadline_counts_for_requests_that_come_before_the_tick),
+        WITH_COORDINATOR(what_was_not_committed_never_was),
         cmocka_unit_test(neither_order_nor_restarts_change_a_bit_of_the_model),
-        WITH(deltas_and_snapshots_give_the_same_bits),
-        WITH(only_the_newest_version_is_served),
-        WITH(a_wait_is_held_until_its_time_or_until_there_is_work),
-        WITH(the_epoch_moves_when_a_round_opens_and_rests_otherwise),
-        WITH(a_finished_task_is_told_to_those_who_lack_its_last_model),
-        WITH(queued_tasks_run_one_after_the_other),
-        WITH(an_evaluator_measures_every_newest_version_once_and_the_last_one_too),
-        WITH(only_known_paths_methods_and_devices_get_in),
-        WITH(a_check_in_of_another_protocol_is_named_so),
-        WITH(a_task_of_another_process_starts_by_itself),
-        WITH(a_second_process_may_not_serve),
-        WITH(the_newest_model_can_be_exported),
+        WITH_COORDINATOR(deltas_and_snapshots_give_the_same_bits),
+        WITH_COORDINATOR(only_the_newest_version_is_served),
+        WITH_COORDINATOR(a_wait_is_held_until_its_time_or_until_there_is_work),
+        WITH_COORDINATOR(the_epoch_moves_when_a_round_opens_and_rests_otherwise),
+        WITH_COORDINATOR(a_finished_task_is_told_to_those_who_lack_its_last_model),
+        WITH_COORDINATOR(queued_tasks_run_one_after_the_other),
+        WITH_COORDINATOR(an_evaluator_measures_every_newest_version_once_and_the_last_one_too),
+        WITH_COORDINATOR(only_known_paths_methods_and_devices_get_in),
+        WITH_COORDINATOR(a_check_in_of_another_protocol_is_named_so),
+        WITH_COORDINATOR(a_task_of_another_process_starts_by_itself),
+        WITH_COORDINATOR(a_second_process_may_not_serve),
+        WITH_COORDINATOR(the_newest_model_can_be_exported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,18 @@ void coordinator_teardown(coordinator *c) {
     fed_test_rmdir(c->directory);
 }
 
+int coordinator_begin(void **state) {
+    static coordinator c;
+    coordinator_setup(&c);
+    *state = &c;
+    return 0;
+}
+
+int coordinator_end(void **state) {
+    coordinator_teardown(*state);
+    return 0;
+}
+
 void coordinator_crash(coordinator *c) {
     fedserver_close(c->server);
     open_server(c);

@@ -41,6 +41,12 @@ typedef struct answer {
 void coordinator_setup(coordinator *c);
 void coordinator_teardown(coordinator *c);
 
+/** A cmocka test whose *state is a new coordinator. */
+#define WITH_COORDINATOR(test)                                                                     \
+    cmocka_unit_test_setup_teardown(test, coordinator_begin, coordinator_end)
+int coordinator_begin(void **state);
+int coordinator_end(void **state);
+
 /** Close without a commit, as a crash would, and open again. */
 void coordinator_crash(coordinator *c);
 

@@ -1,18 +1,6 @@
 /* Who may read the page: by --page, with a link, a session, a bearer token, a certificate. */
 #include "coordinator_fixture.h"
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 static void serve_with(coordinator *c, fedserver_page page) {
     fedserver_configure(c->server, &(fedserver_setup){.page = page});
 }
@@ -230,22 +218,20 @@ static void an_operators_certificate_reads_on_the_other_port(void **state) {
     }
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(each_policy_admits_those_it_names),
-        WITH(a_stranger_is_told_what_to_do),
-        WITH(what_a_stranger_needs_stays_open),
-        WITH(a_link_logs_in_once),
-        WITH(a_link_expires_after_ten_minutes),
-        WITH(other_tokens_do_not_log_in),
-        WITH(a_session_ends_after_twelve_hours),
-        WITH(a_wrong_cookie_is_a_strangers),
-        WITH(a_bearer_token_reads_until_it_expires),
-        WITH(everything_can_be_revoked_at_once),
-        WITH(passes_outlive_a_crash),
-        WITH(an_operators_certificate_reads_on_the_other_port),
+        WITH_COORDINATOR(each_policy_admits_those_it_names),
+        WITH_COORDINATOR(a_stranger_is_told_what_to_do),
+        WITH_COORDINATOR(what_a_stranger_needs_stays_open),
+        WITH_COORDINATOR(a_link_logs_in_once),
+        WITH_COORDINATOR(a_link_expires_after_ten_minutes),
+        WITH_COORDINATOR(other_tokens_do_not_log_in),
+        WITH_COORDINATOR(a_session_ends_after_twelve_hours),
+        WITH_COORDINATOR(a_wrong_cookie_is_a_strangers),
+        WITH_COORDINATOR(a_bearer_token_reads_until_it_expires),
+        WITH_COORDINATOR(everything_can_be_revoked_at_once),
+        WITH_COORDINATOR(passes_outlive_a_crash),
+        WITH_COORDINATOR(an_operators_certificate_reads_on_the_other_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,6 @@
 
 #include "fed/crypto.h"
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 static void new_token(coordinator *c, char token[FEDSERVER_TOKEN]) {
     fed_error err = {0};
     coordinator_commit(c);
@@ -420,29 +408,27 @@ static void many_devices_are_found_and_no_other(void **state) {
     fedserver_devices_free(&devices);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(a_token_is_43_url_safe_characters_and_never_twice_the_same),
-        WITH(a_token_enrols_one_device),
-        WITH(a_key_that_its_token_enrolled_gets_its_certificate_again),
-        WITH(a_crash_before_the_commit_gives_the_token_back),
-        WITH(wrong_tokens_are_told_apart),
-        WITH(a_wrong_request_does_not_use_up_the_token),
-        WITH(an_expired_certificate_is_refused),
-        WITH(a_revoked_device_is_refused_from_its_next_request_on),
-        WITH(a_device_stays_revoked_since_the_first_time),
-        WITH(a_revocation_must_say_which_device),
-        WITH(a_key_is_enrolled_once),
-        WITH(a_renewed_device_stays_the_same_one),
-        WITH(a_renewal_that_is_not_committed_costs_nothing),
-        WITH(only_a_device_in_good_standing_renews),
-        WITH(a_renewal_is_signed_with_the_devices_key),
-        WITH(a_device_of_an_old_database_is_known_and_renews),
-        WITH(each_role_has_its_own_doors),
-        WITH(who_trains_does_not_judge_and_who_judges_does_not_train),
-        WITH(a_device_is_what_its_token_says),
+        WITH_COORDINATOR(a_token_is_43_url_safe_characters_and_never_twice_the_same),
+        WITH_COORDINATOR(a_token_enrols_one_device),
+        WITH_COORDINATOR(a_key_that_its_token_enrolled_gets_its_certificate_again),
+        WITH_COORDINATOR(a_crash_before_the_commit_gives_the_token_back),
+        WITH_COORDINATOR(wrong_tokens_are_told_apart),
+        WITH_COORDINATOR(a_wrong_request_does_not_use_up_the_token),
+        WITH_COORDINATOR(an_expired_certificate_is_refused),
+        WITH_COORDINATOR(a_revoked_device_is_refused_from_its_next_request_on),
+        WITH_COORDINATOR(a_device_stays_revoked_since_the_first_time),
+        WITH_COORDINATOR(a_revocation_must_say_which_device),
+        WITH_COORDINATOR(a_key_is_enrolled_once),
+        WITH_COORDINATOR(a_renewed_device_stays_the_same_one),
+        WITH_COORDINATOR(a_renewal_that_is_not_committed_costs_nothing),
+        WITH_COORDINATOR(only_a_device_in_good_standing_renews),
+        WITH_COORDINATOR(a_renewal_is_signed_with_the_devices_key),
+        WITH_COORDINATOR(a_device_of_an_old_database_is_known_and_renews),
+        WITH_COORDINATOR(each_role_has_its_own_doors),
+        WITH_COORDINATOR(who_trains_does_not_judge_and_who_judges_does_not_train),
+        WITH_COORDINATOR(a_device_is_what_its_token_says),
         cmocka_unit_test(many_devices_are_found_and_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

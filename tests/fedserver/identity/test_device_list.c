@@ -6,18 +6,6 @@
 
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 static fedserver_device *row_of(const coordinator *c, const test_device *d) {
     return fedserver_devices_find(&c->server->rounds.devices, d->fingerprint);
 }
@@ -177,17 +165,15 @@ static void the_command_line_sees_who_trains(void **state) {
     fedserver_close(other);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(a_tokens_name_goes_before_the_devices_own),
-        WITH(a_name_from_outside_is_cut_between_characters_and_cleaned),
-        WITH(an_operators_name_is_taken_as_it_is_or_refused),
-        WITH(last_seen_costs_one_write_a_minute),
-        WITH(what_became_of_updates_is_counted_for_each_device),
-        WITH(a_devices_state_is_one_word),
-        WITH(the_command_line_sees_who_trains),
+        WITH_COORDINATOR(a_tokens_name_goes_before_the_devices_own),
+        WITH_COORDINATOR(a_name_from_outside_is_cut_between_characters_and_cleaned),
+        WITH_COORDINATOR(an_operators_name_is_taken_as_it_is_or_refused),
+        WITH_COORDINATOR(last_seen_costs_one_write_a_minute),
+        WITH_COORDINATOR(what_became_of_updates_is_counted_for_each_device),
+        WITH_COORDINATOR(a_devices_state_is_one_word),
+        WITH_COORDINATOR(the_command_line_sees_who_trains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,18 +20,6 @@ static const char normed[] =
     " \"deadline_s\": 10, \"staleness\": 5, \"strategy\": \"%s\"}";
 static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 static const fedserver_round *round_of(const coordinator *c) {
     return &c->server->rounds.training.round;
 }
@@ -433,23 +421,21 @@ static void neither_order_nor_a_crash_at_every_upload_changes_a_bit(void **state
     assert_true(digest_of(mixed, true) == digest);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(a_device_trains_again_at_once_after_its_report),
-        WITH(older_updates_count_for_less),
+        WITH_COORDINATOR(a_device_trains_again_at_once_after_its_report),
+        WITH_COORDINATOR(older_updates_count_for_less),
         cmocka_unit_test(late_statistics_count_as_what_was_measured),
-        WITH(too_old_an_update_is_refused_and_its_place_is_free),
-        WITH(a_lease_ends_at_its_own_deadline_and_its_place_is_given_to_who_waits),
-        WITH(the_deadline_commits_what_is_in_and_without_anything_waits_on),
-        WITH(who_asks_again_gets_its_lease_with_the_newest_model),
-        WITH(a_round_of_large_devices_is_reached),
-        WITH(one_device_does_not_fill_a_round_that_others_work_on),
-        WITH(after_a_restart_everything_is_as_before),
-        WITH(leases_that_are_over_take_no_place_after_a_restart),
-        WITH(a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now),
-        WITH(a_new_version_wakes_who_waits_for_one),
+        WITH_COORDINATOR(too_old_an_update_is_refused_and_its_place_is_free),
+        WITH_COORDINATOR(a_lease_ends_at_its_own_deadline_and_its_place_is_given_to_who_waits),
+        WITH_COORDINATOR(the_deadline_commits_what_is_in_and_without_anything_waits_on),
+        WITH_COORDINATOR(who_asks_again_gets_its_lease_with_the_newest_model),
+        WITH_COORDINATOR(a_round_of_large_devices_is_reached),
+        WITH_COORDINATOR(one_device_does_not_fill_a_round_that_others_work_on),
+        WITH_COORDINATOR(after_a_restart_everything_is_as_before),
+        WITH_COORDINATOR(leases_that_are_over_take_no_place_after_a_restart),
+        WITH_COORDINATOR(a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now),
+        WITH_COORDINATOR(a_new_version_wakes_who_waits_for_one),
         cmocka_unit_test(neither_order_nor_a_crash_at_every_upload_changes_a_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,18 +9,6 @@ enum { CROWD = 12 };
 
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 static void task_of(coordinator *c, const char *keys) {
     char json[400];
     snprintf(json, sizeof json,
@@ -335,18 +323,16 @@ static void whatever_happens_places_and_updates_add_up(void **state) {
     }
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(those_whose_turn_has_not_come_are_held_until_it_does),
-        WITH(round_robin_gives_everybody_a_place_before_anybody_two),
-        WITH(who_may_not_hold_is_told_to_come_when_its_turn_comes),
-        WITH(a_tag_admits_only_its_own),
-        WITH(what_a_device_says_of_its_samples_is_kept),
-        WITH(a_revoked_devices_place_goes_to_another),
-        WITH(a_crowd_without_work_comes_back_over_a_longer_time),
-        WITH(whatever_happens_places_and_updates_add_up),
+        WITH_COORDINATOR(those_whose_turn_has_not_come_are_held_until_it_does),
+        WITH_COORDINATOR(round_robin_gives_everybody_a_place_before_anybody_two),
+        WITH_COORDINATOR(who_may_not_hold_is_told_to_come_when_its_turn_comes),
+        WITH_COORDINATOR(a_tag_admits_only_its_own),
+        WITH_COORDINATOR(what_a_device_says_of_its_samples_is_kept),
+        WITH_COORDINATOR(a_revoked_devices_place_goes_to_another),
+        WITH_COORDINATOR(a_crowd_without_work_comes_back_over_a_longer_time),
+        WITH_COORDINATOR(whatever_happens_places_and_updates_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

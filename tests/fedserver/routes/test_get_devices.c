@@ -9,18 +9,6 @@ static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"f
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 static json_t *ask(coordinator *c, const char *query) {
     answer a = coordinator_ask(c, NULL, "GET", "/v1/devices", query, NULL, 0);
     assert_int_equal(a.status, 200);
@@ -157,15 +145,13 @@ static void the_model_is_for_operators(void **state) {
     answer_free(&a);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(portions_follow_each_other_to_the_last),
-        WITH(wrong_numbers_are_taken_for_the_usual_ones),
-        WITH(a_devices_state_follows_its_life),
-        WITH(rounds_are_a_table_with_the_oldest_first),
-        WITH(the_model_is_for_operators),
+        WITH_COORDINATOR(portions_follow_each_other_to_the_last),
+        WITH_COORDINATOR(wrong_numbers_are_taken_for_the_usual_ones),
+        WITH_COORDINATOR(a_devices_state_follows_its_life),
+        WITH_COORDINATOR(rounds_are_a_table_with_the_oldest_first),
+        WITH_COORDINATOR(the_model_is_for_operators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,18 +5,6 @@ static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"f
                            " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 static answer get(coordinator *c, const test_device *d, const char *query, const char *range,
                   const char *if_range) {
     c->range = range;
@@ -120,15 +108,13 @@ static void a_restart_changes_no_tag(void **state) {
     }
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        test(a_download_goes_on_at_any_byte),
-        test(a_range_behind_the_end_is_refused_with_the_size),
-        test(other_bytes_come_whole),
-        test(a_slow_device_gets_the_end_of_a_version_that_is_no_longer_the_newest),
-        test(a_restart_changes_no_tag),
+        WITH_COORDINATOR(a_download_goes_on_at_any_byte),
+        WITH_COORDINATOR(a_range_behind_the_end_is_refused_with_the_size),
+        WITH_COORDINATOR(other_bytes_come_whole),
+        WITH_COORDINATOR(a_slow_device_gets_the_end_of_a_version_that_is_no_longer_the_newest),
+        WITH_COORDINATOR(a_restart_changes_no_tag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

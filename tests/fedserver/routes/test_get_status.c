@@ -12,18 +12,6 @@ static const char task[] = "{\"name\": \"caf\\u00e9 \\\"1\\\"\", \"model\": \"in
                            " \"deadline_s\": 90}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 static json_t *status(coordinator *c) {
     answer a = coordinator_ask(c, NULL, "GET", "/v1/status", "", NULL, 0);
     assert_int_equal(a.status, 200);
@@ -323,8 +311,6 @@ static void metrics_count_what_happened(void **state) {
     answer_free(&a);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 /* The name of a device in a round's row, "": it says nothing. */
 static const char *standout(const json_t *round, const char *key, const char *amount,
                             double wanted) {
@@ -353,17 +339,17 @@ static void a_round_says_who_weighed_most_and_who_moved_the_model_most(void **st
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(an_idle_coordinator_has_nulls),
-        WITH(a_round_says_who_weighed_most_and_who_moved_the_model_most),
-        WITH(the_sentence_says_what_is_awaited_until_when_and_what_then),
-        WITH(the_sentence_of_an_asynchronous_round_says_when_a_place_is_free),
-        WITH(who_is_out_is_told_to_programs_too),
-        WITH(the_command_line_says_the_same),
-        WITH(the_phase_of_the_open_round_is_told),
-        WITH(a_committed_round_and_its_task_are_told),
-        WITH(a_model_that_predicts_numbers_has_a_test_loss_and_no_accuracy),
-        WITH(at_most_200_rounds_are_told_newest_first),
-        WITH(metrics_count_what_happened),
+        WITH_COORDINATOR(an_idle_coordinator_has_nulls),
+        WITH_COORDINATOR(a_round_says_who_weighed_most_and_who_moved_the_model_most),
+        WITH_COORDINATOR(the_sentence_says_what_is_awaited_until_when_and_what_then),
+        WITH_COORDINATOR(the_sentence_of_an_asynchronous_round_says_when_a_place_is_free),
+        WITH_COORDINATOR(who_is_out_is_told_to_programs_too),
+        WITH_COORDINATOR(the_command_line_says_the_same),
+        WITH_COORDINATOR(the_phase_of_the_open_round_is_told),
+        WITH_COORDINATOR(a_committed_round_and_its_task_are_told),
+        WITH_COORDINATOR(a_model_that_predicts_numbers_has_a_test_loss_and_no_accuracy),
+        WITH_COORDINATOR(at_most_200_rounds_are_told_newest_first),
+        WITH_COORDINATOR(metrics_count_what_happened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

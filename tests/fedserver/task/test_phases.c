@@ -18,18 +18,6 @@ enum { VALUES = 330 };
 static const char sync_task[] = TASK ", \"cohort\": 1}";
 static const char async_task[] = TASK ", \"cohort\": 3, \"goal\": 2, \"staleness\": 3}";
 
-static int setup(void **state) {
-    static coordinator c;
-    coordinator_setup(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    coordinator_teardown(*state);
-    return 0;
-}
-
 static void make_update(uint32_t seed, float *x) {
     fed_rng rng;
     fed_rng_init(&rng, seed, 0, 0);
@@ -244,17 +232,15 @@ static void a_check_knows_the_codec_of_each_round(void **state) {
     assert_int_equal(c->server->rounds.training.round.number, 6);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(each_round_is_as_its_phase_says_also_after_a_crash),
-        WITH(an_update_in_another_phases_codec_is_none_of_this_task),
-        WITH(an_update_of_a_larger_phase_is_still_known_as_counted),
-        WITH(an_update_counts_in_the_codec_of_its_own_round),
-        WITH(a_device_that_asks_again_gets_the_new_phase_with_its_lease),
+        WITH_COORDINATOR(each_round_is_as_its_phase_says_also_after_a_crash),
+        WITH_COORDINATOR(an_update_in_another_phases_codec_is_none_of_this_task),
+        WITH_COORDINATOR(an_update_of_a_larger_phase_is_still_known_as_counted),
+        WITH_COORDINATOR(an_update_counts_in_the_codec_of_its_own_round),
+        WITH_COORDINATOR(a_device_that_asks_again_gets_the_new_phase_with_its_lease),
         cmocka_unit_test(a_crash_between_updates_of_two_phases_changes_no_bit),
-        WITH(a_check_knows_the_codec_of_each_round),
+        WITH_COORDINATOR(a_check_knows_the_codec_of_each_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
