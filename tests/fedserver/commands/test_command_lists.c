@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* A coordinator with a device that has reported once, a token that nobody has used, a task that runs
- * and two that wait. Nobody serves it. */
+/* A coordinator that nobody serves. It has a device whose update is counted, a token that nobody
+ * has used, a task that runs and two that wait. */
 typedef struct world {
     coordinator c;
     char device[FED_SHA256_HEX];
