@@ -2,6 +2,8 @@
 #include "fed/wire.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "fed/version.h"
@@ -18,34 +20,103 @@
         return FED_OK;                                                                             \
     } while (0)
 
-void fed_task_write(fed_writer *w, const fed_task *task) {
-    fed_write_u64(w, task->id);
-    fed_write_str(w, task->model);
-    fed_write_str(w, task->codec_up);
-    fed_write_u32(w, task->small_tensor);
-    fed_write_u32(w, task->local_steps);
-    fed_write_u32(w, task->batch);
-    fed_write_str(w, task->optimizer);
-    fed_write_f32(w, task->learning_rate);
-    fed_write_u64(w, task->seed);
+/* -- the task: one table -- */
+
+typedef enum field_kind { U32, U64, F32, TEXT } field_kind;
+
+/* A field of a task as it travels. */
+typedef struct field {
+    field_kind kind;
+    size_t offset, room; /* where it lies in a fed_task, and in how many bytes */
+    uint32_t least;      /* a smaller integer is refused; so is a float that is not above this */
+    uint32_t needs;      /* 0; or the FED_CAN_... bit of the peers that know this field */
+} field;
+
+#define FIELD(kind, name, least, needs)                                                            \
+    { kind, offsetof(fed_task, name), sizeof(((fed_task *)0)->name), least, needs }
+
+/* In the order of their bytes. Fields that need a capability come last in a message. */
+static const field fields[] = {
+    FIELD(U64, id, 1, 0),           FIELD(TEXT, model, 0, 0),        FIELD(TEXT, codec_up, 0, 0),
+    FIELD(U32, small_tensor, 0, 0), FIELD(U32, local_steps, 1, 0),   FIELD(U32, batch, 1, 0),
+    FIELD(TEXT, optimizer, 0, 0),   FIELD(F32, learning_rate, 0, 0), FIELD(U64, seed, 0, 0),
+};
+
+enum { FIELDS = sizeof fields / sizeof fields[0] };
+
+uint32_t fed_task_capabilities(void) {
+    uint32_t all = 0;
+    for (size_t k = 0; k < FIELDS; k++) {
+        all |= fields[k].needs;
+    }
+    return all;
+}
+
+/* Does the message have this field? A later field needs one of the capabilities; the other fields
+ * need none, and have their place further ahead. */
+static bool travels(const field *f, bool later, uint32_t capabilities) {
+    return later ? (f->needs & capabilities) != 0 : f->needs == 0;
+}
+
+static void field_write(fed_writer *w, const field *f, const void *member) {
+    switch (f->kind) {
+    case U32:
+        fed_write_u32(w, *(const uint32_t *)member);
+        break;
+    case U64:
+        fed_write_u64(w, *(const uint64_t *)member);
+        break;
+    case F32:
+        fed_write_f32(w, *(const float *)member);
+        break;
+    case TEXT:
+        fed_write_str(w, member);
+        break;
+    }
+}
+
+/* Is the value allowed? */
+static bool field_read(fed_reader *r, const field *f, void *member) {
+    switch (f->kind) {
+    case U32:
+        *(uint32_t *)member = fed_read_u32(r);
+        return *(uint32_t *)member >= f->least;
+    case U64:
+        *(uint64_t *)member = fed_read_u64(r);
+        return *(uint64_t *)member >= f->least;
+    case F32:
+        *(float *)member = fed_read_f32(r);
+        return isfinite(*(float *)member) && *(float *)member > (float)f->least;
+    default:
+        fed_read_str(r, member, f->room);
+        return true;
+    }
+}
+
+static void task_write(fed_writer *w, const fed_task *task, bool later, uint32_t capabilities) {
+    for (size_t k = 0; k < FIELDS; k++) {
+        if (travels(&fields[k], later, capabilities)) {
+            field_write(w, &fields[k], (const char *)task + fields[k].offset);
+        }
+    }
 }
 
 /* Fill a zeroed task in; after a failure it may be half filled in. */
-static fed_status task_fill(fed_reader *r, fed_task *t) {
-    t->id = fed_read_u64(r);
-    fed_read_str(r, t->model, sizeof t->model);
-    fed_read_str(r, t->codec_up, sizeof t->codec_up);
-    t->small_tensor = fed_read_u32(r);
-    t->local_steps = fed_read_u32(r);
-    t->batch = fed_read_u32(r);
-    fed_read_str(r, t->optimizer, sizeof t->optimizer);
-    t->learning_rate = fed_read_f32(r);
-    t->seed = fed_read_u64(r);
-    if (t->id == 0 || t->local_steps == 0 || t->batch == 0 || !isfinite(t->learning_rate) ||
-        t->learning_rate <= 0) {
+static fed_status task_fill(fed_reader *r, fed_task *task, bool later, uint32_t capabilities) {
+    bool allowed = true;
+    for (size_t k = 0; k < FIELDS; k++) {
+        if (travels(&fields[k], later, capabilities)) {
+            allowed = field_read(r, &fields[k], (char *)task + fields[k].offset) && allowed;
+        }
+    }
+    if (!allowed) {
         r->status = r->status == FED_OK ? FED_EFORMAT : r->status;
     }
     return r->status;
+}
+
+void fed_task_write(fed_writer *w, const fed_task *task) {
+    task_write(w, task, false, 0);
 }
 
 /* A task takes 4 KB, which a device's stack may not have: so what is read lies on the heap until it
@@ -53,13 +124,15 @@ static fed_status task_fill(fed_reader *r, fed_task *t) {
 fed_status fed_task_read(fed_reader *r, fed_task *task) {
     fed_task *t = calloc(1, sizeof *t);
     FED_REQUIRE(t != NULL, FED_ENOMEM);
-    fed_status status = task_fill(r, t);
+    fed_status status = task_fill(r, t, false, 0);
     if (status == FED_OK) {
         *task = *t;
     }
     free(t);
     return status;
 }
+
+/* -- the other messages -- */
 
 void fed_checkin_write(fed_writer *w, const fed_checkin *m) {
     uint8_t protocol = m->protocol != 0 ? m->protocol : FED_PROTOCOL;
@@ -106,7 +179,7 @@ static fed_status work_read(fed_reader *r, fed_assignment *m) {
     m->digest = fed_read_u64(r);
     m->lease = fed_read_u64(r);
     m->deadline_ms = fed_read_u32(r);
-    return task_fill(r, &m->task);
+    return task_fill(r, &m->task, false, 0);
 }
 
 void fed_assignment_write(fed_writer *w, uint8_t protocol, const fed_assignment *m) {
@@ -119,6 +192,9 @@ void fed_assignment_write(fed_writer *w, uint8_t protocol, const fed_assignment 
     }
     if (protocol >= 2) {
         fed_write_u32(w, m->capabilities);
+        if (m->action != FED_ACTION_WAIT) {
+            task_write(w, &m->task, true, m->capabilities);
+        }
     }
 }
 
@@ -132,6 +208,9 @@ static fed_status assignment_fill(fed_reader *r, uint8_t protocol, fed_assignmen
     }
     if (protocol >= 2) {
         t->capabilities = fed_read_u32(r);
+        if (t->action != FED_ACTION_WAIT) {
+            FED_TRY(task_fill(r, &t->task, true, t->capabilities));
+        }
     }
     if (t->action > FED_ACTION_DONE || t->reason > FED_WAIT_DECLINED) {
         r->status = r->status == FED_OK ? FED_EFORMAT : r->status;

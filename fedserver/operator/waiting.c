@@ -9,6 +9,7 @@
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"
+#include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
 void fedserver_waiting_find(const fedserver *server, int64_t now_ms, fedserver_waiting *waiting) {
@@ -150,16 +151,34 @@ static fed_status find_task(fedserver *server, fedserver_task *task, fed_error *
     return status;
 }
 
+static void say_value(sentence *s, const fedserver_field *field, const char *member) {
+    char text[64];
+    fed_writer w;
+    fed_writer_fixed(&w, text, sizeof text);
+    if (field->type != FEDSERVER_CHARS) {
+        fedserver_field_write(field, member, &w);
+        member = w.status == FED_OK ? text : "?";
+    }
+    say(s, "%s", member);
+}
+
 static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     if (task->phase_count == 0) {
         return;
     }
     const uint32_t number = fedserver_phase_number(task, round);
     const fedserver_phase phase = fedserver_phase_at(task, number);
-    say(s, "phase %u of %u, since round %u: codec_up %s, codec_down %s, local_steps %u, batch %u, ",
-        number + 1, task->phase_count + 1, phase.round, phase.codec_up, phase.codec_down,
-        phase.local_steps, phase.batch);
-    say(s, "optimizer %s, learning_rate %g\n", phase.optimizer, (double)phase.learning_rate);
+    say(s, "phase %u of %u, since round %u", number + 1, task->phase_count + 1, phase.round);
+    const char *before = ": ";
+    for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
+        const fedserver_field *field = &fedserver_fields[id];
+        if (field->where == FEDSERVER_IN_BOTH) {
+            say(s, "%s%s ", before, field->name);
+            say_value(s, field, (const char *)&phase + field->phase_offset);
+            before = ", ";
+        }
+    }
+    say(s, "\n");
 }
 
 fed_status fedserver_waiting_load(fedserver *server, bool *runs, fed_error *err) {

@@ -7,28 +7,34 @@
 #include "fed/version.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/status_json.h"
+#include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
 enum { ROUNDS_SHOWN = 200, TASKS_SHOWN = 20 };
 
-/* The number that a person would write for a float. */
-static double short_number(float x) {
-    char text[32];
-    snprintf(text, sizeof text, "%.7g", (double)x);
-    return strtod(text, NULL);
+/* A value of the task as the task's own text has it. */
+static json_t *value_json(const fedserver_field *field, const void *member) {
+    fed_writer text;
+    fed_writer_growing(&text);
+    fedserver_field_write(field, member, &text);
+    json_t *value = text.status == FED_OK
+                        ? json_loadb((const char *)text.data, text.len, JSON_DECODE_ANY, NULL)
+                        : NULL;
+    fed_writer_free(&text);
+    return value;
 }
 
-/* What holds in a round. */
-static json_t *phase_json(const fedserver_task *task, uint32_t round) {
-    const uint32_t number = fedserver_phase_number(task, round);
-    const fedserver_phase phase = fedserver_phase_at(task, number);
-    return json_pack(
-        "{s:s, s:s, s:I, s:I, s:s, s:f, s:I, s:I, s:o}", "codec_up", phase.codec_up, "codec_down",
-        phase.codec_down, "local_steps", (json_int_t)phase.local_steps, "batch",
-        (json_int_t)phase.batch, "optimizer", phase.optimizer, "learning_rate",
-        short_number(phase.learning_rate), "phase", (json_int_t)number + 1, "phases",
-        (json_int_t)task->phase_count + 1, "next_phase",
-        number < task->phase_count ? json_integer(task->phases[number].round) : json_null());
+/* Every key that the task has, with what holds in the open round. */
+static void add_keys(json_t *made, const fedserver_task *task, const fedserver_phase *phase) {
+    for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
+        const fedserver_field *field = &fedserver_fields[id];
+        const char *member = field->where == FEDSERVER_IN_BOTH
+                                 ? (const char *)phase + field->phase_offset
+                                 : (const char *)task + field->offset;
+        if (fedserver_field_kept(field) && field->kind != FEDSERVER_LIST) {
+            json_object_set_new(made, field->name, value_json(field, member));
+        }
+    }
 }
 
 static json_t *task_json(const fedserver_training *t) {
@@ -38,12 +44,15 @@ static json_t *task_json(const fedserver_training *t) {
     char digest[17];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)t->versions.digest);
     const fedserver_task *task = &t->task;
+    const uint32_t number = fedserver_phase_number(task, t->versions.version + 1);
+    const fedserver_phase phase = fedserver_phase_at(task, number);
     json_t *made = json_pack(
-        "{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "id", (json_int_t)task->wire.id, "name",
-        task->name, "state", fedserver_task_state_name(task->state), "model", task->wire.model,
-        "parameters", (json_int_t)t->arch.trained, "rounds", (json_int_t)task->rules.rounds,
+        "{s:I, s:s, s:I, s:I, s:I, s:o, s:I, s:s}", "id", (json_int_t)task->wire.id, "state",
+        fedserver_task_state_name(task->state), "parameters", (json_int_t)t->arch.trained, "phase",
+        (json_int_t)number + 1, "phases", (json_int_t)task->phase_count + 1, "next_phase",
+        number < task->phase_count ? json_integer(task->phases[number].round) : json_null(),
         "version", (json_int_t)t->versions.version, "digest", digest);
-    json_object_update_new(made, phase_json(task, t->versions.version + 1));
+    add_keys(made, task, &phase);
     return made;
 }
 

@@ -167,7 +167,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
         answer.retry_ms = (uint32_t)until_turn_ms;
     }
     answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
-                          (checkin.capabilities & FED_CAN_PATCH) |
+                          (checkin.capabilities & (FED_CAN_PATCH | fed_task_capabilities())) |
                           (of_old_ca(server, request) ? FED_RENEW : 0);
     server->rounds.counters.assignments[answer.action]++;
     fed_writer body;

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "fedserver/task/fields.h"
+
 uint32_t fedserver_phase_number(const fedserver_task *task, uint32_t round) {
     uint32_t number = 0;
     while (number < task->phase_count && task->phases[number].round <= round) {
@@ -12,19 +14,23 @@ uint32_t fedserver_phase_number(const fedserver_task *task, uint32_t round) {
     return number;
 }
 
+/* Does the task itself have it, and may a phase change it? */
+static bool changes(const fedserver_field *field) {
+    return field->where == FEDSERVER_IN_BOTH;
+}
+
 fedserver_phase fedserver_phase_at(const fedserver_task *task, uint32_t number) {
     assert(number <= task->phase_count);
     if (number > 0) {
         return task->phases[number - 1];
     }
-    const fed_task *wire = &task->wire;
-    fedserver_phase first = {.round = 1,
-                             .local_steps = wire->local_steps,
-                             .batch = wire->batch,
-                             .learning_rate = wire->learning_rate};
-    memcpy(first.codec_up, wire->codec_up, sizeof first.codec_up);
-    memcpy(first.codec_down, task->codec_down, sizeof first.codec_down);
-    memcpy(first.optimizer, wire->optimizer, sizeof first.optimizer);
+    fedserver_phase first = {.round = 1};
+    for (const fedserver_field *f = fedserver_fields; f < fedserver_fields + FEDSERVER_FIELDS;
+         f++) {
+        if (changes(f)) {
+            memcpy((char *)&first + f->phase_offset, (const char *)task + f->offset, f->size);
+        }
+    }
     return first;
 }
 
@@ -32,10 +38,21 @@ fedserver_phase fedserver_phase_of(const fedserver_task *task, uint32_t round) {
     return fedserver_phase_at(task, fedserver_phase_number(task, round));
 }
 
+void fedserver_phase_begin(const fedserver_phase *phase, fedserver_task *task) {
+    for (const fedserver_field *f = fedserver_fields; f < fedserver_fields + FEDSERVER_FIELDS;
+         f++) {
+        if (changes(f)) {
+            memcpy((char *)task + f->offset, (const char *)phase + f->phase_offset, f->size);
+        }
+    }
+}
+
 void fedserver_phase_apply(const fedserver_phase *phase, fed_task *wire) {
-    wire->local_steps = phase->local_steps;
-    wire->batch = phase->batch;
-    wire->learning_rate = phase->learning_rate;
-    memcpy(wire->codec_up, phase->codec_up, sizeof wire->codec_up);
-    memcpy(wire->optimizer, phase->optimizer, sizeof wire->optimizer);
+    for (const fedserver_field *f = fedserver_fields; f < fedserver_fields + FEDSERVER_FIELDS;
+         f++) {
+        if (changes(f) && fedserver_field_told(f)) {
+            char *member = (char *)wire + (f->offset - offsetof(fedserver_config, task.wire));
+            memcpy(member, (const char *)phase + f->phase_offset, f->size);
+        }
+    }
 }

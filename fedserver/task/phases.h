@@ -18,6 +18,9 @@ fedserver_phase fedserver_phase_at(const fedserver_task *task, uint32_t number);
 /** What holds in a round. */
 fedserver_phase fedserver_phase_of(const fedserver_task *task, uint32_t round);
 
+/** Put it into the task itself, whose phase 0 it is from then on. */
+void fedserver_phase_begin(const fedserver_phase *phase, fedserver_task *task);
+
 /** Put it into what devices are told. */
 void fedserver_phase_apply(const fedserver_phase *phase, fed_task *wire);
 

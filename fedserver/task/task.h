@@ -18,13 +18,19 @@ typedef enum fedserver_selection {
     FEDSERVER_SELECT_ROUND_ROBIN = 2 /* who has waited longest */
 } fedserver_selection;
 
-/** What a task says otherwise from a round on, until the next phase. */
+/** What a task says otherwise from a round on, until the next phase: a member for each key that a
+ * phase may change, such as codec_up or local_steps (fedserver/task_keys.def). */
 typedef struct fedserver_phase {
     uint32_t round; /* the first */
-    char codec_up[FEDCODEC_SPEC], codec_down[FEDCODEC_SPEC];
-    uint32_t local_steps, batch;
-    char optimizer[FED_OPTIMIZER_SPEC];
-    float learning_rate;
+#define FEDSERVER_TASK_MEMBER(name, kind, room)
+#define FEDSERVER_PHASE_MEMBER(name, kind, room)
+#define FEDSERVER_BOTH_MEMBER(name, kind, room) FEDSERVER_##kind##_MEMBER(name, room)
+#define FEDSERVER_TEXT_MEMBER(name, room)       char name[room];
+#define FEDSERVER_INTEGER_MEMBER(name, room)    uint32_t name;
+#define FEDSERVER_NUMBER_MEMBER(name, room)     float name;
+#define FEDSERVER_TASK_KEY(id, name, where, kind, member, room, ...)                               \
+    FEDSERVER_##where##_MEMBER(name, kind, room)
+#include "fedserver/task_keys.def"
 } fedserver_phase;
 
 enum { FEDSERVER_PHASES = 32 }; /* beside the one that a task begins with */

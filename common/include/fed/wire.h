@@ -17,7 +17,9 @@ FED_API_BEGIN
  * value, a string or a number that is not allowed; what is allowed stands beside the field.
  */
 
-/** What a device needs to know of a task in order to train it. */
+/** What a device needs to know of a task in order to train it. The table in common/wire.c has a
+ * line for each field. A field that needs a capability is 0 or "" where the coordinator did not
+ * send it. */
 typedef struct fed_task {
     uint64_t id;           /* never 0 */
     char model[4096];      /* fed/arch.h's canonical text */
@@ -30,8 +32,13 @@ typedef struct fed_task {
     uint64_t seed;
 } fed_task;
 
+/** The fields that every peer knows. Those that need a capability travel in fed_assignment only. */
 void fed_task_write(fed_writer *w, const fed_task *task);
 fed_status fed_task_read(fed_reader *r, fed_task *task) FED_CHECKED;
+
+/** The capabilities that fields of a task need: a device says them in its check-in, and a
+ * coordinator says those again that the device has said. Then the assignment has these fields. */
+uint32_t fed_task_capabilities(void);
 
 typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;
 
@@ -92,7 +99,7 @@ typedef struct fed_assignment {
     uint64_t lease;       /* TRAIN: names this device's place in the round; else 0 */
     uint32_t deadline_ms; /* TRAIN: from now; an update after it is refused */
     fed_task task;
-    /* this one from protocol 2 on */
+    /* from protocol 2 on; behind it, except with WAIT, the task's fields that need a capability */
     uint32_t capabilities; /* FED_CAN_... */
 } fed_assignment;
 

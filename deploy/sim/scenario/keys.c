@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+/* What a kind of the coordinator's table is in this one. */
+#define KIND_TEXT    SIM_TASK_TEXT
+#define KIND_CHOICE  SIM_TASK_TEXT
+#define KIND_PATH    SIM_TASK_PATH
+#define KIND_INTEGER SIM_TASK_NUMBER
+#define KIND_NUMBER  SIM_TASK_NUMBER
+#define KIND_SECONDS SIM_TASK_NUMBER
+#define KIND_LIST    SIM_TASK_PHASES
+
 const sim_key sim_keys[SIM_KEYS] = {
     [SIM_NAME] = {"name", SIM_TASK_TEXT, "", "for people: the report's title", 0, 0, false},
     [SIM_TRANSPORT] = {"transport", SIM_TEXT, "inproc",
@@ -65,49 +74,10 @@ const sim_key sim_keys[SIM_KEYS] = {
                           0, 65535, true},
     [SIM_FEDSERVER] = {"fedserver", SIM_TEXT, "",
                        "https: the coordinator's program; none: the one beside fedsim", 0, 0, true},
-    [SIM_MODEL] = {"model", SIM_TASK_TEXT, NULL,
-                   "a name such as lenet5-caffe, a description of layers, or @FILE", 0, 0, false},
-    [SIM_INITIAL] = {"initial", SIM_TASK_TEXT, "",
-                     "safetensors file to start from; none: random weights", 0, 0, false},
-    [SIM_CODEC_UP] = {"codec_up", SIM_TASK_TEXT, "sbc:p=0.01", "codec of the updates", 0, 0, false},
-    [SIM_CODEC_DOWN] = {"codec_down", SIM_TASK_TEXT, "3lc:s=1", "codec of the model's deltas", 0, 0,
-                        false},
-    [SIM_SMALL_TENSOR] = {"small_tensor", SIM_TASK_NUMBER, "1024",
-                          "tensors with fewer values travel together; 0: each for itself", 0, 0,
-                          false},
-    [SIM_LOCAL_STEPS] = {"local_steps", SIM_TASK_NUMBER, "10",
-                         "optimizer steps of a client in a round", 0, 0, false},
-    [SIM_BATCH] = {"batch", SIM_TASK_NUMBER, "8", "samples a step", 0, 0, false},
-    [SIM_OPTIMIZER] = {"optimizer", SIM_TASK_TEXT, "sgd",
-                       "a rule, and parts behind +, such as momentum:m=0.9+clip:norm=1", 0, 0,
-                       false},
-    [SIM_LEARNING_RATE] = {"learning_rate", SIM_TASK_NUMBER, "0.01",
-                           "where optimizer does not name lr", 0, 0, false},
-    [SIM_STRATEGY] = {"strategy", SIM_TASK_TEXT, "fedavg",
-                      "how updates become the next model, such as fedadam:lr=0.03", 0, 0, false},
-    [SIM_ROUNDS] = {"rounds", SIM_TASK_NUMBER, NULL, "how many; or say iterations", 0, 0, false},
-    [SIM_COHORT] = {"cohort", SIM_TASK_NUMBER, "",
-                    "clients asked in a round; none: all that are not offline", 0, 0, false},
-    [SIM_GOAL] = {"goal", SIM_TASK_NUMBER, "",
-                  "updates at which a round commits at once; none: cohort", 0, 0, false},
-    [SIM_MINIMUM] = {"minimum", SIM_TASK_NUMBER, "1",
-                     "updates with which it commits at the "
-                     "deadline",
-                     0, 0, false},
-    [SIM_DEADLINE_S] = {"deadline_s", SIM_TASK_NUMBER, "600", "of a round, from its first lease", 0,
-                        0, false},
-    [SIM_STALENESS] = {"staleness", SIM_TASK_NUMBER, "0",
-                       "0: synchronous rounds; else updates count whose model is so many versions "
-                       "old",
-                       0, 0, false},
-    [SIM_DEVICE_SHARE] = {"device_share", SIM_TASK_NUMBER, "0.5",
-                          "most of a round that one client may weigh or move; 1: no limit", 0, 0,
-                          false},
-    [SIM_SELECTION] = {"selection", SIM_TASK_TEXT, "uniform",
-                       "who is asked: uniform, weighted, round_robin", 0, 0, false},
-    [SIM_PHASES] = {"phases", SIM_TASK_PHASES, "",
-                    "what changes from a round on: ROUND: key=value key=value; ROUND: ...", 0, 0,
-                    false},
+#define FEDSERVER_TASK_KEY(id, name, where, kind, member, room, low, high, preset, right, meaning) \
+    [SIM_##id] = {#name, KIND_##kind, preset, meaning, 0, 0, false},
+#define FEDSERVER_TASK_KEY_APART(...)
+#include "fedserver/task_keys.def"
     [SIM_SEED] = {"seed", SIM_INTEGER, "1",
                   "of the weights, the order of samples, the split, who is away, what breaks", 0,
                   4294967295.0, false},

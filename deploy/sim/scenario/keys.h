@@ -1,4 +1,5 @@
-/* The keys of a scenario: one table, which the parser, `fedsim keys` and the results all read. */
+/* The keys of a scenario: one table, which the parser, `fedsim keys` and the results all read. The
+ * keys of the task come from the coordinator's table. */
 #ifndef FEDSIM_KEYS_H
 #define FEDSIM_KEYS_H
 
@@ -30,26 +31,10 @@ typedef enum sim_key_id {
     SIM_FRONT_PORT,
     SIM_DEVICES_PORT,
     SIM_FEDSERVER,
-    SIM_MODEL,
-    SIM_INITIAL,
-    SIM_CODEC_UP,
-    SIM_CODEC_DOWN,
-    SIM_SMALL_TENSOR,
-    SIM_LOCAL_STEPS,
-    SIM_BATCH,
-    SIM_OPTIMIZER,
-    SIM_LEARNING_RATE,
-    SIM_STRATEGY,
-    SIM_ROUNDS,
-    SIM_COHORT,
-    SIM_GOAL,
-    SIM_MINIMUM,
-    SIM_DEADLINE_S,
-    SIM_STALENESS,
-    SIM_DEVICE_SHARE,
-    SIM_SELECTION,
-    SIM_PHASES,
-    SIM_SEED, /* the last one: in a grid it changes fastest */
+#define FEDSERVER_TASK_KEY(id, ...) SIM_##id,
+#define FEDSERVER_TASK_KEY_APART(...)
+#include "fedserver/task_keys.def" /* SIM_MODEL to SIM_PHASES */
+    SIM_SEED,                      /* the last one: in a grid it changes fastest */
     SIM_KEYS
 } sim_key_id;
 
@@ -57,8 +42,10 @@ typedef enum sim_key_kind {
     SIM_TEXT,
     SIM_NUMBER,  /* of the run: from low to high */
     SIM_INTEGER, /* likewise */
+    /* of the task: the coordinator says what each may be */
     SIM_TASK_TEXT,
-    SIM_TASK_NUMBER, /* the coordinator says what it may be */
+    SIM_TASK_PATH,
+    SIM_TASK_NUMBER,
     SIM_TASK_PHASES
 } sim_key_kind;
 

@@ -36,7 +36,7 @@ static json_t *value_of(sim_key_id id, const char *text) {
     if (id == SIM_MODEL && text[0] == '@') {
         return path_of("@", text + 1);
     }
-    if (id == SIM_INITIAL) {
+    if (sim_keys[id].kind == SIM_TASK_PATH) {
         return path_of("", text);
     }
     return sim_keys[id].kind == SIM_TASK_NUMBER || id == SIM_SEED ? number_of(text)

@@ -1,0 +1,75 @@
+/* The table of a task's keys (fedserver/task_keys.def), and one value of it: from JSON, to JSON. */
+#ifndef FEDSERVER_FIELDS_H
+#define FEDSERVER_FIELDS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "fed/bytes.h"
+#include "fedserver/task/config.h"
+
+typedef enum fedserver_field_id {
+#define FEDSERVER_TASK_KEY(id, ...) FEDSERVER_FIELD_##id,
+#include "fedserver/task_keys.def"
+    FEDSERVER_FIELDS
+} fedserver_field_id;
+
+typedef enum fedserver_field_kind {
+    FEDSERVER_TEXT,
+    FEDSERVER_PATH,
+    FEDSERVER_CHOICE,
+    FEDSERVER_INTEGER,
+    FEDSERVER_NUMBER,
+    FEDSERVER_SECONDS,
+    FEDSERVER_LIST
+} fedserver_field_kind;
+
+/* Which objects may have a key: the task, each of its phases, or both. */
+enum { FEDSERVER_IN_TASK = 1, FEDSERVER_IN_PHASE = 2, FEDSERVER_IN_BOTH = 3 };
+
+typedef enum fedserver_member_type {
+    FEDSERVER_CHARS,
+    FEDSERVER_U32,
+    FEDSERVER_U64,
+    FEDSERVER_I64,
+    FEDSERVER_F32,
+    FEDSERVER_F64,
+    FEDSERVER_OTHER
+} fedserver_member_type;
+
+/** A line of the table. */
+typedef struct fedserver_field {
+    const char *name;
+    unsigned where;
+    fedserver_field_kind kind;
+    fedserver_member_type type; /* of its member */
+    size_t offset, size;        /* of its member in fedserver_config */
+    size_t phase_offset;        /* of its member in fedserver_phase */
+    double low, high;
+    const char *preset, *right; /* NULL: as in task_keys.def */
+} fedserver_field;
+
+extern const fedserver_field fedserver_fields[FEDSERVER_FIELDS];
+
+/** Does the store keep it in the text of a task? */
+bool fedserver_field_kept(const fedserver_field *field);
+/** Are devices told? */
+bool fedserver_field_told(const fedserver_field *field);
+
+/** What the value must be: the end of the sentence "it must be ...". */
+const char *fedserver_field_right(const fedserver_field *field, char dst[96]);
+
+/** Put the default into *member. */
+void fedserver_field_preset(const fedserver_field *field, void *member);
+
+/** Put a JSON value into *member. NULL, or what the value is instead of what it must be: static or
+ * in found. bounded: it must be between low and high; else it must only fit into the member. */
+const char *fedserver_field_take(const fedserver_field *field, void *member, const json_t *value,
+                                 bool bounded, char found[96]);
+
+/** The value as JSON: the shortest text that fedserver_field_take reads back to the same bits. Not
+ * for a LIST. */
+void fedserver_field_write(const fedserver_field *field, const void *member, fed_writer *w);
+
+#endif
