@@ -320,6 +320,12 @@ static fed_status check_tasks(checking *c, fed_error *err) {
         if (status == FED_ENOTFOUND) {
             break;
         }
+        if (status == FED_EFORMAT || status == FED_EVERSION) {
+            FOUND("task %" PRIu64 " makes no sense to this release: %s" FEDSERVER_RESTORE, id,
+                  absent.text);
+            status = FED_OK;
+            continue;
+        }
         status = status == FED_OK ? check_task(c, err) : fed_fail(err, status, "%s", absent.text);
     }
     FED_REQUIRE(status == FED_ENOTFOUND, status);

@@ -24,6 +24,13 @@ static const char late_task[] =
     " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
     " \"deadline_s\": 60, \"small_tensor\": 0 }";
 
+/* The same with phases, which layouts 6 to 8 of the database kept in a table of their own. */
+static const char phases_task[] =
+    "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
+    " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
+    " \"deadline_s\": 60, \"small_tensor\": 0, \"learning_rate\": 0.1,"
+    " \"phases\": [{ \"round\": 2, \"batch\": 3 }, { \"round\": 3, \"learning_rate\": 0.3 }] }";
+
 /* Everybody counts in every round, so each run must end with the calm run's bits, through lossy
  * codecs both ways. */
 static const char lossy_task[] =
@@ -284,15 +291,22 @@ static void a_restored_coordinator_is_whole_or_not_there(void **state) {
     sweep_kinds(&setup, "restore", 17, false);
 }
 
-static void a_half_migrated_database_goes_on(void **state) {
-    (void)state;
-    federation_setup setup = {.task = late_task,
+static void sweep_migration(unsigned layout, const char *name, unsigned stride) {
+    federation_setup setup = {.task = layout == 1 ? late_task : phases_task,
                               .model = MODEL,
                               .devices = 3,
                               .enrolled = true,
                               .job = FEDERATION_MIGRATE,
-                              .job_after = 3};
-    sweep_kinds(&setup, "migrate", 11, false);
+                              .job_after = 3,
+                              .layout = layout};
+    sweep_kinds(&setup, name, stride, false);
+}
+
+static void a_half_migrated_database_goes_on(void **state) {
+    (void)state;
+    sweep_migration(1, "migrate from 1", 23);
+    sweep_migration(7, "migrate from 7", 11);
+    sweep_migration(8, "migrate from 8", 7);
 }
 
 /** The coordinator, the devices and the person who changes the queue die, each at each call. */

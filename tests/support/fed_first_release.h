@@ -1,35 +1,113 @@
-/* A coordinator's database made into one of the first release. */
+/* A coordinator's database made into one of an earlier release. */
 #ifndef FED_FIRST_RELEASE_H
 #define FED_FIRST_RELEASE_H
 
-/** SQL that takes away what has been added since. The open round's updates stay: by device, as they
- * were then; so none of their bodies may lie in a segment file. */
+/* SQL that takes away what has been added since: from today's layout to 8, from 8 to 7, and from 7
+ * to the first release's. To be run one after the other. */
+
+/** Tasks get a column a key again. */
+#define FED_LAYOUT_8                                                                               \
+    "BEGIN;"                                                                                       \
+    "ALTER TABLE tasks ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                  \
+    "ALTER TABLE tasks ADD COLUMN model TEXT NOT NULL DEFAULT '';"                                 \
+    "ALTER TABLE tasks ADD COLUMN codec_up TEXT NOT NULL DEFAULT '';"                              \
+    "ALTER TABLE tasks ADD COLUMN codec_down TEXT NOT NULL DEFAULT '';"                            \
+    "ALTER TABLE tasks ADD COLUMN small_tensor INTEGER NOT NULL DEFAULT 0;"                        \
+    "ALTER TABLE tasks ADD COLUMN local_steps INTEGER NOT NULL DEFAULT 0;"                         \
+    "ALTER TABLE tasks ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;"                               \
+    "ALTER TABLE tasks ADD COLUMN optimizer TEXT NOT NULL DEFAULT '';"                             \
+    "ALTER TABLE tasks ADD COLUMN learning_rate REAL NOT NULL DEFAULT 0;"                          \
+    "ALTER TABLE tasks ADD COLUMN seed INTEGER NOT NULL DEFAULT 0;"                                \
+    "ALTER TABLE tasks ADD COLUMN rounds INTEGER NOT NULL DEFAULT 0;"                              \
+    "ALTER TABLE tasks ADD COLUMN cohort INTEGER NOT NULL DEFAULT 0;"                              \
+    "ALTER TABLE tasks ADD COLUMN goal INTEGER NOT NULL DEFAULT 0;"                                \
+    "ALTER TABLE tasks ADD COLUMN minimum INTEGER NOT NULL DEFAULT 0;"                             \
+    "ALTER TABLE tasks ADD COLUMN deadline_ms INTEGER NOT NULL DEFAULT 0;"                         \
+    "ALTER TABLE tasks ADD COLUMN strategy TEXT NOT NULL DEFAULT 'fedavg';"                        \
+    "ALTER TABLE tasks ADD COLUMN staleness INTEGER NOT NULL DEFAULT 0;"                           \
+    "ALTER TABLE tasks ADD COLUMN selection INTEGER NOT NULL DEFAULT 0;"                           \
+    "ALTER TABLE tasks ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                                   \
+    "ALTER TABLE tasks ADD COLUMN device_share REAL NOT NULL DEFAULT 1;"                           \
+    "UPDATE tasks SET name = coalesce(json_extract(text, '$.name'), ''),"                          \
+    "model = coalesce(json_extract(text, '$.model'), ''),"                                         \
+    "codec_up = coalesce(json_extract(text, '$.codec_up'), ''),"                                   \
+    "codec_down = coalesce(json_extract(text, '$.codec_down'), ''),"                               \
+    "small_tensor = coalesce(json_extract(text, '$.small_tensor'), 0),"                            \
+    "local_steps = coalesce(json_extract(text, '$.local_steps'), 0),"                              \
+    "batch = coalesce(json_extract(text, '$.batch'), 0),"                                          \
+    "optimizer = coalesce(json_extract(text, '$.optimizer'), ''),"                                 \
+    "learning_rate = coalesce(json_extract(text, '$.learning_rate'), 0),"                          \
+    "seed = coalesce(json_extract(text, '$.seed'), 0),"                                            \
+    "rounds = coalesce(json_extract(text, '$.rounds'), 0),"                                        \
+    "cohort = coalesce(json_extract(text, '$.cohort'), 0),"                                        \
+    "goal = coalesce(json_extract(text, '$.goal'), 0),"                                            \
+    "minimum = coalesce(json_extract(text, '$.minimum'), 0),"                                      \
+    "deadline_ms = CAST(round(1000 * json_extract(text, '$.deadline_s')) AS INTEGER),"             \
+    "strategy = coalesce(json_extract(text, '$.strategy'), 'fedavg'),"                             \
+    "staleness = coalesce(json_extract(text, '$.staleness'), 0),"                                  \
+    "selection = CASE json_extract(text, '$.selection') WHEN 'weighted' THEN 1 WHEN"               \
+    " 'round_robin' THEN 2 ELSE 0 END,"                                                            \
+    "tag = coalesce(json_extract(text, '$.tag'), ''),"                                             \
+    "device_share = coalesce(json_extract(text, '$.device_share'), 1);"                            \
+    "CREATE TABLE phases (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"         \
+    "codec_up TEXT NOT NULL, codec_down TEXT NOT NULL, local_steps INTEGER NOT NULL,"              \
+    "batch INTEGER NOT NULL, optimizer TEXT NOT NULL, learning_rate REAL NOT NULL,"                \
+    "PRIMARY KEY (task, round)) STRICT, WITHOUT ROWID;"                                            \
+    "INSERT INTO phases SELECT tasks.id, json_extract(value, '$.round'),"                          \
+    " json_extract(value, '$.codec_up'), json_extract(value, '$.codec_down'),"                     \
+    " json_extract(value, '$.local_steps'), json_extract(value, '$.batch'),"                       \
+    " json_extract(value, '$.optimizer'), json_extract(value, '$.learning_rate')"                  \
+    " FROM tasks, json_each(text, '$.phases');"                                                    \
+    "ALTER TABLE tasks DROP COLUMN text;"                                                          \
+    "PRAGMA user_version = 8; COMMIT;"
+
+/** What layout 8 has added goes. */
+#define FED_LAYOUT_7                                                                               \
+    "BEGIN; DROP TABLE audit; DROP TABLE declines; DROP TABLE passes;"                             \
+    "ALTER TABLE tokens DROP COLUMN name;"                                                         \
+    "ALTER TABLE tokens DROP COLUMN made_ms;"                                                      \
+    "ALTER TABLE tokens DROP COLUMN withdrawn_ms;"                                                 \
+    "ALTER TABLE devices DROP COLUMN name;"                                                        \
+    "ALTER TABLE devices DROP COLUMN seen_ms;"                                                     \
+    "ALTER TABLE devices DROP COLUMN software;"                                                    \
+    "ALTER TABLE devices DROP COLUMN counted;"                                                     \
+    "ALTER TABLE devices DROP COLUMN late;"                                                        \
+    "ALTER TABLE devices DROP COLUMN refused;"                                                     \
+    "ALTER TABLE devices DROP COLUMN counted_digest;"                                              \
+    "ALTER TABLE devices DROP COLUMN cloned_ms;"                                                   \
+    "ALTER TABLE devices DROP COLUMN authority;"                                                   \
+    "ALTER TABLE tasks DROP COLUMN device_share;"                                                  \
+    "ALTER TABLE tasks DROP COLUMN position;"                                                      \
+    "ALTER TABLE rounds DROP COLUMN heaviest;"                                                     \
+    "ALTER TABLE rounds DROP COLUMN heaviest_share;"                                               \
+    "ALTER TABLE rounds DROP COLUMN furthest;"                                                     \
+    "ALTER TABLE rounds DROP COLUMN furthest_norm;"                                                \
+    "ALTER TABLE models DROP COLUMN residual_guard;"                                               \
+    "ALTER TABLE models DROP COLUMN state_guard;"                                                  \
+    "PRAGMA user_version = 7; COMMIT;"
+
+/** The open round's updates stay: by device, as they were then. So none of their bodies may lie in
+ * a segment file. */
 #define FED_FIRST_RELEASE                                                                          \
     "BEGIN; ALTER TABLE updates RENAME TO updates_by_lease;"                                       \
-    "CREATE TABLE updates (id INTEGER PRIMARY KEY, device INTEGER NOT NULL UNIQUE REFERENCES"      \
+    "CREATE TABLE updates (id INTEGER PRIMARY KEY, device INTEGER NOT NULL UNIQUE"                 \
+    " REFERENCES"                                                                                  \
     " devices, body BLOB NOT NULL) STRICT;"                                                        \
     "INSERT INTO updates SELECT id, device, body FROM updates_by_lease;"                           \
-    "DROP TABLE updates_by_lease; DROP TABLE pieces; DROP TABLE phases; DROP TABLE keyframes;"     \
-    "DROP TABLE audit; DROP TABLE declines;"                                                       \
-    "DROP TABLE passes;"                                                                           \
+    "DROP TABLE updates_by_lease; DROP TABLE pieces; DROP TABLE phases; DROP TABLE"                \
+    " keyframes;"                                                                                  \
     "ALTER TABLE devices DROP COLUMN revoked_ms;"                                                  \
     "ALTER TABLE devices DROP COLUMN lease_deadline_ms;"                                           \
-    "ALTER TABLE devices DROP COLUMN samples; ALTER TABLE devices DROP COLUMN role;"               \
-    "ALTER TABLE tasks DROP COLUMN device_share; ALTER TABLE rounds DROP COLUMN heaviest;"         \
-    "ALTER TABLE rounds DROP COLUMN heaviest_share; ALTER TABLE rounds DROP COLUMN furthest;"      \
-    "ALTER TABLE rounds DROP COLUMN furthest_norm;"                                                \
-    "ALTER TABLE devices DROP COLUMN counted_digest; ALTER TABLE devices DROP COLUMN cloned_ms;"   \
-    "ALTER TABLE devices DROP COLUMN tag; ALTER TABLE tokens DROP COLUMN role;"                    \
-    "ALTER TABLE tokens DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN strategy;"                  \
-    "ALTER TABLE tasks DROP COLUMN staleness; ALTER TABLE tasks DROP COLUMN selection;"            \
-    "ALTER TABLE tasks DROP COLUMN tag; ALTER TABLE tasks DROP COLUMN position;"                   \
-    "ALTER TABLE models DROP COLUMN residual_guard; ALTER "                                        \
-    "TABLE models DROP COLUMN state_guard; ALTER TABLE models DROP COLUMN state;"                  \
-    "ALTER TABLE tokens DROP COLUMN name; ALTER TABLE tokens DROP COLUMN made_ms;"                 \
-    "ALTER TABLE tokens DROP COLUMN withdrawn_ms; ALTER TABLE devices DROP COLUMN name;"           \
-    "ALTER TABLE devices DROP COLUMN seen_ms; ALTER TABLE devices DROP COLUMN software;"           \
-    "ALTER TABLE devices DROP COLUMN counted; ALTER TABLE devices DROP COLUMN late;"               \
-    "ALTER TABLE devices DROP COLUMN refused; ALTER TABLE devices DROP COLUMN authority;"          \
+    "ALTER TABLE devices DROP COLUMN samples;"                                                     \
+    "ALTER TABLE devices DROP COLUMN role;"                                                        \
+    "ALTER TABLE devices DROP COLUMN tag;"                                                         \
+    "ALTER TABLE tokens DROP COLUMN role;"                                                         \
+    "ALTER TABLE tokens DROP COLUMN tag;"                                                          \
+    "ALTER TABLE tasks DROP COLUMN strategy;"                                                      \
+    "ALTER TABLE tasks DROP COLUMN staleness;"                                                     \
+    "ALTER TABLE tasks DROP COLUMN selection;"                                                     \
+    "ALTER TABLE tasks DROP COLUMN tag;"                                                           \
+    "ALTER TABLE models DROP COLUMN state;"                                                        \
     "PRAGMA user_version = 1; COMMIT;"
 
 #endif

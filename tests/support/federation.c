@@ -453,6 +453,7 @@ void federation_run(const federation_setup *setup, const federation_fault *fault
     live(&f);
     if (result->broken[0] == '\0') {
         federation_check(&f);
+        federation_check_tasks(&f);
     }
     close_run(&f);
 }

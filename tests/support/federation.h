@@ -27,7 +27,7 @@ typedef enum federation_job {
     FEDERATION_BACKUP,  /* while the coordinator serves; after every other one it is lost, and the
                            backup takes its place */
     FEDERATION_RESTORE, /* the coordinator is lost; a backup is restored in its place */
-    FEDERATION_MIGRATE, /* its database is one of the first release, and is opened */
+    FEDERATION_MIGRATE, /* its database is an earlier release's, and is opened */
     FEDERATION_QUEUE    /* the task that runs is paused and resumed, another one that is queued is
                            moved in front and cancelled; while the coordinator serves */
 } federation_job;
@@ -44,6 +44,7 @@ typedef struct federation_setup {
     bool acks_early;       /* a planted fault: the coordinator answers before it commits */
     federation_job job;
     unsigned job_after; /* ... once so many updates are acknowledged */
+    unsigned layout;    /* FEDERATION_MIGRATE: of the database, 1, 7 or 8 */
     char token[FEDERATION_DEVICES][FEDSERVER_TOKEN];
 } federation_setup;
 
@@ -110,6 +111,7 @@ typedef struct federation {
     bool enrols_only, overtaking, job_done;
     bool over;                            /* a device knows that the task is over */
     uint64_t digest[FEDERATION_VERSIONS]; /* of each version, as it was announced; 0: not yet */
+    uint64_t tasks; /* FEDERATION_MIGRATE: digest of their texts before; 0: not yet */
 } federation;
 
 /** Note the first invariant that does not hold. */
@@ -134,6 +136,9 @@ void federation_plan_life(const federation *f, unsigned who);
 
 /** Do the setup's job, and judge what it leaves. */
 void federation_operate(federation *f);
+
+/** After FEDERATION_MIGRATE and all that followed: are the tasks what they were? */
+void federation_check_tasks(federation *f);
 
 /** Let the processes end, as a person stops them. */
 void federation_quit(federation *f, unsigned who);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fed/hash.h"
 #include "fed_first_release.h"
 #include "fed_test.h"
 #include "federation.h"
@@ -169,16 +170,57 @@ static void judge_queue(federation *f, bool said) {
 
 /* -- before and after -- */
 
-static void make_old(const char *directory) {
+static sqlite3 *open_database(const char *directory) {
     char path[520];
     sqlite3 *db = NULL;
-    char *why = NULL;
     snprintf(path, sizeof path, "%s/server.db", directory);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    if (sqlite3_exec(db, FED_FIRST_RELEASE, NULL, NULL, &why) != SQLITE_OK) {
+    return db;
+}
+
+static void run_script(sqlite3 *db, const char *sql) {
+    char *why = NULL;
+    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK) {
         fail_msg("%s", why);
     }
+}
+
+/* Layout 7 and those before it had no device_share: there such a task has no limit. */
+static uint64_t digest_tasks(sqlite3 *db) {
+    sqlite3_stmt *row = NULL;
+    static const char sql[] =
+        "SELECT group_concat(id || json_remove(text, '$.device_share') || position)"
+        " FROM (SELECT * FROM tasks ORDER BY id)";
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &row, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    const uint64_t digest =
+        fed_digest_bytes(sqlite3_column_blob(row, 0), (size_t)sqlite3_column_bytes(row, 0));
+    sqlite3_finalize(row);
+    return digest;
+}
+
+static void make_old(federation *f, const char *directory) {
+    sqlite3 *db = open_database(directory);
+    f->tasks = digest_tasks(db);
+    run_script(db, FED_LAYOUT_8);
+    if (f->setup->layout <= 7) {
+        run_script(db, FED_LAYOUT_7);
+    }
+    if (f->setup->layout <= 1) {
+        run_script(db, FED_FIRST_RELEASE);
+    }
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+void federation_check_tasks(federation *f) {
+    const places p = places_of(f);
+    if (f->tasks != 0) {
+        sqlite3 *db = open_database(p.home);
+        if (digest_tasks(db) != f->tasks) {
+            federation_break(f, "D6: the tasks are not those of before the migration");
+        }
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    }
 }
 
 static void prepare(federation *f, const places *p) {
@@ -188,7 +230,7 @@ static void prepare(federation *f, const places *p) {
         assert_int_equal(rename(p->home, p->lost), 0);
     } else if (f->setup->job == FEDERATION_MIGRATE) {
         federation_quit(f, FEDERATION_COORDINATOR);
-        make_old(p->home);
+        make_old(f, p->home);
     }
 }
 

@@ -3,7 +3,8 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": says whose database it is */
-#define FEDSERVER_SCHEMA_VERSION 8
+#define FEDSERVER_SCHEMA_VERSION 9
+#define FEDSERVER_SCHEMA_TEXT    9 /* since which a task is one text: task_columns.h */
 
 /* The open round's updates, since version 4. A body lies in the row or (start, len) in the round's
  * segment file; its guard is XXH3-64, NULL for one that an older release stored. */
@@ -19,7 +20,7 @@
     " lease INTEGER NOT NULL, digest INTEGER NOT NULL, total INTEGER NOT NULL,"                    \
     " bytes BLOB NOT NULL, PRIMARY KEY (device, start)) STRICT;"
 
-/* What a task says otherwise from a round on, since version 6. */
+/* What a task says otherwise from a round on, in versions 6 to 8. */
 #define FEDSERVER_SCHEMA_PHASES                                                                    \
     "CREATE TABLE phases (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"         \
     " codec_up TEXT NOT NULL, codec_down TEXT NOT NULL, local_steps INTEGER NOT NULL,"             \
@@ -69,19 +70,9 @@
         " seen_ms INTEGER NOT NULL DEFAULT 0, software TEXT NOT NULL DEFAULT '',"                  \
         " counted INTEGER NOT NULL DEFAULT 0, late INTEGER NOT NULL DEFAULT 0,"                    \
         " refused INTEGER NOT NULL DEFAULT 0, authority INTEGER NOT NULL DEFAULT 0) STRICT;",      \
-            "CREATE TABLE tasks (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"        \
-            " model TEXT NOT NULL, codec_up TEXT NOT NULL, codec_down TEXT NOT NULL,"              \
-            " small_tensor INTEGER NOT NULL, local_steps INTEGER NOT NULL, batch INTEGER NOT "     \
-            "NULL,"                                                                                \
-            " optimizer TEXT NOT NULL, learning_rate REAL NOT NULL, seed INTEGER NOT NULL,"        \
-            " rounds INTEGER NOT NULL, cohort INTEGER NOT NULL, goal INTEGER NOT NULL,"            \
-            " minimum INTEGER NOT NULL, deadline_ms INTEGER NOT NULL, state INTEGER NOT NULL,"     \
-            " queued_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL, finished_ms INTEGER NOT "   \
-            "NULL,"                                                                                \
-            " strategy TEXT NOT NULL DEFAULT 'fedavg', staleness INTEGER NOT NULL DEFAULT 0,"      \
-            " selection INTEGER NOT NULL DEFAULT 0, tag TEXT NOT NULL DEFAULT '',"                 \
-            " device_share REAL NOT NULL DEFAULT 1,"                                               \
-            " position INTEGER NOT NULL DEFAULT 0) STRICT;"                                        \
+            "CREATE TABLE tasks (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL,"        \
+            " state INTEGER NOT NULL, queued_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL,"    \
+            " finished_ms INTEGER NOT NULL, position INTEGER NOT NULL DEFAULT 0) STRICT;"          \
             "CREATE TABLE models (task INTEGER PRIMARY KEY REFERENCES tasks, version INTEGER NOT " \
             "NULL,"                                                                                \
             " digest INTEGER NOT NULL, weights BLOB NOT NULL, residual BLOB, state BLOB,"          \
@@ -104,8 +95,8 @@
             " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"               \
             " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                       \
             " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;",                        \
-            FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_PHASES FEDSERVER_SCHEMA_KEYFRAMES             \
-                FEDSERVER_SCHEMA_DECLINES FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT,          \
+            FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_DECLINES           \
+                FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT,                                    \
     }
 
 /* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
@@ -156,6 +147,7 @@
             " WHERE u.lease = devices.counted_lease), 0);" FEDSERVER_SCHEMA_PASSES                 \
             "ALTER TABLE tasks ADD COLUMN position INTEGER NOT NULL DEFAULT 0;"                    \
             "UPDATE tasks SET position = id;",                                                     \
+            "ALTER TABLE tasks ADD COLUMN text TEXT NOT NULL DEFAULT '';",                         \
     }
 
 #endif

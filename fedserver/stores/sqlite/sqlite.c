@@ -13,10 +13,10 @@
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/declines.h"
 #include "fedserver/stores/sqlite/pass_rows.h"
-#include "fedserver/stores/sqlite/phase_rows.h"
 #include "fedserver/stores/sqlite/pieces.h"
 #include "fedserver/stores/sqlite/schema.h"
 #include "fedserver/stores/sqlite/sqlite_lock.h"
+#include "fedserver/stores/sqlite/task_columns.h"
 #include "fedserver/stores/sqlite/task_rows.h"
 #include "fedserver/stores/sqlite/updates.h"
 #include "fedserver/stores/store.h"
@@ -90,6 +90,9 @@ static fed_status migrate(fedserver_database *db, int64_t from, fed_error *err) 
     fed_status status = pragma(db, "PRAGMA user_version", &version, err);
     if (status == FED_OK && version == from) {
         status = fedserver_database_script(db, migrations[from - 1], err);
+    }
+    if (status == FED_OK && version == from && from + 1 == FEDSERVER_SCHEMA_TEXT) {
+        status = fedserver_sqlite_columns_to_text(db, err);
     }
     if (status == FED_OK && version == from) {
         status = fedserver_database_script(db, sql, err);
@@ -426,82 +429,6 @@ static fed_status device_count(void *db, uint64_t *count, fed_error *err) {
     return FED_OK;
 }
 
-/* -- tasks -- */
-
-static fed_status task_add(void *user, fedserver_task *task, fed_error *err) {
-    fedserver_database *db = user;
-    const fed_task *wire = &task->wire;
-    const fedserver_round_rules *rules = &task->rules;
-    FED_TRY(WRITE(
-        TASK_ADD, TEXT(task->name), TEXT(wire->model), TEXT(wire->codec_up), TEXT(task->codec_down),
-        INT(wire->small_tensor), INT(wire->local_steps), INT(wire->batch), TEXT(wire->optimizer),
-        REAL(wire->learning_rate), INT(wire->seed), INT(rules->rounds), INT(rules->cohort),
-        INT(rules->goal), INT(rules->minimum), INT(rules->deadline_ms), INT(task->state),
-        INT(task->queued_ms), INT(task->started_ms), INT(task->finished_ms), TEXT(task->strategy),
-        INT(rules->staleness), INT(task->selection), TEXT(task->tag), REAL(task->device_share)));
-    task->wire.id = (uint64_t)sqlite3_last_insert_rowid(db->handle);
-    return fedserver_sqlite_phases_add(db, task, err);
-}
-
-static void task_read(sqlite3_stmt *row, fedserver_task *task) {
-    *task = (fedserver_task){
-        .wire = {.id = (uint64_t)sqlite3_column_int64(row, 0),
-                 .small_tensor = (uint32_t)sqlite3_column_int64(row, 5),
-                 .local_steps = (uint32_t)sqlite3_column_int64(row, 6),
-                 .batch = (uint32_t)sqlite3_column_int64(row, 7),
-                 .learning_rate = (float)sqlite3_column_double(row, 9),
-                 .seed = (uint64_t)sqlite3_column_int64(row, 10)},
-        .rules = {.rounds = (uint32_t)sqlite3_column_int64(row, 11),
-                  .cohort = (uint32_t)sqlite3_column_int64(row, 12),
-                  .goal = (uint32_t)sqlite3_column_int64(row, 13),
-                  .minimum = (uint32_t)sqlite3_column_int64(row, 14),
-                  .deadline_ms = sqlite3_column_int64(row, 15),
-                  .staleness = (uint32_t)sqlite3_column_int64(row, 21)},
-        .state = (fedserver_task_state)sqlite3_column_int(row, 16),
-        .queued_ms = sqlite3_column_int64(row, 17),
-        .started_ms = sqlite3_column_int64(row, 18),
-        .finished_ms = sqlite3_column_int64(row, 19),
-        .selection = (fedserver_selection)sqlite3_column_int(row, 22),
-        .device_share = sqlite3_column_double(row, 24),
-    };
-    fedserver_database_text(row, 1, task->name, sizeof task->name);
-    fedserver_database_text(row, 2, task->wire.model, sizeof task->wire.model);
-    fedserver_database_text(row, 3, task->wire.codec_up, sizeof task->wire.codec_up);
-    fedserver_database_text(row, 4, task->codec_down, sizeof task->codec_down);
-    fedserver_database_text(row, 8, task->wire.optimizer, sizeof task->wire.optimizer);
-    fedserver_database_text(row, 20, task->strategy, sizeof task->strategy);
-    fedserver_database_text(row, 23, task->tag, sizeof task->tag);
-}
-
-static_assert(FEDSERVER_PICK_ID == 0 && FEDSERVER_PICK_QUEUED == FEDSERVER_TASK_QUEUED + 1 &&
-                  FEDSERVER_PICK_RUNNING == FEDSERVER_TASK_RUNNING + 1 &&
-                  FEDSERVER_PICK_FINISHED == FEDSERVER_TASK_FINISHED + 1,
-              "TASK_FIND takes the state from the pick");
-
-static fed_status task_find(void *db, fedserver_task_pick pick, uint64_t id, fedserver_task *task,
-                            fed_error *err) {
-    sqlite3_stmt *row;
-    bool found;
-    FED_TRY(READ(TASK_FIND, &row, INT(pick), INT(id)));
-    FED_TRY(fedserver_database_next(db, row, &found, err));
-    if (!found) {
-        return fed_fail(err, FED_ENOTFOUND, "there is no such task");
-    }
-    task_read(row, task);
-    sqlite3_reset(row);
-    return fedserver_sqlite_phases_read(db, task, err);
-}
-
-static fed_status task_put(void *user, const fedserver_task *task, unsigned from, fed_error *err) {
-    fedserver_database *db = user;
-    FED_TRY(WRITE(TASK_PUT, INT(task->wire.id), INT(task->state), INT(task->started_ms),
-                  INT(task->finished_ms), INT(from)));
-    return sqlite3_changes(db->handle) == 1
-               ? FED_OK
-               : fed_fail(err, FED_ENOTFOUND, "task %llu is in another state by now",
-                          (unsigned long long)task->wire.id);
-}
-
 /* -- models and deltas -- */
 
 static fed_status model_put(void *db, uint64_t task, const fedserver_model_row *model,
@@ -730,9 +657,9 @@ const fedserver_store fedserver_store_sqlite = {
     .device_each = device_each,
     .device_page = device_page,
     .device_count = device_count,
-    .task_add = task_add,
-    .task_find = task_find,
-    .task_put = task_put,
+    .task_add = fedserver_sqlite_task_add,
+    .task_find = fedserver_sqlite_task_find,
+    .task_put = fedserver_sqlite_task_put,
     .task_each = fedserver_sqlite_task_each,
     .task_place = fedserver_sqlite_task_place,
     .task_clear = fedserver_sqlite_task_clear,

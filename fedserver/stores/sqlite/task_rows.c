@@ -1,20 +1,87 @@
-/* The list of tasks, and the space of those that are cancelled. */
+/* Tasks, the list of them, and the space of those that are cancelled. */
 #include "fedserver/stores/sqlite/task_rows.h"
+
+#include <assert.h>
+#include <string.h>
 
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/declines.h"
 #include "fedserver/stores/sqlite/updates.h"
+#include "fedserver/task/task_text.h"
 
-static void entry_read(sqlite3_stmt *row, fedserver_task_entry *entry) {
-    *entry = (fedserver_task_entry){.id = (uint64_t)sqlite3_column_int64(row, 0),
-                                    .state = (fedserver_task_state)sqlite3_column_int(row, 2),
-                                    .rounds = (uint32_t)sqlite3_column_int64(row, 3),
-                                    .version = (uint32_t)sqlite3_column_int64(row, 4),
-                                    .queued_ms = sqlite3_column_int64(row, 5),
-                                    .started_ms = sqlite3_column_int64(row, 6),
-                                    .finished_ms = sqlite3_column_int64(row, 7),
-                                    .declined = (uint32_t)sqlite3_column_int64(row, 8)};
-    fedserver_database_text(row, 1, entry->name, sizeof entry->name);
+fed_status fedserver_sqlite_task_add(void *user, fedserver_task *task, fed_error *err) {
+    fedserver_database *db = user;
+    fed_writer text;
+    fed_writer_growing(&text);
+    fedserver_task_text_write(task, &text);
+    fed_status status =
+        text.status == FED_OK
+            ? WRITE(TASK_ADD, TEXT(text.data), INT(task->state), INT(task->queued_ms),
+                    INT(task->started_ms), INT(task->finished_ms))
+            : fed_fail(err, text.status, "out of memory for the text of a task");
+    fed_writer_free(&text);
+    FED_TRY(status);
+    task->wire.id = (uint64_t)sqlite3_last_insert_rowid(db->handle);
+    return FED_OK;
+}
+
+/* Columns 0 to 5: id, text, state, queued_ms, started_ms, finished_ms. */
+static fed_status task_read(sqlite3_stmt *row, fedserver_task *task, fed_error *err) {
+    const uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
+    const char *text = (const char *)sqlite3_column_text(row, 1);
+    FED_TRY(fedserver_task_text_read(id, text != NULL ? text : "",
+                                     (size_t)sqlite3_column_bytes(row, 1), task, err));
+    task->wire.id = id;
+    task->state = (fedserver_task_state)sqlite3_column_int(row, 2);
+    task->queued_ms = sqlite3_column_int64(row, 3);
+    task->started_ms = sqlite3_column_int64(row, 4);
+    task->finished_ms = sqlite3_column_int64(row, 5);
+    return FED_OK;
+}
+
+static_assert(FEDSERVER_PICK_ID == 0 && FEDSERVER_PICK_QUEUED == FEDSERVER_TASK_QUEUED + 1 &&
+                  FEDSERVER_PICK_RUNNING == FEDSERVER_TASK_RUNNING + 1 &&
+                  FEDSERVER_PICK_FINISHED == FEDSERVER_TASK_FINISHED + 1,
+              "TASK_FIND takes the state from the pick");
+
+fed_status fedserver_sqlite_task_find(void *db, fedserver_task_pick pick, uint64_t id,
+                                      fedserver_task *task, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(READ(TASK_FIND, &row, INT(pick), INT(id)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "there is no such task");
+    }
+    fed_status status = task_read(row, task, err);
+    sqlite3_reset(row);
+    return status;
+}
+
+fed_status fedserver_sqlite_task_put(void *user, const fedserver_task *task, unsigned from,
+                                     fed_error *err) {
+    fedserver_database *db = user;
+    FED_TRY(WRITE(TASK_PUT, INT(task->wire.id), INT(task->state), INT(task->started_ms),
+                  INT(task->finished_ms), INT(from)));
+    return sqlite3_changes(db->handle) == 1
+               ? FED_OK
+               : fed_fail(err, FED_ENOTFOUND, "task %llu is in another state by now",
+                          (unsigned long long)task->wire.id);
+}
+
+static fed_status entry_read(sqlite3_stmt *row, fedserver_task_entry *entry, fed_error *err) {
+    fedserver_task task;
+    FED_TRY(task_read(row, &task, err));
+    *entry = (fedserver_task_entry){.id = task.wire.id,
+                                    .state = task.state,
+                                    .rounds = task.rules.rounds,
+                                    .version = (uint32_t)sqlite3_column_int64(row, 6),
+                                    .queued_ms = task.queued_ms,
+                                    .started_ms = task.started_ms,
+                                    .finished_ms = task.finished_ms,
+                                    .declined = (uint32_t)sqlite3_column_int64(row, 7)};
+    memcpy(entry->name, task.name, sizeof entry->name);
+    return FED_OK;
 }
 
 fed_status fedserver_sqlite_task_each(void *db, int64_t declines_after_ms,
@@ -25,11 +92,10 @@ fed_status fedserver_sqlite_task_each(void *db, int64_t declines_after_ms,
     FED_TRY(READ(TASK_EACH, &row, INT(declines_after_ms)));
     FED_TRY(fedserver_database_next(db, row, &more, err));
     while (more) {
-        fedserver_task_entry entry;
-        fed_status status = FED_OK;
-        entry_read(row, &entry);
+        fedserver_task_entry entry = {0};
+        fed_status status = entry_read(row, &entry, err);
         entry.position = entry.state == FEDSERVER_TASK_QUEUED ? ++position : 0;
-        if (entry.declined > 0) {
+        if (status == FED_OK && entry.declined > 0) {
             status = fedserver_sqlite_decline_reasons(db, declines_after_ms, &entry, err);
         }
         status = status == FED_OK ? visit(user, &entry, err) : status;

@@ -100,14 +100,13 @@ static const damage damages[] = {
      "S5: round 2 of task 1 is open; its model is version 3"},
     {"UPDATE rounds SET number = 9 WHERE number = 2", "S5: task 1 has no round between"},
     {"UPDATE tasks SET state = 2", "S5: task 1 is finished"},
-    {"INSERT INTO tasks SELECT 2, name, model, codec_up, codec_down, small_tensor, local_steps,"
-     " batch, optimizer, learning_rate, seed, rounds, cohort, goal, minimum, deadline_ms, state,"
-     " queued_ms, started_ms, finished_ms, strategy, staleness, selection, tag,"
-     " device_share, position FROM tasks;"
+    {"INSERT INTO tasks SELECT 2, text, state, queued_ms, started_ms, finished_ms, position"
+     " FROM tasks;"
      "INSERT INTO models SELECT 2, version, digest, weights, residual, state,"
      " residual_guard, state_guard FROM models",
      "S5: 2 tasks run at the same time"},
-    {"UPDATE tasks SET model = 'nonsense'", "task 1 makes no sense to this release"},
+    {"UPDATE tasks SET text = json_set(text, '$.model', 'nonsense')",
+     "task 1 makes no sense to this release"},
     {"UPDATE devices SET counted_lease = 5 WHERE id = 1", "D2, S3: device "},
     {"UPDATE updates SET lease = lease + 1 WHERE device = 2", "is not of the open round"},
     {"UPDATE updates SET guard = guard + 1 WHERE device = 2", "S9: "},

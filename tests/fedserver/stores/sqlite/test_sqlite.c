@@ -2,7 +2,7 @@
 #include "fed_test.h"
 
 #include "fed_first_release.h"
-#include "fedserver/stores/sqlite/schema.h"
+#include "fedserver/task/task_text.h"
 #include "store_fixture.h"
 
 static void what_was_committed_is_there_after_a_crash_and_nothing_else(void **state) {
@@ -291,6 +291,8 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     device.lease = device.counted_lease = 99;
     assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
+    meddle(f, FED_LAYOUT_8);
+    meddle(f, FED_LAYOUT_7);
     meddle(f, FED_FIRST_RELEASE);
     meddle(f, "INSERT INTO updates VALUES (4, 1, x'0102')");
     reopen(f);
@@ -313,7 +315,6 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
 
 /* As the release before layout 8 left it, with an update in the open round. */
 static void the_guards_of_the_open_round_become_the_digests_of_what_is_counted(void **state) {
-    static const char *const migrations[] = FEDSERVER_MIGRATIONS;
     fixture *f = *state;
     fed_error err = {0};
     fedserver_device device = {.fingerprint = {1}}, read = {0};
@@ -323,15 +324,89 @@ static void the_guards_of_the_open_round_become_the_digests_of_what_is_counted(v
     device.counted_lease = 99;
     assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
-    meddle(f, FED_FIRST_RELEASE);
-    for (int k = 0; k < 6; k++) {
-        meddle(f, migrations[k]);
-    }
+    meddle(f, FED_LAYOUT_8);
+    meddle(f, FED_LAYOUT_7);
     meddle(f, "INSERT INTO updates (task, round, device, lease, len, guard, body)"
-              " VALUES (1, 1, 1, 99, 2, -77, x'0102'); PRAGMA user_version = 7");
+              " VALUES (1, 1, 1, 99, 2, -77, x'0102')");
     reopen(f);
     assert_fed_ok_err(f->store->device_each(f->db, last_device, &read, &err));
     assert_true(read.counted_digest == (uint64_t)-77);
+}
+
+/* A task that says everything, and one that says as little as it can. */
+static void add_two_tasks(fixture *f) {
+    fed_error err = {0};
+    fedserver_task task = {.wire = {.model = "input 2 | dense 2",
+                                    .codec_up = "sbc:p=0.01",
+                                    .small_tensor = 7,
+                                    .local_steps = 3,
+                                    .batch = 5,
+                                    .optimizer = "momentum:m=0.9",
+                                    .learning_rate = 0.1f,
+                                    .seed = UINT64_MAX},
+                           .name = "\"quoted\" \\ \xc3\xa9 \x01",
+                           .codec_down = "3lc:s=1",
+                           .phase_count = 2,
+                           .strategy = "fedadam:lr=0.01",
+                           .selection = FEDSERVER_SELECT_ROUND_ROBIN,
+                           .tag = "lab",
+                           .device_share = 0.25,
+                           .rules = {40, 8, 7, 6, 250, 3},
+                           .queued_ms = 10};
+    task.phases[0] = (fedserver_phase){2, "float32", "sbc:p=0.1", 1, 2, "momentum:m=0.5", 0.3f};
+    task.phases[1] = (fedserver_phase){30, "float16", "float32", 9, 8, "momentum:m=0.7", 1e-30f};
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    fedserver_task least = {.name = "n", .wire.model = "m", .wire.learning_rate = 16777217.0f};
+    assert_fed_ok_err(f->store->task_add(f->db, &least, &err));
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+}
+
+static void read_text(fixture *f, uint64_t id, char dst[2000]) {
+    fed_error err = {0};
+    fedserver_task task;
+    fed_writer w;
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, id, &task, &err));
+    fed_writer_fixed(&w, dst, 2000);
+    fedserver_task_text_write(&task, &w);
+    assert_fed_ok(w.status);
+}
+
+static void the_columns_of_a_task_become_its_text(void **state) {
+    fixture *f = *state;
+    char before[2][2000], after[2][2000], layout_7[2000];
+    add_two_tasks(f);
+    read_text(f, 1, before[0]);
+    read_text(f, 2, before[1]);
+    meddle(f, FED_LAYOUT_8);
+    reopen(f);
+    read_text(f, 1, after[0]);
+    read_text(f, 2, after[1]);
+    assert_string_equal(after[0], before[0]);
+    assert_string_equal(after[1], before[1]);
+    meddle(f, FED_LAYOUT_8);
+    meddle(f, FED_LAYOUT_7); /* which knew no device_share: tasks of that time have no limit */
+    reopen(f);
+    read_text(f, 1, layout_7);
+    char *share = strstr(before[0], "\"device_share\":0.25");
+    assert_non_null(share);
+    memmove(share + strlen("\"device_share\":1"), share + strlen("\"device_share\":0.25"),
+            strlen(share + strlen("\"device_share\":0.25")) + 1);
+    memcpy(share, "\"device_share\":1", strlen("\"device_share\":1"));
+    assert_string_equal(layout_7, before[0]);
+}
+
+static void a_task_with_a_key_of_a_newer_release_is_refused(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_task task;
+    add_two_tasks(f);
+    meddle(f, "UPDATE tasks SET text = json_set(text, '$.of_tomorrow', 1) WHERE id = 1");
+    reopen(f);
+    assert_fed_status(f->store->task_find(f->db, FEDSERVER_PICK_ID, 1, &task, &err), FED_EVERSION);
+    assert_fed_says(err, "of_tomorrow");
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, 2, &task, &err));
+    meddle(f, "UPDATE tasks SET text = '{' WHERE id = 2");
+    assert_fed_status(f->store->task_find(f->db, FEDSERVER_PICK_ID, 2, &task, &err), FED_EFORMAT);
 }
 
 static void foreign_and_newer_databases_are_refused(void **state) {
@@ -371,6 +446,8 @@ int main(void) {
         WITH(a_full_disk_is_named_and_loses_nothing_committed),
         WITH(an_older_database_is_brought_up_to_date_with_all_it_holds),
         WITH(the_guards_of_the_open_round_become_the_digests_of_what_is_counted),
+        WITH(the_columns_of_a_task_become_its_text),
+        WITH(a_task_with_a_key_of_a_newer_release_is_refused),
         WITH(foreign_and_newer_databases_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,80 @@
+/* Writing and reading the text of a task, by the table of fields. */
+#include "fedserver/task/task_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fedserver/task/phases.h"
+#include "fedserver/task/task_source.h"
+
+/* A comma stands before every key but the first of an object. */
+static void write_name(fed_writer *w, const char *name, bool *first) {
+    fed_write_printf(w, "%s\"%s\":", *first ? "" : ",", name);
+    *first = false;
+}
+
+static void write_phase(const fedserver_phase *phase, fed_writer *w) {
+    bool first = true;
+    fed_write_printf(w, "{");
+    for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
+        const fedserver_field *field = &fedserver_fields[id];
+        if ((field->where & FEDSERVER_IN_PHASE) != 0) {
+            write_name(w, field->name, &first);
+            fedserver_field_write(field, (const char *)phase + field->phase_offset, w);
+        }
+    }
+    fed_write_printf(w, "}");
+}
+
+static void write_phases(const fedserver_task *task, fed_writer *w) {
+    fed_write_printf(w, "[");
+    for (uint32_t k = 0; k < task->phase_count; k++) {
+        fed_write_printf(w, "%s", k > 0 ? "," : "");
+        write_phase(&task->phases[k], w);
+    }
+    fed_write_printf(w, "]");
+}
+
+/* Would the member be the same if its key were left out, since there is none by default? */
+static bool is_empty(const fedserver_task *task, const fedserver_field *field, const char *member) {
+    const bool none = field->kind == FEDSERVER_LIST    ? task->phase_count == 0
+                      : field->type == FEDSERVER_CHARS ? member[0] == '\0'
+                                                       : false;
+    return none && field->preset != NULL && field->preset[0] == '\0';
+}
+
+void fedserver_task_text_write(const fedserver_task *task, fed_writer *w) {
+    bool first = true;
+    fed_write_printf(w, "{");
+    for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
+        const fedserver_field *field = &fedserver_fields[id];
+        const char *member = (const char *)task + field->offset;
+        if (!fedserver_field_kept(field) || is_empty(task, field, member)) {
+            continue;
+        }
+        write_name(w, field->name, &first);
+        if (field->kind == FEDSERVER_LIST) {
+            write_phases(task, w);
+        } else {
+            fedserver_field_write(field, member, w);
+        }
+    }
+    fed_write_printf(w, "}");
+}
+
+fed_status fedserver_task_text_read(uint64_t id, const char *text, size_t len, fedserver_task *task,
+                                    fed_error *err) {
+    char name[40];
+    fedserver_source s;
+    fed_error why = {0};
+    snprintf(name, sizeof name, "task %llu", (unsigned long long)id);
+    FED_TRY(fedserver_source_open(&s, name, text, len, true, err));
+    fedserver_config read = {0};
+    fed_status status = fedserver_source_read(&s, &read, &why);
+    fedserver_source_close(&s);
+    if (status != FED_OK) {
+        return fed_fail(err, status == FED_EINVAL ? FED_EFORMAT : status, "%s", why.text);
+    }
+    *task = read.task;
+    return FED_OK;
+}
