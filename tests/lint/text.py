@@ -48,7 +48,8 @@ def c_findings(path, lines):
     if len(lines) > LINES:
         yield LINES + 1, f"more than {LINES} lines: split the file"
     library = path.startswith(LIBRARIES) and not path.startswith(PROGRAMS + MAY_SPEAK)
-    if "/include/" in path and path != "common/include/fed/api.h" and not path.startswith("tests/"):
+    header = "/include/" in path and path.endswith(".h") and path != "common/include/fed/api.h"
+    if header and not path.startswith("tests/"):
         yield from public_findings(lines)
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS and not path.endswith(".def"):
