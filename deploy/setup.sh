@@ -13,7 +13,8 @@ packages=(
     libcurl4-openssl-dev                                           # client
     zlib1g-dev                                                     # trainer
     libmbedtls-dev libxxhash-dev libzstd-dev                       # both
-    clang clang-tidy clang-format libclang-rt-dev libcmocka-dev g++ # tests
+    clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
+    g++ make                                                       # tests of what is installed
     openssl curl ca-certificates python3 xz-utils                  # scripts
 )
 if [ "${1:-}" = --cross ]; then

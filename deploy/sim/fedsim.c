@@ -13,6 +13,7 @@ static const char usage[] =
     "usage: fedsim run [SCENARIO] [key=value ...] [--out DIR] [--resume]\n"
     "       fedsim report DIR... [--out FILE.html]\n"
     "       fedsim keys\n"
+    "       fedsim --help | --version\n"
     "\n"
     "run     trains as the scenario says: a file of lines `key = value`, and the keys given here,\n"
     "        which go before the file's. A value with alternatives, 'a | b', or a range, 1..5,\n"

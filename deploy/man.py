@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Write a program's manual page from what the program says with --help and --version: man.py PROGRAM SUMMARY OUT.1
+
+A program with commands, whose help lists them as lines "  name  words", has a section for each, from `PROGRAM COMMAND --help`.
+The page depends on nothing else: no date, no path.
+"""
+import os
+import re
+import subprocess
+import sys
+
+COMMANDS_END = re.compile(r"COMMAND --help says more")
+COMMAND = re.compile(r"^  ([a-z]+)  +\S")
+
+
+def say(*words):
+    return subprocess.run(words, text=True, stdout=subprocess.PIPE, check=True).stdout
+
+
+def literal(text):
+    """Text as it is: roff's backslash, hyphens, and a dot or quote that begins a line."""
+    lines = [line.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga") for line in text.rstrip("\n").split("\n")]
+    return "\n".join(["\\&" + line if line.startswith(".") else line for line in lines])
+
+
+def block(text):
+    return f".PP\n.nf\n{literal(text)}\n.fi\n"
+
+
+def page(program, summary):
+    name = os.path.basename(program)
+    release = say(program, "--version").split(" (")[0]
+    help_text = say(program, "--help")
+    parts = [f'.\\" Made by deploy/man.py from what the program says.\n.TH {name.upper()} 1 "" "{release}" "Federated learning in C"\n',
+             f".SH NAME\n{name} \\- {literal(summary)}\n", f".SH DESCRIPTION\n{block(help_text)}"]
+    if COMMANDS_END.search(help_text):
+        parts.append(".SH COMMANDS\n")
+        for found in filter(None, map(COMMAND.match, help_text.split("\n"))):
+            parts.append(f'.SS "{name} {found[1]}"\n{block(say(program, found[1], "--help"))}')
+    others = [other for other in ("fedserver", "fedclientd", "fedsim", "fedtrain", "fedcodec") if other != name]
+    parts.append(".SH SEE ALSO\n" + ",\n".join(f".BR {other} (1)" for other in others).replace(",\n", " ,\n") + "\n.PP\nThe documents that are installed with it.\n")
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    os.makedirs(os.path.dirname(sys.argv[3]), exist_ok=True)
+    with open(sys.argv[3], "w", encoding="utf-8") as file:
+        file.write(page(*sys.argv[1:3]))
