@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "fed/error.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 
 /*
  * To add a command: define `const command command_NAME` in a file of this folder, and add the line

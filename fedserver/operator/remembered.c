@@ -1,4 +1,6 @@
-/* What the coordinator knows without having written it down, for a process that goes on for it. */
+/* What the coordinator remembers without storing it: written for a process that goes on for it. */
+#include "fedserver/remembered.h"
+
 #include <string.h>
 
 #include "fedserver/server.h"

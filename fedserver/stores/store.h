@@ -9,7 +9,7 @@
 #include "fed/error.h"
 #include "fed/hash.h"
 #include "fed/wire.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 #include "fedserver/task/task.h"
 
 enum { FEDSERVER_AUDIT_LINES = 100000 };

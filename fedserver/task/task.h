@@ -8,7 +8,7 @@
 #include "fed/optimizer_spec.h"
 #include "fed/wire.h"
 #include "fedcodec/codec.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 #include "fedserver/strategies/strategy.h"
 
 /** Who gets a round's places. */

@@ -9,8 +9,8 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
-#include "fedserver/fedserver.h"
 #include "fedserver/http.h"
+#include "fedserver/operator.h"
 
 typedef struct world {
     char parent[256], directory[300];

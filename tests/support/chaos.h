@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 
 /** What all processes of a run see: in shared memory. */
 typedef struct chaos_board {

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "fedserver/http.h"
+#include "fedserver/operator.h"
 
 typedef struct fed_coordinator {
     char directory[300];

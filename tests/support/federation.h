@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "fed_ledger.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 #include "tests/support/faults/fault_disk.h"
 
 enum { FEDERATION_DEVICES = 3, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 16 };

@@ -8,7 +8,7 @@
 
 #include "fed_drill.h"
 #include "federation.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 
 enum { GIVES_UP = 3 };
 

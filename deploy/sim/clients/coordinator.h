@@ -7,7 +7,7 @@
 #include "deploy/sim/scenario/options.h"
 #include "fed/crypto.h"
 #include "fed/error.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 
 typedef struct sim_coordinator {
     const char *program;

@@ -3,7 +3,7 @@
 #define FEDSIM_RUN_LOG_H
 
 #include "deploy/sim/clients/clients.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 
 /* All but sim_note_end: under the clients' mutex. FED_ENOMEM: no memory for another round. */
 

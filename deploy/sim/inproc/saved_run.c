@@ -13,6 +13,7 @@
 #include "fed/file.h"
 #include "fed/hash.h"
 #include "fed/version.h"
+#include "fedserver/remembered.h"
 
 /* All structs here travel as they lie in memory: the same release reads them, which `head` proves.
  */

@@ -11,7 +11,7 @@
 #include "deploy/sim/conditions/network.h"
 #include "deploy/sim/conditions/presence.h"
 #include "deploy/sim/conditions/speed.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 
 static const char blanks[] = " \t";
 

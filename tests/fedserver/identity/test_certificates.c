@@ -7,7 +7,7 @@
 #include "fed/clock.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 
 static const int64_t day_ms = INT64_C(86400000);
 

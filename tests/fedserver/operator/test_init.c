@@ -6,7 +6,7 @@
 
 #include "fed/crypto.h"
 #include "fed/file.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 
 static unsigned mode_of(const char *directory, const char *name) {
     char path[300];

@@ -1,0 +1,395 @@
+/* What people do with a coordinator: tasks, devices, tokens, backups, certificates. */
+#ifndef FEDSERVER_OPERATOR_H
+#define FEDSERVER_OPERATOR_H
+
+#include "fed/api.h"
+#include "fedserver/fedserver.h"
+
+FED_API_BEGIN
+
+/*
+ * To make a coordinator, give it a task, and let one device enrol:
+ *
+ *     const char *const hosts[] = {"fed.example.org", NULL};
+ *     fedserver_init(directory, &(fedserver_init_options){.hosts = hosts}, &err);
+ *     fedserver_open(directory, log, &server, &err);
+ *     fedserver_task_add(server, now_ms, "task.json", &id, &err);
+ *     fedserver_token_new(server, now_ms, 3600, token, &err);
+ *     fedserver_close(server);
+ *
+ * The command line is made of these functions. Each commits by itself: never call one between
+ * fedserver_begin and fedserver_commit. A coordinator that serves in another process meanwhile
+ * follows before its next answer.
+ *
+ * Strings are UTF-8, times Unix milliseconds. A visit function is called once for each item; if it
+ * fails the walk ends, and its status is the walk's.
+ */
+
+/* -- Make a coordinator -- */
+
+typedef struct fedserver_init_options {
+    const char *const *hosts; /* names and addresses in the server certificate, NULL at the end */
+    const char *store;        /* "NAME" or "NAME:WHERE"; NULL: the default, sqlite */
+    bool in_process;          /* this process will open it: a store that ends with it will do */
+} fedserver_init_options;
+
+/** Make directory with a CA, a server certificate and an empty store. FED_EEXIST: there is a
+ * coordinator already. FED_EINVAL: there is no such store, or it would not outlive this process. */
+fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
+                          fed_error *err) FED_CHECKED;
+
+/* -- Tasks -- */
+
+/**
+ * Queue a training task that a JSON file describes (keys: docs/protocol.md#task). It starts when no
+ * other task runs. *id = its number. Errors: FED_EFORMAT, FED_EINVAL with file, line and key;
+ * FED_ERANGE, FED_ENOSPC: the store, or the disk, can't hold its model.
+ */
+fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
+                              fed_error *err) FED_CHECKED;
+
+/** Would text[len] be a task? `path` is the file's name in errors; relative paths in the text start
+ * beside that file. Errors as fedserver_task_add. */
+fed_status fedserver_task_check(const char *path, const char *text, size_t len,
+                                fed_error *err) FED_CHECKED;
+
+typedef enum fedserver_task_state {
+    FEDSERVER_TASK_QUEUED = 0,
+    FEDSERVER_TASK_RUNNING = 1,
+    FEDSERVER_TASK_FINISHED = 2,
+    FEDSERVER_TASK_PAUSED = 3,
+    FEDSERVER_TASK_CANCELLED = 4
+} fedserver_task_state;
+
+/** "queued", "running", "finished", "paused", "cancelled" */
+const char *fedserver_task_state_name(fedserver_task_state state);
+
+enum { FEDSERVER_TASK_NAME = 64, FEDSERVER_TASK_REASONS = 4, FEDSERVER_REASON = 256 };
+
+typedef struct fedserver_task_entry {
+    uint64_t id;
+    char name[FEDSERVER_TASK_NAME];
+    fedserver_task_state state;
+    uint32_t position;                          /* in the queue, from 1; 0: not in the queue */
+    uint32_t rounds, version;                   /* how many it is to have; how many are committed */
+    int64_t queued_ms, started_ms, finished_ms; /* 0: not yet. finished_ms: or cancelled */
+    uint32_t declined; /* devices that said in the last 24 hours that they can't serve it */
+    struct {
+        char text[FEDSERVER_REASON]; /* printable UTF-8 */
+        uint32_t devices;
+    } reasons[FEDSERVER_TASK_REASONS]; /* the most frequent ones; after the last: devices 0 */
+} fedserver_task_entry;
+
+typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entry *entry,
+                                           fed_error *err);
+
+/** All tasks: the running one, the queue, the paused ones, then those that are over, newest first.
+ */
+fed_status fedserver_task_each(fedserver *server, int64_t now_ms, fedserver_task_visit visit,
+                               void *user, fed_error *err) FED_CHECKED;
+
+/** The list of tasks as JSON, as in /v1/status (docs/protocol.md). Appends to w. */
+fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w,
+                                fed_error *err) FED_CHECKED;
+
+/** What a person may do to a task. */
+typedef enum fedserver_task_deed {
+    /** End it. Its model, deltas and updates are deleted; its rounds stay in the history. Devices
+     * that train for it are told, and keep what they owe in their residual. */
+    FEDSERVER_CANCEL = 0,
+    /** Give no device a slot in it. Its open round keeps the updates that are acknowledged. The
+     * next task of the queue runs. */
+    FEDSERVER_PAUSE = 1,
+    /** Make it the first of the queue. Devices that declined it are asked again. */
+    FEDSERVER_RESUME = 2
+} fedserver_task_deed;
+
+/** Errors: FED_ENOTFOUND there is no such task; FED_ESTATE its state does not allow that. */
+fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
+                                 fedserver_task_deed deed, fed_error *err) FED_CHECKED;
+
+/** Move a queued task to a position in the queue, from 1; a position beyond the end is the end.
+ * Errors as fedserver_task_change. */
+fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, uint32_t position,
+                               fed_error *err) FED_CHECKED;
+
+/** What a task takes while it runs, estimated. */
+typedef struct fedserver_needs {
+    uint64_t values;          /* of its model */
+    uint64_t row_bytes;       /* model, what its deltas leave out, the strategy's state */
+    uint64_t model_bytes;     /* of disk: model, older versions, deltas, a commit's journal */
+    uint64_t update_bytes;    /* of disk: the updates of a round, at most */
+    uint64_t memory_bytes;    /* of the process that serves */
+    uint64_t disk_free_bytes; /* of this machine; 0: unknown */
+    uint64_t machine_bytes;   /* memory of this machine; 0: unknown */
+} fedserver_needs;
+
+fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
+                                fed_error *err) FED_CHECKED;
+
+/** Is it a gigabyte, or more than half of what the machine has? Then a person should be told. */
+bool fedserver_needs_much(const fedserver_needs *needs);
+
+/** As a sentence, cut if it is longer than cap. */
+void fedserver_needs_say(const fedserver_needs *needs, char *dst, size_t cap);
+
+/* -- Status, rounds and models -- */
+
+/**
+ * What `fedserver status` prints: the task, what its round waits for, which process serves. Lines,
+ * cut if they are longer than cap. Never call it in the process that serves: the process would lose
+ * its lock.
+ */
+fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
+                            fed_error *err) FED_CHECKED;
+
+/** The same as JSON: {"now_ms", "served_by": the serving process or null, "round" and "tasks" as in
+ * /v1/status}. Appends to w. */
+fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w,
+                                 fed_error *err) FED_CHECKED;
+
+/** A committed round. */
+typedef struct fedserver_round_entry {
+    uint32_t number, attempts;
+    int64_t opened_ms, committed_ms;
+    uint32_t updates;
+    uint64_t samples;
+    double loss; /* of the updates' training, mean over the samples */
+    uint64_t update_bytes, delta_bytes;
+    bool measured;              /* evaluating devices have measured it; else the rest is 0 */
+    double accuracy, test_loss; /* accuracy is 0 for a model trained with mse */
+} fedserver_round_entry;
+
+typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_round_entry *entry,
+                                                  fed_error *err);
+
+/** The committed rounds of a task (0: the latest task), the newest first, at most `most` of them.
+ * May be called inside a batch: it shows what the batch has done so far. */
+fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
+                                fedserver_round_entry_visit visit, void *user,
+                                fed_error *err) FED_CHECKED;
+
+/** Write the newest model of a task (0: the latest task) as safetensors. */
+fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
+                                  fed_error *err) FED_CHECKED;
+
+/* -- Tokens: who may enrol -- */
+
+/** What a certificate allows. */
+typedef enum fedserver_role {
+    FEDSERVER_ROLE_DEVICE = 0,    /* trains */
+    FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
+    FEDSERVER_ROLE_OPERATOR = 2   /* asks for the status */
+} fedserver_role;
+
+/** "device", "evaluator", "operator"; NULL: there is no such role. */
+const char *fedserver_role_name(fedserver_role role);
+
+/* Bytes with the NUL: of a tag; of a device's name, printable UTF-8; of its software's name. */
+enum { FEDSERVER_TAG = 32, FEDSERVER_NAME = 64, FEDSERVER_SOFTWARE = 48 };
+
+/** What a token is good for. */
+typedef struct fedserver_grant {
+    int64_t ttl_s; /* how long it can be used */
+
+    /* Of the device that enrols with it: */
+    fedserver_role role;
+    const char *tag;  /* the group that tasks may ask for; NULL: none */
+    const char *name; /* its name for people; NULL or "": the name that it gives itself */
+} fedserver_grant;
+
+/** Make an enrolment token, which works once: 43 characters, URL-safe. The database keeps only its
+ * SHA-256. FED_EINVAL: tag or name is too long, or the name is not printable. */
+enum { FEDSERVER_TOKEN = 44 };
+fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
+                                 char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
+
+/** Make a token for a device that trains. */
+fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
+                               char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
+
+/** A token without its characters, which nothing keeps. */
+typedef struct fedserver_token_entry {
+    char id[13]; /* the first digits of its SHA-256 */
+    fedserver_role role;
+    char tag[FEDSERVER_TAG], name[FEDSERVER_NAME];
+    int64_t made_ms, expires_ms, used_ms, withdrawn_ms; /* 0: not, or unknown */
+} fedserver_token_entry;
+
+typedef fed_status (*fedserver_token_entry_visit)(void *user, const fedserver_token_entry *entry,
+                                                  fed_error *err);
+
+/** All tokens that were ever made, in that order. */
+fed_status fedserver_token_each(fedserver *server, fedserver_token_entry_visit visit, void *user,
+                                fed_error *err) FED_CHECKED;
+
+/** End a token: no device can enrol with it from now on. id: its first 8 digits or more. Errors:
+ * FED_EINVAL id is too short; FED_ENOTFOUND no token has it, or several, or it is used or withdrawn
+ * already. */
+fed_status fedserver_token_withdraw(fedserver *server, int64_t now_ms, const char *id,
+                                    fedserver_token_entry *entry, fed_error *err) FED_CHECKED;
+
+/* -- Devices -- */
+
+typedef struct fedserver_entry {
+    char fingerprint[2 * FED_SHA256_SIZE + 1]; /* of its key, hexadecimal */
+    int64_t enrolled_ms, expires_ms;
+    int64_t revoked_ms; /* 0: not revoked */
+    int64_t cloned_ms;  /* when another copy of its state reported last; 0: never */
+    fedserver_role role;
+    char tag[FEDSERVER_TAG];
+    char name[FEDSERVER_NAME];         /* "": none */
+    char software[FEDSERVER_SOFTWARE]; /* the software that it says it runs; "": it says nothing */
+    int64_t seen_ms;                   /* its last request, to about a minute; 0: none yet */
+    uint32_t samples;                  /* of its data; 0: unknown */
+    uint64_t counted, late, refused;   /* its updates, by what became of them */
+    const char *state;                 /* one word, static: docs/protocol.md#devices */
+} fedserver_entry;
+
+typedef fed_status (*fedserver_entry_visit)(void *user, const fedserver_entry *entry,
+                                            fed_error *err);
+
+/** All devices, in the order of their enrolment. */
+fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_entry_visit visit,
+                                 void *user, fed_error *err) FED_CHECKED;
+
+/**
+ * Shut a device out: its next request is refused, whatever its TLS session says. Updates that were
+ * acknowledged stay counted. The device needs a new token to come back.
+ *
+ * prefix  the first 8 or more digits of its fingerprint, lower case
+ * entry   the device
+ * Errors  FED_EINVAL the prefix is too short; FED_ENOTFOUND no device has it, or several
+ */
+fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char *prefix,
+                                   fedserver_entry *entry, fed_error *err) FED_CHECKED;
+
+/** Give a device another name for people; "": none. prefix, entry and errors as above. FED_EINVAL:
+ * also if it is no name. */
+fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char *prefix,
+                                   const char *name, fedserver_entry *entry,
+                                   fed_error *err) FED_CHECKED;
+
+/* -- Passes: who may read the page -- */
+
+typedef enum fedserver_pass_kind {
+    FEDSERVER_PASS_NONE = 0,
+    FEDSERVER_PASS_LINK = 1,    /* logs in, once */
+    FEDSERVER_PASS_SESSION = 2, /* a browser's cookie, which a link became */
+    FEDSERVER_PASS_READER = 3   /* a program's bearer token */
+} fedserver_pass_kind;
+
+enum { FEDSERVER_LINK_S = 10 * 60, FEDSERVER_SESSION_S = 12 * 3600 };
+
+/** Make a pass of the kind LINK (its page is /login#TOKEN) or READER. The database keeps only its
+ * SHA-256, and forgets passes that have expired. */
+fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pass_kind kind,
+                                int64_t ttl_s, char token[FEDSERVER_TOKEN],
+                                fed_error *err) FED_CHECKED;
+
+/** End all links, sessions and bearer tokens at once. */
+fed_status fedserver_pass_revoke_all(fedserver *server, fed_error *err) FED_CHECKED;
+
+/* -- Audit log -- */
+
+typedef struct fedserver_audit_entry {
+    int64_t at_ms;
+    char event[32];   /* one word: "enrolled" */
+    char detail[480]; /* key=value words, values with blanks in quotes */
+} fedserver_audit_entry;
+
+typedef fed_status (*fedserver_audit_visit)(void *user, const fedserver_audit_entry *entry,
+                                            fed_error *err);
+
+/** All entries since since_ms, the oldest first. */
+fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_audit_visit visit,
+                                void *user, fed_error *err) FED_CHECKED;
+
+/* -- Backup and check -- */
+
+/**
+ * Copy a coordinator as of one instant into a new directory; another process may serve it
+ * meanwhile. After a crash the copy is complete and on the disk, or not there. It holds the CA's
+ * key: keep it safe. Errors: FED_EINVAL the store makes no copies; FED_EEXIST directory holds a
+ * coordinator already; FED_EFORMAT an update is damaged; FED_ENOSPC, FED_EIO.
+ */
+fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) FED_CHECKED;
+
+/** Make a coordinator in directory from a backup, which is not changed. Errors as fedserver_backup
+ * and fedserver_open. */
+fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) FED_CHECKED;
+
+/** The kind of a line of fedserver_check's report. */
+typedef enum fedserver_check_kind {
+    FEDSERVER_CHECKED = 0, /* what was checked, and how much of it */
+    FEDSERVER_NOTED = 1,   /* a crash has left it; the next start tidies it up */
+    FEDSERVER_FOUND = 2    /* a rule is broken: where, and what to do */
+} fedserver_check_kind;
+
+/** text: one sentence, which begins with its rules of docs/durability.md. */
+typedef void (*fedserver_check_report)(void *user, fedserver_check_kind kind, const char *text);
+
+/**
+ * Does everything that is stored keep the rules? Changes nothing. *findings = the number of broken
+ * rules. Close the server afterwards. Errors: FED_EBUSY the coordinator is being served (check a
+ * backup of it); or whatever keeps the check from going on.
+ */
+fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
+                           size_t *findings, fed_error *err) FED_CHECKED;
+
+/* -- The coordinator's own certificate: server.pem -- */
+
+enum { FEDSERVER_CERTIFICATE_HOSTS = 64, FEDSERVER_HOST = 256 };
+
+typedef struct fedserver_certificate {
+    int64_t expires_s; /* Unix time */
+    size_t host_count;
+    char hosts[FEDSERVER_CERTIFICATE_HOSTS][FEDSERVER_HOST]; /* names and addresses */
+} fedserver_certificate;
+
+/** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL more hosts than this can hold. */
+fed_status fedserver_certificate_read(const char *directory, fedserver_certificate *certificate,
+                                      fed_error *err) FED_CHECKED;
+
+/** Whole days until server.pem expires; below 0: it has expired. INT32_MIN: it can't be read. */
+int32_t fedserver_certificate_days(const char *directory, int64_t now_ms);
+
+/**
+ * Issue server.pem again for ten years: the same key, the same hosts and those of `more` (NULL at
+ * the end), signed with ca.key. Devices that know the CA notice nothing. A coordinator that serves
+ * reads it at SIGHUP. Errors: as fedserver_certificate_read; FED_ENOTFOUND, FED_EIO of the keys;
+ * FED_EINVAL too many hosts.
+ */
+fed_status fedserver_certificate_renew(const char *directory, const char *const *more,
+                                       int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/*
+ * -- The CA --
+ *
+ * ca.pem has its certificate. While the CA is being changed, ca.pem has the new CA's certificate,
+ * then the old CA's. ca.key is the key of the CA that issues: the new one.
+ */
+
+/** Make a new CA beside the present one. The new CA issues from now on; server.pem stays as it is.
+ * If it crashes, the old CA still issues: call it again. FED_ESTATE: the last change is not
+ * finished. */
+fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *err) FED_CHECKED;
+
+/** Trust only the new CA. FED_ESTATE: there is no old CA, or it has signed server.pem. */
+fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) FED_CHECKED;
+
+/** How far a change of the CA has come. */
+typedef struct fedserver_ca_change {
+    bool open;          /* ca.pem has an old CA, too */
+    bool unfinished;    /* ca.pem has a new CA without its key, after a crash: make another */
+    bool server_is_old; /* the old CA has signed server.pem */
+    uint64_t devices;   /* devices that may come in */
+    uint64_t waiting;   /* of these, devices that have not yet come with the new CA's certificate */
+} fedserver_ca_change;
+
+fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
+                             fed_error *err) FED_CHECKED;
+
+FED_API_END
+
+#endif
