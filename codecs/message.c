@@ -1,4 +1,5 @@
 /* Whole messages: checked against a layout once, then decoded, added, folded or measured. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -171,6 +172,7 @@ static fed_status next_frame(frames *f, fedcodec_frame *frame, fed_error *err) {
         frame->data = f->message->plain.data + f->used;
         frame->len = frame->plain_len;
         f->used += frame->plain_len;
+        assert(f->used <= f->message->plain.len); /* the check has unpacked each frame once */
     }
     return FED_OK;
 }

@@ -133,6 +133,7 @@ static fed_status settle(fedclient *client, fedclient_turn *turn, fed_error *err
         fedclient_record_free(&turn->residual);
         return FED_OK;
     }
+    assert(client->pending.seq == head->seq); /* C1: else the message is subtracted twice */
     return subtract_counted(client, turn, err);
 }
 
@@ -160,6 +161,7 @@ static fed_status add_training(fedclient_turn *turn, const fedclient_record *tra
     const float *model = fedclient_record_values(&turn->model, &n);
     const float *owed =
         turn->residual.bytes != NULL ? fedclient_record_values(&turn->residual, &n) : NULL;
+    assert(n == turn->arch.layout.size); /* D4: nothing owed is left out of the sum */
     float *values = fedclient_record_values(trained, &n);
     turn->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
     turn->within &= add_owed(values + o, model + o, NULL, n - o, FEDCLIENT_VALUE_LIMIT);

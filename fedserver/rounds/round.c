@@ -109,6 +109,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
     case FEDSERVER_DO_COUNT:
         round->received++;
         if (asynchronous(rules)) {
+            assert(round->leased > 0); /* S10: the slot that the update frees is its lease's */
             round->leased--;
             run_deadline(rules, round, now_ms);
         }
