@@ -13,6 +13,7 @@
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/identity/certificates.h"
+#include "fedserver/rounds/intake.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"
 #include "fedserver/server.h"
@@ -64,12 +65,12 @@ static void check_model(checking *c, const fedserver_model_row *row) {
     }
 }
 
-/* Is this an envelope as the task's codec makes it? up: of updates; else of deltas */
-static fed_status check_envelope(const checking *c, uint32_t round, bool up, const uint8_t *bytes,
+/* Is this an envelope as the task's codec of deltas makes it? */
+static fed_status check_envelope(const checking *c, uint32_t round, const uint8_t *bytes,
                                  size_t len, fed_error *why) {
     const fedserver_phase phase = fedserver_phase_of(&c->task, round);
     fedcodec codec;
-    FED_TRY(fedcodec_parse(up ? phase.codec_up : phase.codec_down, &codec, why));
+    FED_TRY(fedcodec_parse(phase.codec_down, &codec, why));
     return fedcodec_envelope_check(bytes, len, &c->arch.layout, &codec, c->task.wire.small_tensor,
                                    NULL, why);
 }
@@ -85,7 +86,7 @@ static fed_status check_delta(void *user, uint32_t version, const uint8_t *bytes
     if (fed_part_read(&r, &part) != FED_OK || fed_reader_end(&r) != FED_OK ||
         part.kind != FED_PART_DELTA || part.from + 1 != version || part.to != version) {
         FOUND("D5: delta %u of task %" PRIu64 " is damaged" FEDSERVER_RESTORE, version, c->id);
-    } else if (check_envelope(c, version, false, part.envelope, (size_t)part.envelope_len, &why) !=
+    } else if (check_envelope(c, version, part.envelope, (size_t)part.envelope_len, &why) !=
                FED_OK) {
         FOUND("D5: delta %u of task %" PRIu64 " does not fit its model: %s" FEDSERVER_RESTORE,
               version, c->id, why.text);
@@ -223,14 +224,15 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
         FOUND("S2: the update of lease %016" PRIx64 " is of no device" FEDSERVER_RESTORE,
               row->lease);
     }
-    if (fedserver_update_read(body, len, &update) != FED_OK || !head_fits(c, row, &update.head)) {
+    if (fedserver_intake_read(body, len, &update) != FED_OK || !head_fits(c, row, &update.head)) {
         FOUND("S3, S4: the update of lease %016" PRIx64
               " is not of the open round" FEDSERVER_RESTORE,
               row->lease);
-    } else if (check_envelope(c, update.head.round, true, update.envelope, update.envelope_len,
-                              &why) != FED_OK) {
+    } else if (fedserver_intake_open(&c->task, &c->arch.layout, &update, &why) != FED_OK) {
         FOUND("S2: the update of lease %016" PRIx64 " does not fit the model: %s" FEDSERVER_RESTORE,
               row->lease, why.text);
+    } else {
+        fedserver_intake_drop(&update);
     }
     return FED_OK;
 }

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedcodec/envelope.h"
-
 fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
                               const fedserver_strategy *strategy) {
     bool all = fedserver_strategy_needs_all(strategy), clips = strategy->clip_norm > 0;
@@ -40,35 +38,6 @@ void fedserver_sum_clear(fedserver_sum *sum) {
     sum->samples = sum->weight = sum->bytes = 0;
 }
 
-fed_status fedserver_update_read(const uint8_t *body, size_t len, fedserver_update *update) {
-    fed_reader r;
-    fed_reader_init(&r, body, len);
-    fedserver_update read = {.body_len = len};
-    FED_TRY(fed_update_read(&r, &read.head));
-    read.envelope_len = fed_reader_left(&r);
-    read.envelope = fed_read_bytes(&r, read.envelope_len);
-    *update = read;
-    return FED_OK;
-}
-
-size_t fedserver_update_head_size(void) {
-    uint8_t bytes[64];
-    fed_writer w;
-    fed_writer_fixed(&w, bytes, sizeof bytes);
-    fed_update_write(&w, &(fed_update){.samples = 1});
-    assert(w.status == FED_OK);
-    return w.len;
-}
-
-fed_status fedserver_update_check(const fed_update *head, fed_error *err) {
-    if (!(fabsf(head->loss) <= FEDSERVER_LOSS_LIMIT)) {
-        return fed_fail(err, FED_ERANGE,
-                        "a loss of %g; up to %g is plausible. Has the training diverged?",
-                        (double)head->loss, (double)FEDSERVER_LOSS_LIMIT);
-    }
-    return FED_OK;
-}
-
 /* x min(1, norm / |x|) */
 static void clip(float *x, size_t n, double norm) {
     double squares = 0;
@@ -84,9 +53,9 @@ static void clip(float *x, size_t n, double norm) {
     }
 }
 
-static fed_status decode(const fedserver_sum *sum, const fedcodec_message *message,
-                         fed_error *err) {
-    FED_TRY(fedcodec_message_decode(message, sum->decoded, err));
+fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message *values,
+                                fed_error *err) {
+    FED_TRY(fedcodec_message_decode(values, sum->decoded, err));
     if (sum->clip_norm > 0) {
         clip(sum->decoded, sum->trained, sum->clip_norm);
     }
@@ -94,9 +63,9 @@ static fed_status decode(const fedserver_sum *sum, const fedcodec_message *messa
 }
 
 /* What fedcodec_message_fold does, of values that were clipped first. */
-static fed_status fold_clipped(fedserver_sum *sum, const fedcodec_message *message, int64_t weight,
+static fed_status fold_clipped(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                                fed_error *err) {
-    FED_TRY(decode(sum, message, err));
+    FED_TRY(fedserver_sum_decode(sum, values, err));
     for (size_t i = 0; i < sum->size; i++) {
         if (!(fabsf(sum->decoded[i]) <= FEDCODEC_FOLD_LIMIT)) {
             return fed_fail(err, FED_ERANGE, "a value of magnitude %g; the sum takes up to %g",
@@ -110,28 +79,13 @@ static fed_status fold_clipped(fedserver_sum *sum, const fedcodec_message *messa
     return FED_OK;
 }
 
-static fed_status fold(fedserver_sum *sum, const fedcodec_message *message, int64_t weight,
+static fed_status fold(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                        fed_error *err) {
     if (sum->acc == NULL) {
         return FED_OK;
     }
-    return sum->clip_norm > 0 ? fold_clipped(sum, message, weight, err)
-                              : fedcodec_message_fold(message, weight, sum->acc, err);
-}
-
-static fed_status open_message(const fed_layout *layout, const fedserver_update *update,
-                               fedcodec_message *message, fed_error *err) {
-    return fedcodec_message_open(update->envelope, update->envelope_len, layout, NULL, 0, message,
-                                 err);
-}
-
-fed_status fedserver_sum_decode(const fedserver_sum *sum, const fed_layout *layout,
-                                const fedserver_update *update, fed_error *err) {
-    fedcodec_message message;
-    FED_TRY(open_message(layout, update, &message, err));
-    fed_status status = decode(sum, &message, err);
-    fedcodec_message_close(&message);
-    return status;
+    return sum->clip_norm > 0 ? fold_clipped(sum, values, weight, err)
+                              : fedcodec_message_fold(values, weight, sum->acc, err);
 }
 
 static fed_status make_room(fedserver_sum *sum, fed_error *err) {
@@ -148,34 +102,18 @@ static fed_status make_room(fedserver_sum *sum, fed_error *err) {
     return FED_OK;
 }
 
-static fed_status add(fedserver_sum *sum, const fedcodec_message *message, fedserver_claim *claim,
-                      fed_error *err) {
-    FED_TRY(fedcodec_message_norm(message, &claim->norm, err));
-    if (sum->weight + claim->weight >= (uint64_t)FEDCODEC_FOLD_WEIGHT) {
-        return FED_OK;
-    }
-    return fold(sum, message, (int64_t)claim->weight, err);
-}
-
-fed_status fedserver_sum_add(fedserver_sum *sum, const fed_layout *layout,
-                             const fedserver_update *update, int64_t device, uint32_t weight,
-                             fed_error *err) {
-    assert(layout->size == sum->size);
-    fedserver_claim claim = {.device = device,
-                             .weight = (uint64_t)weight * update->head.samples,
-                             .samples = update->head.samples,
-                             .loss = update->head.loss};
-    fedcodec_message message;
-    FED_TRY(fedserver_update_check(&update->head, err));
+fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
+                             fedserver_claim claim, fed_error *err) {
+    assert(values->layout->size == sum->size);
     FED_TRY(make_room(sum, err));
-    FED_TRY(open_message(layout, update, &message, err));
-    fed_status status = add(sum, &message, &claim, err);
-    fedcodec_message_close(&message);
-    FED_TRY(status);
+    FED_TRY(fedcodec_message_norm(values, &claim.norm, err));
+    if (sum->weight + claim.weight < (uint64_t)FEDCODEC_FOLD_WEIGHT) {
+        FED_TRY(fold(sum, values, (int64_t)claim.weight, err));
+    }
     sum->claims[sum->updates++] = claim;
     sum->samples += claim.samples;
     sum->weight += claim.weight;
-    sum->bytes += update->body_len;
+    sum->bytes += claim.bytes;
     return FED_OK;
 }
 
@@ -187,6 +125,7 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_share
         return fed_fail(err, status, "out of memory for the %u updates of a round", sum->updates);
     }
     *refold = !shares->as_claimed && sum->acc != NULL;
+    assert(shares->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
     sum->weight = shares->weight;
     if (*refold) {
         memset(sum->acc, 0, sum->size * sizeof *sum->acc);
@@ -194,17 +133,11 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_share
     return FED_OK;
 }
 
-fed_status fedserver_sum_refold(fedserver_sum *sum, const fed_layout *layout, uint32_t number,
-                                const fedserver_update *update, fed_error *err) {
+fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
+                                fed_error *err) {
+    assert(number < sum->updates); /* D2: each stored update once, and no other */
     const uint32_t count = sum->claims[number].count;
-    if (count == 0) {
-        return FED_OK;
-    }
-    fedcodec_message message;
-    FED_TRY(open_message(layout, update, &message, err));
-    fed_status status = fold(sum, &message, count, err);
-    fedcodec_message_close(&message);
-    return status;
+    return count > 0 ? fold(sum, values, count, err) : FED_OK;
 }
 
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean) {

@@ -6,7 +6,6 @@
 
 #include "fed/wire.h"
 #include "fedcodec/envelope.h"
-#include "fedserver/rounds/training.h"
 
 static size_t statistics(const fedserver_training *t) {
     return t->task.rules.staleness > 0 ? t->arch.layout.size - fed_arch_summed(&t->arch) : 0;
@@ -21,24 +20,12 @@ uint32_t fedserver_drift_reach(const fedserver_rounds *rounds) {
     return version > staleness ? version - staleness : 0;
 }
 
-/* -- how old the updates are -- */
-
-typedef struct ages {
-    const fedserver_training *training;
-    fedserver_drift *drift;
-    uint32_t number; /* of the next update */
-} ages;
-
-static fed_status note_age(void *user, const fedserver_update_row *row, const uint8_t *body,
-                           size_t len, fed_error *err) {
-    ages *a = user;
-    const fedserver_training *t = a->training;
-    fedserver_update update;
-    FED_TRY(fedserver_training_read(t, row, body, len, &update, err));
-    const uint32_t age = t->round.number - update.head.round;
-    a->drift->weight[age] += t->sum.claims[a->number++].count;
-    a->drift->oldest = age > a->drift->oldest ? age : a->drift->oldest;
-    return FED_OK;
+static void find_ages(const fedserver_training *t, fedserver_drift *drift) {
+    for (uint32_t k = 0; k < t->sum.updates; k++) {
+        const uint32_t age = t->round.number - t->sum.claims[k].round;
+        drift->weight[age] += t->sum.claims[k].count;
+        drift->oldest = age > drift->oldest ? age : drift->oldest;
+    }
 }
 
 /* -- what has moved since -- */
@@ -94,9 +81,8 @@ fed_status fedserver_drift_find(fedserver_rounds *rounds, fedserver_drift *drift
     drift->weight = calloc(t->task.rules.staleness + 1, sizeof *drift->weight);
     FED_REQUIRE(drift->weight != NULL,
                 fed_fail(err, FED_ENOMEM, "out of memory for late updates' ages"));
-    ages a = {.training = t, .drift = drift};
     drift->all = t->sum.weight;
-    FED_TRY(rounds->store->update_each(rounds->db, t->task.wire.id, note_age, &a, err));
+    find_ages(t, drift);
     return drift->oldest > 0 ? find_moved(rounds, drift, err) : FED_OK;
 }
 

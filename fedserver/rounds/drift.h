@@ -24,8 +24,8 @@ typedef struct fedserver_drift {
     float *moved;        /* (oldest, count): the newest version less the one k + 1 behind it */
 } fedserver_drift;
 
-/** Of the open round's updates, as they are stored. No count: the task is synchronous, or its net
- * has no such statistics. Owner: fedserver_drift_free, after a failure too. */
+/** Of the open round's updates, once their shares are settled. No count: the task is synchronous,
+ * or its net has no such statistics. End with fedserver_drift_free, after a failure too. */
 fed_status fedserver_drift_find(fedserver_rounds *rounds, fedserver_drift *drift,
                                 fed_error *err) FED_CHECKED;
 void fedserver_drift_free(fedserver_drift *drift);

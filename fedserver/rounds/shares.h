@@ -27,7 +27,9 @@ typedef struct fedserver_claim {
     uint64_t weight; /* what it claims: samples, times the weight of its age */
     double norm;     /* of its trained values */
     uint32_t samples;
+    uint32_t round; /* whose model it was trained on */
     float loss;
+    size_t bytes; /* of the update's body */
     /* settled: */
     uint32_t share; /* what it weighs; all together fedserver_shares.weight */
     uint32_t count; /* how often its values are added: share, or less */

@@ -110,30 +110,6 @@ static fed_status load_versions(fedserver_rounds *rounds, fedserver_training *t,
     return load_chain(rounds, id, &t->versions, err);
 }
 
-fed_status fedserver_training_read(const fedserver_training *t, const fedserver_update_row *row,
-                                   const uint8_t *body, size_t len, fedserver_update *update,
-                                   fed_error *err) {
-    if (fedserver_update_read(body, len, update) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
-                        (long long)row->device);
-    }
-    if (update->head.round > t->round.number ||
-        t->round.number - update->head.round > t->task.rules.staleness) {
-        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is of round %u",
-                        (long long)row->device, update->head.round);
-    }
-    return FED_OK;
-}
-
-static fed_status restore_update(void *user, const fedserver_update_row *row, const uint8_t *body,
-                                 size_t len, fed_error *err) {
-    fedserver_training *t = user;
-    fedserver_update update;
-    FED_TRY(fedserver_training_read(t, row, body, len, &update, err));
-    uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update.head.round);
-    return fedserver_sum_add(&t->sum, &t->arch.layout, &update, row->device, weight, err);
-}
-
 static fed_status restore_round(void *user, const fedserver_round_row *row, fed_error *err) {
     (void)err;
     fedserver_training *t = user;
@@ -159,23 +135,7 @@ fed_status fedserver_round_load(fedserver_rounds *rounds, fed_error *err) {
 static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     t->cohort.start = 1; /* who is there is not known yet: the first to come are served */
     FED_TRY(fedserver_round_load(rounds, err));
-    return rounds->store->update_each(rounds->db, t->task.wire.id, restore_update, t, err);
-}
-
-/* An update may come late, and be counted already: whatever the phase is by then, it is not too
- * large to be told so. */
-static fed_status measure_updates(fedserver_training *t, fed_error *err) {
-    t->update_limit = 0;
-    for (uint32_t k = 0; k <= t->task.phase_count; k++) {
-        const fedserver_phase phase = fedserver_phase_at(&t->task, k);
-        fedcodec codec;
-        FED_TRY(fedcodec_parse(phase.codec_down, &codec, err));
-        FED_TRY(fedcodec_parse(phase.codec_up, &codec, err));
-        uint64_t most = fedserver_update_head_size() +
-                        fedcodec_envelope_bound(&codec, &t->arch.layout, t->task.wire.small_tensor);
-        t->update_limit = most > t->update_limit ? most : t->update_limit;
-    }
-    return FED_OK;
+    return fedserver_intake_load(rounds, err);
 }
 
 static fed_status mark_decline(void *user, const fedserver_decline *decline, fed_error *err) {
@@ -199,7 +159,7 @@ fed_status fedserver_declines_load(fedserver_rounds *rounds, fed_error *err) {
 
 static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     FED_TRY(fed_arch_parse(t->task.wire.model, &t->arch, err));
-    FED_TRY(measure_updates(t, err));
+    FED_TRY(fedserver_intake_most_bytes(&t->task, &t->arch.layout, &t->update_limit, err));
     FED_TRY(fedserver_strategy_parse(t->task.strategy, &t->strategy, err));
     FED_TRY(load_versions(rounds, t, err));
     fed_status status = fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy);
@@ -291,122 +251,53 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     return FED_OK;
 }
 
-/* The updates of the open round as they are read again, for a strategy that needs all at once. */
-typedef struct gathering {
-    const fedserver_training *training;
-    const fedserver_drift *drift;
-    fedserver_rows rows;
-} gathering;
-
-static fed_status gather_update(void *user, const fedserver_update_row *row, const uint8_t *body,
-                                size_t len, fed_error *err) {
-    gathering *g = user;
-    const fedserver_training *t = g->training;
-    fedserver_update update;
-    FED_TRY(fedserver_training_read(t, row, body, len, &update, err));
-    FED_TRY(fedserver_sum_decode(&t->sum, &t->arch.layout, &update, err));
-    fedserver_drift_off_update(g->drift, t->round.number - update.head.round, t->sum.decoded);
-    return fedserver_rows_add(&g->rows, row->device, update.head.lease, t->sum.decoded, err);
-}
-
-/* u = what the strategy makes of all updates of the round */
-static fed_status combine_all(fedserver_rounds *rounds, const fedserver_drift *drift, float *u,
-                              fed_error *err) {
-    fedserver_training *t = &rounds->training;
-    gathering g = {.training = t, .drift = drift};
-    FED_TRY(fedserver_rows_open(&g.rows, rounds->directory, t->sum.size, err));
-    fed_status status =
-        rounds->store->update_each(rounds->db, t->task.wire.id, gather_update, &g, err);
-    if (status == FED_OK) {
-        fedserver_rows_sort(&g.rows);
-        const fedserver_strategy_half *half = &t->strategy.combine;
-        status = half->vtable->combine(half->param, &g.rows, u, err);
-    }
-    fedserver_rows_close(&g.rows);
-    return status;
-}
-
-/* The updates of the open round once more, for a sum in which they do not count as claimed. */
-typedef struct refolding {
-    fedserver_training *training;
-    uint32_t number; /* of the next one */
-} refolding;
-
-static fed_status refold_update(void *user, const fedserver_update_row *row, const uint8_t *body,
-                                size_t len, fed_error *err) {
-    refolding *r = user;
-    fedserver_training *t = r->training;
-    fedserver_update update;
-    FED_TRY(fedserver_training_read(t, row, body, len, &update, err));
-    assert(r->number < t->sum.updates && t->sum.claims[r->number].device == row->device);
-    return fedserver_sum_refold(&t->sum, &t->arch.layout, r->number++, &update, err);
-}
-
-static fed_status settle(fedserver_rounds *rounds, fedserver_shares *shares, fed_error *err) {
-    fedserver_training *t = &rounds->training;
-    refolding r = {.training = t};
-    bool refold = false;
-    FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err));
-    return refold ? rounds->store->update_each(rounds->db, t->task.wire.id, refold_update, &r, err)
-                  : FED_OK;
-}
-
-/* What the round changes in the model, by the task's strategy. Its state moves on. The sum is
- * settled. */
-static fed_status make_change(fedserver_rounds *rounds, float *change, fed_error *err) {
-    fedserver_training *t = &rounds->training;
-    fedserver_drift drift;
-    fed_status status = fedserver_drift_find(rounds, &drift, err);
-    if (status == FED_OK && fedserver_strategy_needs_all(&t->strategy)) {
-        status = combine_all(rounds, &drift, change, err);
-    } else if (status == FED_OK) {
-        fedserver_sum_mean(&t->sum, change);
-        fedserver_drift_off_mean(&drift, change);
-    }
-    fedserver_drift_free(&drift);
-    FED_TRY(status);
-    fedserver_strategy_step(&t->strategy, t->state, change, t->sum.trained);
-    return FED_OK;
-}
-
-/* The new version, from the round's updates: in memory, and its rows. */
-static fed_status make_version(fedserver_rounds *rounds, size_t *delta_len, fed_error *err) {
+/* The new version, which differs from the last one by what the strategy makes of `change`: in
+ * memory, and its rows. */
+static fed_status make_version(fedserver_rounds *rounds, float *change, size_t *delta_len,
+                               fed_error *err) {
     fedserver_training *t = &rounds->training;
     fedserver_versions *v = &t->versions;
-    uint64_t id = t->task.wire.id;
+    const uint64_t id = t->task.wire.id;
     const fedserver_phase phase = fedserver_phase_of(&t->task, t->round.number);
-    fedcodec codec_down;
-    FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
-    float *change = malloc(t->sum.size * sizeof *change);
-    if (change == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
-    }
+    const size_t size = t->arch.layout.size, trained = fedserver_trained(&t->arch.layout);
+    const fedserver_archive archive = fedserver_rounds_archive(rounds);
     const uint8_t *part = NULL;
     uint32_t reach = 0;
-    fed_status status = make_change(rounds, change, err);
-    if (status == FED_OK) {
-        const fedserver_archive archive = fedserver_rounds_archive(rounds);
-        status = fedserver_past_keep(&archive, v, &reach, err);
-    }
-    if (status == FED_OK) {
-        status = fedserver_versions_advance(v, &codec_down, t->task.wire.small_tensor, change,
-                                            &part, delta_len, err);
-    }
-    free(change);
-    FED_TRY(status);
-    size_t state_size = fedserver_strategy_state_size(&t->strategy, t->sum.trained);
+    fedcodec codec_down;
+    FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
+    fedserver_strategy_step(&t->strategy, t->state, change, trained);
+    FED_TRY(fedserver_past_keep(&archive, v, &reach, err));
+    FED_TRY(fedserver_versions_advance(v, &codec_down, t->task.wire.small_tensor, change, &part,
+                                       delta_len, err));
+    assert(v->version == t->round.number); /* S5: round k makes version k */
     fedserver_model_row row = {.version = v->version,
                                .digest = v->digest,
                                .values = v->values,
                                .residual = v->residual,
-                               .size = t->sum.size,
+                               .size = size,
                                .state = (void *)t->state,
-                               .state_len = state_size * sizeof *t->state};
+                               .state_len = fedserver_strategy_state_size(&t->strategy, trained) *
+                                            sizeof *t->state};
     FED_TRY(rounds->store->model_put(rounds->db, id, &row, err));
     FED_TRY(rounds->store->delta_add(rounds->db, id, v->version, part, *delta_len, err));
     const uint32_t late = fedserver_drift_reach(rounds);
     reach = reach < late ? reach : late;
     return rounds->store->delta_prune(rounds->db, id, v->oldest < reach ? v->oldest : reach, err);
+}
+
+/* The round's updates become the new version. */
+static fed_status take_step(fedserver_rounds *rounds, fedserver_shares *shares, size_t *delta_len,
+                            fed_error *err) {
+    float *change = malloc(rounds->training.arch.layout.size * sizeof *change);
+    if (change == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
+    }
+    fed_status status = fedserver_intake_close(rounds, shares, change, err);
+    if (status == FED_OK) {
+        status = make_version(rounds, change, delta_len, err);
+    }
+    free(change);
+    return status;
 }
 
 /* One that was paused a moment ago is over all the same; of one that was cancelled nothing stays.
@@ -475,8 +366,8 @@ static fed_status commit_round(fedserver_rounds *rounds, int64_t now_ms, fed_err
     fedserver_training *t = &rounds->training;
     size_t delta_len = 0;
     fedserver_shares shares;
-    FED_TRY(settle(rounds, &shares, err));
-    FED_TRY(make_version(rounds, &delta_len, err));
+    assert(t->sum.updates == t->round.received); /* S4: what is summed is what is stored */
+    FED_TRY(take_step(rounds, &shares, &delta_len, err));
     fedserver_round_row row = round_row(t);
     row.committed_ms = now_ms;
     row.updates = t->sum.updates;
@@ -540,16 +431,16 @@ static fed_status counted_in_between(fedserver_rounds *rounds, int64_t now_ms, f
 }
 
 fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_device *device,
-                                    const fedserver_update *update, const uint8_t *body,
-                                    uint64_t digest, int64_t now_ms, fed_error *err) {
+                                    const fedserver_update *update, uint64_t digest, int64_t now_ms,
+                                    fed_error *err) {
     fedserver_training *t = &rounds->training;
-    uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, update->head.round);
-    FED_TRY(fedserver_sum_add(&t->sum, &t->arch.layout, update, device->id, weight, err));
+    assert(device->counted_lease != update->head.lease); /* D2: a lease's update counts once */
+    FED_TRY(fedserver_intake_count(t, update, device->id, err));
     const fedserver_update_row row = {.task = t->task.wire.id,
                                       .round = t->round.number,
                                       .device = device->id,
                                       .lease = update->head.lease};
-    FED_TRY(rounds->store->update_add(rounds->db, &row, body, update->body_len, err));
+    FED_TRY(rounds->store->update_add(rounds->db, &row, update->body, update->body_len, err));
     device->counted_lease = update->head.lease;
     device->counted_digest = digest;
     device->samples = update->head.samples;

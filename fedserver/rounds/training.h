@@ -2,13 +2,7 @@
 #ifndef FEDSERVER_TRAINING_H
 #define FEDSERVER_TRAINING_H
 
-#include "fedserver/rounds/rounds.h"
-
-/** A stored update taken apart. FED_EFORMAT: it is damaged, or of a round that does not count in
- * the open one. */
-fed_status fedserver_training_read(const fedserver_training *t, const fedserver_update_row *row,
-                                   const uint8_t *body, size_t len, fedserver_update *update,
-                                   fed_error *err) FED_CHECKED;
+#include "fedserver/rounds/intake.h"
 
 /** Fill in rounds->training from the store: devices must be loaded. */
 fed_status fedserver_training_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
@@ -23,11 +17,11 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
 fed_status fedserver_training_advance(fedserver_rounds *rounds, int64_t now_ms,
                                       fed_error *err) FED_CHECKED;
 
-/** Store and fold an update that has been checked, after fedserver_round_step said so. digest: of
- * body. */
+/** Store an update that is open, and add it to the round's sum, after fedserver_round_step said so.
+ * digest: of its body. */
 fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_device *device,
-                                    const fedserver_update *update, const uint8_t *body,
-                                    uint64_t digest, int64_t now_ms, fed_error *err) FED_CHECKED;
+                                    const fedserver_update *update, uint64_t digest, int64_t now_ms,
+                                    fed_error *err) FED_CHECKED;
 
 /** The open round of the task in rounds->training, from the store: devices must be loaded. */
 fed_status fedserver_round_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;

@@ -1,36 +1,19 @@
 /* POST /v1/update: a device's update is checked whole, then counted, once and durably. */
-#include "fedcodec/envelope.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"
 #include "fedserver/routes/router.h"
-#include "fedserver/task/phases.h"
 
-/* 0: fit to be counted; else the status and word of the refusal, with a sentence in *why. */
-static int unfit(fedserver *server, const fedserver_update *update, const char **word,
-                 fed_error *why) {
-    const fedserver_training *t = &server->rounds.training;
-    const fedserver_phase phase = fedserver_phase_of(&t->task, update->head.round);
-    fedcodec codec_up;
-    float max_abs = 0;
-    if (fedcodec_parse(phase.codec_up, &codec_up, why) != FED_OK ||
-        fedcodec_envelope_check(update->envelope, update->envelope_len, &t->arch.layout, &codec_up,
-                                t->task.wire.small_tensor, &max_abs, why) != FED_OK) {
-        server->rounds.counters.updates_bad++;
-        *word = "bad_update";
-        return 400;
-    }
-    if (max_abs > FEDCODEC_FOLD_LIMIT) {
-        (void)fed_fail(why, FED_ERANGE,
-                       "the update holds a value of magnitude %g; the sum can hold %g",
-                       (double)max_abs, (double)FEDCODEC_FOLD_LIMIT);
-    } else if (fedserver_update_check(&update->head, why) == FED_OK) {
-        return 0;
-    }
-    server->rounds.counters.updates_out_of_range++;
-    *word = "out_of_range";
-    return 422;
+/* status: why it can't be counted, as fedserver_intake_open says; *why: the sentence. */
+static fed_status refuse_unfit(fedserver *server, const fedserver_call *call, fed_status status,
+                               const fed_error *why, fedserver_response *response, fed_error *err) {
+    const bool range = status == FED_ERANGE;
+    fedserver_counters *counters = &server->rounds.counters;
+    *(range ? &counters->updates_out_of_range : &counters->updates_bad) += 1;
+    call->device->refused++;
+    return fedserver_answer_error(response, err, range ? 422 : 400,
+                                  range ? "out_of_range" : "bad_update", "%s", why->text);
 }
 
 static fed_status refuse_cloned(fedserver *server, const fedserver_call *call,
@@ -90,7 +73,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
                                  fed_error *err) {
     fedserver_training *t = &server->rounds.training;
     fedserver_update update;
-    if (fedserver_update_read(body, len, &update) != FED_OK) {
+    if (fedserver_intake_read(body, len, &update) != FED_OK) {
         server->rounds.counters.updates_bad++;
         call->device->refused++;
         return fedserver_answer_error(response, err, 400, "bad_update",
@@ -99,20 +82,21 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
     fedserver_round_event event =
         fedserver_leases_update_event(t, call->device, &update.head, digest, call->now_ms);
     if (event == FEDSERVER_ON_UPDATE_LEASED) {
-        const char *word = NULL;
         fed_error why = {0};
-        int status = unfit(server, &update, &word, &why);
-        if (status != 0) {
-            call->device->refused++;
-            return fedserver_answer_error(response, err, status, word, "%s", why.text);
+        fed_status fit = fedserver_intake_open(&t->task, &t->arch.layout, &update, &why);
+        if (fit != FED_OK) {
+            return refuse_unfit(server, call, fit, &why, response, err);
         }
     }
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, event, call->now_ms);
     if (action == FEDSERVER_DO_COUNT) {
-        return fedserver_training_count(&server->rounds, call->device, &update, body, digest,
-                                        call->now_ms, err);
+        fed_status status = fedserver_training_count(&server->rounds, call->device, &update, digest,
+                                                     call->now_ms, err);
+        fedserver_intake_drop(&update);
+        return status;
     }
+    fedserver_intake_drop(&update);
     if (action == FEDSERVER_DO_COUNTED_BEFORE) {
         return say_yes_again(server, call->device, digest, err);
     }

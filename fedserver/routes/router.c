@@ -7,6 +7,7 @@
 
 #include "fedserver/front/passes.h"
 #include "fedserver/front/relay.h"
+#include "fedserver/rounds/intake.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/routes/metrics.h"
 
@@ -44,7 +45,7 @@ typedef struct refusal {
 
 uint64_t fedserver_update_limit(const fedserver *server) {
     const fedserver_training *t = &server->rounds.training;
-    uint64_t limit = t->loaded ? t->update_limit : fedserver_update_head_size();
+    uint64_t limit = t->loaded ? t->update_limit : fedserver_intake_head_bytes();
     return limit > server->rounds.update_limit ? limit : server->rounds.update_limit;
 }
 

@@ -6,6 +6,7 @@
 #include "fed/rng.h"
 #include "fed_device.h"
 #include "fedcodec/envelope.h"
+#include "fedserver/rounds/intake.h"
 
 enum { PARAMETERS = 330 };
 
@@ -29,7 +30,7 @@ typedef struct member {
 
 static fed_status note_counted(member *m, const uint8_t *message, size_t len, fed_error *err) {
     fedserver_update update;
-    FED_TRY(fedserver_update_read(message, len, &update));
+    FED_TRY(fedserver_intake_read(message, len, &update));
     return fedcodec_envelope_axpy(update.envelope, update.envelope_len, m->layout, 1, m->counted,
                                   err);
 }

@@ -8,6 +8,7 @@
 
 #include "fed/checkpoint.h"
 #include "fed/rng.h"
+#include "fedserver/rounds/intake.h"
 
 enum { PARAMETERS = 6 }; /* of the model below */
 
@@ -249,7 +250,7 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     fed_write_u8(&w, 0);
     upload_expect(c, &d, &w, 413, "too_large");
     device_encode(&work, ones, 1, &w);
-    memset(w.data + fedserver_update_head_size(), 0xa5, w.len - fedserver_update_head_size());
+    memset(w.data + fedserver_intake_head_bytes(), 0xa5, w.len - fedserver_intake_head_bytes());
     upload_expect(c, &d, &w, 400, "bad_update");
     device_encode(&work, ones, 1, &w);
     memset(w.data + w.len - 4, 0xff, 4); /* the last value becomes a NaN */

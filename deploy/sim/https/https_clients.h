@@ -3,7 +3,7 @@
 #define FEDSIM_HTTPS_CLIENTS_H
 
 #include "deploy/sim/clients/clients.h"
-#include "fedserver/fedserver.h"
+#include "fedserver/operator.h"
 
 /** Start a thread for each client: it enrols with its token, then takes part until the task is
  * done. */
