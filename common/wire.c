@@ -36,11 +36,20 @@ typedef struct field {
     { kind, offsetof(fed_task, name), sizeof(((fed_task *)0)->name), least, needs }
 
 /* In the order of their bytes. Fields that need a capability come last in a message. */
+/* clang-format off */
 static const field fields[] = {
-    FIELD(U64, id, 1, 0),           FIELD(TEXT, model, 0, 0),        FIELD(TEXT, codec_up, 0, 0),
-    FIELD(U32, small_tensor, 0, 0), FIELD(U32, local_steps, 1, 0),   FIELD(U32, batch, 1, 0),
-    FIELD(TEXT, optimizer, 0, 0),   FIELD(F32, learning_rate, 0, 0), FIELD(U64, seed, 0, 0),
+    /*    kind  name           least needs */
+    FIELD(U64,  id,            1,    0),
+    FIELD(TEXT, model,         0,    0),
+    FIELD(TEXT, codec_up,      0,    0),
+    FIELD(U32,  small_tensor,  0,    0),
+    FIELD(U32,  local_steps,   1,    0),
+    FIELD(U32,  batch,         1,    0),
+    FIELD(TEXT, optimizer,     0,    0),
+    FIELD(F32,  learning_rate, 0,    0),
+    FIELD(U64,  seed,          0,    0),
 };
+/* clang-format on */
 
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 
