@@ -8,8 +8,8 @@
 
 #include "fed/version.h"
 
-/* End of every reader: hand *parsed over only if all was read and `allowed` says its values are.
- * A refused message leaves the reader failed, as a short one does. */
+/* The end of a reader: a message that was read whole goes to *dst if `allowed` is true. Else the
+ * reader fails. */
 #define DELIVER(r, dst, parsed, allowed)                                                           \
     do {                                                                                           \
         if ((r)->status == FED_OK && !(allowed)) {                                                 \
@@ -28,8 +28,8 @@ typedef enum field_kind { U32, U64, F32, TEXT } field_kind;
 typedef struct field {
     field_kind kind;
     size_t offset, room; /* where it lies in a fed_task, and in how many bytes */
-    uint32_t least;      /* a smaller integer is refused; so is a float that is not above this */
-    uint32_t needs;      /* 0; or the FED_CAN_... bit of the peers that know this field */
+    uint32_t least;      /* the smallest integer allowed; a float must be larger than this */
+    uint32_t needs;      /* the FED_CAN_... bit of the peers that know this field; 0: all know it */
 } field;
 
 #define FIELD(kind, name, least, needs)                                                            \
@@ -61,8 +61,7 @@ uint32_t fed_task_capabilities(void) {
     return all;
 }
 
-/* Does the message have this field? A later field needs one of the capabilities; the other fields
- * need none, and have their place further ahead. */
+/* Is this field in the message? later: among the fields that come last, which need a capability. */
 static bool travels(const field *f, bool later, uint32_t capabilities) {
     return later ? (f->needs & capabilities) != 0 : f->needs == 0;
 }
@@ -84,7 +83,7 @@ static void field_write(fed_writer *w, const field *f, const void *member) {
     }
 }
 
-/* Is the value allowed? */
+/* False: the value is not allowed. */
 static bool field_read(fed_reader *r, const field *f, void *member) {
     switch (f->kind) {
     case U32:
@@ -110,7 +109,7 @@ static void task_write(fed_writer *w, const fed_task *task, bool later, uint32_t
     }
 }
 
-/* Fill a zeroed task in; after a failure it may be half filled in. */
+/* Fill in a task that is all 0. After a failure some fields may be filled in. */
 static fed_status task_fill(fed_reader *r, fed_task *task, bool later, uint32_t capabilities) {
     bool allowed = true;
     for (size_t k = 0; k < FIELDS; k++) {
@@ -128,8 +127,8 @@ void fed_task_write(fed_writer *w, const fed_task *task) {
     task_write(w, task, false, 0);
 }
 
-/* A task takes 4 KB, which a device's stack may not have: so what is read lies on the heap until it
- * is known to be sound. */
+/* A task takes 4 KB, and a device's stack may be smaller. So the task lies on the heap until it is
+ * read whole. */
 fed_status fed_task_read(fed_reader *r, fed_task *task) {
     fed_task *t = calloc(1, sizeof *t);
     FED_REQUIRE(t != NULL, FED_ENOMEM);

@@ -1,5 +1,5 @@
-/* What a task file means: the values of several keys together, in their canonical texts. Each value
- * by itself is read by the table of fields. */
+/* The checks of a task file that need more than one key, and the canonical text of models and
+ * codecs. task_source.c has read each value and checked it by itself. */
 #include "fedserver/task/config.h"
 
 #include <stdio.h>
@@ -12,8 +12,6 @@
 #include "fedserver/task/phases.h"
 #include "fedserver/task/task_source.h"
 
-/* A task that is being read: `config` has its values as they are written, and then as they are
- * meant. */
 typedef fedserver_source source;
 
 static fed_status refuse_value(const source *s, fedserver_field_id id, const fed_error *why,
@@ -21,7 +19,7 @@ static fed_status refuse_value(const source *s, fedserver_field_id id, const fed
     return fedserver_source_explain(s, id, why->text, err);
 }
 
-/* Into its canonical text. */
+/* Replaces a codec's spec by its canonical text. */
 static fed_status take_codec(const source *s, fedserver_field_id id, char spec[FEDCODEC_SPEC],
                              fed_error *err) {
     fedcodec codec;
@@ -33,9 +31,9 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
     return FED_OK;
 }
 
-/* A file's name in a task is relative to the task file, so that both can be moved together. A name
- * that is too long becomes "": there is no such file. */
-static void place_beside(const source *s, const char *file, char *dst, size_t cap) {
+/* The path of a file that a task names: relative to the task file, so that a person can move both
+ * together. A path that is too long becomes "", which names no file. */
+static void path_beside(const source *s, const char *file, char *dst, size_t cap) {
     const char *slash = strrchr(s->path, '/');
     bool relative = file[0] != '\0' && file[0] != '/' && slash != NULL;
     const int before = relative ? (int)(slash - s->path) + 1 : 0;
@@ -48,7 +46,7 @@ static void place_beside(const source *s, const char *file, char *dst, size_t ca
 static fed_status take_model(const source *s, char *model, size_t cap, fed_error *err) {
     char file[FED_ARCH_TEXT] = "@";
     if (model[0] == '@') {
-        place_beside(s, model + 1, file + 1, sizeof file - 1);
+        path_beside(s, model + 1, file + 1, sizeof file - 1);
     }
     fed_arch arch;
     fed_error why = {0};
@@ -60,7 +58,7 @@ static fed_status take_model(const source *s, char *model, size_t cap, fed_error
     return FED_OK;
 }
 
-/* SCAFFOLD's control variate travels in the model. */
+/* SCAFFOLD's control variate travels in the model, so the model must have room for it. */
 static fed_status check_scaffold(const source *s, const char *model, fed_error *err) {
     fed_arch arch;
     FED_TRY(fed_arch_parse(model, &arch, err));
@@ -94,8 +92,8 @@ static fed_status check_mask(const source *s, const char *codec_up, fed_error *e
                                         : refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
 }
 
-/* The optimizer as it is written, so that older devices understand a plain name; and the rate that
- * it means. */
+/* The optimizer's text stays as it is in the file, so that older devices understand a plain name.
+ * The learning rate becomes the one that the optimizer uses. */
 static fed_status take_phase(const source *s, const char *model, fedserver_phase *phase,
                              fed_optimizer *optimizer, fed_error *err) {
     FED_TRY(take_codec(s, FEDSERVER_FIELD_CODEC_UP, phase->codec_up, err));
@@ -117,8 +115,9 @@ static fed_status take_first(const source *s, fedserver_task *task, fed_error *e
     return FED_OK;
 }
 
-/* One of the two says the other. 130 % of the goal: more than the 6 to 10 % of devices drop out
- * that Google reports (Bonawitz et al., "Towards federated learning at scale", 2019). */
+/* A missing goal is the cohort; a missing cohort is 130 % of the goal. That is more than the 6 to
+ * 10 % of devices that drop out at Google (Bonawitz et al., "Towards federated learning at scale",
+ * 2019). */
 static fed_status take_cohort(const source *s, fedserver_round_rules *rules, fed_error *err) {
     if (rules->goal == 0 && rules->cohort == 0) {
         return fed_fail(err, FED_EINVAL,
@@ -160,7 +159,7 @@ static fed_status fit_strategy(const fedserver_task *task, const char *codec_spe
                                     why);
 }
 
-/* It stays as it is written. The rules and the codec of the updates are known. */
+/* After take_rules and take_first. */
 static fed_status check_strategy(const source *s, const fedserver_task *task, fed_error *err) {
     fed_error why = {0};
     return fit_strategy(task, task->wire.codec_up, &why) == FED_OK
@@ -170,7 +169,7 @@ static fed_status check_strategy(const source *s, const fedserver_task *task, fe
 
 /* -- phases -- */
 
-/* Does the one remember what the other does, so that a device can go on with it? */
+/* Do both keep the same state, so that a device can go on with it in the other phase? */
 static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
     return a->rule == b->rule && (a->warmup_steps > 0) == (b->warmup_steps > 0) &&
            (a->step_every > 0) == (b->step_every > 0) &&
@@ -179,7 +178,8 @@ static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
            (a->scaffold_share > 0) == (b->scaffold_share > 0);
 }
 
-/* A phase's optimizer goes on where the task's is; and its rate is not another one's. */
+/* Can devices go on with the phase's optimizer, and is its rate the one that the phase names?
+ * written: the rate in the file. */
 static fed_status check_optimizer(const source *s, const fedserver_task *task, uint32_t k,
                                   float written, const fed_optimizer *optimizer, fed_error *err) {
     fed_optimizer first;
@@ -198,7 +198,7 @@ static fed_status check_optimizer(const source *s, const fedserver_task *task, u
     return FED_OK;
 }
 
-/* The phases before this one are as they are meant. */
+/* Phase k from 0. The phases before it are done. */
 static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, fed_error *err) {
     fedserver_phase *phase = &task->phases[k];
     const float written = phase->learning_rate;
@@ -216,7 +216,7 @@ static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, 
                : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
 }
 
-/* All else is known. */
+/* After everything else of the task. */
 static fed_status take_phases(const source *s, fedserver_task *task, fed_error *err) {
     for (uint32_t k = 0; k < task->phase_count; k++) {
         source later = *s;
@@ -226,7 +226,7 @@ static fed_status take_phases(const source *s, fedserver_task *task, fed_error *
     return FED_OK;
 }
 
-/* From what is written to what is meant. */
+/* Checks what the file says, and replaces texts by their canonical ones. */
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     if (task->name[0] == '\0') {
@@ -234,7 +234,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
         snprintf(task->name, sizeof task->name, "%s", slash != NULL ? slash + 1 : s->path);
     }
     char initial[sizeof config->initial];
-    place_beside(s, config->initial, initial, sizeof initial);
+    path_beside(s, config->initial, initial, sizeof initial);
     memcpy(config->initial, initial, sizeof initial);
     FED_TRY(take_model(s, task->wire.model, sizeof task->wire.model, err));
     FED_TRY(take_first(s, task, err));

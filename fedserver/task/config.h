@@ -9,12 +9,13 @@
 
 /** A task as its file describes it. */
 typedef struct fedserver_config {
-    fedserver_task task; /* without id, state and times; model and codecs in their canonical text */
+    fedserver_task task; /* without id, state and times; model and codecs as canonical text */
     char initial[1024];  /* path of a safetensors file to start from; "": random weights */
 } fedserver_config;
 
-/** Understand text[len]; `path` names the file in messages, and relative paths start beside it.
- * Errors: FED_EFORMAT no JSON, FED_EINVAL a key or value: "FILE:LINE: key ...". */
+/** Parse text[len] and check it. `path` names the file in messages. A relative path in the text
+ * begins at the folder of `path`. Errors: FED_EFORMAT the text is not JSON; FED_EINVAL a key or a
+ * value is wrong: "FILE:LINE: key ...". *config changes only on success. */
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,
                                   fedserver_config *config, fed_error *err) FED_CHECKED;
 
@@ -22,7 +23,7 @@ fed_status fedserver_config_parse(const char *path, const char *text, size_t len
 fed_status fedserver_config_read(const char *path, fedserver_config *config,
                                  fed_error *err) FED_CHECKED;
 
-/** Make its first model: *values is float32[*size], the caller's to free(). */
+/** Make the first model of the task: *values is float32[*size], which the caller frees. */
 fed_status fedserver_config_values(const fedserver_config *config, float **values, size_t *size,
                                    fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* A task's file, and the model that the task begins with. */
+/* Reads a task's file, and makes the model that the task begins with. */
 #include <stdlib.h>
 
 #include "fed/arch.h"

@@ -16,7 +16,7 @@
              uint64_t: FEDSERVER_U64, int64_t: FEDSERVER_I64, float: FEDSERVER_F32,                \
              double: FEDSERVER_F64, default: FEDSERVER_OTHER)
 
-/* Where the members of a line lie, by its `where`. */
+/* Type and offsets of a line's members, by its column `where`. */
 #define TASK_MEMBERS(name, member)                                                                 \
     .where = FEDSERVER_IN_TASK, .type = TYPE_OF(IN_CONFIG(member)),                                \
     .offset = offsetof(fedserver_config, member), .size = sizeof IN_CONFIG(member)
@@ -73,7 +73,7 @@ const char *fedserver_field_right(const fedserver_field *field, char dst[96]) {
 
 /* -- choices -- */
 
-/* The next text of "a, b or c"; *right moves on. */
+/* The length of the next text of "a, b or c". *right moves behind it. */
 static size_t choice_take(const char **right, const char **text) {
     static const char comma[] = ", ", or [] = " or ";
     *text = *right;
@@ -201,7 +201,7 @@ const char *fedserver_field_take(const fedserver_field *field, void *member, con
 
 /* -- to JSON -- */
 
-/* Texts that are not UTF-8 can't be JSON. Only the name of a file can be one. */
+/* JSON is UTF-8. Only a name that was a file's name may have other bytes: each becomes '?'. */
 static void write_text(const char *text, size_t len, fed_writer *w) {
     json_t *value = json_stringn(text, len);
     if (value == NULL) {

@@ -1,4 +1,5 @@
-/* The table of a task's keys (fedserver/task_keys.def), and one value of it: from JSON, to JSON. */
+/* The table of a task's keys (fedserver/task_keys.def), and the conversion of one value from and to
+ * JSON. */
 #ifndef FEDSERVER_FIELDS_H
 #define FEDSERVER_FIELDS_H
 
@@ -63,8 +64,9 @@ const char *fedserver_field_right(const fedserver_field *field, char dst[96]);
 /** Put the default into *member. */
 void fedserver_field_preset(const fedserver_field *field, void *member);
 
-/** Put a JSON value into *member. NULL, or what the value is instead of what it must be: static or
- * in found. bounded: it must be between low and high; else it must only fit into the member. */
+/** Put a JSON value into *member. NULL: done. Else the value is wrong, and the result says what it
+ * is, as static text or in found. bounded: the value must be between low and high; if not bounded,
+ * it must only fit into the member. */
 const char *fedserver_field_take(const fedserver_field *field, void *member, const json_t *value,
                                  bool bounded, char found[96]);
 

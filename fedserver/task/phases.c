@@ -1,4 +1,4 @@
-/* Looking up what a task says of a round. */
+/* Looks up what a task says of a round. */
 #include "fedserver/task/phases.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@ uint32_t fedserver_phase_number(const fedserver_task *task, uint32_t round) {
     return number;
 }
 
-/* Does the task itself have it, and may a phase change it? */
+/* Does the task have this key, and may a phase change it? */
 static bool changes(const fedserver_field *field) {
     return field->where == FEDSERVER_IN_BOTH;
 }

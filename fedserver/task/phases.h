@@ -1,27 +1,27 @@
-/* The phases of a task: what holds in a round, where the task changes it on the way. */
+/* The phases of a task: what holds in a round of a task that changes with its rounds. */
 #ifndef FEDSERVER_PHASES_H
 #define FEDSERVER_PHASES_H
 
 #include "fedserver/task/task.h"
 
 /*
- * Nothing remembers which phase a task is in: it follows from the round. So a restart goes on in
- * the right one, and an update that comes from an earlier round is judged by that round's phase.
+ * The phase follows from the round, and is stored nowhere. So a restart goes on in the right phase,
+ * and an update that was trained in an earlier round is judged by the phase of that round.
  */
 
-/** In which phase a round is, from 0, which is the task's own, to task->phase_count. */
+/** The number of a round's phase: 0, the phase that the task begins with, to task->phase_count. */
 uint32_t fedserver_phase_number(const fedserver_task *task, uint32_t round);
 
-/** What holds in a phase; phase 0 begins with round 1. */
+/** What holds in phase `number`. Phase 0 begins with round 1. */
 fedserver_phase fedserver_phase_at(const fedserver_task *task, uint32_t number);
 
-/** What holds in a round. */
+/** What holds in round `round`. */
 fedserver_phase fedserver_phase_of(const fedserver_task *task, uint32_t round);
 
-/** Put it into the task itself, whose phase 0 it is from then on. */
+/** Copy the phase into the task itself. It becomes the task's phase 0. */
 void fedserver_phase_begin(const fedserver_phase *phase, fedserver_task *task);
 
-/** Put it into what devices are told. */
+/** Copy what the phase says into what devices are told. */
 void fedserver_phase_apply(const fedserver_phase *phase, fed_task *wire);
 
 #endif

@@ -11,17 +11,17 @@
 #include "fedserver/operator.h"
 #include "fedserver/strategies/strategy.h"
 
-/** Who gets a round's places. */
+/** Which devices get the slots of a round. */
 typedef enum fedserver_selection {
     FEDSERVER_SELECT_UNIFORM = 0,    /* every device with the same chance */
-    FEDSERVER_SELECT_WEIGHTED = 1,   /* in proportion to its samples */
-    FEDSERVER_SELECT_ROUND_ROBIN = 2 /* who has waited longest */
+    FEDSERVER_SELECT_WEIGHTED = 1,   /* each with a chance in proportion to its samples */
+    FEDSERVER_SELECT_ROUND_ROBIN = 2 /* those that have waited longest */
 } fedserver_selection;
 
-/** What a task says otherwise from a round on, until the next phase: a member for each key that a
- * phase may change, such as codec_up or local_steps (fedserver/task_keys.def). */
+/** What holds from a round on, until the next phase. It has a member for each key that a phase may
+ * change, such as codec_up or local_steps; task_keys.def names them. */
 typedef struct fedserver_phase {
-    uint32_t round; /* the first */
+    uint32_t round; /* the phase's first */
 #define FEDSERVER_TASK_MEMBER(name, kind, room)
 #define FEDSERVER_PHASE_MEMBER(name, kind, room)
 #define FEDSERVER_BOTH_MEMBER(name, kind, room) FEDSERVER_##kind##_MEMBER(name, room)
@@ -33,30 +33,33 @@ typedef struct fedserver_phase {
 #include "fedserver/task_keys.def"
 } fedserver_phase;
 
-enum { FEDSERVER_PHASES = 32 }; /* beside the one that a task begins with */
+enum { FEDSERVER_PHASES = 32 }; /* at most, beside the phase that a task begins with */
 
 /** What the task says about its rounds. 1 <= minimum <= goal; synchronous: goal <= cohort. */
 typedef struct fedserver_round_rules {
-    uint32_t rounds;     /* in the whole task */
-    uint32_t cohort;     /* places: leases in a round; asynchronous: leases at any time */
-    uint32_t goal;       /* updates at which a round commits at once */
-    uint32_t minimum;    /* updates with which it commits at the deadline */
-    int64_t deadline_ms; /* from the first lease of an attempt; asynchronous: of a round from its
-                            first update, and of each lease from when it was given */
-    uint32_t staleness;  /* 0: synchronous. Else buffered asynchronous (FedBuff): an update trained
-                            on a model up to this many versions old counts */
+    uint32_t rounds;  /* of the whole task */
+    uint32_t cohort;  /* slots: leases of a round; asynchronous: leases at any time */
+    uint32_t goal;    /* with so many updates a round commits at once */
+    uint32_t minimum; /* with so many updates a round commits at the deadline */
+    /* Synchronous: counts from the first lease of an attempt. Asynchronous: of a round from its
+     * first update, of a lease from when it was given. */
+    int64_t deadline_ms;
+    /* 0: synchronous. Else buffered asynchronous (FedBuff): an update counts if its model is at
+     * most so many versions old. */
+    uint32_t staleness;
 } fedserver_round_rules;
 
+/** A task. task_keys.def has a line for each member that a task file can set. */
 typedef struct fedserver_task {
-    fed_task wire; /* what devices are told in the first phase; wire.id is its number */
+    fed_task wire; /* what devices are told in the first phase; wire.id is the task's number */
     char name[FEDSERVER_TASK_NAME];
-    char codec_down[FEDCODEC_SPEC];           /* likewise */
-    fedserver_phase phases[FEDSERVER_PHASES]; /* the later ones, by their rounds: phases.h */
+    char codec_down[FEDCODEC_SPEC];           /* of the model deltas in the first phase */
+    fedserver_phase phases[FEDSERVER_PHASES]; /* the later ones, in the order of their rounds */
     uint32_t phase_count;
     char strategy[FEDSERVER_STRATEGY_SPEC]; /* how updates become the next version */
     fedserver_selection selection;
-    char tag[FEDSERVER_TAG]; /* only devices of this tag; "": all */
-    double device_share;     /* most of a round that one device may weigh or move; 1: all */
+    char tag[FEDSERVER_TAG]; /* only devices with this tag take part; "": all devices */
+    double device_share;     /* the fraction of a round that one device may weigh or move */
     fedserver_round_rules rules;
     fedserver_task_state state;
     int64_t queued_ms, started_ms, finished_ms; /* 0: not yet */

@@ -1,4 +1,4 @@
-/* From a task's JSON to its members: one walk over the table of fields. */
+/* Reads a task's JSON into its members: one loop over the table of fields. */
 #include "fedserver/task/task_source.h"
 
 #include <stdio.h>
@@ -42,15 +42,15 @@ fed_status fedserver_source_refuse(const fedserver_source *s, fedserver_field_id
     const fedserver_field *field = &fedserver_fields[id];
     char right[96];
     return fed_fail(err, FED_EINVAL, "%s:%d: key \"%s%s\" is %s; it must be %s", s->path,
-                    line_of(s, field->name), s->place, field->name, found,
+                    line_of(s, field->name), s->prefix, field->name, found,
                     fedserver_field_right(field, right));
 }
 
 fed_status fedserver_source_explain(const fedserver_source *s, fedserver_field_id id,
                                     const char *why, fed_error *err) {
     const char *name = fedserver_fields[id].name;
-    return fed_fail(err, FED_EINVAL, "%s:%d: key \"%s%s\": %s", s->path, line_of(s, name), s->place,
-                    name, why);
+    return fed_fail(err, FED_EINVAL, "%s:%d: key \"%s%s\": %s", s->path, line_of(s, name),
+                    s->prefix, name, why);
 }
 
 static fed_status refuse_unknown(const fedserver_source *s, const char *name, fed_error *err) {
@@ -58,21 +58,21 @@ static fed_status refuse_unknown(const fedserver_source *s, const char *name, fe
         return fed_fail(err, FED_EVERSION,
                         "%s has a key \"%s%.60s\" that this program does not know; use the release "
                         "that stored it, or a newer one",
-                        s->path, s->place, name);
+                        s->path, s->prefix, name);
     }
     return fed_fail(err, FED_EINVAL,
                     "%s:%d: key \"%s%.60s\" is unknown; docs/protocol.md#task lists the keys",
-                    s->path, line_of(s, name), s->place, name);
+                    s->path, line_of(s, name), s->prefix, name);
 }
 
 static fed_status refuse_missing(const fedserver_source *s, fedserver_field_id id, fed_error *err) {
     char right[96];
     return fed_fail(err, FED_EINVAL, "%s: key \"%s%s\" is missing; it must be %s", s->path,
-                    s->place, fedserver_fields[id].name,
+                    s->prefix, fedserver_fields[id].name,
                     fedserver_field_right(&fedserver_fields[id], right));
 }
 
-/* -- the walk -- */
+/* -- objects -- */
 
 static fed_status check_names(const fedserver_source *s, json_t *object, unsigned where,
                               fed_error *err) {
@@ -91,8 +91,8 @@ static fed_status check_names(const fedserver_source *s, json_t *object, unsigne
     return FED_OK;
 }
 
-/* An object's keys into the members of *base: a fedserver_config, or a fedserver_phase that has the
- * values of the phase before. */
+/* Puts the values of an object into the members of base: a fedserver_config, or a fedserver_phase
+ * that holds the values of the phase before. */
 static fed_status take_object(const fedserver_source *s, json_t *object, unsigned where, char *base,
                               fed_error *err) {
     FED_TRY(check_names(s, object, where, err));
@@ -123,7 +123,7 @@ static const char *phases_name(void) {
 }
 
 void fedserver_source_enter(fedserver_source *s, uint32_t k) {
-    snprintf(s->place, sizeof s->place, "%s[%u].", phases_name(), k);
+    snprintf(s->prefix, sizeof s->prefix, "%s[%u].", phases_name(), k);
     s->start = fedserver_json_item(&s->json, phases_name(), k);
 }
 

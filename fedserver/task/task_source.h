@@ -4,30 +4,32 @@
 #define FEDSERVER_TASK_SOURCE_H
 
 #include "fedserver/task/fields.h"
-#include "fedserver/task/json_place.h"
+#include "fedserver/task/json_line.h"
 
 typedef struct fedserver_source {
     const char *path; /* names the text in messages */
     fedserver_json_text json;
     json_t *root;
-    bool stored; /* a store's text, not a person's: its values were checked before it was written */
-    /* the object that is being read: the task, or a phase */
-    char place[32]; /* "", "phases[0]." */
-    size_t start;   /* where in the text it begins */
+    bool stored; /* a store's text, not a file: its values were checked when it was written */
+    /* of the object that is being read, the task or a phase */
+    char prefix[32]; /* of its keys in messages: "", "phases[0]." */
+    size_t start;    /* its offset in the text */
 } fedserver_source;
 
-/** Parse text[len]; both must outlive the source. Errors: FED_EFORMAT no JSON object. */
+/** Parse text[len]. `path` and `text` must outlive the source. Errors: FED_EFORMAT the text is not
+ * a JSON object. */
 fed_status fedserver_source_open(fedserver_source *s, const char *path, const char *text,
                                  size_t len, bool stored, fed_error *err) FED_CHECKED;
 void fedserver_source_close(fedserver_source *s);
 
-/** Fill in every member that has a key, as it is written: what the task leaves out has its default,
- * what a phase leaves out is that of the phase before. *config is all 0. Errors: FED_EINVAL, with
- * file, line and key; FED_EVERSION a stored task has a key that this program does not know. */
+/** Fill in every member of *config that has a key; *config is all 0 before. A key that the task
+ * leaves out has its default. A key that a phase leaves out has the value of the phase before.
+ * Errors: FED_EINVAL, with file, line and key; FED_EVERSION a stored task has a key that this
+ * program does not know. */
 fed_status fedserver_source_read(fedserver_source *s, fedserver_config *config,
                                  fed_error *err) FED_CHECKED;
 
-/** From here on messages are about the k-th later phase, from 0. */
+/** Messages are about the k-th later phase from now on; k from 0. */
 void fedserver_source_enter(fedserver_source *s, uint32_t k);
 /** Does the k-th later phase have that key? */
 bool fedserver_source_has(const fedserver_source *s, uint32_t k, fedserver_field_id id);

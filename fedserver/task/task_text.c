@@ -1,4 +1,4 @@
-/* Writing and reading the text of a task, by the table of fields. */
+/* Writes and reads the text of a task by the table of fields. */
 #include "fedserver/task/task_text.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void write_phases(const fedserver_task *task, fed_writer *w) {
     fed_write_printf(w, "]");
 }
 
-/* Would the member be the same if its key were left out, since there is none by default? */
+/* Can the key be left out, since the member is empty and that is the default? */
 static bool is_empty(const fedserver_task *task, const fedserver_field *field, const char *member) {
     const bool none = field->kind == FEDSERVER_LIST    ? task->phase_count == 0
                       : field->type == FEDSERVER_CHARS ? member[0] == '\0'

@@ -1,4 +1,4 @@
-/* A task as one text, for stores: all that its file said, in one order. */
+/* A task as one text, for stores: everything that its file said, in one order. */
 #ifndef FEDSERVER_TASK_TEXT_H
 #define FEDSERVER_TASK_TEXT_H
 
@@ -13,9 +13,9 @@
 
 void fedserver_task_text_write(const fedserver_task *task, fed_writer *w);
 
-/** Read text[len] into *task, whose other members become 0. `id` names it in messages. A key that
- * the text lacks, since it is older than the key, has its default. Errors: FED_EFORMAT;
- * FED_EVERSION a newer release wrote it. */
+/** Read text[len] into *task; members that are not in the text become 0. `id` names the task in
+ * messages. A key that the text lacks has its default: the text is older than the key. Errors:
+ * FED_EFORMAT; FED_EVERSION the text has a key that this program does not know. */
 fed_status fedserver_task_text_read(uint64_t id, const char *text, size_t len, fedserver_task *task,
                                     fed_error *err) FED_CHECKED;
 

@@ -32,9 +32,9 @@ static void a_phase_changes_the_one_that_it_may(void **state) {
     (void)state;
     static fedserver_config config;
     fed_error err = {0};
-    assert_fed_ok_err(
-        parse("{" TASK ", \"phases\": [{\"round\": 3, \"patience\": 7}, {\"round\": 4}]}", &config,
-              &err));
+    assert_fed_ok_err(parse("{" TASK
+                            ", \"phases\": [{\"round\": 3, \"patience\": 7}, {\"round\": 4}]}",
+                            &config, &err));
     assert_int_equal(fedserver_phase_of(&config.task, 2).patience, 5);
     assert_int_equal(fedserver_phase_of(&config.task, 3).patience, 7);
     assert_int_equal(fedserver_phase_of(&config.task, 4).patience, 7);

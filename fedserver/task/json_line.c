@@ -1,10 +1,10 @@
-/* A walk over brackets and strings, with as much of JSON as that takes. */
-#include "fedserver/task/json_place.h"
+/* Walks over the brackets and strings of a JSON text, without understanding its values. */
+#include "fedserver/task/json_line.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* The closing quote of the string that opens at `at`. */
+/* The offset of the closing quote of the string that opens at `at`. */
 static size_t string_end(const fedserver_json_text *json, size_t at) {
     for (at++; at < json->len && json->text[at] != '"'; at++) {
         at += json->text[at] == '\\';
@@ -25,7 +25,8 @@ static int deeper(char c) {
     return (c == '{' || c == '[') - (c == '}' || c == ']');
 }
 
-/* The quote before that key, of the object itself and not of what is in it; `start`: none. */
+/* The offset of the quote before that key of the object itself; keys of inner objects do not count.
+ * `start`: the object does not have the key. */
 static size_t find_key(const fedserver_json_text *json, size_t start, const char *key) {
     int depth = 0;
     for (size_t at = start; at < json->len; at++) {
