@@ -1,8 +1,8 @@
 /* Splits by a Dirichlet distribution over the classes, with the same result on every machine. */
+#include "fedclient/train/dirichlet.h"
+
 #include <math.h>
 #include <stdlib.h>
-
-#include "fedclient/train/items.h"
 
 /*
  * libm's log and exp may round differently from one C library to the next, and one different bit

@@ -1,9 +1,11 @@
 /* Splits samples among clients: by chance, a few classes each, by Dirichlet's rule, or by group. */
-#include "fedclient/train/items.h"
+#include "fedtrain/split.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "fedclient/train/dirichlet.h"
 
 /* Streams of the seed that nothing else uses. */
 static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */
@@ -59,29 +61,6 @@ static fed_status fill_identity(uint32_t **index, size_t n) {
     }
     *index = filled;
     return FED_OK;
-}
-
-void fedtrain_share_evenly(const fedtrain_partition *partition, size_t count) {
-    partition->start[0] = 0;
-    for (uint32_t k = 0; k < partition->clients; k++) {
-        partition->start[k + 1] =
-            partition->start[k] + count / partition->clients + (k < count % partition->clients);
-    }
-}
-
-void fedtrain_sort_by_label(const fedtrain_items *items, uint32_t *order, size_t *start) {
-    memset(start, 0, (items->classes + 1) * sizeof *start);
-    for (size_t i = 0; i < items->count; i++) {
-        start[items->label[i] + 1]++;
-    }
-    for (size_t c = 0; c < items->classes; c++) {
-        start[c + 1] += start[c];
-    }
-    size_t next[FEDTRAIN_CLASSES];
-    memcpy(next, start, items->classes * sizeof *next);
-    for (size_t i = 0; i < items->count; i++) {
-        order[next[items->label[i]]++] = (uint32_t)i;
-    }
 }
 
 /* A shuffled deck, dealt one card at a time: client k gets cards k, k + clients, ... */
@@ -261,18 +240,6 @@ fed_status fedtrain_text_split(const fedtrain_text *text, fedtrain_split split, 
     return FED_OK;
 }
 
-fedtrain_shard fedtrain_partition_shard(const fedtrain_partition *partition, uint32_t k) {
-    size_t start = partition->start[k];
-    return (fedtrain_shard){.index = partition->index + start,
-                            .count = partition->start[k + 1] - start};
-}
-
-void fedtrain_partition_free(fedtrain_partition *partition) {
-    free(partition->index);
-    free(partition->start);
-    *partition = (fedtrain_partition){0};
-}
-
 fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split, uint32_t clients,
                                uint32_t k, uint64_t seed, fedtrain_shard *shard, fed_error *err) {
     if (k >= clients) {
@@ -292,9 +259,4 @@ fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split
     }
     *shard = own;
     return FED_OK;
-}
-
-void fedtrain_shard_free(fedtrain_shard *shard) {
-    free(shard->index);
-    *shard = (fedtrain_shard){0};
 }

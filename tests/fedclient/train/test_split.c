@@ -3,7 +3,7 @@
 #include "fed_test.h"
 
 #include "fed/hash.h"
-#include "fedclient/train/items.h"
+#include "fedtrain/split.h"
 
 enum { SAMPLES = 1003, CLASSES = 10 };
 

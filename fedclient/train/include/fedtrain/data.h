@@ -3,6 +3,7 @@
 #define FEDTRAIN_DATA_H
 
 #include "fed/api.h"
+#include "fedtrain/split.h"
 #include "fedtrain/train.h"
 
 FED_API_BEGIN

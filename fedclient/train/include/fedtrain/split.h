@@ -4,6 +4,7 @@
 
 #include "fed/api.h"
 #include "fedtrain/dataset.h"
+#include "fedtrain/partition.h"
 #include "fedtrain/text.h"
 
 FED_API_BEGIN
@@ -51,19 +52,6 @@ typedef struct fedtrain_split {
 fed_status fedtrain_split_parse(const char *spec, fedtrain_split *split,
                                 fed_error *err) FED_CHECKED;
 
-/** Which samples one client holds. */
-typedef struct fedtrain_shard {
-    uint32_t *index; /* uint32[count], into the dataset, or a text's units */
-    size_t count;
-} fedtrain_shard;
-
-/** Everybody's shards: client k holds index[start[k]] to index[start[k + 1] - 1]. */
-typedef struct fedtrain_partition {
-    uint32_t clients;
-    uint32_t *index; /* uint32[number of samples] */
-    size_t *start;   /* size_t[clients + 1] */
-} fedtrain_partition;
-
 /**
  * Split a dataset among clients. Errors: FED_EINVAL no clients, more clients than samples, pieces
  * or groups, k over the number of classes, or groups where the data has none; FED_ENOMEM. Owner:
@@ -78,16 +66,11 @@ fed_status fedtrain_text_split(const fedtrain_text *text, fedtrain_split split, 
                                uint64_t seed, fedtrain_partition *partition,
                                fed_error *err) FED_CHECKED;
 
-/** Client k's part, a view that lives as long as the partition. */
-fedtrain_shard fedtrain_partition_shard(const fedtrain_partition *partition, uint32_t k);
-void fedtrain_partition_free(fedtrain_partition *partition);
-
 /** Client k's part alone, for a device that is one of many. FED_EINVAL also k >= clients. Owner:
  * fedtrain_shard_free. */
 fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split, uint32_t clients,
                                uint32_t k, uint64_t seed, fedtrain_shard *shard,
                                fed_error *err) FED_CHECKED;
-void fedtrain_shard_free(fedtrain_shard *shard);
 
 FED_API_END
 

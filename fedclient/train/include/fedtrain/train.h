@@ -6,6 +6,7 @@
 #include "fedtrain/net.h"
 #include "fedtrain/optimizer.h"
 #include "fedtrain/split.h"
+#include "fedtrain/split.h"
 
 FED_API_BEGIN
 
