@@ -33,7 +33,7 @@ TOLERANCE, SLACK = 0.04, 256  # share and bytes by which a part may differ
 # The parts of a program: the first whose pattern is in a source's path has it.
 TRAINER = [
     ("the model's text: parser, first weights", r"^common/arch"),
-    ("the optimizer, and its text", r"/optimizer"),
+    ("the optimizer, and its text", r"/optimizer|/train/update"),
     ("layers: the fast backend", r"backends/fast/"),
     ("kernels", r"kernels"),
     ("engine: net, steps, samples", r"^fedclient/train"),
@@ -231,7 +231,7 @@ MEMORY_TEXT = """## Memory
 
 In KB of 1,024 bytes, rounded up; 64-bit pointers, vectors of 128 bits as on ARM. Every allocation is counted (tests/portable/memory.c), so
 nothing is hidden but what `malloc` keeps for itself: a net holds what `fedtrain_net_memory` reports, from the start to the end, and a
-step allocates nothing. A run takes 4 bytes for each of the client's samples besides, for their order.
+step allocates nothing. A run takes 16 bytes besides, and 4 for each of the client's samples, for their order.
 
 **Training.** `sgd: all` is weights + gradient + activations and the other columns; momentum adds one value for each parameter, Adam two.
 *Of it written*: with plain sgd a dense layer's weights are updated as their gradient is summed, with other optimizers 32 rows of it are

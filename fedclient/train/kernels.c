@@ -1,7 +1,6 @@
 /* Picks the kernels for the processor that the program runs on. */
 #include "fedclient/train/kernels.h"
 #include "fed/cpu.h"
-#include "fedtrain/net.h"
 
 extern const fedtrain_kernels fedtrain_kernels_baseline;
 
@@ -23,8 +22,4 @@ const fedtrain_kernels *fedtrain_kernels_get(size_t k) {
 
 const fedtrain_kernels *fedtrain_kernels_best(void) {
     return fedtrain_kernels_get(0);
-}
-
-const char *fedtrain_isa(void) {
-    return fedtrain_kernels_best()->isa;
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fedclient/train/optimizer_step.h"
+
 /*
  * Pictures are channels-last here, float32[h, w, c]: the values under one row of a convolution's
  * kernel then lie side by side. Kernels may read up to FEDTRAIN_SLACK floats past the end of a
@@ -13,23 +15,6 @@
  * slack once, behind the last sample of a batch.
  */
 enum { FEDTRAIN_SLACK = 16 };
-
-/**
- * One optimizer step's numbers. The gradient first: g += mu (w - w0), is held to limit, times
- * scale, plus decay w. Then the rule, Adam's w = keep w - rate m / (sqrt(v) scale2 + epsilon).
- */
-typedef struct fedtrain_step {
-    float mu, limit, scale, decay;
-    bool shaped; /* false: limit, scale and decay leave g as it is */
-    bool nesterov;
-    float rate; /* of learning; Adam: / (1 - beta1^t) */
-    float beta1, beta2;
-    float fresh1,
-        fresh2;   /* 1 - beta1, 1 - beta2: in float32 the latter would be 1.3e-5 too small */
-    float scale2; /* 1 / sqrt(1 - beta2^t) */
-    float epsilon;
-    float keep; /* 1 - learning rate * AdamW's decay */
-} fedtrain_step;
 
 /** A dense layer over a batch; or, backward, some `rows` of its outputs, w, dy and dw then pointing
  * to the first. */

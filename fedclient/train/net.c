@@ -8,7 +8,10 @@
 
 #include "fed/small.h"
 #include "fedclient/train/denormal.h"
-#include "fedclient/train/net_impl.h"
+#include "fedclient/train/gather.h"
+#include "fedclient/train/kernels.h"
+#include "fedclient/train/update.h"
+#include "fedtrain/optimizer.h"
 
 static const fedtrain_backend_vtable *const backends[] = {
     [FEDTRAIN_FAST] = &fedtrain_backend_fast,
@@ -17,8 +20,7 @@ static const fedtrain_backend_vtable *const backends[] = {
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
-/* Vectors that straddle cache lines cost twice, so the gradient starts on one, and takes whole
- * ones.
+/* Vectors that straddle cache lines cost twice: the gradient starts on one, and takes whole lines.
  */
 enum { LINE_BYTES = 64 };
 
@@ -89,33 +91,19 @@ fedtrain_memory fedtrain_net_memory(const fedtrain_net *net) {
     return m;
 }
 
-/* ---- The loss ---- */
-
-double fedtrain_net_cross_entropy(const fedtrain_net *net, const float *score, size_t label,
-                                  float scale, float *grad) {
-    return net->backend->cross_entropy(net->work, score, label, scale, grad);
+const char *fedtrain_isa(void) {
+    return fedtrain_kernels_best()->isa;
 }
 
-/* The mean over n positions, and its gradient by the scores. */
-static double cross_entropy(fedtrain_net *net, const uint32_t *label, size_t n) {
-    size_t classes = net->arch->classes;
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        sum += fedtrain_net_cross_entropy(net, net->score + i * classes, label[i], 1.0F / (float)n,
-                                          net->score_grad + i * classes);
-    }
-    return sum / (double)n;
-}
+/* ---- Passes ---- */
 
-/* The mean over n numbers, and its gradient. */
-static double squared_error(fedtrain_net *net, const float *target, size_t n) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        float miss = net->score[i] - target[i];
-        sum += (double)miss * miss;
-        net->score_grad[i] = 2.0F * miss / (float)n;
-    }
-    return sum / (double)n;
+/* A small build has one backend, which fails in open only. */
+fed_status fedtrain_net_explain(const fedtrain_net *net, fed_status status, const char *what,
+                                fed_error *err) {
+    return FED_SMALL || status == FED_OK
+               ? status
+               : fed_fail(err, status, "the backend \"%s\" failed in %s: %s", net->backend->name,
+                          what, fed_status_text(status));
 }
 
 static fedtrain_pass pass_of(const float *params, const fedtrain_batch *batch, bool training) {
@@ -151,16 +139,27 @@ static fed_status fail_nonfinite(const fedtrain_net *net, const float *params, f
 static fed_status loss_forward(fedtrain_net *net, const fedtrain_pass *pass,
                                const fedtrain_batch *batch, float *loss, fed_error *err) {
     const fed_arch *arch = net->arch;
-    net->backend->forward(net->work, pass, net->score);
-    size_t positions = batch->size * arch->positions;
-    double mean = arch->loss == FED_LOSS_SQUARED
-                      ? squared_error(net, batch->target, positions * arch->classes)
-                      : cross_entropy(net, batch->label, positions);
-    if (!isfinite((float)mean)) {
+    const bool squared = !FED_SMALL && arch->loss == FED_LOSS_SQUARED;
+    const size_t positions = batch->size * arch->positions;
+    const fedtrain_labels labels = {.label = batch->label, .target = batch->target};
+    double sum = 0;
+    FED_TRY(fedtrain_net_explain(net, net->backend->forward(net->work, pass, net->score),
+                                 "a forward pass", err));
+    FED_TRY(fedtrain_net_explain(
+        net, net->backend->loss(net->work, net->score, &labels, positions, net->score_grad, &sum),
+        "computing the loss", err));
+    const float mean = (float)(sum / (double)(squared ? positions * arch->classes : positions));
+    if (!isfinite(mean)) {
         return fail_nonfinite(net, pass->params, err);
     }
-    *loss = (float)mean;
+    *loss = mean;
     return FED_OK;
+}
+
+static fed_status run_backward(fedtrain_net *net, const fedtrain_pass *pass,
+                               const fedtrain_gradient *to, fed_error *err) {
+    return fedtrain_net_explain(net, net->backend->backward(net->work, pass, net->score_grad, to),
+                                "a backward pass", err);
 }
 
 /* ---- What comes in ---- */
@@ -168,10 +167,7 @@ static fed_status loss_forward(fedtrain_net *net, const fedtrain_pass *pass,
 static fed_status check_samples(const fedtrain_net *net, const fedtrain_batch *batch,
                                 fed_error *err) {
     const fed_arch *arch = net->arch;
-    if (batch->size == 0 || batch->size > net->max_batch) {
-        return fed_fail(err, FED_EINVAL, "a batch of %zu: this net was made for 1 to %zu",
-                        batch->size, net->max_batch);
-    }
+    FED_TRY(fedtrain_check_batch(net, batch->size, err));
     size_t tokens = arch->words > 0 ? batch->size * fedtrain_shape_size(arch->input) : 0;
     for (size_t i = 0; i < tokens; i++) {
         if (!(batch->x[i] >= 0 && batch->x[i] < (float)arch->words)) {
@@ -206,40 +202,62 @@ static fed_status check_batch(const fedtrain_net *net, const fedtrain_batch *bat
 
 /* ---- Calls ---- */
 
-fed_status fedtrain_net_gradient(fedtrain_net *net, const float *params,
-                                 const fedtrain_batch *batch, float *grad, float *loss,
-                                 fed_error *err) {
+fed_status fedtrain_net_gradient_to(fedtrain_net *net, const float *params,
+                                    const fedtrain_batch *batch, const fedtrain_sink *sink,
+                                    float *grad, float *loss, fed_error *err) {
     FED_TRY(check_batch(net, batch, err));
     fedtrain_pass pass = pass_of(params, batch, true);
+    const fedtrain_gradient to = {.at = grad, .sink = *sink};
     uint64_t saved = fedtrain_denormal_flush();
     fed_status status = loss_forward(net, &pass, batch, loss, err);
     if (status == FED_OK) {
-        net->backend->backward(net->work, &pass, net->score_grad, grad);
+        status = run_backward(net, &pass, &to, err);
     }
     fedtrain_denormal_restore(saved);
     return status;
+}
+
+fed_status fedtrain_net_gradient(fedtrain_net *net, const float *params,
+                                 const fedtrain_batch *batch, float *grad, float *loss,
+                                 fed_error *err) {
+    const fedtrain_sink nobody = {.done = NULL};
+    return fedtrain_net_gradient_to(net, params, batch, &nobody, grad, loss, err);
+}
+
+fed_status fedtrain_net_keep_statistics(fedtrain_net *net, float *params, fed_error *err) {
+    return fedtrain_net_explain(net, net->backend->keep_statistics(net->work, params),
+                                "keeping running statistics", err);
+}
+
+/* Clipping by norm needs the whole gradient, before anything is updated. */
+static fed_status step(fedtrain_net *net, const fedtrain_pass *pass, fedtrain_updater *u,
+                       fed_error *err) {
+    const bool clips = u->update.clip_norm > 0 && net->backend->begin == NULL;
+    fedtrain_gradient to = {.at = net->grad};
+    if (!clips) {
+        to.sink = fedtrain_update_sink(u);
+        to.update = &u->update;
+    }
+    FED_TRY(run_backward(net, pass, &to, err));
+    if (clips) {
+        fedtrain_update_clip(u, net->grad, net->arch->trained);
+        fedtrain_update_apply(u, 0, net->grad, net->arch->trained);
+    }
+    return fedtrain_net_keep_statistics(net, u->update.params, err);
 }
 
 fed_status fedtrain_net_step(fedtrain_net *net, const fed_optimizer *optimizer, float *params,
                              float *state, const fedtrain_batch *batch, float *loss,
                              fed_error *err) {
     FED_TRY(check_batch(net, batch, err));
-    size_t n = net->arch->trained;
+    const size_t n = net->arch->trained;
     fedtrain_pass pass = pass_of(params, batch, true);
     uint64_t saved = fedtrain_denormal_flush();
     fed_status status = loss_forward(net, &pass, batch, loss, err);
     if (status == FED_OK) {
         fedtrain_optimizer_see_loss(optimizer, state, n, *loss);
-        fedtrain_update update = fedtrain_update_begin(optimizer, state, n);
-        bool at_once = optimizer->clip_norm > 0; /* by what only the whole gradient tells */
-        if (net->backend->train != NULL && !at_once) {
-            net->backend->train(net->work, &pass, params, net->score_grad, &update, net->grad);
-        } else {
-            net->backend->backward(net->work, &pass, net->score_grad, net->grad);
-            fedtrain_update_clip(&update, optimizer, params, net->grad, n);
-            fedtrain_update_apply(&update, params, 0, net->grad, n);
-        }
-        net->backend->keep_statistics(net->work, params);
+        fedtrain_updater u = fedtrain_update_begin(optimizer, state, params, n);
+        status = step(net, &pass, &u, err);
     }
     fedtrain_denormal_restore(saved);
     return status;
@@ -250,9 +268,26 @@ fed_status fedtrain_net_forward(fedtrain_net *net, const float *params, const fe
     FED_TRY(check_samples(net, batch, err));
     fedtrain_pass pass = pass_of(params, batch, false);
     uint64_t saved = fedtrain_denormal_flush();
-    net->backend->forward(net->work, &pass, score);
+    fed_status status = net->backend->forward(net->work, &pass, score);
     fedtrain_denormal_restore(saved);
-    return FED_OK;
+    return fedtrain_net_explain(net, status, "a forward pass", err);
+}
+
+fed_status fedtrain_net_begin(fedtrain_net *net, const float *params, const float *state,
+                              size_t states, fed_error *err) {
+    if (FED_SMALL || net->backend->begin == NULL) {
+        return FED_OK;
+    }
+    return fedtrain_net_explain(net, net->backend->begin(net->work, params, state, states),
+                                "taking the parameters", err);
+}
+
+fed_status fedtrain_net_end(fedtrain_net *net, float *params, float *state, fed_error *err) {
+    if (FED_SMALL || net->backend->end == NULL) {
+        return FED_OK;
+    }
+    return fedtrain_net_explain(net, net->backend->end(net->work, params, state),
+                                "giving the parameters back", err);
 }
 
 void fedtrain_net_forget(fedtrain_net *net) {

@@ -1,10 +1,10 @@
-/* Language models: the walk through a text, window by window, and evaluation. */
+/* Language models: the walk through a text, window by window. */
 #include "fedclient/train/text_walk.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "fedclient/train/net_impl.h"
+#include "fedclient/train/gather.h"
 
 /*
  * Each sample of a batch reads a stream of its own: so many windows of T tokens, one behind the
@@ -29,7 +29,8 @@ static streams streams_of(const fedtrain_job *job) {
 }
 
 /* One sample: `count` tokens and what follows each, then zeros. */
-static void copy_window(const fedtrain_net *net, const uint32_t *token, size_t count, size_t b) {
+void fedtrain_text_copy_window(const fedtrain_net *net, const uint32_t *token, size_t count,
+                               size_t b) {
     size_t window = net->arch->positions;
     float *x = net->x + b * window;
     uint32_t *label = net->label + b * window;
@@ -44,7 +45,7 @@ static void copy_window(const fedtrain_net *net, const uint32_t *token, size_t c
 static void gather(const fedtrain_job *job, const streams *s, size_t window) {
     for (size_t b = 0; b < job->batch; b++) {
         uint64_t begin = s->last > 0 ? (uint64_t)b * s->spread / s->last : 0;
-        copy_window(job->net, s->token + begin + window * s->window, s->window, b);
+        fedtrain_text_copy_window(job->net, s->token + begin + window * s->window, s->window, b);
     }
 }
 
@@ -55,8 +56,8 @@ static size_t window_at(const fedtrain_job *job, const streams *s, size_t step) 
 
 /* ---- Checks ---- */
 
-static fed_status check_tokens(const fed_arch *arch, const uint32_t *token, size_t count,
-                               fed_error *err) {
+fed_status fedtrain_text_check_tokens(const fed_arch *arch, const uint32_t *token, size_t count,
+                                      fed_error *err) {
     uint32_t knows = arch->words < arch->classes ? arch->words : arch->classes;
     for (size_t i = 0; i < count; i++) {
         if (token[i] >= knows) {
@@ -69,7 +70,7 @@ static fed_status check_tokens(const fed_arch *arch, const uint32_t *token, size
     return FED_OK;
 }
 
-static fed_status check_arch(const fed_arch *arch, fed_error *err) {
+fed_status fedtrain_text_check_arch(const fed_arch *arch, fed_error *err) {
     if (arch->words == 0) {
         return fed_fail(err, FED_EINVAL,
                         "a text needs a model of tokens (\"input tokens T of N\"): this one takes "
@@ -86,22 +87,10 @@ static fed_status check_arch(const fed_arch *arch, fed_error *err) {
     return FED_OK;
 }
 
-fed_status fedtrain_text_fits(const fedtrain_text *text, const fed_arch *arch, fed_error *err) {
-    FED_TRY(check_arch(arch, err));
-    return check_tokens(arch, text->token, text->count, err);
-}
-
-static fed_status check_model(const fedtrain_net *net, size_t batch, fed_error *err) {
-    if (batch == 0 || batch > net->max_batch) {
-        return fed_fail(err, FED_EINVAL, "a batch of %zu: this net was made for 1 to %zu", batch,
-                        net->max_batch);
-    }
-    return check_arch(net->arch, err);
-}
-
 fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) {
     const fed_arch *arch = job->net->arch;
-    FED_TRY(check_model(job->net, job->batch, err));
+    FED_TRY(fedtrain_check_batch(job->net, job->batch, err));
+    FED_TRY(fedtrain_text_check_arch(arch, err));
     if (job->token_count <= arch->positions) {
         return fed_fail(err, FED_EINVAL,
                         "the text of client %" PRIu32 " has %zu tokens, but windows of %" PRIu32
@@ -109,7 +98,7 @@ fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) {
                         "positions",
                         job->client, job->token_count, arch->positions, arch->positions + 1);
     }
-    return check_tokens(arch, job->token, job->token_count, err);
+    return fedtrain_text_check_tokens(arch, job->token, job->token_count, err);
 }
 
 /* ---- Training ---- */
@@ -138,57 +127,4 @@ void fedtrain_text_gather(const fedtrain_job *job, size_t step) {
         fedtrain_net_forget(job->net);
     }
     gather(job, &s, window);
-}
-
-/* ---- Evaluation ---- */
-
-/* Each target counts once: the text is cut into streams of equal length, but for the last ones. */
-typedef struct cut {
-    const uint32_t *token;
-    size_t targets, length, window;
-} cut;
-
-/* Where stream b is after `at` tokens; and how many are left of it, a window's at most. */
-static size_t cut_at(const cut *c, size_t b, size_t at, size_t *count) {
-    size_t end = (b + 1) * c->length < c->targets ? (b + 1) * c->length : c->targets;
-    size_t first = b * c->length + at < end ? b * c->length + at : end;
-    *count = end - first < c->window ? end - first : c->window;
-    return first;
-}
-
-static fed_status evaluate_windows(fedtrain_net *net, const cut *c, size_t batch, size_t at,
-                                   const float *params, fedtrain_tally *tally, fed_error *err) {
-    size_t count;
-    for (size_t b = 0; b < batch; b++) {
-        size_t first = cut_at(c, b, at, &count);
-        copy_window(net, c->token + first, count, b);
-    }
-    fedtrain_batch samples = {.size = batch, .x = net->x};
-    FED_TRY(fedtrain_net_forward(net, params, &samples, net->score, err));
-    for (size_t b = 0; b < batch; b++) {
-        cut_at(c, b, at, &count);
-        for (size_t i = b * c->window; i < b * c->window + count; i++) {
-            fedtrain_tally_add(tally, net, net->score + i * net->arch->classes, net->label[i]);
-        }
-    }
-    return FED_OK;
-}
-
-fed_status fedtrain_evaluate_text(fedtrain_net *net, size_t batch, const uint32_t *token,
-                                  size_t count, const float *params, fedtrain_score *score,
-                                  fed_error *err) {
-    FED_TRY(check_model(net, batch, err));
-    if (count < 2) {
-        return fed_fail(err, FED_EINVAL,
-                        "a text of %zu tokens has nothing to evaluate on: 2 at least", count);
-    }
-    FED_TRY(check_tokens(net->arch, token, count, err));
-    cut c = {.token = token, .targets = count - 1, .window = net->arch->positions};
-    c.length = (c.targets + batch - 1) / batch;
-    fedtrain_tally tally = {0};
-    fedtrain_net_forget(net);
-    for (size_t at = 0; at < c.length; at += c.window) {
-        FED_TRY(evaluate_windows(net, &c, batch, at, params, &tally, err));
-    }
-    return fedtrain_tally_score(&tally, score, err);
 }

@@ -1,8 +1,15 @@
-/* Training on text: where in it each step reads. And what all evaluations share. */
+/* Training on text: where in it each step reads. */
 #ifndef FEDTRAIN_TEXT_WALK_H
 #define FEDTRAIN_TEXT_WALK_H
 
-#include "fedtrain/train.h"
+#include "fedtrain/job.h"
+
+/** FED_EINVAL: the model does not learn from text. */
+fed_status fedtrain_text_check_arch(const fed_arch *arch, fed_error *err) FED_CHECKED;
+
+/** FED_ERANGE: a token that the model does not know. */
+fed_status fedtrain_text_check_tokens(const fed_arch *arch, const uint32_t *token, size_t count,
+                                      fed_error *err) FED_CHECKED;
 
 /** Whether the job's text can be walked. Errors: as fedtrain_run's. */
 fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) FED_CHECKED;
@@ -14,18 +21,8 @@ fed_status fedtrain_text_start(const fedtrain_job *job, const float *params,
 /** The round's step-th window of each stream, into net->x and net->label. */
 void fedtrain_text_gather(const fedtrain_job *job, size_t step);
 
-/** An evaluation's sums. */
-typedef struct fedtrain_tally {
-    size_t samples, correct;
-    double loss;
-} fedtrain_tally;
-
-/** One position more.   score float32[classes] */
-void fedtrain_tally_add(fedtrain_tally *tally, const fedtrain_net *net, const float *score,
-                        uint32_t label);
-
-/** The means. FED_ENONFINITE the loss is not finite. */
-fed_status fedtrain_tally_score(const fedtrain_tally *tally, fedtrain_score *score,
-                                fed_error *err) FED_CHECKED;
+/** Sample b of the net's x and label: `count` tokens and what follows each, then zeros. */
+void fedtrain_text_copy_window(const fedtrain_net *net, const uint32_t *token, size_t count,
+                               size_t b);
 
 #endif

@@ -1,44 +1,50 @@
-/* An optimizer step in parts, so that a backend can update a tensor while it is still in cache. */
+/* An optimizer step in parts, on this processor: a tensor is updated while it is still in cache. */
 #ifndef FEDTRAIN_UPDATE_H
 #define FEDTRAIN_UPDATE_H
 
-#include "fed/small.h"
 #include "fedclient/train/kernels.h"
-#include "fedtrain/optimizer.h"
+#include "fedclient/train/optimizer_step.h"
+#include "fedtrain/sink.h"
 
-/** One step under way. */
-typedef struct fedtrain_update {
-    fed_rule rule;
+/** Where the parts of an optimizer's state begin, and its size, in floats. */
+typedef struct fedtrain_state_parts {
+    size_t steps, stall, start, own, rates, size;
+} fedtrain_state_parts;
+
+fedtrain_state_parts fedtrain_state_parts_of(const fed_optimizer *optimizer, size_t n);
+
+/** What the part "stall" remembers. */
+enum {
+    FEDTRAIN_STALL_SUM,
+    FEDTRAIN_STALL_COUNT,
+    FEDTRAIN_STALL_BEST,
+    FEDTRAIN_STALL_WAITED,
+    FEDTRAIN_STALL_CUTS,
+    FEDTRAIN_STALL_FLOATS
+};
+
+/** The learning rate of the next step, by the schedule. */
+double fedtrain_update_rate(const fed_optimizer *optimizer, const float *state, size_t n);
+
+/** A step, and the kernels that take it. */
+typedef struct fedtrain_updater {
+    fedtrain_update update;
     const fedtrain_kernels *kernels;
-    float *first, *second; /* moments: float32[n], by the rule */
-    const float *start;    /* float32[n], where the round began; NULL: nothing needs it */
-    const float *own;      /* float32[n], c_i of scaffold; NULL: there is none */
-    size_t control;        /* where c begins in the model's values */
-    fedtrain_step step;
-} fedtrain_update;
+} fedtrain_updater;
 
 /** Start a step of all n parameters: counts it in the state. */
-fedtrain_update fedtrain_update_begin(const fed_optimizer *optimizer, float *state, size_t n);
+fedtrain_updater fedtrain_update_begin(const fed_optimizer *optimizer, float *state, float *params,
+                                       size_t n);
 
 /** For a step that clips by norm, with the whole gradient and before anything is updated; else does
- * nothing.   params, grad float32[n] */
-void fedtrain_update_clip(fedtrain_update *u, const fed_optimizer *optimizer, const float *params,
-                          const float *grad, size_t n);
+ * nothing.   grad float32[n] */
+void fedtrain_update_clip(fedtrain_updater *u, const float *grad, size_t n);
 
-/** Update parameters offset .. offset + n - 1, each once a step.   params: of the whole model;
- * grad float32[n]: of these. In parts or at once, the values are the same. */
-void fedtrain_update_apply(const fedtrain_update *u, float *params, size_t offset,
-                           const float *grad, size_t n);
+/** Update parameters offset .. offset + n - 1, each once a step.   grad float32[n]: of these. In
+ * parts or at once, the values are the same. */
+void fedtrain_update_apply(const fedtrain_updater *u, size_t offset, const float *grad, size_t n);
 
-/** The rate, if all that a step does is to go that far down the gradient; else 0. */
-static inline float fedtrain_update_only_rate(const fedtrain_update *u) {
-    bool only = !FED_SMALL && u->rule == FED_SGD && !u->step.shaped && u->start == NULL;
-    return only ? u->step.rate : 0;
-}
-
-/** Where the gradient is 0, does a parameter, and what is remembered of it, stay as it is? */
-static inline bool fedtrain_update_skips_zeros(const fedtrain_update *u) {
-    return u->rule == FED_SGD && u->step.decay == 0 && u->start == NULL;
-}
+/** The sink that does this. It takes a layer in any parts. */
+fedtrain_sink fedtrain_update_sink(fedtrain_updater *u);
 
 #endif

@@ -11,6 +11,8 @@
 #include "fed/rng.h"
 #include "fedclient/train/kernels.h"
 #include "fedclient/train/net_impl.h"
+#include "fedtrain/net.h"
+#include "fedtrain/optimizer.h"
 #include "torch_peer.h"
 #include "yardstick.h"
 

@@ -9,6 +9,7 @@
 #include "fed/rng.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 #include "fedclient/train/net_impl.h"
+#include "fedtrain/optimizer.h"
 
 /*
  *     parity_dump MODEL BATCH STEPS DIRECTORY [OPTIMIZER ...]

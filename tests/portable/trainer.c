@@ -10,6 +10,7 @@
 
 #include "fed/rng.h"
 #include "fedclient/train/net_impl.h"
+#include "fedtrain/net.h"
 #include "fedtrain/optimizer.h"
 
 enum { BATCH = 3, STEPS = 60 };

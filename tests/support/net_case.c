@@ -221,6 +221,16 @@ void net_engine_close(net_engine *engine) {
     engine->backend->close(engine->work);
 }
 
+void net_engine_forward(const net_engine *engine, const fedtrain_pass *pass, float *score) {
+    assert_fed_ok(engine->backend->forward(engine->work, pass, score));
+}
+
+void net_engine_backward(const net_engine *engine, const fedtrain_pass *pass,
+                         const float *score_grad, float *grad) {
+    const fedtrain_gradient to = {.at = grad};
+    assert_fed_ok(engine->backend->backward(engine->work, pass, score_grad, &to));
+}
+
 void net_case_each(void (*check)(const net_case *c, const net_engine *e)) {
     const char *text;
     for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {

@@ -5,7 +5,8 @@
 #include "fed_test.h"
 
 #include "fed/arch.h"
-#include "fedclient/train/backend.h"
+#include "fedclient/train/backend_vtable.h"
+#include "fedtrain/net.h"
 
 /* Samples of a usual batch, and of the largest. */
 enum { NET_CASE_BATCH = 9, NET_CASE_MOST = 20 };
@@ -46,6 +47,11 @@ typedef struct net_engine {
 /** Open the k-th engine, the reference first; false past the last. */
 bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine);
 void net_engine_close(net_engine *engine);
+
+/** One pass, or the test fails.   grad float32[trained] */
+void net_engine_forward(const net_engine *engine, const fedtrain_pass *pass, float *score);
+void net_engine_backward(const net_engine *engine, const fedtrain_pass *pass,
+                         const float *score_grad, float *grad);
 
 /** Check every net on every engine. */
 void net_case_each(void (*check)(const net_case *c, const net_engine *e));

@@ -32,10 +32,10 @@ static double loss_of(const check *c, const float *params) {
     fedtrain_pass pass = net_case_pass(c->net, BATCH);
     if (has_lstm(&c->net->arch)) {
         e->backend->forget(e->work);
-        e->backend->forward(e->work, &pass, c->score);
+        net_engine_forward(e, &pass, c->score);
     }
     pass.params = params;
-    e->backend->forward(e->work, &pass, c->score);
+    net_engine_forward(e, &pass, c->score);
     double loss = 0;
     for (size_t i = 0; i < net_case_scores(c->net, BATCH); i++) {
         loss += (double)c->net->score_grad[i] * c->score[i];
@@ -52,7 +52,7 @@ static void check_begin(check *c, const net_case *net, const net_engine *e) {
     memcpy(c->params, net->params, arch->layout.size * sizeof *c->params);
     loss_of(c, net->params);
     const fedtrain_pass pass = net_case_pass(net, BATCH);
-    e->backend->backward(e->work, &pass, net->score_grad, c->grad);
+    net_engine_backward(e, &pass, net->score_grad, c->grad);
 }
 
 static void check_end(check *c) {

@@ -49,7 +49,7 @@ static void check(const example *e) {
     const fedtrain_pass pass = {
         .params = c.params, .x = e->x, .batch = e->batch, .training = e->training};
     for (size_t k = 0; net_engine_open(k, &c.arch, &engine); k++) {
-        engine.backend->forward(engine.work, &pass, score);
+        net_engine_forward(&engine, &pass, score);
         assert_values(e, engine.name, score, scores);
         net_engine_close(&engine);
     }
@@ -335,7 +335,7 @@ static void step_lane(const net_engine *engine, size_t batch, bool training, flo
     float inputs[NET_CASE_BATCH] = {x};
     const fedtrain_pass pass = {
         .params = lstm_params, .x = inputs, .batch = batch, .training = training};
-    engine->backend->forward(engine->work, &pass, score);
+    net_engine_forward(engine, &pass, score);
 }
 
 static void assert_output(const net_engine *engine, const float *score, size_t step) {
@@ -396,11 +396,11 @@ static void test_running_statistics_follow_a_batch_by_a_tenth(void **state) {
         memcpy(kept, params, sizeof kept);
         pass.x = x;
         pass.training = true;
-        engine.backend->forward(engine.work, &pass, score);
+        net_engine_forward(&engine, &pass, score);
         pass.x = other; /* a pass in use leaves no trace */
         pass.training = false;
-        engine.backend->forward(engine.work, &pass, score);
-        engine.backend->keep_statistics(engine.work, kept);
+        net_engine_forward(&engine, &pass, score);
+        assert_fed_ok(engine.backend->keep_statistics(engine.work, kept));
         assert_memory_equal(kept, params, 2 * sizeof *kept);
         assert_float_equal(kept[2], 0.9F * 2 + 0.1F * 3, 1e-6F);
         assert_float_equal(kept[3], 0.9F * 4 + 0.1F * 14 / 3, 1e-6F);

@@ -78,11 +78,11 @@ static void check_batches(const net_case *c, const net_engine *e) {
     size_t scores = net_case_scores(c, 1), values = fedtrain_shape_size(c->arch.input);
     float *together = net_case_floats(NET_CASE_BATCH * scores), *alone = net_case_floats(scores);
     fedtrain_pass pass = {.params = c->params, .x = c->x, .batch = NET_CASE_BATCH};
-    e->backend->forward(e->work, &pass, together);
+    net_engine_forward(e, &pass, together);
     pass.batch = 1;
     for (size_t b = 0; b < NET_CASE_BATCH; b++, pass.x += values) {
         e->backend->forget(e->work);
-        e->backend->forward(e->work, &pass, alone);
+        net_engine_forward(e, &pass, alone);
         for (size_t j = 0; j < scores; j++) {
             if (!(fabsf(alone[j] - together[b * scores + j]) < 1e-5F)) {
                 fail_msg("%s (%s): score %zu of sample %zu is %g; alone, %g", c->text, e->name, j,
@@ -105,13 +105,13 @@ static void gradient_behind(const net_case *c, const net_engine *e, size_t befor
     float *score = net_case_floats(net_case_scores(c, NET_CASE_BATCH));
     fedtrain_pass pass = net_case_pass(c, before);
     e->backend->forget(e->work);
-    e->backend->forward(e->work, &pass, score);
+    net_engine_forward(e, &pass, score);
     if (backward) {
-        e->backend->backward(e->work, &pass, c->score_grad, grad);
+        net_engine_backward(e, &pass, c->score_grad, grad);
     }
     pass.batch = 2;
-    e->backend->forward(e->work, &pass, score);
-    e->backend->backward(e->work, &pass, c->score_grad, grad);
+    net_engine_forward(e, &pass, score);
+    net_engine_backward(e, &pass, c->score_grad, grad);
     free(score);
 }
 

@@ -8,6 +8,7 @@
 #include "fed/rng.h"
 #include "fedclient/train/denormal.h"
 #include "fedclient/train/update.h"
+#include "fedtrain/optimizer.h"
 
 enum { N = 77, STEPS = 200, STATE = 3 * N + 6 }; /* N: off every vector width */
 
@@ -109,12 +110,12 @@ static void assert_near(const plain *p, const char *spec) {
 /* One step with one kind of vectors, `slice` parameters at a time, the last ones first. */
 static void sliced_step(const fed_optimizer *o, const fedtrain_kernels *kernels, size_t slice) {
     uint64_t saved = fedtrain_denormal_flush();
-    fedtrain_update u = fedtrain_update_begin(o, state, N);
+    fedtrain_updater u = fedtrain_update_begin(o, state, params, N);
     u.kernels = kernels;
-    fedtrain_update_clip(&u, o, params, grad, N);
+    fedtrain_update_clip(&u, grad, N);
     for (size_t end = N; end > 0; end -= end < slice ? end : slice) {
         size_t at = end < slice ? 0 : end - slice;
-        fedtrain_update_apply(&u, params, at, grad + at, end - at);
+        fedtrain_update_apply(&u, at, grad + at, end - at);
     }
     fedtrain_denormal_restore(saved);
 }

@@ -7,6 +7,7 @@
 #include "fed/arch.h"
 #include "fedclient/train/net_impl.h"
 #include "fedclient/train/text_walk.h"
+#include "fedtrain/train.h"
 
 enum { WORDS = 50, MAX_BATCH = 5, MAX_TOKENS = 100 };
 

@@ -8,6 +8,7 @@
 #include "fed/arch.h"
 #include "fed/rng.h"
 #include "fedclient/train/net_impl.h"
+#include "fedtrain/split.h"
 #include "fedtrain/train.h"
 
 enum { SAMPLES = 60, CLASSES = 3, SIDE = 8, PIXELS = SIDE * SIDE };

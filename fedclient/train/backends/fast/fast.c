@@ -8,6 +8,7 @@
 #include "fed/small.h"
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
+#include "fedclient/train/loss.h"
 
 static const fast_op *const ops[] = {
     [FED_LAYER_DENSE] = &fedtrain_op_dense,
@@ -117,13 +118,13 @@ float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset) {
 
 void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad, size_t n) {
     if (w->update != NULL) {
-        fedtrain_update_apply(w->update, w->updated, offset, grad, n);
+        w->sink.done(w->sink.user, offset, grad, n);
     }
 }
 
 /* ---- Forward and backward ---- */
 
-static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
+static fed_status fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     fast_net *f = self;
     const fast_value *in = &f->values[0];
     fast_value *out = &f->values[f->arch->layer_count];
@@ -142,56 +143,66 @@ static void fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     if (!f->borrows_scores) {
         memcpy(score, out->data, pass->batch * out->size * sizeof *score);
     }
+    return FED_OK;
 }
 
-static double fast_cross_entropy(const void *self, const float *score, size_t label, float scale,
-                                 float *grad) {
+static fed_status fast_loss(void *self, const float *score, const fedtrain_labels *labels, size_t n,
+                            float *score_grad, double *sum) {
     const fast_net *f = self;
-    return f->kernels->cross_entropy(score, f->arch->classes, label, scale, grad);
+    const size_t classes = f->arch->classes;
+    if (!FED_SMALL && f->arch->loss == FED_LOSS_SQUARED) {
+        fedtrain_squared_error(score, labels->target, n * classes, score_grad, sum);
+        return FED_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        *sum += f->kernels->cross_entropy(score + i * classes, classes, labels->label[i],
+                                          1.0F / (float)n,
+                                          score_grad != NULL ? score_grad + i * classes : NULL);
+    }
+    return FED_OK;
 }
 
-static void backward(fast_net *f, const float *score_grad, const fast_flow *w) {
+static void begin_backward(fast_net *f, const float *score_grad, size_t batch) {
     fast_value *out = &f->values[f->arch->layer_count];
-    size_t batch = w->pass->batch;
     if (f->borrows_scores) {
         out->grad = (float *)score_grad; /* an exact stage only reads it */
     } else {
         memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
     }
-    for (size_t l = f->arch->layer_count; l-- > 0;) {
-        fast_stage *s = &f->stages[l];
-        if (s->is_merged || !s->out->trained) {
-            continue;
-        }
-        if (s->begins_grad) {
-            memset(s->out->grad, 0, batch * s->out->size * sizeof *s->out->grad);
-        }
-        s->op->backward(f, s, w);
+}
+
+static void stage_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+    if (s->is_merged || !s->out->trained) {
+        return;
     }
+    if (s->begins_grad) {
+        memset(s->out->grad, 0, w->pass->batch * s->out->size * sizeof *s->out->grad);
+    }
+    s->op->backward(f, s, w);
 }
 
-static void fast_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
-                          float *grad) {
-    const fast_flow w = {.pass = pass, .grad = grad};
-    backward(self, score_grad, &w);
-}
-
-/* Weights that several layers share are updated when all have had their say. */
-static void fast_train(void *self, const fedtrain_pass *pass, float *params,
-                       const float *score_grad, const fedtrain_update *update, float *scratch) {
+/* Weights that several layers share are summed when all of these have added to them: such a net's
+ * gradient is kept in memory, and taken layer by layer. */
+static fed_status fast_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
+                                const fedtrain_gradient *to) {
     fast_net *f = self;
-    fast_flow w = {.pass = pass, .grad = scratch};
-    if (!f->has_tied) {
-        w.update = update;
-        w.updated = params;
+    const fast_flow w = {
+        .pass = pass, .grad = to->at, .sink = to->sink, .update = f->has_tied ? NULL : to->update};
+    size_t end = f->arch->trained;
+    begin_backward(f, score_grad, pass->batch);
+    for (size_t l = f->arch->layer_count; l-- > 0;) {
+        stage_backward(f, &f->stages[l], &w);
+        if (!FED_SMALL && w.update == NULL && w.sink.done != NULL) {
+            const size_t n = fedtrain_own_parameters(f->arch, l, &end);
+            if (n > 0) {
+                w.sink.done(w.sink.user, end, w.grad + end, n);
+            }
+        }
     }
-    backward(f, score_grad, &w);
-    if (f->has_tied) {
-        fedtrain_update_apply(update, params, 0, scratch, f->arch->trained);
-    }
+    return FED_OK;
 }
 
-static void fast_keep_statistics(const void *self, float *params) {
+static fed_status fast_keep_statistics(void *self, float *params) {
     const fast_net *f = self;
     for (size_t l = 0; l < f->arch->layer_count; l++) {
         const fast_stage *s = &f->stages[l];
@@ -199,6 +210,7 @@ static void fast_keep_statistics(const void *self, float *params) {
             s->op->keep_statistics(f, s, params);
         }
     }
+    return FED_OK;
 }
 
 static void fast_forget(void *self) {
@@ -225,9 +237,8 @@ const fedtrain_backend_vtable fedtrain_backend_fast = {
     .close = fast_close,
     .memory = fast_memory,
     .forward = fast_forward,
-    .cross_entropy = fast_cross_entropy,
+    .loss = fast_loss,
     .backward = fast_backward,
-    .train = fast_train,
     .keep_statistics = fast_keep_statistics,
     .forget = fast_forget,
     .output = fast_output,

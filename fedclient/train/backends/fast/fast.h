@@ -2,7 +2,7 @@
 #ifndef FEDTRAIN_FAST_H
 #define FEDTRAIN_FAST_H
 
-#include "fedclient/train/backend.h"
+#include "fedclient/train/backend_vtable.h"
 #include "fedclient/train/kernels.h"
 
 /** Like fedtrain_backend_fast.open, with these kernels. */

@@ -89,7 +89,7 @@ static void weight_backward(const fast_net *f, const fast_stage *s, float *dx, c
     const float *params = w->pass->params, *x = input(s), *dy = s->out->grad;
     float rate = w->update != NULL ? fedtrain_update_only_rate(w->update) : 0;
     if (rate > 0 && d.in >= f->kernels->lanes) {
-        f->kernels->dense_grad(&d, params + offset, x, dy, dx, w->updated + offset, rate);
+        f->kernels->dense_grad(&d, params + offset, x, dy, dx, w->update->params + offset, rate);
         return;
     }
     for (size_t end = d.out; end > 0; end -= d.rows) {

@@ -4,8 +4,9 @@
 
 #include <stdbool.h>
 
-#include "fedclient/train/backend.h"
+#include "fedclient/train/backend_vtable.h"
 #include "fedclient/train/kernels.h"
+#include "fedtrain/net.h"
 
 /*
  * A net is a row of stages, run forward in order and backward in reverse order. A stage reads and
@@ -86,12 +87,12 @@ fed_status fedtrain_fast_plan(fast_net *f) FED_CHECKED;
 
 /* ---- Layers ---- */
 
-/** The gradient on its way back. */
+/** A backward pass, and where its gradient goes. */
 typedef struct fast_flow {
     const fedtrain_pass *pass;
-    float *grad;                   /* of all parameters; with an update, only room for it */
-    const fedtrain_update *update; /* NULL: no update */
-    float *updated;                /* params, with an update */
+    float *grad;        /* float32[trained]; with an update, only room for a part of it */
+    fedtrain_sink sink; /* done NULL: nobody asks */
+    const fedtrain_update *update; /* NULL: the sink gets whole layers, else any parts of them */
 } fast_flow;
 
 /** What a kind of layer implements; may be NULL: merges, plan, start, keep_statistics, forget. */
@@ -140,7 +141,7 @@ size_t fedtrain_fast_offset(const fast_net *f, size_t tensor);
 /** Where the gradient of the parameters from offset on is to be written. */
 float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset);
 
-/** The gradient of n parameters from offset on is done: put it to use while it is in cache. */
+/** The gradient of n parameters from offset on is summed: an update takes it, still in cache. */
 void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad, size_t n);
 
 /** Many vectors times one weight: y[i, :] = bias + W x[i, :] for i < rows.

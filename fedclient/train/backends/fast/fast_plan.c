@@ -12,19 +12,6 @@ void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n) {
 
 /* ---- Who reads what ---- */
 
-static bool has_parameters(const fed_layer *l) {
-    switch (l->kind) {
-    case FED_LAYER_DENSE:
-    case FED_LAYER_CONV:
-    case FED_LAYER_BATCHNORM:
-    case FED_LAYER_EMBEDDING:
-    case FED_LAYER_LSTM:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static void connect(fast_net *f) {
     const fed_arch *arch = f->arch;
     f->values[0].shape = arch->input;
@@ -35,7 +22,7 @@ static void connect(fast_net *f) {
         s->out = out;
         out->shape = s->layer->out;
         out->size = fedtrain_shape_size(s->layer->out);
-        out->trained = has_parameters(s->layer);
+        out->trained = fedtrain_has_parameters(s->layer);
         for (size_t i = 0; i < s->layer->inputs; i++) {
             s->in[i] = &f->values[s->layer->input[i]];
             s->in[i]->readers++;
@@ -49,9 +36,9 @@ static void connect(fast_net *f) {
 static void find_tied(fast_net *f) {
     for (size_t l = 0; l < f->arch->layer_count; l++) {
         fast_stage *s = &f->stages[l];
-        for (size_t k = l + 1; k < f->arch->layer_count && has_parameters(s->layer); k++) {
+        for (size_t k = l + 1; k < f->arch->layer_count && fedtrain_has_parameters(s->layer); k++) {
             const fed_layer *later = f->stages[k].layer;
-            s->adds_weight |= has_parameters(later) && later->weight == s->layer->weight;
+            s->adds_weight |= fedtrain_has_parameters(later) && later->weight == s->layer->weight;
         }
         f->has_tied |= s->adds_weight;
     }

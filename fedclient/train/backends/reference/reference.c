@@ -1,11 +1,11 @@
 /* The reference backend: each layer as its definition reads, in plain loops. The tests' oracle. */
 #include "fedclient/train/backends/reference/reference.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedclient/train/net_impl.h"
+#include "fedclient/train/loss.h"
+#include "fedtrain/net.h"
 
 static const fedtrain_reference_kind *const kinds[] = {
     [FED_LAYER_DENSE] = &fedtrain_reference_dense,
@@ -134,7 +134,7 @@ static size_t score_at(const fed_arch *arch, size_t b, size_t position, size_t j
     return (b * arch->classes + j) * arch->positions + position;
 }
 
-static void reference_forward(void *self, const fedtrain_pass *pass, float *score) {
+static fed_status reference_forward(void *self, const fedtrain_pass *pass, float *score) {
     reference *r = self;
     const fed_arch *arch = r->arch;
     r->batch = pass->batch;
@@ -150,55 +150,60 @@ static void reference_forward(void *self, const fedtrain_pass *pass, float *scor
             }
         }
     }
+    return FED_OK;
 }
 
-double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
-                              float *grad) {
-    double top = score[0];
-    for (size_t j = 1; j < classes; j++) { /* with fmax, gcc 12 for aarch64 breaks down */
-        top = score[j] > top ? score[j] : top;
-    }
-    double sum = 0;
-    for (size_t j = 0; j < classes; j++) {
-        sum += exp(score[j] - top);
-    }
-    for (size_t j = 0; grad != NULL && j < classes; j++) {
-        grad[j] = (float)(scale * (exp(score[j] - top) / sum - (j == label)));
-    }
-    return log(sum) + top - score[label];
-}
-
-static double reference_cross_entropy(const void *self, const float *score, size_t label,
-                                      float scale, float *grad) {
+static fed_status reference_loss(void *self, const float *score, const fedtrain_labels *labels,
+                                 size_t n, float *score_grad, double *sum) {
     const reference *r = self;
-    return fedtrain_cross_entropy(score, r->arch->classes, label, scale, grad);
+    const size_t classes = r->arch->classes;
+    if (r->arch->loss == FED_LOSS_SQUARED) {
+        fedtrain_squared_error(score, labels->target, n * classes, score_grad, sum);
+        return FED_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        float *grad = score_grad != NULL ? score_grad + i * classes : NULL;
+        *sum += fedtrain_cross_entropy(score + i * classes, classes, labels->label[i],
+                                       1.0F / (float)n, grad);
+    }
+    return FED_OK;
 }
 
-static void reference_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
-                               float *grad) {
-    reference *r = self;
+static void begin_backward(reference *r, const float *score_grad, size_t batch) {
     const fed_arch *arch = r->arch;
     memset(r->grad, 0, arch->trained * sizeof *r->grad);
     for (size_t v = 0; v <= arch->layer_count; v++) {
-        memset(r->value_grad[v], 0, pass->batch * value_size(arch, v) * sizeof(double));
+        memset(r->value_grad[v], 0, batch * value_size(arch, v) * sizeof(double));
     }
-    for (size_t b = 0; b < pass->batch; b++) {
+    for (size_t b = 0; b < batch; b++) {
         for (size_t position = 0; position < arch->positions; position++) {
             for (size_t j = 0; j < arch->classes; j++) {
                 r->value_grad[arch->layer_count][score_at(arch, b, position, j)] = *score_grad++;
             }
         }
     }
-    for (size_t l = arch->layer_count; l-- > 0;) {
-        fedtrain_reference_op op = op_of(r, pass, l);
-        kinds[op.layer->kind]->backward(&op);
-    }
-    for (size_t i = 0; i < arch->trained; i++) {
-        grad[i] = (float)r->grad[i];
-    }
 }
 
-static void reference_keep_statistics(const void *self, float *params) {
+static fed_status reference_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
+                                     const fedtrain_gradient *to) {
+    reference *r = self;
+    size_t end = r->arch->trained;
+    begin_backward(r, score_grad, pass->batch);
+    for (size_t l = r->arch->layer_count; l-- > 0;) {
+        fedtrain_reference_op op = op_of(r, pass, l);
+        kinds[op.layer->kind]->backward(&op);
+        const size_t n = fedtrain_own_parameters(r->arch, l, &end);
+        for (size_t i = end; i < end + n; i++) {
+            to->at[i] = (float)r->grad[i];
+        }
+        if (n > 0 && to->sink.done != NULL) {
+            to->sink.done(to->sink.user, end, to->at + end, n);
+        }
+    }
+    return FED_OK;
+}
+
+static fed_status reference_keep_statistics(void *self, float *params) {
     const reference *r = self;
     for (size_t l = 0; l < r->arch->layer_count; l++) {
         const fed_layer *layer = &r->arch->layers[l];
@@ -206,6 +211,7 @@ static void reference_keep_statistics(const void *self, float *params) {
             kinds[layer->kind]->keep_statistics(r->arch, layer, r->kept[l], params);
         }
     }
+    return FED_OK;
 }
 
 /* What other layers keep is of their last pass only. */
@@ -230,7 +236,7 @@ const fedtrain_backend_vtable fedtrain_backend_reference = {
     .close = reference_close,
     .memory = reference_memory,
     .forward = reference_forward,
-    .cross_entropy = reference_cross_entropy,
+    .loss = reference_loss,
     .backward = reference_backward,
     .keep_statistics = reference_keep_statistics,
     .forget = reference_forget,

@@ -2,7 +2,7 @@
 #ifndef FEDTRAIN_REFERENCE_H
 #define FEDTRAIN_REFERENCE_H
 
-#include "fedclient/train/backend.h"
+#include "fedclient/train/backend_vtable.h"
 
 /*
  * Each layer is written as its definition reads, over a whole batch. Values are float32[batch, c,

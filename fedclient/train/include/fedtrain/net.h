@@ -8,6 +8,8 @@
 #include "fed/api.h"
 #include "fed/arch.h"
 #include "fed/error.h"
+#include "fed/optimizer_spec.h"
+#include "fedtrain/sink.h"
 
 FED_API_BEGIN
 
@@ -31,7 +33,7 @@ void fedtrain_net_free(fedtrain_net *net);
 typedef struct fedtrain_memory {
     size_t batch;       /* samples, labels and scores */
     size_t activations; /* what the layers give, kept for their gradients */
-    size_t gradients;   /* of these values, on the way back */
+    size_t gradients;   /* of these values, in the backward pass */
     size_t parameters;  /* the parameters' gradient */
     size_t workspace;   /* weights in another order, indices, and all else */
     size_t total;
@@ -59,17 +61,59 @@ typedef struct fedtrain_batch {
  *
  * params  float32[layout.size]     grad  float32[trained], overwritten
  * Errors  FED_EINVAL a size of 0 or over max_batch; FED_ERANGE a label, or a token; FED_ENONFINITE
- * the loss is not finite: the sentence names the first tensor or layer that isn't
+ *         the loss is not finite: the sentence names the first tensor or layer that isn't;
+ *         FED_ENOMEM, FED_EIO the backend failed: the sentence says in what
  */
 fed_status fedtrain_net_gradient(fedtrain_net *net, const float *params,
                                  const fedtrain_batch *batch, float *grad, float *loss,
                                  fed_error *err) FED_CHECKED;
+
+/**
+ * The same, and sink is told of each layer's gradient as soon as it is summed, the last layer first
+ * (fedtrain/sink.h): grad has the same bits. sink, not NULL, is copied.
+ */
+fed_status fedtrain_net_gradient_to(fedtrain_net *net, const float *params,
+                                    const fedtrain_batch *batch, const fedtrain_sink *sink,
+                                    float *grad, float *loss, fed_error *err) FED_CHECKED;
+
+/** Batch normalization's running statistics, behind the parameters, follow those of the last batch
+ * that a gradient was for, by a tenth. Who trains with gradients calls it after each.
+ * params float32[layout.size], in and out */
+fed_status fedtrain_net_keep_statistics(fedtrain_net *net, float *params,
+                                        fed_error *err) FED_CHECKED;
+
+/**
+ * One optimizer step: what fedtrain_net_gradient, fedtrain_optimizer_see_loss,
+ * fedtrain_optimizer_step and fedtrain_net_keep_statistics do, to the same bits, with less traffic.
+ *
+ * params  float32[layout.size], in and out
+ * state   float32[fedtrain_optimizer_state_size(optimizer, trained)], in and out
+ * Errors  as fedtrain_net_gradient's; params and state are then untouched, unless the backend fails
+ *         behind the forward pass: then they may be anywhere within the step, and are of no use
+ */
+fed_status fedtrain_net_step(fedtrain_net *net, const fed_optimizer *optimizer, float *params,
+                             float *state, const fedtrain_batch *batch, float *loss,
+                             fed_error *err) FED_CHECKED;
 
 /** What the last layer gives, scores before the softmax, as in use: nothing is dropped, batch
  * normalization goes by the running statistics. score float32[size, positions, classes]; label and
  * target are not read. Errors as above, but none of what isn't finite. */
 fed_status fedtrain_net_forward(fedtrain_net *net, const float *params, const fedtrain_batch *batch,
                                 float *score, fed_error *err) FED_CHECKED;
+
+/**
+ * For a backend whose memory is elsewhere, as on a GPU: from begin to end it works on copies of
+ * params and state, so that they need not travel in each call. The calls between take the same
+ * pointers; what is there is stale until end writes both back, also after a call that failed. To
+ * evaluate, give begin no state (NULL, 0), and end NULLs. Without a begin, each call reads the
+ * params that it is given. The backends of this library keep nothing elsewhere: for them both calls
+ * do nothing.
+ * params float32[layout.size]   state float32[states]   Errors FED_ENOMEM, FED_EIO
+ */
+fed_status fedtrain_net_begin(fedtrain_net *net, const float *params, const float *state,
+                              size_t states, fed_error *err) FED_CHECKED;
+fed_status fedtrain_net_end(fedtrain_net *net, float *params, float *state,
+                            fed_error *err) FED_CHECKED;
 
 /** LSTMs go on, sample by sample, from where the batch before ended, be it in training or not; from
  * here on they begin anew. Other nets remember nothing. */

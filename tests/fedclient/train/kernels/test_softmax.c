@@ -5,7 +5,7 @@
 
 #include "fed/rng.h"
 #include "fedclient/train/kernels.h"
-#include "fedclient/train/net_impl.h"
+#include "fedclient/train/loss.h"
 
 enum { MOST = 10007 };
 

@@ -1,0 +1,143 @@
+/* What a backend is: the layers of one net, run forward and backward over a batch. */
+#ifndef FEDTRAIN_BACKEND_VTABLE_H
+#define FEDTRAIN_BACKEND_VTABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/arch.h"
+#include "fedclient/train/optimizer_step.h"
+#include "fedtrain/sink.h"
+
+/** One pass through the net. The loss and the backward pass get the same as the forward pass before
+ * them. */
+typedef struct fedtrain_pass {
+    const float *params; /* float32[layout.size] */
+    const float *x;      /* float32[batch, c, h, w] */
+    size_t batch;
+    bool training;
+    uint64_t seed; /* of dropout */
+} fedtrain_pass;
+
+/** What the scores of n positions should have been: one of these, by the model's loss. */
+typedef struct fedtrain_labels {
+    const uint32_t *label; /* uint32[n], each < classes */
+    const float *target;   /* float32[n, classes] */
+} fedtrain_labels;
+
+/** Where a backward pass writes the gradient, and who takes it. */
+typedef struct fedtrain_gradient {
+    float *at;          /* float32[trained], overwritten */
+    fedtrain_sink sink; /* called as fedtrain/sink.h says; done NULL: nobody asks */
+
+    /*
+     * NULL, or the step that the sink takes: an optimizer's. Then a backend may give the sink a
+     * layer in any parts, each parameter once, as soon as the pass needs the parameter no more;
+     * `at` is only room for one part at a time. It may also take the step itself, for some
+     * parameters or all, to the same bits as the sink, and not call the sink for them. A backend
+     * with `begin` does so for all of them.
+     */
+    const fedtrain_update *update;
+} fedtrain_gradient;
+
+struct fedtrain_memory; /* fedtrain/net.h */
+
+/**
+ * net.c does what all backends share: arguments, sentences, denormals. A backend computes; none of
+ * its calls but open allocates or prints, and none keeps a pointer that it was passed, but from
+ * begin to end.
+ *
+ * What can fail returns a status: FED_ENOMEM, FED_EIO of a device. net.c makes a sentence of it. A
+ * processor's own backend fails in open only.
+ */
+typedef struct fedtrain_backend_vtable {
+    const char *name;
+
+    /** A workspace for batches of up to max_batch; arch outlives it. */
+    fed_status (*open)(const fed_arch *arch, size_t max_batch, void **self) FED_CHECKED;
+    void (*close)(void *self);
+
+    /** Fills in activations, gradients and workspace. */
+    void (*memory)(const void *self, struct fedtrain_memory *memory);
+
+    /**
+     * For a backend whose parameters live elsewhere, as on a GPU; else both are NULL. From begin to
+     * end it works on copies: of params float32[layout.size] and of state float32[states], an
+     * optimizer's. The passes between name the same params, which are stale. The state's counters
+     * stay the caller's, who counts on in them.
+     * end writes back params, and of the state what updates named as moments, even if a pass has
+     * failed. It gets NULLs where nothing was to change, as after an evaluation. Without a begin,
+     * each pass reads its params.
+     */
+    fed_status (*begin)(void *self, const float *params, const float *state,
+                        size_t states) FED_CHECKED;
+    fed_status (*end)(void *self, float *params, float *state) FED_CHECKED;
+
+    /** score float32[batch, positions, classes]. Remembers what backward needs; output may give a
+     * part of score until the next call. In training only `loss` reads score: a backend with memory
+     * elsewhere may leave it as it is. */
+    fed_status (*forward)(void *self, const fedtrain_pass *pass, float *score) FED_CHECKED;
+
+    /**
+     * The loss of n positions with these scores: cross-entropy, or squared error. *sum grows by the
+     * loss of each position (squared error: of each number), in their order.
+     * score_grad float32[n, classes]: the gradient of their mean by the scores; NULL: not wanted.
+     * In training all positions of the last forward pass are asked for, and score_grad goes to
+     * backward unread.
+     */
+    fed_status (*loss)(void *self, const float *score, const fedtrain_labels *labels, size_t n,
+                       float *score_grad, double *sum) FED_CHECKED;
+
+    /** The gradient for the last forward pass, which was one of training.
+     * score_grad like score: dloss / dscore */
+    fed_status (*backward)(void *self, const fedtrain_pass *pass, const float *score_grad,
+                           const fedtrain_gradient *to) FED_CHECKED;
+
+    /** Batch normalization's running statistics in params follow those of the last forward pass of
+     * training, by a tenth. */
+    fed_status (*keep_statistics)(void *self, float *params) FED_CHECKED;
+
+    /** LSTMs begin anew. */
+    void (*forget)(void *self);
+
+    /** What layer l gave in the last forward pass, *n values in any order; for an error message
+     * only, so a layer that shares another's memory may give what that one made of it. */
+    const float *(*output)(const void *self, size_t l, size_t *n);
+} fedtrain_backend_vtable;
+
+extern const fedtrain_backend_vtable fedtrain_backend_reference;
+extern const fedtrain_backend_vtable fedtrain_backend_fast;
+
+/** Values in a shape. */
+static inline size_t fedtrain_shape_size(fed_shape s) {
+    return (size_t)s.c * s.h * s.w;
+}
+
+/** Has a layer of this kind parameters? */
+static inline bool fedtrain_has_parameters(const fed_layer *l) {
+    switch (l->kind) {
+    case FED_LAYER_DENSE:
+    case FED_LAYER_CONV:
+    case FED_LAYER_BATCHNORM:
+    case FED_LAYER_EMBEDDING:
+    case FED_LAYER_LSTM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/** Layer by layer from the last to the first, *end being `trained` at first: the range offset ..
+ * *end - 1 is the layer's own parameters, which are complete after its backward pass; and *end
+ * becomes offset. A tied weight is its embedding's own. */
+static inline size_t fedtrain_own_parameters(const fed_arch *arch, size_t layer, size_t *end) {
+    const fed_layer *l = &arch->layers[layer];
+    const bool owns = fedtrain_has_parameters(l) && (!l->tied || l->has_bias);
+    const size_t offset = owns ? arch->layout.tensors[l->tied ? l->bias : l->weight].offset : *end;
+    const size_t n = *end - offset;
+    *end = offset;
+    return n;
+}
+
+#endif

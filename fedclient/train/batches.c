@@ -1,0 +1,124 @@
+/* The batches of a job: a walk through the client's samples, or through its text. */
+#include "fedtrain/batches.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "fed/rng.h"
+#include "fed/small.h"
+#include "fedclient/train/gather.h"
+#include "fedclient/train/text_walk.h"
+#include "fedtrain/fits.h"
+
+/* Keep the order of samples, and how they are varied, apart from other uses of the task's seed,
+ * such as the first weights. */
+static const uint64_t ORDER_SEED = 0x6f72646572;       /* "order" */
+static const uint64_t AUGMENT_SEED = 0x6175676d656e74; /* "augment" */
+
+struct fedtrain_batches {
+    const fedtrain_job *job;
+    uint64_t pass;    /* through the shard, that `order` is for */
+    uint32_t order[]; /* uint32[shard count]: the shard's samples as this pass visits them; of a
+                         text none */
+};
+
+static bool is_augmented(const fedtrain_job *job) {
+    return !FED_SMALL && (job->augment.padding > 0 || job->augment.flip);
+}
+
+static fed_status check_samples(const fedtrain_job *job, fed_error *err) {
+    FED_TRY(fedtrain_check_batch(job->net, job->batch, err));
+    FED_TRY(fedtrain_dataset_fits(job->set, job->net->arch, err));
+    if (job->shard->count == 0) {
+        return fed_fail(err, FED_EINVAL, "client %" PRIu32 " holds no samples", job->client);
+    }
+    if (is_augmented(job) && job->set->is_float) {
+        return fed_fail(err, FED_EINVAL, "a table's rows can't be cropped or flipped as pictures");
+    }
+    if (job->augment.padding >= job->set->shape.h || job->augment.padding >= job->set->shape.w) {
+        return fed_fail(err, FED_EINVAL,
+                        "padding of %" PRIu32 " pixels: it must be less than the pictures' sides",
+                        job->augment.padding);
+    }
+    return FED_OK;
+}
+
+static bool is_text(const fedtrain_job *job) {
+    return !FED_SMALL && job->token != NULL;
+}
+
+static void shuffle(fedtrain_batches *b, uint64_t pass) {
+    const fedtrain_job *job = b->job;
+    const fedtrain_shard *shard = job->shard;
+    for (size_t i = 0; i < shard->count; i++) {
+        b->order[i] = shard->index[i];
+    }
+    fed_rng rng;
+    fed_rng_init(&rng, job->seed ^ ORDER_SEED, job->client, (uint32_t)pass);
+    fed_rng_shuffle(&rng, b->order, shard->count);
+    b->pass = pass;
+}
+
+fed_status fedtrain_batches_open(const fedtrain_job *job, const float *params,
+                                 fedtrain_batches **batches, fed_error *err) {
+    FED_TRY(is_text(job) ? fedtrain_text_check(job, err) : check_samples(job, err));
+    const size_t count = is_text(job) ? 0 : job->shard->count;
+    fedtrain_batches *b = malloc(sizeof *b + count * sizeof b->order[0]);
+    if (b == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory to shuffle %zu samples", count);
+    }
+    *b = (fedtrain_batches){.job = job, .pass = UINT64_MAX};
+    fed_status status = is_text(job) ? fedtrain_text_start(job, params, err) : FED_OK;
+    if (status != FED_OK) {
+        free(b);
+        return status;
+    }
+    *batches = b;
+    return FED_OK;
+}
+
+void fedtrain_batches_close(fedtrain_batches *batches) {
+    free(batches);
+}
+
+/* Every round takes steps * batch samples, so its number and the step's say where the walk is. */
+static void pick(fedtrain_batches *b, uint64_t step) {
+    const fedtrain_job *job = b->job;
+    uint64_t position = step * job->batch;
+    for (size_t i = 0; i < job->batch; i++, position++) {
+        const uint64_t pass = position / job->shard->count;
+        if (pass != b->pass) {
+            shuffle(b, pass);
+        }
+        job->net->index[i] = b->order[position % job->shard->count];
+    }
+}
+
+/* Every step has a stream of its own, so that rounds need not remember where they ended. */
+static void gather(const fedtrain_job *job, uint64_t step) {
+    fedtrain_net *net = job->net;
+    if (!is_augmented(job)) {
+        fedtrain_gather(net, job->set, job->batch);
+        return;
+    }
+    fed_rng rng;
+    fed_rng_init(&rng, job->seed ^ AUGMENT_SEED, job->client, (uint32_t)step);
+    fedtrain_dataset_gather_augmented(job->set, &job->augment, &rng, net->index, job->batch, net->x,
+                                      net->label);
+}
+
+void fedtrain_batches_next(fedtrain_batches *batches, size_t step, fedtrain_batch *batch) {
+    const fedtrain_job *job = batches->job;
+    const uint64_t all = (uint64_t)job->round * job->steps + step; /* since the first round */
+    if (is_text(job)) {
+        fedtrain_text_gather(job, step);
+    } else {
+        pick(batches, all);
+        gather(job, all);
+    }
+    *batch = (fedtrain_batch){.size = job->batch,
+                              .x = job->net->x,
+                              .label = job->net->label,
+                              .target = job->net->target,
+                              .seed = job->seed ^ ((uint64_t)job->client << 32) ^ all};
+}

@@ -1,0 +1,32 @@
+/* How good a model is, on data of either kind. */
+#ifndef FEDTRAIN_EVALUATE_H
+#define FEDTRAIN_EVALUATE_H
+
+#include "fed/api.h"
+#include "fedtrain/dataset.h"
+#include "fedtrain/net.h"
+
+FED_API_BEGIN
+
+typedef struct fedtrain_score {
+    size_t samples, correct; /* correct is 0 where the data has targets: no answer is just right */
+    float loss;              /* mean: cross-entropy, or squared error */
+} fedtrain_score;
+
+/** Measure params on a whole dataset. Errors: as fedtrain_run's. */
+fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
+                             const float *params, fedtrain_score *score,
+                             fed_error *err) FED_CHECKED;
+
+/**
+ * Measure params on a text, its words behind each other but the first: samples are words, and the
+ * perplexity is e^loss. The text is read in `batch` streams of equal length.
+ * token uint32[count]    Errors: as fedtrain_run's; FED_EINVAL also a text of less than 2 tokens
+ */
+fed_status fedtrain_evaluate_text(fedtrain_net *net, size_t batch, const uint32_t *token,
+                                  size_t count, const float *params, fedtrain_score *score,
+                                  fed_error *err) FED_CHECKED;
+
+FED_API_END
+
+#endif

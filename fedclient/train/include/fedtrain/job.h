@@ -1,0 +1,40 @@
+/* A job: what one client trains on in one round. */
+#ifndef FEDTRAIN_JOB_H
+#define FEDTRAIN_JOB_H
+
+#include "fed/api.h"
+#include "fed/optimizer_spec.h"
+#include "fedtrain/dataset.h"
+#include "fedtrain/net.h"
+#include "fedtrain/partition.h"
+
+FED_API_BEGIN
+
+/** A client's local work for one round. */
+typedef struct fedtrain_job {
+    fedtrain_net *net; /* max_batch >= batch */
+    fed_optimizer optimizer;
+    const fedtrain_dataset *set; /* samples, and which of them; or a text: */
+    const fedtrain_shard *shard;
+    const uint32_t *token; /* uint32[token_count], as of fedtrain_text_join; NULL: samples */
+    size_t token_count;
+    size_t steps, batch;
+    uint64_t seed; /* with client and round, names the order of the samples */
+    uint32_t client, round;
+    fedtrain_augment augment; /* zeroed: samples as they are */
+    size_t done;              /* of the round's steps, by an earlier run: these are left out */
+
+    /* NULL, or called after each step, with its number in the round, from 0, and its loss; false:
+     * the run ends here, which is no error. It must not use the net, nor read params or state:
+     * these may be elsewhere until the run returns. */
+    bool (*after_step)(void *user, size_t step, float loss);
+    void *user;
+} fedtrain_job;
+
+/** Further than any task's last round: a device that trains for the k-th time in an asynchronous
+ * round r, k from 0, takes r + k * this for job->round, and so other samples each time. */
+enum { FEDTRAIN_AGAIN = 1000000 };
+
+FED_API_END
+
+#endif
