@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fedserver/task/config.h"
+#include "fedserver/task/task_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -10,6 +11,21 @@ static void require(bool holds) {
     if (!holds) {
         abort();
     }
+}
+
+/* A store must read the task that it wrote. */
+static void check_text(const fedserver_task *task) {
+    static fedserver_task back;
+    fed_error err = {.status = FED_OK};
+    fed_writer text, again;
+    fed_writer_growing(&text);
+    fed_writer_growing(&again);
+    fedserver_task_text_write(task, &text);
+    require(fedserver_task_text_read(1, (const char *)text.data, text.len, &back, &err) == FED_OK);
+    fedserver_task_text_write(&back, &again);
+    require(text.len == again.len && memcmp(text.data, again.data, text.len) == 0);
+    fed_writer_free(&text);
+    fed_writer_free(&again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
@@ -36,5 +52,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     fed_reader_init(&r, w.data, w.len);
     require(fed_task_read(&r, &got) == FED_OK && fed_reader_end(&r) == FED_OK);
     fed_writer_free(&w);
+    check_text(&config.task);
     return 0;
 }
