@@ -7,12 +7,6 @@
 #include "fed/error.h"
 #include "fedserver/task/task.h"
 
-/** A task as its file describes it. */
-typedef struct fedserver_config {
-    fedserver_task task; /* without id, state and times; model and codecs as canonical text */
-    char initial[1024];  /* path of a safetensors file to start from; "": random weights */
-} fedserver_config;
-
 /** Parse text[len] and check it. `path` names the file in messages. A relative path in the text
  * begins at the folder of `path`. Errors: FED_EFORMAT the text is not JSON; FED_EINVAL a key or a
  * value is wrong: "FILE:LINE: key ...". *config changes only on success. */

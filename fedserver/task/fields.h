@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "fed/bytes.h"
-#include "fedserver/task/config.h"
+#include "fedserver/task/task.h"
 
 typedef enum fedserver_field_id {
 #define FEDSERVER_TASK_KEY(id, ...) FEDSERVER_FIELD_##id,

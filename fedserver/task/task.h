@@ -65,4 +65,10 @@ typedef struct fedserver_task {
     int64_t queued_ms, started_ms, finished_ms; /* 0: not yet */
 } fedserver_task;
 
+/** A task as its file describes it. */
+typedef struct fedserver_config {
+    fedserver_task task; /* without id, state and times; model and codecs as canonical text */
+    char initial[1024];  /* path of a safetensors file to start from; "": random weights */
+} fedserver_config;
+
 #endif
