@@ -7,7 +7,7 @@
 #include "codecs/prim/tags.h"
 #include "codecs/registry.h"
 
-/* A burst's tags are two bytes of the tag plane; the last burst may need only one of them. */
+/* A burst's tags are two bytes of the tag plane; the last burst may need only one byte. */
 enum { BURST = 8, TAGS = BURST / FEDCODEC_TAGS, BURST_BYTES = 4 * BURST };
 
 static size_t bursts(size_t n) {
@@ -26,7 +26,7 @@ static fed_status check(const uint8_t *src, size_t len, size_t n) {
     return codec->check(src, len, n, &max_abs);
 }
 
-/* Copy a burst's values; or all that it can have, which is faster, where there is room. */
+/* Copy a burst's values. If there is room, copy the most bytes that a burst can have: faster. */
 static void copy_payload(uint8_t *dst, const uint8_t *src, size_t bytes, bool room) {
     if (room) {
         memcpy(dst, src, BURST_BYTES);
@@ -72,7 +72,8 @@ fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint
     for (size_t i = 0; i < n; i += BURST) {
         FED_REQUIRE((size_t)(end - src) >= TAGS, FED_EFORMAT);
         size_t values = n - i < BURST ? n - i : BURST;
-        /* Both tag bytes of it: padding that is not 0 makes it longer, and is refused below. */
+        /* With both tag bytes: padding that is not 0 makes the burst longer, and is refused below.
+         */
         size_t bytes = payload_of(src), left = (size_t)(end - src) - TAGS;
         size_t room = (size_t)(payload_end - payload);
         FED_REQUIRE(left >= bytes && room >= bytes, FED_EFORMAT);

@@ -1,4 +1,4 @@
-/* Writing envelopes: a frame for each tensor, and one for all the small ones together. */
+/* Writing envelopes: a frame for each large tensor, and one for all small tensors together. */
 #include "fedcodec/envelope.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@ static size_t frame_head_bound(size_t n, size_t len) {
     return 1 + fed_varint_size(n) + fed_varint_size(len);
 }
 
-/* How statistics travel. */
+/* The codec of running statistics. */
 static fedcodec as_they_are(void) {
     return (fedcodec){.vtable = fedcodec_by_id(FEDCODEC_EXACT)};
 }
@@ -44,20 +44,20 @@ size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, 
     return bound + (small > 0 ? frame_bound(codec, fedcodec_group_size(layout, small)) : 0);
 }
 
-/* For the encoder, and once it is done for what the stage makes. */
+/* The encoder and then the second stage use the same work memory. */
 static size_t frame_work_size(const fedcodec *codec, size_t n) {
     size_t work = fedcodec_work_size(codec, n);
     size_t packed = codec->stage != 0 ? fedcodec_bound(codec, n) : 0;
     return work > packed ? work : packed;
 }
 
-/* Memory for n floats, behind which any type may lie. */
+/* Bytes for n floats, rounded up so that any type may follow. */
 static size_t float_memory(size_t n) {
     const size_t unit = _Alignof(max_align_t);
     return (n * sizeof(float) + unit - 1) / unit * unit;
 }
 
-/* The group's residual and x. */
+/* Bytes for the group's residual and x. */
 static size_t group_memory(size_t n) {
     return float_memory(2 * n);
 }
@@ -75,8 +75,8 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
     return float_memory(layout->count) + most;
 }
 
-/* Everything that fedcodec_encode could find wrong with any tensor, before the first is changed.
- * found: what the scan found in each. */
+/* Check for each tensor what fedcodec_encode checks, before the first one is changed. found[k]:
+ * what the scan found in tensor k. */
 static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                              const float *residual, const float *x, float *found) {
     FED_REQUIRE(fedcodec_params_valid(codec), FED_EINVAL);
@@ -116,8 +116,8 @@ static uint8_t apply_stage(const fedcodec *codec, size_t n, uint8_t *packed, uin
     return stage->id;
 }
 
-/* One frame. The data's length is known when it is there: it is written behind room for
- * the longest head, and moved up if the head is shorter. */
+/* Write one frame. The data's length is known only after encoding, so the data is written after
+ * room for the longest head, and moved up if the head is shorter. */
 static fed_status put_frame(const fedcodec *codec, float *residual, const float *x, size_t n,
                             float max, void *work, fed_writer *w) {
     size_t head = frame_head_bound(n, fedcodec_bound(codec, n));
@@ -135,7 +135,8 @@ static fed_status put_frame(const fedcodec *codec, float *residual, const float 
     return w->status;
 }
 
-/* The group, out of work memory: its values lie there, and behind them what encoding takes. */
+/* Write the group. Its values are gathered in work memory; the encoder's own work memory follows.
+ */
 static fed_status put_group(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                             float *residual, const float *x, const float *found, void *work,
                             fed_writer *w) {

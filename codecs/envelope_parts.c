@@ -1,4 +1,4 @@
-/* What of a layout goes into which frame; the group of small tensors, gathered and scattered. */
+/* Which tensors of a layout go into which frame; the group of small tensors. */
 #include "codecs/envelope_parts.h"
 
 #include <string.h>

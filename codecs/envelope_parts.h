@@ -19,36 +19,36 @@ enum {
 /* The codec of statistics: float32. */
 enum { FEDCODEC_EXACT = 1 };
 
-/* A frame's first byte: the codec's id, and above it the stage's. */
+/* A frame's first byte: the codec's id in the low bits, the second stage's id above. */
 enum { FEDCODEC_STAGE_SHIFT = 6, FEDCODEC_ID_MASK = (1 << FEDCODEC_STAGE_SHIFT) - 1 };
 
 /*
- * Running statistics: one tensor behind the others, always as float32.
+ * Running statistics: the layout's last tensors, in one frame, always as float32.
  */
 
 /** The tensors that a codec encodes: the layout's first ones. */
 size_t fedcodec_coded_tensors(const fed_layout *layout);
 
-/** Where the statistics begin in a buffer of the whole layout, and how many values they are. */
+/** Where the statistics begin in a buffer of the whole layout, and their number of values. */
 size_t fedcodec_statistics_offset(const fed_layout *layout);
 size_t fedcodec_statistics_size(const fed_layout *layout);
 
 /*
- * The group: all other tensors under `small` values, one behind the other in the layout's order, as
- * if they were one tensor. If they have no value there is no group, and `small` is taken for 0.
+ * The group: all other tensors of fewer than `small` values, one after the other in the layout's
+ * order, as if they were one tensor. If they have no value there is no group: `small` means 0 then.
  */
 
-/** Values of the group. */
+/** The number of values of the group. */
 size_t fedcodec_group_size(const fed_layout *layout, uint32_t small);
 
-/** `small` if that makes a group, else 0: what an envelope says. */
+/** `small` if there is a group, else 0: this is what an envelope says. */
 uint32_t fedcodec_group_small(const fed_layout *layout, uint32_t small);
 
-/** Frames of an envelope that says `small`, with the one of statistics. */
+/** The number of frames of an envelope that says `small`, the statistics' frame included. */
 size_t fedcodec_group_frames(const fed_layout *layout, uint32_t small);
 
-/** Copy the group's values out of a buffer of the whole layout, and back into it. width: bytes of
- * one value. */
+/** Copy the group's values out of a buffer of the whole layout (gather), or back into it (scatter).
+ * width: bytes of one value. */
 void fedcodec_group_gather(const fed_layout *layout, uint32_t small, const void *all, size_t width,
                            void *group);
 void fedcodec_group_scatter(const fed_layout *layout, uint32_t small, const void *group,

@@ -11,12 +11,12 @@
 
 /* Where a frame's values belong in a buffer of the whole layout. */
 typedef struct part {
-    const fed_tensor *tensor; /* NULL: of the group, or of the statistics */
-    size_t offset;            /* not of the group, whose tensors lie apart */
+    const fed_tensor *tensor; /* NULL: the group, or the statistics */
+    size_t offset;            /* meaningless for the group, whose tensors lie apart */
     size_t n;
 } part;
 
-/* That of the envelope's next frame. *k: the first tensor after those of earlier frames. */
+/* The part of the envelope's next frame. *k: the first tensor after those of earlier frames. */
 static part next_part(const fed_layout *layout, const fedcodec_envelope *envelope, size_t *k) {
     const uint64_t left = envelope->frames - envelope->next - envelope->statistics;
     if (left == 0) {
@@ -157,7 +157,7 @@ void fedcodec_message_close(fedcodec_message *message) {
 typedef struct frames {
     const fedcodec_message *message;
     fedcodec_envelope envelope;
-    size_t used; /* of message->plain, by the frames read so far */
+    size_t used; /* bytes of message->plain that earlier frames have used */
 } frames;
 
 static frames frames_of(const fedcodec_message *m) {

@@ -11,12 +11,12 @@ enum {
     BLOCK = FEDCODEC_PATCH_BLOCK,
     AS_THEY_ARE = 0,   /* words, four bytes each */
     NUMBERS = 1,       /* words */
-    BELOW_THE_TOP = 2, /* how far words are below the block's largest */
-    HEAD_MOST = 4,     /* how, and a varint up to 4 * BLOCK */
-    CHUNK = 256        /* words that are decoded at a time */
+    BELOW_THE_TOP = 2, /* distances of words from the block's largest */
+    HEAD_MOST = 4,     /* the kind, and a varint up to 4 * BLOCK */
+    CHUNK = 256        /* words decoded at a time */
 };
 
-/* Floats in their order as integers: one more for each that lies between. */
+/* Floats as integers of the same order: neighbouring floats differ by one. */
 static inline uint32_t order_of(float v) {
     uint32_t bits = fedcodec_bits(v);
     return bits >> 31 ? ~(bits & FEDCODEC_MAGNITUDE) : bits;
@@ -26,7 +26,7 @@ static inline float value_of(uint32_t order) {
     return fedcodec_float(order >> 31 ? ~order | ~(uint32_t)FEDCODEC_MAGNITUDE : order);
 }
 
-/* Small numbers for small differences of both signs. */
+/* Small numbers for small differences of either sign. */
 static inline uint32_t word_of(uint32_t difference) {
     return difference << 1 ^ (0u - (difference >> 31));
 }
@@ -52,9 +52,10 @@ static fed_status take_words(const float *from, const float *to, size_t n, uint3
     return fedcodec_largest(to, n) < FEDCODEC_INFINITY ? FED_OK : FED_ENONFINITE;
 }
 
-/* Whole values crowd below the largest of them, where numbers that grow away from it tell more of
- * their exponents; but zeros are best as they are. Turns the words round where that is shorter. */
-static bool turn_round(uint32_t *word, uint32_t *below, size_t n, uint32_t *top) {
+/* In a snapshot most values are near the block's largest word. Distances from it are small numbers
+ * there, whose symbols separate exponents better; but zeros are cheaper as words. Replaces the
+ * words by distances if that is shorter. */
+static bool use_distances(uint32_t *word, uint32_t *below, size_t n, uint32_t *top) {
     for (size_t i = 0; i < n; i++) {
         *top = word[i] > *top ? word[i] : *top;
     }
@@ -64,14 +65,14 @@ static bool turn_round(uint32_t *word, uint32_t *below, size_t n, uint32_t *top)
     return fedcodec_rans_cost(below, n) + 256 * 32 < fedcodec_rans_cost(word, n);
 }
 
-/* A block's body into dst[4 * n]: its length. work: 2 * n words. */
+/* Write a block's body into dst[4 * n]. *len: its length. work: 2 * n words. */
 static fed_status put_body(const float *from, const float *to, size_t n, uint32_t *work,
                            uint8_t *how, uint8_t *dst, size_t *len) {
     uint32_t *number = work, top = 0;
     size_t head = 0;
     FED_TRY(take_words(from, to, n, work));
     *how = NUMBERS;
-    if (from == NULL && turn_round(work, work + n, n, &top)) {
+    if (from == NULL && use_distances(work, work + n, n, &top)) {
         *how = BELOW_THE_TOP;
         number = work + n;
         fedcodec_store_u32(dst, top);
@@ -119,7 +120,7 @@ fed_status fedcodec_patch_write(const float *from, const float *to, size_t n, fe
 
 /* ---- Decoding ---- */
 
-/* What a block's numbers stand for is added to the values. */
+/* Add a block's differences, decoded from its numbers, to the values. */
 static fed_status add_words(const uint32_t *number, size_t n, bool is_below, uint32_t top,
                             float *values) {
     uint32_t most = 0;

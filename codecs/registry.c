@@ -6,7 +6,7 @@
 #ifdef FEDCODEC_HAS_X86_UNITS
 extern const fedcodec_unit fedcodec_this_unit_avx2, fedcodec_this_unit_avx512;
 
-/* As the unit's sources are compiled, in CMakeLists.txt. */
+/* The features that CMakeLists.txt compiles the unit for. */
 static bool runs_avx512(void) {
     return fed_cpu_runs_v4() && __builtin_cpu_supports("avx512vbmi") &&
            __builtin_cpu_supports("avx512vbmi2");

@@ -21,20 +21,20 @@ typedef struct fedcodec_stage {
     uint8_t id; /* stages.def */
     const char *name;
 
-    /** Pack src[len], len > 0, into dst; returns how many bytes that are, or 0 if they are more
-     * than cap (or memory ran out). */
+    /** Pack src[len], len > 0, into dst. Returns the number of bytes; 0: they are more than cap, or
+     * memory ran out. */
     size_t (*pack)(const uint8_t *src, size_t len, uint8_t *dst, size_t cap);
 
-    /** FED_OK when src[len] is the packed form of just plain_len bytes, which are in dst then; else
-     * FED_EFORMAT. Reads and writes nothing past the two; on an error dst is arbitrary. FED_ENOMEM.
-     */
+    /** Unpack src[len] into dst[plain_len]. FED_EFORMAT: it is not the packed form of exactly
+     * plain_len bytes. FED_ENOMEM. Reads nothing past len, writes nothing past plain_len. An error
+     * leaves dst arbitrary. */
     fed_status (*unpack)(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len);
 } fedcodec_stage;
 
 /** The k-th stage that this build has, or NULL past the last. */
 const fedcodec_stage *fedcodec_stage_at(size_t k);
 
-/** The stage with that id, or NULL: none such, or not in this build. */
+/** The stage with that id, or NULL: there is none, or not in this build. */
 const fedcodec_stage *fedcodec_stage_by_id(uint8_t id);
 
 #endif

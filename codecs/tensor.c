@@ -30,11 +30,11 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n) {
     return vtable->work_size != NULL ? vtable->work_size(codec->param, n) : 0;
 }
 
-/* A tensor whose largest magnitude is sought, and what was found in each part. */
+/* The search for a tensor's largest magnitude, part by part. */
 typedef struct search {
     const fedcodec_vtable *vtable;
     const float *residual, *x;
-    float *absorbing; /* the residual, where x is to be added to it */
+    float *absorbing; /* not NULL: the residual, to which x is added */
     size_t n, parts;
     float found[FEDCODEC_PARTS_MAX];
 } search;
@@ -48,8 +48,8 @@ static void search_part(void *job, size_t k) {
                                        : s->vtable->scan(s->residual + first, x, count);
 }
 
-/* As bits, since NaN must count as the largest. FED_ENONFINITE for that and infinity: one in x
- * makes the sum one. */
+/* Compares bits, since NaN must count as the largest. FED_ENONFINITE for NaN and infinity: either
+ * in x makes the sum not finite. */
 static fed_status search_all(search *s, const fed_pool *pool, float *max) {
     s->parts = fedcodec_parts(pool, s->n);
     fedcodec_run_parts(pool, s->parts, search_part, s);

@@ -1,15 +1,19 @@
-/* Which vector instructions a file of codecs is compiled for, and what that makes of its names. */
+/* The vector instructions that a file of codecs is compiled for, and the names that it then has. */
 #ifndef FEDCODEC_UNIT_H
 #define FEDCODEC_UNIT_H
 
 /*
- * The codecs' folders and prim/ are compiled once for each unit of vector instructions that
- * CMakeLists.txt knows: the same sources with other options, and FEDCODEC_UNIT the unit's name.
- * registry.c picks among them when the program runs. All names that these files share with others
- * then end in the unit's name; without FEDCODEC_UNIT ("plain") they are as they are written.
+ * CMakeLists.txt compiles the codecs' folders and prim/ once for each unit of vector instructions:
+ * the same sources with other options, and with FEDCODEC_UNIT defined as the unit's name. When the
+ * program runs, registry.c picks the best unit that the machine has.
  *
- * Most loops are left to the compiler. Where it finds nothing, a file has intrinsics of its own,
- * under the macros below, which also hold if a user compiles for one machine (-march=native).
+ * So that the units can be linked together, each name that one file shares with another ends in the
+ * unit's name: the macros below rename it. The unit "plain" has no FEDCODEC_UNIT and no renaming. A
+ * name that is missing below does not link.
+ *
+ * Most loops are left to the compiler. If it finds no vector code, the file has intrinsics under
+ * the macros FEDCODEC_AVX512, FEDCODEC_AVX2 and FEDCODEC_NEON. These also hold if a user compiles
+ * the library for one machine (-march=native).
  */
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) &&                      \
     defined(__AVX512DQ__) && defined(__AVX512VBMI__) && defined(__AVX512VBMI2__)

@@ -1,4 +1,4 @@
-/* dgc: the values of largest magnitude as they are, and where they belong (gradient dropping).
+/* dgc: the values of largest magnitude as float32, and their positions (gradient dropping).
  * Format: docs/codec-formats.md#dgc   Paper: Aji and Heafield 2017; Lin et al. 2018, section 3 */
 #include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"

@@ -11,8 +11,8 @@ enum {
 
 static const fedcodec_param float16_params[] = {{.key = NULL}};
 
-/* a if holds, else b: with masks, since compilers make branches of floating point under "?:", and
- * then no vectors of the loop. */
+/* a if holds, else b. With masks: compilers turn "?:" with floats into branches, and do not
+ * vectorise the loop then. */
 static inline uint32_t choose(bool holds, uint32_t a, uint32_t b) {
     return b ^ ((a ^ b) & (0u - (uint32_t)holds));
 }
@@ -21,7 +21,7 @@ static inline uint16_t to_half(float v) {
     uint32_t bits = fedcodec_bits(v), m = bits & FEDCODEC_MAGNITUDE;
     m = m < LARGEST ? m : LARGEST;
     uint32_t normal = (m - REBIAS + 0xfff + (m >> 13 & 1)) >> 13;
-    /* Below, a half's last bit is 2^-24: just what the sum with 0.5 is rounded to. */
+    /* Below, a half's last bit is 2^-24: the sum with 0.5 is rounded to exactly that. */
     uint32_t small = fedcodec_bits(fedcodec_float(m) + 0.5f) - fedcodec_bits(0.5f);
     return (uint16_t)((bits >> 16 & 0x8000) | choose(m < NORMAL, small, normal));
 }

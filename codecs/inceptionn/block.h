@@ -1,4 +1,4 @@
-/* inceptionn's inner loops, over 64 values: what a value becomes, and its bytes put together. */
+/* inceptionn's inner loops over 64 values: classify the values, and pack their bytes. */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_H
 #define FEDCODEC_INCEPTIONN_BLOCK_H
 
@@ -11,15 +11,15 @@ enum { BLOCK = 64, BLOCK_TAGS = BLOCK / FEDCODEC_TAGS };
 enum { ONE = 0x3f800000 };
 #define SIGN UINT32_C(0x80000000)
 
-/* The least magnitudes, as their bits, that are sent at all and that are sent in 16 bits. */
+/* The least magnitude that is sent at all, and the least that is sent in 16 bits; as bits. */
 typedef struct classes {
     int32_t low, middle;
 } classes;
 
 /*
- * What check asks about a message's words: the least and the largest magnitude of each class. Those
- * of 8 and 16 bits in units of 2^-15, those of 32 as the float's bits. least16 may lack its 8 low
- * bits. Where a class is empty, its largest is 0, and its least as large as it can be.
+ * What check needs of a message's words: the least and the largest magnitude of each class. The
+ * classes of 8 and 16 bits are in units of 2^-15, the class of 32 bits is the float's bits. least16
+ * may lack its 8 low bits. In an empty class the largest is 0, and the least is the type's maximum.
  */
 typedef struct ranges {
     int16_t least8, most8, least16, most16;
@@ -27,12 +27,13 @@ typedef struct ranges {
 } ranges;
 
 /*
- * All values are whole words first, of which the most significant bytes are sent: the sign, and the
- * magnitude times 2^31. So the byte of the 8 bit class is the upper one of the 16 bit class.
+ * Each value first becomes a word: the sign, and the magnitude times 2^31. The word's most
+ * significant bytes are sent. So the byte of the 8-bit class is the upper byte of the 16-bit class.
  *
- * A unit gives these, which return where the next block's payload is; and its own forms of what is
- * kept of all blocks, with largest_of, nothing_seen and ranges_seen. 4 bytes for each value can be
- * written at `out`, FEDCODEC_TAGS_AHEAD bytes be read at `src`.
+ * A unit defines the functions below, which return where the next block's payload is. It also
+ * defines the types `largest` and `seen`, which collect over blocks, with largest_of, nothing_seen
+ * and ranges_seen. 4 bytes a value are writable at `out`, FEDCODEC_TAGS_AHEAD bytes are readable at
+ * `src`.
  *
  *     uint8_t *encode_block(const float *x, classes c, uint8_t *tags, uint8_t *out, largest *max)
  *     const uint8_t *decode_block(const uint8_t *tags, const uint8_t *src, float *y)

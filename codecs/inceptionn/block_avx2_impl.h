@@ -6,7 +6,7 @@
 
 #include "codecs/inceptionn/block_rows.h"
 
-enum { LANES = 8, GROUP = 32 }; /* a vector; values whose tags are put together */
+enum { LANES = 8, GROUP = 32 }; /* of a vector; whose tags are packed together */
 
 typedef __m256i largest;
 
@@ -20,7 +20,7 @@ static inline int32_t largest_of(__m256i max) {
     return most;
 }
 
-/* Words of eight values, and their tags, negative. */
+/* The words of eight values. *tags: their tags, negated. */
 static inline __m256i classify(const float *x, classes c, __m256i *tag, largest *max) {
     __m256i bits = _mm256_loadu_si256((const __m256i *)x);
     __m256i m = _mm256_and_si256(bits, _mm256_set1_epi32(FEDCODEC_MAGNITUDE));
@@ -29,7 +29,7 @@ static inline __m256i classify(const float *x, classes c, __m256i *tag, largest 
     __m256i large = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(ONE - 1));
     *max = _mm256_max_epi32(*max, m);
     *tag = _mm256_add_epi32(_mm256_add_epi32(sent, middling), large);
-    /* Only values that need it are multiplied: denormals would be slow. */
+    /* Multiply only values that need it: denormals would be slow. */
     __m256 inside = _mm256_castsi256_ps(_mm256_andnot_si256(large, _mm256_and_si256(m, sent)));
     __m256i fixed = _mm256_cvttps_epi32(_mm256_mul_ps(inside, _mm256_set1_ps(0x1p31f)));
     __m256i kept = _mm256_or_si256(large, _mm256_set1_epi32(INT32_MIN));
@@ -49,7 +49,7 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
         for (size_t k = 0; k < 4; k++) {
             word[k] = classify(x + i + k * LANES, c, &tag[k], max);
         }
-        /* Each dword becomes a byte of four tags, which stand at the digits 1, 4, 16, 64. */
+        /* Each dword becomes a byte of four tags, whose weights are 1, 4, 16 and 64. */
         __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(tag[0], tag[1]),
                                            _mm256_packs_epi32(tag[2], tag[3]));
         __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi16(0x0401), bytes);
@@ -67,7 +67,7 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
     return out;
 }
 
-/* Where the bytes of eight words come from. */
+/* The shuffles of eight words, from a table's rows. */
 static inline __m256i rows_of(const uint8_t rows[256][16], const uint8_t *tags) {
     return _mm256_inserti128_si256(
         _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)rows[tags[0]])),
@@ -90,15 +90,15 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
         __m256i m = _mm256_and_si256(word, magnitude);
         __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(m), _mm256_set1_ps(0x1p-31f));
         value = _mm256_or_ps(value, _mm256_castsi256_ps(_mm256_andnot_si256(magnitude, word)));
-        /* A lowest byte that comes from nowhere: not of 32 bits. */
+        /* Words whose lowest byte is not in the payload: not of 32 bits. */
         __m256 small = _mm256_castsi256_ps(_mm256_slli_epi32(rows, 24));
         _mm256_storeu_ps(y + i, _mm256_blendv_ps(_mm256_castsi256_ps(word), value, small));
     }
     return src;
 }
 
-/* Words of the two short classes are laid out for check so that each has a half of its own: 8 bits
- * are byte 1, 16 bits are bytes 2 and 3. */
+/* For check each of the two short classes has a half of the word: 8 bits are in byte 1, 16 bits in
+ * bytes 2 and 3. */
 #define GET_APART(b, i, j)                                                                         \
     (FEDCODEC_TAG_BYTES(b, i) == 1 ? ((j) == 1 ? FEDCODEC_TAGS_BYTES_##i(b) : NOWHERE)             \
                                    : GET(b, i, j))
@@ -142,7 +142,7 @@ static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src
     return src;
 }
 
-/* The least is what is farthest from the most. */
+/* The least is the farthest from the most. */
 static inline int32_t least_of(__m256i values, int32_t most) {
     return most - largest_of(_mm256_sub_epi32(_mm256_set1_epi32(most), values));
 }

@@ -9,7 +9,7 @@ enum { LANES = 16, GROUPS = BLOCK / LANES };
 /* Each nibble of a mask over bytes is a value's word. */
 #define EACH_WORD(nibble) (UINT64_C(0x1111111111111111) * (nibble))
 
-/* Two tags, a nibble, as masks of two words' upper bytes. */
+/* A nibble of two tags, as masks of the upper bytes of two words. */
 #define PAIRS_OF(t)                                                                                \
     (char)((t) << 4), (char)((t) << 4 | 8), (char)((t) << 4 | 12), (char)((t) << 4 | 15)
 
@@ -42,7 +42,7 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
         *max = _mm512_max_epi32(*max, m);
         /* Denormals would be slow to multiply. */
         __m512 scaled = _mm512_maskz_mul_ps(sent, _mm512_castsi512_ps(m), _mm512_set1_ps(0x1p31f));
-        /* bits & SIGN | fixed; but bits where they are sent as they are */
+        /* bits & SIGN | fixed; but bits, if they are sent unchanged */
         __m512i word =
             _mm512_mask_ternarylogic_epi32(bits, (__mmask16)~large, _mm512_set1_epi32(INT32_MIN),
                                            _mm512_cvttps_epi32(scaled), 0xea);
@@ -107,7 +107,7 @@ static inline void see_short(seen *s, __m512i m, __mmask32 in8, __mmask32 in16) 
 #define LOWER UINT64_C(0x5555555555555555)
 #define UPPER UINT64_C(0xaaaaaaaaaaaaaaaa)
 
-/* A block of words of which some may be long. */
+/* A block of words, some of which may be long. */
 static inline const uint8_t *check_words(const uint8_t *tags, const uint8_t *src, seen *s) {
     uint64_t masks[GROUPS];
     masks_of_tags(_mm_loadu_si128((const __m128i *)tags), masks);
@@ -126,7 +126,7 @@ static inline const uint8_t *check_words(const uint8_t *tags, const uint8_t *src
     return src;
 }
 
-/* Mostly none is, and half a word holds a value. */
+/* Mostly no word is long, and half a word holds a value. */
 static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s) {
     if (any_large(_mm_loadu_si128((const __m128i *)tags))) {
         return check_words(tags, src, s);

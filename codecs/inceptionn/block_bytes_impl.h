@@ -1,4 +1,4 @@
-/* inceptionn's payload from words and back: the bytes that a tag names are a word's upper ones. */
+/* inceptionn's payload from words, and back: a tag says how many upper bytes of a word are sent. */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_BYTES_IMPL_H
 #define FEDCODEC_INCEPTIONN_BLOCK_BYTES_IMPL_H
 
@@ -11,7 +11,7 @@
 
 #include "codecs/inceptionn/block_rows.h"
 
-/* Four words are one vector. */
+/* Four words fill one vector. */
 static inline void move_bytes(const uint8_t *from, const uint8_t row[16], uint8_t *to) {
     vst1q_u8(to, vqtbl1q_u8(vld1q_u8(from), vld1q_u8(row)));
 }
@@ -34,7 +34,7 @@ static inline const uint8_t *get_words(const uint8_t *tags, const uint8_t *src, 
 
 #else
 
-/* Two words at a time, in 64 bits. For two tags: the bits of each, the bytes of both. */
+/* Two words at a time, in 64 bits. For two tags: the bits of each word, the bytes of both. */
 typedef struct pair {
     uint8_t first, second, bytes;
 } pair;

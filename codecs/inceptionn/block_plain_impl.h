@@ -10,7 +10,7 @@ static inline int32_t largest_of(largest max) {
     return max;
 }
 
-/* Choices by masks: a branch would be taken at random, and keep the loop from being vectorised. */
+/* Choose by masks: a branch would be unpredictable, and keep the loop from being vectorised. */
 
 static inline uint32_t when(bool holds) {
     return 0u - (uint32_t)holds;
@@ -28,7 +28,7 @@ static inline int16_t larger16(int16_t a, int16_t b) {
     return a > b ? a : b;
 }
 
-/* Only values that need it are multiplied: denormals would be slow. */
+/* Multiply only values that need it: denormals would be slow. */
 static inline int32_t classify(const float *restrict x, classes c, uint32_t *restrict word,
                                uint8_t *restrict tag) {
     int32_t max = 0;
@@ -104,7 +104,7 @@ static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src
     uint8_t tag[BLOCK], any_large = 0;
     src = words_and_tags(tags, src, word, tag);
     seen r = *s;
-    for (size_t i = 0; i < BLOCK; i++) { /* in 16 bits, of which a vector holds more */
+    for (size_t i = 0; i < BLOCK; i++) { /* in 16 bits: a vector holds more of these */
         int16_t m = (int16_t)(word[i] >> 16 & INT16_MAX);
         int16_t in8 = (int16_t) - (tag[i] == 1), in16 = (int16_t) - (tag[i] == 2);
         r.least8 = smaller16(r.least8, (int16_t)(m | (~in8 & INT16_MAX)));

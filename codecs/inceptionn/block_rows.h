@@ -1,10 +1,11 @@
-/* inceptionn's four words as one vector: where each byte of it comes from, for a byte of tags. */
+/* inceptionn's four words as one vector: for each byte of tags, where the vector's bytes come from.
+ */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_ROWS_H
 #define FEDCODEC_INCEPTIONN_BLOCK_ROWS_H
 
 #include "codecs/prim/tags.h"
 
-/* Not from anywhere: both AVX2's and NEON's shuffles make it a zero. */
+/* From nowhere: the shuffles of AVX2 and of NEON make this byte a zero. */
 enum { NOWHERE = 0x80 };
 
 #define FOUR(byte, b, i)                                                                           \
@@ -13,8 +14,8 @@ enum { NOWHERE = 0x80 };
 #define SIXTEEN(byte, b)                                                                           \
     { FOUR(byte, b, 0), FOUR(byte, b, 1), FOUR(byte, b, 2), FOUR(byte, b, 3) }
 
-/* From words to a payload. Its byte 4i + j belongs to the last value that begins there or before;
- * and is one of the upper bytes of that word. */
+/* From words to a payload. A byte of the payload belongs to the last value that begins at or before
+ * it; it is one of the upper bytes of that value's word. */
 #define OF_WORD(b, k, p) (4 * (k) + 4 - FEDCODEC_TAG_BYTES(b, k) + (p)-FEDCODEC_TAGS_BYTES_##k(b))
 #define PUT(b, i, j)                                                                               \
     (4 * (i) + (j) < FEDCODEC_TAGS_BYTES_1(b)   ? OF_WORD(b, 0, 4 * (i) + (j))                     \
@@ -25,7 +26,7 @@ enum { NOWHERE = 0x80 };
 #define PUT_ROW(b) SIXTEEN(PUT, b)
 static const uint8_t put_rows[256][16] = {FEDCODEC_TAGS_ROWS(PUT_ROW)};
 
-/* And back. */
+/* From a payload to words. */
 #define GET(b, i, j)                                                                               \
     ((j) < 4 - FEDCODEC_TAG_BYTES(b, i)                                                            \
          ? NOWHERE                                                                                 \

@@ -7,7 +7,7 @@
 #include "codecs/prim/parts.h"
 #include "codecs/registry.h"
 
-/* The bits of infinity, and how many of them stand before the mantissa's. */
+/* The bits of infinity; the width of the mantissa; the exponent's bias. */
 enum { INFINITE = 0x7f800000, MANTISSA = 23, BIAS = 127 };
 enum { E_MIN = 1, E_MAX = 15 };
 
@@ -28,7 +28,7 @@ static size_t inceptionn_bound(const double *param, size_t n) {
 
 /* encode */
 
-/* The last block is filled up with zeros, which are not sent. */
+/* Encode the last block, filled up with zeros, which are not sent. */
 static uint8_t *encode_rest(const float *x, size_t n, classes c, uint8_t *tags, uint8_t *out,
                             largest *max) {
     float padded[BLOCK] = {0};
@@ -40,8 +40,8 @@ static uint8_t *encode_rest(const float *x, size_t n, classes c, uint8_t *tags, 
     return out + len;
 }
 
-/* A tensor in parts of whole blocks. The payload of each is first where it would be if no value
- * before took less than 4 bytes. */
+/* An encode in parts of whole blocks. Each part's payload is first at the offset that it has if all
+ * values before take 4 bytes. */
 typedef struct encoding {
     const fedcodec_job *job;
     classes c;
@@ -110,16 +110,16 @@ static int exponent(int m) {
     return k;
 }
 
-/* Is there an e for which a sender puts all these words into these classes? */
+/* Is there an e with which a sender puts all these words into these classes? */
 static bool have_an_e(const ranges *r) {
     bool none16 = r->most16 == 0 && r->least16 != 0;
-    int least8 = smaller(exponent(r->least8), 8); /* it has but 7 bits */
+    int least8 = smaller(exponent(r->least8), 8); /* it has only 7 bits */
     int low = larger(none16 ? 0 : 2 * exponent(r->least16), least8);
     int high = smaller(2 * exponent(r->most8) - 1, E_MAX);
     return low <= high;
 }
 
-/* A message's next block: n values of it, where there are only so many left. */
+/* The tags of a message's next block, of n values. */
 static const uint8_t *next_tags(fedcodec_tags_reader *r, size_t n, uint8_t *padded) {
     const uint8_t *tags = r->tags;
     r->tags += BLOCK_TAGS;
@@ -171,7 +171,7 @@ static void inceptionn_decode(const uint8_t *src, size_t len, float *y, size_t n
     }
 }
 
-/* The next block's values, or false if they are all 0: no bits, no values. */
+/* Decode the next block's values. False: all are 0, and nothing was decoded. */
 static bool next_values(fedcodec_tags_reader *r, size_t n, float *values) {
     static const uint8_t zeros[BLOCK_TAGS] = {0};
     uint8_t padded[BLOCK_TAGS];

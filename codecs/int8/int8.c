@@ -9,8 +9,8 @@
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
-/* A message: the scale, then a byte for each value; nothing follows where the scale is 0.
- * BLOCK: values whose memory a decode asks for at once. */
+/* A message is the scale, then a byte for each value; if the scale is 0, nothing follows.
+ * BLOCK: values that a decode prefetches at once. */
 enum { HEAD = 4, LEVELS = 127, BLOCK = 256, UNUSED = 0x80 };
 
 /* The largest scale whose multiples are all finite. */
@@ -23,7 +23,7 @@ static size_t int8_bound(const double *param, size_t n) {
     return HEAD + n;
 }
 
-/* 0 among the denormals, where a scale would be too coarse to tell 127 levels apart. */
+/* 0 for denormals, where a scale would be too coarse for 127 different levels. */
 static float find_scale(float max) {
     float scale = max / LEVELS;
     return scale < FLT_MIN ? 0.0f : scale < SCALE_MAX ? scale : SCALE_MAX;
@@ -33,8 +33,8 @@ typedef struct scales {
     float scale, inverse;
 } scales;
 
-/* |v * inverse| is at most 127. Near 1.5 * 2^23 a float's last bit is worth one: adding it rounds,
- * to even. */
+/* |v * inverse| is at most 127. Near 1.5 * 2^23 a float's last bit is worth one, so adding that
+ * rounds to an integer, ties to even. */
 static void quantise(const fedcodec_job *block, size_t k, void *with) {
     (void)k;
     const float shift = 0x1.8p23f;
@@ -65,7 +65,7 @@ static fed_status int8_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* The largest value's level is always 127, and -128 is none. */
+/* The largest value's level is always 127 or -127, and -128 is no level. */
 static bool levels_valid(const uint8_t *src, size_t n) {
     uint8_t unused = 0, full = 0;
     for (size_t i = 0; i < n; i++) {

@@ -10,11 +10,11 @@
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
-/* A message: the mean of the values that are not negative, that of the others, then the signs. */
+/* A message is the mean of the values that are not negative, the mean of the others, the signs. */
 enum { HEAD = 8, LANES = 16, BLOCK = FEDCODEC_DENSE_BLOCK };
 
 typedef struct means {
-    float up, down; /* 0 where there are no such values */
+    float up, down; /* 0 if there are no such values */
 } means;
 
 static const fedcodec_param onebit_params[] = {{.key = NULL}};
@@ -24,20 +24,20 @@ static size_t onebit_bound(const double *param, size_t n) {
     return HEAD + fedcodec_bitmap_len(n);
 }
 
-/* Rounding in a long sum could lift a mean past the largest float. */
+/* Clamps: rounding in a long sum could lift a mean above the largest float. */
 static float mean(double sum, size_t count) {
     return count > 0 ? (float)fmin(sum / (double)count, (double)FLT_MAX) : 0.0f;
 }
 
-/* Sums that do not wait for each other: value i belongs to lane i mod LANES. Those of negative
- * values are of magnitudes. */
+/* Independent sums, one a lane: value i belongs to lane i mod LANES. For negative values they are
+ * sums of magnitudes. */
 typedef struct lanes {
     double up[LANES], down[LANES];
     uint32_t negative[LANES];
 } lanes;
 
-/* `whole` values, a multiple of LANES. With masks, since compilers make branches of floating point
- * under "?:". */
+/* Add `whole` values, a multiple of LANES. With masks: compilers turn "?:" with floats into
+ * branches. */
 static void add_lanes(lanes *restrict sum, const float *restrict e, const float *restrict x,
                       size_t whole) {
     for (size_t i = 0; i < whole; i += LANES) {
@@ -120,8 +120,8 @@ static fed_status onebit_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* For the values from `start` on, a multiple of BLOCK: is it negative? Then the byte is not 0.
- * Returns how many they are: BLOCK, or those that are left. */
+/* A byte for each value from `start` on, a multiple of BLOCK; not 0: the value is negative. Returns
+ * their number: BLOCK, or fewer at the end. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
                            uint8_t *restrict negative) {
     size_t count = n - start < BLOCK ? n - start : BLOCK;

@@ -1,5 +1,4 @@
-/* One bit a value, the first one in the most significant bit of a byte; zeros fill the last byte.
- */
+/* One bit a value: the first value has a byte's most significant bit; zeros fill the last byte. */
 #ifndef FEDCODEC_PRIM_BITMAP_H
 #define FEDCODEC_PRIM_BITMAP_H
 
@@ -8,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/** Bytes that n bits fill. */
+/** The number of bytes that hold n bits. */
 static inline size_t fedcodec_bitmap_len(size_t n) {
     return n / 8 + (n % 8 != 0);
 }
@@ -18,16 +17,17 @@ static inline uint8_t fedcodec_bitmap_byte(const uint8_t flag[8]) {
     uint64_t flags = (uint64_t)flag[0] | (uint64_t)flag[1] << 8 | (uint64_t)flag[2] << 16 |
                      (uint64_t)flag[3] << 24 | (uint64_t)flag[4] << 32 | (uint64_t)flag[5] << 40 |
                      (uint64_t)flag[6] << 48 | (uint64_t)flag[7] << 56;
-    /* The k-th power, 2^(63 - 9k), moves bit 8k to bit 63 - k; no two bits meet elsewhere. */
+    /* The factor's k-th power of two, 2^(63 - 9k), moves bit 8k to bit 63 - k. No two of the other
+     * products meet in one bit. */
     return (uint8_t)(flags * UINT64_C(0x8040201008040201) >> 56);
 }
 
-/** Are the bits past the n-th zeros? */
+/** Are all bits after the n-th 0? */
 static inline bool fedcodec_bitmap_padded(const uint8_t *map, size_t n) {
     return n % 8 == 0 || (map[n / 8] & 0xff >> n % 8) == 0;
 }
 
-/** The 64 bits from byte `at` on, the first one most significant; zeros past the end. */
+/** The 64 bits from byte `at` on, the first bit most significant; zeros after the end. */
 static inline uint64_t fedcodec_bitmap_word(const uint8_t *map, size_t len, size_t at) {
     uint64_t word = 0;
     if (at + 8 <= len) { /* one load, to a compiler */
@@ -42,7 +42,7 @@ static inline uint64_t fedcodec_bitmap_word(const uint8_t *map, size_t len, size
     return word;
 }
 
-/** How many of the bits are ones. */
+/** The number of bits that are 1. */
 static inline size_t fedcodec_bitmap_count(const uint8_t *map, size_t len) {
     size_t count = 0;
     for (size_t at = 0; at < len; at += 8) {
@@ -51,7 +51,7 @@ static inline size_t fedcodec_bitmap_count(const uint8_t *map, size_t len) {
     return count;
 }
 
-/** The bits from the last to the first: so that value i, the first in a byte, is bit i. */
+/** The bits in reverse order: value i is bit i then. */
 static inline uint64_t fedcodec_bitmap_reversed(uint64_t word) {
     word = (word & UINT64_C(0x5555555555555555)) << 1 | (word >> 1 & UINT64_C(0x5555555555555555));
     word = (word & UINT64_C(0x3333333333333333)) << 2 | (word >> 2 & UINT64_C(0x3333333333333333));
@@ -59,8 +59,8 @@ static inline uint64_t fedcodec_bitmap_reversed(uint64_t word) {
     return __builtin_bswap64(word);
 }
 
-/** A bitmap of len bytes with ones at those positions, ascending. Up to three bytes behind it are
- * written over. */
+/** Write a bitmap of len bytes with ones at these positions, which ascend. Overwrites up to three
+ * bytes after it. */
 static inline void fedcodec_bitmap_put(const uint32_t *position, size_t count, uint8_t *map,
                                        size_t len) {
     uint32_t word = 0, last = 0;
@@ -77,7 +77,7 @@ static inline void fedcodec_bitmap_put(const uint32_t *position, size_t count, u
     }
 }
 
-/** Take the first one from a word: which bit it is, from 0 on. */
+/** Clear the first 1 of a word, and return its bit: 0 is the most significant one. */
 static inline unsigned fedcodec_bitmap_take(uint64_t *word) {
     unsigned bit = (unsigned)__builtin_clzll(*word);
     *word ^= UINT64_C(1) << 63 >> bit;

@@ -1,5 +1,5 @@
-/* Codecs that write as many bits for each value: parts of a tensor go to known places of the
- * message, side by side. */
+/* Codecs that write the same number of bits for each value. A part of the tensor then has a known
+ * offset in the message, so parts can be encoded side by side. */
 #ifndef FEDCODEC_PRIM_DENSE_H
 #define FEDCODEC_PRIM_DENSE_H
 
@@ -8,15 +8,16 @@
 #include "codecs/prim/parts.h"
 #include "fedcodec/codec_vtable.h"
 
-/** Values done at once: they fill whole bytes, and what is kept of them on the way stays in the
- * nearest cache. */
+/** Values of a block: they fill whole bytes, and their intermediate results stay in the first
+ * cache. */
 enum { FEDCODEC_DENSE_BLOCK = 512 };
 
-/** Encode a block of part k: residual, x, n (up to FEDCODEC_DENSE_BLOCK) and dst are its own. */
+/** Encode a block of part k. block->residual, x, n (up to FEDCODEC_DENSE_BLOCK) and dst are the
+ * block's. */
 typedef void (*fedcodec_dense_fn)(const fedcodec_job *block, size_t k, void *with);
 
-/** What an encode begins with whose loop is left to the compiler, and so asks for no memory ahead.
- */
+/** Prefetch for the next block. For an encode whose loop is left to the compiler, which prefetches
+ * nothing. */
 static inline void fedcodec_dense_fetch(const fedcodec_job *block) {
     if (block->residual != NULL) {
         fedcodec_fetch_block(block->residual, FEDCODEC_DENSE_BLOCK);
@@ -27,12 +28,12 @@ static inline void fedcodec_dense_fetch(const fedcodec_job *block) {
 }
 
 typedef struct fedcodec_dense {
-    const fedcodec_job *job; /* dst: of the first value */
+    const fedcodec_job *job; /* dst: of the tensor's first value */
     size_t parts;
-    unsigned bits; /* of a value, in the message */
+    unsigned bits; /* of one value in the message */
     fedcodec_dense_fn encode;
-    void *with;                          /* what else encode is given */
-    int32_t largest[FEDCODEC_PARTS_MAX]; /* magnitude's bits of what each part leaves */
+    void *with;                          /* encode's last argument */
+    int32_t largest[FEDCODEC_PARTS_MAX]; /* in the residual of each part, as bits */
 } fedcodec_dense;
 
 static inline void fedcodec_dense_part(void *dense, size_t k) {
@@ -56,9 +57,9 @@ static inline void fedcodec_dense_part(void *dense, size_t k) {
     d->largest[k] = largest;
 }
 
-/** Encode the values of a job behind `head` bytes. FED_ENONFINITE where one is not finite, unless
- * the job says that all are: found in the residual that it leaves, or in x where there is none, as
- * what is taken from one always is. */
+/** Encode the values of a job, after `head` bytes of the message. FED_ENONFINITE: a value is not
+ * finite, and job->scanned does not rule that out. It is found in the residual afterwards, since
+ * what is subtracted from the value is finite; without a residual it is found in x. */
 static inline fed_status fedcodec_dense_encode(const fedcodec_job *job, size_t head, unsigned bits,
                                                fedcodec_dense_fn encode, void *with) {
     fedcodec_job values = *job;

@@ -1,5 +1,5 @@
-/* Memory asked for farther ahead than processors do by themselves. Worth it where a loop does more
- * than to copy or add. */
+/* Prefetches farther ahead than processors do by themselves. Worth it in a loop that does more than
+ * copy or add. */
 #ifndef FEDCODEC_PRIM_FETCH_H
 #define FEDCODEC_PRIM_FETCH_H
 
@@ -7,24 +7,24 @@
 #include <stdint.h>
 #include <string.h>
 
-/* In values: how far, 8 KiB, and how many of them a line of cache holds on most machines. */
+/* In values: how far ahead to prefetch (8 KiB), and the size of a cache line on most machines. */
 enum { FEDCODEC_FETCH = 2048, FEDCODEC_FETCH_LINE = 16 };
 
-/** Ask for what lies `ahead` values further on, or before if it is negative. There need not be
- * anything. */
+/** Prefetch the value `ahead` values after `at`, or before it if `ahead` is negative. The address
+ * need not be valid. */
 static inline void fedcodec_fetch(const void *at, ptrdiff_t ahead) {
     __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead * sizeof(float)));
 }
 
-/** For a loop that gets to the n values at `block`: as many, that far ahead. */
+/** For a loop that has reached the n values at `block`: prefetch n values, FEDCODEC_FETCH ahead. */
 static inline void fedcodec_fetch_block(const float *block, size_t n) {
     for (size_t k = 0; k < n; k += FEDCODEC_FETCH_LINE) {
         fedcodec_fetch(block + k, FEDCODEC_FETCH);
     }
 }
 
-/** Values that a cache may hold, 8 MiB: beyond, it pays to ask even for what is only overwritten.
- */
+/** Values that a cache may hold (8 MiB). In larger buffers it pays to prefetch even values that are
+ * only overwritten. */
 enum { FEDCODEC_NEAR = 1 << 21 };
 
 /** y = 0. */

@@ -3,13 +3,12 @@
 
 #include "codecs/prim/fetch.h"
 
-/* Whatever finite float is added to less than this, the sum is finite: it is half of what the last
- * bit of FLT_MAX is worth. */
+/* A finite float plus a magnitude below this is finite: this is half of the last bit of FLT_MAX. */
 static const float HARMLESS = 0x1p103f;
 
 enum { BLOCK = 256 };
 
-/* The cache shall load what is read next, on the way to the front. */
+/* Prefetch the values that are read next, on the way to the front. */
 static void fetch(const float *at) {
     for (ptrdiff_t i = 0; i < BLOCK; i += FEDCODEC_FETCH_LINE) {
         fedcodec_fetch(at, i - FEDCODEC_FETCH);
@@ -35,7 +34,7 @@ static int32_t absorb_block(float *restrict residual, const float *restrict x, s
     return max;
 }
 
-/* From the end to the front: encode then begins with what this has left in the cache. */
+/* From the end to the front: encode then finds its first values in the cache. */
 float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
     int32_t max = 0;
     for (size_t end = n; end > 0;) {
@@ -52,7 +51,7 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
     return fedcodec_float((uint32_t)max);
 }
 
-/* Likewise. */
+/* From the end to the front, as above. */
 float fedcodec_absorb(float *residual, const float *x, size_t n) {
     if (x == NULL) {
         return fedcodec_scan_sum(residual, NULL, n);

@@ -1,5 +1,4 @@
-/* What codecs need of a float beside its value: its bits, its bytes, its place on a fixed-point
- * scale. */
+/* Floats as bits, as bytes and as fixed-point numbers; scans of whole buffers. */
 #ifndef FEDCODEC_PRIM_FLOATS_H
 #define FEDCODEC_PRIM_FLOATS_H
 
@@ -16,7 +15,7 @@ _Static_assert(
     FLT_EVAL_METHOD == 0,
     "float arithmetic must be in float: -mfpmath=sse on x87, -fexcess-precision=fast on s390");
 
-/** Bits of a magnitude: in this range, integers order as the floats that they stand for. */
+/** Bits of magnitudes. Compared as integers they have the order of the floats. */
 enum { FEDCODEC_MAGNITUDE = 0x7fffffff, FEDCODEC_INFINITY = 0x7f800000 };
 
 static inline uint32_t fedcodec_bits(float v) {
@@ -31,7 +30,7 @@ static inline float fedcodec_float(uint32_t bits) {
     return v;
 }
 
-/* Little-endian, on every machine; in one piece, since compilers don't vectorise single bytes. */
+/* Little-endian on every machine. In one piece: compilers don't vectorise loops over bytes. */
 static inline uint32_t fedcodec_little_u32(uint32_t v) {
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v : __builtin_bswap32(v);
 }
@@ -77,8 +76,8 @@ static inline int32_t fedcodec_larger(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
 
-/** The bits of the largest magnitude; those of NaN are above infinity's. All quarters at once,
- * since there is little to do for a value beside counting it. */
+/** The bits of the largest magnitude; NaN's are above infinity's. Reads four quarters side
+ * by side, since the loop has so little to do for each value. */
 static inline int32_t fedcodec_largest(const float *x, size_t n) {
     const size_t quarter = n / 4;
     const float *second = x + quarter, *third = second + quarter, *fourth = third + quarter;
@@ -94,16 +93,16 @@ static inline int32_t fedcodec_largest(const float *x, size_t n) {
     return max;
 }
 
-/** For a codec's scan: the largest |residual[i] + x[i]|, 0 where n is 0; not finite if any of them
- * is not. x may be NULL. */
+/** For a codec's scan: the largest |residual[i] + x[i]|; 0 if n is 0; not finite if any sum is not.
+ * x may be NULL. */
 float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
 
-/** For a codec that need not know the largest: finite where residual + x is, given that the
- * residual is. Mostly looks at x only, half of what is to be read. */
+/** For a codec's scan, if encode does not use the largest: returns a finite value if all sums are
+ * finite, given that the residual is. Mostly reads x alone, half of the memory. */
 float fedcodec_scan_added(const float *residual, const float *x, size_t n);
 
-/** For a codec's absorb: residual += x, unless x is NULL, and the largest |residual[i]|, as
- * fedcodec_scan_sum. */
+/** For a codec's absorb: residual += x, unless x is NULL. Returns the largest |residual[i]|, as
+ * fedcodec_scan_sum does. */
 float fedcodec_absorb(float *residual, const float *x, size_t n);
 
 static inline void fedcodec_store_values(uint8_t *restrict dst, const float *restrict v,
@@ -113,17 +112,17 @@ static inline void fedcodec_store_values(uint8_t *restrict dst, const float *res
     }
 }
 
-/** FED_EFORMAT if some of the values that src holds is 0 or not finite. Else the largest magnitude;
- * 0 where there are none. */
+/** Check the values in src: FED_EFORMAT if one is 0 or not finite. *max_abs = the largest
+ * magnitude; 0 if count is 0. */
 fed_status fedcodec_check_values(const uint8_t *src, size_t count, float *max_abs) FED_CHECKED;
 
-/** Of `count` positions that are worked on one by one: the one to ask for while at the i-th. */
+/** In a loop over `count` positions: the position to prefetch in iteration i. */
 static inline uint32_t fedcodec_soon(const uint32_t *index, size_t i, size_t count) {
     enum { AHEAD = 24 };
     return index[i + AHEAD < count ? i + AHEAD : i];
 }
 
-/** residual[i] + x[i], with x NULL for nothing: a question that compilers ask before a loop. */
+/** residual[i] + x[i]; x NULL: residual[i]. Compilers move that test out of a loop. */
 static inline float fedcodec_sum(const float *residual, const float *x, size_t i) {
     return x != NULL ? residual[i] + x[i] : residual[i];
 }

@@ -28,7 +28,7 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
                                  size_t cap, size_t *len) {
     fed_bit_writer w;
     fed_bit_writer_init(&w, dst, cap);
-    uint64_t acc = w.acc; /* what changes with each position, in registers */
+    uint64_t acc = w.acc; /* the writer's changing members, in registers */
     unsigned pending = w.pending;
     size_t at = w.len;
     uint32_t next = 0;
@@ -36,13 +36,13 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
         const uint32_t gap = position[i] - next, ones = gap >> b;
         const uint64_t size = (uint64_t)ones + 1 + b;
         next = position[i] + 1;
-        if (size > 32 || cap - at < 8) { /* rare: a long code, or the end of the room */
+        if (size > 32 || cap - at < 8) { /* rare: a long code, or dst is nearly full */
             w.acc = acc, w.pending = pending, w.len = at;
             fedcodec_golomb_put(&w, gap, b);
             acc = w.acc, pending = w.pending, at = w.len, cap = w.cap;
             continue;
         }
-        /* Whole bytes leave at once, without asking whether there are any. */
+        /* Store all whole bytes, without a test whether there are any. */
         const uint64_t code = (((UINT64_C(1) << ones) - 1) << 1 << b) | (gap - (ones << b));
         acc = acc << size | code;
         pending += (unsigned)size;
@@ -54,17 +54,17 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
     return fed_bit_writer_finish(&w, len);
 }
 
-/* Bits of one look at the stream: those that are the stream's at least, and the bytes of this look
- * and the next. */
+/* A look loads 64 bits of the stream; at least LOOK_BITS of them are valid. LOOKS: the bytes that
+ * must be left for this look and the next one. */
 enum { LOOK_BITS = 57, LOOKS = 16 };
 
-/* 64 bits from there on, inverted, as what is counted is leading ones. */
+/* The 64 bits from pos on, inverted, since the caller counts leading ones. */
 static uint64_t look(const fed_bit_reader *bits, uint64_t pos) {
     const fed_bit_reader at = {.src = bits->src, .pos = pos};
     return ~(fed_bit_window(&at) << (pos & 7));
 }
 
-/* 64 or 63 of 0, which nobody asks about in earnest. */
+/* For 0 it returns 64 or 63; callers ignore that. */
 static unsigned leading_zeros(uint64_t v) {
 #if FEDCODEC_AVX2
     return (unsigned)_lzcnt_u64(v);
@@ -73,8 +73,8 @@ static unsigned leading_zeros(uint64_t v) {
 #endif
 }
 
-/* Positions a few at a time, as many as one look probably shows; meanwhile the next look is on its
- * way. How many were read, at most want; it ends early where a few are not in a look. */
+/* Read a few positions at a time, as many as one look probably holds, while the next look is being
+ * loaded. Returns how many were read, at most `want`; fewer if a look holds less than a few. */
 static size_t read_looks(fedcodec_golomb_reader *reader, uint32_t *position, size_t want) {
     const fed_bit_reader bits = reader->bits;
     const uint64_t n = reader->n;
@@ -91,7 +91,7 @@ static size_t read_looks(fedcodec_golomb_reader *reader, uint32_t *position, siz
         const uint64_t more = look(&bits, pos + 64);
         uint64_t at = next;
         unsigned size = 0;
-        for (size_t i = 0; i < tries; i++) { /* those past the look are not what they seem */
+        for (size_t i = 0; i < tries; i++) { /* codes beyond the look are wrong */
             unsigned ones = leading_zeros(zeros), code = ones + 1 + b;
             at += ((uint64_t)ones << b) + (~(zeros << (ones & 63) << 1) >> 1 >> (63 - b));
             position[got + i] = (uint32_t)at++;

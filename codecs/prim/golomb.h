@@ -8,15 +8,15 @@
 #include "fed/bits.h"
 
 /*
- * Before each position lie `gap` others since the last one. A gap is coded as gap >> b one bits, a
- * zero bit, and the low b bits of it.
+ * A gap is the number of positions between a position and the one before it. It is coded as
+ * gap >> b bits of 1, a bit of 0, and the low b bits of the gap.
  */
 enum { FEDCODEC_GOLOMB_B_MAX = 31 };
 
 /** The best b for positions that are taken with probability p each, 0 < p < 1: equation 8's b*. */
 unsigned fedcodec_golomb_b(double p);
 
-/** Most bytes that k positions below n can need. */
+/** Most bytes of k positions below n. */
 size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b);
 
 /** Append a gap. b <= FEDCODEC_GOLOMB_B_MAX, gap < 2^32. */
@@ -51,8 +51,8 @@ static inline void fedcodec_golomb_start(fedcodec_golomb_reader *r, const void *
     r->b = b;
 }
 
-/** The next position. One that is not below n sets bits.status, and so does the end of the bytes;
- * from then on the answer is n. */
+/** The next position. A position that is not below n, or the end of the bytes, sets bits.status;
+ * from then on this returns n. */
 static inline uint64_t fedcodec_golomb_next(fedcodec_golomb_reader *r) {
     if (r->next >= r->n) {
         r->bits.status = FED_EFORMAT;
@@ -68,7 +68,7 @@ static inline uint64_t fedcodec_golomb_next(fedcodec_golomb_reader *r) {
     return position;
 }
 
-/** The next `want` positions; false, and nothing useful in them, after a failure. */
+/** Read the next `want` positions. False after a failure: their content is arbitrary. */
 bool fedcodec_golomb_read(fedcodec_golomb_reader *r, uint32_t *position, size_t want);
 
 #endif

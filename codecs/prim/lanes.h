@@ -1,5 +1,5 @@
-/* Vectors of 32-bit lanes, for loops that keep the few lanes they want: what no compiler finds.
- * Without FEDCODEC_LANES there are none, and such a loop's plain twin does all the work. */
+/* Vectors of 32-bit lanes, for loops that keep only some of the values, which no compiler
+ * vectorises. Without FEDCODEC_LANES there are none: the loop's plain form does all the work. */
 #ifndef FEDCODEC_PRIM_LANES_H
 #define FEDCODEC_PRIM_LANES_H
 
@@ -9,9 +9,9 @@
 #include "codecs/unit.h"
 
 /*
- * A mask has bit i for lane i. `above` compares as signed integers. `pack` moves the lanes of a
- * mask to the front; then a full vector is stored, so behind the last one wanted there must be
- * room: packing in memory is slow on some machines.
+ * A mask has bit i for lane i. `above` compares signed integers. `pack` moves the lanes of a mask
+ * to the front. A full vector is stored then, since packing in memory is slow on some machines: the
+ * destination needs room for a vector after the last value.
  */
 
 #if FEDCODEC_AVX512
@@ -94,8 +94,7 @@ static inline uint32_t fedcodec_lanes_above(fedcodec_lanes a, fedcodec_lanes b) 
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b)));
 }
 
-/* For each mask the lanes it names, the first in the lowest byte: lane i goes to where there are
- * as many before it. */
+/* For each mask the numbers of its lanes, the first one in the lowest byte. */
 #define FEDCODEC_BIT(m, i) ((m) >> (i)&1u)
 #define FEDCODEC_LOW3(m, i)                                                                        \
     (FEDCODEC_BIT(m, i) + FEDCODEC_BIT(m, (i) + 1) + FEDCODEC_BIT(m, (i) + 2))
@@ -177,13 +176,13 @@ static inline fedcodec_lanes fedcodec_lanes_pack(uint32_t mask, fedcodec_lanes v
 #endif
 
 #ifdef FEDCODEC_LANES
-/** first, first + 1 and so on. */
+/** The lanes first, first + 1 and so on. */
 static inline fedcodec_lanes fedcodec_lanes_from(uint32_t first) {
     static const uint32_t step[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return fedcodec_lanes_add(fedcodec_lanes_load(step), fedcodec_lanes_all(first));
 }
 
-/** Store the lanes of a mask one after another. How many they are. */
+/** Store the lanes of a mask one after another. Returns their number. */
 static inline size_t fedcodec_lanes_put(void *dst, uint32_t mask, fedcodec_lanes v) {
     fedcodec_lanes_store(dst, fedcodec_lanes_pack(mask, v));
     return (size_t)__builtin_popcount(mask);
@@ -192,7 +191,7 @@ static inline size_t fedcodec_lanes_put(void *dst, uint32_t mask, fedcodec_lanes
 
 #if FEDCODEC_AVX512
 /** A vector's bytes, numbered: 0, 1 and so on. */
-static inline __m512i fedcodec_lanes_places(void) {
+static inline __m512i fedcodec_lanes_numbers(void) {
     static const uint8_t place[64] = {
         0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
         22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
@@ -201,13 +200,13 @@ static inline __m512i fedcodec_lanes_places(void) {
 }
 #endif
 
-/** Store first + i for each bit i of a mask, one after another; up to 64 in all are written. How
- * many bits it has. */
-static inline size_t fedcodec_list_places(uint32_t *dst, uint64_t mask, uint32_t first) {
+/** Store first + i for each bit i of a mask, one after another. Overwrites up to 64 numbers.
+ * Returns the number of bits. */
+static inline size_t fedcodec_list_positions(uint32_t *dst, uint64_t mask, uint32_t first) {
     const size_t count = (size_t)__builtin_popcountll(mask);
     size_t i = 0;
 #if FEDCODEC_AVX512
-    __m512i places = _mm512_maskz_compress_epi8(mask, fedcodec_lanes_places());
+    __m512i places = _mm512_maskz_compress_epi8(mask, fedcodec_lanes_numbers());
     do {
         __m512i some = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(places));
         fedcodec_lanes_store(dst + i, fedcodec_lanes_add(some, fedcodec_lanes_all(first)));
@@ -215,12 +214,12 @@ static inline size_t fedcodec_list_places(uint32_t *dst, uint64_t mask, uint32_t
         i += FEDCODEC_LANES;
     } while (i < count);
 #else
-    enum { AT_ONCE = 4 }; /* most often enough, so that the loop's end is foreseen */
-    const uint64_t last = UINT64_C(1) << 63; /* listed behind all bits */
+    enum { AT_ONCE = 4 }; /* enough for most masks, so the branch at the end is predicted */
+    const uint64_t last = UINT64_C(1) << 63; /* a bit after all others, so the word is never 0 */
     do {
         for (size_t k = 0; k < AT_ONCE; k++, mask &= mask - 1) {
             dst[i + k] = first + (uint32_t)__builtin_ctzll(mask | last);
-            __asm__("" ::: "memory"); /* one by one: to be put into vectors takes longer */
+            __asm__("" ::: "memory"); /* keeps the stores single: vectors would be slower */
         }
         i += AT_ONCE;
     } while (i < count);

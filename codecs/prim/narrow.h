@@ -1,4 +1,5 @@
-/* Tensors of two-byte floats: all that float16 and bfloat16 do but the conversion of one value. */
+/* Tensors of two-byte floats: what float16 and bfloat16 share, all but the conversion of a value.
+ */
 #ifndef FEDCODEC_PRIM_NARROW_H
 #define FEDCODEC_PRIM_NARROW_H
 
@@ -8,8 +9,8 @@
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 
-/* Conversions of one value: to the nearest two-byte float (finite), and back. The loops below are
- * inline, so that a conversion given by name becomes part of them. */
+/* The conversion of one value to the nearest finite two-byte float, and the conversion back. The
+ * loops below are inline, so that the compiler inlines the conversion into them. */
 typedef uint16_t (*fedcodec_narrow_fn)(float v);
 typedef float (*fedcodec_widen_fn)(uint16_t v);
 
@@ -17,7 +18,7 @@ static inline uint16_t fedcodec_load_u16(const uint8_t *src) {
     return (uint16_t)(src[0] | src[1] << 8);
 }
 
-/* In one piece where that is the same: compilers don't vectorise stores of single bytes. */
+/* In one piece on a little-endian machine: compilers don't vectorise stores of single bytes. */
 static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     memcpy(dst, &v, sizeof v);
@@ -27,7 +28,7 @@ static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #endif
 }
 
-/** Of a block, see dense.h. */
+/** Encode a block: a fedcodec_dense_fn without its conversions. */
 static inline void fedcodec_narrow_encode(const fedcodec_job *block, fedcodec_narrow_fn narrow,
                                           fedcodec_widen_fn widen) {
     assert(block->residual != NULL);
@@ -43,11 +44,11 @@ static inline void fedcodec_narrow_encode(const fedcodec_job *block, fedcodec_na
     }
 }
 
-/** `infinity`: the bits from which on a magnitude is no number. */
+/** infinity: magnitudes from these bits on are infinite or NaN. */
 static inline fed_status fedcodec_narrow_check(const uint8_t *src, size_t len, size_t n,
                                                uint16_t infinity, uint16_t *max) {
     FED_REQUIRE(len % 2 == 0 && len / 2 == n, FED_EFORMAT);
-    int16_t most = 0; /* signed: every vector unit has a maximum of these */
+    int16_t most = 0; /* signed: each vector unit has a maximum of signed words */
     for (size_t i = 0; i < n; i++) {
         int16_t m = (int16_t)(fedcodec_load_u16(src + 2 * i) & 0x7fff);
         most = m > most ? m : most;

@@ -1,14 +1,14 @@
-/* Cutting a large tensor into parts that a pool encodes side by side. */
+/* A large tensor cut into parts, which a pool encodes side by side. */
 #ifndef FEDCODEC_PRIM_PARTS_H
 #define FEDCODEC_PRIM_PARTS_H
 
 #include "codecs/unit.h"
 #include "fed/pool.h"
 
-/* Values that are worth another thread; and most parts of a tensor. */
+/* Fewest values that are worth a part of their own; most parts of a tensor. */
 enum { FEDCODEC_PART_MIN = 1 << 14, FEDCODEC_PARTS_MAX = 64 };
 
-/** In how many parts to do n values: 1 without a pool. The bytes must not depend on it. */
+/** The number of parts for n values: 1 without a pool. The bytes must not depend on it. */
 static inline size_t fedcodec_parts(const fed_pool *pool, size_t n) {
     size_t most = pool == NULL ? 1 : pool->width;
     size_t worth = n / FEDCODEC_PART_MIN;
@@ -16,13 +16,12 @@ static inline size_t fedcodec_parts(const fed_pool *pool, size_t n) {
     return worth < 1 ? 1 : worth < most ? worth : most;
 }
 
-/** Where part k begins, and so where part k - 1 ends: at a multiple of `unit`, and the last one
- * ends at n. */
+/** Where part k begins, and part k - 1 ends: at a multiple of `unit`. The last part ends at n. */
 static inline size_t fedcodec_part_start(size_t n, size_t parts, size_t k, size_t unit) {
     return k == parts ? n : n / parts * k / unit * unit;
 }
 
-/** Do them all. */
+/** Run all parts, and wait for them. */
 static inline void fedcodec_run_parts(const fed_pool *pool, size_t parts,
                                       void (*part)(void *job, size_t k), void *job) {
     if (parts == 1) {

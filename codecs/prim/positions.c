@@ -1,4 +1,4 @@
-/* Which code positions are written in, and reading them back from any. */
+/* Positions: the choice of a code to write them in, and reading any code. */
 #include "codecs/prim/positions.h"
 
 /* The three high bits of `how`. */
@@ -19,8 +19,8 @@ static uint64_t golomb_bits(fedcodec_chosen chosen, unsigned b) {
     return bits;
 }
 
-/* The b of fewest bits, of equal ones the least. Their number is convex in b, so walking downhill
- * from anywhere finds it. */
+/* The b with the fewest bits; of equals the smallest. The number of bits is convex in b, so
+ * descending from any b finds the minimum. */
 static unsigned best_b(fedcodec_chosen chosen, unsigned b, uint64_t *bits) {
     *bits = golomb_bits(chosen, b);
     for (unsigned up = b; up < FEDCODEC_GOLOMB_B_MAX;) {
@@ -42,8 +42,8 @@ static unsigned best_b(fedcodec_chosen chosen, unsigned b, uint64_t *bits) {
     return b;
 }
 
-/* Try the other codes, each with room only for less than the best so far. False: none is
- * shorter than *len. */
+/* Try the other codes; each has room for less than the best length so far. False: none is shorter
+ * than *len. */
 static bool put_shorter(fedcodec_pos pos, fedcodec_chosen chosen, size_t n, uint8_t *dst,
                         size_t *len, uint8_t *how) {
     const unsigned detail = fedcodec_rans_detail(chosen.count);
@@ -61,7 +61,7 @@ static bool put_shorter(fedcodec_pos pos, fedcodec_chosen chosen, size_t n, uint
         return true;
     }
     return rans && fedcodec_rans_put(chosen.index, chosen.count, detail, dst, rice - 1, len) ==
-                       FED_OK; /* once more: the attempt wrote over it */
+                       FED_OK; /* write it again: the attempt has overwritten it */
 }
 
 fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen chosen, size_t n,

@@ -1,4 +1,4 @@
-/* Where the values are that a sparse codec sends: positions to bytes in one of several codes. */
+/* The positions of the values that a sparse codec sends, as bytes in one of several codes. */
 #ifndef FEDCODEC_PRIM_POSITIONS_H
 #define FEDCODEC_PRIM_POSITIONS_H
 
@@ -9,14 +9,14 @@
 #include "codecs/unit.h"
 #include "fedcodec/codec_vtable.h"
 
-/** A codec's parameter "pos". The last three never take more bytes than rice, nor rice than
- * golomb: where their own code would, they write that one. */
+/** A codec's parameter "pos". rice never takes more bytes than golomb, and the last three never
+ * more than rice: each writes the other code if that is shorter. */
 typedef enum fedcodec_pos {
     FEDCODEC_POS_GOLOMB, /* with the paper's b */
     FEDCODEC_POS_RICE,   /* with the best b */
     FEDCODEC_POS_RANS,
     FEDCODEC_POS_RANGE,
-    FEDCODEC_POS_AUTO, /* the shortest of them */
+    FEDCODEC_POS_AUTO, /* the shortest code */
     FEDCODEC_POS_COUNT
 } fedcodec_pos;
 
@@ -34,14 +34,14 @@ static inline size_t fedcodec_positions_bound(double p, size_t n, size_t k) {
 }
 
 /**
- * Write at least one position, ascending, below n. *how says in which code, and belongs into the
- * message before them: the code in its three high bits, the code's parameter in the others.
+ * Write at least one position; positions ascend and are below n. *how is a byte that the message
+ * must hold before them: the code in its three high bits, the code's parameter in the others.
  * FED_ENOSPC: cap is less than the bound.
  */
 fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen chosen, size_t n,
                                   uint8_t *dst, size_t cap, size_t *len, uint8_t *how) FED_CHECKED;
 
-/** Positions being read back, a block at a time, so that only a block asks for its code. */
+/** Reading positions, a block at a time: the code is looked up once a block. */
 enum { FEDCODEC_POSITIONS_BLOCK = 256 };
 
 typedef struct fedcodec_positions {
@@ -55,15 +55,16 @@ typedef struct fedcodec_positions {
     uint32_t index[FEDCODEC_POSITIONS_BLOCK]; /* the block */
 } fedcodec_positions;
 
-/** `count` positions below n, src[len] to its end. FED_EFORMAT: not what put could have written. */
+/** Begin to read `count` positions below n, which fill src[len]. FED_EFORMAT: put could not have
+ * written that. */
 fed_status fedcodec_positions_start(fedcodec_positions *r, uint8_t how, const uint8_t *src,
                                     size_t len, uint64_t count, size_t n) FED_CHECKED;
 
-/** Read the next block into r->index. How many there are in it; 0 after the last one, and as soon
- * as one is malformed. */
+/** Read the next block into r->index. Returns the number of its positions; 0 after the last block,
+ * or once a position is malformed. */
 size_t fedcodec_positions_next(fedcodec_positions *r);
 
-/** FED_OK after the last block, if all were well and no byte is left over. */
+/** Call it after the last block. FED_OK: all positions were well-formed, and no byte is left. */
 fed_status fedcodec_positions_end(const fedcodec_positions *r) FED_CHECKED;
 
 #endif

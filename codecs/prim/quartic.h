@@ -7,15 +7,15 @@
 #include <stdint.h>
 
 #include "codecs/unit.h"
-/* Byte i holds the digits of values i, L + i, 2L + i, 3L + i, 4L + i, the first one most
- * significant, where L is the number of bytes. A digit is the value plus 1. */
+/* With L the number of bytes, byte i holds the digits of the values i, L + i, 2L + i, 3L + i and
+ * 4L + i, the first one most significant. A digit is the value plus 1. */
 enum {
     FEDCODEC_QUARTIC_DIGITS = 5,
-    FEDCODEC_QUARTIC_BYTES = 243, /* bytes are below it */
+    FEDCODEC_QUARTIC_BYTES = 243, /* all bytes are below this */
     FEDCODEC_QUARTIC_ZERO = 121   /* five zeros */
 };
 
-/** Bytes that n values fill. */
+/** The number of bytes that hold n values. */
 static inline size_t fedcodec_quartic_len(size_t n) {
     return n / FEDCODEC_QUARTIC_DIGITS + (n % FEDCODEC_QUARTIC_DIGITS != 0);
 }
@@ -31,11 +31,10 @@ static inline size_t fedcodec_quartic_len(size_t n) {
 #define FEDCODEC_QUARTIC_EACH(X)                                                                   \
     FEDCODEC_QUARTIC_81(X, 0) FEDCODEC_QUARTIC_81(X, 81) FEDCODEC_QUARTIC_81(X, 162)
 
-/** The five values, -1, 0 or 1, of each byte. */
+/** The five values of each byte: -1, 0 or 1. */
 extern const int8_t fedcodec_quartic_values[FEDCODEC_QUARTIC_BYTES][FEDCODEC_QUARTIC_DIGITS];
 
-/** Can src[len] be the bytes of n values, of which at least one is not 0? Digits past the n-th must
- * be zeros. */
+/** Can src[len] be the bytes of n values that are not all 0? Digits after the n-th must be of 0. */
 bool fedcodec_quartic_valid(const uint8_t *src, size_t len, size_t n);
 
 #endif

@@ -1,16 +1,16 @@
-/* The adaptive binary range coder: an interval of 32 bits that each bit of a gap narrows in
- * proportion to its probability; bytes that both ends share leave at the top. */
+/* The adaptive binary range coder. Each bit of a gap narrows an interval of 32-bit numbers in
+ * proportion to the bit's probability. High bytes that both ends share are written. */
 #include "codecs/prim/range.h"
 
 enum {
     EXPONENTS = FEDCODEC_RANGE_EXPONENTS,
     HALF = 1 << 15,
     LEAST = 64, /* probabilities are LEAST to 2^16 - LEAST */
-    PRIOR = 12, /* what is expected counts as so many bits seen */
-    FAST = 30,  /* so many bits' time is what an estimate remembers */
+    PRIOR = 12, /* the prior counts as that many bits seen */
+    FAST = 30,  /* bits that the fast estimate remembers */
     SLOW = FEDCODEC_RANGE_STEPS - 1,
     EXPONENT_BITS = 5,
-    MODELLED = 2 /* mantissa bits that have a model; those below are as likely 1 as 0 */
+    MODELLED = 2 /* mantissa bits with a model; lower bits have probability 1/2 */
 };
 
 /* ---- Probabilities ---- */
@@ -20,8 +20,8 @@ static fedcodec_range_bit expect(uint64_t ones, uint64_t all) {
     return (fedcodec_range_bit){p, p, PRIOR};
 }
 
-/* Each node of the tree parts its stretch of exponents in two; tail[e] is how probable e or more
- * is, so that differences are what its halves are. */
+/* Each node of the tree splits its range of exponents in two. tail[e] is the probability of e or
+ * more, so differences of it are the probabilities of the halves. */
 static void start_exponents(fedcodec_range_bit *tree, const uint64_t *tail) {
     unsigned node = 1;
     for (unsigned span = EXPONENTS; span > 1; span /= 2) {
@@ -33,9 +33,9 @@ static void start_exponents(fedcodec_range_bit *tree, const uint64_t *tail) {
 }
 
 /*
- * What positions taken at random would give: then no gap ends with probability q = 1 - count / n at
- * each step, gap + 1 is 2^e or more with q^(2^e - 1), and of two neighbouring stretches of 2^e the
- * second is q^(2^e) times as probable as the first. In 2^-32.
+ * The prior of random positions. At each step a gap goes on with probability q = 1 - count / n. So
+ * gap + 1 is at least 2^e with probability q^(2^e - 1), and of two neighbouring ranges of 2^e gaps
+ * the second is q^(2^e) times as probable as the first. In units of 2^-32.
  */
 static void start_model(fedcodec_range_model *m, uint64_t count, uint64_t n) {
     const uint64_t one = UINT64_C(1) << 32;
@@ -47,7 +47,7 @@ static void start_model(fedcodec_range_model *m, uint64_t count, uint64_t n) {
         halves[e] = expect(power, one + power);
         power = power * power >> 32;
     }
-    tail[EXPONENTS] = 0; /* no gap is that long */
+    tail[EXPONENTS] = 0; /* no gap has more bits */
     start_exponents(m->exponent, tail);
     for (unsigned e = 1; e < EXPONENTS; e++) {
         m->mantissa[e][1] = halves[e - 1];
@@ -67,14 +67,14 @@ static inline uint16_t towards(uint32_t p, unsigned bit, uint32_t step) {
     return (uint16_t)(bit ? p + ((65535u - p) * step >> 16) : p - (p * step >> 16));
 }
 
-/* Towards the bit by 1 / (seen + 1.5): the more it has seen, the less. */
+/* Move the estimates towards the bit by 1 / (seen + 1.5). */
 static inline void learn(const fedcodec_range_model *m, fedcodec_range_bit *b, unsigned bit) {
     b->fast = towards(b->fast, bit, m->step[b->seen < FAST ? b->seen : FAST]);
     b->slow = towards(b->slow, bit, m->step[b->seen]);
     b->seen = (uint16_t)(b->seen + (b->seen < SLOW));
 }
 
-/* Where the interval parts: up to here it is a 1. */
+/* Where the interval is split: up to here the bit is 1. */
 static inline uint32_t split(uint32_t low, uint32_t high, uint32_t p) {
     return low + (uint32_t)((uint64_t)(high - low) * p >> 16);
 }
@@ -107,7 +107,8 @@ static inline void put_bit(range_writer *w, unsigned bit, uint32_t p) {
     }
 }
 
-/* The `count` low bits of value, highest first, down a tree of 2^count - 1 models; [0] is free. */
+/* Code the `count` low bits of value, highest first, by a tree of 2^count - 1 models; tree[0] is
+ * unused. */
 static inline void put_tree(range_writer *w, fedcodec_range_bit *tree, uint32_t value,
                             unsigned count) {
     for (unsigned node = 1; count-- > 0;) {
@@ -129,8 +130,8 @@ static void put_gap(range_writer *w, uint32_t gap) {
     }
 }
 
-/* The least bytes such that whatever were to follow them is within the interval: so many, these
- * ones. */
+/* The fewest bytes that end the message: whatever follows them is within the interval. Returns
+ * their number, *value = the bytes. */
 static unsigned last_bytes(uint32_t low, uint32_t high, uint32_t *value) {
     for (unsigned count = 0; count < 4; count++) {
         uint64_t step = UINT64_C(1) << (32 - 8 * count);
@@ -165,7 +166,7 @@ fed_status fedcodec_range_put(const uint32_t *position, size_t k, size_t n, uint
 
 /* ---- Decoding ---- */
 
-/* Past the end it does not matter what comes: zeros. */
+/* Zeros after the end: their value does not matter. */
 static inline uint32_t byte_at(const fedcodec_range_reader *r, size_t at) {
     return at < r->len ? r->src[at] : 0;
 }
@@ -209,7 +210,7 @@ static inline uint32_t get_tree(fedcodec_range_reader *r, fedcodec_range_bit *tr
         learn(&r->model, &tree[node], bit);
         node = 2 * node + bit;
     }
-    return node; /* the bits, behind a 1 */
+    return node; /* the bits, after a leading 1 */
 }
 
 static inline uint32_t get_gap(fedcodec_range_reader *r) {

@@ -1,5 +1,5 @@
-/* The k-th greatest of a list, exactly: by counting in bins, then among the few of one bin. For
- * select.c. */
+/* The k-th greatest of a list, exactly: count keys in bins, then compare the few keys of one bin.
+ * For select.c. */
 #ifndef FEDCODEC_PRIM_RANK_IMPL_H
 #define FEDCODEC_PRIM_RANK_IMPL_H
 
@@ -14,15 +14,15 @@
 enum {
     BINS_LOG2 = FED_SMALL ? 6 : 9, /* a small build's stack takes 2 KB here, instead of 11 */
     BINS = 1 << BINS_LOG2,
-    CHUNK = 256,              /* values whose keys are looked at together */
-    CHUNK_ROOM = 16,          /* behind a list that is being written: a vector's lanes */
-    FEW = 32,                 /* keys that are compared each with each */
+    CHUNK = 256,              /* values whose keys are counted together */
+    CHUNK_ROOM = 16,          /* after a list that is written: a vector's lanes */
+    FEW = 32,                 /* so few keys are compared with each other */
     WAYS = FED_SMALL ? 1 : 4, /* sets of bins, filled in turn: a bin that was just counted in must
                                  be waited for */
     KEY_MAX = 0x7fffffff
 };
 
-/* Which values compete, by their keys: one up to KEY_MAX is the magnitude of a value that does. */
+/* Which values compete. A value's key is its magnitude if it competes, else above KEY_MAX. */
 typedef struct side {
     uint32_t flip, mask;
 } side;
@@ -34,7 +34,7 @@ static uint32_t key_of(float v, side of) {
     return (fedcodec_bits(v) ^ of.flip) & of.mask;
 }
 
-/* Keys, both ends among them. */
+/* A range of keys, both ends included. */
 typedef struct range {
     uint32_t low, high;
 } range;
@@ -45,8 +45,8 @@ static bool holds(range r, uint32_t key) {
     return key - r.low <= r.high - r.low;
 }
 
-/* Which values of one side are chosen: every one with a greater magnitude, and the first `ties` of
- * those with just this one. */
+/* Which values of one side are chosen: all with a greater magnitude, and the first `ties` of those
+ * with this magnitude. */
 typedef struct cut {
     uint32_t magnitude; /* bits */
     size_t ties;
@@ -54,8 +54,8 @@ typedef struct cut {
 
 static const cut EVERYTHING = {1, SIZE_MAX}; /* but zeros */
 
-/* The keys within a range, as floats: how many they are. *above = how many keys are greater. dst
- * may be where the values are. */
+/* Write the keys within a range, as floats, and return their number. *above = the number of greater
+ * keys. dst may be `value`. */
 static size_t narrow(const float *value, size_t count, side of, range r, float *dst,
                      size_t *above) {
     size_t i = 0, got = 0, greater = 0;
@@ -80,7 +80,7 @@ static size_t narrow(const float *value, size_t count, side of, range r, float *
     return got;
 }
 
-/* Count the keys within a range, in bins of 1 << shift keys. */
+/* Count the keys within a range in bins; a bin is 1 << shift keys wide. */
 static void fill_bins(const float *value, size_t count, side of, range r, unsigned shift,
                       uint32_t bins[BINS]) {
     uint32_t way[WAYS][BINS] = {0};
@@ -100,8 +100,8 @@ static void fill_bins(const float *value, size_t count, side of, range r, unsign
     }
 }
 
-/* Narrow the range to the bin that the *rank-th greatest of its keys falls into. *rank becomes its
- * rank in there. How many keys are in there; 0: there are fewer than *rank. */
+/* Narrow the range to the bin of its *rank-th greatest key. *rank becomes that key's rank in the
+ * bin. Returns the number of keys in the bin; 0: the range has fewer than *rank keys. */
 static size_t find_bin(const float *value, size_t count, side of, range *r, size_t *rank) {
     uint32_t bins[BINS];
     const unsigned bits = 32 - (unsigned)__builtin_clz((r->high - r->low) | 1);
@@ -121,7 +121,7 @@ static size_t find_bin(const float *value, size_t count, side of, range *r, size
     return 0;
 }
 
-/* The cut for the rank-th greatest of a few keys, 1 <= rank <= count. */
+/* The cut at the rank-th greatest of a few keys, 1 <= rank <= count. */
 static cut compare_all(const float *key, size_t count, size_t rank) {
     cut c = EVERYTHING;
     for (size_t i = 0; i < count; i++) {
@@ -137,7 +137,7 @@ static cut compare_all(const float *key, size_t count, size_t rank) {
     return c;
 }
 
-/* The same of any number of keys, none of them below `low`. They are lost. */
+/* The same for any number of keys, all at least `low`. Overwrites the keys. */
 static cut find_among(float *key, size_t count, uint32_t low, size_t rank) {
     range r = {low, (uint32_t)fedcodec_largest(key, count)};
     while (count > FEW) {
@@ -151,8 +151,8 @@ static cut find_among(float *key, size_t count, uint32_t low, size_t rank) {
     return compare_all(key, count, rank);
 }
 
-/* The cut for the rank-th greatest key of all that compete, rank > 0. False: there are fewer.
- * few[room]: for those that are left when so many fit. */
+/* The cut at the rank-th greatest key of all values that compete, rank > 0. False: fewer compete.
+ * few[room]: scratch, for the last keys once so many fit. */
 static bool find_cut(const float *value, size_t count, side of, size_t rank, float *few,
                      size_t room, cut *c) {
     range r = ALL;

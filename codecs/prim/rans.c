@@ -1,5 +1,5 @@
-/* Static rANS over numbers, or over the gaps between positions. The state is 32 bits, refilled 16
- * at a time; the encoder runs backwards, so that the decoder runs forwards. */
+/* Static rANS over numbers, or over the gaps between positions. The state has 32 bits, and is
+ * refilled by 16. The encoder runs backwards, so that the decoder runs forwards. */
 #include "codecs/prim/rans.h"
 
 #include <assert.h>
@@ -39,17 +39,17 @@ static inline uint32_t gap_of(unsigned symbol) {
     return symbol < 4 ? symbol : (4u + symbol % 4) << low_bits(symbol);
 }
 
-/* What is coded: numbers as they are, or ascending positions by the gaps before them. */
+/* The input: numbers, or ascending positions, which are coded by the gaps before them. */
 typedef enum kind { NUMBERS, POSITIONS } kind;
 
 static inline uint32_t number_at(kind of, const uint32_t *value, size_t i) {
     return of == NUMBERS || i == 0 ? value[i] : value[i] - value[i - 1] - 1;
 }
 
-/* ---- The distribution: a weight for each symbol, and the slots that follow from them ---- */
+/* ---- The distribution: a weight for each symbol, and the slots that the weights give ---- */
 
 unsigned fedcodec_rans_detail(size_t k) {
-    unsigned detail = 0; /* one more bit for each factor of 4: it costs as many bits as symbols */
+    unsigned detail = 0; /* one bit more for each factor of 4: it costs a bit for each symbol */
     for (k >>= 11; k > 0 && detail < FEDCODEC_RANS_DETAIL_MAX; k >>= 2) {
         detail++;
     }
@@ -60,7 +60,7 @@ static unsigned bit_length(uint32_t v) {
     return v == 0 ? 0 : 32u - (unsigned)__builtin_clz(v);
 }
 
-/* To 1 + detail significant bits, halves up. */
+/* Round to 1 + detail significant bits, halves up. */
 static uint32_t round_weight(uint32_t weight, unsigned detail) {
     unsigned length = bit_length(weight);
     if (length <= detail + 1) {
@@ -77,7 +77,7 @@ static inline void count_symbols(kind of, const uint32_t *value, size_t k, uint3
     }
 }
 
-/* What they are when counted; they become weights. */
+/* Counts become weights. */
 static void weigh(unsigned detail, uint32_t *weight) {
     uint32_t max = 0;
     for (size_t s = 0; s < SYMBOLS; s++) {
@@ -92,8 +92,8 @@ static void weigh(unsigned detail, uint32_t *weight) {
     }
 }
 
-/* Each symbol in use gets one slot, and its share of the others; sums are rounded, not shares, so
- * that they fill the table exactly. */
+/* Each symbol in use gets one slot, and its fraction of the other slots. Sums are rounded, not
+ * single fractions, so the slots fill the table exactly. */
 static void share_slots(const uint32_t *weight, uint16_t *start) {
     uint64_t total = 0, before = 0;
     unsigned used = 0, rank = 0;
@@ -109,8 +109,8 @@ static void share_slots(const uint32_t *weight, uint16_t *start) {
     start[SYMBOLS] = SLOTS;
 }
 
-/* Neighbours have similar weights: a weight's length is sent as the difference from the last one's,
- * then the mantissa. */
+/* Neighbours have similar weights. A weight is sent as the difference of its length from the last
+ * one's, then its mantissa. */
 static fed_status put_weights(const uint32_t *weight, unsigned detail, uint8_t *dst, size_t cap,
                               size_t *len) {
     fed_bit_writer w;
@@ -142,7 +142,7 @@ static fed_status get_weights(const uint8_t *src, size_t len, unsigned detail, u
     for (unsigned s = 0; s <= last; s++) {
         unsigned step = (unsigned)fed_get_unary(&r, 2 * LEVEL_MAX);
         level = step % 2 ? level + (step + 1) / 2 : level - step / 2;
-        FED_REQUIRE(level <= LEVEL_MAX, FED_EFORMAT); /* below 0 is far above it */
+        FED_REQUIRE(level <= LEVEL_MAX, FED_EFORMAT); /* as unsigned, below 0 is far above */
         if (level > 0) {
             unsigned kept = level - 1 < detail ? level - 1 : detail;
             weight[s] = (UINT32_C(1) << kept | fed_get_bits(&r, kept)) << (level - 1 - kept);
@@ -150,15 +150,15 @@ static fed_status get_weights(const uint8_t *src, size_t len, unsigned detail, u
     }
     FED_REQUIRE(r.status == FED_OK && level > 0, FED_EFORMAT);
     *used = (size_t)((r.pos + 7) / 8);
-    r.len = *used; /* the rest of the last byte must be ones */
+    r.len = *used; /* the last byte must be filled with ones */
     return fed_bit_reader_end(&r);
 }
 
 /* ---- Encoding, from the last position and the buffer's end to the first ones ---- */
 
 typedef struct stack {
-    uint8_t *dst; /* bytes are put below it ... */
-    size_t room;  /* ... into so many */
+    uint8_t *dst; /* bytes are written below this */
+    size_t room;  /* bytes that are free there */
     uint32_t state;
     bool full;
 } stack;
@@ -174,7 +174,7 @@ static inline void push_word(stack *s) {
     s->state >>= WORD_BITS;
 }
 
-/* Up to 16 bits as they are. */
+/* Write up to 16 bits without a model. */
 static inline void push_bits(stack *s, uint32_t value, unsigned count) {
     if ((uint64_t)s->state << count >> 32 != 0) {
         push_word(s);
@@ -234,7 +234,7 @@ fed_status fedcodec_rans_put_numbers(const uint32_t *number, size_t k, unsigned 
     return put(NUMBERS, number, k, detail, dst, cap, len);
 }
 
-/* 256 * log2(v); between powers of two along a straight line. */
+/* 256 * log2(v), linear between powers of two. */
 static uint64_t log2_256(uint32_t v) {
     assert(v > 0);
     unsigned exponent = bit_length(v) - 1;
@@ -276,7 +276,7 @@ fed_status fedcodec_rans_start(fedcodec_rans_reader *r, const uint8_t *src, size
     return FED_OK;
 }
 
-/* A whole state again, after bits were taken from it. */
+/* Refill the state after bits were taken from it. */
 static inline void refill(fedcodec_rans_reader *r) {
     if (r->state >= STATE_LOW) {
         return;

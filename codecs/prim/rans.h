@@ -1,5 +1,5 @@
-/* Numbers, or ascending positions by the gaps between them, by static rANS: their distribution,
- * sent first, then the numbers. */
+/* Static rANS of numbers, or of ascending positions by the gaps between them: first their
+ * distribution, then the numbers. */
 #ifndef FEDCODEC_PRIM_RANS_H
 #define FEDCODEC_PRIM_RANS_H
 
@@ -11,8 +11,8 @@
 #include "fed/status.h"
 
 /*
- * A number is a symbol (its exponent and two bits of its mantissa) and the bits below those, which
- * take what they are. Format: docs/codec-formats.md#rans
+ * A number is a symbol (its exponent and two bits of its mantissa) and the lower bits, which are
+ * written as they are. Format: docs/codec-formats.md#rans
  */
 enum {
     FEDCODEC_RANS_SYMBOLS = 124,
@@ -20,7 +20,7 @@ enum {
     FEDCODEC_RANS_DETAIL_MAX = 7 /* bits of a weight's mantissa */
 };
 
-/** How many mantissa bits the weights of k numbers' symbols are worth. */
+/** The mantissa bits that the weights of symbols should have, for k numbers. */
 unsigned fedcodec_rans_detail(size_t k);
 
 /** Write k >= 1 ascending positions. FED_ENOSPC: they take more than cap bytes. */
@@ -31,31 +31,31 @@ fed_status fedcodec_rans_put(const uint32_t *position, size_t k, unsigned detail
 fed_status fedcodec_rans_put_numbers(const uint32_t *number, size_t k, unsigned detail,
                                      uint8_t *dst, size_t cap, size_t *len) FED_CHECKED;
 
-/** About how many bits these would take, times 256, without their distribution. */
+/** An estimate of the bits of these numbers, times 256, without their distribution. */
 uint64_t fedcodec_rans_cost(const uint32_t *number, size_t k);
 
-/** Positions or numbers being read back. */
+/** Reading positions or numbers. */
 typedef struct fedcodec_rans_reader {
     const uint8_t *src;
     size_t len, at; /* bytes: all, and used */
     uint32_t state;
-    bool broken;      /* for good: the bytes ended, or a position was too high */
+    bool broken;      /* for ever: the bytes ended, or a position was too high */
     uint64_t n, next; /* as fedcodec_golomb_reader's */
     uint16_t start[FEDCODEC_RANS_SYMBOLS + 1]; /* a symbol's first slot; the next one's follows */
     uint8_t symbol[FEDCODEC_RANS_SLOTS];
 } fedcodec_rans_reader;
 
-/** FED_EFORMAT: no distribution that could have been sent. */
+/** FED_EFORMAT: the encoder can't have sent that distribution. */
 fed_status fedcodec_rans_start(fedcodec_rans_reader *r, const uint8_t *src, size_t len, size_t n,
                                unsigned detail) FED_CHECKED;
 
-/** The next `want` positions; false, and nothing useful in them, once broken. */
+/** Read the next `want` positions. False once broken: their content is arbitrary. */
 bool fedcodec_rans_read(fedcodec_rans_reader *r, uint32_t *position, size_t want);
 
-/** The next `want` numbers, for which n means nothing; likewise. */
+/** The same for numbers, which n does not limit. */
 bool fedcodec_rans_read_numbers(fedcodec_rans_reader *r, uint32_t *number, size_t want);
 
-/** FED_OK when nothing broke, every byte was used and the state is back where it began. */
+/** FED_OK: nothing broke, every byte was used, and the state is the encoder's first one. */
 fed_status fedcodec_rans_end(const fedcodec_rans_reader *r) FED_CHECKED;
 
 #endif

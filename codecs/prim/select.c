@@ -1,10 +1,10 @@
 /*
  * Exact selection in about one pass.
  *
- * A sample of the tensor gives a magnitude that the k-th value surely exceeds; one pass adds x and
- * collects the few values beyond it, the candidates; among them the k-th is found exactly. Where
- * the sample misled (adversarial data, many equal values) it is sought in the whole tensor: slower,
- * the same result. So the sample decides the time, never the choice.
+ * A sample of the tensor gives a magnitude that the k-th value almost surely exceeds. One pass adds
+ * x and collects the few values above it, the candidates. Among these the k-th is found exactly. If
+ * the sample misled (adversarial data, many equal values), the k-th is sought in the whole tensor:
+ * slower, with the same result. So the sample decides the time, never the choice.
  */
 #include "codecs/prim/select.h"
 
@@ -18,29 +18,29 @@
 #include "codecs/prim/rank_impl.h"
 
 enum {
-    SMALL = 4096, /* values of a tensor whose candidates are all of them */
+    SMALL = 4096, /* up to so many values, all are candidates */
     LARGE = 1 << 20,
     SAMPLE_LOG2 = 11, /* values in the sample of a tensor between those */
     SAMPLE_LOG2_MAX = 13,
     SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
-    LINE = 64, /* values added and compared at once; room behind a list that is being written */
-    STRETCH = 16 * LINE /* values whose candidates are looked up in the first cache */
+    BATCH = 64,          /* values added and compared at once; room after a list that is written */
+    STRETCH = 16 * BATCH /* values whose candidates are looked up in the first cache */
 };
 
-/* Values, and where they come from: index[i], or i itself where index is NULL. */
+/* Values and their positions: index[i], or i if index is NULL. */
 typedef struct values {
     const float *value;
     const uint32_t *index;
     size_t count;
 } values;
 
-/* How the work memory is laid out: lists with LINE more than there is room for. */
+/* The layout of the work memory: lists, each with BATCH more entries than its room. */
 typedef struct scratch {
     size_t room;
     uint32_t *index; /* candidates */
     float *value;
-    float *key; /* of those among which the k-th must be, as floats; the sample at first */
-    uint32_t *positive_index; /* the result of the first side, if there are two */
+    float *key;               /* keys that may be the k-th, as floats; at first the sample */
+    uint32_t *positive_index; /* the result for positive values, if there are two sides */
     float *positive_value;
 } scratch;
 
@@ -52,17 +52,17 @@ static size_t sample_size(size_t n) {
     return n <= SMALL ? 0 : (size_t)1 << sample_log2(n);
 }
 
-/* How far chance leads from an expected number: seldom further than four standard deviations. */
+/* How far a number is from the expected one: seldom over four standard deviations. */
 static double deviation(double expected) {
     return 4.0 * sqrt(expected) + 4.0;
 }
 
-/* What is expected, in the sample, of the k values of a side. */
+/* How many of a side's k values the sample is expected to hold. */
 static double expected_in_sample(size_t n, size_t k) {
     return (double)k * (double)sample_size(n) / (double)n;
 }
 
-/* Candidates that there is room for, of one side or two together. */
+/* The room for candidates of all sides together. */
 static size_t candidate_room(size_t n, size_t k, size_t sides) {
     if (n <= SMALL) {
         return n;
@@ -75,7 +75,7 @@ static size_t candidate_room(size_t n, size_t k, size_t sides) {
 }
 
 static size_t work_size(size_t n, size_t k, size_t sides) {
-    return 4 * (3 * (candidate_room(n, k, sides) + LINE) + (sides - 1) * 2 * (k + LINE));
+    return 4 * (3 * (candidate_room(n, k, sides) + BATCH) + (sides - 1) * 2 * (k + BATCH));
 }
 
 size_t fedcodec_select_work_size(size_t n, size_t k) {
@@ -88,16 +88,16 @@ size_t fedcodec_select_magnitude_work_size(size_t n, size_t k) {
 
 static scratch lay_out(const fedcodec_job *job, size_t k, size_t sides) {
     scratch s = {.room = candidate_room(job->n, k, sides), .index = job->work};
-    s.value = (float *)(void *)(s.index + s.room + LINE);
-    s.key = s.value + s.room + LINE;
+    s.value = (float *)(void *)(s.index + s.room + BATCH);
+    s.key = s.value + s.room + BATCH;
     if (sides == 2) {
-        s.positive_value = s.key + s.room + LINE;
-        s.positive_index = (uint32_t *)(void *)(s.positive_value + k + LINE);
+        s.positive_value = s.key + s.room + BATCH;
+        s.positive_index = (uint32_t *)(void *)(s.positive_value + k + BATCH);
     }
     return s;
 }
 
-/* Positions and values of those that the cut chooses. dst may be where the values are. */
+/* List positions and values that the cut chooses. The lists may be v's own. */
 static size_t take(values v, side of, cut c, uint32_t *index, float *value) {
     size_t i = 0, count = 0, ties = c.ties;
 #ifdef FEDCODEC_LANES
@@ -131,8 +131,8 @@ static size_t take(values v, side of, cut c, uint32_t *index, float *value) {
 
 /* ---- Candidates ---- */
 
-/* Values from all over the tensor, one of each of that many equal stretches; which one is
- * scattered, since a fixed stride could always meet the same column of a matrix. */
+/* Draw one value from each of many equal ranges of the tensor. Its place in the range is scattered:
+ * a fixed stride could meet the same column of a matrix each time. */
 static size_t draw_sample(const fedcodec_job *job, float *sample) {
     const size_t size = sample_size(job->n);
     const unsigned shift = sample_log2(job->n);
@@ -147,14 +147,14 @@ static size_t draw_sample(const fedcodec_job *job, float *sample) {
     return size;
 }
 
-/* Of one side: no candidate's key is below `low`, and the k-th greatest key surely is not; most
- * often it is a likely one. */
+/* A guess for one side. low: no candidate has a lower key, and the k-th greatest key is almost
+ * surely not lower. likely: a key near the k-th. */
 typedef struct guess {
     uint32_t low;
     range likely;
 } guess;
 
-/* The rank-th greatest key of a sample, if it is not below `low`. */
+/* The rank-th greatest key of a sample, at least `low`. */
 static uint32_t nth_key(const float *sample, size_t size, side of, uint32_t low, size_t rank,
                         float *few) {
     size_t above, among = narrow(sample, size, of, (range){low, KEY_MAX}, few, &above);
@@ -175,7 +175,7 @@ static guess make_guess(const float *sample, size_t size, side of, size_t n, siz
     return g;
 }
 
-/* What a value's key must reach to be a candidate, if it is positive and if it is negative. */
+/* The least keys of candidates: for positive values, and for negative values. */
 typedef struct thresholds {
     uint32_t positive, negative;
 } thresholds;
@@ -185,9 +185,9 @@ static bool reaches(float v, thresholds t) {
     return ((int32_t)bits >= (int32_t)t.positive) | ((int32_t)flipped >= (int32_t)t.negative);
 }
 
-/* Add x[n] to e[n], n <= LINE; x may be NULL. Bit i: e[i] is a candidate. */
+/* Add x[n] to e[n], n <= BATCH; x may be NULL. Bit i: e[i] is a candidate. */
 #ifdef FEDCODEC_LANES
-static inline uint64_t add_line(float *e, const float *x, size_t n, thresholds t) {
+static inline uint64_t add_batch(float *e, const float *x, size_t n, thresholds t) {
     uint64_t hits = 0;
     size_t i = 0;
     const fedcodec_lanes flip = fedcodec_lanes_all(NEGATIVE.flip);
@@ -210,23 +210,23 @@ static inline uint64_t add_line(float *e, const float *x, size_t n, thresholds t
     return hits;
 }
 #else
-static inline uint64_t add_line(float *restrict e, const float *restrict x, size_t n,
-                                thresholds t) {
-    uint8_t hit[LINE] = {0};
+static inline uint64_t add_batch(float *restrict e, const float *restrict x, size_t n,
+                                 thresholds t) {
+    uint8_t hit[BATCH] = {0};
     uint64_t hits = 0;
     fedcodec_add(e, x, n);
     for (size_t i = 0; i < n; i++) {
         hit[i] = reaches(e[i], t);
     }
-    for (size_t i = 0; i < LINE; i += 8) {
+    for (size_t i = 0; i < BATCH; i += 8) {
         hits = hits << 8 | fedcodec_bitmap_byte(hit + i);
     }
     return fedcodec_bitmap_reversed(hits);
 }
 #endif
 
-/* Add x from `first` to `end` and list the candidates. How many they are; more than there is room
- * for: there was none for some, and the list is of no use. */
+/* Add x from `first` to `end` and list the candidates. Returns their number. A number above the
+ * room says that the list is incomplete and of no use. */
 static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresholds t,
                       uint32_t *index, float *value, size_t room) {
     float *e = job->residual;
@@ -235,17 +235,17 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
     while (i < end && count <= room) {
         const size_t listed = count, stop = end - i < STRETCH ? end : i + STRETCH;
         for (size_t n; i < stop && count <= room; i += n) {
-            n = stop - i < LINE ? stop - i : LINE;
+            n = stop - i < BATCH ? stop - i : BATCH;
             fedcodec_fetch_block(e + i, n);
             if (x != NULL) {
                 fedcodec_fetch_block(x + i, n);
             }
             const float *from = x != NULL ? x + i : NULL;
-            uint64_t hits = n == LINE ? add_line(e + i, from, LINE, t) /* a constant: unrolled */
-                                      : add_line(e + i, from, n, t);
-            count += fedcodec_list_places(index + count, hits, (uint32_t)i);
+            uint64_t hits = n == BATCH ? add_batch(e + i, from, BATCH, t) /* a constant: unrolled */
+                                       : add_batch(e + i, from, n, t);
+            count += fedcodec_list_positions(index + count, hits, (uint32_t)i);
         }
-        for (size_t k = listed; k < count; k++) { /* while the first cache has them */
+        for (size_t k = listed; k < count; k++) { /* while they are in the first cache */
             value[k] = e[index[k]];
         }
     }
@@ -253,31 +253,31 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
     return count;
 }
 
-/* The pass over the tensor in parts, each with its piece of the room. */
+/* The pass over the tensor in parts; each has a piece of the room. */
 typedef struct pass {
     const fedcodec_job *job;
     const scratch *s;
     thresholds t;
-    size_t parts, piece; /* piece: LINE more than there is room for */
+    size_t parts, piece; /* piece: with BATCH more than its room */
     size_t found[FEDCODEC_PARTS_MAX];
 } pass;
 
 static void collect_part(void *arg, size_t k) {
     pass *p = arg;
     const size_t n = p->job->n, at = k * p->piece;
-    p->found[k] = collect(p->job, fedcodec_part_start(n, p->parts, k, LINE),
-                          fedcodec_part_start(n, p->parts, k + 1, LINE), p->t, p->s->index + at,
-                          p->s->value + at, p->piece - LINE);
+    p->found[k] = collect(p->job, fedcodec_part_start(n, p->parts, k, BATCH),
+                          fedcodec_part_start(n, p->parts, k + 1, BATCH), p->t, p->s->index + at,
+                          p->s->value + at, p->piece - BATCH);
 }
 
-/* The pass in that many parts; false if there was no room for a part's candidates. */
+/* Make the pass in parts. False: a part's candidates had no room. */
 static bool collect_parts(const fedcodec_job *job, size_t parts, thresholds t, const scratch *s,
                           size_t *found) {
-    pass p = {job, s, t, parts, (s->room + LINE) / parts, {0}};
+    pass p = {job, s, t, parts, (s->room + BATCH) / parts, {0}};
     size_t count = 0;
     fedcodec_run_parts(job->pool, parts, collect_part, &p);
     for (size_t k = 0; k < parts; k++) {
-        if (p.found[k] > p.piece - LINE) {
+        if (p.found[k] > p.piece - BATCH) {
             return false;
         }
         if (k > 0) {
@@ -290,21 +290,21 @@ static bool collect_parts(const fedcodec_job *job, size_t parts, thresholds t, c
     return true;
 }
 
-/* Add x and list all candidates; false if there is no room for them. */
+/* Add x and list all candidates. False: they had no room. */
 static bool collect_all(const fedcodec_job *job, thresholds t, const scratch *s, size_t *found) {
     const size_t parts = fedcodec_parts(job->pool, job->n);
     if (collect_parts(job, parts, t, s, found)) {
         return true;
     }
-    fedcodec_job added = *job; /* one part may just have larger values than the others */
+    fedcodec_job added = *job; /* one part may have larger values than the others */
     added.x = NULL;
     return parts > 1 && collect_parts(&added, 1, t, s, found);
 }
 
 /* ---- The choice ---- */
 
-/* The k of one side, from the candidates if these can hold them all, else from the whole tensor.
- * complete: the candidates are all that compete. */
+/* Choose the k of one side: from the candidates if these hold all k, else from the whole tensor.
+ * complete: the candidates are all values that compete. */
 static fedcodec_chosen choose(const fedcodec_job *job, const scratch *s, values candidates, side of,
                               guess g, bool complete, size_t k, uint32_t *index, float *value) {
     cut c = EVERYTHING;
@@ -324,7 +324,7 @@ static fedcodec_chosen choose(const fedcodec_job *job, const scratch *s, values 
     return (fedcodec_chosen){index, value, count};
 }
 
-/* Of the magnitudes' bits. */
+/* The least and the greatest magnitude, as bits. */
 static range extremes(fedcodec_chosen chosen) {
     range r = {KEY_MAX, 0};
     for (size_t i = 0; i < chosen.count; i++) {
@@ -335,7 +335,7 @@ static range extremes(fedcodec_chosen chosen) {
     return r;
 }
 
-/* Not finite values have the greatest keys, so one is chosen if there is any. */
+/* Values that are not finite have the greatest keys: if there is one, one is chosen. */
 static bool finite(fedcodec_chosen chosen) {
     return isfinite(fedcodec_float(extremes(chosen).high));
 }
@@ -372,7 +372,7 @@ double fedcodec_mean_magnitude(fedcodec_chosen chosen) {
     double lane[LANES] = {0.0}, sum = 0.0;
     size_t i = 0;
     /* A double has 29 bits more than a float. If these suffice for the range of the magnitudes and
-     * for how many they are, no addition rounds, and any order is as good. */
+     * for their number, no addition rounds, and any order gives the same sum. */
     if ((double)chosen.count <=
         ldexp(1.0, 29 - (int)(r.high >> EXPONENT) + (int)(r.low >> EXPONENT))) {
         for (; i + LANES <= chosen.count; i += LANES) {

@@ -9,41 +9,41 @@
 #include "codecs/unit.h"
 #include "fedcodec/codec_vtable.h"
 
-/** Values that were chosen, in the order of their positions. */
+/** The chosen values, in the order of their positions. */
 typedef struct fedcodec_chosen {
-    const uint32_t *index; /* ascending; like the values in the work memory */
+    const uint32_t *index; /* ascending; in the work memory, like the values */
     const float *value;
     size_t count;
 } fedcodec_chosen;
 
-/** How many of n values a codec with that p sends at most: p * n, rounded up, at least one. */
+/** Most values that a codec with fraction p sends of n: p * n, rounded up, at least one. */
 static inline size_t fedcodec_select_most(double p, size_t n) {
     double k = ceil(p * (double)n);
     return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
 }
 
-/** Bytes of work memory for fedcodec_select: of n values up to k of each sign. 1 <= k <= n, or
- * both 0. */
+/** Bytes of work memory that fedcodec_select needs to choose up to k of n values of each sign.
+ * 1 <= k <= n, or both 0. */
 size_t fedcodec_select_work_size(size_t n, size_t k);
 
 /**
- * job->residual += job->x; then choose of its values the k largest of the positive ones and the k
- * most negative of the negative ones; all of them where there are fewer than k. Of equal values the
- * one of lower index comes first. The result lies in job->work. FED_ENONFINITE: some value is not
+ * job->residual += job->x; then choose from the residual the k largest positive values and the k
+ * most negative values. If a sign has fewer than k values, all of them are chosen. Of equal values
+ * those with lower positions are chosen. The result is in job->work. FED_ENONFINITE: a value is not
  * finite.
  */
 fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *positive,
                            fedcodec_chosen *negative) FED_CHECKED;
 
-/** Likewise for fedcodec_select_magnitude. */
+/** The same for fedcodec_select_magnitude. */
 size_t fedcodec_select_magnitude_work_size(size_t n, size_t k);
 
-/** Like fedcodec_select, but choose the k values of largest magnitude, zeros never: all others
- * where these are fewer than k. */
+/** Like fedcodec_select, but choose the k values of largest magnitude, never a zero. If fewer than
+ * k values are not 0, all of them are chosen. */
 fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k,
                                      fedcodec_chosen *chosen) FED_CHECKED;
 
-/** The mean of the magnitudes, added in the order of their positions; 0 of none. */
+/** The mean magnitude, added in the order of positions; 0 if no value was chosen. */
 double fedcodec_mean_magnitude(fedcodec_chosen chosen);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { BLOCK = FEDCODEC_POSITIONS_BLOCK };
 
-/* Bytes of what is said of k values, k > 0. */
+/* Bytes of the values' part of a message, for k > 0 values. */
 static size_t values_len(fedcodec_sparse kind, size_t k) {
     return kind == FEDCODEC_SPARSE_VALUES  ? 4 * k
            : kind == FEDCODEC_SPARSE_SIGNS ? 4 + fedcodec_bitmap_len(k)
@@ -25,12 +25,12 @@ size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n
 
 /* ---- Writing ---- */
 
-/* Rounding in a long sum could lift a mean past the largest float. */
+/* Clamps: rounding in a long sum could lift a mean above the largest float. */
 static float to_float(double mean) {
     return (float)fmax(fmin(mean, (double)FLT_MAX), -(double)FLT_MAX);
 }
 
-/* Signs, 1 where a value is negative; ones fill the last byte. */
+/* Write the signs: 1 if a value is negative. Ones fill the last byte. */
 static void put_signs(fedcodec_chosen chosen, uint8_t *dst) {
     for (size_t i = 0; i < chosen.count; i += 8) {
         uint8_t negative[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -90,11 +90,11 @@ fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job,
 
 /* ---- Reading ---- */
 
-/* A message, read up to its positions. */
+/* A message whose head has been read. */
 typedef struct message {
     uint64_t count;
-    float mu;              /* not of values each as it is */
-    const uint8_t *values; /* signs or values, from the next one on */
+    float mu;              /* not for VALUES */
+    const uint8_t *values; /* the next signs or values */
     fedcodec_positions positions;
 } message;
 
@@ -117,7 +117,7 @@ static fed_status open_message(fedcodec_sparse kind, const uint8_t *src, size_t 
     return fedcodec_positions_start(&m->positions, how, src + r.pos, len - r.pos, m->count, n);
 }
 
-/* What is said of the values, if there are some. */
+/* Check the values' part. */
 static fed_status check_values(fedcodec_sparse kind, const message *m, float *max_abs) {
     if (kind == FEDCODEC_SPARSE_VALUES) {
         return fedcodec_check_values(m->values, (size_t)m->count, max_abs);
@@ -147,14 +147,15 @@ fed_status fedcodec_sparse_check(fedcodec_sparse kind, const uint8_t *src, size_
     return FED_OK;
 }
 
-/* A message that fedcodec_sparse_check has let pass. */
+/* Open a message that fedcodec_sparse_check has accepted. */
 static void reopen(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n, message *m) {
     fed_status status = open_message(kind, src, len, n, m);
     assert(status == FED_OK);
     (void)status;
 }
 
-/* The next block of values; their positions are in m->positions.index. How many there are. */
+/* Read the next block of values; their positions are in m->positions.index. Returns their number.
+ */
 static size_t next_block(fedcodec_sparse kind, message *m, float value[BLOCK]) {
     const size_t got = fedcodec_positions_next(&m->positions);
     if (kind == FEDCODEC_SPARSE_VALUES) {
@@ -163,7 +164,7 @@ static size_t next_block(fedcodec_sparse kind, message *m, float value[BLOCK]) {
         }
         m->values += 4 * got;
     } else if (kind == FEDCODEC_SPARSE_SIGNS) {
-        for (size_t i = 0; i < got; i += 8) { /* a block is whole bytes of them */
+        for (size_t i = 0; i < got; i += 8) { /* a block's signs are whole bytes */
             uint32_t signs = *m->values++;
             for (size_t k = 0; k < 8; k++) {
                 value[i + k] = fedcodec_float(fedcodec_bits(m->mu) | (signs << k & 0x80) << 24);
@@ -215,7 +216,7 @@ double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t 
     message m;
     double sum = 0;
     reopen(kind, src, len, n, &m);
-    if (kind != FEDCODEC_SPARSE_VALUES) { /* all have one magnitude */
+    if (kind != FEDCODEC_SPARSE_VALUES) { /* all values have one magnitude */
         return (double)m.count * ((double)m.mu * (double)m.mu);
     }
     for (uint64_t i = 0; i < m.count; i++) {

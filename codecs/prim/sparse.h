@@ -1,18 +1,18 @@
-/* What sbc, stc and dgc share: messages of some positions, and of what is at each of them.
+/* What sbc, stc and dgc share: messages of some positions, and of the value at each of them.
  * Format: docs/codec-formats.md#positions */
 #ifndef FEDCODEC_PRIM_SPARSE_H
 #define FEDCODEC_PRIM_SPARSE_H
 
 #include "codecs/prim/positions.h"
 
-/** What a message says of the values. */
+/** What a message holds of the values. */
 typedef enum fedcodec_sparse {
-    FEDCODEC_SPARSE_MEAN,  /* one value for all */
-    FEDCODEC_SPARSE_SIGNS, /* one magnitude, and a sign for each */
-    FEDCODEC_SPARSE_VALUES /* each as it is */
+    FEDCODEC_SPARSE_MEAN,  /* one value for all positions */
+    FEDCODEC_SPARSE_SIGNS, /* one magnitude, and a sign for each position */
+    FEDCODEC_SPARSE_VALUES /* each value as float32 */
 } fedcodec_sparse;
 
-/* A codec's parameters are these two; the functions below find them so in a job. */
+/* A codec's two parameters, in the order that the functions below expect in a job. */
 #define FEDCODEC_SPARSE_PARAMS(fraction)                                                           \
     {.key = "p",                                                                                   \
      .preset = (fraction),                                                                         \
@@ -25,12 +25,12 @@ typedef enum fedcodec_sparse {
 
 size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n);
 
-/** Write what was chosen and take it from the residual. mean: that of the values, or of their
- * magnitudes; not looked at where each is sent as it is. */
+/** Write the chosen values and subtract them from the residual. mean: of the values for MEAN, of
+ * their magnitudes for SIGNS; ignored for VALUES. */
 fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job,
                                fedcodec_chosen chosen, double mean, size_t *len) FED_CHECKED;
 
-/* A vtable's functions. */
+/* The functions of a vtable. */
 fed_status fedcodec_sparse_check(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n,
                                  float *max_abs) FED_CHECKED;
 void fedcodec_sparse_decode(fedcodec_sparse kind, const uint8_t *src, size_t len, float *y,

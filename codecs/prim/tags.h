@@ -1,4 +1,4 @@
-/* The tag plane of inceptionn: two bits a value, which say how many bits the value itself takes. */
+/* The tag plane of inceptionn: two bits a value, which say how many bytes the value takes. */
 #ifndef FEDCODEC_PRIM_TAGS_H
 #define FEDCODEC_PRIM_TAGS_H
 
@@ -7,14 +7,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/** Tags in a byte, the first in its lowest bits. */
+/** Tags in a byte; the first tag is in the lowest bits. */
 enum { FEDCODEC_TAGS = 4 };
 
 static inline size_t fedcodec_tags_len(size_t n) {
     return n / FEDCODEC_TAGS + (n % FEDCODEC_TAGS > 0);
 }
 
-/* Bytes of the k-th value of a byte of tags, 0, 1, 2, 4; and of the first k values. */
+/* For a byte of tags: the bytes of the k-th value (0, 1, 2 or 4), and of the first k values. */
 #define FEDCODEC_TAG_BYTES(byte, k) (1 << ((byte) >> 2 * (k)&3) >> 1)
 #define FEDCODEC_TAGS_BYTES_0(byte) 0
 #define FEDCODEC_TAGS_BYTES_1(byte) FEDCODEC_TAG_BYTES(byte, 0)
@@ -34,20 +34,20 @@ static inline size_t fedcodec_tags_len(size_t n) {
     FEDCODEC_TAGS_ROWS_64(row, 0), FEDCODEC_TAGS_ROWS_64(row, 64),                                 \
         FEDCODEC_TAGS_ROWS_64(row, 128), FEDCODEC_TAGS_ROWS_64(row, 192)
 
-/** Bytes of the four values of a byte of tags. */
+/** For each byte of tags: the bytes of its four values together. */
 static const uint8_t fedcodec_tags_bytes[256] = {FEDCODEC_TAGS_ROWS(FEDCODEC_TAGS_BYTES_4)};
 
-/** Are the tags past the n-th, which only fill the last byte, all 0? */
+/** Are the tags after the n-th, which only fill the last byte, all 0? */
 static inline bool fedcodec_tags_padded(const uint8_t *tags, size_t n) {
     return n % FEDCODEC_TAGS == 0 || tags[n / FEDCODEC_TAGS] >> 2 * (n % FEDCODEC_TAGS) == 0;
 }
 
-/** A message's two parts, being read. */
+/** Reading the two parts of a message. */
 enum { FEDCODEC_TAGS_AHEAD = 320 };
 typedef struct fedcodec_tags_reader {
     const uint8_t *tags;
     const uint8_t *at, *end; /* of the payload */
-    bool at_the_end;         /* which is in `rest` */
+    bool at_the_end;         /* at and end point into `rest` */
     uint8_t rest[2 * FEDCODEC_TAGS_AHEAD];
 } fedcodec_tags_reader;
 
@@ -59,8 +59,8 @@ static inline void fedcodec_tags_start(fedcodec_tags_reader *r, const uint8_t *s
     r->at_the_end = false;
 }
 
-/** Make FEDCODEC_TAGS_AHEAD bytes readable from r->at on, whatever is left: once it comes to that,
- * the payload's last bytes go on in a copy with zeros behind them. Only while at <= end. */
+/** Make FEDCODEC_TAGS_AHEAD bytes readable from r->at on. Near the end, reading goes on in a copy
+ * of the payload's last bytes with zeros after them. Call it only while at <= end. */
 static inline void fedcodec_tags_ahead(fedcodec_tags_reader *r) {
     size_t left = (size_t)(r->end - r->at);
     if (left < FEDCODEC_TAGS_AHEAD && !r->at_the_end) {

@@ -1,5 +1,5 @@
-/* Values as -m, 0 or m, FEDCODEC_TERNARY of them at once, with vectors. Where that is not defined
- * there are none, and a plain loop does all the work. */
+/* Values as -m, 0 or m, FEDCODEC_TERNARY of them at once, with vectors. Without that macro there
+ * are no vectors, and a plain loop does all the work. */
 #ifndef FEDCODEC_PRIM_TERNARY_H
 #define FEDCODEC_PRIM_TERNARY_H
 
@@ -10,8 +10,9 @@
 #include "codecs/unit.h"
 
 /*
- * fedcodec_ternary: e += x (x may be NULL); what is above `half` is m, what is below -half is -m; e
- * keeps the rest. Says which they are, as the unit likes it best.
+ * fedcodec_ternary: e += x (x may be NULL); a value above `half` is sent as m, a value below -half
+ * as -m, any other as 0; e keeps the rest. Returns what is sent, as trits; their form is the unit's
+ * own.
  */
 
 #if FEDCODEC_AVX512
@@ -19,7 +20,7 @@
 
 #define FEDCODEC_TERNARY 64
 
-/* Of the values, the first in the lowest bit: which are m, and which -m. */
+/* A bit for each value, the first value in the lowest bit: is m sent, is -m sent? */
 typedef struct fedcodec_trits {
     uint64_t plus, minus;
 } fedcodec_trits;
@@ -49,8 +50,8 @@ static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m,
 
 #define FEDCODEC_TERNARY 32
 
-/* A byte for each value: above 0, 0, or below. They are in the order that packing halves of vectors
- * makes: four of each eight values in the lower half, the other four in the upper one. */
+/* A byte for each value: above 0, 0, or below. Packing works in halves of a vector, so of each
+ * eight values four are in the lower half and four in the upper half. */
 typedef __m256i fedcodec_trits;
 
 /* What is sent of eight values. */
@@ -66,8 +67,7 @@ static inline __m256i fedcodec_ternary_8(float *e, const float *x, __m256 m, __m
     return _mm256_castps_si256(sent);
 }
 
-/* Packing saturates, and so keeps on which side of 0 an integer is, which a float's bits are too.
- */
+/* Packing saturates, so it keeps the sign of an integer; a float's bits have the float's sign. */
 static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m, float half) {
     const __m256 step = _mm256_set1_ps(m), above = _mm256_set1_ps(half);
     __m256i sent[4];
@@ -79,7 +79,7 @@ static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m,
     return _mm256_packs_epi16(low, high);
 }
 
-/* Bytes that stand where trits do to the values' order. */
+/* Bytes in the order of trits, put into the order of the values. */
 static inline __m256i fedcodec_ternary_order(__m256i bytes) {
     return _mm256_permutevar8x32_epi32(bytes, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));
 }
@@ -118,7 +118,7 @@ static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m,
 #endif
 
 #ifdef FEDCODEC_TERNARY
-/** Ask for as many values as are done at once, that far ahead. */
+/** Prefetch FEDCODEC_TERNARY values, that far ahead. */
 static inline void fedcodec_ternary_fetch(const float *e, const float *x, ptrdiff_t ahead) {
     for (size_t j = 0; j < FEDCODEC_TERNARY; j += FEDCODEC_FETCH_LINE) {
         fedcodec_fetch(e + j, ahead);

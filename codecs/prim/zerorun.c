@@ -1,5 +1,4 @@
-/* Zero-run encoding: find the bytes that are not 121 first, then write each with the run before it.
- */
+/* Zero-run encoding: find the bytes that are not 121, then write each after the run before it. */
 #include "codecs/prim/zerorun.h"
 
 #include <stdbool.h>
@@ -15,7 +14,7 @@
 
 enum { ZERO = 121, GROUP = 64, BLOCK = 4096 };
 
-/* The bytes that stand for a run of 0 to 14; a run of 0 is none at all. */
+/* The byte that stands for a run of 0 to 14 bytes; a run of 0 is not written. */
 static uint8_t run_byte(size_t run) {
     return (uint8_t)(run == 1 ? ZERO : 241 + run);
 }
@@ -28,7 +27,7 @@ static uint8_t *put_run(uint8_t *out, size_t run) {
     return out + (run > 0);
 }
 
-/* A byte other than 121 comes next: write the run before it, if it is known where that began. */
+/* A byte other than 121 comes next: write the run before it, if the run's start is known. */
 static void flush(fedcodec_zerorun *z) {
     if (z->written == NULL) {
         z->lead = z->run;
@@ -40,7 +39,7 @@ static void flush(fedcodec_zerorun *z) {
     z->run = 0;
 }
 
-/* Which of 64 bytes are not that one: the first is the lowest bit. */
+/* A bit for each of 64 bytes, the first one lowest: is it another byte than this? */
 #if FEDCODEC_AVX512
 static uint64_t others_of(const uint8_t *src, uint8_t byte) {
     return _mm512_cmpneq_epi8_mask(_mm512_loadu_si512(src), _mm512_set1_epi8((char)byte));
@@ -78,9 +77,9 @@ static uint64_t others_of(const uint8_t *src, uint8_t byte) {
 }
 #endif
 
-/* One byte of `others` after the other. */
+/* Write the bytes of `others` one by one. */
 static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others, size_t len) {
-    size_t next = 0; /* everything before it is written, or in z->run */
+    size_t next = 0; /* all bytes before are written, or counted in z->run */
     for (; others != 0; others &= others - 1) {
         size_t at = (size_t)__builtin_ctzll(others);
         z->run += at - next;
@@ -91,13 +90,14 @@ static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others,
     z->run += len - next;
 }
 
-/* BEHIND: how many bytes put_group may write past those that it is given room for. */
+/* BEHIND: how many bytes put_group may overwrite after those it has room for. */
 #if FEDCODEC_AVX512
 enum { BEHIND = 0 };
 
-/* Put_others without a branch that depends on the data, but for runs that no byte can say. */
+/* put_others without a branch that depends on the data, except for runs longer than a byte can
+ * say. */
 static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
-    const __m512i iota = fedcodec_lanes_places();
+    const __m512i iota = fedcodec_lanes_numbers();
     uint64_t inner = ~others & ~_blsmsk_u64(others) & (UINT64_MAX >> _lzcnt_u64(others));
     uint64_t ends = inner & ~(inner >> 1);
     __m512i start = _mm512_maskz_compress_epi8(inner & ~(inner << 1), iota);
@@ -109,24 +109,25 @@ static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) 
     z->run += _tzcnt_u64(others);
     flush(z);
     z->run = _lzcnt_u64(others);
-    /* `more` is a run's length, less one. Its byte takes the place of the run's last. */
+    /* `more` is a run's length minus one. The run's byte takes the place of its last byte. */
     __m512i code = _mm512_add_epi8(more, _mm512_set1_epi8((char)242));
     code = _mm512_mask_mov_epi8(code, _mm512_testn_epi8_mask(more, more), _mm512_set1_epi8(ZERO));
     __m512i v = _mm512_mask_expand_epi8(_mm512_loadu_si512(src), ends, code);
     uint64_t kept = others | ends;
     unsigned made = (unsigned)_mm_popcnt_u64(kept);
     v = _mm512_maskz_compress_epi8(kept, v);
-    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* behind may be the end */
+    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* the end may follow */
     z->out += made;
 }
 #elif FEDCODEC_AVX2
-/* MANY: of 64 bytes, as many others as are faster done by the eight than one by one. */
+/* MANY: from so many others of 64 bytes on, coding eight bytes at once is faster than one by one.
+ */
 enum { EIGHT = 8, BEHIND = EIGHT, MANY = 8 };
 
-/* Where a run ends: the byte for as much of it as is among the same eight bytes. */
+/* Where a run ends: the byte for the part of the run that is within the same eight bytes. */
 static __m256i code_runs(__m256i v) {
     const __m256i zero = _mm256_cmpeq_epi8(v, _mm256_set1_epi8(ZERO));
-    /* How many of the last one, two, four and eight bytes are zeros without a gap. */
+    /* Count the zeros without a gap among the last one, two, four and eight bytes. */
     __m256i run = _mm256_and_si256(zero, _mm256_set1_epi8(1));
     run = _mm256_add_epi8(run, _mm256_and_si256(_mm256_slli_epi64(run, 8), zero));
     __m256i whole = _mm256_cmpeq_epi8(run, _mm256_set1_epi8(2));
@@ -137,8 +138,8 @@ static __m256i code_runs(__m256i v) {
     return _mm256_blendv_epi8(v, _mm256_add_epi8(run, _mm256_set1_epi8((char)241)), longer);
 }
 
-/* Eight bytes, coded by code_runs; runs at their ends may go on outside. Writes eight more than
- * those before, of which some are meant. */
+/* Pack eight coded bytes. A run at either end may continue in the neighbour. Always stores eight
+ * bytes; only the kept ones are valid. */
 static inline void put_eight(fedcodec_zerorun *z, const uint8_t *coded, unsigned others) {
     unsigned first = others & (0u - others), lead = (unsigned)__builtin_ctz(others);
     unsigned ends = ~others & others >> 1 & ~(first - 1);
@@ -209,13 +210,13 @@ void fedcodec_zerorun_join(fedcodec_zerorun *front, const fedcodec_zerorun *piec
 }
 
 uint8_t *fedcodec_zerorun_end(fedcodec_zerorun *front) {
-    if (front->run > 0) { /* else put_run would write a byte, which may be a piece's first */
+    if (front->run > 0) { /* else put_run would write a byte, perhaps over the piece's first one */
         flush(front);
     }
     return front->out;
 }
 
-/* How many more bytes than one a byte stands for. */
+/* How many bytes beyond one a byte stands for. */
 static unsigned more_of(uint8_t byte) {
     return (byte > 242 ? byte : 242u) - 242u;
 }
@@ -243,8 +244,8 @@ size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
     return sum;
 }
 
-/* Of a group of bytes. The longest run is what a byte stands for unless it is among `others`: of
- * those no branch has to guess. */
+/* fedcodec_zerorun_find for a group of bytes. A byte is the longest run unless it is among
+ * `others`, so the branches see only those. */
 static size_t find_others(const uint8_t *src, uint64_t others, size_t *first, uint8_t *found,
                           uint32_t *at) {
     size_t count = 0, less = 0;
@@ -273,8 +274,8 @@ size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uin
     return count + find_others(rest, others, &first, found + count, at + count);
 }
 
-/* Where each of eight bytes ends, by their sizes, the first in the lowest byte: no sum passes one,
- * 8 * 14. The sizes are one load, to a compiler. */
+/* Where each of eight bytes ends, from their sizes; the first is in the lowest byte. No sum exceeds
+ * a byte: 8 * 14. Compilers load the sizes at once. */
 static uint64_t ends_of(const uint8_t size[8]) {
     uint64_t sizes = (uint64_t)size[0] | (uint64_t)size[1] << 8 | (uint64_t)size[2] << 16 |
                      (uint64_t)size[3] << 24 | (uint64_t)size[4] << 32 | (uint64_t)size[5] << 40 |
@@ -282,7 +283,7 @@ static uint64_t ends_of(const uint8_t size[8]) {
     return sizes * UINT64_C(0x0101010101010101);
 }
 
-/* Put each of a group of bytes where it belongs, among zeros: no branch depends on them. */
+/* Write each of a group of bytes where it belongs, among zeros, without a branch on the data. */
 static uint8_t *put_each(const uint8_t *src, uint8_t *out) {
     uint8_t value[GROUP], size[GROUP];
     for (size_t i = 0; i < GROUP; i++) {
@@ -306,7 +307,7 @@ static uint8_t *unpack_each(const uint8_t *src, size_t len, uint8_t *out) {
     for (; len >= GROUP; src += GROUP, len -= GROUP) {
         out = put_each(src, out);
     }
-    if (len > 0) { /* and what is behind the end need not be anything */
+    if (len > 0) { /* the bytes after the end are arbitrary */
         memcpy(rest, src, len);
         put_each(rest, out);
     }
@@ -314,19 +315,19 @@ static uint8_t *unpack_each(const uint8_t *src, size_t len, uint8_t *out) {
 }
 
 #if FEDCODEC_AVX512
-/* A bit for each place where one of 16 bytes begins, each in a lane of its own. */
+/* For each of 16 bytes, in a lane of its own: the bit of the place where it begins. */
 static __m512i bits_of(const uint8_t *begins) {
     const __m128i at = _mm_load_si128((const __m128i *)(const void *)begins);
     return _mm512_sllv_epi32(_mm512_set1_epi32(1), _mm512_cvtepu8_epi32(at));
 }
 
-/* Half as many lanes of each, a's and b's in turn. */
+/* Halve the lanes of a and b, and interleave them. */
 static __m512i fold_lanes(__m512i a, __m512i b) {
     return _mm512_or_si512(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
 }
 
-/* 64 bytes, of which eight mostly stand for no more than 32, so that 16 fill no more than a vector;
- * their places are the sums of the sizes before. */
+/* Unpack 64 bytes. Eight of them mostly stand for 32 bytes or fewer, so 16 fill at most a vector. A
+ * byte's place is the sum of the sizes before it. */
 static uint8_t *unpack_group(const uint8_t *src, uint8_t *out) {
     const __m512i last = _mm512_set1_epi8((char)242), zeros = _mm512_set1_epi8(ZERO);
     const __m512i v = _mm512_loadu_si512(src);
@@ -346,7 +347,7 @@ static uint8_t *unpack_group(const uint8_t *src, uint8_t *out) {
     __m512i all =
         _mm512_or_si512(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
     all = _mm512_or_si512(all, _mm512_shuffle_i64x2(all, all, 0xb1));
-    _Alignas(64) uint32_t bits[16]; /* of each 16 the first eight's, then in [8 + k] the others' */
+    _Alignas(64) uint32_t bits[16]; /* of 16 bytes: eight in [k], eight in [8 + k] */
     _mm512_store_si512(bits, all);
     for (size_t k = 0; k < GROUP / 16; k++) {
         const uint8_t half = ends[16 * k + 7], more = ends[16 * k + 15];
@@ -370,7 +371,8 @@ size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst) {
     return (size_t)((len > 0 ? unpack_each(src, len, out) : out) - dst);
 }
 
-/* Is a run behind one that is not the longest? And is there anything but runs? src[-1] exists. */
+/* Does a run follow only the longest run? *others: is there a byte that is no run? src[-1] exists.
+ */
 static bool runs_are_cut_right(const uint8_t *src, size_t len, bool *others) {
     uint8_t bad = 0, other = 0;
     for (size_t i = 0; i < len; i++) {
@@ -385,7 +387,7 @@ static bool runs_are_cut_right(const uint8_t *src, size_t len, bool *others) {
 }
 
 fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacked) {
-    FED_REQUIRE(len > 0, FED_EFORMAT); /* nothing that is not 121 */
+    FED_REQUIRE(len > 0, FED_EFORMAT); /* all bytes are 121 */
     bool others = fedcodec_zerorun_len(src[0]) == 0;
     FED_REQUIRE(runs_are_cut_right(src + 1, len - 1, &others) && others, FED_EFORMAT);
     FED_REQUIRE(fedcodec_zerorun_sum(src, len) == unpacked, FED_EFORMAT);

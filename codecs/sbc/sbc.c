@@ -1,4 +1,4 @@
-/* sbc: where the largest values are, and their mean for each of them.
+/* sbc: the positions of the largest values, and their mean in place of each.
  * Format: docs/codec-formats.md#sbc   Paper: SBC, algorithms 2 to 4 */
 #include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"

@@ -1,4 +1,4 @@
-/* stc: where the values of largest magnitude are, their signs, and one magnitude for all of them.
+/* stc: the positions of the values of largest magnitude, their signs, and one magnitude for all.
  * Format: docs/codec-formats.md#stc   Paper: Sattler et al. 2019, algorithm 1 */
 #include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"

@@ -1,4 +1,4 @@
-/* 3LC's digits, 32 bytes of them at a time, with AVX2: from values, and back. */
+/* 3LC's digits, 32 bytes at a time, with AVX2: from values, and back. For threelc.c. */
 #ifndef FEDCODEC_THREELC_DIGITS_AVX2_IMPL_H
 #define FEDCODEC_THREELC_DIGITS_AVX2_IMPL_H
 
@@ -24,8 +24,9 @@ static inline void quantise_group(float *e, const float *x, size_t stride, float
 static const int digit_at[FEDCODEC_QUARTIC_DIGITS] = {0, 2, 8, 10, 4};
 
 /* The codes of sixteen bytes: of the first eight in the lower halves of 32 bits, of the others in
- * the upper halves. A byte is first a fraction of 243, in 65536ths. Nine times that is a number of
- * two digits, which a table writes in two bits each, and a fraction again. */
+ * the upper halves. A byte begins as a fraction of 243, in units of 1/65536. Nine times the
+ * fraction is a number of two digits, which a table writes in two bits each, and the next fraction.
+ */
 static inline __m256i codes_of(const uint8_t *bytes) {
     enum { NINE = 9 * (65536 / FEDCODEC_QUARTIC_BYTES + 1) };
     const __m256i pairs =
@@ -42,13 +43,13 @@ static inline __m256i codes_of(const uint8_t *bytes) {
     return _mm256_or_si256(_mm256_shuffle_epi8(pairs, both), last);
 }
 
-/* What the k-th digit of the first eight, or the others, chooses among four values, which are there
- * twice. */
+/* The values that the k-th digits of the first eight bytes, or of the others, choose among four
+ * values. The vector holds the four values twice. */
 static inline __m256 choose_8(__m256i codes, int others, size_t k, __m256 values) {
     return _mm256_permutevar_ps(values, _mm256_srli_epi32(codes, 16 * others + digit_at[k]));
 }
 
-/* `count` bytes, a multiple of GROUPED, to values: those at y, and stride, and so on behind. */
+/* Decode `count` bytes, a multiple of GROUPED, to the values at y, y + stride and so on. */
 static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m256 values = _mm256_setr_ps(-step, 0.0f, step, 0.0f, -step, 0.0f, step, 0.0f);
@@ -63,7 +64,7 @@ static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, siz
     }
 }
 
-/* -0 is the one number that changes nothing when it is added, not even the sign of a zero. */
+/* Adding -0 changes nothing, not even the sign of a zero; adding any other number may. */
 static inline void add_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m256 values = _mm256_setr_ps(-step, -0.0f, step, 0.0f, -step, -0.0f, step, 0.0f);

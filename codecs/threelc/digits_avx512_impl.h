@@ -1,4 +1,4 @@
-/* 3LC's digits, 64 bytes of them at a time, with AVX-512: from values, and back. */
+/* 3LC's digits, 64 bytes at a time, with AVX-512: from values, and back. For threelc.c. */
 #ifndef FEDCODEC_THREELC_DIGITS_AVX512_IMPL_H
 #define FEDCODEC_THREELC_DIGITS_AVX512_IMPL_H
 
@@ -9,7 +9,7 @@
 #include "codecs/prim/quartic.h"
 #include "codecs/threelc/values.h"
 
-/* Of 64 values: which are sent as 1, and which as -1. */
+/* For each of 64 values: is it sent as 1, or as -1? */
 typedef fedcodec_trits digits;
 
 static inline void quantise_group(float *e, const float *x, size_t stride, float m,
@@ -25,8 +25,9 @@ static inline void quantise_group(float *e, const float *x, size_t stride, float
     _mm512_storeu_si512(bytes, sum);
 }
 
-/* The codes of 64 bytes, two bits a digit. half[0] has those of the first 32: of 16 in the lower
- * halves of its lanes, of the next 16 in the upper ones. half[1] has the others'. */
+/* The codes of 64 bytes, two bits a digit. half[0] has the codes of the first 32 bytes: of 16 in
+ * the lower halves of its lanes, of the next 16 in the upper halves. half[1] has those of the
+ * others. */
 typedef struct codes {
     __m512i half[2];
 } codes;
@@ -39,7 +40,7 @@ static const unsigned digit_at[FEDCODEC_QUARTIC_DIGITS] = {0, 2, 4, 6, 8};
 static const uint8_t first_four[256] = {FEDCODEC_QUARTIC_EACH(FOUR)};
 static const uint8_t last_one[256] = {FEDCODEC_QUARTIC_EACH(LAST)};
 
-/* Where bytes are to be, so that the codes unpacked from them are in their places. */
+/* The order of the bytes with which unpacking puts the codes in their places. */
 #define PAIR(i)  (i), (i) + 16
 #define PAIRS(i) PAIR(i), PAIR((i) + 1), PAIR((i) + 2), PAIR((i) + 3)
 static const uint8_t order[64] = {PAIRS(0), PAIRS(32), PAIRS(4),  PAIRS(36),
@@ -59,13 +60,14 @@ static inline codes codes_of(const uint8_t *bytes) {
     return (codes){{_mm512_unpacklo_epi8(four, one), _mm512_unpackhi_epi8(four, one)}};
 }
 
-/* What the k-th digit of each of 16 chooses among four values, which are there four times. */
+/* The values that the k-th digits of 16 bytes choose among four values. The vector holds the four
+ * values four times. */
 static inline __m512 choose_16(const codes *c, unsigned sixteen, size_t k, __m512 values) {
     const __m512i code = _mm512_srli_epi32(c->half[sixteen / 2], 16 * (sixteen % 2) + digit_at[k]);
     return _mm512_permutevar_ps(values, code);
 }
 
-/* `count` bytes, a multiple of GROUPED, to values: those at y, and stride, and so on behind. */
+/* Decode `count` bytes, a multiple of GROUPED, to the values at y, y + stride and so on. */
 static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m512 values = _mm512_broadcast_f32x4(_mm_setr_ps(-step, 0.0f, step, 0.0f));
@@ -81,7 +83,7 @@ static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, siz
     }
 }
 
-/* -0 is the one number that changes nothing when it is added, not even the sign of a zero. */
+/* Adding -0 changes nothing, not even the sign of a zero; adding any other number may. */
 static inline void add_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m512 values = _mm512_broadcast_f32x4(_mm_setr_ps(-step, -0.0f, step, 0.0f));

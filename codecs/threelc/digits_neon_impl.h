@@ -1,4 +1,4 @@
-/* 3LC's digits, 16 bytes of them at a time, with NEON. */
+/* 3LC's digits, 16 bytes at a time, with NEON. For threelc.c. */
 #ifndef FEDCODEC_THREELC_DIGITS_NEON_IMPL_H
 #define FEDCODEC_THREELC_DIGITS_NEON_IMPL_H
 

@@ -18,11 +18,12 @@
 #include "codecs/threelc/digits_neon_impl.h"
 #endif
 
-/* A message: m, then the zero-run encoded bytes; nothing follows where m is 0. */
+/* A message is m, then the zero-run encoded bytes; if m is 0, nothing follows. */
 enum { HEAD = 4, BLOCK = 1024 };
 
-/* Bytes of a message to look at, at once; how many positions a byte may then stand for on average
- * for them to be unpacked; and bytes to unpack before their values are done. */
+/* CHUNK: bytes of a message that are inspected at once. DENSE: they are unpacked if a byte stands
+ * for no more positions than this on average. PIECE: bytes unpacked before their values are
+ * decoded. */
 enum { CHUNK = 512, DENSE = 8, PIECE = 128 };
 
 static const char *const switches[] = {"0", "1", NULL};
@@ -47,29 +48,29 @@ static size_t threelc_bound(const double *param, size_t n) {
     return HEAD + fedcodec_quartic_len(n);
 }
 
-/* The positions, of the front, whose bytes hold five values: the others have padding. */
+/* The number of positions whose bytes hold five values; later bytes have padding. */
 static size_t whole_positions(size_t n) {
     size_t before = (FEDCODEC_QUARTIC_DIGITS - 1) * fedcodec_quartic_len(n);
     return n > before ? n - before : 0;
 }
 
-/* Of `count` positions from `first` on: where the k-th value of the first is, and how many of them
- * have one; it is padding past n. */
+/* The k-th values of `count` positions from `first` on: where the first one is, and how many there
+ * are; after n all is padding. */
 static size_t slice(size_t n, size_t k, size_t first, size_t count, size_t *at) {
     size_t start = k * fedcodec_quartic_len(n) + first;
     *at = start < n ? start : n;
     return n - *at < count ? n - *at : count;
 }
 
-/* The magnitude sent. Half of it must stay below the largest value, or nothing would ever be sent:
- * among the denormals, rounding can lift it there. */
+/* The magnitude to send. Half of it must stay below the largest value, or nothing would ever be
+ * sent; with denormals, rounding can lift it there. */
 static float magnitude(float max, double s) {
     double scaled = s * (double)max;
     float m = scaled < (double)FLT_MAX ? (float)scaled : FLT_MAX;
     return 0.5f * m < max ? m : max;
 }
 
-/* Put the values' digits behind those that the bytes hold already, and subtract what they say. */
+/* Append the values' digits to those that the bytes hold already, and subtract what is sent. */
 static void push_digits(float *restrict e, size_t n, float m, uint8_t *restrict bytes) {
     const float half = 0.5f * m;
     for (size_t i = 0; i < n; i++) {
@@ -86,7 +87,7 @@ static void push_zeros(uint8_t *bytes, size_t n) {
     }
 }
 
-/* The bytes from position `first` on. */
+/* Make the bytes from position `first` on. */
 static void quantise(const fedcodec_job *job, float m, size_t first, size_t count, uint8_t *bytes) {
     memset(bytes, 0, count);
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
@@ -97,7 +98,7 @@ static void quantise(const fedcodec_job *job, float m, size_t first, size_t coun
     }
 }
 
-/* As many of these as vectors can do at once; returns their number. All hold five values. */
+/* The same for as many bytes as whole vectors hold; returns their number. All hold five values. */
 static size_t quantise_groups(const fedcodec_job *job, float m, size_t first, size_t count,
                               uint8_t *bytes) {
     size_t done = 0;
@@ -114,8 +115,8 @@ static size_t quantise_groups(const fedcodec_job *job, float m, size_t first, si
     return done;
 }
 
-/* The part of the message that is about the positions `first` to `end`: in blocks, so that their
- * bytes stay in the cache. z NULL: as they are, without shortening runs. */
+/* Write the part of the message for the positions `first` to `end`, in blocks, so that a block's
+ * bytes stay in the cache. z NULL: runs are not shortened. */
 static void put_positions(const fedcodec_job *job, float m, size_t first, size_t end,
                           fedcodec_zerorun *z) {
     const size_t whole = whole_positions(job->n);
@@ -131,7 +132,7 @@ static void put_positions(const fedcodec_job *job, float m, size_t first, size_t
     }
 }
 
-/* An encode in parts, each of which writes where it would if no run became shorter. */
+/* An encode in parts. Each part writes at the offset that it has if no run becomes shorter. */
 typedef struct encoding {
     const fedcodec_job *job;
     float m;
@@ -154,7 +155,7 @@ static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
     fedcodec_store_f32(job->dst, e.m);
     *len = HEAD;
     if (!(e.m > 0.0f)) {
-        fedcodec_add(job->residual, job->x, job->n); /* zeros, but of which sign? */
+        fedcodec_add(job->residual, job->x, job->n); /* zeros of either sign */
         return FED_OK;
     }
     e.shorten = job->param[1] != 0.0;
@@ -172,10 +173,10 @@ static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* Digits past the n-th value must be zeros. They are in the last bytes; five are all of a byte's
- * digits, so runs of zeros are beyond doubt. */
+/* Digits after the n-th value must be zeros. They are in the last bytes. A run of zeros is all five
+ * digits of its bytes, so it needs no check. */
 static bool padding_is_zero(const uint8_t *src, size_t len, size_t n) {
-    size_t packed = fedcodec_quartic_len(n), end = packed; /* `end` bytes are left to look at */
+    size_t packed = fedcodec_quartic_len(n), end = packed; /* `end` bytes are left to check */
     while (len > 0 && 4 * packed + end > n) {
         uint8_t byte = src[--len];
         unsigned run = fedcodec_zerorun_len(byte);
@@ -207,14 +208,14 @@ static fed_status threelc_check(const uint8_t *src, size_t len, size_t n, float 
     return FED_OK;
 }
 
-/* What becomes of the values of a message: y is set to them, or they are added to y, or to acc. */
+/* What is done with the values of a message: set y, add to y, or add to acc. */
 typedef enum way { SET, ADD, FOLD } way;
 
 typedef struct target {
     size_t n;
     way way;
     float *y, step;
-    int64_t *acc, wide_step; /* instead of these two, to FOLD */
+    int64_t *acc, wide_step; /* for FOLD, instead of the two before */
 } target;
 
 static void set_digits(float *restrict y, const int8_t *restrict digit, size_t n, float step) {
@@ -223,8 +224,8 @@ static void set_digits(float *restrict y, const int8_t *restrict digit, size_t n
     }
 }
 
-/* With masks, as compilers make branches of conditions here. -0 is the one number that changes
- * nothing when it is added, not even the sign of a zero. */
+/* With masks: compilers would make branches of conditions. Adding -0 changes nothing, not even the
+ * sign of a zero. */
 static void add_digits(float *restrict y, const int8_t *restrict digit, size_t n, float step) {
     const uint32_t bits = fedcodec_bits(step);
     for (size_t i = 0; i < n; i++) {
@@ -241,7 +242,7 @@ static void fold_digits(int64_t *restrict acc, const int8_t *restrict digit, siz
     }
 }
 
-/* Take the first digit off each byte: they are fractions of 256, rounded so that all five of their
+/* Take the first digit off each byte. The bytes are fractions of 256, rounded so that all five
  * digits come out right. */
 static void pull_digits(uint8_t *restrict fraction, int8_t *restrict digit, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -251,7 +252,7 @@ static void pull_digits(uint8_t *restrict fraction, int8_t *restrict digit, size
     }
 }
 
-/* The bytes from position `first` on; they are lost. */
+/* Apply the bytes from position `first` on, and overwrite them. */
 static void apply_bytes(const target *t, uint8_t *bytes, size_t count, size_t first) {
     int8_t digit[BLOCK] = {0};
     assert(count <= BLOCK);
@@ -272,7 +273,7 @@ static void apply_bytes(const target *t, uint8_t *bytes, size_t count, size_t fi
     }
 }
 
-/* Positions that are unpacked and wait until there are as many as vectors do at once. */
+/* Unpacked positions that wait until there are enough for whole vectors. */
 typedef struct waiting {
     size_t first, count;
     uint8_t bytes[BLOCK + FEDCODEC_ZERORUN_MAX * PIECE + FEDCODEC_ZERORUN_ROOM];
@@ -298,7 +299,7 @@ static size_t apply_groups(const target *t, const waiting *w) {
     return count;
 }
 
-/* Mostly one of the five values is sent: which of them, no branch has to guess. */
+/* Mostly one of the five values is sent; no branch depends on which. */
 static void apply_byte(const target *t, uint8_t byte, size_t first) {
     const size_t packed = fedcodec_quartic_len(t->n);
     const int8_t *digit = fedcodec_quartic_values[byte];
@@ -316,7 +317,7 @@ static void apply_byte(const target *t, uint8_t byte, size_t first) {
     }
 }
 
-/* Where most bytes are long runs: look at the others only. */
+/* For bytes that are mostly long runs: look only at the others. */
 static void apply_sparse(const target *t, const uint8_t *src, size_t len, size_t first) {
     uint8_t found[CHUNK];
     uint32_t at[CHUNK];
@@ -326,7 +327,7 @@ static void apply_sparse(const target *t, const uint8_t *src, size_t len, size_t
     }
 }
 
-/* All positions that wait, or all but a few, that can wait for more. */
+/* Apply all positions that wait; or, unless `all`, keep a few for the next whole vector. */
 static void apply_waiting(const target *t, waiting *w, bool all) {
     size_t done = apply_groups(t, w);
     for (size_t count; w->count - done > (all ? 0 : BLOCK); done += count) {
@@ -338,7 +339,7 @@ static void apply_waiting(const target *t, waiting *w, bool all) {
     memmove(w->bytes, w->bytes + done, w->count);
 }
 
-/* Where they are not: a few at a time, so that memory works while they are unpacked. */
+/* For other bytes: a few at a time, so that prefetches work while the next ones are unpacked. */
 static void apply_dense(const target *t, const uint8_t *src, size_t len, waiting *w) {
     for (size_t i = 0, count; i < len; i += count) {
         count = len - i < PIECE ? len - i : PIECE;
@@ -352,7 +353,7 @@ static void apply(const target *t, const uint8_t *src, size_t len) {
     w.first = w.count = 0;
     for (size_t i = HEAD, count; i < len; i += count) {
         count = len - i < CHUNK ? len - i : CHUNK;
-        /* Values that are set are all written, however many a byte stands for: no need to count. */
+        /* SET writes all values, however many a byte stands for: no need to count. */
         size_t positions = t->way == SET ? 0 : fedcodec_zerorun_sum(src + i, count);
         if (positions <= DENSE * count) {
             apply_dense(t, src + i, count, &w);

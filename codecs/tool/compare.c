@@ -12,7 +12,7 @@
 
 enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000 };
 
-/* Beside each codec's presets: parameters that its paper, or practice, made known. */
+/* In addition to each codec's defaults: well-known parameters, from its paper or from practice. */
 static const char *const well_known[] = {"3lc:s=1.75", "sbc:p=0.1", "sbc:p=0.001"};
 
 typedef struct row {
@@ -56,7 +56,7 @@ static fed_status add_all(table *t, fed_error *err) {
     return FED_OK;
 }
 
-/* Is what stands behind a comma the next key=value of the same codec, and not another codec? */
+/* Is the text after a comma the next key=value of the same codec, and not another codec? */
 static bool goes_on(const char *text) {
     return text[strcspn(text, "=:,")] == '=';
 }
@@ -68,7 +68,7 @@ static fed_status add_listed(table *t, const char *list, fed_error *err) {
         while (*end == ',' && goes_on(end + 1)) {
             end += 1 + strcspn(end + 1, ",");
         }
-        char spec[FEDCODEC_SPEC + 1]; /* one longer, so that too long a spec is still refused */
+        char spec[FEDCODEC_SPEC + 1]; /* longer, so that a spec that is too long is refused */
         snprintf(spec, sizeof spec, "%.*s",
                  (int)(end - at < FEDCODEC_SPEC ? end - at : FEDCODEC_SPEC), at);
         FED_TRY(add_codec(t, spec, err));
@@ -131,7 +131,7 @@ static fed_status decode_once(bench *b, int64_t *us, fed_error *err) {
     return FED_OK;
 }
 
-/* A thread's own time says little about one short run, but enough about many. */
+/* A thread's CPU time is too coarse for one short run, but good enough for many. */
 static double speed(const fed_model *model, int rounds, int64_t us) {
     double bytes = (double)model->layout.size * sizeof(float) * rounds;
     return bytes / (double)(us > 0 ? us : 1); /* bytes per microsecond are MB/s */

@@ -17,15 +17,15 @@ static const char usage[] =
     "                                              float32 values to an envelope\n"
     "       fedcodec decode [--like FILE] [--max-bytes N] IN OUT\n"
     "                                              an envelope to values, frame after frame\n"
-    "       fedcodec info [--max-bytes N] FILE     what an envelope holds\n"
+    "       fedcodec info [--max-bytes N] FILE     show what an envelope holds\n"
     "       fedcodec compare FILE [--codecs SPEC,SPEC...] [--small N] [--format text|csv|json]\n"
     "                                              size, loss and speed of codecs on your tensors\n"
     "       fedcodec list                          the codecs and their parameters\n"
     "       fedcodec --help | --version\n"
     "\n"
-    "SPEC is a codec's name with its parameters, such as float32, 3lc:s=1.75 or sbc:p=0.01; with\n"
-    "+runs or +zstd behind it, its message is packed once more where that makes it shorter.\n"
-    "Files of values are safetensors (float32, float16 or bfloat16) where their name ends in\n"
+    "SPEC is a codec's name with its parameters, such as float32, 3lc:s=1.75 or sbc:p=0.01; +runs\n"
+    "or +zstd after it packs its message once more, if that makes the message shorter.\n"
+    "Files of values are safetensors (float32, float16 or bfloat16) if their name ends in\n"
     ".safetensors; all others are raw float32, little-endian, and one tensor. Each tensor is a\n"
     "frame of the envelope; but those of fewer than N values (" TOOL_SMALL
     "; 0: none) are one frame\n"
@@ -39,7 +39,7 @@ static const char usage[] =
 
 /* encode */
 
-/* Uses the values up. */
+/* Overwrites the values. */
 static fed_status encode_values(const fedcodec *codec, const fed_model *model, uint32_t small,
                                 fed_writer *out) {
     fedcodec unguarded = *codec;
@@ -97,7 +97,7 @@ typedef struct part {
     uint8_t *unpacked; /* of a second stage */
 } part;
 
-/* *left: how many bytes of values may still be decoded. */
+/* *left: bytes of values that may still be decoded. */
 static fed_status next_part(fedcodec_envelope *envelope, uint64_t *left, part *p, fed_error *err) {
     p->unpacked = NULL;
     FED_TRY(fedcodec_envelope_next(envelope, &p->sent, err));
@@ -152,7 +152,7 @@ static fed_status put_values(const fedcodec_frame *frame, fed_writer *out, fed_e
     return status == FED_OK ? FED_OK : fed_fail(err, status, "no memory for %zu values", n);
 }
 
-/* What is done with an envelope's frames. */
+/* Called with each frame of an envelope. */
 typedef fed_status visit_part(void *user, const part *p, fed_error *err);
 
 static int on_each_part(const char *path, uint64_t max_bytes, visit_part *visit, void *user) {
@@ -209,7 +209,7 @@ static int decode_into(const char *in, const char *out, const fed_model *model) 
     return status == FED_OK ? EXIT_SUCCESS : tool_fail(&err);
 }
 
-/* Into the names and shapes of another file. */
+/* Decode into the names and shapes of another file. */
 static int decode_like(const char *like, const char *in, const char *out) {
     fed_error err = {.status = FED_OK};
     fed_model model;

@@ -1,4 +1,4 @@
-/* The fedcodec program's words to its user, its arguments, and the tensors it is given. */
+/* The fedcodec program: messages to its user, arguments, input tensors. */
 #include "codecs/tool/tool.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ int tool_read_args(int argc, char **argv, tool_option *options, const char **fil
     for (int i = 2; i < argc; i++) {
         tool_option *option = find_option(options, argv[i]);
         if (option != NULL && i + 1 == argc) {
-            return tool_fail_usage("a value is missing behind", argv[i]);
+            return tool_fail_usage("a value is missing after", argv[i]);
         }
         if (option != NULL) {
             option->value = argv[++i];
@@ -101,7 +101,7 @@ static fed_status one_tensor(size_t n, fed_model *model) {
     return FED_OK;
 }
 
-/* Through float32's own decoder, which also refuses NaN and infinity. */
+/* With float32's decoder, which also refuses NaN and infinity. */
 static fed_status parse_raw(const char *path, const uint8_t *data, size_t len, fed_model *model,
                             fed_error *err) {
     size_t n = len / sizeof *model->values;

@@ -17,17 +17,17 @@ int tool_fail(const fed_error *err);
 int tool_fail_file(const char *path, const fed_error *err);
 int tool_fail_usage(const char *what, const char *word);
 
-/** What was printed is a result: it must arrive. Returns the exit status. */
+/** Flush standard output, which is a result. Returns the exit status. */
 int tool_finish_output(void);
 
-/** An option that takes a value; `value` stays as it is where the option is not given. */
+/** An option that takes a value. Without the option `value` keeps its default. */
 typedef struct tool_option {
     const char *name; /* "--codec"; NULL ends the list */
     const char *value;
 } tool_option;
 
-/** The words behind the command, argv[1]: options anywhere, and just `count` files. Returns an exit
- * status; anything but success was explained to the user. */
+/** Read the words after the command, argv[1]: options anywhere, and exactly `count` files. Returns
+ * an exit status; a failure was explained to the user. */
 int tool_read_args(int argc, char **argv, tool_option *options, const char **files, int count);
 
 /** The value of an option that is a number from 0 to `most`; returns as tool_read_args. */

@@ -47,7 +47,7 @@ static fed_status topk_check(const uint8_t *src, size_t len, size_t n, float *ma
     return fedcodec_check_values(src + map, (len - map) / 4, max_abs);
 }
 
-/* y[i] += w * value for each one of a word of the map. How many they are. */
+/* y[i] += w * value for each bit of a word of the map. Returns their number. */
 static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) {
     size_t count = 0;
     for (; word != 0; count++) {
@@ -59,8 +59,8 @@ static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) 
 #if FEDCODEC_AVX512
 enum { WORD = 64 };
 
-/* The same where y has as many values, and as many are at `values` or behind them: all of y's are
- * stored, as stores through masks keep the next ones waiting. */
+/* The same if y has a value for each bit of the word, and as many values are readable at `values`.
+ * It stores all of y's values: stores through masks delay the next loads. */
 static inline size_t add_whole_word(uint64_t word, const uint8_t *values, float w, float *y) {
     uint64_t lanes = fedcodec_bitmap_reversed(word);
     size_t count = 0;

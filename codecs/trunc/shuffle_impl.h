@@ -1,4 +1,5 @@
-/* trunc's packing by shuffles: eight values of at most 25 bits are in two vectors of bytes. */
+/* trunc's packing by shuffles: eight values of at most 25 bits are two vectors of bytes. For
+ * trunc.c. */
 #ifndef FEDCODEC_TRUNC_SHUFFLE_IMPL_H
 #define FEDCODEC_TRUNC_SHUFFLE_IMPL_H
 
@@ -7,7 +8,7 @@
 #if defined(FEDCODEC_AVX2) || defined(FEDCODEC_NEON)
 #define FEDCODEC_SHUFFLE 1
 
-/* Eight values: the second four begin `second` bytes on, maybe in the middle of that byte. */
+/* The shuffles of eight values. The last four begin `second` bytes later, perhaps within a byte. */
 typedef struct shuffle {
     uint8_t from[32];  /* where a word's bytes come from, among 16 each */
     uint8_t to[2][32]; /* and back: bytes of even values, and of odd ones, where they are any */
@@ -15,12 +16,12 @@ typedef struct shuffle {
     size_t second;
 } shuffle;
 
-/* Of a value of this many bits, four bytes from its first one on hold all. */
+/* Do four bytes from a value's first one on hold all its bits? */
 static inline bool shuffles_unpack(unsigned width) {
     return width <= 25;
 }
 
-/* No value may share bytes with the next but one. */
+/* Does no value share bytes with the next but one? */
 static inline bool shuffles_pack(unsigned width) {
     return width >= 8 && width <= 25;
 }

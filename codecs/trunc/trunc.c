@@ -9,7 +9,7 @@
 #include "codecs/registry.h"
 #include "codecs/trunc/shuffle_impl.h"
 
-/* A message: b, then 32 - b bits for each value. A block of values is whole bytes. */
+/* A message is b, then 32 - b bits for each value. A block of values is whole bytes. */
 enum { HEAD = 1, BITS_MAX = 31, BLOCK = 256 };
 
 static const fedcodec_param trunc_params[] = {
@@ -17,7 +17,7 @@ static const fedcodec_param trunc_params[] = {
     {.key = NULL},
 };
 
-/* Bits of n values, each without b of its 32. */
+/* Bits of n values, each 32 - b. */
 static uint64_t packed_bits(size_t n, unsigned b) {
     return (uint64_t)n * (32 - b);
 }
@@ -42,8 +42,9 @@ static uint64_t load_u64(const uint8_t *src) {
     return fedcodec_bitmap_word(src, 8, 0);
 }
 
-/* Any width: values are joined to units of up to 57 bits by loops that compilers make vectors of;
- * the units' bits are then put together one after the other. 7 bits more still fit into 64. */
+/* For any width: loops that compilers vectorise join values to units of up to 57 bits; the units'
+ * bits are then appended one after the other. 57 bits and 7 from the byte before still fit into 64.
+ */
 
 static unsigned values_of_unit(unsigned width) {
     return width <= 7 ? 8 : width <= 14 ? 4 : width <= 28 ? 2 : 1;
@@ -123,7 +124,7 @@ static void unpack_bits(const uint8_t *src, unsigned b, float *restrict x) {
     }
 }
 
-/* What a loop over a message must know. */
+/* What the loops over a message need. */
 typedef struct layout {
     unsigned b;
 #if defined(FEDCODEC_SHUFFLE)
@@ -139,7 +140,7 @@ static layout layout_of(unsigned b) {
     return l;
 }
 
-/* Two widths of whole bytes are simpler loops. */
+/* For two widths of whole bytes the loops are simpler. */
 static void pack(const layout *l, const float *restrict x, uint8_t *restrict dst) {
     const unsigned b = l->b;
     if (b == 16) {
@@ -189,8 +190,8 @@ static void unpack(const layout *l, const uint8_t *restrict src, float *restrict
     }
 }
 
-/* A block's bytes, and so many that one that is not full may be worked on as if it were, and that
- * some bytes past it be stored and loaded. */
+/* A full block's bytes, and some more that may be stored and loaded after it. A block that is not
+ * full is treated like a full one. */
 enum { BLOCK_BYTES = BLOCK * 4 + 16 };
 
 static void encode_block(const layout *l, const float *x, size_t n, uint8_t *dst) {
@@ -240,11 +241,11 @@ static fed_status trunc_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* The values of a block that begins with that one, of n in all. `to` holds a whole block. */
+/* Decode the block that begins with value `first` of n. `to` holds a whole block. */
 static void decode_block(const layout *l, const uint8_t *src, size_t first, size_t n, float *to) {
     src += HEAD + first / 8 * (32 - l->b);
     uint8_t packed[BLOCK_BYTES];
-    if (n - first < 2 * BLOCK) { /* or else a few of the next one's bytes are read too */
+    if (n - first < 2 * BLOCK) { /* else a few bytes of the next block are read, too */
         size_t len = packed_len(n - first < BLOCK ? n - first : BLOCK, l->b);
         memcpy(packed, src, len);
         memset(packed + len, 0, sizeof packed - len);

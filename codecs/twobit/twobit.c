@@ -9,7 +9,7 @@
 #include "codecs/prim/ternary.h"
 #include "codecs/registry.h"
 
-/* A message: t, then the codes, the first one in a byte's top two bits. */
+/* A message is t, then the codes; the first code is in a byte's top two bits. */
 enum { HEAD = 4, BLOCK = FEDCODEC_DENSE_BLOCK, PLUS = 3, MINUS = 2, AHEAD = 1024 };
 
 static const fedcodec_param twobit_params[] = {
@@ -31,7 +31,7 @@ static inline uint8_t pack(const uint8_t code[4]) {
     return (uint8_t)(fedcodec_load_u32(code) * UINT32_C(0x40100401) >> 24);
 }
 
-/* The bytes of a group: neighbours' codes are joined, then those of neighbouring pairs. */
+/* Write the bytes of a group: join neighbouring codes, then neighbouring pairs. */
 #if FEDCODEC_AVX512
 static inline void put_group(fedcodec_trits d, uint8_t *dst) {
     __m512i code = _mm512_maskz_set1_epi8(d.minus, MINUS);
@@ -41,8 +41,8 @@ static inline void put_group(fedcodec_trits d, uint8_t *dst) {
     _mm_storeu_si128((__m128i *)(void *)dst, _mm512_cvtepi32_epi8(code));
 }
 #elif FEDCODEC_AVX2
-/* A table of what is PLUS, 0 and MINUS, at first less 2 each: what is below 0 takes 0 from it. The
- * trits' upper half has every other byte, so its products are those of the next byte. */
+/* A table of PLUS, 0 and MINUS, each minus 2 at first: an index below 0 gives 0. The trits' upper
+ * half has every other byte, so its products belong to the next byte. */
 static inline void put_group(fedcodec_trits d, uint8_t *dst) {
     const __m256i codes = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0 ^ MINUS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, PLUS ^ MINUS));
@@ -66,12 +66,12 @@ static inline void put_group(fedcodec_trits d, uint8_t *dst) {
 }
 #endif
 
-/* As many values as vectors can do; returns their number. What is not less than t is above the
- * number before it. */
+/* Quantise as many values as whole vectors hold; returns their number. A value is at least t if it
+ * is above the float before t. */
 static size_t quantise_groups(const fedcodec_job *block, float t) {
     size_t i = 0;
 #ifdef FEDCODEC_TERNARY
-    const fedcodec_job b = *block; /* which no store can change */
+    const fedcodec_job b = *block; /* a copy that no store can change */
     const float below = fedcodec_float(fedcodec_bits(t) - 1);
     for (; i + FEDCODEC_TERNARY <= b.n; i += FEDCODEC_TERNARY) {
         const float *x = b.x != NULL ? b.x + i : NULL;
@@ -136,13 +136,13 @@ static fed_status twobit_check(const uint8_t *src, size_t len, size_t n, float *
 
 /* Four codes of a byte as bytes, then as the multiples of t that they are: 11 is 1, 10 is -1. */
 static inline uint32_t unpack(uint8_t byte) {
-    uint32_t codes = byte * UINT32_C(0x01004010) | byte >> 6; /* no two of these meet */
+    uint32_t codes = byte * UINT32_C(0x01004010) | byte >> 6; /* no two products meet in one bit */
     uint32_t plus = codes & UINT32_C(0x01010101), sent = codes >> 1 & UINT32_C(0x01010101);
     return plus | (sent ^ plus) * 255;
 }
 
-/* The values from `start` on, a multiple of 4, as multiples of t. Returns how many: BLOCK, or
- * those that are left. */
+/* Unpack the values from `start` on, a multiple of 4, as multiples of t. Returns their number:
+ * BLOCK, or fewer at the end. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
                            int8_t multiple[restrict BLOCK]) {
     size_t count = n - start < BLOCK ? n - start : BLOCK;
@@ -152,7 +152,7 @@ static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
     return count;
 }
 
-/* What sixteen codes choose among four values: each is moved to the end of a lane. */
+/* The values that sixteen codes choose among four: each code is moved to the end of a lane. */
 #if FEDCODEC_AVX512
 static inline void choose_16(const uint8_t *codes, const float values[4], float *y) {
     const __m512i at = _mm512_setr_epi32(6, 4, 2, 0, 14, 12, 10, 8, 22, 20, 18, 16, 30, 28, 26, 24);
@@ -170,11 +170,11 @@ static inline void choose_16(const uint8_t *codes, const float values[4], float 
 }
 #endif
 
-/* As many values as vectors can do; returns their number. */
+/* Decode as many values as whole vectors hold; returns their number. */
 static size_t decode_groups(const uint8_t *codes, float t, float *y, size_t n) {
     size_t i = 0;
 #if FEDCODEC_AVX2
-    const float values[4] = {0.0f, 0.0f, -t, t}; /* of the codes 00, 01, which is none, 10, 11 */
+    const float values[4] = {0.0f, 0.0f, -t, t}; /* for the codes 00, 01 (unused), 10, 11 */
     for (; i + FEDCODEC_FETCH_LINE <= n; i += FEDCODEC_FETCH_LINE) {
         fedcodec_fetch(y + i, FEDCODEC_FETCH);
         choose_16(codes + i / 4, values, y + i);
@@ -198,8 +198,7 @@ static void twobit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-/* Are all codes from `start` on, at most BLOCK, zeros? Mostly they are, and what they would be
- * added to need not be looked at. */
+/* Are all codes from `start` on, at most BLOCK, zeros? Mostly they are: then y need not be read. */
 static bool adds_nothing(const uint8_t *src, size_t len, size_t start) {
     size_t at = HEAD + start / 4, end = len - at < BLOCK / 4 ? len : at + BLOCK / 4;
     uint8_t any = 0;
@@ -221,7 +220,7 @@ static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_
 }
 
 static void twobit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    const float t = fedcodec_load_f32(src); /* past the limit no value is t: no product, then */
+    const float t = fedcodec_load_f32(src); /* above the limit no value is t: no product then */
     const int64_t step = t <= FEDCODEC_FOLD_LIMIT ? weight * fedcodec_fixed(t) : 0;
     int8_t multiple[BLOCK] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {

@@ -11,26 +11,26 @@
 FED_API_BEGIN
 
 /*
- * In memory an inceptionn message has all its tags first, then all payloads: that is fast to write
- * and read. A network card works on eight values at a time, and wants a tag vector of 16 bits
- * before their payload. These two convert where the one meets the other; nothing is recoded.
- * Layout: docs/codec-formats.md#bursts. No allocation, nothing is kept.
+ * In memory an inceptionn message has all tags first, then all payloads, which is fast to write and
+ * to read. A network card works on eight values at a time: it wants a vector of 16 tag bits, then
+ * the payload of these eight values. The two functions convert one form into the other and recode
+ * no value. Layout: docs/codec-formats.md#bursts. They allocate nothing and keep nothing.
  */
 
 /** Most bytes of n values in bursts. */
 size_t fedcodec_bursts_bound(size_t n);
 
 /**
- * An inceptionn message of n values to bursts; dst may not overlap src. Errors: FED_EFORMAT src is
- * not such a message, FED_ENOSPC cap is too small for it, FED_ENOTFOUND this build has no
- * inceptionn; then nothing is written.
+ * Convert an inceptionn message of n values into bursts. dst may not overlap src. Errors:
+ * FED_EFORMAT src is not such a message; FED_ENOSPC cap is too small for it; FED_ENOTFOUND this
+ * build has no inceptionn. An error writes nothing.
  */
 fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_t *dst, size_t cap,
                                 size_t *dst_len) FED_CHECKED;
 
 /**
- * Back: the same bytes. src is not trusted; cap is that of the codec's bound. Errors likewise, but
- * dst's content is then arbitrary.
+ * Convert bursts back into the same message. src is not trusted. cap: at least fedcodec_bound of
+ * the codec. Errors as above, but an error leaves dst's content arbitrary.
  */
 fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint8_t *dst,
                                   size_t cap, size_t *dst_len) FED_CHECKED;

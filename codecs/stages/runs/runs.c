@@ -1,4 +1,4 @@
-/* runs: a run of bytes 255, which are what long zeros look like in 3lc, as one and a count.
+/* runs: a run of bytes 255 as one byte and a count. In 3lc long runs of zeros are such bytes.
  * Format: docs/codec-formats.md#runs */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { LONG_RUN = 255 };
 
-/* Bytes up to the next 255, or all. */
+/* The number of bytes before the next 255, or all. */
 static size_t literals(const uint8_t *src, size_t len) {
     const uint8_t *found = len > 0 ? memchr(src, LONG_RUN, len) : NULL;
     return found != NULL ? (size_t)(found - src) : len;
@@ -38,7 +38,7 @@ static size_t runs_pack(const uint8_t *src, size_t len, uint8_t *dst, size_t cap
     return w.status == FED_OK ? w.len : 0;
 }
 
-/* Each run is told from the next by at least one other byte, so there is one form only. */
+/* Between two runs there must be another byte, so there is one form only. */
 static fed_status runs_unpack(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len) {
     fed_reader r;
     fed_reader_init(&r, src, len);

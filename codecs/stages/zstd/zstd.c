@@ -4,7 +4,7 @@
 
 #include "codecs/stage.h"
 
-/* Messages are small and repeat themselves at once: higher levels gain next to nothing. */
+/* Messages are small and repeat at short distances: higher levels gain almost nothing. */
 enum { LEVEL = 3 };
 
 static size_t zstd_pack(const uint8_t *src, size_t len, uint8_t *dst, size_t cap) {
@@ -13,14 +13,13 @@ static size_t zstd_pack(const uint8_t *src, size_t len, uint8_t *dst, size_t cap
 }
 
 /* Does src begin a frame of RFC 8878? libzstd also reads the formats of its first releases, whose
- * old decoders nobody should meet with bytes from outside. */
+ * old decoders should not get bytes from outside. */
 static bool is_frame(const uint8_t *src, size_t len) {
     static const uint8_t magic[] = {0x28, 0xb5, 0x2f, 0xfd}; /* section 3.1.1 */
     return len >= sizeof magic && memcmp(src, magic, sizeof magic) == 0;
 }
 
-/* Exactly one frame, which states its content's size: so the size is known before a byte is made.
- */
+/* Unpack exactly one frame, which states its content's size: it is checked before unpacking. */
 static fed_status zstd_unpack(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len) {
     FED_REQUIRE(is_frame(src, len), FED_EFORMAT);
     FED_REQUIRE(ZSTD_getFrameContentSize(src, len) == plain_len, FED_EFORMAT);
