@@ -11,6 +11,7 @@
 
 #include "fed/version.h"
 #include "fedclient/apps/fedclientd.h"
+#include "fedtrain/backend.h"
 
 static const char usage[] =
     "Usage: fedclientd --server URL --ca FILE --state DIR --data DIR [options]\n"
@@ -46,7 +47,7 @@ static const char usage[] =
     "  --hold SECONDS   let the coordinator keep an answer back so long, until there is work;\n"
     "                   default 25\n"
     "  --transport NAME what carries its requests: curl or mbedtls; default curl, where built\n"
-    "  --reference      train with the slow reference implementation\n"
+    "  --backend NAME   what computes: fast (default), or the slow reference\n"
     "  --verbose        log more\n"
     "  --version, --help\n"
     "\n"
@@ -168,8 +169,8 @@ static int take_option(int letter, fedclientd_settings *s) {
         s->work.normalise = true;
         return 0;
     case 'r':
-        s->work.backend = FEDTRAIN_REFERENCE;
-        return 0;
+        s->work.backend = optarg;
+        return fedtrain_backend_fits(optarg, NULL, &err) == FED_OK ? 0 : complain(err.text, NULL);
     case 'v':
         s->log.level = FED_LOG_DEBUG;
         return 0;
@@ -201,7 +202,7 @@ static int parse_arguments(int argc, char **argv, fedclientd_settings *s) {
                                             {"evaluate", no_argument, NULL, 'e'},
                                             {"until-finished", no_argument, NULL, 'u'},
                                             {"normalise", no_argument, NULL, 'z'},
-                                            {"reference", no_argument, NULL, 'r'},
+                                            {"backend", required_argument, NULL, 'r'},
                                             {"verbose", no_argument, NULL, 'v'},
                                             {"version", no_argument, NULL, 'V'},
                                             {"help", no_argument, NULL, 'h'},

@@ -7,6 +7,7 @@
 
 #include "fed/version.h"
 #include "fedclient/apps/fedtrain.h"
+#include "fedtrain/backend.h"
 
 static const char usage[] =
     "Usage: fedtrain train --model MODEL --data DIR [options]\n"
@@ -29,7 +30,7 @@ static const char usage[] =
     "  --batch N          samples a step (32)\n"
     "  --normalise        give each channel mean 0 and deviation 1; how is kept with the weights,\n"
     "                     so evaluate needs it only for weights from elsewhere\n"
-    "  --reference        use the slow reference implementation\n"
+    "  --backend NAME     what computes: fast, or the slow reference\n"
     "\n"
     "train:\n"
     "  --epochs N         passes through the data (1); or\n"
@@ -113,7 +114,6 @@ static fed_status take_option(const option_place *place, const char *command, in
 }
 
 static fed_status parse_options(int argc, char **argv, int bit, app_options *o, fed_error *err) {
-    bool reference = false;
     const option_place places[] = {
         {"model", TRAIN | EVALUATE | EXPORT, .text = &o->model},
         {"data", TRAIN | EVALUATE, .text = &o->data},
@@ -122,7 +122,7 @@ static fed_status parse_options(int argc, char **argv, int bit, app_options *o, 
         {"test-part", TRAIN | EVALUATE, .text = &o->test_part},
         {"weights", EVALUATE | EXPORT, .text = &o->weights},
         {"batch", TRAIN | EVALUATE | MODELS, .number = &o->batch, .low = 1},
-        {"reference", TRAIN | EVALUATE | MODELS, .flag = &reference},
+        {"backend", TRAIN | EVALUATE | MODELS, .text = &o->backend},
         {"epochs", TRAIN, .number = &o->epochs, .low = 1},
         {"steps", TRAIN, .number = &o->steps, .low = 1},
         {"optimizer", TRAIN | MODELS, .text = &o->optimizer},
@@ -150,7 +150,6 @@ static fed_status parse_options(int argc, char **argv, int bit, app_options *o, 
         }
         FED_TRY(take_option(&places[which], argv[0], bit, optarg, err));
     }
-    o->backend = reference ? FEDTRAIN_REFERENCE : FEDTRAIN_FAST;
     o->words = argv + optind;
     o->word_count = (size_t)(argc - optind);
     return FED_OK;
@@ -161,6 +160,7 @@ static fed_status check_options(app_options *o, size_t words, fed_error *err) {
     if (o->word_count > words) {
         return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", o->words[words]);
     }
+    FED_TRY(fedtrain_backend_fits(o->backend, NULL, err));
     if (o->epochs > 0 && o->steps > 0) {
         return fed_fail(err, FED_EINVAL, "--epochs and --steps: give one of them");
     }

@@ -15,7 +15,7 @@ typedef struct app_options {
     const char *optimizer, *augment;
     const char *init, *checkpoint, *csv;
     bool normalise, resume;
-    fedtrain_backend backend;
+    const char *backend;                 /* NULL: the first */
     uint32_t batch, epochs, steps, seed; /* epochs or steps, the other is 0 */
     char *const *words;                  /* behind the options */
     size_t word_count;

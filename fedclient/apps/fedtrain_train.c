@@ -326,7 +326,8 @@ static void say_start(const training *t) {
     printf("%zu parameters; %s, batch %" PRIu32 ", %zu steps an epoch; %.1f MB of memory, %s\n",
            t->weights.arch.trained, o->optimizer, o->batch, t->per_epoch,
            1e-6 * (double)(memory.total + kept),
-           o->backend == FEDTRAIN_FAST ? fedtrain_isa() : "reference");
+           strcmp(fedtrain_net_backend(t->net), "fast") == 0 ? fedtrain_isa()
+                                                             : fedtrain_net_backend(t->net));
     if (t->step > 0) {
         printf("going on after step %" PRIu64 "%s\n", t->step,
                t->step < t->steps ? "" : ": that was the last one; more --epochs would train on");

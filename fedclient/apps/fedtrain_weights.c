@@ -79,10 +79,9 @@ void app_weights_free(app_weights *w) {
 
 fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
                        fed_error *err) {
-    fed_status status = fedtrain_net_new(arch, o->batch, o->backend, net);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "can't make room for a batch of %u of \"%.200s\": %s",
-                        o->batch, arch->text, fed_status_text(status));
-    }
-    return FED_OK;
+    fed_error why = {0};
+    fed_status status = fedtrain_net_new(arch, o->batch, o->backend, net, &why);
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(err, status, "can't make a net of \"%.200s\": %s", arch->text, why.text);
 }

@@ -124,10 +124,11 @@ static fed_status fit_net(workshop *w, const fed_task *task, fed_error *err) {
     fedtrain_net_free(w->net);
     w->net = NULL;
     w->net_batch = batch;
-    fed_status status = fedtrain_net_new(&w->arch, batch, s->backend, &w->net);
+    fed_error why = {0};
+    fed_status status = fedtrain_net_new(&w->arch, batch, s->backend, &w->net, &why);
     return status == FED_OK
                ? FED_OK
-               : fed_fail(err, status, "can't make room for the net \"%.200s\"", task->model);
+               : fed_fail(err, status, "can't make a net of \"%.200s\": %s", task->model, why.text);
 }
 
 static void forget_task(workshop *w) {

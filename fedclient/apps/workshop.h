@@ -12,8 +12,8 @@ typedef struct workshop_settings {
     const char *data, *dataset; /* where the samples are, and what: fedtrain_data_open */
     uint32_t shard, shards;     /* which part of the training set is this device's, of how many */
     fedtrain_split split;
-    fedtrain_backend backend;
-    bool evaluate;  /* measure models on the test set, instead of training */
+    const char *backend; /* NULL: the first */
+    bool evaluate;       /* measure models on the test set, instead of training */
     bool normalise; /* samples, by what this device trains on; to evaluate, by its training set */
 } workshop_settings;
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "fed/arch.h"
+#include "fed/error.h"
 #include "fedclient/train/optimizer_step.h"
 #include "fedtrain/sink.h"
 
@@ -52,10 +53,16 @@ struct fedtrain_memory; /* fedtrain/net.h */
  * processor's own backend fails in open only.
  */
 typedef struct fedtrain_backend_vtable {
-    const char *name;
+    const char *name; /* its folder's */
 
-    /** A workspace for batches of up to max_batch; arch outlives it. */
-    fed_status (*open)(const fed_arch *arch, size_t max_batch, void **self) FED_CHECKED;
+    /** NULL: it runs all models. FED_EINVAL: it lacks something that this one needs; *err says what
+     * in a sentence. */
+    fed_status (*supports)(const fed_arch *arch, fed_error *err) FED_CHECKED;
+
+    /** A workspace for batches of up to max_batch of a model that it supports; arch outlives it.
+     * FED_ENOMEM; another status, as of a device that is not there, with a sentence. */
+    fed_status (*open)(const fed_arch *arch, size_t max_batch, void **self,
+                       fed_error *err) FED_CHECKED;
     void (*close)(void *self);
 
     /** Fills in activations, gradients and workspace. */
@@ -106,8 +113,13 @@ typedef struct fedtrain_backend_vtable {
     const float *(*output)(const void *self, size_t l, size_t *n);
 } fedtrain_backend_vtable;
 
-extern const fedtrain_backend_vtable fedtrain_backend_reference;
-extern const fedtrain_backend_vtable fedtrain_backend_fast;
+/** The k-th backend of backends.def; NULL past the last. */
+const fedtrain_backend_vtable *fedtrain_backend_get(size_t k);
+
+/** The backend of this name, NULL being the first. FED_EINVAL: there is none; *err names those that
+ * there are. */
+fed_status fedtrain_backend_find(const char *name, const fedtrain_backend_vtable **backend,
+                                 fed_error *err) FED_CHECKED;
 
 /** Values in a shape. */
 static inline size_t fedtrain_shape_size(fed_shape s) {

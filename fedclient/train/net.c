@@ -11,14 +11,8 @@
 #include "fedclient/train/gather.h"
 #include "fedclient/train/kernels.h"
 #include "fedclient/train/update.h"
+#include "fedtrain/backend.h"
 #include "fedtrain/optimizer.h"
-
-static const fedtrain_backend_vtable *const backends[] = {
-    [FEDTRAIN_FAST] = &fedtrain_backend_fast,
-    [FEDTRAIN_REFERENCE] = FED_UNLESS_SMALL(&fedtrain_backend_reference),
-};
-
-enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
 /* Vectors that straddle cache lines cost twice: the gradient starts on one, and takes whole lines.
  */
@@ -28,35 +22,52 @@ static size_t grad_bytes(const fed_arch *arch) {
     return (arch->trained * sizeof(float) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
-fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_backend backend,
-                            fedtrain_net **net) {
-    FED_REQUIRE(max_batch > 0 && (size_t)backend < BACKENDS && backends[backend] != NULL,
-                FED_EINVAL);
+/* The buffers; what could not be had is NULL. */
+static bool allocate(fedtrain_net *net) {
+    const fed_arch *arch = net->arch;
+    const size_t labels = net->max_batch * arch->positions, scores = labels * arch->classes;
+    const bool targets = !FED_SMALL && arch->loss == FED_LOSS_SQUARED;
+    net->score = calloc(scores, sizeof *net->score);
+    net->score_grad = calloc(scores, sizeof *net->score_grad);
+    net->x = calloc(net->max_batch * fedtrain_shape_size(arch->input), sizeof *net->x);
+    net->label = calloc(labels, sizeof *net->label);
+    net->target = targets ? calloc(scores, sizeof *net->target) : NULL;
+    net->index = calloc(net->max_batch, sizeof *net->index);
+    net->grad = aligned_alloc(LINE_BYTES, grad_bytes(arch));
+    return net->score != NULL && net->score_grad != NULL && net->x != NULL && net->label != NULL &&
+           net->index != NULL && net->grad != NULL && (net->target != NULL || !targets);
+}
+
+static fed_status open_net(fedtrain_net *net, const char *backend, fed_error *err) {
+    if (!FED_SMALL) {
+        FED_TRY(fedtrain_backend_fits(backend, net->arch, err));
+    }
+    FED_TRY(fedtrain_backend_find(backend, &net->backend, err));
+    fed_status status =
+        allocate(net) ? net->backend->open(net->arch, net->max_batch, &net->work, err) : FED_ENOMEM;
+    return status != FED_ENOMEM
+               ? status
+               : fed_fail(err, status, "no memory for a net with batches of %zu", net->max_batch);
+}
+
+fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, const char *backend,
+                            fedtrain_net **net, fed_error *err) {
+    FED_REQUIRE(max_batch > 0, FED_EINVAL);
     fedtrain_net *made = calloc(1, sizeof *made);
     FED_REQUIRE(made != NULL, FED_ENOMEM);
     made->arch = arch;
-    made->backend = backends[backend];
     made->max_batch = max_batch;
-    size_t labels = max_batch * arch->positions, scores = labels * arch->classes;
-    made->score = calloc(scores, sizeof *made->score);
-    made->score_grad = calloc(scores, sizeof *made->score_grad);
-    made->x = calloc(max_batch * fedtrain_shape_size(arch->input), sizeof *made->x);
-    made->label = calloc(labels, sizeof *made->label);
-    const bool targets = !FED_SMALL && arch->loss == FED_LOSS_SQUARED;
-    made->target = targets ? calloc(scores, sizeof *made->target) : NULL;
-    made->index = calloc(max_batch, sizeof *made->index);
-    made->grad = aligned_alloc(LINE_BYTES, grad_bytes(arch));
-    fed_status status = FED_ENOMEM;
-    if (made->score != NULL && made->score_grad != NULL && made->x != NULL && made->label != NULL &&
-        made->index != NULL && made->grad != NULL && (made->target != NULL || !targets)) {
-        status = made->backend->open(arch, max_batch, &made->work);
-    }
+    fed_status status = open_net(made, backend, err);
     if (status != FED_OK) {
         fedtrain_net_free(made);
         return status;
     }
     *net = made;
     return FED_OK;
+}
+
+const char *fedtrain_net_backend(const fedtrain_net *net) {
+    return net->backend->name;
 }
 
 void fedtrain_net_free(fedtrain_net *net) {

@@ -248,7 +248,7 @@ static void bench_net(const char *model, const char *directory, size_t rounds) {
     fedtrain_job job = {.set = &set, .shard = &all, .batch = BATCH, .seed = 1};
     bench_require(fedtrain_dataset_load_mnist(directory, "train", &set, &err), err.text);
     bench_require(fed_arch_parse(model, &arch, &err), err.text);
-    bench_require(fedtrain_net_new(&arch, BATCH, FEDTRAIN_FAST, &job.net), "net");
+    bench_require(fedtrain_net_new(&arch, BATCH, NULL, &job.net, NULL), "net");
     bench_require(fedtrain_shard_take(&set, FEDTRAIN_SPLIT_IID, 1, 0, 1, &all, &err), "shard");
     printf("\n%-14s %-7s %8s  %7s ", "tensor", "phase", "sent", "H(p)/p");
     for (fedcodec_pos pos = 0; pos < FEDCODEC_POS_COUNT; pos++) {

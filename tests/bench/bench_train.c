@@ -229,8 +229,7 @@ static void make_nets(bench *b) {
     bench_require(fed_optimizer_parse("adam", 1e-4F, &adam, &err), err.text);
     for (size_t i = 0; i < b->side_count; i++) {
         chosen = b->sides[i].kernels;
-        bench_require(fedtrain_net_new(&b->arch, MAX_BATCH, FEDTRAIN_FAST, &b->sides[i].net),
-                      "net");
+        bench_require(fedtrain_net_new(&b->arch, MAX_BATCH, NULL, &b->sides[i].net, NULL), "net");
     }
     b->params = bench_alloc(b->arch.layout.size * sizeof *b->params);
     b->state = bench_alloc(fedtrain_optimizer_state_size(&adam, b->arch.trained) * sizeof(float));

@@ -199,7 +199,7 @@ static void start(dump *d, const char *model) {
     for (size_t l = 0; l < d->arch.layer_count; l++) {
         d->arch.layers[l].p = 0;
     }
-    must(fedtrain_net_new(&d->arch, d->batch, FEDTRAIN_FAST, &d->net), &err);
+    must(fedtrain_net_new(&d->arch, d->batch, NULL, &d->net, &err), &err);
     size_t n = d->arch.layout.size;
     d->sample = (size_t)d->arch.input.c * d->arch.input.h * d->arch.input.w;
     d->labels = d->batch * d->arch.positions;

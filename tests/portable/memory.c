@@ -107,7 +107,7 @@ static void check(const char *model, const char *what, size_t wanted, size_t fou
 
 /* The narrowest vectors, which every machine has: a device's. False: the backend can't run it. */
 static bool open_net(const fed_arch *arch, size_t batch, fedtrain_net **net) {
-    if (fedtrain_net_new(arch, batch, FEDTRAIN_FAST, net) != FED_OK) {
+    if (fedtrain_net_new(arch, batch, "fast", net, NULL) != FED_OK) {
         return false;
     }
     const fedtrain_kernels *kernels = NULL;

@@ -74,7 +74,7 @@ int main(void) {
     float losses[STEPS] = {0};
     fed_status status = fed_arch_parse(MODEL, &arch, &err);
     if (status == FED_OK) {
-        status = fedtrain_net_new(&arch, BATCH, FEDTRAIN_FAST, &net);
+        status = fedtrain_net_new(&arch, BATCH, NULL, &net, &err);
     }
     if (status == FED_OK) {
         status = train(&arch, net, losses, &err);

@@ -66,8 +66,8 @@ typedef struct bench {
 static void open_bench(bench *b, const char *text) {
     fed_error err = {0};
     must(fed_arch_parse(text, &b->arch, &err), &err);
-    must(fedtrain_net_new(&b->arch, BATCH, FEDTRAIN_FAST, &b->fast), &err);
-    must(fedtrain_net_new(&b->arch, BATCH, FEDTRAIN_REFERENCE, &b->reference), &err);
+    must(fedtrain_net_new(&b->arch, BATCH, "fast", &b->fast, &err), &err);
+    must(fedtrain_net_new(&b->arch, BATCH, "reference", &b->reference, &err), &err);
     size_t n = b->arch.layout.size, in = BATCH * fedtrain_shape_size(b->arch.input);
     b->params = make_floats(n);
     b->grad = make_floats(n);

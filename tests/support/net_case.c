@@ -3,6 +3,7 @@
 
 #include "fed/rng.h"
 #include "fedclient/train/backends/fast/fast.h"
+#include "fedtrain/backend.h"
 
 /* Sizes around and off the vector widths of 4, 8 and 16, every option of a layer, and every order
  * of layers that matters. */
@@ -201,20 +202,47 @@ fedtrain_batch net_case_batch(const net_case *c, size_t batch) {
         .size = batch, .x = c->x, .label = c->label, .target = c->score_grad, .seed = 7};
 }
 
+static void open_named(const char *name, const fed_arch *arch, net_engine *engine) {
+    fed_error err = {0};
+    *engine = (net_engine){.name = name};
+    assert_fed_ok_err(fedtrain_backend_find(name, &engine->backend, &err));
+    assert_fed_ok_err(engine->backend->open(arch, NET_CASE_MOST, &engine->work, &err));
+}
+
+/* The k-th backend of backends.def that runs this net, but for the two that have engines already;
+ * NULL past the last. */
+static const char *other_backend(size_t k, const fed_arch *arch) {
+    const char *name;
+    for (size_t i = 0; (name = fedtrain_backend_name(i)) != NULL; i++) {
+        const bool known = strcmp(name, "reference") == 0 || strcmp(name, "fast") == 0;
+        if (!known && fedtrain_backend_fits(name, arch, NULL) == FED_OK && k-- == 0) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
 bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine) {
-    *engine = (net_engine){.backend = &fedtrain_backend_reference, .name = "reference"};
     if (k == 0) {
-        assert_fed_ok(engine->backend->open(arch, NET_CASE_MOST, &engine->work));
+        open_named("reference", arch, engine);
         return true;
     }
     const fedtrain_kernels *kernels = fedtrain_kernels_get(k - 1);
-    if (kernels == NULL) {
-        return false;
+    if (kernels != NULL) {
+        *engine = (net_engine){.name = kernels->isa};
+        assert_fed_ok(fedtrain_backend_find("fast", &engine->backend, NULL));
+        assert_fed_ok(fedtrain_fast_open(arch, NET_CASE_MOST, kernels, &engine->work));
+        return true;
     }
-    engine->backend = &fedtrain_backend_fast;
-    engine->name = kernels->isa;
-    assert_fed_ok(fedtrain_fast_open(arch, NET_CASE_MOST, kernels, &engine->work));
-    return true;
+    size_t sets = 0;
+    while (fedtrain_kernels_get(sets) != NULL) {
+        sets++;
+    }
+    const char *name = other_backend(k - 1 - sets, arch);
+    if (name != NULL) {
+        open_named(name, arch, engine);
+    }
+    return name != NULL;
 }
 
 void net_engine_close(net_engine *engine) {

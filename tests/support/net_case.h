@@ -37,7 +37,7 @@ size_t net_case_scores(const net_case *c, size_t batch);
 /** Room for n floats, or the test fails. */
 float *net_case_floats(size_t n);
 
-/** The reference, or the fast backend with one set of kernels. */
+/** The reference, the fast backend with one set of kernels, or any other of backends.def. */
 typedef struct net_engine {
     const fedtrain_backend_vtable *backend;
     const char *name;

@@ -32,8 +32,7 @@ static fed_status fit_worker(sim_worker *worker, const fedclient_round *round, f
     worker->net = NULL;
     worker->batch = batch;
     FED_TRY(fed_arch_parse(round->arch->text, &worker->arch, err));
-    fed_status status = fedtrain_net_new(&worker->arch, batch, FEDTRAIN_FAST, &worker->net);
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "can't make a net");
+    return fedtrain_net_new(&worker->arch, batch, NULL, &worker->net, err);
 }
 
 /** The first clients are the hostile ones: what they send is noise, within +-8. */

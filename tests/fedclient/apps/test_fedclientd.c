@@ -183,7 +183,7 @@ static void plain_open(plain *p, const char *directory) {
     fed_error err = {0};
     fedtrain_partition all;
     assert_fed_ok_err(fed_arch_load("lr", &p->arch, &err));
-    assert_fed_ok(fedtrain_net_new(&p->arch, 16, FEDTRAIN_FAST, &p->net));
+    assert_fed_ok(fedtrain_net_new(&p->arch, 16, NULL, &p->net, NULL));
     assert_fed_ok_err(fedtrain_data_open("mnist", directory, "train", "train", &p->data, &err));
     assert_fed_ok_err(fedtrain_data_split(&p->data, (fedtrain_split){0}, 1, 1, &all, &err));
     assert_fed_ok_err(fedtrain_share_take(&p->data, &all, 0, &p->share, &err));

@@ -133,7 +133,7 @@ static void training_that_goes_on_is_as_if_it_had_never_stopped(void **state) {
     static const char net[] =
         "--model 'input 1x28x28 | conv 3 5x5 stride 2 | bn | relu | maxpool 2 | dropout 0.2 | "
         "dense 10'"
-        " --reference --data . --augment crop=2,flip=1 --batch 20 --optimizer "
+        " --backend reference --data . --augment crop=2,flip=1 --batch 20 --optimizer "
         "adam:lr=0.002+warmup:steps=20";
     char args[600], head[300];
     snprintf(args, sizeof args, "train %s --epochs 3 --checkpoint whole", net);

@@ -40,7 +40,7 @@ static void open_world(world *w, const char *model) {
                             .seed = 3,
                             .client = 2,
                             .round = 4};
-    assert_fed_ok(fedtrain_net_new(&w->arch, BATCH, FEDTRAIN_FAST, &w->job.net));
+    assert_fed_ok(fedtrain_net_new(&w->arch, BATCH, NULL, &w->job.net, NULL));
     assert_fed_ok_err(fed_optimizer_parse("sgd:lr=0.05", 0, &w->job.optimizer, &err));
     w->params = calloc(w->arch.layout.size, sizeof *w->params);
     assert_non_null(w->params);

@@ -40,7 +40,7 @@ static void test_an_lstm_learns_shakespeares_spelling(void **state) {
              "input tokens 32 of %u | embedding 32 | lstm 96 | dropout 0.1 | dense %u each",
              letters, letters);
     assert_fed_ok_err(fed_arch_parse(model, &arch, &err));
-    assert_fed_ok(fedtrain_net_new(&arch, BATCH, FEDTRAIN_FAST, &net));
+    assert_fed_ok(fedtrain_net_new(&arch, BATCH, NULL, &net, NULL));
     fedtrain_job job = {
         .net = net, .token = train.token, .token_count = train.count, .steps = 50, .batch = BATCH};
     assert_fed_ok_err(fed_optimizer_parse("adam:lr=0.01", 0, &job.optimizer, &err));

@@ -27,7 +27,7 @@ static double accuracy(const char *model, const char *rule, float rate, size_t s
     float loss;
     fedtrain_score score;
     assert_fed_ok_err(fed_arch_parse(model, &arch, &err));
-    assert_fed_ok(fedtrain_net_new(&arch, 100, FEDTRAIN_FAST, &net));
+    assert_fed_ok(fedtrain_net_new(&arch, 100, NULL, &net, NULL));
     assert_fed_ok_err(fed_optimizer_parse(rule, rate, &job.optimizer, &err));
     assert_fed_ok_err(fedtrain_shard_take(&train, FEDTRAIN_SPLIT_IID, 1, 0, 1, &all, &err));
     size_t n = arch.layout.size;

@@ -64,7 +64,7 @@ static void write_case(const char *name, const char *model) {
         x[i] = arch.words > 0 ? (float)fed_rng_below(&rng, arch.words)
                               : 2.0F * fed_rng_float(&rng) - 1.0F;
     }
-    assert_fed_ok(fedtrain_net_new(&arch, BATCH, FEDTRAIN_REFERENCE, &net));
+    assert_fed_ok(fedtrain_net_new(&arch, BATCH, "reference", &net, NULL));
     const fedtrain_batch batch = {.size = BATCH, .x = x};
     assert_fed_ok_err(fedtrain_net_forward(net, params, &batch, score, &err));
     snprintf(path, sizeof path, "%s.in", name);

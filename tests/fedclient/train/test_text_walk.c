@@ -42,7 +42,7 @@ static void open_world(world *w, const char *model, size_t tokens) {
     fed_error err = {0};
     *w = (world){0};
     assert_fed_ok_err(fed_arch_parse(model, &w->arch, &err));
-    assert_fed_ok(fedtrain_net_new(&w->arch, MAX_BATCH, FEDTRAIN_FAST, &w->net));
+    assert_fed_ok(fedtrain_net_new(&w->arch, MAX_BATCH, NULL, &w->net, NULL));
     for (uint32_t i = 0; i < MAX_TOKENS; i++) {
         w->token[i] = i % WORDS;
     }

@@ -95,7 +95,8 @@ fed_status fedtrain_fast_open(const fed_arch *arch, size_t max_batch,
     return FED_OK;
 }
 
-static fed_status fast_open(const fed_arch *arch, size_t max_batch, void **self) {
+static fed_status fast_open(const fed_arch *arch, size_t max_batch, void **self, fed_error *err) {
+    (void)err;
     return fedtrain_fast_open(arch, max_batch, fedtrain_kernels_best(), self);
 }
 
@@ -230,6 +231,8 @@ static const float *fast_output(const void *self, size_t l, size_t *n) {
     *n = f->batch * v->size;
     return v->data;
 }
+
+extern const fedtrain_backend_vtable fedtrain_backend_fast;
 
 const fedtrain_backend_vtable fedtrain_backend_fast = {
     .name = "fast",

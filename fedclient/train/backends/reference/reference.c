@@ -83,7 +83,9 @@ static fed_status open_values(reference *r) {
     return FED_OK;
 }
 
-static fed_status reference_open(const fed_arch *arch, size_t max_batch, void **self) {
+static fed_status reference_open(const fed_arch *arch, size_t max_batch, void **self,
+                                 fed_error *err) {
+    (void)err;
     reference *r = calloc(1, sizeof *r);
     FED_REQUIRE(r != NULL, FED_ENOMEM);
     r->arch = arch;
@@ -229,6 +231,8 @@ static const float *reference_output(const void *self, size_t l, size_t *n) {
     *n = r->batch * value_size(r->arch, l + 1);
     return r->value[l + 1];
 }
+
+extern const fedtrain_backend_vtable fedtrain_backend_reference;
 
 const fedtrain_backend_vtable fedtrain_backend_reference = {
     .name = "reference",

@@ -20,14 +20,22 @@ FED_API_BEGIN
  */
 typedef struct fedtrain_net fedtrain_net;
 
-/** Which implementation of the layers runs. The reference is plain loops, slow, and the oracle of
- * the tests. */
-typedef enum fedtrain_backend { FEDTRAIN_FAST = 0, FEDTRAIN_REFERENCE = 1 } fedtrain_backend;
+/**
+ * A net for batches of up to max_batch samples; arch must outlive it.
+ *
+ * backend  a name of fedtrain_backend_name; NULL: the first
+ * Errors   FED_EINVAL max_batch 0, no such backend, or one that does not run this model;
+ *          FED_ENOMEM; FED_EIO and others of the backend's device
+ * Owner    fedtrain_net_free
+ */
+fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, const char *backend,
+                            fedtrain_net **net, fed_error *err) FED_CHECKED;
 
-/** arch must outlive the net. FED_EINVAL max_batch 0; FED_ENOMEM. Owner: fedtrain_net_free. */
-fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, fedtrain_backend backend,
-                            fedtrain_net **net) FED_CHECKED;
+/** Safe on NULL. */
 void fedtrain_net_free(fedtrain_net *net);
+
+/** The name of its backend. */
+const char *fedtrain_net_backend(const fedtrain_net *net);
 
 /** What a net holds, in bytes; all of it from the start. */
 typedef struct fedtrain_memory {

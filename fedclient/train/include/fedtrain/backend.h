@@ -1,0 +1,28 @@
+/* The backends of this build: implementations of the layers, of which a net takes one. */
+#ifndef FEDTRAIN_BACKEND_H
+#define FEDTRAIN_BACKEND_H
+
+#include <stddef.h>
+
+#include "fed/api.h"
+#include "fed/arch.h"
+#include "fed/error.h"
+
+FED_API_BEGIN
+
+/**
+ * The k-th backend's name; NULL past the last. The first one is the default.
+ *
+ *   fast       for processors: vectors, one thread
+ *   reference  plain loops, slow: the oracle of the tests
+ */
+const char *fedtrain_backend_name(size_t k);
+
+/** Is there a backend of this name, and does it run this model? name NULL: the default; arch NULL:
+ * any model. FED_EINVAL: no, and *err says why. */
+fed_status fedtrain_backend_fits(const char *name, const fed_arch *arch,
+                                 fed_error *err) FED_CHECKED;
+
+FED_API_END
+
+#endif

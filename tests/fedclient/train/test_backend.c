@@ -1,0 +1,45 @@
+/* The table of backends: names, and what a program is told of one that is not there. */
+#include "fed_test.h"
+
+#include "fedclient/train/backend_vtable.h"
+#include "fedtrain/backend.h"
+#include "fedtrain/net.h"
+
+static void test_names_find_their_backends(void **state) {
+    (void)state;
+    const fedtrain_backend_vtable *found;
+    const char *name;
+    size_t k = 0;
+    for (; (name = fedtrain_backend_name(k)) != NULL; k++) {
+        assert_fed_ok(fedtrain_backend_find(name, &found, NULL));
+        assert_ptr_equal(found, fedtrain_backend_get(k));
+        assert_fed_ok(fedtrain_backend_fits(name, NULL, NULL));
+    }
+    assert_true(k >= 2);
+    assert_null(fedtrain_backend_get(k));
+    assert_fed_ok(fedtrain_backend_find(NULL, &found, NULL));
+    assert_string_equal(found->name, "fast");
+}
+
+static void test_a_backend_that_is_not_there_is_answered_with_those_that_are(void **state) {
+    (void)state;
+    fed_error err = {0};
+    fed_arch arch;
+    fedtrain_net *net = NULL;
+    assert_fed_status(fedtrain_backend_fits("abacus", NULL, &err), FED_EINVAL);
+    assert_fed_says(err, "\"abacus\"");
+    assert_fed_says(err, "fast, reference");
+    assert_fed_ok(fed_arch_parse("input 2 | dense 2", &arch, &err));
+    assert_fed_status(fedtrain_net_new(&arch, 1, "abacus", &net, &err), FED_EINVAL);
+    assert_fed_says(err, "abacus");
+    assert_null(net);
+    fed_arch_free(&arch);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_find_their_backends),
+        cmocka_unit_test(test_a_backend_that_is_not_there_is_answered_with_those_that_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
