@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "fedclient/train/data/input.h"
+#include "fedtrain/dataset.h"
+#include "fedtrain/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

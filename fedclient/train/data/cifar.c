@@ -1,5 +1,6 @@
 /* Reads the binary files of CIFAR-10 and CIFAR-100: records of labels and planes of pixels. */
 #include "fedclient/train/data/input.h"
+#include "fedtrain/dataset.h"
 
 enum { PIXELS = 3 * 32 * 32 };
 

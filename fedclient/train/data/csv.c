@@ -7,6 +7,7 @@
 
 #include "fed/bytes.h"
 #include "fedclient/train/data/input.h"
+#include "fedtrain/dataset.h"
 
 enum { FIELD_BYTES = 256, COLUMNS = 65536 };
 

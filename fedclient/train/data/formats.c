@@ -4,6 +4,8 @@
 
 #include "fed/bytes.h"
 #include "fedclient/train/data/input.h"
+#include "fedtrain/dataset.h"
+#include "fedtrain/text.h"
 
 static const size_t LIMIT_BYTES = (size_t)1 << 31;
 

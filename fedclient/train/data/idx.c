@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "fedclient/train/data/input.h"
+#include "fedtrain/dataset.h"
 
 enum { IMAGES_MAGIC = 0x00000803, LABELS_MAGIC = 0x00000801, IMAGES_HEAD = 16, LABELS_HEAD = 8 };
 

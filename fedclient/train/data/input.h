@@ -2,8 +2,15 @@
 #ifndef FEDTRAIN_INPUT_H
 #define FEDTRAIN_INPUT_H
 
-#include "fedtrain/dataset.h"
-#include "fedtrain/text.h"
+#include <stdbool.h>
+
+#include "fed/error.h"
+#include "fedtrain/file_bytes.h"
+
+/* Of fedtrain/dataset.h, text.h and vocabulary.h, which know nothing of files. */
+struct fedtrain_dataset;
+struct fedtrain_text;
+struct fedtrain_vocabulary;
 
 enum { FEDTRAIN_PATH = 1024 };
 
@@ -29,22 +36,22 @@ fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packe
  * made of it; on failure the caller frees it. An input whose bytes the set keeps is left empty.
  */
 fed_status fedtrain_idx_parse(fedtrain_input *images, const fedtrain_input *labels,
-                              fedtrain_dataset *set, fed_error *err) FED_CHECKED;
+                              struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
 /** Append a file of records: label_bytes labels, of which the last one counts and is under
  * `classes`; then 3 x 32 x 32 pixels. */
 fed_status fedtrain_cifar_parse(fedtrain_input *file, size_t label_bytes, unsigned classes,
-                                fedtrain_dataset *set, fed_error *err) FED_CHECKED;
+                                struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
 /** label: "first", "last", or a column's name. classes: names of classes, one a line, the first is
  * class 0; NULL: labels are numbers. */
 fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label,
-                              const fedtrain_input *classes, fedtrain_dataset *set,
+                              const fedtrain_input *classes, struct fedtrain_dataset *set,
                               fed_error *err) FED_CHECKED;
 
 /** The same table for regression: the column named holds the numbers to predict. */
 fed_status fedtrain_csv_parse_targets(const fedtrain_input *file, const char *target,
-                                      fedtrain_dataset *set, fed_error *err) FED_CHECKED;
+                                      struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
 typedef struct fedtrain_text_kind {
     bool characters;    /* else words */
@@ -53,17 +60,17 @@ typedef struct fedtrain_text_kind {
 } fedtrain_text_kind;
 
 fed_status fedtrain_text_parse(const fedtrain_input *file, const fedtrain_text_kind *kind,
-                               const fedtrain_vocabulary *words, fedtrain_text *text,
+                               const struct fedtrain_vocabulary *words, struct fedtrain_text *text,
                                fed_error *err) FED_CHECKED;
 
 /* For the parsers: make room for samples. */
 
 /** Append labels[count], stride apart; those of a set are freed with it. */
-fed_status fedtrain_dataset_add_labels(fedtrain_dataset *set, const uint8_t *labels, size_t count,
-                                       size_t stride) FED_CHECKED;
+fed_status fedtrain_dataset_add_labels(struct fedtrain_dataset *set, const uint8_t *labels,
+                                       size_t count, size_t stride) FED_CHECKED;
 
 /** Append a block of samples; their labels come first. */
-void fedtrain_dataset_add_block(fedtrain_dataset *set, fedtrain_bytes *bytes, size_t offset,
+void fedtrain_dataset_add_block(struct fedtrain_dataset *set, fedtrain_bytes *bytes, size_t offset,
                                 size_t count, size_t stride);
 
 #endif

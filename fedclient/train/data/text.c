@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fedclient/train/data/input.h"
-#include "fedclient/train/data/vocabulary.h"
+#include "fedclient/train/data/vocabulary_table.h"
 
 static const size_t LIMIT_BYTES = (size_t)1 << 30;
 

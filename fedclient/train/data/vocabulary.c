@@ -1,11 +1,12 @@
 /* Numbers for words: a hash table with open addressing, over words kept end to end. */
-#include "fedclient/train/data/vocabulary.h"
+#include "fedtrain/vocabulary.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fed/hash.h"
+#include "fedclient/train/data/vocabulary_table.h"
 
 enum { CAP_FIRST = 1024, BYTES_FIRST = 4096 };
 

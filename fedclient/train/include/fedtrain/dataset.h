@@ -10,15 +10,9 @@
 #include "fed/arch.h"
 #include "fed/error.h"
 #include "fed/rng.h"
+#include "fedtrain/file_bytes.h"
 
 FED_API_BEGIN
-
-/** Bytes, and how they are given back. */
-typedef struct fedtrain_bytes {
-    enum { FEDTRAIN_BORROWED = 0, FEDTRAIN_HEAP, FEDTRAIN_MAPPED } owner;
-    const uint8_t *data;
-    size_t len;
-} fedtrain_bytes;
 
 /** Samples that lie one after another in one file: sample i begins at first + i * stride. */
 typedef struct fedtrain_block {

@@ -1,4 +1,4 @@
-/* Text for language models: a vocabulary, and the text as numbers of words or characters. */
+/* Text for language models: the text as numbers of words or characters. */
 #ifndef FEDTRAIN_TEXT_H
 #define FEDTRAIN_TEXT_H
 
@@ -7,20 +7,9 @@
 
 #include "fed/api.h"
 #include "fed/error.h"
+#include "fedtrain/vocabulary.h"
 
 FED_API_BEGIN
-
-/** Words by their number: the most frequent is 0; words as frequent as each other are in the order
- * of their bytes. */
-typedef struct fedtrain_vocabulary fedtrain_vocabulary;
-
-size_t fedtrain_vocabulary_size(const fedtrain_vocabulary *words);
-
-/** A word's bytes, *len of them, not terminated. id < size. */
-const char *fedtrain_vocabulary_word(const fedtrain_vocabulary *words, uint32_t id, size_t *len);
-
-/** The number of a word; <unk>'s if it is not there. */
-uint32_t fedtrain_vocabulary_find(const fedtrain_vocabulary *words, const char *word, size_t len);
 
 /**
  * A text as numbers, read-only once opened. What a model learns at token i is token i + 1.

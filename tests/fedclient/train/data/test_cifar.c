@@ -2,6 +2,7 @@
 #include "fed_test.h"
 
 #include "fedclient/train/data/input.h"
+#include "fedtrain/dataset.h"
 
 enum { PIXELS = 3072, RECORD = 1 + PIXELS };
 

@@ -2,6 +2,7 @@
 #include "fed_test.h"
 
 #include "fedclient/train/data/input.h"
+#include "fedtrain/dataset.h"
 
 static fedtrain_input input_of(const char *text, size_t len) {
     return (fedtrain_input){.path = "t.csv",

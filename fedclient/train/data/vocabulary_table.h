@@ -1,9 +1,8 @@
 /* Numbers for words: a table that grows while a text is read, and is then put in order. */
-#ifndef FEDTRAIN_VOCABULARY_H
-#define FEDTRAIN_VOCABULARY_H
+#ifndef FEDTRAIN_VOCABULARY_TABLE_H
+#define FEDTRAIN_VOCABULARY_TABLE_H
 
 #include "fed/bytes.h"
-#include "fedtrain/text.h"
 
 struct fedtrain_vocabulary {
     fed_writer bytes; /* the words, one after another */
@@ -15,17 +14,17 @@ struct fedtrain_vocabulary {
 };
 
 /** Owner: fedtrain_vocabulary_free. */
-fed_status fedtrain_vocabulary_new(fedtrain_vocabulary **words) FED_CHECKED;
-void fedtrain_vocabulary_free(fedtrain_vocabulary *words);
+fed_status fedtrain_vocabulary_new(struct fedtrain_vocabulary **words) FED_CHECKED;
+void fedtrain_vocabulary_free(struct fedtrain_vocabulary *words);
 
 /** Count a word, and give it the next number if it is new. FED_ENOMEM; FED_ERANGE more than 2^32 -
  * 1 bytes of words. */
-fed_status fedtrain_vocabulary_count(fedtrain_vocabulary *words, const char *word, size_t len,
-                                     uint32_t *id) FED_CHECKED;
+fed_status fedtrain_vocabulary_count(struct fedtrain_vocabulary *words, const char *word,
+                                     size_t len, uint32_t *id) FED_CHECKED;
 
 /** A vocabulary of the most frequent `most` of those words at the most, most >= 1, in order, with
  * <unk> among them. */
-fed_status fedtrain_vocabulary_sort(const fedtrain_vocabulary *counted, size_t most,
-                                    fedtrain_vocabulary **words) FED_CHECKED;
+fed_status fedtrain_vocabulary_sort(const struct fedtrain_vocabulary *counted, size_t most,
+                                    struct fedtrain_vocabulary **words) FED_CHECKED;
 
 #endif
