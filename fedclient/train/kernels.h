@@ -12,7 +12,7 @@
  * Pictures are channels-last here, float32[h, w, c]: the values under one row of a convolution's
  * kernel then lie side by side. Kernels may read up to FEDTRAIN_SLACK floats past the end of a
  * picture, and write there what they read or what is never used, so whoever allocates adds the
- * slack once, behind the last sample of a batch.
+ * slack once, after the last sample of a batch.
  */
 enum { FEDTRAIN_SLACK = 16 };
 
@@ -23,15 +23,15 @@ typedef struct fedtrain_dense {
 } fedtrain_dense;
 
 /**
- * A convolution, or one group of its channels, or the way back to some of its inputs: at each
- * position the values of a patch meet `out` columns of weights. A patch is `runs` runs of values
- * that lie side by side. Weights are float32[runs * run, out_pad]: what is behind `out` is of no
- * use.
+ * A convolution of one sample, or one group of its channels, or one phase of its input's gradient.
+ * At each position a patch of the input is multiplied with `out` columns of weights. A patch is
+ * `runs` runs of `run` values; those of a run lie side by side in the picture, so im2col needs no
+ * copy. Packed weights are float32[runs * run, out_pad]: what lies from `out` on is never used.
  */
 typedef struct fedtrain_conv {
     size_t rows, columns;  /* positions */
-    size_t x_row, x_step;  /* floats from a position's patch to that below it, and right of it */
-    size_t y_row, y_step;  /* and from its outputs */
+    size_t x_row, x_step;  /* floats from a patch to the one below, and to the one on the right */
+    size_t y_row, y_step;  /* the same of outputs */
     size_t runs, run;      /* of a patch; 0 runs: outputs are what they start with */
     const uint32_t *begin; /* uint32[runs]: where each run begins, from the patch's first value */
     size_t out, out_pad;   /* rounded up to whole vectors */
@@ -50,20 +50,20 @@ typedef struct fedtrain_sparse_conv {
 } fedtrain_sparse_conv;
 
 /**
- * A picture lined up: for each place the `row` values that lie there, at the beginning of vectors;
- * or, in one vector, those of `together` rows of the picture, one below the other.
+ * im2col by rows: for each pixel the `row` values that begin there, at the beginning of vectors. Or
+ * in one vector those of `together` rows of the picture, one after the other.
  */
-typedef struct fedtrain_lineup {
-    size_t rows, columns; /* places */
-    size_t x_row, x_step; /* floats from a place to that below it, and right of it */
+typedef struct fedtrain_im2col {
+    size_t rows, columns; /* pixels */
+    size_t x_row, x_step; /* floats from a pixel to the one below, and to the one on the right */
     size_t row, together;
-    size_t vectors; /* of a place */
-} fedtrain_lineup;
+    size_t vectors; /* of a pixel */
+} fedtrain_im2col;
 
 /**
  * A sparse matrix, row by row: entry j of row i is value[i * width + j] at offset[i * width + j],
- * for j < count[i]. Behind a max-pool most of a convolution's output gradient is 0, so it travels
- * like this by output position.
+ * for j < count[i]. If a max-pool follows a convolution, most of the convolution's output gradient
+ * is 0, and is kept like this, a row for each output position.
  */
 typedef struct fedtrain_sparse {
     size_t width;
@@ -94,7 +94,7 @@ enum { FEDTRAIN_PACKED = 16 };
 
 /**
  * Batch normalization: y = (x - mean) scale + bias, and a ReLU if there is one. Coefficients are
- * float32[width + lanes]: behind the last channel they begin again.
+ * float32[width + lanes]: after the last channel they begin again.
  */
 typedef struct fedtrain_norm {
     size_t rows, width;
@@ -181,14 +181,14 @@ typedef struct fedtrain_kernels {
 
     /* Product of matrices with b packed, for products with many rows or more than one with the same
      * b. b[l, j] is b[l * row + j * column], one of which is 1. Packed it is panels of columns, the
-     * last one rounded up to whole vectors: float32[k, panel], one behind the other.
+     * last one rounded up to whole vectors: float32[k, panel], one after the other.
      * packed float32[k, n rounded up to FEDTRAIN_PACKED] */
     void (*gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n, float *packed);
     void (*gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c);
 
     /*
      * One step of an LSTM, one sample.   gates float32[4, size]: i, f, g, o before their functions,
-     * then behind them; before, cell, h float32[size]: the cell one step ago and now, the output.
+     * then after them; before, cell, h float32[size]: the cell one step ago and now, the output.
      * Backward, gates become their gradients, and dc, the cell's gradient, goes one step back.
      */
     void (*lstm)(size_t size, float *gates, const float *before, float *cell, float *h);
@@ -197,26 +197,26 @@ typedef struct fedtrain_kernels {
 
     /*
      * Convolution of one sample.   start float32[out_pad]: what the outputs start with, a bias;
-     * NULL: with what is in y. The gradient is added to dcolumns, like columns; what is behind
-     * `out` there is of no use.
+     * NULL: with what is in y. The gradient is added to packed_grad, like packed; what lies there
+     * from `out` on is never used.
      */
-    void (*conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
+    void (*conv)(const fedtrain_conv *c, const float *packed, const float *start, const float *x,
                  float *y);
     void (*conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
-                             float *dcolumns);
+                             float *packed_grad);
 
     /*
-     * The same behind a max-pool.   by_position: a row an output position, offsets into rows (an
-     * output channel); winner, dy: [windows, out], as the max-pool left it. The gradients are added
-     * to dx and drows.
+     * The same, if a max-pool follows.   by_position: a row an output position, offsets into rows
+     * (an output channel); winner, dy: [windows, out], as the max-pool left it. The gradients are
+     * added to dx and drows.
      */
     void (*sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
                               const float *rows, float *dx);
     void (*sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                const float *dy, size_t windows, const float *x, float *drows);
 
-    /* lined float32[rows, columns, vectors of them]; behind a place's values is anything. */
-    void (*line_up)(const fedtrain_lineup *l, const float *x, float *lined);
+    /* unrolled float32[rows, columns, vectors]; what follows a pixel's values is never used. */
+    void (*im2col)(const fedtrain_im2col *l, const float *x, float *unrolled);
 
     /* Max-pool of one sample.   x float32[in_h, in_w, channels]; y float32[out_h, out_w, channels];
      * winner int32, like y: the largest value's position, row * in_w + column; the first on a tie

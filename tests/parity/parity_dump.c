@@ -88,7 +88,7 @@ static void close_choices(FILE *file) {
     must(fclose(file) == 0 && !failed ? FED_OK : FED_EIO, &err);
 }
 
-/* Of the last forward pass: a stage's output is kept where its gradient depends on it. */
+/* Of the last forward pass: a node's output is kept where its gradient depends on it. */
 static void add_choices(const dump *d, FILE *file) {
     const fast_net *f = d->net->work;
     for (size_t l = 0; l < d->arch.layer_count; l++) {
@@ -99,7 +99,7 @@ static void add_choices(const dump *d, FILE *file) {
             putc(out->data[i] > 0, file);
         }
         if (layer->kind == FED_LAYER_MAXPOOL && layer->kh * layer->kw > 1) {
-            const fast_pool *pool = f->stages[l].own;
+            const fast_pool *pool = f->nodes[l].own;
             fwrite(pool->winner, sizeof *pool->winner, n, file);
         }
     }

@@ -1,4 +1,4 @@
-/* Convolutions behind a max-pool: gradients by weighted sums over what is not 0. */
+/* Convolutions that a max-pool follows: gradients by weighted sums over what is not 0. */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 
@@ -8,11 +8,11 @@
 enum { MAX_WEIGHT_TERMS = FED_SMALL ? MAX_TERMS : 9 };
 
 /* A sparse matrix: entry j of row i is value[i * row + j * step] at offset[i * row + j * step], or
- * at place[that]. */
+ * at lookup[that]. */
 typedef struct entries {
     const float *value;
-    const uint32_t *offset, *place; /* place: or NULL */
-    const uint32_t *counts;         /* of each row; NULL: count */
+    const uint32_t *offset, *lookup; /* lookup: or NULL */
+    const uint32_t *counts;          /* of each row; NULL: count */
     size_t row, step, count;
 } entries;
 
@@ -36,13 +36,13 @@ KERNEL_INLINE void gather_rows(const gather *g, const entries *e, const bool fro
         base[t] = kernel_apart(g->base + g->from[from_run ? 0 : t]) + (from_run ? t * LANES : 0);
     }
     for (size_t i = 0; i < g->rows; i++) {
-        const uint32_t *offset = e->offset + i * e->row, *place = e->place;
+        const uint32_t *offset = e->offset + i * e->row, *lookup = e->lookup;
         const float *value = e->value + i * e->row;
         const size_t count = e->counts != NULL ? e->counts[i] : e->count, step = e->step;
         vec total[MAX_TERMS] = {0};
         for (size_t j = 0; j < count; j++, value += step, offset += step) {
             const vec factor = *value - (vec){0};
-            const size_t at = place != NULL ? place[*offset] : *offset;
+            const size_t at = lookup != NULL ? lookup[*offset] : *offset;
             KERNEL_UNROLL
             for (size_t t = 0; t < terms; t++) {
                 total[t] += factor * vec_load(base[t] + at);
@@ -134,7 +134,7 @@ void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *wi
     const size_t step = at_once(runs ? row : c->segments, MAX_WEIGHT_TERMS);
     const entries e = {.value = dy,
                        .offset = (const uint32_t *)winner,
-                       .place = c->patch,
+                       .lookup = c->patch,
                        .row = 1,
                        .step = c->out,
                        .count = windows};
@@ -150,20 +150,20 @@ void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *wi
     }
 }
 
-void KERNEL(line_up)(const fedtrain_lineup *l, const float *x, float *lined) {
-    const fedtrain_lineup s = *l; /* which no store changes, but the compiler doesn't know */
+void KERNEL(im2col)(const fedtrain_im2col *l, const float *x, float *unrolled) {
+    const fedtrain_im2col s = *l; /* which no store changes, but the compiler doesn't know */
     for (size_t i = 0; i < s.rows; i++) {
-        for (size_t j = 0; j < s.columns; j++, lined += s.vectors * LANES) {
+        for (size_t j = 0; j < s.columns; j++, unrolled += s.vectors * LANES) {
             const float *from = x + i * s.x_row + j * s.x_step;
             for (size_t v = 1; v < s.vectors; v++) {
-                vec_store(lined + v * LANES, vec_load(from + v * LANES));
+                vec_store(unrolled + v * LANES, vec_load(from + v * LANES));
             }
             vec first = vec_load(from);
             for (size_t r = 1; r < s.together; r++) {
                 const vec below = vec_load(from + r * (s.x_row - s.row));
                 first = vec_select(lanes_from(r * s.row), below, first);
             }
-            vec_store(lined, first);
+            vec_store(unrolled, first);
         }
     }
 }

@@ -54,7 +54,7 @@ void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_spa
                                const float *rows, float *dx);
 void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                 const float *dy, size_t windows, const float *x, float *drows);
-void KERNEL(line_up)(const fedtrain_lineup *l, const float *x, float *lined);
+void KERNEL(im2col)(const fedtrain_im2col *l, const float *x, float *unrolled);
 void KERNEL(maxpool)(const fedtrain_pool *p, const float *x, float *y, int32_t *winner);
 
 #endif

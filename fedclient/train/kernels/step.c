@@ -8,7 +8,8 @@
 
 #include "fedclient/train/kernels/isa.h"
 
-/* What becomes of gradients before their rule: known when compiled, so that none pays for more. */
+/* What becomes of gradients before their rule. Each kind is compiled by itself, as a constant, so
+ * that none pays for more than it needs. */
 typedef enum shape { PLAIN, SHAPED, PROXIMAL } shape;
 
 KERNEL_INLINE shape shape_of(const fedtrain_step *s, const float *w0) {
@@ -28,20 +29,6 @@ KERNEL_INLINE float shaped(const fedtrain_step *s, shape kind, float w, const fl
     return kind == PLAIN ? g : clipped(s, kind, w, w0, i, g) * s->scale + s->decay * w;
 }
 
-/* The body once for each kind. */
-#define FOR_SHAPE(s, w0, body, ...)                                                                \
-    switch (shape_of(s, w0)) {                                                                     \
-    case PLAIN:                                                                                    \
-        body(__VA_ARGS__, PLAIN);                                                                  \
-        break;                                                                                     \
-    case SHAPED:                                                                                   \
-        body(__VA_ARGS__, SHAPED);                                                                 \
-        break;                                                                                     \
-    case PROXIMAL:                                                                                 \
-        body(__VA_ARGS__, PROXIMAL);                                                               \
-        break;                                                                                     \
-    }
-
 KERNEL_INLINE void sgd(float *restrict w, const float *restrict w0, const float *restrict g,
                        size_t n, fedtrain_step s, shape kind) {
     for (size_t i = 0; i < n; i++) {
@@ -49,8 +36,19 @@ KERNEL_INLINE void sgd(float *restrict w, const float *restrict w0, const float 
     }
 }
 
-void KERNEL(sgd)(float *w, const float *w0, const float *g, size_t n,
-                 const fedtrain_step *s){FOR_SHAPE(s, w0, sgd, w, w0, g, n, *s)}
+void KERNEL(sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s) {
+    switch (shape_of(s, w0)) {
+    case PLAIN:
+        sgd(w, w0, g, n, *s, PLAIN);
+        break;
+    case SHAPED:
+        sgd(w, w0, g, n, *s, SHAPED);
+        break;
+    case PROXIMAL:
+        sgd(w, w0, g, n, *s, PROXIMAL);
+        break;
+    }
+}
 
 KERNEL_INLINE void momentum(float *restrict w, float *restrict v, const float *restrict w0,
                             const float *restrict g, size_t n, fedtrain_step s, shape kind) {
@@ -62,11 +60,23 @@ KERNEL_INLINE void momentum(float *restrict w, float *restrict v, const float *r
 }
 
 void KERNEL(momentum)(float *w, float *v, const float *w0, const float *g, size_t n,
-                      const fedtrain_step *s){FOR_SHAPE(s, w0, momentum, w, v, w0, g, n, *s)}
+                      const fedtrain_step *s) {
+    switch (shape_of(s, w0)) {
+    case PLAIN:
+        momentum(w, v, w0, g, n, *s, PLAIN);
+        break;
+    case SHAPED:
+        momentum(w, v, w0, g, n, *s, SHAPED);
+        break;
+    case PROXIMAL:
+        momentum(w, v, w0, g, n, *s, PROXIMAL);
+        break;
+    }
+}
 
 KERNEL_INLINE
-    void adam(float *restrict w, float *restrict m, float *restrict v, const float *restrict w0,
-              const float *restrict g, size_t n, fedtrain_step s, shape kind) {
+void adam(float *restrict w, float *restrict m, float *restrict v, const float *restrict w0,
+          const float *restrict g, size_t n, fedtrain_step s, shape kind) {
     for (size_t i = 0; i < n; i++) {
         float slope = shaped(&s, kind, w[i], w0, i, g[i]);
         m[i] = s.beta1 * m[i] + s.fresh1 * slope;
@@ -77,7 +87,17 @@ KERNEL_INLINE
 
 void KERNEL(adam)(float *w, float *m, float *v, const float *w0, const float *g, size_t n,
                   const fedtrain_step *s) {
-    FOR_SHAPE(s, w0, adam, w, m, v, w0, g, n, *s)
+    switch (shape_of(s, w0)) {
+    case PLAIN:
+        adam(w, m, v, w0, g, n, *s, PLAIN);
+        break;
+    case SHAPED:
+        adam(w, m, v, w0, g, n, *s, SHAPED);
+        break;
+    case PROXIMAL:
+        adam(w, m, v, w0, g, n, *s, PROXIMAL);
+        break;
+    }
 }
 
 enum { SUMS = 16 };
@@ -102,7 +122,17 @@ KERNEL_INLINE void squares(const float *restrict w, const float *restrict w0,
 double KERNEL(norm)(const float *w, const float *w0, const float *g, size_t n,
                     const fedtrain_step *s) {
     double part[SUMS] = {0}, sum = 0;
-    FOR_SHAPE(s, w0, squares, w, w0, g, n, *s, part)
+    switch (shape_of(s, w0)) {
+    case PLAIN:
+        squares(w, w0, g, n, *s, part, PLAIN);
+        break;
+    case SHAPED:
+        squares(w, w0, g, n, *s, part, SHAPED);
+        break;
+    case PROXIMAL:
+        squares(w, w0, g, n, *s, part, PROXIMAL);
+        break;
+    }
     for (size_t k = 0; k < SUMS; k++) {
         sum += part[k];
     }

@@ -41,6 +41,6 @@ const fedtrain_kernels KERNEL(kernels) = {
     .conv_weight_grad = KERNEL(conv_weight_grad),
     .sparse_input_grad = KERNEL(sparse_input_grad),
     .sparse_weight_grad = KERNEL(sparse_weight_grad),
-    .line_up = FED_UNLESS_SMALL(KERNEL(line_up)),
+    .im2col = FED_UNLESS_SMALL(KERNEL(im2col)),
     .maxpool = KERNEL(maxpool),
 };

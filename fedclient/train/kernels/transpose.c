@@ -1,7 +1,7 @@
-/* Matrices turned, a square of vectors at a time. */
+/* Transposes matrices, a square of vectors at a time. */
 #include "fedclient/train/kernels/isa.h"
 
-/* Halves of the blocks of h rows and lanes change places. */
+/* Halves of the blocks of h rows and lanes are swapped. */
 #define EXCHANGE(v, j, h)                                                                          \
     do {                                                                                           \
         const vec a = (v)[j], b = (v)[(j) + (h)];                                                  \
@@ -9,7 +9,7 @@
         (v)[(j) + (h)] = __builtin_shufflevector(a, b, KERNEL_ALL(h, h));                          \
     } while (0)
 
-KERNEL_INLINE void turn(vec v[LANES]) {
+KERNEL_INLINE void transpose_square(vec v[LANES]) {
 #if FEDTRAIN_LANES >= 16
     KERNEL_UNROLL
     for (int j = 0; j < 8; j++) {
@@ -44,7 +44,7 @@ static void turn_square(const float *x, const fedtrain_rows *from, float *y,
     for (size_t k = 0; k < LANES; k++) {
         v[k] = vec_load(x + row_at(from, row + k) + column);
     }
-    turn(v);
+    transpose_square(v);
     KERNEL_UNROLL
     for (size_t k = 0; k < LANES; k++) {
         vec_store(y + row_at(to, column + k) + row, v[k]);

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-void fedtrain_turn(const fedtrain_kernels *k, const float *x, size_t rows, size_t columns,
-                   float *y) {
+void fedtrain_transpose(const fedtrain_kernels *k, const float *x, size_t rows, size_t columns,
+                        float *y) {
     if (rows == 1 || columns == 1) {
         memcpy(y, x, rows * columns * sizeof *y);
         return;
@@ -20,17 +20,17 @@ void fedtrain_filters_order(const fedtrain_filters *f, uint32_t *order) {
     }
 }
 
-void fedtrain_filters_columns(const fedtrain_kernels *k, const fedtrain_filters *f,
-                              const float *weight, float *columns) {
+void fedtrain_filters_pack(const fedtrain_kernels *k, const fedtrain_filters *f,
+                           const float *weight, float *packed) {
     const size_t size = f->in * f->kh * f->kw;
-    k->transpose(weight, (fedtrain_rows){.step = size}, f->out, size, columns,
+    k->transpose(weight, (fedtrain_rows){.step = size}, f->out, size, packed,
                  (fedtrain_rows){f->out_pad, f->order});
 }
 
-void fedtrain_filters_weight(const fedtrain_kernels *k, const fedtrain_filters *f,
-                             const float *columns, float *weight) {
+void fedtrain_filters_unpack(const fedtrain_kernels *k, const fedtrain_filters *f,
+                             const float *packed, float *weight) {
     const size_t size = f->in * f->kh * f->kw;
-    k->transpose(columns, (fedtrain_rows){f->out_pad, f->order}, size, f->out, weight,
+    k->transpose(packed, (fedtrain_rows){f->out_pad, f->order}, size, f->out, weight,
                  (fedtrain_rows){.step = size});
 }
 
@@ -38,14 +38,14 @@ static size_t taps(size_t k, size_t first, size_t stride) {
     return first < k ? (k - first + stride - 1) / stride : 0;
 }
 
-void fedtrain_filters_back(const fedtrain_kernels *k, const fedtrain_filters *f,
-                           const float *columns, size_t stride, size_t ky, size_t kx, size_t in_pad,
-                           float *back) {
+void fedtrain_filters_pack_backward(const fedtrain_kernels *k, const fedtrain_filters *f,
+                                    const float *packed, size_t stride, size_t ky, size_t kx,
+                                    size_t in_pad, float *flipped) {
     for (size_t y = taps(f->kh, ky, stride); y-- > 0;) {
-        for (size_t x = taps(f->kw, kx, stride); x-- > 0; back += f->out * in_pad) {
+        for (size_t x = taps(f->kw, kx, stride); x-- > 0; flipped += f->out * in_pad) {
             size_t tap = (ky + y * stride) * f->kw + kx + x * stride;
-            k->transpose(columns + tap * f->in * f->out_pad, (fedtrain_rows){.step = f->out_pad},
-                         f->in, f->out, back, (fedtrain_rows){.step = in_pad});
+            k->transpose(packed + tap * f->in * f->out_pad, (fedtrain_rows){.step = f->out_pad},
+                         f->in, f->out, flipped, (fedtrain_rows){.step = in_pad});
         }
     }
 }

@@ -1,4 +1,4 @@
-/* The fast backend: runs a net's stages forward and backward over planned memory. */
+/* The fast backend: runs a net's nodes forward and backward over planned memory. */
 #include "fedclient/train/backends/fast/fast.h"
 
 #include <assert.h>
@@ -37,41 +37,41 @@ static const fast_op *op_of(const fed_layer *l) {
 static void fast_close(void *self) {
     fast_net *f = self;
     free(f->values);
-    free(f->stages);
+    free(f->nodes);
     free(f->own);
     free(f->memory);
     free(f);
 }
 
-/* The stages, and each one's own bytes. */
-static fed_status make_stages(fast_net *f) {
+/* The nodes, and each one's own bytes. */
+static fed_status make_nodes(fast_net *f) {
     size_t count = f->arch->layer_count, own = 0;
     assert(count > 0); /* the parser sees to it */
     f->values = calloc(count + 1, sizeof *f->values);
-    f->stages = calloc(count, sizeof *f->stages);
-    FED_REQUIRE(f->values != NULL && f->stages != NULL, FED_ENOMEM);
+    f->nodes = calloc(count, sizeof *f->nodes);
+    FED_REQUIRE(f->values != NULL && f->nodes != NULL, FED_ENOMEM);
     for (size_t l = 0; l < count; l++) {
-        f->stages[l].layer = &f->arch->layers[l];
-        f->stages[l].op = op_of(&f->arch->layers[l]);
-        own += fedtrain_fast_round_up(f->stages[l].op->own_bytes, sizeof(max_align_t));
+        f->nodes[l].layer = &f->arch->layers[l];
+        f->nodes[l].op = op_of(&f->arch->layers[l]);
+        own += fedtrain_fast_round_up(f->nodes[l].op->own_bytes, sizeof(max_align_t));
     }
     f->own = calloc(own + 1, 1);
     FED_REQUIRE(f->own != NULL, FED_ENOMEM);
     char *at = f->own;
     for (size_t l = 0; l < count; l++) {
-        f->stages[l].own = at;
-        at += fedtrain_fast_round_up(f->stages[l].op->own_bytes, sizeof(max_align_t));
+        f->nodes[l].own = at;
+        at += fedtrain_fast_round_up(f->nodes[l].op->own_bytes, sizeof(max_align_t));
     }
-    f->bytes.workspace = sizeof *f + (count + 1) * sizeof *f->values + count * sizeof *f->stages;
+    f->bytes.workspace = sizeof *f + (count + 1) * sizeof *f->values + count * sizeof *f->nodes;
     f->bytes.workspace += own + 1;
     return FED_OK;
 }
 
 static fed_status make(fast_net *f) {
-    FED_TRY(make_stages(f));
+    FED_TRY(make_nodes(f));
     FED_TRY(fedtrain_fast_plan(f));
     for (size_t l = 0; l < f->arch->layer_count; l++) {
-        fast_stage *s = &f->stages[l];
+        fast_node *s = &f->nodes[l];
         if (s->op->start != NULL) {
             s->op->start(f, s);
         }
@@ -132,11 +132,11 @@ static fed_status fast_forward(void *self, const fedtrain_pass *pass, float *sco
     f->batch = pass->batch;
     out->data = f->borrows_scores ? score : out->data;
     for (size_t b = 0; b < pass->batch; b++) {
-        fedtrain_turn(f->kernels, pass->x + b * in->size, in->shape.c,
-                      fedtrain_fast_area(in->shape), in->data + b * in->size);
+        fedtrain_transpose(f->kernels, pass->x + b * in->size, in->shape.c,
+                           fedtrain_fast_area(in->shape), in->data + b * in->size);
     }
     for (size_t l = 0; l < f->arch->layer_count; l++) {
-        fast_stage *s = &f->stages[l];
+        fast_node *s = &f->nodes[l];
         if (!s->is_merged) {
             s->op->forward(f, s, pass);
         }
@@ -166,13 +166,13 @@ static fed_status fast_loss(void *self, const float *score, const fedtrain_label
 static void begin_backward(fast_net *f, const float *score_grad, size_t batch) {
     fast_value *out = &f->values[f->arch->layer_count];
     if (f->borrows_scores) {
-        out->grad = (float *)score_grad; /* an exact stage only reads it */
+        out->grad = (float *)score_grad; /* an exact node only reads it */
     } else {
         memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
     }
 }
 
-static void stage_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void node_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     if (s->is_merged || !s->out->trained) {
         return;
     }
@@ -192,7 +192,7 @@ static fed_status fast_backward(void *self, const fedtrain_pass *pass, const flo
     size_t end = f->arch->trained;
     begin_backward(f, score_grad, pass->batch);
     for (size_t l = f->arch->layer_count; l-- > 0;) {
-        stage_backward(f, &f->stages[l], &w);
+        node_backward(f, &f->nodes[l], &w);
         if (!FED_SMALL && w.update == NULL && w.sink.done != NULL) {
             const size_t n = fedtrain_own_parameters(f->arch, l, &end);
             if (n > 0) {
@@ -206,7 +206,7 @@ static fed_status fast_backward(void *self, const fedtrain_pass *pass, const flo
 static fed_status fast_keep_statistics(void *self, float *params) {
     const fast_net *f = self;
     for (size_t l = 0; l < f->arch->layer_count; l++) {
-        const fast_stage *s = &f->stages[l];
+        const fast_node *s = &f->nodes[l];
         if (s->op->keep_statistics != NULL) {
             s->op->keep_statistics(f, s, params);
         }
@@ -217,7 +217,7 @@ static fed_status fast_keep_statistics(void *self, float *params) {
 static void fast_forget(void *self) {
     fast_net *f = self;
     for (size_t l = 0; l < f->arch->layer_count; l++) {
-        fast_stage *s = &f->stages[l];
+        fast_node *s = &f->nodes[l];
         if (s->op->forget != NULL) {
             s->op->forget(f, s);
         }
@@ -227,7 +227,7 @@ static void fast_forget(void *self) {
 /* Of merged layers there is only what the last one gave. */
 static const float *fast_output(const void *self, size_t l, size_t *n) {
     const fast_net *f = self;
-    const fast_value *v = f->stages[l].out;
+    const fast_value *v = f->nodes[l].out;
     *n = f->batch * v->size;
     return v->data;
 }

@@ -25,7 +25,7 @@ static void view_plan(const fast_net *f, const fed_layer *l, fast_view *v, fast_
     c->segments = c->kh * c->row_pad / lanes;
     c->segment = v->segment = fedtrain_fast_take(a, FAST_WORKSPACE, c->segments);
     c->patch = v->patch = fedtrain_fast_take(a, FAST_WORKSPACE, c->positions);
-    v->place = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
+    v->tap = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
 }
 
 /* The first of the kernel's rows that share a vector: the last vector shares some with the one
@@ -47,27 +47,27 @@ static void view_start(const fed_layer *l, size_t lanes, fast_view *v) {
     for (size_t i = 0; i < (size_t)l->kh * l->kw; i++) {
         size_t row = i / l->kw, vector = row / v->together;
         size_t in_vector = (row - first_row(v, l, vector)) * l->kw + i % l->kw;
-        v->place[i] = (uint32_t)(vector * c->row_pad + in_vector * l->in.c);
+        v->tap[i] = (uint32_t)(vector * c->row_pad + in_vector * l->in.c);
     }
 }
 
-/* Floats that a picture lined up may take: about what the first cache holds. */
-enum { LINED_MOST = 12 * 1024 };
+/* Floats that a picture may take after im2col: about what the first cache holds. */
+enum { IM2COL_MOST = 12 * 1024 };
 
-/* Sums of the weights' gradient read a picture many times over. Where a vector is a line of cache
- * it is worth it to have each read meet one, not two. */
-static size_t plan_lined(const fast_net *f, const fed_layer *l, fast_conv_pooled *p,
-                         fast_arena *a) {
+/* Sums of the weights' gradient read a picture many times over. Where a vector is as long as a line
+ * of cache, im2col pays: each read then meets one line, not two. */
+static size_t plan_im2col(const fast_net *f, const fed_layer *l, fast_conv_pooled *p,
+                          fast_arena *a) {
     const size_t lanes = f->kernels->lanes, row = (size_t)l->kw * l->in.c;
     const size_t pad = fedtrain_fast_round_up(row, lanes);
     const size_t together = row < lanes ? fedtrain_fast_smaller(lanes / row, l->kh) : 1;
     const size_t rows = (size_t)l->out.h + l->kh - together, size = rows * l->out.w * pad;
-    if (FED_SMALL || lanes < FAST_LINE || size > LINED_MOST) {
+    if (FED_SMALL || lanes < FAST_LINE || size > IM2COL_MOST) {
         return 0;
     }
-    p->lined = (fast_view){.line = l->out.w * pad, .step = pad, .together = together};
-    view_plan(f, l, &p->lined, a);
-    p->lineup = (fedtrain_lineup){.rows = rows,
+    p->unrolled = (fast_view){.line = l->out.w * pad, .step = pad, .together = together};
+    view_plan(f, l, &p->unrolled, a);
+    p->im2col = (fedtrain_im2col){.rows = rows,
                                   .columns = l->out.w,
                                   .x_row = (size_t)l->in.w * l->in.c,
                                   .x_step = l->in.c,
@@ -77,7 +77,7 @@ static size_t plan_lined(const fast_net *f, const fed_layer *l, fast_conv_pooled
     return size;
 }
 
-void fedtrain_conv_pooled_plan(const fast_net *f, const fast_stage *s, size_t columns,
+void fedtrain_conv_pooled_plan(const fast_net *f, const fast_node *s, size_t packed,
                                fast_conv_pooled *p, fast_arena *a) {
     const fed_layer *l = s->layer;
     p->plain = (fast_view){.line = (size_t)l->in.w * l->in.c, .step = l->in.c, .together = 1};
@@ -85,43 +85,45 @@ void fedtrain_conv_pooled_plan(const fast_net *f, const fast_stage *s, size_t co
     const fedtrain_sparse_conv *c = &p->plain.sizes;
     const size_t rows = c->out * c->kh * c->row_pad, out = c->positions * c->out;
     p->rows = fedtrain_fast_take(a, FAST_WORKSPACE, rows);
-    p->grad_rows = fedtrain_fast_take(a, FAST_WORKSPACE, rows > columns ? rows : columns);
+    p->packed = fedtrain_fast_take(a, FAST_WORKSPACE, rows > packed ? rows : packed);
+    p->grad_rows = p->packed;
     if (s->in[0]->trained) {
         p->grad.width = c->out;
         p->grad.count = fedtrain_fast_take(a, FAST_SHARED, c->positions);
         p->grad.offset = fedtrain_fast_take(a, FAST_SHARED, out);
         p->grad.value = fedtrain_fast_take(a, FAST_SHARED, out);
     }
-    const size_t lined = plan_lined(f, l, p, a);
-    p->sample = fedtrain_fast_take(a, FAST_SHARED, lined > out ? lined : out);
+    const size_t unrolled = plan_im2col(f, l, p, a);
+    p->output = fedtrain_fast_take(a, FAST_SHARED, unrolled > out ? unrolled : out);
+    p->unrolled_x = p->output;
 }
 
-static bool lines_up(const fast_conv_pooled *p) {
-    return !FED_SMALL && p->lineup.rows > 0;
+static bool uses_im2col(const fast_conv_pooled *p) {
+    return !FED_SMALL && p->im2col.rows > 0;
 }
 
 /* Where segments and patches lie in the picture. */
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p) {
     view_start(l, f->kernels->lanes, &p->plain);
-    if (lines_up(p)) {
-        view_start(l, f->kernels->lanes, &p->lined);
+    if (uses_im2col(p)) {
+        view_start(l, f->kernels->lanes, &p->unrolled);
     }
 }
 
-/* The weights as rows (out, kh, row_pad), from the columns that the way there has left. */
+/* The weights as rows (out, kh, row_pad), from the packed ones that the forward pass has left. */
 static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p) {
     const fedtrain_sparse_conv *c = &p->plain.sizes;
     const size_t row = (size_t)l->kw * l->in.c,
                  pad = fedtrain_fast_round_up(c->out, f->kernels->lanes);
     for (size_t y = 0; y < c->kh; y++) {
-        f->kernels->transpose(p->grad_rows + y * row * pad, (fedtrain_rows){.step = pad}, row,
-                              c->out, p->rows + y * c->row_pad,
+        f->kernels->transpose(p->packed + y * row * pad, (fedtrain_rows){.step = pad}, row, c->out,
+                              p->rows + y * c->row_pad,
                               (fedtrain_rows){.step = c->kh * c->row_pad});
     }
 }
 
-/* And their gradient back, each put to use at once: many would push others' weights out of cache.
- */
+/* And their gradient in the model's order, an output at a time: many would push others' weights out
+ * of cache. */
 static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p,
                        const fast_view *v, const fast_flow *w) {
     const size_t area = (size_t)l->kh * l->kw, in = l->in.c;
@@ -129,18 +131,18 @@ static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_po
         const size_t offset = fedtrain_fast_offset(f, l->weight) + o * in * area;
         float *grad = fedtrain_fast_grad_at(w, offset);
         f->kernels->transpose(p->grad_rows + o * v->sizes.kh * v->sizes.row_pad,
-                              (fedtrain_rows){1, v->place}, area, in, grad,
+                              (fedtrain_rows){1, v->tap}, area, in, grad,
                               (fedtrain_rows){.step = area});
         fedtrain_fast_grad_done(w, offset, grad, in * area);
     }
 }
 
-void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s, fast_conv_pooled *p,
+void fedtrain_conv_pooled_backward(const fast_net *f, const fast_node *s, fast_conv_pooled *p,
                                    float *bias, const fast_flow *w) {
     const fed_layer *l = s->layer;
     const fedtrain_sparse_conv *c = &p->plain.sizes;
-    const bool lined = lines_up(p);
-    const fast_view *v = lined ? &p->lined : &p->plain;
+    const bool unrolled = uses_im2col(p);
+    const fast_view *v = unrolled ? &p->unrolled : &p->plain;
     const fast_value *in = s->in[0];
     const fast_pool *pool = s->merged->own;
     const size_t batch = w->pass->batch;
@@ -159,10 +161,10 @@ void fedtrain_conv_pooled_backward(const fast_net *f, const fast_stage *s, fast_
             f->kernels->sum_rows(dy, windows, c->out, bias);
         }
         const float *x = in->data + b * in->size;
-        if (lined) {
-            f->kernels->line_up(&p->lineup, x, p->sample);
+        if (unrolled) {
+            f->kernels->im2col(&p->im2col, x, p->unrolled_x);
         }
-        f->kernels->sparse_weight_grad(&v->sizes, winner, dy, windows, lined ? p->sample : x,
+        f->kernels->sparse_weight_grad(&v->sizes, winner, dy, windows, unrolled ? p->unrolled_x : x,
                                        p->grad_rows);
         if (in->grad != NULL) {
             fedtrain_list_by_position(c, winner, dy, windows, &p->grad);

@@ -9,18 +9,18 @@
 typedef struct dense {
     float *flat; /* the input in the model's order; NULL: as it is */
     float *flat_grad;
-    float *turned; /* float32[in, batch] */
-    float *zeros;  /* instead of a bias; NULL with one */
+    float *transposed; /* float32[in, batch] */
+    float *zeros;      /* instead of a bias; NULL with one */
 } dense;
 
-static fedtrain_dense sizes(const fast_stage *s, size_t batch) {
+static fedtrain_dense sizes(const fast_node *s, size_t batch) {
     return (fedtrain_dense){s->in[0]->size, s->out->size, batch, s->out->size};
 }
 
-static void dense_plan(fast_net *f, fast_stage *s, fast_arena *a) {
+static void dense_plan(fast_net *f, fast_node *s, fast_arena *a) {
     dense *d = s->own;
     const fast_value *in = s->in[0];
-    d->turned = fedtrain_fast_take(a, FAST_SHARED, f->max_batch * in->size + f->kernels->lanes);
+    d->transposed = fedtrain_fast_take(a, FAST_SHARED, f->max_batch * in->size + f->kernels->lanes);
     d->zeros = s->layer->has_bias ? NULL : fedtrain_fast_take(a, FAST_WORKSPACE, s->out->size);
     if (in->shape.c > 1 && fedtrain_fast_area(in->shape) > 1) {
         d->flat = fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * in->size);
@@ -28,44 +28,44 @@ static void dense_plan(fast_net *f, fast_stage *s, fast_arena *a) {
     }
 }
 
-static const float *input(const fast_stage *s) {
+static const float *input(const fast_node *s) {
     const dense *d = s->own;
     return d->flat != NULL ? d->flat : s->in[0]->data;
 }
 
-/* Fewer are done faster as they are, however narrow vectors are. */
+/* Fewer samples are faster without, however narrow vectors are. */
 enum { FEWEST = 8 };
 
-/* How many samples, of the front, are worth being turned, so that a vector holds several: those
- * that fill vectors, or nearly. */
-static size_t worth_turning(const fast_net *f, size_t batch) {
+/* How many samples, from the first, are worth transposing so that a vector holds a value of each:
+ * those that fill vectors, or nearly. */
+static size_t worth_transposing(const fast_net *f, size_t batch) {
     const size_t lanes = f->kernels->lanes, rest = batch % lanes;
     const size_t most = 4 * rest >= 3 * lanes ? batch : batch - rest;
     return FED_SMALL || most < FEWEST ? 0 : most;
 }
 
-static void dense_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void dense_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     const dense *own = s->own;
     const fast_value *in = s->in[0];
     for (size_t b = 0; own->flat != NULL && b < pass->batch; b++) {
-        fedtrain_turn(f->kernels, in->data + b * in->size, fedtrain_fast_area(in->shape),
-                      in->shape.c, own->flat + b * in->size);
+        fedtrain_transpose(f->kernels, in->data + b * in->size, fedtrain_fast_area(in->shape),
+                           in->shape.c, own->flat + b * in->size);
     }
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
     const float *bias =
         s->layer->has_bias ? pass->params + fedtrain_fast_offset(f, s->layer->bias) : own->zeros;
-    const size_t turned = worth_turning(f, pass->batch);
-    if (turned > 0) {
-        const fedtrain_dense d = sizes(s, turned);
-        fedtrain_turn(f->kernels, input(s), turned, in->size, own->turned);
-        f->kernels->dense_many(&d, weight, bias, own->turned, s->out->data);
+    const size_t transposed = worth_transposing(f, pass->batch);
+    if (transposed > 0) {
+        const fedtrain_dense d = sizes(s, transposed);
+        fedtrain_transpose(f->kernels, input(s), transposed, in->size, own->transposed);
+        f->kernels->dense_many(&d, weight, bias, own->transposed, s->out->data);
     }
-    const fedtrain_dense d = sizes(s, pass->batch - turned);
-    f->kernels->dense(&d, weight, bias, input(s) + turned * in->size,
-                      s->out->data + turned * s->out->size);
+    const fedtrain_dense d = sizes(s, pass->batch - transposed);
+    f->kernels->dense(&d, weight, bias, input(s) + transposed * in->size,
+                      s->out->data + transposed * s->out->size);
 }
 
-static void bias_backward(const fast_stage *s, size_t offset, const fast_flow *w) {
+static void bias_backward(const fast_node *s, size_t offset, const fast_flow *w) {
     size_t out = s->out->size;
     const float *dy = s->out->grad;
     float *bias = fedtrain_fast_grad_at(w, offset);
@@ -83,7 +83,7 @@ enum { AT_ONCE = FED_SMALL ? 8 : 32 };
 
 /* The last rows first: the forward pass left those in cache, and the next one begins with the
  * first. dx: NULL if nobody wants it */
-static void weight_backward(const fast_net *f, const fast_stage *s, float *dx, const fast_flow *w) {
+static void weight_backward(const fast_net *f, const fast_node *s, float *dx, const fast_flow *w) {
     fedtrain_dense d = sizes(s, w->pass->batch);
     size_t offset = fedtrain_fast_offset(f, s->layer->weight);
     const float *params = w->pass->params, *x = input(s), *dy = s->out->grad;
@@ -102,20 +102,20 @@ static void weight_backward(const fast_net *f, const fast_stage *s, float *dx, c
 }
 
 /* The input's gradient from the model's order into ours. */
-static void put_in_order(const fast_net *f, const fast_stage *s, const float *flat, size_t batch) {
+static void put_in_order(const fast_net *f, const fast_node *s, const float *flat, size_t batch) {
     const dense *own = s->own;
     const fast_value *in = s->in[0];
-    float *to = s->adds[0] ? own->turned : in->grad;
+    float *to = s->adds[0] ? own->transposed : in->grad;
     for (size_t b = 0; b < batch; b++) {
-        fedtrain_turn(f->kernels, flat + b * in->size, in->shape.c, fedtrain_fast_area(in->shape),
-                      to + b * in->size);
+        fedtrain_transpose(f->kernels, flat + b * in->size, in->shape.c,
+                           fedtrain_fast_area(in->shape), to + b * in->size);
     }
     if (s->adds[0]) {
         f->kernels->add(in->grad, to, in->grad, batch * in->size, false);
     }
 }
 
-static void dense_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void dense_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     const dense *own = s->own;
     const fast_value *in = s->in[0];
     size_t batch = w->pass->batch;

@@ -4,7 +4,7 @@
 #include "fedclient/train/backends/fast/fast_impl.h"
 #include "fedclient/train/dropout.h"
 
-static void relu_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void relu_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     size_t n = pass->batch * s->out->size;
     if (s->out->data != s->in[0]->data) {
         memcpy(s->out->data, s->in[0]->data, n * sizeof(float));
@@ -12,7 +12,7 @@ static void relu_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *
     f->kernels->relu(s->out->data, n);
 }
 
-static void relu_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void relu_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     f->kernels->relu_grad(s->out->data, s->out->grad, s->in[0]->grad, w->pass->batch * s->out->size,
                           s->adds[0]);
 }
@@ -25,11 +25,11 @@ const fast_op fedtrain_op_relu = {
     .backward = relu_backward,
 };
 
-static void tanh_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void tanh_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     f->kernels->tanh(s->in[0]->data, s->out->data, pass->batch * s->out->size);
 }
 
-static void tanh_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void tanh_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     f->kernels->tanh_grad(s->out->data, s->out->grad, s->in[0]->grad, w->pass->batch * s->out->size,
                           s->adds[0]);
 }
@@ -42,11 +42,11 @@ const fast_op fedtrain_op_tanh = {
     .backward = tanh_backward,
 };
 
-static void sigmoid_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void sigmoid_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     f->kernels->sigmoid(s->in[0]->data, s->out->data, pass->batch * s->out->size);
 }
 
-static void sigmoid_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void sigmoid_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     f->kernels->sigmoid_grad(s->out->data, s->out->grad, s->in[0]->grad,
                              w->pass->batch * s->out->size, s->adds[0]);
 }
@@ -65,13 +65,13 @@ typedef struct dropout {
     uint8_t *keep; /* uint8[batch, h, w, c] */
 } dropout;
 
-static void dropout_plan(fast_net *f, fast_stage *s, fast_arena *a) {
+static void dropout_plan(fast_net *f, fast_node *s, fast_arena *a) {
     dropout *own = s->own;
     own->keep = fedtrain_fast_take(
         a, FAST_ACTIVATIONS, (f->max_batch * s->out->size + sizeof(float) - 1) / sizeof(float));
 }
 
-static void dropout_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void dropout_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     const dropout *own = s->own;
     const float *x = s->in[0]->data;
     size_t n = pass->batch * s->out->size;
@@ -85,7 +85,7 @@ static void dropout_forward(const fast_net *f, fast_stage *s, const fedtrain_pas
     }
 }
 
-static void dropout_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void dropout_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     const dropout *own = s->own;
     f->kernels->dropout(own->keep, fedtrain_dropout_scale(s->layer->p), s->out->grad,
                         s->in[0]->grad, w->pass->batch * s->out->size, s->adds[0]);

@@ -1,4 +1,4 @@
-/* Inside the fast backend: values, stages, and what each kind of layer implements. */
+/* Inside the fast backend: values, nodes, and what each kind of layer implements. */
 #ifndef FEDTRAIN_FAST_IMPL_H
 #define FEDTRAIN_FAST_IMPL_H
 
@@ -9,16 +9,17 @@
 #include "fedtrain/net.h"
 
 /*
- * A net is a row of stages, run forward in order and backward in reverse order. A stage reads and
+ * A net is a list of nodes, run forward in order and backward in reverse order. A node reads and
  * writes values, which are channels-last: float32[batch, h, w, c]; a sequence {size, T, 1} is so
  * float32[batch, T, size]. All memory is planned when the net is made:
  *
- * - A value has memory of its own, unless a stage may write over its input: where nobody else reads
- *   that one, and the stage that gave it doesn't need it for its gradient.
- * - A value that parameters have a part in has a gradient, from the first stage that writes it on
- *   the way back until the stage that gave the value has read it; then the memory is another's. Who
- *   comes second adds to it. A stage may turn the gradient it reads into the one it writes.
- * - A stage may be merged into the one before, which then does both: its `out` is the merged one's.
+ * - A value has memory of its own, unless a node may write over its input. It may where no other
+ *   node reads that input, and the node that gave it does not need it for its gradient.
+ * - A value has a gradient if parameters have a part in it. In the backward pass the first node
+ *   that writes the gradient takes memory for it, later ones add to it. The memory is free again
+ *   when the node that gave the value has read it. A node may write its input's gradient over its
+ *   output's.
+ * - A node may be merged into the one before, which then does both: its `out` is the merged one's.
  */
 
 typedef struct fast_value {
@@ -26,14 +27,14 @@ typedef struct fast_value {
     size_t size;    /* values a sample */
     size_t readers; /* layers that take it */
     bool trained;   /* parameters have a part in it: it has a gradient */
-    float *data;    /* float32[max_batch, h, w, c]; NULL between merged stages */
+    float *data;    /* float32[max_batch, h, w, c]; NULL between merged nodes */
     float *grad;    /* like data: dloss / dvalue; NULL where nobody wants it */
     size_t slot;    /* of the gradients' memory; fast_plan.c */
 } fast_value;
 
 typedef struct fast_op fast_op;
 
-typedef struct fast_stage {
+typedef struct fast_node {
     const fed_layer *layer;
     const fast_op *op;
     void *own; /* op->own_bytes, zeros at first: what only this kind knows */
@@ -42,9 +43,9 @@ typedef struct fast_stage {
     bool adds_weight;            /* a later layer has the same weight, and has begun its gradient */
     bool begins_grad;            /* nobody reads the output: its gradient is 0 */
     bool keeps_output;           /* backward reads `out` */
-    const struct fast_stage *merged; /* the stage behind, whose work this one does too; or NULL */
-    bool is_merged;                  /* the stage before does this one's work */
-} fast_stage;
+    const struct fast_node *merged; /* the next node, whose work this one does too; or NULL */
+    bool is_merged;                 /* the node before does this one's work */
+} fast_node;
 
 typedef struct fast_net {
     const fed_arch *arch;
@@ -53,8 +54,8 @@ typedef struct fast_net {
     bool has_tied;           /* some weights have more than one layer */
     bool borrows_scores;     /* the last value's memory, and its gradient's, are the caller's */
     fast_value *values;      /* [layer_count + 1] */
-    fast_stage *stages;      /* [layer_count] */
-    char *own;               /* the stages' */
+    fast_node *nodes;        /* [layer_count] */
+    char *own;               /* the nodes' */
     float *memory;           /* all that is planned */
     fedtrain_memory bytes;
 } fast_net;
@@ -65,7 +66,7 @@ typedef enum fast_part {
     FAST_ACTIVATIONS,
     FAST_GRADIENTS,
     FAST_WORKSPACE,
-    FAST_SHARED, /* each stage may use it during its forward and its backward, then it is lost */
+    FAST_SHARED, /* each node may use it during its forward and its backward, then it is lost */
     FAST_PARTS
 } fast_part;
 
@@ -78,7 +79,7 @@ typedef struct fast_arena {
 /** Floats in a line of cache. */
 enum { FAST_LINE = 16 };
 
-/** Memory for n values of 4 bytes, 0 at first, on a cache line, with FEDTRAIN_SLACK behind. */
+/** Memory for n values of 4 bytes, 0 at first, on a cache line, then FEDTRAIN_SLACK. */
 void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n);
 
 /** Who reads what, what is merged, whose memory is whose, then the memory itself.
@@ -104,24 +105,24 @@ struct fast_op {
     bool keeps_merged;  /* so it does with another one merged */
     bool is_exact;      /* writes no more than its output, whose gradient it only reads */
 
-    /** May this stage do the work of the one behind, the only one to read what it gives? */
-    bool (*merges)(const fast_stage *s, const fast_stage *behind);
+    /** May this node do the work of the next one too, the only one to read its output? */
+    bool (*merges)(const fast_node *s, const fast_node *next);
 
     /** Sizes, and memory other than the values'. Called twice: the same must be taken. */
-    void (*plan)(fast_net *f, fast_stage *s, fast_arena *a);
+    void (*plan)(fast_net *f, fast_node *s, fast_arena *a);
 
     /** Once there is memory: what never changes. */
-    void (*start)(const fast_net *f, fast_stage *s);
+    void (*start)(const fast_net *f, fast_node *s);
 
     /** in[]->data to out->data, pass->batch samples. */
-    void (*forward)(const fast_net *f, fast_stage *s, const fedtrain_pass *pass);
+    void (*forward)(const fast_net *f, fast_node *s, const fedtrain_pass *pass);
 
     /** out->grad to in[]->grad where that is not NULL, overwritten or (adds[]) added to; and to the
-     * gradients of the stage's parameters. Called only where out->trained. */
-    void (*backward)(const fast_net *f, fast_stage *s, const fast_flow *w);
+     * gradients of the node's parameters. Called only where out->trained. */
+    void (*backward)(const fast_net *f, fast_node *s, const fast_flow *w);
 
-    void (*keep_statistics)(const fast_net *f, const fast_stage *s, float *params);
-    void (*forget)(const fast_net *f, fast_stage *s);
+    void (*keep_statistics)(const fast_net *f, const fast_node *s, float *params);
+    void (*forget)(const fast_net *f, fast_node *s);
 };
 
 /** What a max-pool keeps; a convolution that it is merged into uses it. */

@@ -3,20 +3,20 @@
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* ---- The sum, and a ReLU right behind ---- */
+/* ---- The sum, and a ReLU after it ---- */
 
-static bool add_merges(const fast_stage *s, const fast_stage *behind) {
+static bool add_merges(const fast_node *s, const fast_node *next) {
     (void)s;
-    return behind->layer->kind == FED_LAYER_RELU;
+    return next->layer->kind == FED_LAYER_RELU;
 }
 
-static void add_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void add_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     f->kernels->add(s->in[0]->data, s->in[1]->data, s->out->data, pass->batch * s->out->size,
                     s->merged != NULL);
 }
 
 /* Into an input's gradient, which may be that of the output. */
-static void hand_back(const fast_net *f, const fast_stage *s, size_t input, size_t n) {
+static void hand_back(const fast_net *f, const fast_node *s, size_t input, size_t n) {
     const float *dy = s->out->grad;
     float *dx = s->in[input]->grad;
     if (s->merged != NULL) {
@@ -29,7 +29,7 @@ static void hand_back(const fast_net *f, const fast_stage *s, size_t input, size
 }
 
 /* The input whose gradient takes the place of the output's comes last. */
-static void add_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void add_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     size_t n = w->pass->batch * s->out->size, last = s->in[0]->grad == s->out->grad ? 0 : 1;
     for (size_t k = 0; k < 2; k++) {
         size_t input = k == 0 ? 1 - last : last;
@@ -60,13 +60,13 @@ static void copy_channels(const float *from, size_t from_step, float *to, size_t
     }
 }
 
-static void put_channels(const fast_stage *s, size_t input, size_t first, size_t batch) {
+static void put_channels(const fast_node *s, size_t input, size_t first, size_t batch) {
     size_t in = s->in[input]->shape.c, out = s->out->shape.c;
     copy_channels(s->in[input]->data, in, s->out->data + first, out, in,
                   batch * fedtrain_fast_area(s->out->shape), false);
 }
 
-static void take_channels(const fast_stage *s, size_t input, size_t first, size_t batch) {
+static void take_channels(const fast_node *s, size_t input, size_t first, size_t batch) {
     size_t in = s->in[input]->shape.c, out = s->out->shape.c;
     if (s->in[input]->grad != NULL) {
         copy_channels(s->out->grad + first, out, s->in[input]->grad, in, in,
@@ -74,14 +74,14 @@ static void take_channels(const fast_stage *s, size_t input, size_t first, size_
     }
 }
 
-static void concat_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void concat_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     (void)f;
     for (size_t i = 0, first = 0; i < s->layer->inputs; first += s->in[i++]->shape.c) {
         put_channels(s, i, first, pass->batch);
     }
 }
 
-static void concat_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void concat_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     (void)f;
     for (size_t i = 0, first = 0; i < s->layer->inputs; first += s->in[i++]->shape.c) {
         take_channels(s, i, first, w->pass->batch);
@@ -95,17 +95,17 @@ const fast_op fedtrain_op_concat = {
 
 /* ---- Channels of zeros around ---- */
 
-static size_t zeros_in_front(const fast_stage *s) {
+static size_t zeros_in_front(const fast_node *s) {
     return (s->out->shape.c - s->in[0]->shape.c) / 2;
 }
 
-static void widen_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void widen_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     (void)f;
     memset(s->out->data, 0, pass->batch * s->out->size * sizeof(float));
     put_channels(s, 0, zeros_in_front(s), pass->batch);
 }
 
-static void widen_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void widen_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     (void)f;
     take_channels(s, 0, zeros_in_front(s), w->pass->batch);
 }

@@ -95,18 +95,18 @@ typedef struct each {
     float *scratch;
 } each;
 
-static fast_matrix sizes(const fast_stage *s, size_t batch) {
+static fast_matrix sizes(const fast_node *s, size_t batch) {
     const fed_layer *l = s->layer;
     return (fast_matrix){batch * fedtrain_fast_area(l->in), l->in.c, l->out.c};
 }
 
-static void each_plan(fast_net *f, fast_stage *s, fast_arena *a) {
+static void each_plan(fast_net *f, fast_node *s, fast_arena *a) {
     each *own = s->own;
     fast_matrix m = sizes(s, f->max_batch);
     own->scratch = fedtrain_fast_take(a, FAST_SHARED, fedtrain_fast_matrix_scratch(&m));
 }
 
-static void each_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void each_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     const each *own = s->own;
     const fed_layer *l = s->layer;
     fast_matrix m = sizes(s, pass->batch);
@@ -115,7 +115,7 @@ static void each_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *
     fedtrain_fast_matrix_forward(f, &m, weight, bias, s->in[0]->data, s->out->data, own->scratch);
 }
 
-static void each_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void each_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     const each *own = s->own;
     const fed_layer *l = s->layer;
     fast_matrix m = sizes(s, w->pass->batch);

@@ -4,7 +4,7 @@
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* ---- Batch normalization, and a ReLU right behind ---- */
+/* ---- Batch normalization, and a ReLU after it ---- */
 
 static const float EPSILON = 1e-5F;
 
@@ -16,12 +16,12 @@ typedef struct batchnorm {
     float *sum, *along;          /* by channel */
 } batchnorm;
 
-static bool batchnorm_merges(const fast_stage *s, const fast_stage *behind) {
+static bool batchnorm_merges(const fast_node *s, const fast_node *next) {
     (void)s;
-    return behind->layer->kind == FED_LAYER_RELU;
+    return next->layer->kind == FED_LAYER_RELU;
 }
 
-static void batchnorm_plan(fast_net *f, fast_stage *s, fast_arena *a) {
+static void batchnorm_plan(fast_net *f, fast_node *s, fast_arena *a) {
     batchnorm *own = s->own;
     const size_t n = s->layer->out.c + f->kernels->lanes;
     own->mean = fedtrain_fast_take(a, FAST_WORKSPACE, n);
@@ -35,15 +35,15 @@ static void batchnorm_plan(fast_net *f, fast_stage *s, fast_arena *a) {
     own->along = fedtrain_fast_take(a, FAST_SHARED, n);
 }
 
-/* Behind the last channel, they begin again: a vector may start at any. */
-static void repeat(const fast_net *f, const fast_stage *s, float *values) {
+/* After the last channel they begin again: a vector may start at any channel. */
+static void repeat(const fast_net *f, const fast_node *s, float *values) {
     size_t channels = s->layer->out.c;
     for (size_t k = 0; k < f->kernels->lanes; k++) {
         values[channels + k] = values[k];
     }
 }
 
-static fedtrain_norm norm_of(const fast_stage *s, size_t batch) {
+static fedtrain_norm norm_of(const fast_node *s, size_t batch) {
     const batchnorm *own = s->own;
     return (fedtrain_norm){.rows = batch * fedtrain_fast_area(s->layer->out),
                            .width = s->layer->out.c,
@@ -54,7 +54,7 @@ static fedtrain_norm norm_of(const fast_stage *s, size_t batch) {
 }
 
 /* Mean and variance by channel: the batch's in training, else the running ones. */
-static void measure(const fast_net *f, const fast_stage *s, const fedtrain_pass *pass,
+static void measure(const fast_net *f, const fast_node *s, const fedtrain_pass *pass,
                     const float **mean, const float **variance) {
     batchnorm *own = s->own;
     const size_t channels = s->layer->out.c;
@@ -72,7 +72,7 @@ static void measure(const fast_net *f, const fast_stage *s, const fedtrain_pass 
     }
 }
 
-static void batchnorm_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void batchnorm_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     batchnorm *own = s->own;
     const size_t channels = s->layer->out.c;
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
@@ -93,7 +93,7 @@ static void batchnorm_forward(const fast_net *f, fast_stage *s, const fedtrain_p
 
 /* With u = (x - mean) / deviation, mean and deviation depending on x too:
  * dx = weight / deviation * (dy - mean(dy) - u mean(dy u)) */
-static void input_backward(const fast_net *f, const fast_stage *s, const fedtrain_norm *n) {
+static void input_backward(const fast_net *f, const fast_node *s, const fedtrain_norm *n) {
     batchnorm *own = s->own;
     const float count = (float)n->rows;
     for (size_t c = 0; c < n->width; c++) {
@@ -107,7 +107,7 @@ static void input_backward(const fast_net *f, const fast_stage *s, const fedtrai
                                s->in[0]->grad, s->adds[0]);
 }
 
-static void batchnorm_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void batchnorm_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     batchnorm *own = s->own;
     const size_t weight = fedtrain_fast_offset(f, s->layer->weight);
     const size_t bias = fedtrain_fast_offset(f, s->layer->bias);
@@ -126,7 +126,7 @@ static void batchnorm_backward(const fast_net *f, fast_stage *s, const fast_flow
     fedtrain_fast_grad_done(w, bias, grad, n.width);
 }
 
-static void batchnorm_keep_statistics(const fast_net *f, const fast_stage *s, float *params) {
+static void batchnorm_keep_statistics(const fast_net *f, const fast_node *s, float *params) {
     const batchnorm *own = s->own;
     const float n = (float)own->seen, unbiased = own->seen > 1 ? n / (n - 1) : 1;
     float *mean = params + fedtrain_fast_offset(f, s->layer->state);
@@ -155,25 +155,24 @@ typedef struct lrn {
     float *pull;    /* of one position */
 } lrn;
 
-static void lrn_plan(fast_net *f, fast_stage *s, fast_arena *a) {
+static void lrn_plan(fast_net *f, fast_node *s, fast_arena *a) {
     lrn *own = s->own;
     own->divisor = fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * s->out->size);
     own->pull = fedtrain_fast_take(a, FAST_SHARED, s->layer->in.c);
 }
 
-/* The sum of what lies `before` channels before c to `behind` behind it, as far as there are any.
- */
+/* The sum over channels c - before to c + after, as far as there are such. */
 static float sum_around(const float *values, size_t channels, size_t c, size_t before,
-                        size_t behind) {
+                        size_t after) {
     float sum = 0;
-    size_t end = c + behind + 1 < channels ? c + behind + 1 : channels;
+    size_t end = c + after + 1 < channels ? c + after + 1 : channels;
     for (size_t j = c > before ? c - before : 0; j < end; j++) {
         sum += values[j];
     }
     return sum;
 }
 
-static void lrn_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void lrn_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     (void)f;
     const lrn *own = s->own;
     const fed_layer *l = s->layer;
@@ -193,7 +192,7 @@ static void lrn_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *p
 
 /* dx[c] = dy[c] d^-beta, less 2 alpha / span * x[c] times the sum of dy x beta d^(-beta - 1) over
  * the channels whose divisor c is in. */
-static void lrn_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void lrn_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     (void)f;
     const lrn *own = s->own;
     const fed_layer *l = s->layer;

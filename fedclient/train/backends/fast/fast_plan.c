@@ -17,7 +17,7 @@ static void connect(fast_net *f) {
     f->values[0].shape = arch->input;
     f->values[0].size = fedtrain_shape_size(arch->input);
     for (size_t l = 0; l < arch->layer_count; l++) {
-        fast_stage *s = &f->stages[l];
+        fast_node *s = &f->nodes[l];
         fast_value *out = &f->values[l + 1];
         s->out = out;
         out->shape = s->layer->out;
@@ -35,9 +35,9 @@ static void connect(fast_net *f) {
 /* A weight's gradient begins with the last layer that uses it. */
 static void find_tied(fast_net *f) {
     for (size_t l = 0; l < f->arch->layer_count; l++) {
-        fast_stage *s = &f->stages[l];
+        fast_node *s = &f->nodes[l];
         for (size_t k = l + 1; k < f->arch->layer_count && fedtrain_has_parameters(s->layer); k++) {
-            const fed_layer *later = f->stages[k].layer;
+            const fed_layer *later = f->nodes[k].layer;
             s->adds_weight |= fedtrain_has_parameters(later) && later->weight == s->layer->weight;
         }
         f->has_tied |= s->adds_weight;
@@ -46,30 +46,30 @@ static void find_tied(fast_net *f) {
 
 static void merge(fast_net *f) {
     for (size_t l = 0; l + 1 < f->arch->layer_count; l++) {
-        fast_stage *s = &f->stages[l], *behind = s + 1;
-        if (!s->is_merged && s->op->merges != NULL && behind->layer->inputs == 1 &&
-            behind->in[0] == s->out && s->out->readers == 1 && s->op->merges(s, behind)) {
-            s->merged = behind;
+        fast_node *s = &f->nodes[l], *next = s + 1;
+        if (!s->is_merged && s->op->merges != NULL && next->layer->inputs == 1 &&
+            next->in[0] == s->out && s->out->readers == 1 && s->op->merges(s, next)) {
+            s->merged = next;
             s->keeps_output |= s->op->keeps_merged;
-            s->out = behind->out;
-            behind->is_merged = true;
+            s->out = next->out;
+            next->is_merged = true;
         }
     }
 }
 
 /* ---- Values ---- */
 
-/* The stage that gives a value; NULL for the sample, which is a copy. */
-static const fast_stage *giver(const fast_net *f, const fast_value *v) {
+/* The node that gives a value; NULL for the sample, which is a copy. */
+static const fast_node *giver(const fast_net *f, const fast_value *v) {
     size_t index = (size_t)(v - f->values);
-    const fast_stage *s = index > 0 ? &f->stages[index - 1] : NULL;
+    const fast_node *s = index > 0 ? &f->nodes[index - 1] : NULL;
     return s != NULL && s->is_merged ? s - 1 : s;
 }
 
-/* An input that this stage may write over; or NULL. */
-static const fast_value *overwritten(const fast_net *f, const fast_stage *s) {
+/* An input that this node may write over; or NULL. */
+static const fast_value *overwritten(const fast_net *f, const fast_node *s) {
     for (size_t i = 0; s->op->in_place && i < s->layer->inputs; i++) {
-        const fast_stage *from = giver(f, s->in[i]);
+        const fast_node *from = giver(f, s->in[i]);
         if (s->in[i]->readers == 1 && s->in[i]->size == s->out->size &&
             (from == NULL || !from->keeps_output)) {
             return s->in[i];
@@ -81,7 +81,7 @@ static const fast_value *overwritten(const fast_net *f, const fast_stage *s) {
 static void plan_values(fast_net *f, fast_arena *a) {
     f->values[0].data = fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * f->values[0].size);
     for (size_t l = 0; l < f->arch->layer_count - f->borrows_scores; l++) {
-        fast_stage *s = &f->stages[l];
+        fast_node *s = &f->nodes[l];
         if (s->is_merged) {
             continue;
         }
@@ -121,8 +121,8 @@ static size_t slot_take(slot_set *s, size_t size) {
     return best;
 }
 
-/* The slots for what a stage writes on the way back; what it reads is then free. */
-static void slots_pass(slot_set *slots, fast_stage *s) {
+/* The slots for what a node writes in the backward pass; what it reads is then free. */
+static void slots_pass(slot_set *slots, fast_node *s) {
     bool handed_on = false;
     if (s->out->slot == NO_SLOT) {
         s->begins_grad = true;
@@ -154,7 +154,7 @@ static void assign_slots(fast_net *f, slot_set *slots) {
     }
     f->values[count].slot = slot_take(slots, f->borrows_scores ? 0 : f->values[count].size);
     for (size_t l = count; l-- > 0;) {
-        fast_stage *s = &f->stages[l];
+        fast_node *s = &f->nodes[l];
         if (!s->is_merged && s->out->trained) {
             slots_pass(slots, s);
         }
@@ -179,7 +179,7 @@ static void plan_all(fast_net *f, const slot_set *slots, float **at, fast_arena 
     plan_values(f, a);
     plan_slots(f, slots, at, a);
     for (size_t l = 0; l < f->arch->layer_count; l++) {
-        fast_stage *s = &f->stages[l];
+        fast_node *s = &f->nodes[l];
         a->used[FAST_SHARED] = 0;
         if (s->op->plan != NULL) {
             s->op->plan(f, s, a);
@@ -222,7 +222,7 @@ fed_status fedtrain_fast_plan(fast_net *f) {
         connect(f);
         find_tied(f);
         merge(f);
-        f->borrows_scores = f->stages[most - 2].op->is_exact && !f->stages[most - 2].is_merged;
+        f->borrows_scores = f->nodes[most - 2].op->is_exact && !f->nodes[most - 2].is_merged;
         assign_slots(f, &slots);
         status = allocate(f, &slots, at);
     }

@@ -3,7 +3,7 @@
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-static void clear_grad(const fast_stage *s, size_t batch) {
+static void clear_grad(const fast_node *s, size_t batch) {
     if (!s->adds[0]) {
         memset(s->in[0]->grad, 0, batch * s->in[0]->size * sizeof(float));
     }
@@ -11,7 +11,7 @@ static void clear_grad(const fast_stage *s, size_t batch) {
 
 /* ---- The largest ---- */
 
-static void maxpool_plan(fast_net *f, fast_stage *s, fast_arena *a) {
+static void maxpool_plan(fast_net *f, fast_node *s, fast_arena *a) {
     fast_pool *p = s->own;
     const fed_layer *l = s->layer;
     p->sizes = (fedtrain_pool){.channels = l->in.c,
@@ -26,7 +26,7 @@ static void maxpool_plan(fast_net *f, fast_stage *s, fast_arena *a) {
     p->winner = fedtrain_fast_take(a, FAST_ACTIVATIONS, f->max_batch * s->out->size);
 }
 
-static void maxpool_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void maxpool_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     const fast_pool *p = s->own;
     for (size_t b = 0; b < pass->batch; b++) {
         size_t out = b * s->out->size;
@@ -35,7 +35,7 @@ static void maxpool_forward(const fast_net *f, fast_stage *s, const fedtrain_pas
     }
 }
 
-static void maxpool_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void maxpool_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     (void)f;
     const fast_pool *p = s->own;
     const size_t channels = p->sizes.channels;
@@ -82,7 +82,7 @@ static void walk_window(const fed_layer *l, size_t r, size_t q, float *x, float 
     }
 }
 
-static void walk(const fast_stage *s, size_t batch, float *x, float *y, way where) {
+static void walk(const fast_node *s, size_t batch, float *x, float *y, way where) {
     const fed_layer *l = s->layer;
     for (size_t b = 0; b < batch; b++, x += s->in[0]->size) {
         for (size_t r = 0; r < l->out.h; r++) {
@@ -93,13 +93,13 @@ static void walk(const fast_stage *s, size_t batch, float *x, float *y, way wher
     }
 }
 
-static void avgpool_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void avgpool_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     (void)f;
     memset(s->out->data, 0, pass->batch * s->out->size * sizeof(float));
     walk(s, pass->batch, s->in[0]->data, s->out->data, FORWARD);
 }
 
-static void avgpool_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void avgpool_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     (void)f;
     clear_grad(s, w->pass->batch);
     walk(s, w->pass->batch, s->in[0]->grad, s->out->grad, BACKWARD);

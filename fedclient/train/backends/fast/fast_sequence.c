@@ -9,12 +9,12 @@ typedef struct embedding {
     uint32_t *seen; /* uint32[words]: 1 while the word's row of the gradient is in use */
 } embedding;
 
-static void embedding_plan(fast_net *f, fast_stage *s, fast_arena *a) {
+static void embedding_plan(fast_net *f, fast_node *s, fast_arena *a) {
     embedding *own = s->own;
     own->seen = fedtrain_fast_take(a, FAST_WORKSPACE, f->arch->words);
 }
 
-static void embedding_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void embedding_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
     const float *word = s->in[0]->data;
     size_t size = s->layer->out.c;
@@ -24,7 +24,7 @@ static void embedding_forward(const fast_net *f, fast_stage *s, const fedtrain_p
 }
 
 /* What the n words of the batch add to their rows. */
-static void add_rows(const fast_stage *s, size_t n, float *grad) {
+static void add_rows(const fast_node *s, size_t n, float *grad) {
     const float *word = s->in[0]->data, *dy = s->out->grad;
     size_t size = s->layer->out.c;
     for (size_t i = 0; i < n; i++) {
@@ -36,7 +36,7 @@ static void add_rows(const fast_stage *s, size_t n, float *grad) {
 }
 
 /* An update that leaves alone what has no gradient need not see the other words' rows. */
-static void update_rows(const fast_stage *s, size_t n, size_t offset, const fast_flow *w) {
+static void update_rows(const fast_node *s, size_t n, size_t offset, const fast_flow *w) {
     const embedding *own = s->own;
     const float *word = s->in[0]->data;
     size_t size = s->layer->out.c;
@@ -58,7 +58,7 @@ static void update_rows(const fast_stage *s, size_t n, size_t offset, const fast
     }
 }
 
-static void embedding_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void embedding_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     size_t n = w->pass->batch * s->in[0]->size, all = f->arch->words * (size_t)s->layer->out.c;
     size_t offset = fedtrain_fast_offset(f, s->layer->weight);
     if (w->update != NULL && fedtrain_update_skips_zeros(w->update)) {
@@ -90,7 +90,7 @@ const fast_op fedtrain_op_embedding = {
 typedef struct lstm {
     size_t in, size, steps;
     float *gates;   /* float32[batch, T, 4 size]: i, f, g, o; then their gradients */
-    float *cell;    /* float32[batch, T + 1, size]: before the first step, and behind each */
+    float *cell;    /* float32[batch, T + 1, size]: before the first step, and after each */
     float *before;  /* float32[batch, T, size]: the outputs one step ago */
     float *last;    /* float32[batch, size]: the last pass's last output */
     float *bias;    /* float32[4 size]: both */
@@ -110,7 +110,7 @@ static fast_matrix recurrent_sizes(const lstm *n, size_t batch) {
     return (fast_matrix){batch * n->steps, n->size, GATES * n->size};
 }
 
-static void lstm_plan(fast_net *f, fast_stage *s, fast_arena *a) {
+static void lstm_plan(fast_net *f, fast_node *s, fast_arena *a) {
     lstm *n = s->own;
     n->in = s->layer->in.c;
     n->size = s->layer->out.c;
@@ -142,7 +142,7 @@ static void begin_states(const lstm *n, size_t batch) {
     }
 }
 
-static void input_forward(const fast_net *f, const lstm *n, const fast_stage *s,
+static void input_forward(const fast_net *f, const lstm *n, const fast_node *s,
                           const fedtrain_pass *pass) {
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight);
     const float *bias_ih = pass->params + fedtrain_fast_offset(f, s->layer->weight + 2);
@@ -175,7 +175,7 @@ static void step_forward(const fast_net *f, const lstm *n, float *y, size_t batc
     }
 }
 
-static void lstm_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *pass) {
+static void lstm_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     const lstm *n = s->own;
     const float *weight = pass->params + fedtrain_fast_offset(f, s->layer->weight + 1);
     begin_states(n, pass->batch);
@@ -186,7 +186,7 @@ static void lstm_forward(const fast_net *f, fast_stage *s, const fedtrain_pass *
     }
 }
 
-/* dh comes from the step behind; here the output's own gradient joins it. */
+/* dh comes from the next step; here the output's own gradient is added. */
 static void step_backward(const fast_net *f, const lstm *n, const float *dy, size_t batch,
                           size_t t) {
     size_t size = n->size, row = n->steps * size;
@@ -210,7 +210,7 @@ static void step_backward(const fast_net *f, const lstm *n, const float *dy, siz
 }
 
 /* A weight's gradient and that of its bias, once the gates' is known. */
-static void weight_backward(const fast_net *f, const fast_stage *s, size_t which,
+static void weight_backward(const fast_net *f, const fast_node *s, size_t which,
                             const fast_flow *w) {
     const lstm *n = s->own;
     bool is_input = which == 0;
@@ -227,7 +227,7 @@ static void weight_backward(const fast_net *f, const fast_stage *s, size_t which
 }
 
 /* What the batch began with is a constant: nothing flows into the past. */
-static void lstm_backward(const fast_net *f, fast_stage *s, const fast_flow *w) {
+static void lstm_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     const lstm *n = s->own;
     size_t batch = w->pass->batch, state = batch * n->size;
     const float *weight = w->pass->params + fedtrain_fast_offset(f, s->layer->weight + 1);
@@ -241,7 +241,7 @@ static void lstm_backward(const fast_net *f, fast_stage *s, const fast_flow *w) 
     weight_backward(f, s, 1, w);
 }
 
-static void lstm_forget(const fast_net *f, fast_stage *s) {
+static void lstm_forget(const fast_net *f, fast_node *s) {
     const lstm *n = s->own;
     size_t size = n->size;
     memset(n->last, 0, f->max_batch * size * sizeof *n->last);
