@@ -60,11 +60,7 @@ typedef struct saved_client {
     uint64_t held_bytes, heard_bytes; /* of that and of what was heard, which follow */
 } saved_client;
 
-static const char *text_of(const char *spec) {
-    return spec != NULL ? spec : "";
-}
-
-/** What makes it this run: what it is asked to do, but for threads and places. */
+/** Of the task and the options: a run goes on only with the same ones. */
 static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *err) {
     uint8_t *task = NULL;
     size_t len = 0;
@@ -72,11 +68,7 @@ static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *
     fed_writer w;
     fed_writer_growing(&w);
     fed_write_bytes(&w, task, len);
-    fed_write_printf(&w, "|%s|%s|%s|%s|%s|%s|", o->data, o->dataset, text_of(o->train_part),
-                     text_of(o->line), text_of(o->speed), text_of(o->presence));
-    fed_write_printf(&w, "%u %u %u %u %u %.17g|%.17g %.17g %.17g %u %llu", o->clients, o->normalise,
-                     o->evaluate_every, (unsigned)o->split.kind, o->split.k, o->split.alpha,
-                     o->offline, o->broken, o->hostile, o->kill_round, (unsigned long long)o->seed);
+    sim_options_write(o, &w);
     free(task);
     fed_status status = w.status;
     if (status == FED_OK) {

@@ -1,5 +1,5 @@
-/* The keys of a scenario: one table, which the parser, `fedsim keys` and the results all read. The
- * keys of the task come from the coordinator's table. */
+/* The keys of a scenario (keys.def): one table for the parser, `fedsim keys`, the options of a run
+ * and the results. */
 #ifndef FEDSIM_KEYS_H
 #define FEDSIM_KEYS_H
 
@@ -8,33 +8,13 @@
 
 #include "fed/error.h"
 
-/** In the order of `fedsim keys` and of a scenario that is written. */
+/** SIM_NAME, SIM_TRANSPORT and so on, in the order of `fedsim keys` and of a scenario that is
+ * written. */
 typedef enum sim_key_id {
-    SIM_NAME,
-    SIM_TRANSPORT,
-    SIM_CLIENTS,
-    SIM_DATA,
-    SIM_DATASET,
-    SIM_TRAIN_PART,
-    SIM_NORMALISE,
-    SIM_SPLIT,
-    SIM_ITERATIONS,
-    SIM_EVALUATE_EVERY,
-    SIM_THREADS,
-    SIM_OFFLINE,
-    SIM_BROKEN,
-    SIM_HOSTILE,
-    SIM_LINE,
-    SIM_SPEED,
-    SIM_PRESENCE,
-    SIM_KILL_ROUND,
-    SIM_FRONT_PORT,
-    SIM_DEVICES_PORT,
-    SIM_FEDSERVER,
-#define FEDSERVER_TASK_KEY(id, ...) SIM_##id,
-#define FEDSERVER_TASK_KEY_APART(...)
-#include "fedserver/task_keys.def" /* SIM_MODEL to SIM_PHASES */
-    SIM_SEED,                      /* the last one: in a grid it changes fastest */
+#define SIM_KEY(id, ...)         SIM_##id,
+#define SIM_KEY_APART(id, ...)   SIM_##id,
+#define SIM_KEY_OF_TASK(id, ...) SIM_##id,
+#include "deploy/sim/scenario/keys.def"
     SIM_KEYS
 } sim_key_id;
 

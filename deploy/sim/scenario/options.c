@@ -1,11 +1,100 @@
 /* What a run is asked to do is looked through before anything is done. */
 #include "deploy/sim/scenario/options.h"
 
+#include <stddef.h>
+
 #include <stdio.h>
 
 #include "deploy/sim/conditions/network.h"
 #include "deploy/sim/conditions/presence.h"
 #include "deploy/sim/conditions/speed.h"
+
+/* -- members by their keys -- */
+
+typedef enum member_type { NONE, TEXT, BOOL, U16, U32, U64, F64 } member_type;
+
+typedef struct member {
+    member_type type;
+    size_t offset;
+} member;
+
+#define TYPE_OF(expression)                                                                        \
+    _Generic((expression), const char *: TEXT, bool: BOOL, uint16_t: U16, uint32_t: U32,           \
+             uint64_t: U64, double: F64)
+
+static const member members[SIM_KEYS] = {
+#define SIM_KEY(id, name, ...)                                                                     \
+    [SIM_##id] = {TYPE_OF(((sim_options *)0)->name), offsetof(sim_options, name)},
+#define SIM_KEY_APART(...)
+#define SIM_KEY_OF_TASK(...)
+#include "deploy/sim/scenario/keys.def"
+};
+
+void sim_options_set(sim_options *options, sim_key_id id, const char *text, double number) {
+    void *at = (char *)options + members[id].offset;
+    switch (members[id].type) {
+    case TEXT:
+        *(const char **)at = text;
+        break;
+    case BOOL:
+        *(bool *)at = number > 0;
+        break;
+    case U16:
+        *(uint16_t *)at = (uint16_t)number;
+        break;
+    case U32:
+        *(uint32_t *)at = (uint32_t)number;
+        break;
+    case U64:
+        *(uint64_t *)at = (uint64_t)number;
+        break;
+    case F64:
+        *(double *)at = number;
+        break;
+    case NONE:
+        break;
+    }
+}
+
+static void write_member(const sim_options *options, sim_key_id id, fed_writer *w) {
+    const void *at = (const char *)options + members[id].offset;
+    const char *text;
+    switch (members[id].type) {
+    case TEXT:
+        text = *(const char *const *)at;
+        fed_write_printf(w, "|%s", text != NULL ? text : "");
+        break;
+    case BOOL:
+        fed_write_printf(w, "|%d", *(const bool *)at);
+        break;
+    case U16:
+        fed_write_printf(w, "|%u", *(const uint16_t *)at);
+        break;
+    case U32:
+        fed_write_printf(w, "|%u", *(const uint32_t *)at);
+        break;
+    case U64:
+        fed_write_printf(w, "|%llu", (unsigned long long)*(const uint64_t *)at);
+        break;
+    case F64:
+        fed_write_printf(w, "|%.17g", *(const double *)at);
+        break;
+    case NONE:
+        break;
+    }
+}
+
+void sim_options_write(const sim_options *options, fed_writer *w) {
+    for (sim_key_id id = 0; id < SIM_KEYS; id++) {
+        if (!sim_keys[id].machine) {
+            write_member(options, id, w);
+        }
+    }
+    fed_write_printf(w, "|%u %u %.17g", (unsigned)options->split.kind, options->split.k,
+                     options->split.alpha);
+}
+
+/* -- checks -- */
 
 static bool given(const char *spec) {
     return spec != NULL && spec[0] != '\0';

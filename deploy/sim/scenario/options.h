@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "deploy/sim/scenario/keys.h"
+#include "fed/bytes.h"
 #include "fed/error.h"
 #include "fedtrain/data.h"
 
@@ -14,6 +16,7 @@ typedef enum sim_transport {
     SIM_HTTPS = 1   /* a coordinator process, real connections, real time */
 } sim_transport;
 
+/** keys.def says which members a scenario sets by a key of the same name. */
 typedef struct sim_options {
     sim_transport transport;
     const char *task;       /* JSON file, docs/protocol.md#task */
@@ -41,6 +44,14 @@ typedef struct sim_options {
     const char *presence;              /* spec of when they are there: presence.h */
     uint16_t front_port, devices_port; /* HTTPS; 0: any free one */
 } sim_options;
+
+/** Set the member that has the key's name: to the text, which must outlive the options, or to the
+ * number. Does nothing if there is no such member. */
+void sim_options_set(sim_options *options, sim_key_id id, const char *text, double number);
+
+/** Write what must stay the same when a run goes on: everything except the task, and except what is
+ * of the machine. */
+void sim_options_write(const sim_options *options, fed_writer *w);
 
 /** Do they make sense, as far as that can be said before anything is done? FED_EINVAL, FED_EIO and
  * FED_EFORMAT with a sentence. */

@@ -230,32 +230,14 @@ static uint32_t turns_at_a_time(sim_transport transport, uint32_t cores) {
 }
 
 fed_status sim_options_read(const sim_scenario *s, uint32_t cores, sim_options *o, fed_error *err) {
-    double number[SIM_KEYS] = {0};
+    *o = (sim_options){0};
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
+        double number = 0;
         if (sim_keys[id].kind == SIM_NUMBER || sim_keys[id].kind == SIM_INTEGER) {
-            FED_TRY(sim_scenario_number(s, id, &number[id], err));
+            FED_TRY(sim_scenario_number(s, id, &number, err));
         }
+        sim_options_set(o, id, s->value[id], number);
     }
-    *o = (sim_options){
-        .data = s->value[SIM_DATA],
-        .dataset = s->value[SIM_DATASET],
-        .train_part = s->value[SIM_TRAIN_PART],
-        .fedserver = s->value[SIM_FEDSERVER],
-        .clients = (uint32_t)number[SIM_CLIENTS],
-        .threads = (uint32_t)number[SIM_THREADS],
-        .normalise = number[SIM_NORMALISE] > 0,
-        .evaluate_every = (uint32_t)number[SIM_EVALUATE_EVERY],
-        .offline = number[SIM_OFFLINE],
-        .broken = number[SIM_BROKEN],
-        .hostile = number[SIM_HOSTILE],
-        .kill_round = (uint32_t)number[SIM_KILL_ROUND],
-        .seed = (uint64_t)number[SIM_SEED],
-        .line = s->value[SIM_LINE],
-        .speed = s->value[SIM_SPEED],
-        .presence = s->value[SIM_PRESENCE],
-        .front_port = (uint16_t)number[SIM_FRONT_PORT],
-        .devices_port = (uint16_t)number[SIM_DEVICES_PORT],
-    };
     FED_TRY(read_transport(s, o, err));
     o->threads = o->threads > 0 ? o->threads : turns_at_a_time(o->transport, cores);
     FED_TRY(check_virtual(s, o, err));
