@@ -33,10 +33,10 @@ const fedserver_field fedserver_fields[FEDSERVER_FIELDS] = {
     [FEDSERVER_FIELD_##id] = {.name = #key,                                                        \
                               in##_MEMBERS(key, member),                                           \
                               .kind = FEDSERVER_##form,                                            \
-                              .low = least,                                                        \
-                              .high = most,                                                        \
-                              .preset = otherwise,                                                 \
-                              .right = must},
+                              .low = (least),                                                      \
+                              .high = (most),                                                      \
+                              .preset = (otherwise),                                               \
+                              .right = (must)},
 #include "fedserver/task_keys.def"
 };
 static_assert(offsetof(fedserver_config, task) == 0, "offsets are those of a fedserver_task, too");

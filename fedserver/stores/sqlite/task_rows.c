@@ -9,8 +9,11 @@
 #include "fedserver/stores/sqlite/updates.h"
 #include "fedserver/task/task_text.h"
 
-fed_status fedserver_sqlite_task_add(void *user, fedserver_task *task, fed_error *err) {
-    fedserver_database *db = user;
+static sqlite3 *handle_of(void *db) {
+    return ((fedserver_database *)db)->handle;
+}
+
+fed_status fedserver_sqlite_task_add(void *db, fedserver_task *task, fed_error *err) {
     fed_writer text;
     fed_writer_growing(&text);
     fedserver_task_text_write(task, &text);
@@ -21,7 +24,7 @@ fed_status fedserver_sqlite_task_add(void *user, fedserver_task *task, fed_error
             : fed_fail(err, text.status, "out of memory for the text of a task");
     fed_writer_free(&text);
     FED_TRY(status);
-    task->wire.id = (uint64_t)sqlite3_last_insert_rowid(db->handle);
+    task->wire.id = (uint64_t)sqlite3_last_insert_rowid(handle_of(db));
     return FED_OK;
 }
 
@@ -58,12 +61,11 @@ fed_status fedserver_sqlite_task_find(void *db, fedserver_task_pick pick, uint64
     return status;
 }
 
-fed_status fedserver_sqlite_task_put(void *user, const fedserver_task *task, unsigned from,
+fed_status fedserver_sqlite_task_put(void *db, const fedserver_task *task, unsigned from,
                                      fed_error *err) {
-    fedserver_database *db = user;
     FED_TRY(WRITE(TASK_PUT, INT(task->wire.id), INT(task->state), INT(task->started_ms),
                   INT(task->finished_ms), INT(from)));
-    return sqlite3_changes(db->handle) == 1
+    return sqlite3_changes(handle_of(db)) == 1
                ? FED_OK
                : fed_fail(err, FED_ENOTFOUND, "task %llu is in another state by now",
                           (unsigned long long)task->wire.id);
