@@ -19,9 +19,8 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
     fed_checkin_write(&w, &checkin);
     fedclient_span span = {.data = message, .left = w.len};
     const fedclient_body body = fedclient_body_of(&span);
-    const fedclient_call call = {.method = "POST",
-                                 .base = client->devices,
-                                 .path = "/v1/checkin",
+    const fedclient_call call = {.base = client->devices,
+                                 .kind = FED_REQUEST_CHECKIN,
                                  .body = &body,
                                  .answer_limit = 4096,
                                  .hold_ms = checkin.hold_ms,

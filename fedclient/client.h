@@ -71,7 +71,9 @@ typedef struct fedclient_answer {
 } fedclient_answer;
 
 typedef struct fedclient_call {
-    const char *method, *base, *path;
+    const char *base;
+    fed_request kind;
+    const char *query; /* "?task=1..."; NULL: none */
     const char *bearer;
     const fedclient_body *body;
     fedclient_range *range;

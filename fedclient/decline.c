@@ -12,11 +12,8 @@ static fed_status post(fedclient *client, const fed_decline *decline, fedclient_
     fed_decline_write(&w, decline);
     fedclient_span span = {.data = message, .left = w.len};
     const fedclient_body body = fedclient_body_of(&span);
-    const fedclient_call call = {.method = "POST",
-                                 .base = client->devices,
-                                 .path = "/v1/decline",
-                                 .body = &body,
-                                 .answer_limit = 4096};
+    const fedclient_call call = {
+        .base = client->devices, .kind = FED_REQUEST_DECLINE, .body = &body, .answer_limit = 4096};
     return fedclient_exchange(client, &call, answer, err);
 }
 

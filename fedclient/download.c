@@ -70,20 +70,20 @@ static fed_status get_more(fedclient *client, const fedclient_turn *turn,
                            const fedclient_arrived *arrived, size_t limit, fedclient_range *range,
                            fedclient_answer *answer, fed_error *err) {
     const fedclient_download_head *target = &arrived->head;
-    char held[16] = "none", path[128];
+    char held[16] = "none", query[128];
     if (target->have != FEDCLIENT_HAVE_NONE) {
         snprintf(held, sizeof held, "%" PRIu32, target->have);
     }
     const uint32_t can = turn->assignment.capabilities & FED_CAN_PATCH;
-    snprintf(path, sizeof path, "/v1/model?task=%" PRIu64 "&have=%s&want=%" PRIu32 "&can=%" PRIu32,
+    snprintf(query, sizeof query, "?task=%" PRIu64 "&have=%s&want=%" PRIu32 "&can=%" PRIu32,
              target->task, held, target->want, can);
     size_t piece = fedclient_arrived_piece(client);
     *range = (fedclient_range){.first = arrived->bytes.len,
                                .most = limit > piece ? piece : 0, /* small: no need to say so */
                                .if_tag = target->tag};
-    const fedclient_call call = {.method = "GET",
-                                 .base = client->devices,
-                                 .path = path,
+    const fedclient_call call = {.base = client->devices,
+                                 .kind = FED_REQUEST_MODEL,
+                                 .query = query,
                                  .range = range,
                                  .answer_limit = limit};
     FED_TRY(fedclient_exchange(client, &call, answer, err));

@@ -156,9 +156,8 @@ static fed_status send_request(fedclient *client, const char *token, const fed_p
                                fedclient_answer *answer, fed_error *err) {
     fedclient_span span = {.data = (const uint8_t *)csr->text, .left = strlen(csr->text)};
     const fedclient_body body = fedclient_body_of(&span);
-    const fedclient_call call = {.method = "POST",
-                                 .base = client->front,
-                                 .path = token != NULL ? "/v1/enrol" : "/v1/renew",
+    const fedclient_call call = {.base = client->front,
+                                 .kind = token != NULL ? FED_REQUEST_ENROL : FED_REQUEST_RENEW,
                                  .bearer = token,
                                  .body = &body,
                                  .answer_limit = FED_PEM_SIZE + 64,

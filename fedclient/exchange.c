@@ -6,6 +6,12 @@
 
 enum { MOST_S = 3600 }; /* of a Retry-After */
 
+static const char paths[][sizeof FED_PATH_CHECKIN] = {
+    [FED_REQUEST_ENROL] = FED_PATH_ENROL,     [FED_REQUEST_RENEW] = FED_PATH_RENEW,
+    [FED_REQUEST_CHECKIN] = FED_PATH_CHECKIN, [FED_REQUEST_MODEL] = FED_PATH_MODEL,
+    [FED_REQUEST_UPDATE] = FED_PATH_UPDATE,   [FED_REQUEST_PIECE] = FED_PATH_PIECE,
+    [FED_REQUEST_METRIC] = FED_PATH_METRIC,   [FED_REQUEST_DECLINE] = FED_PATH_DECLINE};
+
 void fedclient_answer_free(fedclient_answer *answer) {
     fed_writer_free(&answer->body);
 }
@@ -74,7 +80,7 @@ static void read_refusal(fedclient_answer *answer) {
 }
 
 /** A status that means the same for every request. */
-static fed_status judge(fedclient *client, const fedclient_call *call, fedclient_answer *answer,
+static fed_status judge(fedclient *client, const char *url, fedclient_answer *answer,
                         fed_error *err) {
     int status = answer->status;
     if (status == 200 || status == 202 || status == 206) {
@@ -82,8 +88,8 @@ static fed_status judge(fedclient *client, const fedclient_call *call, fedclient
     }
     if (status < 400) {
         return fed_fail(err, FED_EFORMAT,
-                        "%s%s answered with HTTP status %d: is this the coordinator's address?",
-                        call->base, call->path, status);
+                        "%s answered with HTTP status %d: is this the coordinator's address?", url,
+                        status);
     }
     read_refusal(answer);
     if (status == 401 || status == 403) {
@@ -94,7 +100,7 @@ static fed_status judge(fedclient *client, const fedclient_call *call, fedclient
         client->heals = true;
         client->asked_ms =
             1000U * (answer->retry_after_s < MOST_S ? answer->retry_after_s : MOST_S);
-        return fed_fail(err, FED_EBUSY, "the coordinator can't serve %s now: %s (%s)", call->path,
+        return fed_fail(err, FED_EBUSY, "the coordinator can't serve %s now: %s (%s)", url,
                         answer->message, answer->error);
     }
     return FED_OK;
@@ -117,9 +123,11 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
     client->asked_ms = 0;
     fed_writer_growing(&answer->body);
     char url[FEDCLIENT_URL + 160];
-    snprintf(url, sizeof url, "%s%s", call->base, call->path);
+    snprintf(url, sizeof url, "%s%s%s", call->base, paths[call->kind],
+             call->query != NULL ? call->query : "");
     const bool named = call->introduces && call->bearer != NULL && client->name[0] != '\0';
-    const fedclient_request request = {.method = call->method,
+    const fedclient_request request = {.kind = call->kind,
+                                       .method = call->kind == FED_REQUEST_MODEL ? "GET" : "POST",
                                        .url = url,
                                        .bearer = call->bearer,
                                        .body = call->body,
@@ -139,5 +147,5 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
     client->heals = client->heals || status == FED_ENET || status == FED_ETIMEOUT;
     FED_TRY(status);
     FED_REQUIRE(answer->body.status == FED_OK, FED_ENOMEM);
-    return judge(client, call, answer, err);
+    return judge(client, url, answer, err);
 }

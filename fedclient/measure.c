@@ -33,11 +33,8 @@ static fed_status post(fedclient *client, fedclient_answer *answer, fed_error *e
     fed_metric_write(&w, &client->metric);
     fedclient_span span = {.data = message, .left = w.len};
     const fedclient_body body = fedclient_body_of(&span);
-    const fedclient_call call = {.method = "POST",
-                                 .base = client->devices,
-                                 .path = "/v1/metric",
-                                 .body = &body,
-                                 .answer_limit = 4096};
+    const fedclient_call call = {
+        .base = client->devices, .kind = FED_REQUEST_METRIC, .body = &body, .answer_limit = 4096};
     return fedclient_exchange(client, &call, answer, err);
 }
 

@@ -10,21 +10,27 @@
 enum { FIRST_MS = 400, LAST_MS = 60000, DOUBLINGS = 8, REFUSED_MS = 4 * 3600 * 1000 };
 
 /* The jitter is the device's own, so that a crowd cut off at once does not come back at once. */
-static uint32_t jitter(const char *device, unsigned failures, uint32_t below) {
-    fed_rng rng;
-    fed_rng_init(&rng, fed_digest_bytes(device, strlen(device)), failures, 0);
-    return fed_rng_below(&rng, below);
+static void open_jitter(fed_rng *rng, const char *device, unsigned failures) {
+    fed_rng_init(rng, fed_digest_bytes(device, strlen(device)), failures, 0);
 }
 
-uint32_t fedclient_backoff_ms(const char *device, unsigned failures) {
+uint32_t fedclient_backoff_draw(uint32_t failures, fed_rng *rng) {
     unsigned doublings = failures > 0 ? failures - 1 : 0;
     uint32_t most = (uint32_t)FIRST_MS << (doublings < DOUBLINGS ? doublings : DOUBLINGS);
     if (most > LAST_MS) {
         most = LAST_MS;
     }
-    return most / 2 + jitter(device, failures, most / 2 + 1);
+    return most / 2 + fed_rng_below(rng, most / 2 + 1);
+}
+
+uint32_t fedclient_backoff_ms(const char *device, unsigned failures) {
+    fed_rng rng;
+    open_jitter(&rng, device, failures);
+    return fedclient_backoff_draw(failures, &rng);
 }
 
 uint32_t fedclient_refused_ms(const char *device) {
-    return REFUSED_MS / 5 * 4 + jitter(device, 0, REFUSED_MS / 5 * 2 + 1);
+    fed_rng rng;
+    open_jitter(&rng, device, 0);
+    return REFUSED_MS / 5 * 4 + fed_rng_below(&rng, REFUSED_MS / 5 * 2 + 1);
 }

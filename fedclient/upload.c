@@ -91,11 +91,8 @@ static fed_status post_whole(fedclient *client, const fedclient_turn *turn,
     fedclient_span span = {0};
     span.data = fedclient_record_payload(&turn->pending, &span.left);
     const fedclient_body body = fedclient_body_of(&span);
-    const fedclient_call call = {.method = "POST",
-                                 .base = client->devices,
-                                 .path = "/v1/update",
-                                 .body = &body,
-                                 .answer_limit = 4096};
+    const fedclient_call call = {
+        .base = client->devices, .kind = FED_REQUEST_UPDATE, .body = &body, .answer_limit = 4096};
     return fedclient_exchange(client, &call, answer, err);
 }
 
@@ -125,11 +122,8 @@ static fed_status post_piece(fedclient *client, const fed_piece *piece, const ui
     fedclient_span span = {
         .data = head, .left = w.len, .more = message + piece->offset, .more_left = len};
     const fedclient_body body = fedclient_body_of(&span);
-    const fedclient_call call = {.method = "POST",
-                                 .base = client->devices,
-                                 .path = "/v1/piece",
-                                 .body = &body,
-                                 .answer_limit = 4096};
+    const fedclient_call call = {
+        .base = client->devices, .kind = FED_REQUEST_PIECE, .body = &body, .answer_limit = 4096};
     FED_TRY(fedclient_exchange(client, &call, answer, err));
     if (answer->status != 202) {
         return FED_OK;

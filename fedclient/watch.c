@@ -65,9 +65,8 @@ static fed_status ask(const fedclient_turn *turn, fedclient_answer *answer, fed_
     fed_piece_write(&w, &piece);
     fedclient_span span = {.data = message, .left = w.len};
     const fedclient_body body = fedclient_body_of(&span);
-    const fedclient_call call = {.method = "POST",
-                                 .base = turn->client->devices,
-                                 .path = "/v1/piece",
+    const fedclient_call call = {.base = turn->client->devices,
+                                 .kind = FED_REQUEST_PIECE,
                                  .body = &body,
                                  .answer_limit = 4096};
     return fedclient_exchange(turn->client, &call, answer, err);

@@ -185,6 +185,27 @@ typedef struct fed_metric {
 void fed_metric_write(fed_writer *w, const fed_metric *m);
 fed_status fed_metric_read(fed_reader *r, fed_metric *m) FED_CHECKED;
 
+/** What a device asks a coordinator for: each kind of request has a path of its own. */
+typedef enum fed_request {
+    FED_REQUEST_ENROL,
+    FED_REQUEST_RENEW,
+    FED_REQUEST_CHECKIN,
+    FED_REQUEST_MODEL, /* GET, with a query; all others are POST */
+    FED_REQUEST_UPDATE,
+    FED_REQUEST_PIECE,
+    FED_REQUEST_METRIC,
+    FED_REQUEST_DECLINE
+} fed_request;
+
+#define FED_PATH_ENROL   "/v1/enrol"
+#define FED_PATH_RENEW   "/v1/renew"
+#define FED_PATH_CHECKIN "/v1/checkin"
+#define FED_PATH_MODEL   "/v1/model"
+#define FED_PATH_UPDATE  "/v1/update"
+#define FED_PATH_PIECE   "/v1/piece"
+#define FED_PATH_METRIC  "/v1/metric"
+#define FED_PATH_DECLINE "/v1/decline"
+
 FED_API_END
 
 #endif

@@ -1,8 +1,6 @@
 /* A transport, some of whose uploads break: midway, or after the last byte. */
 #include "deploy/sim/conditions/lossy.h"
 
-#include <string.h>
-
 #include "deploy/sim/conditions/streams.h"
 #include "fed/rng.h"
 
@@ -45,7 +43,7 @@ static fed_status lossy_send(void *user, const fedclient_request *request, int *
                              fed_writer *answer, fed_error *err) {
     sim_lossy *lossy = user;
     fault what = FAULT_NONE;
-    if (request->body != NULL && strstr(request->url, "/v1/update") != NULL) {
+    if (request->kind == FED_REQUEST_UPDATE) {
         what = draw_fault(lossy);
     }
     if (what == FAULT_BREAK_OFF) {

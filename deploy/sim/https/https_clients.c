@@ -144,7 +144,7 @@ static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) 
 /** A turn begins with the answer to a check-in: from here on it needs a place to work at. */
 static void answered(void *user, const fedclient_request *request) {
     sim_client *client = user;
-    if (client->worker == NULL && strstr(request->url, "/v1/checkin") != NULL) {
+    if (client->worker == NULL && request->kind == FED_REQUEST_CHECKIN) {
         pthread_mutex_lock(&client->clients->mutex);
         sim_note_checkin(client->clients, fed_clock_unix_ms());
         pthread_mutex_unlock(&client->clients->mutex);

@@ -109,6 +109,7 @@ static fed_status read_body(sim_actor *actor, const fedclient_body *body) {
 }
 
 static fed_status compose(sim_actor *actor, const fedclient_request *request, fed_error *err) {
+    actor->kind = request->kind;
     actor->request = (fedserver_request){.method = request->method, .bearer = request->bearer};
     FED_TRY(split_url(actor, request->url, err));
     set_range(actor, request->range);
@@ -199,7 +200,7 @@ static fed_status take_answer(sim_actor *actor, const fedclient_request *request
     if (request->retry_after_s != NULL && response->retry_after_s > 0) {
         *request->retry_after_s = response->retry_after_s;
     }
-    if (response->status == 202 && strcmp(actor->path, "/v1/piece") == 0) {
+    if (response->status == 202 && actor->kind == FED_REQUEST_PIECE) {
         fed_reader r;
         fed_reader_init(&r, data, len);
         actor->pieces_there = fed_read_u64(&r);
@@ -234,13 +235,13 @@ void sim_answer_keep(sim_actor *actor, fedserver_blob *answer) {
 /** The check-in of a turn that was under way when the run was stopped: it was answered then. (Its
  * body is another one where the client has downloaded a model since.) */
 static bool was_heard(const sim_actor *actor) {
-    return actor->heard != NULL && strcmp(actor->path, "/v1/checkin") == 0;
+    return actor->heard != NULL && actor->kind == FED_REQUEST_CHECKIN;
 }
 
 /** The check-in whose answer has come while it was parked: it is on its way since long ago. */
 static bool is_parked(const sim_actor *actor) {
     const sim_parked *parked = &actor->parked;
-    return parked->on && parked->answered && strcmp(actor->path, "/v1/checkin") == 0 &&
+    return parked->on && parked->answered && actor->kind == FED_REQUEST_CHECKIN &&
            parked->len == actor->request.body_len &&
            memcmp(parked->body, actor->request.body, parked->len) == 0;
 }
@@ -283,8 +284,8 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
     }
     const uint64_t bytes = head_bytes(actor, request) + body_len;
     actor->request.wire_bytes = bytes;
-    const bool again = actor->resumes && strcmp(actor->path, actor->asked) == 0;
-    if (again && strcmp(actor->path, "/v1/piece") == 0 &&
+    const bool again = actor->resumes && actor->kind == actor->asked;
+    if (again && actor->kind == FED_REQUEST_PIECE &&
         sim_request_digest(actor) != actor->asked_digest) {
         return hear_again(actor, err);
     }

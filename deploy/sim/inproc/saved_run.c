@@ -53,8 +53,8 @@ typedef struct saved_client {
     sim_interval interval[SIM_CONDITIONS];
     uint32_t drawn[SIM_CONDITIONS];
     fedclient_traffic traffic;
-    char path[160];
-    uint64_t body_digest, pieces_there; /* of the request at that path */
+    fed_request kind;
+    uint64_t body_digest, pieces_there; /* of the request */
     fedclient_event event;
     sim_parked held;                  /* but for its answer: */
     uint64_t held_bytes, heard_bytes; /* of that and of what was heard, which follow */
@@ -105,7 +105,7 @@ static uint64_t blob_bytes(const fedserver_blob *blob) {
 /** The client library's count. Pieces that arrive make it 0, but because it was not the update is
  * sent in pieces: so it is to be again. */
 static uint32_t library_failures(const sim_actor *actor) {
-    const bool piece = actor->stage == SIM_ASKS && strcmp(actor->path, "/v1/piece") == 0;
+    const bool piece = actor->stage == SIM_ASKS && actor->kind == FED_REQUEST_PIECE;
     const uint32_t now = fedclient_failures(actor->fed);
     return piece && now == 0 ? actor->failures_before : now;
 }
@@ -114,7 +114,7 @@ static void take_client(const sim_actor *actor, fed_writer *w) {
     const sim_client *client = actor->client;
     const sim_heap *heap = &actor->world->heap;
     const bool in_turn = actor->stage == SIM_ASKS;
-    const bool uploads = in_turn && strstr(actor->path, "/v1/update") != NULL;
+    const bool uploads = in_turn && actor->kind == FED_REQUEST_UPDATE;
     saved_client s;
     memset(&s, 0, sizeof s); /* the gaps too: the same state is the same bytes */
     s.takes_part = client->takes_part, s.finished = client->finished;
@@ -137,7 +137,7 @@ static void take_client(const sim_actor *actor, fed_writer *w) {
     memcpy(s.interval, actor->attendance.now, sizeof s.interval);
     memcpy(s.drawn, actor->attendance.drawn, sizeof s.drawn);
     s.traffic = actor->traffic, s.event = actor->event;
-    memcpy(s.path, actor->path, sizeof s.path);
+    s.kind = actor->kind;
     s.held = actor->parked;
     s.held_bytes = actor->parked.answered ? blob_bytes(actor->parked.answer.body) : 0;
     s.heard_bytes = blob_bytes(actor->heard);
@@ -254,7 +254,7 @@ static fed_status give_client(sim_actor *actor, fed_reader *r) {
     memcpy(actor->attendance.now, s.interval, sizeof s.interval);
     memcpy(actor->attendance.drawn, s.drawn, sizeof s.drawn);
     actor->traffic = s.traffic, actor->event = s.event;
-    memcpy(actor->asked, s.path, sizeof s.path);
+    actor->asked = s.kind;
     actor->asked_digest = s.body_digest, actor->pieces_there = s.pieces_there;
     fedclient_set_failures(actor->fed, s.library_failures);
     actor->parked = s.held;
@@ -264,7 +264,7 @@ static fed_status give_client(sim_actor *actor, fed_reader *r) {
         sim_heap_set(&actor->world->heap, client->k, s.due);
     }
     /* A check-in that is parked is asked again as it was. */
-    memcpy(actor->path, "/v1/checkin", sizeof "/v1/checkin");
+    memcpy(actor->path, FED_PATH_CHECKIN, sizeof FED_PATH_CHECKIN);
     actor->request = (fedserver_request){.listener = FEDSERVER_DEVICES,
                                          .method = "POST",
                                          .path = actor->path,

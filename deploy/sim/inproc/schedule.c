@@ -1,7 +1,6 @@
 /* The scheduler: whatever comes first in virtual time is dealt with, or waited for. */
 #include "deploy/sim/inproc/schedule.h"
 
-#include <string.h>
 #include <time.h>
 
 #include "deploy/sim/clients/run_log.h"
@@ -131,7 +130,7 @@ static bool is_fatal(const sim_actor *actor) {
     const sim_options *o = actor->world->clients->options;
     fed_update update;
     fed_reader r;
-    if (o->kill_round == 0 || actor->world->host.killed || strcmp(actor->path, "/v1/update") != 0) {
+    if (o->kill_round == 0 || actor->world->host.killed || actor->kind != FED_REQUEST_UPDATE) {
         return false;
     }
     fed_reader_init(&r, actor->request.body, actor->request.body_len);
@@ -165,7 +164,7 @@ static fed_status answer(sim_actor *actor, const fedserver_response *response) {
 static fed_status handle(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
     fedserver_response response;
-    if (strcmp(actor->path, "/v1/checkin") == 0) {
+    if (actor->kind == FED_REQUEST_CHECKIN) {
         sim_note_checkin(world->clients, sim_unix_ms(world->now_us));
     }
     if (is_fatal(actor)) {
@@ -179,7 +178,7 @@ static fed_status handle(sim_actor *actor, fed_error *err) {
     } else if (actor->unheard) {
         fedserver_blob_free(response.body);
     } else {
-        if (strcmp(actor->path, "/v1/checkin") == 0) {
+        if (actor->kind == FED_REQUEST_CHECKIN) {
             sim_answer_keep(actor, response.body);
         }
         actor->fate = answer(actor, &response);

@@ -49,16 +49,11 @@ void sim_actor_plan(sim_actor *actor, int64_t us) {
     sim_actor_stand(actor, SIM_IDLE);
 }
 
-/* The client library's law, drawn from the seed: its own jitter comes from the device's key, which
- * is another one in each run. */
+/* Not the library's own wait: its jitter comes from the device's key, which is another one in each
+ * run. */
 int64_t sim_actor_backoff_us(sim_actor *actor) {
-    enum { FIRST_MS = 400, LAST_MS = 60000, DOUBLINGS = 8 };
-    const uint32_t doublings = actor->failures < DOUBLINGS ? actor->failures : DOUBLINGS;
-    const uint32_t law_ms = (uint32_t)FIRST_MS << doublings;
-    const uint32_t most_ms = law_ms < LAST_MS ? law_ms : LAST_MS;
-    actor->failures++;
     fed_rng rng;
     fed_rng_init(&rng, actor->world->clients->options->seed, actor->client->k,
                  SIM_STREAM_BACKOFF + actor->steps);
-    return (int64_t)(most_ms / 2 + fed_rng_below(&rng, most_ms / 2 + 1)) * 1000;
+    return (int64_t)fedclient_backoff_draw(++actor->failures, &rng) * 1000;
 }

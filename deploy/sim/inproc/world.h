@@ -80,6 +80,7 @@ typedef struct sim_actor {
 
     /* a step */
     struct sim_thread *thread;
+    fed_request kind;
     char path[160]; /* after its '\0' the query */
     char range[64], if_range[24];
     fed_writer body;
@@ -89,10 +90,10 @@ typedef struct sim_actor {
     fedserver_response answer;
     sim_parked parked;
     fedserver_blob *heard; /* the answer to this step's check-in; NULL: there was none */
-    /* A step that was under way when the run was stopped is begun once more. It sends `asked` once
-     * more, with a body of this digest, and that arrives when it would have. */
+    /* A step that was under way when the run was stopped is begun once more. It sends a request of the kind
+     * `asked` once more, with a body of this digest, and that arrives when it would have. */
     bool resumes;
-    char asked[160];
+    fed_request asked;
     uint64_t asked_digest;
     uint64_t pieces_there;    /* bytes of a chunked update that the coordinator had, it said last */
     uint32_t failures_before; /* the client library's count when the step began */

@@ -10,6 +10,7 @@
 #include "fed/arch.h"
 #include "fed/error.h"
 #include "fed/log.h"
+#include "fed/rng.h"
 #include "fed/wire.h"
 #include "fedclient/platform.h"
 #include "fedclient/transport.h"
@@ -131,6 +132,9 @@ int fedclient_enrolled(const fedclient *client);
  * device that keeps it over a restart goes on with waits as long. */
 uint32_t fedclient_failures(const fedclient *client);
 void fedclient_set_failures(fedclient *client, uint32_t failures);
+/** How long the library waits after the n-th failure in a row, n from 1: 200 ms to 60 s, drawn from
+ * rng. For a program that plans the waits of many clients itself, such as a simulator. */
+uint32_t fedclient_backoff_draw(uint32_t failures, fed_rng *rng);
 
 /**
  * Make a key that never leaves the device, store it, ask for a certificate with a one-time token,

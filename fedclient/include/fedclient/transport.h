@@ -10,6 +10,7 @@
 #include "fed/bytes.h"
 #include "fed/crypto.h"
 #include "fed/error.h"
+#include "fed/wire.h"
 
 FED_API_BEGIN
 
@@ -39,6 +40,7 @@ typedef struct fedclient_range {
 } fedclient_range;
 
 typedef struct fedclient_request {
+    fed_request kind;           /* what is asked for, as the URL's path says too */
     const char *method;         /* "GET", "POST" */
     const char *url;            /* "https://host:port/path?query" */
     const char *bearer;         /* sent as Authorization: Bearer; NULL for none */
