@@ -64,9 +64,9 @@ static fed_status check(const sim_log *log, const sim_clients *clients, fed_erro
                         "%zu of %zu clients hold another model than the coordinator",
                         present - identical, present);
     }
-    if (clients->evaluated != clients->version) {
+    if (clients->kept.evaluated != clients->kept.version) {
         return fed_fail(err, FED_ESTATE, "the final model (version %u) was not measured",
-                        clients->version);
+                        clients->kept.version);
     }
     return FED_OK;
 }
@@ -84,7 +84,7 @@ static fed_status run_clients(sim_clients *clients, const sim_watch *watch, fed_
     const bool resumed = clients->options->resume && clients->began_wall_ms != 0;
     const int64_t since_ms = resumed ? clients->began_wall_ms : start_ms;
     log->wall_s = 1e-3 * (double)(fed_clock_monotonic_ms() - since_ms);
-    log->total_cpu_s = clients->earlier_cpu_s + sim_cpu_s();
+    log->total_cpu_s = clients->kept.cpu_s + sim_cpu_s() - clients->before_cpu_s;
     FED_TRY(status);
     log->finished = true;
     return check(log, clients, err);
@@ -107,7 +107,7 @@ fed_status sim_run(const sim_options *o, const sim_watch *watch, sim_log *log, f
     log->client_count = o->clients;
     const double before_s = sim_cpu_s(); /* a grid's other runs */
     fed_status status = open_clients(&clients, o, log, err);
-    clients.earlier_cpu_s = -before_s;
+    clients.before_cpu_s = before_s;
     if (status == FED_OK) {
         status = run_clients(&clients, watch, err);
     }

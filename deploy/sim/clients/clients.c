@@ -161,12 +161,12 @@ void sim_clients_show(sim_clients *clients, const sim_watch *watch, double virtu
     pthread_mutex_lock(&clients->mutex);
     const double wall_s =
         clients->began_wall_ms != 0 ? 1e-3 * (double)(now_ms - clients->began_wall_ms) : 0;
-    const sim_progress progress = {.round = clients->round,
+    const sim_progress progress = {.round = clients->kept.round,
                                    .rounds = clients->rounds,
-                                   .reported = clients->reported,
-                                   .evaluated = clients->evaluated,
-                                   .accuracy = clients->accuracy,
-                                   .test_loss = clients->test_loss,
+                                   .reported = clients->kept.reported,
+                                   .evaluated = clients->kept.evaluated,
+                                   .accuracy = clients->kept.accuracy,
+                                   .test_loss = clients->kept.test_loss,
                                    .virtual_s = clients->virtual_time != NULL ? virtual_s : wall_s,
                                    .wall_s = wall_s};
     pthread_mutex_unlock(&clients->mutex);
@@ -199,14 +199,22 @@ bool sim_wants_measured(const sim_options *options, uint32_t version) {
 
 void sim_client_take_part(sim_client *client) {
     pthread_mutex_lock(&client->clients->mutex);
-    client->clients->running += client->takes_part ? 0U : 1U;
-    client->takes_part = true;
+    client->clients->kept.running += client->kept.takes_part ? 0U : 1U;
+    client->kept.takes_part = true;
     pthread_mutex_unlock(&client->clients->mutex);
 }
 
-bool sim_event_is_last(const fedclient_event *event) {
-    return event->outcome == FEDCLIENT_FINISHED ||
-           (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
+sim_step_end sim_step_end_of(const fedclient_event *event) {
+    return (sim_step_end){.outcome = event->outcome,
+                          .reason = event->reason,
+                          .round = event->round,
+                          .version = event->version,
+                          .wait_ms = event->wait_ms};
+}
+
+bool sim_step_is_last(const sim_step_end *end) {
+    return end->outcome == FEDCLIENT_FINISHED ||
+           (end->outcome == FEDCLIENT_WAITED && end->reason == FED_WAIT_FINISHED);
 }
 
 fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err) {
@@ -215,7 +223,7 @@ fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err)
     float *values = NULL;
     size_t count = 0;
     FED_TRY(fedclient_model(fed, &task, &version, &values, &count, err));
-    client->digest = fed_digest(values, count);
+    client->kept.digest = fed_digest(values, count);
     free(values);
     return FED_OK;
 }

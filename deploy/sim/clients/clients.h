@@ -28,34 +28,72 @@ typedef struct sim_worker {
     struct sim_worker *next; /* in the list of free workers */
 } sim_worker;
 
+/* Structs called `kept` are what a stopped run saves, as they lie in memory (inproc/saved_run.h).
+ * They have numbers of fixed size only: no pointer, no size_t. The compiler refuses padding. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+
+typedef struct sim_client_kept {
+    fedclient_traffic enrolment; /* what enrolling cost: not part of the rounds' figures */
+    fedclient_traffic charged;   /* so much of the traffic is in the log's rounds */
+    uint64_t train_cpu_us;
+    int64_t busy_us;       /* time spent training: virtual, or CPU time */
+    uint64_t steps;        /* local steps of those trainings whose updates were counted */
+    uint64_t digest;       /* of the final model */
+    uint32_t round, again; /* the last round trained in, and how often before */
+    uint32_t counted, refused;
+    uint32_t last_counted;   /* a round */
+    uint32_t local_steps;    /* of its last training */
+    uint32_t broken_charged; /* so many broken uploads are in the log's rounds */
+    bool takes_part; /* has trained or measured, so the run waits until this client has finished */
+    bool finished;   /* has learnt that the task is over */
+    uint8_t unused[2];
+} sim_client_kept;
+
+/** How a step has ended: what a run needs of its fedclient_event. */
+typedef struct sim_step_end {
+    uint32_t outcome; /* fedclient_outcome */
+    uint32_t reason;  /* fed_wait_reason, if the outcome is to wait */
+    uint32_t round, version, wait_ms;
+} sim_step_end;
+
+/** What all clients share of a run's state. */
+typedef struct sim_clients_kept {
+    double cpu_s;             /* CPU seconds of the run's earlier processes */
+    int64_t wall_ms;          /* from the first check-in to the stop */
+    int64_t began_ms;         /* the first check-in: Unix, or virtual; 0: there was none */
+    uint64_t running;         /* clients that take part and have not finished */
+    uint64_t evaluate_cpu_us; /* written by the evaluator's thread alone */
+    uint64_t parameters;      /* trained ones, of the task's model */
+    double accuracy;          /* NAN: the model predicts numbers, so it has a loss only */
+    double test_loss;
+    uint32_t evaluated; /* version that these two are of */
+    uint32_t round;     /* the newest that any client was asked to train in */
+    uint32_t reported;  /* updates counted in it */
+    uint32_t committed; /* the newest round of the log that was committed */
+    uint32_t version;   /* the final one, once finished */
+    bool finished;
+    uint8_t unused[3];
+} sim_clients_kept;
+
+#pragma GCC diagnostic pop
+
 /** One client. The mutex of all clients guards it, but for what its own code uses while it runs. */
 typedef struct sim_client {
     struct sim_clients *clients;
     uint32_t k;
     bool evaluates;
-    bool takes_part;  /* has trained or measured, so the run waits until this client has finished */
-    bool finished;    /* has learnt that the task is over */
     pthread_t thread; /* HTTPS */
     bool started;     /* HTTPS: the thread runs */
     fedclient_platform platform;
     fedclient_transport transport; /* sends through `lossy` */
     sim_lossy lossy;
     fedtrain_share share;        /* the shard of the data that it trains on */
-    uint32_t round, again;       /* the last round trained in, and how often before */
     sim_worker *worker;          /* held during a step */
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
-    fedclient_traffic enrolment; /* what enrolling cost: not part of the rounds' figures */
     fedclient_traffic traffic;   /* at the end of the run */
-    fedclient_traffic charged;   /* so much of the traffic is in the log's rounds */
-    uint64_t train_cpu_us;
-    int64_t busy_us; /* time spent training: virtual, or CPU time */
-    uint32_t counted, refused;
-    uint32_t last_counted;   /* a round */
-    uint32_t local_steps;    /* of its last training */
-    uint64_t steps;          /* of those trainings whose updates were counted */
-    uint32_t broken_charged; /* so many of lossy.broken are in the log's rounds */
-    uint64_t digest;         /* of the final model */
-    fed_error error;         /* why it gave up; FED_OK if it did not */
+    sim_client_kept kept;
+    fed_error error; /* why it gave up; FED_OK if it did not */
 } sim_client;
 
 /** Virtual time, as the train callback needs it. A run over HTTPS has none. */
@@ -75,9 +113,7 @@ typedef struct sim_clients {
     const char *ca;                       /* HTTPS: the CA certificate that clients trust */
     const sim_virtual_time *virtual_time; /* NULL: time is real, HTTPS */
     sim_stores *stores;                   /* of all clients */
-    /* CPU seconds of the run's earlier processes, minus those that this process used before the
-     * run. */
-    double earlier_cpu_s;
+    double before_cpu_s;                  /* CPU seconds of this process before the run */
     fedtrain_data train, test;
     sim_client *client; /* [options->clients + 1]; the last one evaluates */
     size_t client_count;
@@ -89,26 +125,15 @@ typedef struct sim_clients {
     sim_worker *free_workers; /* a list */
     sim_client **waiting;     /* HTTPS: clients that wait for a worker, in no order */
     size_t waiting_count;
-    fed_rng rng;         /* HTTPS: which of them is next */
-    bool *away;          /* [options->clients]: away in round away_round */
-    uint32_t away_round; /* 0: `away` is not filled in yet */
-    uint32_t round;      /* the newest that any client was asked to train in */
-    uint32_t reported;   /* updates counted in it */
-    uint32_t version;    /* the final one, once finished */
-    uint32_t rounds;     /* of the task */
-    uint32_t committed;  /* the newest round of the log that was committed */
-    uint32_t evaluated;  /* version that the accuracy is of */
-    double accuracy;     /* NAN: the model predicts numbers, so it has a loss only */
-    double test_loss;
-    bool finished;
-    int64_t began_ms, began_wall_ms; /* the first check-in: Unix, or virtual; monotonic. 0: none */
-    bool kill_due;                   /* HTTPS: kill the coordinator now; no new step begins */
-    bool kill_done;
-    size_t running; /* clients that take part and have not finished */
+    fed_rng rng;           /* HTTPS: which of them is next */
+    bool *away;            /* [options->clients]: away in round away_round */
+    uint32_t away_round;   /* 0: `away` is not filled in yet */
+    uint32_t rounds;       /* of the task */
+    int64_t began_wall_ms; /* the first check-in, monotonic; 0: there was none */
+    bool kill_due;         /* HTTPS: kill the coordinator now; no new step begins */
     size_t failed;
     sim_log *log;
-    uint64_t evaluate_cpu_us; /* written by the evaluator's thread alone */
-    size_t parameters;        /* trained ones, of the task's model */
+    sim_clients_kept kept;
 } sim_clients;
 
 /** Load the data and make the workers. The rounds go into log. sim_clients_close in every case. */
@@ -131,9 +156,10 @@ bool sim_wants_measured(const sim_options *options, uint32_t version);
 
 /** From now on the run waits for this client's end. */
 void sim_client_take_part(sim_client *client);
-/** Does this event say that the task is over? A client that has the last model already hears of the
+sim_step_end sim_step_end_of(const fedclient_event *event);
+/** Does the client know now that the task is over? One that has the last model already hears of the
  * end by being told to wait. */
-bool sim_event_is_last(const fedclient_event *event);
+bool sim_step_is_last(const sim_step_end *end);
 /** Compute the digest of the model that the client holds at its end. */
 fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err) FED_CHECKED;
 

@@ -17,7 +17,6 @@ typedef struct sim_coordinator {
     pid_t pid;
     int output; /* its standard output */
     uint16_t front_port, devices_port;
-    uint32_t kills; /* survived */
     fed_pem ca;
 } sim_coordinator;
 

@@ -23,82 +23,81 @@ static sim_round *row_of(sim_clients *clients, uint32_t round) {
 static void charge(sim_client *client, sim_round *row) {
     fedclient_traffic now;
     client->transport.traffic(client->transport.user, &now);
-    row->up_bytes += now.sent_bytes - client->charged.sent_bytes;
-    row->down_bytes += now.received_bytes - client->charged.received_bytes;
-    client->charged = now;
-    row->broken += client->lossy.broken - client->broken_charged;
-    client->broken_charged = client->lossy.broken;
+    row->up_bytes += now.sent_bytes - client->kept.charged.sent_bytes;
+    row->down_bytes += now.received_bytes - client->kept.charged.received_bytes;
+    client->kept.charged = now;
+    row->broken += client->lossy.kept.broken - client->kept.broken_charged;
+    client->kept.broken_charged = client->lossy.kept.broken;
 }
 
 static void note_counted(sim_client *client, sim_round *row) {
     sim_clients *clients = client->clients;
-    client->counted++;
-    client->steps += client->local_steps;
-    client->last_counted = row->round;
+    client->kept.counted++;
+    client->kept.steps += client->kept.local_steps;
+    client->kept.last_counted = row->round;
     row->counted++;
     sim_log_attend(clients->log, row->round - 1, client->k);
-    clients->reported += row->round == clients->round ? 1U : 0U;
+    clients->kept.reported += row->round == clients->kept.round ? 1U : 0U;
     if (clients->virtual_time == NULL && row->round == clients->options->kill_round &&
-        !clients->kill_done) {
+        clients->log->kills == 0) {
         clients->kill_due = true;
         pthread_cond_broadcast(&clients->changed);
     }
 }
 
 /** A step of a client that trains has ended. */
-static fed_status note_step(sim_client *client, const fedclient_event *event) {
+static fed_status note_step(sim_client *client, const sim_step_end *end) {
     sim_clients *clients = client->clients;
-    const bool answered =
-        event->outcome == FEDCLIENT_COUNTED || event->outcome == FEDCLIENT_REFUSED;
-    const uint32_t round = answered && event->round != 0 ? event->round : clients->round;
+    const bool answered = end->outcome == FEDCLIENT_COUNTED || end->outcome == FEDCLIENT_REFUSED;
+    const uint32_t round = answered && end->round != 0 ? end->round : clients->kept.round;
     if (round == 0) {
         return FED_OK; /* the task has not started */
     }
     sim_round *row = row_of(clients, round);
     FED_REQUIRE(row != NULL, FED_ENOMEM);
     charge(client, row);
-    if (event->outcome == FEDCLIENT_COUNTED) {
+    if (end->outcome == FEDCLIENT_COUNTED) {
         note_counted(client, row);
-    } else if (event->outcome == FEDCLIENT_REFUSED) {
-        client->refused++;
+    } else if (end->outcome == FEDCLIENT_REFUSED) {
+        client->kept.refused++;
         row->refused++;
     }
     return FED_OK;
 }
 
-fed_status sim_note_event(sim_client *client, const fedclient_event *event, bool *over) {
+fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over) {
     sim_clients *clients = client->clients;
     if (!client->evaluates) {
-        FED_TRY(note_step(client, event));
+        FED_TRY(note_step(client, end));
     }
-    *over = sim_event_is_last(event);
-    if (event->outcome == FEDCLIENT_FINISHED) {
-        clients->finished = true;
-        clients->version = event->version;
+    *over = sim_step_is_last(end);
+    if (end->outcome == FEDCLIENT_FINISHED) {
+        clients->kept.finished = true;
+        clients->kept.version = end->version;
         pthread_cond_broadcast(&clients->changed);
     }
-    client->finished = client->finished || *over;
+    client->kept.finished = client->kept.finished || *over;
     return FED_OK;
 }
 
 void sim_note_checkin(sim_clients *clients, int64_t now_ms) {
     if (clients->began_wall_ms == 0) {
-        clients->began_ms = now_ms;
+        clients->kept.began_ms = now_ms;
         clients->began_wall_ms = fed_clock_monotonic_ms();
     }
 }
 
 fed_status sim_note_measured(sim_clients *clients, uint32_t version, const fedclient_round *round) {
-    clients->evaluated = version;
-    clients->accuracy = round->arch->loss == FED_LOSS_SQUARED
-                            ? (double)NAN
-                            : (double)round->correct / (double)round->samples;
-    clients->test_loss = (double)round->loss;
+    clients->kept.evaluated = version;
+    clients->kept.accuracy = round->arch->loss == FED_LOSS_SQUARED
+                                 ? (double)NAN
+                                 : (double)round->correct / (double)round->samples;
+    clients->kept.test_loss = (double)round->loss;
     if (version > 0) { /* that model is of no round */
         sim_round *row = row_of(clients, version);
         FED_REQUIRE(row != NULL, FED_ENOMEM);
-        row->accuracy = clients->accuracy;
-        row->test_loss = clients->test_loss;
+        row->accuracy = clients->kept.accuracy;
+        row->test_loss = clients->kept.test_loss;
     }
     return FED_OK;
 }
@@ -108,14 +107,15 @@ static fed_status take_round(void *user, const fedserver_round_entry *entry, fed
     (void)err;
     sim_round *row = row_of(clients, entry->number);
     FED_REQUIRE(row != NULL, FED_ENOMEM);
-    row->virtual_s = 1e-3 * (double)(entry->committed_ms - clients->began_ms);
+    row->virtual_s = 1e-3 * (double)(entry->committed_ms - clients->kept.began_ms);
     row->wall_s = clients->virtual_time == NULL
                       ? row->virtual_s
                       : 1e-3 * (double)(fed_clock_monotonic_ms() - clients->began_wall_ms);
     row->update_bytes = entry->update_bytes;
     row->delta_bytes = entry->delta_bytes;
     row->train_loss = entry->loss;
-    clients->committed = entry->number > clients->committed ? entry->number : clients->committed;
+    clients->kept.committed =
+        entry->number > clients->kept.committed ? entry->number : clients->kept.committed;
     return FED_OK;
 }
 
@@ -124,16 +124,16 @@ fed_status sim_note_rounds(sim_clients *clients, fedserver *server, uint32_t mos
 }
 
 static void note_client(const sim_client *client, uint64_t digest, sim_account *account) {
-    *account = (sim_account){.up_bytes = client->traffic.sent_bytes - client->enrolment.sent_bytes,
-                             .down_bytes =
-                                 client->traffic.received_bytes - client->enrolment.received_bytes,
-                             .counted = client->counted,
-                             .refused = client->refused,
-                             .broken = client->lossy.broken,
-                             .samples = (uint32_t)client->share.size,
-                             .busy_s = 1e-6 * (double)client->busy_us,
-                             .present = client->finished,
-                             .identical = client->finished && client->digest == digest};
+    *account = (sim_account){
+        .up_bytes = client->traffic.sent_bytes - client->kept.enrolment.sent_bytes,
+        .down_bytes = client->traffic.received_bytes - client->kept.enrolment.received_bytes,
+        .counted = client->kept.counted,
+        .refused = client->kept.refused,
+        .broken = client->lossy.kept.broken,
+        .samples = (uint32_t)client->share.size,
+        .busy_s = 1e-6 * (double)client->kept.busy_us,
+        .present = client->kept.finished,
+        .identical = client->kept.finished && client->kept.digest == digest};
 }
 
 void sim_note_end(sim_clients *clients, uint64_t digest) {
@@ -142,11 +142,11 @@ void sim_note_end(sim_clients *clients, uint64_t digest) {
     for (size_t k = 0; k < log->client_count; k++) {
         const sim_client *client = &clients->client[k];
         note_client(client, digest, &log->clients[k]);
-        log->steps += client->steps;
-        log->train_cpu_s += 1e-6 * (double)client->train_cpu_us;
+        log->steps += client->kept.steps;
+        log->train_cpu_s += 1e-6 * (double)client->kept.train_cpu_us;
     }
-    log->parameters = clients->parameters;
-    log->evaluate_cpu_s = 1e-6 * (double)clients->evaluate_cpu_us;
+    log->parameters = clients->kept.parameters;
+    log->evaluate_cpu_s = 1e-6 * (double)clients->kept.evaluate_cpu_us;
     log->round_count =
-        log->round_count < clients->committed ? log->round_count : clients->committed;
+        log->round_count < clients->kept.committed ? log->round_count : clients->kept.committed;
 }

@@ -7,8 +7,8 @@
 
 /* All but sim_note_end: under the clients' mutex. FED_ENOMEM: no memory for another round. */
 
-/** A step has ended with this event. *over: the client has nothing more to do. */
-fed_status sim_note_event(sim_client *client, const fedclient_event *event, bool *over) FED_CHECKED;
+/** A step has ended. *over: the client has nothing more to do. */
+fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over) FED_CHECKED;
 /** A client checked in. Time begins with the first check-in. */
 void sim_note_checkin(sim_clients *clients, int64_t now_ms);
 /** A model was measured. */

@@ -81,14 +81,14 @@ static fed_status find_state(sim_client *client, const fed_optimizer *optimizer,
 
 static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
     const fed_task *task = round->task;
-    client->again = round->round == client->round ? client->again + 1 : 0;
-    client->round = round->round;
+    client->kept.again = round->round == client->kept.round ? client->kept.again + 1 : 0;
+    client->kept.round = round->round;
     fedtrain_job job = {.net = client->worker->net,
                         .steps = task->local_steps,
                         .batch = task->batch,
                         .seed = task->seed,
                         .client = client->k,
-                        .round = round->round + client->again * FEDTRAIN_AGAIN};
+                        .round = round->round + client->kept.again * FEDTRAIN_AGAIN};
     fedtrain_job_use(&job, &client->clients->train, &client->share);
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
     sim_clients *clients = client->clients;
@@ -108,13 +108,13 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
     round->samples = (uint32_t)client->share.size;
 
     pthread_mutex_lock(&clients->mutex);
-    client->train_cpu_us += (uint64_t)used;
-    client->busy_us += time != NULL ? takes_us : used;
-    client->local_steps = task->local_steps;
-    clients->parameters = round->arch->trained;
-    if (time == NULL && round->round > clients->round) {
-        clients->round = round->round;
-        clients->reported = 0;
+    client->kept.train_cpu_us += (uint64_t)used;
+    client->kept.busy_us += time != NULL ? takes_us : used;
+    client->kept.local_steps = task->local_steps;
+    clients->kept.parameters = round->arch->trained;
+    if (time == NULL && round->round > clients->kept.round) {
+        clients->kept.round = round->round;
+        clients->kept.reported = 0;
         pthread_cond_broadcast(&clients->changed);
     }
     pthread_mutex_unlock(&clients->mutex);
@@ -134,7 +134,7 @@ static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error
     round->samples = (uint32_t)score.samples;
     round->correct = (uint32_t)score.correct;
     round->loss = score.loss;
-    clients->evaluate_cpu_us += (uint64_t)(fed_clock_thread_cpu_us() - before);
+    clients->kept.evaluate_cpu_us += (uint64_t)(fed_clock_thread_cpu_us() - before);
     pthread_mutex_lock(&clients->mutex);
     fed_status status = sim_note_measured(clients, round->version, round);
     pthread_mutex_unlock(&clients->mutex);

@@ -8,7 +8,7 @@ typedef enum fault { FAULT_NONE, FAULT_BREAK_OFF, FAULT_LOSE_ANSWER } fault;
 
 static fault draw_fault(sim_lossy *lossy) {
     fed_rng rng;
-    fed_rng_init(&rng, lossy->seed, lossy->k, SIM_STREAM_BREAK + lossy->uploads++);
+    fed_rng_init(&rng, lossy->seed, lossy->k, SIM_STREAM_BREAK + lossy->kept.uploads++);
     if ((double)fed_rng_float(&rng) >= lossy->rate) {
         return FAULT_NONE;
     }
@@ -48,12 +48,12 @@ static fed_status lossy_send(void *user, const fedclient_request *request, int *
     }
     if (what == FAULT_BREAK_OFF) {
         fed_status result = send_broken(lossy, request, status, answer, err);
-        lossy->broken++;
+        lossy->kept.broken++;
         return result;
     }
     FED_TRY(lossy->inner.send(lossy->inner.user, request, status, answer, err));
     if (what == FAULT_LOSE_ANSWER) {
-        lossy->broken++;
+        lossy->kept.broken++;
         return fed_fail(err, FED_ENET, "the answer to an upload was lost");
     }
     if (lossy->answered != NULL) {

@@ -6,8 +6,14 @@
 
 #include "fedclient/transport.h"
 
-/** Wraps the transport `inner`. The caller fills in all members but `uploads` and `broken`, then
- * calls sim_lossy_open. */
+/** What a stopped run keeps of it: numbers without padding. */
+typedef struct sim_lossy_kept {
+    uint32_t uploads; /* tried so far; with the seed and k it decides which of them break */
+    uint32_t broken;  /* uploads that broke so far */
+} sim_lossy_kept;
+
+/** Wraps the transport `inner`. The caller fills in all members but `kept`, then calls
+ * sim_lossy_open. */
 typedef struct sim_lossy {
     fedclient_transport inner;
     uint64_t seed; /* of the run */
@@ -15,9 +21,8 @@ typedef struct sim_lossy {
     double rate;   /* fraction of the uploads that break */
     /** Called when an answer has come, before the client reads it; NULL: nobody wants to know. */
     void (*answered)(void *user, const fedclient_request *request);
-    void *user;       /* of answered */
-    uint32_t uploads; /* tried so far; with the seed and k it decides which of them break */
-    uint32_t broken;  /* uploads that broke so far */
+    void *user; /* of answered */
+    sim_lossy_kept kept;
 } sim_lossy;
 
 /** Make *outer the transport that sends through lossy->inner. lossy must outlive it. */

@@ -207,16 +207,16 @@ static int64_t draw_us(fed_rng *rng, double mean_s) {
     return 1 + (int64_t)(s * 1e6);
 }
 
-/** The interval after a->now[i]. At the start it is one of the steady state: on with the chance
- * on / (on + off); what is left of either time has the same law as all of it. */
+/** The interval after a->kept.now[i]. At the start it is one of the steady state: on with the
+ * chance on / (on + off); what is left of either time has the same law as all of it. */
 static void next_on(sim_attendance *a, size_t i, const sim_condition *c) {
     fed_rng rng;
-    uint32_t n = a->drawn[i]++;
+    uint32_t n = a->kept.drawn[i]++;
     start_drawing(a, i, n, &rng);
     int64_t off_us = draw_us(&rng, c->off_s), on_us = draw_us(&rng, c->on_s);
     bool begins_on = n == 0 && (double)fed_rng_float(&rng) * (c->on_s + c->off_s) < c->on_s;
-    int64_t from_us = a->now[i].to_us + (begins_on ? 0 : off_us);
-    a->now[i] = (sim_interval){from_us, from_us + on_us};
+    int64_t from_us = a->kept.now[i].to_us + (begins_on ? 0 : off_us);
+    a->kept.now[i] = (sim_interval){from_us, from_us + on_us};
 }
 
 static void next_day(sim_attendance *a, size_t i, const sim_condition *c) {
@@ -224,24 +224,24 @@ static void next_day(sim_attendance *a, size_t i, const sim_condition *c) {
     start_drawing(a, i, 0, &rng);
     double phase_h = (double)fed_rng_float(&rng) * c->spread;
     /* The first interval may have begun the day before. */
-    int64_t from_us = (int64_t)(phase_h * 3600e6) + DAY_US * ((int64_t)a->drawn[i]++ - 1);
-    a->now[i] = (sim_interval){from_us, from_us + (int64_t)(c->hours * 3600e6)};
+    int64_t from_us = (int64_t)(phase_h * 3600e6) + DAY_US * ((int64_t)a->kept.drawn[i]++ - 1);
+    a->kept.now[i] = (sim_interval){from_us, from_us + (int64_t)(c->hours * 3600e6)};
 }
 
 static void next_traced(sim_attendance *a, size_t i, const sim_condition *c) {
-    size_t at = c->first[a->k] + a->drawn[i];
+    size_t at = c->first[a->k] + a->kept.drawn[i];
     if (at >= c->first[a->k + 1]) {
-        a->now[i] = (sim_interval){SIM_NEVER, SIM_NEVER};
+        a->kept.now[i] = (sim_interval){SIM_NEVER, SIM_NEVER};
         return;
     }
-    a->drawn[i]++;
-    a->now[i] = c->interval[at];
+    a->kept.drawn[i]++;
+    a->kept.now[i] = c->interval[at];
 }
 
 /** Move on to the interval of condition i that `us` lies in, or the next one. */
 static const sim_interval *look(sim_attendance *a, size_t i, int64_t us) {
     const sim_condition *c = &a->presence->condition[i];
-    while (a->now[i].to_us <= us && a->now[i].from_us < SIM_NEVER) {
+    while (a->kept.now[i].to_us <= us && a->kept.now[i].from_us < SIM_NEVER) {
         switch (c->kind) {
         case SIM_ON_AND_OFF:
             next_on(a, i, c);
@@ -254,7 +254,7 @@ static const sim_interval *look(sim_attendance *a, size_t i, int64_t us) {
             break;
         }
     }
-    return &a->now[i];
+    return &a->kept.now[i];
 }
 
 void sim_attendance_open(sim_attendance *a, const sim_presence *presence, uint64_t seed,

@@ -54,13 +54,18 @@ fed_status sim_presence_parse(const char *spec, uint32_t clients, sim_presence *
                               fed_error *err) FED_CHECKED;
 void sim_presence_free(sim_presence *presence);
 
-/** One client's, as it is at one time after the other. */
+/** What a stopped run keeps of a client's attendance: numbers without padding. */
+typedef struct sim_attendance_kept {
+    sim_interval now[SIM_CONDITIONS]; /* the newest interval that was looked at */
+    uint32_t drawn[SIM_CONDITIONS];   /* how many were drawn before it, or skipped in a trace */
+} sim_attendance_kept;
+
+/** When one client is there; asked about one time after the other. */
 typedef struct sim_attendance {
     const sim_presence *presence;
     uint64_t seed;
     uint32_t k;
-    sim_interval now[SIM_CONDITIONS]; /* the newest interval that was looked at */
-    uint32_t drawn[SIM_CONDITIONS];   /* how many were drawn before it, or skipped in a trace */
+    sim_attendance_kept kept;
 } sim_attendance;
 
 void sim_attendance_open(sim_attendance *attendance, const sim_presence *presence, uint64_t seed,

@@ -84,9 +84,9 @@ static void stay_away(sim_client *client) {
     sim_clients *clients = client->clients;
     bool was_here = true;
     pthread_mutex_lock(&clients->mutex);
-    while (clients->stop == 0 && !clients->finished) {
-        const uint32_t last = client->last_counted;
-        uint32_t next = clients->round > last ? clients->round : last + 1;
+    while (clients->stop == 0 && !clients->kept.finished) {
+        const uint32_t last = client->kept.last_counted;
+        uint32_t next = clients->kept.round > last ? clients->kept.round : last + 1;
         if (!sim_is_away(clients, next, client->k)) {
             break;
         }
@@ -94,7 +94,7 @@ static void stay_away(sim_client *client) {
             was_here = false;
             client->transport.disconnect(client->transport.user);
         }
-        while (clients->stop == 0 && !clients->finished && clients->round <= next) {
+        while (clients->stop == 0 && !clients->kept.finished && clients->kept.round <= next) {
             pthread_cond_wait(&clients->changed, &clients->mutex);
         }
     }
@@ -106,8 +106,8 @@ static void stay_away(sim_client *client) {
 static void await_model(sim_client *client) {
     sim_clients *clients = client->clients;
     pthread_mutex_lock(&clients->mutex);
-    while (clients->stop == 0 && !clients->finished && clients->round > 0 &&
-           !sim_wants_measured(clients->options, clients->round - 1)) {
+    while (clients->stop == 0 && !clients->kept.finished && clients->kept.round > 0 &&
+           !sim_wants_measured(clients->options, clients->kept.round - 1)) {
         pthread_cond_wait(&clients->changed, &clients->mutex);
     }
     pthread_mutex_unlock(&clients->mutex);
@@ -120,7 +120,8 @@ static fed_status run_step(sim_client *client, fedclient *fed, fedclient_event *
     FED_TRY(status);
     FED_REQUIRE(event->outcome != FEDCLIENT_DECLINED, err->status); /* so would all the others */
     pthread_mutex_lock(&client->clients->mutex);
-    status = sim_note_event(client, event, over);
+    const sim_step_end end = sim_step_end_of(event);
+    status = sim_note_event(client, &end, over);
     pthread_mutex_unlock(&client->clients->mutex);
     return status;
 }
@@ -187,12 +188,12 @@ static fed_status live(sim_client *client, const char *token, fed_error *err) {
     if (status == FED_OK) {
         status = enrol(client, fed, token, err);
     }
-    client->transport.traffic(client->transport.user, &client->enrolment);
-    client->charged = client->enrolment;
+    client->transport.traffic(client->transport.user, &client->kept.enrolment);
+    client->kept.charged = client->kept.enrolment;
     if (status == FED_OK) {
         status = take_part(client, fed, err);
     }
-    if (status == FED_OK && client->finished) {
+    if (status == FED_OK && client->kept.finished) {
         status = sim_client_finish(client, fed, err);
     }
     client->transport.traffic(client->transport.user, &client->traffic);
@@ -220,7 +221,7 @@ static void *client_main(void *argument) {
         client->error.status = status;
         clients->failed++;
     }
-    clients->running -= client->takes_part ? 1U : 0U;
+    clients->kept.running -= client->kept.takes_part ? 1U : 0U;
     pthread_cond_broadcast(&clients->changed);
     pthread_mutex_unlock(&clients->mutex);
     return NULL;

@@ -17,10 +17,9 @@ static fed_status restart(sim_coordinator *coordinator, sim_clients *clients, fe
             clients->options->kill_round);
     FED_TRY(sim_coordinator_stop(coordinator, SIGKILL, err));
     FED_TRY(sim_coordinator_start(coordinator, err));
-    coordinator->kills++;
     pthread_mutex_lock(&clients->mutex);
     clients->kill_due = false;
-    clients->kill_done = true;
+    clients->log->kills++;
     sim_https_clients_hand_out(clients);
     pthread_mutex_unlock(&clients->mutex);
     return FED_OK;
@@ -30,15 +29,15 @@ static fed_status restart(sim_coordinator *coordinator, sim_clients *clients, fe
 static fed_status look(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
                        int64_t *finished_ms, fed_error *err) {
     pthread_mutex_lock(&clients->mutex);
-    size_t running = clients->running;
+    size_t running = clients->kept.running;
     bool over = running == 0 || clients->failed > 0, kill_due = clients->kill_due;
-    bool finished = clients->finished;
+    bool finished = clients->kept.finished;
     pthread_mutex_unlock(&clients->mutex);
     FED_REQUIRE(!over, FED_ESTATE);
     int64_t now = fed_clock_monotonic_ms();
     *finished_ms = finished && *finished_ms == 0 ? now : *finished_ms;
     if (*watch->stop != 0) {
-        return fed_fail(err, FED_ECANCELED, "stopped in round %u", clients->round);
+        return fed_fail(err, FED_ECANCELED, "stopped in round %u", clients->kept.round);
     }
     if (*finished_ms != 0 && now - *finished_ms > END_LIMIT_MS) {
         return fed_fail(err, FED_ETIMEOUT, "%zu clients did not end with the task", running);
@@ -109,7 +108,6 @@ static fed_status serve(sim_coordinator *coordinator, sim_clients *clients, cons
         status = read == FED_OK || status != FED_OK ? status : fed_fail(err, read, "%s", own.text);
     }
     FED_TRY(status);
-    clients->log->kills = coordinator->kills;
     return sim_coordinator_result(coordinator, clients->options->model, digest, err);
 }
 

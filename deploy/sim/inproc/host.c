@@ -33,7 +33,7 @@ fed_status sim_host_tick(sim_host *host, int64_t us, fed_error *err) {
     FED_TRY(begin(host, err));
     FED_TRY(fedserver_tick(host->server, sim_unix_ms(us), &next_ms, err));
     int64_t next_us = (next_ms - SIM_EPOCH_MS) * 1000;
-    host->tick_us = next_us > us ? next_us : us + 1000;
+    host->kept.tick_us = next_us > us ? next_us : us + 1000;
     return FED_OK;
 }
 
@@ -51,7 +51,5 @@ fed_status sim_host_commit(sim_host *host, fed_error *err) {
 
 fed_status sim_host_kill(sim_host *host, fed_error *err) {
     sim_host_close(host);
-    host->killed = true;
-    host->coordinator.kills++;
     return sim_host_open(host, err);
 }

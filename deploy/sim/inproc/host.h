@@ -5,15 +5,25 @@
 #include "deploy/sim/clients/coordinator.h"
 #include "fedserver/fedserver.h"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+
+/** What a stopped run keeps of it. */
+typedef struct sim_host_kept {
+    int64_t tick_us;  /* when the next tick is due */
+    uint32_t version; /* of the newest model */
+    bool running;     /* whether the newest model is of a task that runs */
+    uint8_t unused[3];
+} sim_host_kept;
+
+#pragma GCC diagnostic pop
+
 typedef struct sim_host {
     sim_coordinator coordinator; /* its directory */
     fedserver *server;
-    bool batch;       /* a batch of requests is open */
-    bool killed;      /* as options->kill_round wanted */
-    int64_t tick_us;  /* when the next tick is due */
-    uint64_t epoch;   /* of the server, when its parked check-ins were answered last */
-    uint32_t version; /* of the newest model */
-    bool running;     /* whether the newest model is of a task that runs */
+    bool batch;     /* a batch of requests is open */
+    uint64_t epoch; /* of the server, when its parked check-ins were answered last */
+    sim_host_kept kept;
 } sim_host;
 
 /** Virtual time as the coordinator and the clients have it, Unix milliseconds. */

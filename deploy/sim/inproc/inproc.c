@@ -64,10 +64,10 @@ static void close_world(sim_world *world) {
     for (size_t k = 0; world->actor != NULL && k < world->clients->client_count; k++) {
         sim_actor *actor = &world->actor[k];
         if (actor->client != NULL) {
-            actor->client->traffic = actor->traffic;
+            actor->client->traffic = actor->kept.traffic;
         }
         fedclient_close(actor->fed);
-        fedserver_blob_free(actor->parked.answer.body);
+        fedserver_blob_free(actor->parked_answer.body);
         fedserver_blob_free(actor->heard);
     }
     sim_heap_close(&world->heap);
@@ -108,7 +108,7 @@ static void *enrol_some(void *user) {
             r->error = err;
             r->error.status = status;
         }
-        clients->client[k].enrolment = clients->client[k].charged = actor->traffic;
+        clients->client[k].kept.enrolment = clients->client[k].kept.charged = actor->kept.traffic;
         r->world->enrolled = k + 1; /* failed or not: the next one need not wait for ever */
         pthread_cond_broadcast(&clients->changed);
         pthread_mutex_unlock(&clients->mutex);
@@ -192,7 +192,6 @@ static fed_status run(sim_world *world, uint64_t *digest, fed_error *err) {
     const sim_options *o = world->clients->options;
     FED_TRY(begin(world, err));
     fed_status status = end(world, sim_schedule_run(world, err), err);
-    world->clients->log->kills = world->host.coordinator.kills;
     sim_host_close(&world->host);
     FED_TRY(status);
     if (o->state != NULL) {

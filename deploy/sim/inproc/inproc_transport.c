@@ -109,7 +109,7 @@ static fed_status read_body(sim_actor *actor, const fedclient_body *body) {
 }
 
 static fed_status compose(sim_actor *actor, const fedclient_request *request, fed_error *err) {
-    actor->kind = request->kind;
+    actor->kept.kind = request->kind;
     actor->request = (fedserver_request){.method = request->method, .bearer = request->bearer};
     FED_TRY(split_url(actor, request->url, err));
     set_range(actor, request->range);
@@ -123,20 +123,20 @@ static fed_status compose(sim_actor *actor, const fedclient_request *request, fe
 
 /** The way of so many bytes to the coordinator; on a new connection if need be. */
 static fed_status travel_up(sim_actor *actor, uint64_t bytes, fed_error *err) {
-    int64_t at_us = actor->now_us;
-    if (!actor->connected || at_us - actor->used_us >= IDLE_US) {
+    int64_t at_us = actor->kept.now_us;
+    if (!actor->kept.connected || at_us - actor->kept.used_us >= IDLE_US) {
         at_us += sim_link_connect_us(&actor->link);
-        actor->traffic.connections++;
+        actor->kept.traffic.connections++;
     }
     at_us += sim_link_up_us(&actor->link, bytes);
-    actor->traffic.requests++;
-    actor->traffic.sent_bytes += bytes;
-    const int64_t until_us = sim_attendance_until(&actor->attendance, actor->now_us);
-    actor->connected = at_us <= until_us;
-    sim_actor_move(actor, actor->connected ? at_us : until_us);
-    actor->used_us = actor->now_us;
-    return actor->connected ? FED_OK
-                            : fed_fail(err, FED_ENET, "the client went away during a request");
+    actor->kept.traffic.requests++;
+    actor->kept.traffic.sent_bytes += bytes;
+    const int64_t until_us = sim_attendance_until(&actor->attendance, actor->kept.now_us);
+    actor->kept.connected = at_us <= until_us;
+    sim_actor_move(actor, actor->kept.connected ? at_us : until_us);
+    actor->kept.used_us = actor->kept.now_us;
+    return actor->kept.connected ? FED_OK
+                                 : fed_fail(err, FED_ENET, "the client went away during a request");
 }
 
 fed_status sim_answer_send(sim_actor *actor, const fedserver_response *response, int64_t *us) {
@@ -153,11 +153,11 @@ fed_status sim_answer_send(sim_actor *actor, const fedserver_response *response,
     bytes += actor->request.body_len >= EXPECTED_FROM ? CONTINUE_BYTES : 0;
     const int64_t until_us = sim_attendance_until(&actor->attendance, *us);
     const int64_t at_us = *us + sim_link_down_us(&actor->link, bytes);
-    actor->traffic.received_bytes += bytes;
-    actor->connected = at_us <= until_us;
-    *us = actor->connected ? at_us : until_us;
-    actor->used_us = *us;
-    return actor->connected ? FED_OK : FED_ENET;
+    actor->kept.traffic.received_bytes += bytes;
+    actor->kept.connected = at_us <= until_us;
+    *us = actor->kept.connected ? at_us : until_us;
+    actor->kept.used_us = *us;
+    return actor->kept.connected ? FED_OK : FED_ENET;
 }
 
 fed_status sim_answer_wait(const sim_actor *actor, uint32_t ms, fedserver_response *response,
@@ -200,10 +200,10 @@ static fed_status take_answer(sim_actor *actor, const fedclient_request *request
     if (request->retry_after_s != NULL && response->retry_after_s > 0) {
         *request->retry_after_s = response->retry_after_s;
     }
-    if (response->status == 202 && actor->kind == FED_REQUEST_PIECE) {
+    if (response->status == 202 && actor->kept.kind == FED_REQUEST_PIECE) {
         fed_reader r;
         fed_reader_init(&r, data, len);
-        actor->pieces_there = fed_read_u64(&r);
+        actor->kept.pieces_there = fed_read_u64(&r);
     }
     *status = response->status;
     (void)fed_writer_reserve(answer, len);
@@ -235,13 +235,13 @@ void sim_answer_keep(sim_actor *actor, fedserver_blob *answer) {
 /** The check-in of a turn that was under way when the run was stopped: it was answered then. (Its
  * body is another one where the client has downloaded a model since.) */
 static bool was_heard(const sim_actor *actor) {
-    return actor->heard != NULL && actor->kind == FED_REQUEST_CHECKIN;
+    return actor->heard != NULL && actor->kept.kind == FED_REQUEST_CHECKIN;
 }
 
 /** The check-in whose answer has come while it was parked: it is on its way since long ago. */
 static bool is_parked(const sim_actor *actor) {
-    const sim_parked *parked = &actor->parked;
-    return parked->on && parked->answered && actor->kind == FED_REQUEST_CHECKIN &&
+    const sim_parked *parked = &actor->kept.parked;
+    return parked->on && parked->answered && actor->kept.kind == FED_REQUEST_CHECKIN &&
            parked->len == actor->request.body_len &&
            memcmp(parked->body, actor->request.body, parked->len) == 0;
 }
@@ -255,7 +255,7 @@ uint64_t sim_request_digest(const sim_actor *actor) {
 static fed_status hear_again(sim_actor *actor, fed_error *err) {
     fed_writer body;
     fed_writer_growing(&body);
-    fed_write_u64(&body, actor->pieces_there);
+    fed_write_u64(&body, actor->kept.pieces_there);
     actor->answer = (fedserver_response){.status = 202, .body = fedserver_blob_new(&body)};
     return actor->answer.body != NULL ? FED_OK
                                       : fed_fail(err, FED_ENOMEM,
@@ -272,8 +272,9 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
         return enrol_now(actor, err);
     }
     if (is_parked(actor)) {
-        actor->answer = actor->parked.answer;
-        actor->parked = (sim_parked){0};
+        actor->answer = actor->parked_answer;
+        actor->parked_answer = (fedserver_response){0};
+        actor->kept.parked = (sim_parked){0};
         sim_answer_keep(actor, actor->answer.body);
         return FED_OK;
     }
@@ -284,23 +285,23 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
     }
     const uint64_t bytes = head_bytes(actor, request) + body_len;
     actor->request.wire_bytes = bytes;
-    const bool again = actor->resumes && actor->kind == actor->asked;
-    if (again && actor->kind == FED_REQUEST_PIECE &&
-        sim_request_digest(actor) != actor->asked_digest) {
+    const bool again = actor->resumes && actor->kept.kind == actor->asked;
+    if (again && actor->kept.kind == FED_REQUEST_PIECE &&
+        sim_request_digest(actor) != actor->kept.body_digest) {
         return hear_again(actor, err);
     }
     actor->resumes = false;
     if (!again) {
         FED_TRY(travel_up(actor, bytes, err));
     }
-    actor->unheard = read != FED_OK;
+    actor->kept.unheard = read != FED_OK;
     fed_status fate = read;
     if (read == FED_OK || (fedserver_body_in_parts(&actor->request) && body_len > 0)) {
         fate = sim_step_ask(actor);
         fate = fate == FED_OK ? read : fate;
     }
     if (fate != FED_OK) {
-        actor->connected = false;
+        actor->kept.connected = false;
         return fed_fail(err, fate, "the line broke during a request");
     }
     return FED_OK;
@@ -331,12 +332,12 @@ static fed_status inproc_identify(void *user, const fed_pem *key, const fed_pem 
 
 static void inproc_disconnect(void *user) {
     sim_actor *actor = user;
-    actor->connected = false;
+    actor->kept.connected = false;
 }
 
 static void inproc_traffic(void *user, fedclient_traffic *traffic) {
     const sim_actor *actor = user;
-    *traffic = actor->traffic;
+    *traffic = actor->kept.traffic;
 }
 
 void sim_inproc_transport_open(sim_actor *actor) {

@@ -7,7 +7,7 @@
 
 fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
     sim_world *world = actor->world;
-    sim_parked *parked = &actor->parked;
+    sim_parked *parked = &actor->kept.parked;
     if (actor->request.body_len > sizeof parked->body) {
         return fed_fail(err, FED_EINVAL, "a check-in of %zu bytes is none",
                         actor->request.body_len);
@@ -27,24 +27,26 @@ static void wait_on(sim_actor *actor) {
     const int64_t now_us = actor->world->now_us;
     const int64_t away_us = sim_attendance_until(&actor->attendance, now_us);
     sim_actor_move(actor, now_us);
-    actor->stage = SIM_PARKED;
-    const sim_due due = {.us = away_us < actor->parked.until_us ? away_us : actor->parked.until_us,
+    actor->kept.stage = SIM_PARKED;
+    const sim_due due = {.us = away_us < actor->kept.parked.until_us ? away_us
+                                                                     : actor->kept.parked.until_us,
                          .nth = 0,
-                         .chance = actor->chance};
+                         .chance = actor->kept.chance};
     sim_heap_set(&actor->world->heap, actor->client->k, due);
 }
 
 /** The line is gone, by whoever's fault: the client asks again later. */
 static void lose(sim_actor *actor, int64_t us) {
-    fedserver_blob_free(actor->parked.answer.body);
-    actor->parked = (sim_parked){0};
-    actor->connected = false;
+    fedserver_blob_free(actor->parked_answer.body);
+    actor->parked_answer.body = NULL;
+    actor->kept.parked = (sim_parked){0};
+    actor->kept.connected = false;
     sim_actor_plan(actor, us + sim_actor_backoff_us(actor));
 }
 
 static fed_status ask(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
-    sim_parked *parked = &actor->parked;
+    sim_parked *parked = &actor->kept.parked;
     fedserver_request request = actor->request;
     fedserver_response response;
     request.body = parked->body;
@@ -57,7 +59,7 @@ static fed_status ask(sim_actor *actor, fed_error *err) {
         return FED_OK;
     }
     int64_t at_us = world->now_us;
-    parked->answer = response;
+    actor->parked_answer = response;
     parked->answered = true;
     if (sim_answer_send(actor, &response, &at_us) != FED_OK) {
         lose(actor, at_us);
@@ -78,11 +80,11 @@ fed_status sim_parked_due(sim_actor *actor, fed_error *err) {
 }
 
 fed_status sim_parked_settle(sim_actor *actor, fed_error *err) {
-    if (actor->parked.lost) {
+    if (actor->kept.parked.lost) {
         lose(actor, actor->world->now_us);
         return FED_OK;
     }
-    if (actor->parked.epoch != actor->world->host.epoch) {
+    if (actor->kept.parked.epoch != actor->world->host.epoch) {
         return ask(actor, err);
     }
     wait_on(actor);
@@ -97,7 +99,7 @@ fed_status sim_parked_ask_all(sim_world *world, fed_error *err) {
     const uint32_t first = fed_rng_below(&rng, count);
     for (uint32_t i = 0; i < count; i++) {
         sim_actor *actor = &world->actor[(first + i) % count];
-        if (actor->stage == SIM_PARKED) {
+        if (actor->kept.stage == SIM_PARKED) {
             FED_TRY(ask(actor, err));
         }
     }
@@ -107,8 +109,8 @@ fed_status sim_parked_ask_all(sim_world *world, fed_error *err) {
 void sim_parked_lose_all(sim_world *world) {
     for (size_t k = 0; k < world->clients->client_count; k++) {
         sim_actor *actor = &world->actor[k];
-        actor->parked.lost = actor->parked.on && !actor->parked.answered;
-        if (actor->stage == SIM_PARKED) {
+        actor->kept.parked.lost = actor->kept.parked.on && !actor->kept.parked.answered;
+        if (actor->kept.stage == SIM_PARKED) {
             lose(actor, world->now_us);
         }
     }

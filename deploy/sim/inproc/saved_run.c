@@ -1,4 +1,4 @@
-/* A stopped run on the disk: each client's place in virtual time, the log, the coordinator. */
+/* A stopped run on the disk: the clients in virtual time, the log, the coordinator. */
 #include "deploy/sim/inproc/saved_run.h"
 
 #include <errno.h>
@@ -15,50 +15,16 @@
 #include "fed/version.h"
 #include "fedserver/remembered.h"
 
-/* All structs here travel as they lie in memory: the same release reads them, which `head` proves.
- */
+/* The structs called `kept` are saved as they lie in memory, and so are a log's rounds and the
+ * heap. They hold numbers of fixed size without padding, which the compiler checks where they are
+ * declared. One walk over them saves and loads, so that there is no second list of them. `head`
+ * proves that the same release wrote them. Another format is another magic. */
 
 typedef struct head {
     char magic[8], release[24];
     uint64_t run;   /* digest of what makes it this run */
-    uint64_t bytes; /* of all structs together: another compiler's would differ */
+    uint64_t bytes; /* of the structs together: another compiler's would differ */
 } head;
-
-typedef struct saved_run {
-    int64_t now_us, wall_ms;
-    uint32_t round, reported, version, evaluated, committed, kills;
-    bool finished, killed;
-    double accuracy, test_loss, cpu_s;
-    uint64_t evaluate_cpu_us, round_count, running;
-    uint32_t host_version;
-    bool host_running;
-    int64_t began_ms, tick_us;
-    uint64_t parameters;
-} saved_run;
-
-typedef struct saved_client {
-    /* of sim_client */
-    bool takes_part, finished;
-    uint32_t round, again, counted, refused, broken, last_counted, broken_charged, uploads;
-    fedclient_traffic enrolment, charged;
-    uint32_t local_steps;
-    uint64_t steps, train_cpu_us, digest;
-    int64_t busy_us;
-    /* of sim_actor */
-    sim_stage stage;
-    sim_due due;
-    bool in_heap, connected, unheard;
-    int64_t now_us, used_us;
-    uint32_t nth, chance, steps_begun, failures, library_failures, sleeps;
-    sim_interval interval[SIM_CONDITIONS];
-    uint32_t drawn[SIM_CONDITIONS];
-    fedclient_traffic traffic;
-    fed_request kind;
-    uint64_t body_digest, pieces_there; /* of the request */
-    fedclient_event event;
-    sim_parked held;                  /* but for its answer: */
-    uint64_t held_bytes, heard_bytes; /* of that and of what was heard, which follow */
-} saved_client;
 
 /** Of the task and the options: a run goes on only with the same ones. */
 static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *err) {
@@ -79,102 +45,164 @@ static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *
 }
 
 static fed_status make_head(const sim_options *o, head *h, fed_error *err) {
-    *h = (head){.magic = "FEDSIM1",
-                .bytes = sizeof(saved_run) + sizeof(saved_client) + sizeof(sim_round)};
+    *h = (head){.magic = "FEDSIM2",
+                .bytes = sizeof(sim_clients_kept) + sizeof(sim_host_kept) + sizeof(sim_round) +
+                         sizeof(sim_due) + sizeof(sim_client_kept) + sizeof(sim_lossy_kept) +
+                         sizeof(sim_attendance_kept) + sizeof(sim_actor_kept)};
     snprintf(h->release, sizeof h->release, "%s", FED_VERSION);
     return digest_run(o, &h->run, err);
 }
 
-/* --- Taking it down --- */
+/* --- One walk over all that is kept --- */
 
-static void take_blob(fed_writer *w, const fedserver_blob *blob, uint64_t bytes) {
-    size_t len = 0;
-    if (bytes > 0) {
-        fed_write_bytes(w, fedserver_blob_data(blob, &len), bytes);
+/** Where the bytes go, or come from: one of the two is NULL. */
+typedef struct stream {
+    fed_writer *to;
+    fed_reader *from;
+} stream;
+
+/** Save or load. FED_EFORMAT: the file ends before. */
+static fed_status pass(const stream *s, void *data, size_t len) {
+    if (len == 0) {
+        return FED_OK;
     }
+    if (s->to != NULL) {
+        fed_write_bytes(s->to, data, len);
+        return s->to->status;
+    }
+    const uint8_t *bytes = fed_read_bytes(s->from, len);
+    FED_REQUIRE(bytes != NULL, FED_EFORMAT);
+    memcpy(data, bytes, len);
+    return FED_OK;
 }
 
-static uint64_t blob_bytes(const fedserver_blob *blob) {
+/** *blob may be NULL, and is to load. */
+static fed_status pass_blob(const stream *s, fedserver_blob **blob) {
     size_t len = 0;
-    if (blob != NULL) {
-        (void)fedserver_blob_data(blob, &len);
+    const uint8_t *data = *blob != NULL ? fedserver_blob_data(*blob, &len) : NULL;
+    uint64_t bytes = len;
+    FED_TRY(pass(s, &bytes, sizeof bytes));
+    if (bytes == 0) {
+        return FED_OK;
     }
-    return len;
+    if (s->to != NULL) {
+        fed_write_bytes(s->to, data, len);
+        return s->to->status;
+    }
+    fed_writer w;
+    data = bytes <= fed_reader_left(s->from) ? fed_read_bytes(s->from, (size_t)bytes) : NULL;
+    FED_REQUIRE(data != NULL, FED_EFORMAT);
+    fed_writer_growing(&w);
+    fed_write_bytes(&w, data, (size_t)bytes);
+    *blob = fedserver_blob_new(&w);
+    return *blob != NULL ? FED_OK : FED_ENOMEM;
 }
 
-/** The client library's count. Pieces that arrive make it 0, but because it was not the update is
- * sent in pieces: so it is to be again. */
+static fed_status pass_log(const stream *s, sim_log *log) {
+    uint64_t rounds = log->round_count;
+    FED_TRY(pass(s, &log->kills, sizeof log->kills));
+    FED_TRY(pass(s, &rounds, sizeof rounds));
+    while (log->round_count < rounds) { /* to load: there are none yet */
+        sim_round *row = NULL;
+        FED_TRY(sim_log_add(log, &row));
+    }
+    FED_TRY(pass(s, log->rounds, log->round_count * sizeof *log->rounds));
+    return pass(s, log->attended, log->round_count * sim_log_row(log->client_count));
+}
+
+static fed_status pass_heap(const stream *s, sim_heap *heap) {
+    FED_TRY(pass(s, &heap->count, sizeof heap->count));
+    FED_REQUIRE(heap->count <= heap->room, FED_EFORMAT);
+    FED_TRY(pass(s, heap->due, heap->room * sizeof *heap->due));
+    FED_TRY(pass(s, heap->order, heap->room * sizeof *heap->order));
+    return pass(s, heap->at, heap->room * sizeof *heap->at);
+}
+
+static fed_status pass_client(const stream *s, sim_actor *actor) {
+    sim_client *client = actor->client;
+    FED_TRY(pass(s, &client->kept, sizeof client->kept));
+    FED_TRY(pass(s, &client->lossy.kept, sizeof client->lossy.kept));
+    FED_TRY(pass(s, &actor->attendance.kept, sizeof actor->attendance.kept));
+    FED_TRY(pass(s, &actor->kept, sizeof actor->kept));
+    FED_TRY(pass_blob(s, &actor->parked_answer.body));
+    return pass_blob(s, &actor->heard);
+}
+
+static fed_status pass_all(const stream *s, sim_world *world) {
+    sim_clients *clients = world->clients;
+    FED_TRY(pass(s, &world->now_us, sizeof world->now_us));
+    FED_TRY(pass(s, &clients->kept, sizeof clients->kept));
+    FED_TRY(pass(s, &world->host.kept, sizeof world->host.kept));
+    FED_TRY(pass_log(s, clients->log));
+    FED_TRY(pass_heap(s, &world->heap));
+    for (size_t k = 0; k < clients->client_count; k++) {
+        FED_TRY(pass_client(s, &world->actor[k]));
+    }
+    return FED_OK;
+}
+
+/* --- Before it is saved, and after it is loaded --- */
+
+/** The library resets its count of failures when a piece arrives, yet sends pieces only while the
+ * count is above 0. So that it sends pieces again, keep the count of the step's beginning. */
 static uint32_t library_failures(const sim_actor *actor) {
-    const bool piece = actor->stage == SIM_ASKS && actor->kind == FED_REQUEST_PIECE;
     const uint32_t now = fedclient_failures(actor->fed);
+    const bool piece = actor->kept.stage == SIM_ASKS && actor->kept.kind == FED_REQUEST_PIECE;
     return piece && now == 0 ? actor->failures_before : now;
 }
 
-static void take_client(const sim_actor *actor, fed_writer *w) {
-    const sim_client *client = actor->client;
-    const sim_heap *heap = &actor->world->heap;
-    const bool in_turn = actor->stage == SIM_ASKS;
-    const bool uploads = in_turn && actor->kind == FED_REQUEST_UPDATE;
-    saved_client s;
-    memset(&s, 0, sizeof s); /* the gaps too: the same state is the same bytes */
-    s.takes_part = client->takes_part, s.finished = client->finished;
-    s.round = client->round, s.again = client->again;
-    s.counted = client->counted, s.refused = client->refused, s.broken = client->lossy.broken;
-    s.last_counted = client->last_counted, s.broken_charged = client->broken_charged;
-    s.uploads = client->lossy.uploads - uploads; /* it throws these dice again */
-    s.enrolment = client->enrolment, s.charged = client->charged;
-    s.local_steps = client->local_steps, s.steps = client->steps;
-    s.train_cpu_us = client->train_cpu_us, s.busy_us = client->busy_us, s.digest = client->digest;
-    s.stage = actor->stage, s.due = heap->due[client->k];
-    s.in_heap = sim_heap_has(heap, client->k);
-    s.connected = actor->connected, s.unheard = actor->unheard;
-    s.now_us = actor->now_us, s.used_us = actor->used_us;
-    s.nth = actor->nth, s.chance = actor->chance, s.steps_begun = actor->steps;
-    s.failures = actor->failures, s.sleeps = actor->sleeps;
-    s.library_failures = library_failures(actor);
-    s.pieces_there = actor->pieces_there;
-    s.body_digest = in_turn ? sim_request_digest(actor) : 0;
-    memcpy(s.interval, actor->attendance.now, sizeof s.interval);
-    memcpy(s.drawn, actor->attendance.drawn, sizeof s.drawn);
-    s.traffic = actor->traffic, s.event = actor->event;
-    s.kind = actor->kind;
-    s.held = actor->parked;
-    s.held_bytes = actor->parked.answered ? blob_bytes(actor->parked.answer.body) : 0;
-    s.heard_bytes = blob_bytes(actor->heard);
-    fed_write_bytes(w, &s, sizeof s);
-    take_blob(w, actor->parked.answer.body, s.held_bytes);
-    take_blob(w, actor->heard, s.heard_bytes);
-}
-
-static void take_run(const sim_world *world, fed_writer *w) {
-    const sim_clients *clients = world->clients;
-    const sim_log *log = clients->log;
-    const sim_host *host = &world->host;
-    saved_run s;
-    memset(&s, 0, sizeof s);
-    s.now_us = world->now_us;
-    s.wall_ms = clients->began_wall_ms != 0 ? fed_clock_monotonic_ms() - clients->began_wall_ms : 0;
-    s.round = clients->round, s.reported = clients->reported, s.version = clients->version;
-    s.evaluated = clients->evaluated, s.committed = clients->committed;
-    s.kills = host->coordinator.kills, s.finished = clients->finished, s.killed = host->killed;
-    s.cpu_s = clients->earlier_cpu_s + sim_cpu_s();
-    s.accuracy = clients->accuracy, s.test_loss = clients->test_loss;
-    s.evaluate_cpu_us = clients->evaluate_cpu_us;
-    s.round_count = log->round_count, s.running = clients->running;
-    s.host_version = host->version, s.host_running = host->running;
-    s.began_ms = clients->began_ms, s.tick_us = host->tick_us;
-    s.parameters = clients->parameters;
-    fed_write_bytes(w, &s, sizeof s);
-    fed_write_bytes(w, log->rounds, log->round_count * sizeof *log->rounds);
-    fed_write_bytes(w, log->attended, log->round_count * sim_log_row(log->client_count));
+static void prepare_client(sim_actor *actor) {
+    const bool asks = actor->kept.stage == SIM_ASKS;
+    actor->kept.body_digest = asks ? sim_request_digest(actor) : 0;
+    actor->kept.library_failures = library_failures(actor);
+    if (asks && actor->kept.kind == FED_REQUEST_UPDATE) {
+        actor->client->lossy.kept.uploads--; /* the same upload is tried once more */
+    }
 }
 
 fed_status sim_saved_take(sim_world *world, fed_writer *state) {
-    take_run(world, state);
-    for (size_t k = 0; k < world->clients->client_count; k++) {
-        take_client(&world->actor[k], state);
+    sim_clients *clients = world->clients;
+    const double cpu_s = sim_cpu_s();
+    clients->kept.cpu_s += cpu_s - clients->before_cpu_s;
+    clients->before_cpu_s = cpu_s;
+    clients->kept.wall_ms =
+        clients->began_wall_ms != 0 ? fed_clock_monotonic_ms() - clients->began_wall_ms : 0;
+    for (size_t k = 0; k < clients->client_count; k++) {
+        prepare_client(&world->actor[k]);
     }
+    FED_TRY(pass_all(&(stream){.to = state}, world));
     return fedserver_remembered_write(world->host.server, state);
+}
+
+static void restore_client(sim_actor *actor) {
+    fedclient_set_failures(actor->fed, actor->kept.library_failures);
+    actor->parked_answer.status = 200;
+    /* A parked check-in is asked again as it was. */
+    memcpy(actor->path, FED_PATH_CHECKIN, sizeof FED_PATH_CHECKIN);
+    actor->request = (fedserver_request){.listener = FEDSERVER_DEVICES,
+                                         .method = "POST",
+                                         .path = actor->path,
+                                         .query = "",
+                                         .fingerprint = actor->fingerprint,
+                                         .body_len = actor->kept.parked.len};
+}
+
+static fed_status load_all(sim_world *world, fed_reader *r, fed_error *err) {
+    sim_clients *clients = world->clients;
+    sim_host *host = &world->host;
+    FED_TRY(pass_all(&(stream){.from = r}, world));
+    for (size_t k = 0; k < clients->client_count; k++) {
+        restore_client(&world->actor[k]);
+    }
+    if (clients->kept.began_ms != 0) {
+        clients->began_wall_ms = fed_clock_monotonic_ms() - clients->kept.wall_ms;
+    }
+    const int64_t tick_us = host->kept.tick_us;
+    FED_TRY(sim_host_tick(host, world->now_us, err)); /* the task goes on where it was */
+    FED_TRY(fedserver_remembered_read(host->server, r, err));
+    host->epoch = fedserver_epoch(host->server);
+    host->kept.tick_us = tick_us;
+    return FED_OK;
 }
 
 /* --- To the disk, and back --- */
@@ -209,115 +237,6 @@ fed_status sim_saved_save(sim_world *world, const fed_writer *state, fed_error *
     }
     fed_writer_free(&file);
     return status;
-}
-
-/** The next struct of the file. */
-static bool give(fed_reader *r, void *dst, size_t len) {
-    const uint8_t *bytes = fed_read_bytes(r, len);
-    if (bytes != NULL && len > 0) {
-        memcpy(dst, bytes, len);
-    }
-    return bytes != NULL;
-}
-
-static fed_status give_blob(fed_reader *r, uint64_t len, fedserver_blob **blob) {
-    fed_writer w;
-    *blob = NULL;
-    if (len == 0) {
-        return FED_OK;
-    }
-    const uint8_t *bytes = fed_read_bytes(r, len);
-    FED_REQUIRE(bytes != NULL, FED_EFORMAT);
-    fed_writer_growing(&w);
-    fed_write_bytes(&w, bytes, len);
-    *blob = fedserver_blob_new(&w);
-    return *blob != NULL ? FED_OK : FED_ENOMEM;
-}
-
-static fed_status give_client(sim_actor *actor, fed_reader *r) {
-    sim_client *client = actor->client;
-    saved_client s;
-    FED_REQUIRE(give(r, &s, sizeof s), FED_EFORMAT);
-    client->takes_part = s.takes_part, client->finished = s.finished;
-    client->round = s.round, client->again = s.again;
-    client->counted = s.counted, client->refused = s.refused, client->lossy.broken = s.broken;
-    client->last_counted = s.last_counted, client->broken_charged = s.broken_charged;
-    client->lossy.uploads = s.uploads;
-    client->enrolment = s.enrolment, client->charged = s.charged;
-    client->local_steps = s.local_steps, client->steps = s.steps;
-    client->train_cpu_us = s.train_cpu_us, client->busy_us = s.busy_us, client->digest = s.digest;
-    actor->stage = s.stage;
-    actor->connected = s.connected, actor->unheard = s.unheard;
-    actor->now_us = s.now_us, actor->used_us = s.used_us;
-    actor->nth = s.nth, actor->chance = s.chance, actor->steps = s.steps_begun;
-    actor->failures = s.failures, actor->sleeps = s.sleeps;
-    memcpy(actor->attendance.now, s.interval, sizeof s.interval);
-    memcpy(actor->attendance.drawn, s.drawn, sizeof s.drawn);
-    actor->traffic = s.traffic, actor->event = s.event;
-    actor->asked = s.kind;
-    actor->asked_digest = s.body_digest, actor->pieces_there = s.pieces_there;
-    fedclient_set_failures(actor->fed, s.library_failures);
-    actor->parked = s.held;
-    actor->parked.answer = (fedserver_response){.status = 200};
-    actor->heard = NULL;
-    if (s.in_heap) {
-        sim_heap_set(&actor->world->heap, client->k, s.due);
-    }
-    /* A check-in that is parked is asked again as it was. */
-    memcpy(actor->path, FED_PATH_CHECKIN, sizeof FED_PATH_CHECKIN);
-    actor->request = (fedserver_request){.listener = FEDSERVER_DEVICES,
-                                         .method = "POST",
-                                         .path = actor->path,
-                                         .query = "",
-                                         .fingerprint = actor->fingerprint,
-                                         .body_len = s.held.len};
-    FED_TRY(give_blob(r, s.held_bytes, &actor->parked.answer.body));
-    return give_blob(r, s.heard_bytes, &actor->heard);
-}
-
-static fed_status give_log(const saved_run *s, sim_log *log, fed_reader *r) {
-    for (uint64_t i = 0; i < s->round_count; i++) {
-        sim_round *row = NULL;
-        FED_TRY(sim_log_add(log, &row));
-    }
-    FED_REQUIRE(give(r, log->rounds, log->round_count * sizeof *log->rounds), FED_EFORMAT);
-    FED_REQUIRE(give(r, log->attended, log->round_count * sim_log_row(log->client_count)),
-                FED_EFORMAT);
-    return FED_OK;
-}
-
-static fed_status give_run(sim_world *world, fed_reader *r) {
-    sim_clients *clients = world->clients;
-    sim_host *host = &world->host;
-    saved_run s;
-    FED_REQUIRE(give(r, &s, sizeof s), FED_EFORMAT);
-    world->now_us = s.now_us;
-    clients->round = s.round, clients->reported = s.reported, clients->version = s.version;
-    clients->evaluated = s.evaluated, clients->committed = s.committed;
-    clients->finished = s.finished, clients->accuracy = s.accuracy;
-    clients->test_loss = s.test_loss;
-    clients->earlier_cpu_s += s.cpu_s;
-    clients->evaluate_cpu_us = s.evaluate_cpu_us, clients->running = s.running;
-    clients->began_ms = s.began_ms;
-    clients->began_wall_ms = s.began_ms != 0 ? fed_clock_monotonic_ms() - s.wall_ms : 0;
-    clients->parameters = s.parameters;
-    host->coordinator.kills = s.kills, host->killed = s.killed;
-    host->version = s.host_version, host->running = s.host_running, host->tick_us = s.tick_us;
-    return give_log(&s, clients->log, r);
-}
-
-static fed_status give_all(sim_world *world, fed_reader *r, fed_error *err) {
-    sim_host *host = &world->host;
-    FED_TRY(give_run(world, r));
-    for (size_t k = 0; k < world->clients->client_count; k++) {
-        FED_TRY(give_client(&world->actor[k], r));
-    }
-    const int64_t tick_us = host->tick_us;
-    FED_TRY(sim_host_tick(host, world->now_us, err)); /* it takes up where it was */
-    FED_TRY(fedserver_remembered_read(host->server, r, err));
-    host->epoch = fedserver_epoch(host->server);
-    host->tick_us = tick_us;
-    return FED_OK;
 }
 
 /** Is it whole, and of this run? */
@@ -370,7 +289,7 @@ fed_status sim_saved_load(sim_world *world, fed_error *err) {
     if (status == FED_OK) {
         fed_reader r;
         fed_reader_init(&r, data + sizeof(head), len - sizeof(head) - sizeof(uint64_t));
-        status = give_all(world, &r, err);
+        status = load_all(world, &r, err);
         if (status == FED_EFORMAT) {
             status = fed_fail(err, status, "%s makes no sense: begin the run again", path);
         }

@@ -5,28 +5,29 @@
 #include "deploy/sim/inproc/world.h"
 
 /*
- * In options->state: `run` (clocks, keys, who is where in its turn, the log), `clients` (their
- * stores and optimizers, stores.h) and `coordinator` (a backup; or options->directory itself). They
- * are written when a run is stopped, after what is being trained then; a run that is killed has
- * lost them, and is begun again. `run` is read by the release that wrote it, on such a machine.
+ * options->state holds three things: `run` (the structs called `kept`, the heap, the log),
+ * `clients` (the clients' stores, client_stores.h) and `coordinator` (a backup; or
+ * options->directory itself). They are written when a run is stopped, after the trainings that are
+ * under way then. A run that is killed has lost them, and is begun again. Only the release that
+ * wrote `run` reads it, on such a machine.
  *
- * Promised: the run that goes on comes to the models and the log, bit for bit, that it would have
- * come to without being stopped. What the coordinator keeps in memory only, so that a restart loses
- * it, is written down too.
+ * Promised: the resumed run comes to the models and the log, bit for bit, that it would have come
+ * to without being stopped. So what the coordinator keeps in memory only is saved, too.
  */
 
-/** A run begins: makes options->state, where there is nothing to resume from now on. */
+/** A run begins: make options->state, and remove what there was to resume. */
 fed_status sim_saved_begin(const sim_options *options, fed_error *err) FED_CHECKED;
-/** A run has come to its end: all of it goes. */
+/** A run has come to its end: remove all of it. */
 void sim_saved_end(const sim_options *options);
-/** Is there one to resume? FED_ENOTFOUND. */
+/** FED_ENOTFOUND: there is no run to resume. */
 fed_status sim_saved_find(const sim_options *options, fed_error *err) FED_CHECKED;
-/** Write all of it down; nobody's code runs any more but to be cancelled. Under the mutex. */
+/** Append the run's state to `state`. No client's code runs any more, but to be cancelled. Under
+ * the mutex. */
 fed_status sim_saved_take(sim_world *world, fed_writer *state) FED_CHECKED;
-/** Put it and the coordinator into options->state; the threads are gone. */
+/** Write that state and the coordinator into options->state; the threads have ended. */
 fed_status sim_saved_save(sim_world *world, const fed_writer *state, fed_error *err) FED_CHECKED;
-/** Read it back into actors that are open, and a clients. FED_EINVAL: it is of another run;
- * FED_EFORMAT, FED_EVERSION. */
+/** Load it into a world whose clients are open. FED_EINVAL: it is of another run; FED_EFORMAT it is
+ * damaged, FED_EVERSION of another release. */
 fed_status sim_saved_load(sim_world *world, fed_error *err) FED_CHECKED;
 
 #endif

@@ -17,7 +17,7 @@ enum { SHOW_MS = 200 };
 /** It may go on as soon as what it has heard is committed. */
 static void go_on(sim_actor *actor) {
     sim_world *world = actor->world;
-    actor->stage = SIM_READY;
+    actor->kept.stage = SIM_READY;
     sim_actor_expect(actor);
     world->pending[world->pending_count++] = actor->client->k;
 }
@@ -26,31 +26,33 @@ static void go_on(sim_actor *actor) {
 static bool stays_away(const sim_actor *actor, uint32_t *round) {
     const sim_client *client = actor->client;
     sim_clients *clients = client->clients;
-    *round = clients->round > client->last_counted ? clients->round : client->last_counted + 1;
-    return actor->world->host.running && !client->evaluates && clients->options->offline > 0 &&
+    *round = clients->kept.round > client->kept.last_counted ? clients->kept.round
+                                                             : client->kept.last_counted + 1;
+    return actor->world->host.kept.running && !client->evaluates && clients->options->offline > 0 &&
            sim_is_away(clients, *round, client->k);
 }
 
 static void begin_step(sim_actor *actor) {
     uint32_t round = 0;
-    if (!actor->parked.on && stays_away(actor, &round)) {
-        actor->sleeps = round;
-        actor->connected = false;
+    if (!actor->kept.parked.on && stays_away(actor, &round)) {
+        actor->kept.sleeps = round;
+        actor->kept.connected = false;
         sim_heap_set(&actor->world->heap, actor->client->k, (sim_due){.us = SIM_NEVER});
         return;
     }
     fed_rng rng;
     fed_rng_init(&rng, actor->world->clients->options->seed, actor->client->k,
-                 SIM_STREAM_CHANCE + ++actor->steps);
-    actor->chance = fed_rng_u32(&rng);
+                 SIM_STREAM_CHANCE + ++actor->kept.steps);
+    actor->kept.chance = fed_rng_u32(&rng);
     go_on(actor);
 }
 
 static void wake_sleepers(sim_world *world) {
     for (size_t k = 0; k < world->clients->client_count; k++) {
         sim_actor *actor = &world->actor[k];
-        if (actor->sleeps != 0 && (world->clients->round > actor->sleeps || !world->host.running)) {
-            actor->sleeps = 0;
+        if (actor->kept.sleeps != 0 &&
+            (world->clients->kept.round > actor->kept.sleeps || !world->host.kept.running)) {
+            actor->kept.sleeps = 0;
             sim_actor_plan(actor, world->now_us);
         }
     }
@@ -60,19 +62,19 @@ static void wake_sleepers(sim_world *world) {
 static void rouse_evaluator(sim_world *world) {
     sim_actor *actor = &world->actor[world->clients->options->clients];
     const sim_host *host = &world->host;
-    if (host->running && !sim_wants_measured(world->clients->options, host->version)) {
+    if (host->kept.running && !sim_wants_measured(world->clients->options, host->kept.version)) {
         return;
     }
     if (actor->measures) {
         actor->measures = false;
         actor->release_us = world->now_us;
-        if (actor->stage == SIM_ASKS) {
+        if (actor->kept.stage == SIM_ASKS) {
             sim_actor_move(actor, world->now_us);
             sim_actor_stand(actor, SIM_ASKS);
         } else { /* its code runs: the clock is its own */
             sim_heap_set(&world->heap, actor->client->k, (sim_due){.us = world->now_us});
         }
-    } else if (actor->stage == SIM_IDLE && !actor->client->finished) {
+    } else if (actor->kept.stage == SIM_IDLE && !actor->client->kept.finished) {
         sim_actor_move(actor, world->now_us);
         sim_actor_stand(actor, SIM_IDLE);
     }
@@ -85,13 +87,13 @@ static fed_status look(sim_world *world, fed_error *err) {
     sim_clients *clients = world->clients;
     bool running = false;
     const uint32_t version = fedserver_version(host->server, &running);
-    if (version != host->version || running != host->running) {
-        const uint32_t more = version - host->version;
-        host->version = version;
-        host->running = running;
+    if (version != host->kept.version || running != host->kept.running) {
+        const uint32_t more = version - host->kept.version;
+        host->kept.version = version;
+        host->kept.running = running;
         FED_TRY(sim_note_rounds(clients, host->server, more, err));
-        clients->round = running ? version + 1 : version;
-        clients->reported = 0;
+        clients->kept.round = running ? version + 1 : version;
+        clients->kept.reported = 0;
         wake_sleepers(world);
         rouse_evaluator(world);
     }
@@ -103,7 +105,7 @@ static fed_status look(sim_world *world, fed_error *err) {
 }
 
 static fed_status tick(sim_world *world, fed_error *err) {
-    world->now_us = world->host.tick_us;
+    world->now_us = world->host.kept.tick_us;
     FED_TRY(sim_host_tick(&world->host, world->now_us, err));
     return look(world, err);
 }
@@ -130,7 +132,8 @@ static bool is_fatal(const sim_actor *actor) {
     const sim_options *o = actor->world->clients->options;
     fed_update update;
     fed_reader r;
-    if (o->kill_round == 0 || actor->world->host.killed || actor->kind != FED_REQUEST_UPDATE) {
+    if (o->kill_round == 0 || actor->world->clients->log->kills > 0 ||
+        actor->kept.kind != FED_REQUEST_UPDATE) {
         return false;
     }
     fed_reader_init(&r, actor->request.body, actor->request.body_len);
@@ -145,6 +148,7 @@ static fed_status die(sim_actor *actor, fed_error *err) {
     FED_TRY(sim_host_handle(&world->host, &actor->request, world->now_us, &response, err));
     fedserver_blob_free(response.body);
     FED_TRY(sim_host_kill(&world->host, err));
+    world->clients->log->kills++;
     sim_parked_lose_all(world);
     FED_TRY(sim_host_tick(&world->host, world->now_us, err));
     actor->fate = FED_ENET;
@@ -164,7 +168,7 @@ static fed_status answer(sim_actor *actor, const fedserver_response *response) {
 static fed_status handle(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
     fedserver_response response;
-    if (actor->kind == FED_REQUEST_CHECKIN) {
+    if (actor->kept.kind == FED_REQUEST_CHECKIN) {
         sim_note_checkin(world->clients, sim_unix_ms(world->now_us));
     }
     if (is_fatal(actor)) {
@@ -175,10 +179,10 @@ static fed_status handle(sim_actor *actor, fed_error *err) {
     actor->fate = FED_OK;
     if (response.hold) {
         FED_TRY(sim_park(actor, response.hold_ms, err));
-    } else if (actor->unheard) {
+    } else if (actor->kept.unheard) {
         fedserver_blob_free(response.body);
     } else {
-        if (actor->kind == FED_REQUEST_CHECKIN) {
+        if (actor->kept.kind == FED_REQUEST_CHECKIN) {
             sim_answer_keep(actor, response.body);
         }
         actor->fate = answer(actor, &response);
@@ -189,31 +193,31 @@ static fed_status handle(sim_actor *actor, fed_error *err) {
 
 /* --- Steps end --- */
 
-static bool failed(const fedclient_event *event) {
-    return event->outcome == FEDCLIENT_RETRY ||
-           (event->outcome == FEDCLIENT_REFUSED && event->wait_ms > 0);
+static bool failed(const sim_step_end *end) {
+    return end->outcome == FEDCLIENT_RETRY ||
+           (end->outcome == FEDCLIENT_REFUSED && end->wait_ms > 0);
 }
 
 static void plan_next(sim_actor *actor) {
-    const fedclient_event *event = &actor->event;
-    if (failed(event)) {
-        sim_actor_plan(actor, actor->now_us + sim_actor_backoff_us(actor));
+    const sim_step_end *end = &actor->kept.end;
+    if (failed(end)) {
+        sim_actor_plan(actor, actor->kept.now_us + sim_actor_backoff_us(actor));
         return;
     }
-    actor->failures = event->outcome == FEDCLIENT_REFUSED ? actor->failures : 0;
-    if (actor->client->evaluates && event->outcome == FEDCLIENT_EVALUATED) {
+    actor->kept.failures = end->outcome == FEDCLIENT_REFUSED ? actor->kept.failures : 0;
+    if (actor->client->evaluates && end->outcome == FEDCLIENT_EVALUATED) {
         const sim_host *host = &actor->world->host;
-        const bool due = host->version != event->version &&
-                         sim_wants_measured(actor->client->clients->options, host->version);
-        actor->stage = SIM_IDLE;
-        if (due || !host->running) {
+        const bool due = host->kept.version != end->version &&
+                         sim_wants_measured(actor->client->clients->options, host->kept.version);
+        actor->kept.stage = SIM_IDLE;
+        if (due || !host->kept.running) {
             sim_actor_stand(actor, SIM_IDLE);
         } else {
             sim_heap_set(&actor->world->heap, actor->client->k, (sim_due){.us = SIM_NEVER});
         }
         return;
     }
-    sim_actor_plan(actor, actor->now_us + (int64_t)event->wait_ms * 1000);
+    sim_actor_plan(actor, actor->kept.now_us + (int64_t)end->wait_ms * 1000);
 }
 
 static fed_status end_step(sim_actor *actor, fed_error *err) {
@@ -227,14 +231,14 @@ static fed_status end_step(sim_actor *actor, fed_error *err) {
         clients->failed++;
         return sim_clients_failure(clients, err);
     }
-    FED_TRY(sim_note_event(client, &actor->event, &over));
+    FED_TRY(sim_note_event(client, &actor->kept.end, &over));
     if (over) {
-        clients->running -= client->takes_part ? 1U : 0U;
+        clients->kept.running -= client->kept.takes_part ? 1U : 0U;
         sim_heap_remove(&actor->world->heap, client->k);
-        actor->stage = SIM_IDLE;
+        actor->kept.stage = SIM_IDLE;
         return FED_OK;
     }
-    if (actor->parked.on) {
+    if (actor->kept.parked.on) {
         return sim_parked_settle(actor, err);
     }
     plan_next(actor);
@@ -255,9 +259,9 @@ static void wait_for_news(sim_world *world) {
 
 static void show(sim_world *world) {
     const int64_t now_ms = fed_clock_monotonic_ms();
-    if (now_ms - world->shown_ms >= SHOW_MS || world->shown_round != world->clients->round) {
+    if (now_ms - world->shown_ms >= SHOW_MS || world->shown_round != world->clients->kept.round) {
         world->shown_ms = now_ms;
-        world->shown_round = world->clients->round;
+        world->shown_round = world->clients->kept.round;
         pthread_mutex_unlock(&world->clients->mutex);
         sim_clients_show(world->clients, world->watch, 1e-6 * (double)world->now_us);
         pthread_mutex_lock(&world->clients->mutex);
@@ -268,7 +272,7 @@ static fed_status advance(sim_world *world, fed_error *err) {
     const uint32_t k = sim_heap_top(&world->heap);
     const sim_due due = world->heap.due[k];
     sim_actor *actor = &world->actor[k];
-    if (world->host.tick_us <= due.us && due.us < SIM_NEVER) {
+    if (world->host.kept.tick_us <= due.us && due.us < SIM_NEVER) {
         return tick(world, err);
     }
     if (sim_step_under_way(actor)) {
@@ -282,10 +286,10 @@ static fed_status advance(sim_world *world, fed_error *err) {
         return fed_fail(err, FED_ESTATE,
                         "round %u: no client comes any more; look at the presence, and at the "
                         "task's \"goal\" and \"minimum\"",
-                        world->clients->round);
+                        world->clients->kept.round);
     }
     world->now_us = due.us;
-    switch (actor->stage) {
+    switch (actor->kept.stage) {
     case SIM_IDLE:
         begin_step(actor);
         return FED_OK;
@@ -305,9 +309,10 @@ static fed_status advance(sim_world *world, fed_error *err) {
 void sim_schedule_resume(sim_world *world) {
     for (size_t k = 0; k < world->clients->client_count; k++) {
         sim_actor *actor = &world->actor[k];
-        if (actor->stage == SIM_ASKS) {
+        if (actor->kept.stage == SIM_ASKS) {
             actor->resumes = true;
-            actor->nth--; /* it asks once more */
+            actor->asked = actor->kept.kind;
+            actor->kept.nth--; /* it asks once more */
             go_on(actor);
         }
     }
@@ -332,12 +337,12 @@ fed_status sim_schedule_run(sim_world *world, fed_error *err) {
     sim_clients *clients = world->clients;
     fed_status status = FED_OK;
     pthread_mutex_lock(&clients->mutex);
-    while (status == FED_OK && clients->running > 0) {
+    while (status == FED_OK && clients->kept.running > 0) {
         if (*world->watch->stop != 0) {
             status = clients->options->state != NULL ? settle(world, err) : FED_OK;
             status = status != FED_OK
                          ? status
-                         : fed_fail(err, FED_ECANCELED, "stopped in round %u", clients->round);
+                         : fed_fail(err, FED_ECANCELED, "stopped in round %u", clients->kept.round);
             break;
         }
         show(world);

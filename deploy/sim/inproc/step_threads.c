@@ -8,7 +8,7 @@ enum { STACK_BYTES = 512 * 1024 };
 /* --- The scheduler's sleep --- */
 
 bool sim_step_under_way(const sim_actor *actor) {
-    return actor->stage == SIM_READY || actor->stage == SIM_RUNS;
+    return actor->kept.stage == SIM_READY || actor->kept.stage == SIM_RUNS;
 }
 
 /** Something has changed: wake the scheduler, if it can go on. Mostly it can't: what it waits for
@@ -16,7 +16,7 @@ bool sim_step_under_way(const sim_actor *actor) {
 static void tell(sim_world *world) {
     const uint32_t next = sim_heap_top(&world->heap);
     if (world->settles || !sim_step_under_way(&world->actor[next]) ||
-        world->host.tick_us <= world->heap.due[next].us) {
+        world->host.kept.tick_us <= world->heap.due[next].us) {
         pthread_cond_signal(&world->clients->changed);
     }
 }
@@ -91,7 +91,7 @@ static sim_thread *hand_out(sim_world *world) {
         sim_actor *actor = &world->actor[sim_heap_top(&world->ready)];
         sim_heap_remove(&world->ready, actor->client->k);
         if (actor->thread != NULL || begin_step(actor) == FED_OK) {
-            actor->stage = SIM_RUNS;
+            actor->kept.stage = SIM_RUNS;
             actor->client->worker = clients->free_workers;
             clients->free_workers = clients->free_workers->next;
             return actor->thread;
@@ -110,17 +110,15 @@ void sim_steps_start(sim_world *world) {
 
 static void run_step(sim_actor *actor) {
     fed_error err = {0};
-    bool over = false;
-    actor->event = (fedclient_event){0};
+    fedclient_event event = {0};
     sim_actor_enter(actor);
     actor->failures_before = fedclient_failures(actor->fed);
-    actor->status = fedclient_step(actor->fed, &actor->event, &err);
-    if (actor->status == FED_OK && actor->event.outcome == FEDCLIENT_DECLINED) {
-        actor->status = err.status; /* so would all the others */
+    actor->status = fedclient_step(actor->fed, &event, &err);
+    actor->kept.end = sim_step_end_of(&event);
+    if (actor->status == FED_OK && event.outcome == FEDCLIENT_DECLINED) {
+        actor->status = err.status; /* all the others would decline, too */
     }
-    over = actor->event.outcome == FEDCLIENT_FINISHED ||
-           (actor->event.outcome == FEDCLIENT_WAITED && actor->event.reason == FED_WAIT_FINISHED);
-    if (actor->status == FED_OK && over) {
+    if (actor->status == FED_OK && sim_step_is_last(&actor->kept.end)) {
         actor->status = sim_client_finish(actor->client, actor->fed, &err);
     }
     actor->error = err;
@@ -192,9 +190,9 @@ static void cancel_all(sim_world *world) {
         sim_actor *actor = &world->actor[k];
         if (actor->thread == NULL) {
             sim_heap_remove(&world->ready, actor->client->k);
-        } else if (actor->stage == SIM_ASKS || actor->stage == SIM_READY) {
+        } else if (actor->kept.stage == SIM_ASKS || actor->kept.stage == SIM_READY) {
             actor->fate = FED_ECANCELED;
-            actor->stage = SIM_READY;
+            actor->kept.stage = SIM_READY;
             sim_heap_set(&world->ready, actor->client->k, world->heap.due[actor->client->k]);
         }
     }
@@ -235,7 +233,7 @@ int64_t sim_step_trains(void *user, uint32_t k, uint64_t samples) {
     sim_actor *actor = &world->actor[k];
     const int64_t us = sim_speed_us(&actor->speed, samples);
     pthread_mutex_lock(&world->clients->mutex);
-    sim_actor_move(actor, actor->now_us + us);
+    sim_actor_move(actor, actor->kept.now_us + us);
     sim_actor_expect(actor);
     tell(world);
     pthread_mutex_unlock(&world->clients->mutex);
@@ -248,9 +246,9 @@ void sim_step_measures(void *user, uint32_t k, uint32_t version) {
     sim_actor *actor = &world->actor[k];
     pthread_mutex_lock(&world->clients->mutex);
     /* It may be late already: then nothing goes on without it. */
-    const bool late =
-        host->version != version && sim_wants_measured(world->clients->options, host->version);
-    actor->measures = host->running && !late;
+    const bool late = host->kept.version != version &&
+                      sim_wants_measured(world->clients->options, host->kept.version);
+    actor->measures = host->kept.running && !late;
     sim_actor_expect(actor);
     tell(world);
     pthread_mutex_unlock(&world->clients->mutex);

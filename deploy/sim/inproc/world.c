@@ -8,12 +8,12 @@ static _Thread_local const sim_actor *running;
 
 int64_t sim_virtual_unix_ms(void *user) {
     (void)user;
-    return sim_unix_ms(running != NULL ? running->now_us : 0);
+    return sim_unix_ms(running != NULL ? running->kept.now_us : 0);
 }
 
 int64_t sim_virtual_monotonic_ms(void *user) {
     (void)user;
-    return running != NULL ? running->now_us / 1000 : 0;
+    return running != NULL ? running->kept.now_us / 1000 : 0;
 }
 
 void sim_actor_enter(const sim_actor *actor) {
@@ -21,30 +21,31 @@ void sim_actor_enter(const sim_actor *actor) {
 }
 
 void sim_actor_move(sim_actor *actor, int64_t us) {
-    if (us > actor->now_us) {
-        actor->now_us = us;
-        actor->nth = 0;
+    if (us > actor->kept.now_us) {
+        actor->kept.now_us = us;
+        actor->kept.nth = 0;
     }
 }
 
 static void set_due(sim_actor *actor, uint32_t nth) {
-    const sim_due due = {
-        .us = actor->measures ? SIM_NEVER : actor->now_us, .nth = nth, .chance = actor->chance};
+    const sim_due due = {.us = actor->measures ? SIM_NEVER : actor->kept.now_us,
+                         .nth = nth,
+                         .chance = actor->kept.chance};
     sim_heap_set(&actor->world->heap, actor->client->k, due);
 }
 
 void sim_actor_stand(sim_actor *actor, sim_stage stage) {
-    actor->stage = stage;
-    set_due(actor, ++actor->nth);
+    actor->kept.stage = stage;
+    set_due(actor, ++actor->kept.nth);
 }
 
 void sim_actor_expect(sim_actor *actor) {
-    set_due(actor, actor->nth + 1);
+    set_due(actor, actor->kept.nth + 1);
 }
 
 void sim_actor_plan(sim_actor *actor, int64_t us) {
     const int64_t from_us = sim_attendance_from(&actor->attendance, us);
-    actor->connected = actor->connected && from_us == us;
+    actor->kept.connected = actor->kept.connected && from_us == us;
     sim_actor_move(actor, from_us);
     sim_actor_stand(actor, SIM_IDLE);
 }
@@ -54,6 +55,6 @@ void sim_actor_plan(sim_actor *actor, int64_t us) {
 int64_t sim_actor_backoff_us(sim_actor *actor) {
     fed_rng rng;
     fed_rng_init(&rng, actor->world->clients->options->seed, actor->client->k,
-                 SIM_STREAM_BACKOFF + actor->steps);
-    return (int64_t)fedclient_backoff_draw(++actor->failures, &rng) * 1000;
+                 SIM_STREAM_BACKOFF + actor->kept.steps);
+    return (int64_t)fedclient_backoff_draw(++actor->kept.failures, &rng) * 1000;
 }

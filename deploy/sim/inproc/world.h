@@ -45,61 +45,75 @@ typedef enum sim_stage {
     SIM_ENDED   /* the end of its step is due */
 } sim_stage;
 
-/** A check-in that the coordinator holds back. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+
+/** A check-in that the coordinator holds back. A stopped run keeps it. */
 typedef struct sim_parked {
-    bool on, answered;
-    bool lost; /* the coordinator was killed, and the connection with it */
-    uint8_t body[64];
-    size_t len;
     int64_t since_us, until_us;
     uint64_t epoch; /* of the coordinator, when it was asked last */
-    fedserver_response answer;
+    uint64_t len;
+    uint8_t body[64];
+    bool on;
+    bool answered; /* sim_actor.parked_answer is the answer */
+    bool lost;     /* the coordinator was killed, and the connection with it */
+    uint8_t unused[5];
 } sim_parked;
+
+/** What a stopped run keeps of a client. */
+typedef struct sim_actor_kept {
+    int64_t now_us;  /* its clock */
+    int64_t used_us; /* when its connection was used last */
+    fedclient_traffic traffic;
+    uint64_t pieces_there; /* bytes of a chunked update that the coordinator had, it said last */
+    uint64_t body_digest;  /* when the run is stopped: of the body of the request that is due */
+    sim_parked parked;
+    uint32_t stage;            /* sim_stage */
+    uint32_t nth;              /* events since its clock moved */
+    uint32_t chance;           /* of this step: sim_due */
+    uint32_t steps;            /* begun so far */
+    uint32_t failures;         /* in a row */
+    uint32_t library_failures; /* when the run is stopped: the client library's count */
+    uint32_t sleeps;           /* the round that it stays away from; 0: none */
+    uint32_t kind;             /* fed_request: of its request */
+    sim_step_end end;          /* of the step that has ended */
+    bool connected;
+    bool unheard; /* the connection broke: nobody waits for the answer */
+    uint8_t unused[2];
+} sim_actor_kept;
+
+#pragma GCC diagnostic pop
 
 /** What the scheduler knows of one client. */
 typedef struct sim_actor {
     sim_client *client;
     struct sim_world *world;
     fedclient *fed;
-    sim_stage stage;
-    int64_t now_us;    /* its clock */
-    uint32_t nth;      /* events since its clock moved */
-    uint32_t chance;   /* of this step: sim_due */
-    uint32_t steps;    /* begun so far */
-    uint32_t failures; /* in a row */
+    sim_actor_kept kept;
     sim_link link;
     sim_speed speed;
     sim_attendance attendance;
-    bool connected;
-    int64_t used_us; /* when its connection was used last */
-    uint32_t sleeps; /* the round that it stays away from; 0: none */
-    bool measures;   /* evaluator: it measures beside everything else, until release_us */
+    bool measures; /* evaluator: it measures beside everything else, until release_us */
     int64_t release_us;
     uint8_t fingerprint[FED_SHA256_SIZE];
-    fedclient_traffic traffic;
 
     /* a step */
     struct sim_thread *thread;
-    fed_request kind;
     char path[160]; /* after its '\0' the query */
     char range[64], if_range[24];
     fed_writer body;
     fedserver_request request;
-    bool unheard;    /* the connection broke: nobody waits for the answer */
     fed_status fate; /* of the request; FED_OK: there is an answer */
     fedserver_response answer;
-    sim_parked parked;
+    fedserver_response parked_answer;
     fedserver_blob *heard; /* the answer to this step's check-in; NULL: there was none */
-    /* A step that was under way when the run was stopped is begun once more. It sends a request of the kind
-     * `asked` once more, with a body of this digest, and that arrives when it would have. */
+    /* A step that was under way when the run was stopped is begun once more. It sends the request
+     * of the kind `asked` once more, with a body of kept.body_digest, and that arrives when it
+     * would have. */
     bool resumes;
     fed_request asked;
-    uint64_t asked_digest;
-    uint64_t pieces_there;    /* bytes of a chunked update that the coordinator had, it said last */
     uint32_t failures_before; /* the client library's count when the step began */
-    /* The step that has ended. */
-    fedclient_event event;
-    fed_status status;
+    fed_status status;        /* of the step that has ended */
     fed_error error;
 } sim_actor;
 
@@ -111,12 +125,12 @@ typedef struct sim_world {
     sim_network network;
     sim_speed speed;
     sim_presence presence;
+    int64_t now_us;   /* the time of what is being handled */
     sim_actor *actor; /* [clients->client_count] */
     sim_heap heap;    /* what is next */
     sim_heap ready;   /* clients that are READY and committed: they want a worker */
     uint32_t *pending;
     size_t pending_count; /* clients that are READY, not yet committed */
-    int64_t now_us;       /* the time of what is being handled */
     struct sim_thread *threads, *idle;
     uint32_t enrolled; /* so many clients, in order */
     bool direct;       /* no scheduling yet: clients enrol */

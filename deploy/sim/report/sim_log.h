@@ -13,11 +13,15 @@
  * client moves is charged to the round that it took part in, or waited for.
  */
 
-/** A round that was committed. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+
+/** A round that was committed. A stopped run saves it as it lies in memory: so there are only
+ * numbers here, and no padding. */
 typedef struct sim_round {
-    uint32_t round;    /* from 1; the model that came of it has this version */
     double virtual_s;  /* when, since the first check-in: INPROC virtual, HTTPS real time */
     double wall_s;     /* real time since then */
+    uint32_t round;    /* from 1; the model that came of it has this version */
     uint32_t counted;  /* updates in it */
     uint32_t refused;  /* that came and were folded back by their clients */
     uint32_t broken;   /* uploads that broke and were sent again */
@@ -29,6 +33,8 @@ typedef struct sim_round {
     double test_loss;      /* NAN: this model was not measured */
     double accuracy;       /* 0 to 1; of a text: of the next symbol; NAN likewise */
 } sim_round;
+
+#pragma GCC diagnostic pop
 
 typedef struct sim_account {
     uint64_t up_bytes, down_bytes;

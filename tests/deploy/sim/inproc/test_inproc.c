@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include "deploy/sim/run.h"
+#include "fed/bytes.h"
+#include "fed/file.h"
+#include "fed/hash.h"
 #include "fed_digits.h"
 #include "fed_test.h"
 
@@ -328,6 +331,44 @@ static void so_does_one_whose_coordinator_must_remember(void **state) {
     }
 }
 
+/** Change the format of a stopped run, whose file stays whole: a digest of all before is at its
+ * end. */
+static void make_it_older(const char *state) {
+    char path[400];
+    uint8_t *data = NULL;
+    size_t len = 0;
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/run", state);
+    assert_fed_ok_err(fed_file_read(path, SIZE_MAX / 2, &data, &len, &err));
+    assert_memory_equal(data, "FEDSIM2", 8);
+    data[6] = '1';
+    fed_writer digest;
+    fed_writer_fixed(&digest, data + len - 8, 8);
+    fed_write_u64(&digest, fed_digest_bytes(data, len - 8));
+    assert_fed_ok_err(fed_file_replace(path, data, len, 0600, &err));
+    free(data);
+}
+
+static void a_stopped_run_of_an_older_format_is_refused_with_a_word(void **state) {
+    const world *w = *state;
+    write_task(w, all_take_part);
+    sim_options o = options_of(w);
+    char directory[300];
+    snprintf(directory, sizeof directory, "%s/state", w->directory);
+    o.state = directory;
+    stopper s = {.round = 2};
+    const sim_watch watch = {.user = &s, .progress = stop_there, .stop = &s.stop};
+    sim_log log = {0};
+    fed_error err = {0};
+    assert_int_equal(sim_run(&o, &watch, &log, &err), FED_ECANCELED);
+    sim_log_free(&log);
+    make_it_older(directory);
+    o.resume = true;
+    assert_int_equal(sim_run(&o, &watch, &log, &err), FED_EVERSION);
+    assert_non_null(strstr(err.text, "was written by another release: resume with that"));
+    sim_log_free(&log);
+}
+
 static void who_is_never_there_ends_a_run_with_a_word(void **state) {
     const world *w = *state;
     write_task(w, some_are_late);
@@ -368,6 +409,8 @@ int main(void) {
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(so_does_one_whose_coordinator_must_remember, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_stopped_run_of_an_older_format_is_refused_with_a_word,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(who_is_never_there_ends_a_run_with_a_word, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
