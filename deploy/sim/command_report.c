@@ -28,7 +28,7 @@ static bool has_summary(const char *directory) {
     return access(sim_path(path, directory, "summary.json"), F_OK) == 0;
 }
 
-/** Values that are numbers by their size, others as text. */
+/** Compare two values: by size if both are numbers, else as text. */
 static int compare_values(const char *a, const char *b) {
     char *a_end = NULL, *b_end = NULL;
     const double x = strtod(a, &a_end), y = strtod(b, &b_end);
@@ -75,7 +75,7 @@ static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
     return status;
 }
 
-/** Runs whose directories have the same name go by their scenarios' names. */
+/** Runs whose directories have the same name get their scenarios' names. */
 static void name_apart(runs *r) {
     bool alike = false;
     for (size_t k = 1; k < r->count; k++) {

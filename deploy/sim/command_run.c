@@ -20,7 +20,7 @@ typedef struct batch {
     char out[1024];
     char fedserver[SIM_PATH];
     sim_bar bar;
-    size_t done, failed; /* cells that came to their end, that did not */
+    size_t done, failed; /* cells */
 } batch;
 
 /* --- Directories --- */
@@ -35,7 +35,7 @@ static void clear(const char *directory, const char *name) {
     char path[SIM_PATH], file[SIM_PATH];
     DIR *dir = opendir(sim_path(path, directory, name));
     for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
-        (void)unlink(sim_path(file, path, e->d_name)); /* "." and ".." refuse by themselves */
+        (void)unlink(sim_path(file, path, e->d_name)); /* fails for "." and ".." */
     }
     if (dir != NULL) {
         closedir(dir);
@@ -71,7 +71,7 @@ static bool holds_results(const char *directory) {
     return exists(directory, "summary.json") || exists(directory, "state/run");
 }
 
-/** What is in the directory must be of this scenario. */
+/** Check that the results in the directory are of this scenario. */
 static fed_status check_same(const char *directory, const sim_scenario *s, fed_error *err) {
     char path[SIM_PATH];
     sim_scenario before = {0};
@@ -80,7 +80,7 @@ static fed_status check_same(const char *directory, const sim_scenario *s, fed_e
     const sim_key_id id = status == FED_OK ? sim_scenario_difference(&before, s) : SIM_KEYS;
     if (id != SIM_KEYS) {
         status = fed_fail(err, FED_EINVAL,
-                          "%s: key \"%s\" was \"%.80s\" and is \"%.80s\" now; go on with the same "
+                          "%s: key \"%s\" was \"%.80s\" and is \"%.80s\" now; resume with the same "
                           "scenario, or choose another --out",
                           path, sim_keys[id].name, before.value[id] != NULL ? before.value[id] : "",
                           s->value[id]);
@@ -115,9 +115,9 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
     return sim_report_write(page, NULL, &run, 1, err);
 }
 
-/** Where the run keeps what it needs: in one process the coordinator lies in memory, and what a run
- * goes on from in the directory; over real connections the coordinator lies in the directory, and
- * the run begins again. The final model goes there too. */
+/** Where the run keeps what it needs. In one process the coordinator lies in memory, and the state
+ * for --resume in the directory. Over HTTPS the coordinator lies in the directory, and a run can't
+ * be resumed. The final model goes into the directory, too. */
 static void place_run(sim_options *o, const char *directory, char state[SIM_PATH],
                       char coordinator[SIM_PATH], char model[SIM_PATH]) {
     o->model = sim_path(model, directory, "model.safetensors");
@@ -158,7 +158,7 @@ static fed_status run_cell(batch *b, const sim_scenario *s, const char *director
     return status;
 }
 
-/** Run a cell, unless it has come to its end before. */
+/** Run a cell, unless it is finished already. */
 static fed_status take_cell(batch *b, const sim_cell *cell, fed_error *err) {
     char directory[SIM_PATH];
     bool finished = false;
@@ -188,7 +188,7 @@ static fed_status read_scenario(const sim_command *c, sim_scenario *s, fed_error
     for (; k < c->word_count; k++) {
         if (strchr(c->words[k], '=') == NULL) {
             return fed_fail(err, FED_EINVAL,
-                            "\"%s\" is no key=value; one scenario file is taken, "
+                            "\"%s\" is not key=value; give one scenario file at most, "
                             "before the keys",
                             c->words[k]);
         }
@@ -197,7 +197,7 @@ static fed_status read_scenario(const sim_command *c, sim_scenario *s, fed_error
     return FED_OK;
 }
 
-/** All cells, before the first of them runs. */
+/** Check all cells before the first of them runs. */
 static fed_status check_cells(batch *b, fed_error *err) {
     for (size_t k = 0; k < b->grid.count; k++) {
         sim_scenario *s = &b->grid.cells[k].scenario;
@@ -219,7 +219,7 @@ static fed_status open_output(batch *b, const sim_scenario *s, fed_error *err) {
     const bool grid = b->grid.count > 1;
     if (!b->command->resume && (grid ? exists(b->out, "scenario.txt") : holds_results(b->out))) {
         return fed_fail(err, FED_EINVAL,
-                        "%s: holds results already; add --resume to go on with "
+                        "%s: there are results already; add --resume to continue "
                         "them, or choose another --out",
                         b->out);
     }
@@ -248,7 +248,7 @@ static fed_status run_cells(batch *b, fed_error *err) {
         sim_bar_wipe(&b->bar);
         if (status == FED_ECANCELED) {
             return fed_fail(err, status,
-                            "stopped (%s); go on with: fedsim run %s/scenario.txt "
+                            "stopped (%s); continue with: fedsim run %s/scenario.txt "
                             "--out %s --resume",
                             why.text, b->out, b->out);
         }
@@ -276,7 +276,7 @@ static fed_status show_run(const batch *b, fed_error *err) {
     }
     if (status == FED_OK) {
         printf(
-            "\n%.*s\n  %s/report.html shows it; model.safetensors beside it is the final model\n",
+            "\n%.*s\n  plots: %s/report.html; final model: model.safetensors in the same folder\n",
             (int)w.len, (const char *)w.data, b->out);
     }
     fed_writer_free(&w);
@@ -291,12 +291,12 @@ static fed_status show_grid(const batch *b, const sim_scenario *s, fed_error *er
     if (b->done > 0) {
         sim_path(page, b->out, "report.html");
         FED_TRY(sim_report_make(&out, 1, page, title, err));
-        printf("\n%s shows them\n", page);
+        printf("\nplots: %s\n", page);
     }
     return b->failed == 0 ? FED_OK
                           : fed_fail(err, FED_ESTATE,
-                                     "%zu of %zu runs failed; their reasons are "
-                                     "above, and --resume tries them again",
+                                     "%zu of %zu runs failed, for the reasons above; "
+                                     "--resume tries them again",
                                      b->failed, b->grid.count);
 }
 

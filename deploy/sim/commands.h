@@ -8,7 +8,7 @@
 #include "deploy/sim/scenario/keys.h"
 
 typedef struct sim_command {
-    const char **words; /* what is no option */
+    const char **words; /* those that are not options */
     size_t word_count;
     const char *out; /* NULL: not given */
     bool resume;

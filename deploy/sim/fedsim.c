@@ -15,19 +15,20 @@ static const char usage[] =
     "       fedsim keys\n"
     "       fedsim --help | --version\n"
     "\n"
-    "run     trains as the scenario says: a file of lines `key = value`, and the keys given here,\n"
-    "        which go before the file's. A value with alternatives, 'a | b', or a range, 1..5,\n"
-    "        makes a grid of runs. Results go to DIR (results/SCENARIO); --resume goes on with\n"
-    "        what was stopped there.\n"
-    "report  lays runs side by side: a table here, plots in FILE.html. Of one DIR, a run or a\n"
-    "        grid, it writes DIR/report.html again.\n"
+    "run     trains as a scenario says: a file of lines `key = value`; keys given here go before\n"
+    "        the file's. A value with alternatives, 'a | b', or a range, 1..5, makes a grid of "
+    "runs.\n"
+    "        Results go to DIR (results/SCENARIO); --resume continues what was stopped there.\n"
+    "report  compares runs: prints a table, and writes plots to FILE.html. For a single DIR, a\n"
+    "        run or a grid, it writes DIR/report.html again.\n"
     "keys    lists the keys of a scenario\n";
 
 static atomic_int interrupted;
 
-/** The first one ends the run cleanly, the second one at once. */
+/** The first signal ends the run cleanly, the second one at once. */
 static void on_signal(int number) {
-    static const char words[] = "\nfedsim: stopping; once more stops at once\n";
+    static const char words[] =
+        "\nfedsim: stopping after the steps under way; press Ctrl-C again to stop at once\n";
     interrupted = 1;
     signal(number, SIG_DFL);
     if (write(STDERR_FILENO, words, sizeof words - 1) < 0) {
@@ -44,7 +45,7 @@ static int list_keys(void) {
     return 0;
 }
 
-/** Take the options out of the words behind the command; false: one is wrong. */
+/** Separate the options from the words after the command; false: an option is wrong. */
 static bool read_words(int argc, char **argv, sim_command *c) {
     for (int k = 2; k < argc; k++) {
         if (strcmp(argv[k], "--out") == 0 && k + 1 < argc) {
@@ -93,9 +94,9 @@ static int run_command(const char *name, const sim_command *command) {
 }
 
 int main(int argc, char **argv) {
-    /* Model-sized blocks come and go with each turn: keep them, instead of giving them back to the
-     * system and clearing them anew each time. (Over 32 MB the first one is refused. An arena that
-     * is empty gives all back, whatever the second one says: so there are few.) */
+    /* Each step takes and frees blocks as large as the model: let malloc keep them, as the system
+     * would clear them each time. (malloc refuses a threshold over 32 MB. An empty arena returns
+     * all its memory, whatever M_TRIM_THRESHOLD says: so allow few arenas.) */
     mallopt(M_MMAP_THRESHOLD, 1 << 25);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_ARENA_MAX, 2);

@@ -19,7 +19,7 @@ void sim_bar_next(sim_bar *bar, size_t cell) {
     bar->shown_s = 0;
 }
 
-/** What a run has done, 0 to 1. */
+/** The fraction of the run that is done, 0 to 1. */
 static double share_of(const sim_progress *p) {
     return p->rounds == 0 ? 0 : (double)(p->round - 1) / (double)p->rounds;
 }
@@ -51,7 +51,7 @@ static void show_plain(sim_bar *bar, const sim_progress *p, const char *cell, do
     fflush(stderr);
 }
 
-/** Time left is counted from the first share that is seen: what --resume found is not its work. */
+/** Estimate the time left from what this process did: a resumed run had begun before. */
 static void begin(sim_bar *bar, const sim_progress *p, double share, double all) {
     if (!bar->begun) {
         bar->begun = true;

@@ -1,4 +1,4 @@
-/* How far a run, or a grid of runs, is: a bar at a terminal, a line now and then elsewhere. */
+/* How far a run, or a grid of runs, is: a bar at a terminal, elsewhere a line every ten seconds. */
 #ifndef FEDSIM_PROGRESS_BAR_H
 #define FEDSIM_PROGRESS_BAR_H
 
@@ -12,8 +12,9 @@ typedef struct sim_bar {
     fed_progress line;
     size_t cell, cells; /* this run, of how many; from 0 */
     double shown_s;
-    bool begun, run_begun;       /* anything was shown; anything of this run */
-    double first_share, first_s; /* of this run when it was shown first: it may go on from there */
+    bool begun, run_begun; /* anything was shown; anything of this run */
+    /* Of this run when it was shown first: a resumed run begins there. */
+    double first_share, first_s;
 } sim_bar;
 
 void sim_bar_open(sim_bar *bar, size_t cells);
@@ -21,7 +22,7 @@ void sim_bar_open(sim_bar *bar, size_t cells);
 void sim_bar_next(sim_bar *bar, size_t cell);
 /** For sim_watch.progress; user is the bar. */
 void sim_bar_show(void *user, const sim_progress *progress);
-/** Wipe the line. */
+/** Remove the bar from the terminal. */
 void sim_bar_wipe(sim_bar *bar);
 
 #endif

@@ -12,7 +12,8 @@
 #include "deploy/sim/inproc/saved_run.h"
 #include "fed/clock.h"
 
-/** Else each client would find out for itself, after all of them have enrolled. */
+/** Check once that the model fits the data. Else each client would find out after all have
+ * enrolled. */
 static fed_status check_model(const sim_clients *clients, const char *model, fed_error *err) {
     fed_arch arch;
     fed_error why = {0};
@@ -29,8 +30,8 @@ static fed_status check_model(const sim_clients *clients, const char *model, fed
                                        why.text);
 }
 
-/** What the run needs to know of the task beyond what travels; the coordinator has checked the file
- * already. */
+/** Read what the run needs of the task file, beyond what clients are told. The coordinator checks
+ * the file itself. */
 static fed_status read_task(sim_clients *clients, fed_error *err) {
     const sim_options *o = clients->options;
     json_t *task = json_load_file(o->task, 0, NULL);
@@ -105,7 +106,7 @@ fed_status sim_run(const sim_options *o, const sim_watch *watch, sim_log *log, f
     log->clients = calloc(o->clients, sizeof *log->clients);
     FED_REQUIRE(log->clients != NULL, FED_ENOMEM);
     log->client_count = o->clients;
-    const double before_s = sim_cpu_s(); /* a grid's other runs */
+    const double before_s = sim_cpu_s(); /* of a grid's other runs */
     fed_status status = open_clients(&clients, o, log, err);
     clients.before_cpu_s = before_s;
     if (status == FED_OK) {

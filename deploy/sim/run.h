@@ -9,8 +9,7 @@
 /**
  * Run the task to its end, or until *watch->stop. log is all 0; sim_log_free it in every case.
  * Errors: those of the task file, the data and the coordinator; FED_ECANCELED stopped, with what
- * there is in the log; FED_ESTATE a client holds another model than the coordinator.
- */
+ * there is in the log; FED_ESTATE a client holds another model than the coordinator. */
 fed_status sim_run(const sim_options *options, const sim_watch *watch, sim_log *log,
                    fed_error *err) FED_CHECKED;
 

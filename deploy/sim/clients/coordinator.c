@@ -18,8 +18,8 @@
 
 enum { START_LIMIT_MS = 30000, TOKEN_LIFE_S = 24 * 3600, ROOM_BYTES = 1 << 30 };
 
-/** A file system in memory: what the coordinator syncs there costs nothing, and is of use to nobody
- * once a run in one process has ended. */
+/** A file system in memory: to sync there costs nothing. Nobody needs what lies there once a run in
+ * one process has ended. */
 static const char MEMORY[] = "/dev/shm";
 
 static bool roomy(const char *directory) {
@@ -51,7 +51,7 @@ static fed_status make_directory(sim_coordinator *c, const sim_options *options,
     return FED_OK;
 }
 
-/** The last one is the evaluator's. */
+/** Make enrolment tokens; the last one is the evaluator's. */
 static fed_status make_tokens(fedserver *server, int64_t now_ms, size_t tokens,
                               char (*token)[FEDSERVER_TOKEN], fed_error *err) {
     fedserver_grant grant = {.ttl_s = TOKEN_LIFE_S};
@@ -101,7 +101,7 @@ static void exec_coordinator(const sim_coordinator *c, int output) {
     char front[16], devices[16];
     snprintf(front, sizeof front, "%u", c->front_port);
     snprintf(devices, sizeof devices, "%u", c->devices_port);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* nothing is left behind, however the simulation ends */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* however the simulation ends, the coordinator ends, too */
     dup2(output, STDOUT_FILENO);
     execlp(c->program, "fedserver", "run", "--dir", c->directory, "--bind", "127.0.0.1", "--quiet",
            "--front-port", front, "--devices-port", devices, (char *)NULL);
@@ -109,14 +109,14 @@ static void exec_coordinator(const sim_coordinator *c, int output) {
     _exit(127);
 }
 
-/** The port behind the last ':' of the URL that follows a word of the line. */
+/** The port of the URL that follows a word of the line. */
 static uint16_t port_after(const char *line, const char *word) {
     const char *url = strstr(line, word);
     url = url == NULL ? NULL : strstr(url, "://127.0.0.1:");
     return url == NULL ? 0 : (uint16_t)strtoul(url + strlen("://127.0.0.1:"), NULL, 10);
 }
 
-/** Read the child's first line: it says where it listens. */
+/** Read the child's first line, which says where it listens. */
 static fed_status await_listening(sim_coordinator *c, fed_error *err) {
     char line[512] = "";
     size_t len = 0;

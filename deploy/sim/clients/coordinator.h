@@ -20,9 +20,9 @@ typedef struct sim_coordinator {
     fed_pem ca;
 } sim_coordinator;
 
-/** Initialise the directory (options->directory, or a temporary one: in memory where nothing else
- * is to find it there), queue the task, make `tokens` enrolment tokens (the caller's array),
- * the last one an evaluator's. */
+/** Initialise the directory: options->directory, or a temporary one, which lies in memory for a run
+ * in one process. Queue the task, and make `tokens` enrolment tokens, the last one an evaluator's.
+ *    token  [tokens], written */
 fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
                                    char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 /** Unix milliseconds at which virtual time begins. */
@@ -30,18 +30,20 @@ fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *option
 
 /** Start the process and wait until it listens. */
 fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) FED_CHECKED;
-/** Send a signal and wait for the end. FED_EIO if it ended otherwise than asked. */
+/** Send a signal and wait for the end. FED_EIO: the process did not end by that signal, nor with
+ * exit status 0. */
 fed_status sim_coordinator_stop(sim_coordinator *c, int signal, fed_error *err) FED_CHECKED;
-/** FED_OK while the process runs; else the sentence says how it ended. */
+/** FED_OK: the process runs. Else *err says how it ended. */
 fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) FED_CHECKED;
-/** The model that the coordinator keeps, read back from its database: into that file, and its
- * digest. NULL: into a file of the coordinator's directory. */
+/** Export the coordinator's model into the file at `path`, and compute its digest. path NULL: a
+ * file of the coordinator's directory. */
 fed_status sim_coordinator_result(const sim_coordinator *c, const char *path, uint64_t *digest,
                                   fed_error *err) FED_CHECKED;
-/** In place of prepare: where options->directory is NULL, from a backup. */
+/** In place of prepare, for a run that is resumed. Where options->directory is NULL, the directory
+ * is made from a backup. */
 fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,
                                   const char *backup, fed_error *err) FED_CHECKED;
-/** Remove what is in its directory, and that. */
+/** Remove its directory with all that is in it. */
 void sim_coordinator_empty(const sim_coordinator *c);
 /** Remove a temporary directory. */
 void sim_coordinator_clean(sim_coordinator *c);

@@ -6,7 +6,7 @@
 
 #include "fed/clock.h"
 
-/** The log's row of a round. NULL: no memory for it. Under the mutex. */
+/** The log's row of a round. NULL: no memory. Under the mutex. */
 static sim_round *row_of(sim_clients *clients, uint32_t round) {
     sim_log *log = clients->log;
     while (log->round_count < round) {
@@ -93,7 +93,7 @@ fed_status sim_note_measured(sim_clients *clients, uint32_t version, const fedcl
                                  ? (double)NAN
                                  : (double)round->correct / (double)round->samples;
     clients->kept.test_loss = (double)round->loss;
-    if (version > 0) { /* that model is of no round */
+    if (version > 0) { /* version 0 is of no round */
         sim_round *row = row_of(clients, version);
         FED_REQUIRE(row != NULL, FED_ENOMEM);
         row->accuracy = clients->kept.accuracy;

@@ -9,7 +9,8 @@
 
 enum { EVALUATE_BATCH = 100, BATCH_LIMIT = 4096, HOLD_MS = 20000 };
 
-/** At least the task's. A language model's scores alone take 1.4 MB a sample: it gets no more. */
+/** Samples to measure at a time: at least the task's batch. For a language model it is that batch,
+ * as its scores alone take 1.4 MB a sample. */
 static size_t evaluate_batch(const fedclient_round *round) {
     size_t batch = round->task->batch;
     return batch < EVALUATE_BATCH && round->arch->words == 0 ? EVALUATE_BATCH : batch;
@@ -35,7 +36,7 @@ static fed_status fit_worker(sim_worker *worker, const fedclient_round *round, f
     return fedtrain_net_new(&worker->arch, batch, NULL, &worker->net, err);
 }
 
-/** The first clients are the hostile ones: what they send is noise, within +-8. */
+/** A hostile client sends noise, within +-8. The first clients are the hostile ones. */
 static void spoil(const sim_client *client, const fedclient_round *round) {
     const sim_options *o = client->clients->options;
     if (client->k >= (uint32_t)(o->hostile * (double)o->clients)) {

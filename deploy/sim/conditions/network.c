@@ -1,4 +1,4 @@
-/* The clients' lines: a spec is read, a class is drawn for each client, bytes take their time. */
+/* The clients' links: reads a spec, draws a class for each client, and says how long bytes take. */
 #include "deploy/sim/conditions/network.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const fed_param own[] = {
     {.key = "latency", .low = 0, .high = 3600, .help = "seconds a round trip"},
     {.key = NULL}};
 
-/** A class by its name, or the numbers of one. */
+/** Read the name of a class, or its numbers. */
 static fed_status parse_class(const char *text, sim_link *link, fed_error *err) {
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         if (strcmp(text, classes[i].name) == 0) {
@@ -34,7 +34,7 @@ static fed_status parse_class(const char *text, sim_link *link, fed_error *err) 
     }
     if (strchr(text, '=') == NULL) {
         return fed_fail(err, FED_EINVAL,
-                        "unknown line \"%.60s\": write 3g, 4g, lte, wifi, lan, or numbers such as "
+                        "unknown link \"%.60s\": write 3g, 4g, lte, wifi, lan, or numbers such as "
                         "up=1e6,down=5e6,latency=0.05",
                         text);
     }
@@ -46,7 +46,7 @@ static fed_status parse_class(const char *text, sim_link *link, fed_error *err) 
     return FED_OK;
 }
 
-/** "3g:0.5", cut in its place. */
+/** Read "3g:0.5"; changes text. */
 static fed_status parse_part(char *text, sim_network *network, fed_error *err) {
     double share = 1;
     char *colon = strrchr(text, ':');
@@ -55,21 +55,21 @@ static fed_status parse_part(char *text, sim_network *network, fed_error *err) {
         fed_word word = {.text = colon + 1, .len = strlen(colon + 1)};
         if (!fed_word_number(word, &share) || !(share > 0 && share <= 1e6)) {
             return fed_fail(err, FED_EINVAL,
-                            "line \"%.60s\": behind ':' is its share of the clients, such as 0.5, "
+                            "link \"%.60s\": after ':' is its share of the clients, such as 0.5, "
                             "not \"%.30s\"",
                             text, colon + 1);
         }
     }
     if (network->count == SIM_LINKS) {
-        return fed_fail(err, FED_EINVAL, "a mixture of lines has at most %d classes", SIM_LINKS);
+        return fed_fail(err, FED_EINVAL, "a mixture of links has at most %d classes", SIM_LINKS);
     }
     FED_TRY(parse_class(text, &network->link[network->count], err));
     network->share[network->count++] = share;
     return FED_OK;
 }
 
-/** The next '+' that is between classes, and not in a number such as 1e+6; NULL: none. Unlike the
- * parts of other specs, a class may begin with a digit. */
+/** The next '+' between classes; NULL: there is none. One in a number such as 1e+6 does not count.
+ * Unlike the parts of other specs, a class may begin with a digit. */
 static char *next_class(char *text) {
     char *plus = strchr(text, '+');
     while (plus != NULL && plus - text >= 2 && plus[-1] == 'e' && strchr("0123456789.", plus[-2])) {
@@ -82,7 +82,7 @@ fed_status sim_network_parse(const char *spec, sim_network *network, fed_error *
     char text[512];
     spec = spec != NULL && spec[0] != '\0' ? spec : "lan";
     if (strlen(spec) >= sizeof text) {
-        return fed_fail(err, FED_EINVAL, "the line's spec is longer than %zu characters",
+        return fed_fail(err, FED_EINVAL, "the links' spec is longer than %zu characters",
                         sizeof text - 1);
     }
     memcpy(text, spec, strlen(spec) + 1);
@@ -105,7 +105,7 @@ sim_link sim_network_draw(const sim_network *network, uint64_t seed, uint32_t k)
         all += network->share[i];
     }
     fed_rng rng;
-    fed_rng_init(&rng, seed, k, SIM_STREAM_LINE);
+    fed_rng_init(&rng, seed, k, SIM_STREAM_LINK);
     double left = (double)fed_rng_float(&rng) * all;
     size_t i = 0;
     while (i + 1 < network->count && left >= network->share[i]) {

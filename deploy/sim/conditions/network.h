@@ -1,4 +1,4 @@
-/* The clients' lines to the coordinator: what a request takes in virtual time. */
+/* The clients' links to the coordinator: how long requests and answers take in virtual time. */
 #ifndef FEDSIM_NETWORK_H
 #define FEDSIM_NETWORK_H
 
@@ -10,9 +10,9 @@
 /*
  * A spec is a class, or a mixture of them, each with its share of the clients:
  *
- *     3g                             everybody's
+ *     3g                             all clients
  *     3g:0.5+wifi:0.5                half of them each; shares need not add up to 1
- *     up=1e6,down=5e6,latency=0.05   a class of one's own: bit/s (0: no limit), s (0)
+ *     up=1e6,down=5e6,latency=0.05   another class: bit/s (0: no limit), s (0)
  *
  *   class   up        down       latency   after
  *   3g      0.768e6   1.6e6      0.300     WebPageTest's profile "3G"
@@ -20,10 +20,9 @@
  *   lte     12e6      12e6       0.070     ... "LTE"
  *   wifi    5e6       20e6       0.010     ... "FIOS" (20/5 Mbit/s, 4 ms), and 6 ms of radio
  *   lan     0         0          0         nothing takes any time
- *
- * latency is a round trip; half of it goes either way. A new connection takes two round trips more,
- * TCP's and TLS 1.3's. Rates are a client's own: nobody shares a line, the coordinator's has no
- * limit. Which client has which class is drawn from the seed.
+ * latency is a round trip; half of it goes either way. A new connection takes two round trips
+ * more, TCP's and TLS 1.3's. Clients share no link, and the coordinator's has no limit. The seed
+ * decides which client has which class.
  */
 enum { SIM_LINKS = 8 }; /* classes of a mixture, at most */
 
@@ -41,13 +40,13 @@ typedef struct sim_network {
 /** NULL or "": "lan". FED_EINVAL with a sentence. */
 fed_status sim_network_parse(const char *spec, sim_network *network, fed_error *err) FED_CHECKED;
 
-/** Client k's line. */
+/** Client k's link. */
 sim_link sim_network_draw(const sim_network *network, uint64_t seed, uint32_t k);
 
-/** How long so many bytes take, the way included, in microseconds. */
+/** How long so many bytes take to arrive, in microseconds: half a round trip, and their rate. */
 int64_t sim_link_up_us(const sim_link *link, uint64_t bytes);
 int64_t sim_link_down_us(const sim_link *link, uint64_t bytes);
-/** What a new connection takes. */
+/** How long a new connection takes, in microseconds. */
 int64_t sim_link_connect_us(const sim_link *link);
 
 #endif

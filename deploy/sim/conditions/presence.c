@@ -1,4 +1,4 @@
-/* When the clients are there: conditions are read, and walked through from interval to interval. */
+/* When the clients are there: reads conditions, and walks from interval to interval. */
 #include "deploy/sim/conditions/presence.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static fed_status bad_line(const char *path, size_t line, const char *why, fed_e
     return fed_fail(err, FED_EFORMAT, "%s:%zu: %s; a line is client,from_s,to_s", path, line, why);
 }
 
-/** A line of a trace; *any is false for one that says nothing. */
+/** Read a line of a trace. *any false: the line is blank, or a comment. */
 static fed_status read_line(const char *path, size_t number, const char *text, uint32_t clients,
                             uint32_t *client, sim_interval *interval, bool *any, fed_error *err) {
     *any = false;
@@ -72,8 +72,8 @@ static fed_status read_line(const char *path, size_t number, const char *text, u
     return FED_OK;
 }
 
-/** Walk through the file: count each client's intervals in first[k + 1], or, with `interval`, put
- * them there from first[k] on, which moves behind them. */
+/** Walk through the file. interval NULL: count each client's intervals in first[k + 1]. Else store
+ * them from interval[first[k]] on; first[k] moves past them. */
 static fed_status walk_trace(FILE *file, const char *path, const sim_condition *c, size_t *first,
                              sim_interval *interval, fed_error *err) {
     char text[256];
@@ -127,7 +127,7 @@ static fed_status open_trace(const char *path, sim_condition *c, fed_error *err)
     return status;
 }
 
-/** "charging:on=1,off=2"; text is cut in its place. */
+/** Read "charging:on=1,off=2"; changes text. */
 static fed_status parse_condition(char *text, sim_condition *c, fed_error *err) {
     if (strncmp(text, "trace:", 6) == 0) {
         return open_trace(text + 6, c, err);
@@ -201,7 +201,7 @@ static void start_drawing(const sim_attendance *a, size_t i, uint32_t skip, fed_
                  SIM_STREAM_PRESENCE + (uint32_t)i);
 }
 
-/** An exponential time, at least a microsecond. */
+/** Draw an exponential time, at least a microsecond. */
 static int64_t draw_us(fed_rng *rng, double mean_s) {
     double s = -mean_s * log(1 - (double)fed_rng_float(rng));
     return 1 + (int64_t)(s * 1e6);

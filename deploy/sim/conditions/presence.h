@@ -1,4 +1,4 @@
-/* When the clients are there: who can be reached, in virtual time. */
+/* When the clients are there, and can take part, in virtual time. */
 #ifndef FEDSIM_PRESENCE_H
 #define FEDSIM_PRESENCE_H
 
@@ -18,7 +18,7 @@
  *     charging:on=28800,off=57600       on the charger: mean seconds, as dropout
  *     wifi:on=36000,off=14400           on Wi-Fi: likewise
  *     trace:FILE                        CSV of client,from_s,to_s; in seconds from the start, of
- *                                       each client in rising order; whom it does not name is away
+ *                                       each client in rising order; others are away
  *
  * The numbers above are the defaults. An on and off process is a client's own, begins in its
  * steady state, and is independent of the others; all is drawn from the seed. A FILE's name has no

@@ -25,7 +25,7 @@ typedef struct sim_speed {
 /** NULL or "": training takes no time. FED_EINVAL with a sentence. */
 fed_status sim_speed_parse(const char *spec, sim_speed *speed, fed_error *err) FED_CHECKED;
 
-/** Client k's own: its spread is 0. */
+/** Client k's speed, with spread 0. */
 sim_speed sim_speed_draw(const sim_speed *speed, uint64_t seed, uint32_t k);
 
 /** How long it takes for that many samples, in microseconds. */

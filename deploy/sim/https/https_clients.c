@@ -1,4 +1,4 @@
-/* Clients over HTTPS: one thread each, every one a whole libfedclient of its own. */
+/* Clients over HTTPS: one thread each, with a libfedclient and a transport of its own. */
 #include "deploy/sim/https/https_clients.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { STACK_BYTES = 512 * 1024, ENROL_TRIES = 100, ENROL_PAUSE_MS = 300 };
 
-void sim_https_clients_hand_out(sim_clients *clients) {
+void sim_https_clients_assign(sim_clients *clients) {
     while (clients->free_workers != NULL && clients->waiting_count > 0 && !clients->kill_due) {
         uint32_t next = fed_rng_below(&clients->rng, (uint32_t)clients->waiting_count);
         sim_client *client = clients->waiting[next];
@@ -22,13 +22,13 @@ void sim_https_clients_hand_out(sim_clients *clients) {
     }
 }
 
-/** Wait for a place. Who comes next is left to chance, as among devices of unequal speed: else the
- * same ones would come too late in every round. */
+/** Wait for a worker. Chance decides which client is next, as among devices of unequal speed: else
+ * the same clients would come too late in every round. */
 static void worker_take(sim_client *client) {
     sim_clients *clients = client->clients;
     pthread_mutex_lock(&clients->mutex);
     clients->waiting[clients->waiting_count++] = client;
-    sim_https_clients_hand_out(clients);
+    sim_https_clients_assign(clients);
     while (client->worker == NULL) {
         pthread_cond_wait(&client->worker_ready, &clients->mutex);
     }
@@ -44,7 +44,7 @@ static void worker_give_back(sim_client *client) {
     client->worker->next = clients->free_workers;
     clients->free_workers = client->worker;
     client->worker = NULL;
-    sim_https_clients_hand_out(clients);
+    sim_https_clients_assign(clients);
     pthread_mutex_unlock(&clients->mutex);
 }
 
@@ -79,7 +79,7 @@ void sim_https_clients_wait(sim_clients *clients, uint32_t ms) {
     pthread_mutex_unlock(&clients->mutex);
 }
 
-/** Stay away, line closed, from every round that the schedule says so. */
+/** Stay away, disconnected, from each round that options->offline says. */
 static void stay_away(sim_client *client) {
     sim_clients *clients = client->clients;
     bool was_here = true;
@@ -101,8 +101,7 @@ static void stay_away(sim_client *client) {
     pthread_mutex_unlock(&clients->mutex);
 }
 
-/** Let the models go by that are not to be measured. In round r the newest one is of version r - 1.
- */
+/** Wait until the newest model is to be measured. In round r it is of version r - 1. */
 static void await_model(sim_client *client) {
     sim_clients *clients = client->clients;
     pthread_mutex_lock(&clients->mutex);
@@ -126,7 +125,7 @@ static fed_status run_step(sim_client *client, fedclient *fed, fedclient_event *
     return status;
 }
 
-static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) {
+static fed_status run_steps(sim_client *client, fedclient *fed, fed_error *err) {
     for (bool over = false; client->clients->stop == 0 && !over;) {
         fedclient_event event = {0};
         if (client->evaluates) {
@@ -142,7 +141,7 @@ static fed_status take_part(sim_client *client, fedclient *fed, fed_error *err) 
     return FED_OK;
 }
 
-/** A turn begins with the answer to a check-in: from here on it needs a place to work at. */
+/** A check-in was answered: from here on the step needs a worker. */
 static void answered(void *user, const fedclient_request *request) {
     sim_client *client = user;
     if (client->worker == NULL && request->kind == FED_REQUEST_CHECKIN) {
@@ -153,8 +152,8 @@ static void answered(void *user, const fedclient_request *request) {
     }
 }
 
-/** A few at a time: hundreds of handshakes at once on the cores of one machine would all take as
- * long as all of them together, and none may take half a minute. */
+/** Enrol with a worker, so that only a few clients do so at a time: hundreds of handshakes at once
+ * would each take as long as all of them together, and none may take half a minute. */
 static fed_status enrol_once(sim_client *client, fedclient *fed, const char *token,
                              fed_error *err) {
     worker_take(client);
@@ -163,7 +162,7 @@ static fed_status enrol_once(sim_client *client, fedclient *fed, const char *tok
     return status;
 }
 
-/** The coordinator may be killed just then. */
+/** Enrol; again where the coordinator is being killed just then. */
 static fed_status enrol(sim_client *client, fedclient *fed, const char *token, fed_error *err) {
     fed_status status = enrol_once(client, fed, token, err);
     for (int tries = 0; tries < ENROL_TRIES && client->clients->stop == 0 &&
@@ -175,7 +174,7 @@ static fed_status enrol(sim_client *client, fedclient *fed, const char *token, f
     return status;
 }
 
-static fed_status live(sim_client *client, const char *token, fed_error *err) {
+static fed_status run_client(sim_client *client, const char *token, fed_error *err) {
     FED_TRY(fedclient_transport_open(NULL,
                                      &(fedclient_transport_options){.ca_pem = client->clients->ca},
                                      &client->lossy.inner, err));
@@ -191,7 +190,7 @@ static fed_status live(sim_client *client, const char *token, fed_error *err) {
     client->transport.traffic(client->transport.user, &client->kept.enrolment);
     client->kept.charged = client->kept.enrolment;
     if (status == FED_OK) {
-        status = take_part(client, fed, err);
+        status = run_steps(client, fed, err);
     }
     if (status == FED_OK && client->kept.finished) {
         status = sim_client_finish(client, fed, err);
@@ -203,18 +202,18 @@ static fed_status live(sim_client *client, const char *token, fed_error *err) {
 }
 
 /** What a thread is started with. */
-typedef struct birth {
+typedef struct start {
     sim_client *client;
     char token[FEDSERVER_TOKEN];
-} birth;
+} start;
 
 static void *client_main(void *argument) {
-    birth born = *(birth *)argument;
+    const start s = *(start *)argument;
     free(argument);
-    sim_client *client = born.client;
+    sim_client *client = s.client;
     sim_clients *clients = client->clients;
     fed_error err = {0};
-    fed_status status = live(client, born.token, &err);
+    fed_status status = run_client(client, s.token, &err);
     pthread_mutex_lock(&clients->mutex);
     if (status != FED_OK && clients->stop == 0) {
         client->error = err;
@@ -228,20 +227,20 @@ static void *client_main(void *argument) {
 }
 
 static fed_status start_client(sim_client *client, const char *token, fed_error *err) {
-    birth *born = malloc(sizeof *born);
-    FED_REQUIRE(born != NULL, FED_ENOMEM);
-    born->client = client;
-    memcpy(born->token, token, FEDSERVER_TOKEN);
+    start *s = malloc(sizeof *s);
+    FED_REQUIRE(s != NULL, FED_ENOMEM);
+    s->client = client;
+    memcpy(s->token, token, FEDSERVER_TOKEN);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_mutex_lock(&client->clients->mutex);
-    int failed = pthread_create(&client->thread, &attributes, client_main, born);
+    int failed = pthread_create(&client->thread, &attributes, client_main, s);
     client->started = failed == 0;
     pthread_mutex_unlock(&client->clients->mutex);
     pthread_attr_destroy(&attributes);
     if (failed != 0) {
-        free(born);
+        free(s);
         return fed_fail(err, FED_ENOMEM,
                         "can't start a thread for client %u: %s; use fewer clients", client->k,
                         strerror(failed));

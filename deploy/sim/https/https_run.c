@@ -1,4 +1,5 @@
-/* A run over HTTPS: a coordinator process, a thread for each client, and an eye on both. */
+/* A run over HTTPS: it starts a coordinator process and a thread for each client, and watches both.
+ */
 #include "deploy/sim/https/https_run.h"
 
 #include <signal.h>
@@ -20,12 +21,12 @@ static fed_status restart(sim_coordinator *coordinator, sim_clients *clients, fe
     pthread_mutex_lock(&clients->mutex);
     clients->kill_due = false;
     clients->log->kills++;
-    sim_https_clients_hand_out(clients);
+    sim_https_clients_assign(clients);
     pthread_mutex_unlock(&clients->mutex);
     return FED_OK;
 }
 
-/** One look at the run. FED_ESTATE: it is over; anything else but FED_OK: it must end. */
+/** Look once whether the run goes on. FED_ESTATE: it is over. Other errors: it has failed. */
 static fed_status look(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
                        int64_t *finished_ms, fed_error *err) {
     pthread_mutex_lock(&clients->mutex);
@@ -116,8 +117,7 @@ fed_status sim_https_run(sim_clients *clients, const sim_watch *watch, uint64_t 
     sim_coordinator coordinator = {.pid = -1};
     fed_status status = serve(&coordinator, clients, watch, digest, err);
     fed_error ignored = {0};
-    (void)!sim_coordinator_stop(&coordinator, SIGTERM,
-                                &ignored); /* where it was not got that far */
+    (void)!sim_coordinator_stop(&coordinator, SIGTERM, &ignored); /* unless that is done */
     sim_coordinator_clean(&coordinator);
     return status;
 }

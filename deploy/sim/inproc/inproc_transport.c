@@ -1,5 +1,5 @@
-/* The transport of a run in one process: a request is taken apart as HTTP would be, travels its
- * virtual time, and waits for its answer. */
+/* The transport of a run in one process: a request becomes one of the coordinator's function, takes
+ * its virtual time to travel, and waits for its answer. */
 #include "deploy/sim/inproc/inproc_transport.h"
 
 #include <stdio.h>
@@ -84,7 +84,7 @@ static uint64_t head_bytes(const sim_actor *actor, const fedclient_request *requ
     return bytes + strlen("\r\n");
 }
 
-/** All of the body, or as much as comes of it. */
+/** Read all of the body, or what comes before its reading fails. */
 static fed_status read_body(sim_actor *actor, const fedclient_body *body) {
     fed_status status = FED_OK;
     if (body == NULL) {
@@ -119,9 +119,9 @@ static fed_status compose(sim_actor *actor, const fedclient_request *request, fe
     return FED_OK;
 }
 
-/* --- On its way --- */
+/* --- Travel --- */
 
-/** The way of so many bytes to the coordinator; on a new connection if need be. */
+/** Let so many bytes travel to the coordinator, on a new connection if there is none. */
 static fed_status travel_up(sim_actor *actor, uint64_t bytes, fed_error *err) {
     int64_t at_us = actor->kept.now_us;
     if (!actor->kept.connected || at_us - actor->kept.used_us >= IDLE_US) {
@@ -173,17 +173,17 @@ fed_status sim_answer_wait(const sim_actor *actor, uint32_t ms, fedserver_respon
 
 /* --- The answer --- */
 
-/** What follows the first `mark` in a header's value, as a number. */
-static uint64_t number_behind(const char *value, char mark, int base) {
+/** The number after the first `mark` in a header's value. */
+static uint64_t number_after(const char *value, char mark, int base) {
     const char *at = strchr(value, mark);
     return at != NULL ? strtoull(at + 1, NULL, base) : 0;
 }
 
 static void fill_range(const fedserver_response *response, size_t len, fedclient_range *range) {
     const bool part = response->status == 206;
-    range->begin = part ? number_behind(response->content_range, ' ', 10) : 0;
-    range->total = part ? number_behind(response->content_range, '/', 10) : len;
-    range->tag = number_behind(response->etag, '"', 16);
+    range->begin = part ? number_after(response->content_range, ' ', 10) : 0;
+    range->total = part ? number_after(response->content_range, '/', 10) : len;
+    range->tag = number_after(response->etag, '"', 16);
 }
 
 static fed_status take_answer(sim_actor *actor, const fedclient_request *request, int *status,
@@ -211,8 +211,8 @@ static fed_status take_answer(sim_actor *actor, const fedclient_request *request
     return FED_OK;
 }
 
-/** Enrolment, before time begins: one client after the other, so that the coordinator numbers them
- * as we do. */
+/** Enrol, before time begins: one client after the other, so that the coordinator numbers them in
+ * this order. */
 static fed_status enrol_now(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
     pthread_mutex_lock(&world->clients->mutex);
@@ -232,13 +232,13 @@ void sim_answer_keep(sim_actor *actor, fedserver_blob *answer) {
     actor->heard = answer != NULL ? fedserver_blob_share(answer) : NULL;
 }
 
-/** The check-in of a turn that was under way when the run was stopped: it was answered then. (Its
- * body is another one where the client has downloaded a model since.) */
-static bool was_heard(const sim_actor *actor) {
+/** Is this the check-in of a resumed step, which was answered before the run was stopped? (Its body
+ * is another one where the client has downloaded a model since.) */
+static bool was_answered(const sim_actor *actor) {
     return actor->heard != NULL && actor->kept.kind == FED_REQUEST_CHECKIN;
 }
 
-/** The check-in whose answer has come while it was parked: it is on its way since long ago. */
+/** Is this the parked check-in, whose answer has come? */
 static bool is_parked(const sim_actor *actor) {
     const sim_parked *parked = &actor->kept.parked;
     return parked->on && parked->answered && actor->kept.kind == FED_REQUEST_CHECKIN &&
@@ -250,9 +250,9 @@ uint64_t sim_request_digest(const sim_actor *actor) {
     return fed_digest_bytes(actor->request.body, actor->request.body_len);
 }
 
-/** In that turn it had asked how much there is of an update that it sends in pieces, and asks again
- * to come to where it was: what it heard last, in no time. */
-static fed_status hear_again(sim_actor *actor, fed_error *err) {
+/** Resuming: the client asks once more how much of a chunked upload has arrived. Give the last
+ * answer, at no virtual time. */
+static fed_status answer_again(sim_actor *actor, fed_error *err) {
     fed_writer body;
     fed_writer_growing(&body);
     fed_write_u64(&body, actor->kept.pieces_there);
@@ -264,7 +264,7 @@ static fed_status hear_again(sim_actor *actor, fed_error *err) {
                                                  actor->client->k);
 }
 
-static fed_status hand_over(sim_actor *actor, const fedclient_request *request, fed_error *err) {
+static fed_status exchange(sim_actor *actor, const fedclient_request *request, fed_error *err) {
     fed_status read = read_body(actor, request->body);
     const uint64_t body_len = actor->request.body_len;
     if (actor->world->direct) {
@@ -278,7 +278,7 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
         sim_answer_keep(actor, actor->answer.body);
         return FED_OK;
     }
-    if (actor->resumes && was_heard(actor)) {
+    if (actor->resumes && was_answered(actor)) {
         actor->answer =
             (fedserver_response){.status = 200, .body = fedserver_blob_share(actor->heard)};
         return FED_OK;
@@ -288,7 +288,7 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
     const bool again = actor->resumes && actor->kept.kind == actor->asked;
     if (again && actor->kept.kind == FED_REQUEST_PIECE &&
         sim_request_digest(actor) != actor->kept.body_digest) {
-        return hear_again(actor, err);
+        return answer_again(actor, err);
     }
     actor->resumes = false;
     if (!again) {
@@ -302,7 +302,7 @@ static fed_status hand_over(sim_actor *actor, const fedclient_request *request, 
     }
     if (fate != FED_OK) {
         actor->kept.connected = false;
-        return fed_fail(err, fate, "the line broke during a request");
+        return fed_fail(err, fate, "the connection broke during a request");
     }
     return FED_OK;
 }
@@ -313,7 +313,7 @@ static fed_status inproc_send(void *user, const fedclient_request *request, int 
     FED_TRY(compose(actor, request, err));
     fed_writer_growing(&actor->body);
     actor->answer = (fedserver_response){0};
-    fed_status result = hand_over(actor, request, err);
+    fed_status result = exchange(actor, request, err);
     if (result == FED_OK) {
         result = take_answer(actor, request, status, answer, err);
     }

@@ -9,7 +9,7 @@ fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
     sim_world *world = actor->world;
     sim_parked *parked = &actor->kept.parked;
     if (actor->request.body_len > sizeof parked->body) {
-        return fed_fail(err, FED_EINVAL, "a check-in of %zu bytes is none",
+        return fed_fail(err, FED_EINVAL, "a check-in of %zu bytes is too long",
                         actor->request.body_len);
     }
     *parked = (sim_parked){.on = true,
@@ -21,9 +21,9 @@ fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
     return sim_answer_wait(actor, ms, &actor->answer, err);
 }
 
-/** Its turn is over, and its check-in waits for whichever is first: the coordinator's word, the end
- * of its patience, the client's leaving. */
-static void wait_on(sim_actor *actor) {
+/** Its step has ended, and its check-in is parked: until the coordinator answers or has to be asked
+ * again, or the client goes away. */
+static void stay_parked(sim_actor *actor) {
     const int64_t now_us = actor->world->now_us;
     const int64_t away_us = sim_attendance_until(&actor->attendance, now_us);
     sim_actor_move(actor, now_us);
@@ -35,7 +35,7 @@ static void wait_on(sim_actor *actor) {
     sim_heap_set(&actor->world->heap, actor->client->k, due);
 }
 
-/** The line is gone, by whoever's fault: the client asks again later. */
+/** The connection is lost: the client asks again later. */
 static void lose(sim_actor *actor, int64_t us) {
     fedserver_blob_free(actor->parked_answer.body);
     actor->parked_answer.body = NULL;
@@ -55,7 +55,7 @@ static fed_status ask(sim_actor *actor, fed_error *err) {
     FED_TRY(sim_host_handle(&world->host, &request, world->now_us, &response, err));
     if (response.hold) {
         parked->until_us = world->now_us + (int64_t)response.hold_ms * 1000;
-        wait_on(actor);
+        stay_parked(actor);
         return FED_OK;
     }
     int64_t at_us = world->now_us;
@@ -87,13 +87,13 @@ fed_status sim_parked_settle(sim_actor *actor, fed_error *err) {
     if (actor->kept.parked.epoch != actor->world->host.epoch) {
         return ask(actor, err);
     }
-    wait_on(actor);
+    stay_parked(actor);
     return FED_OK;
 }
 
 fed_status sim_parked_ask_all(sim_world *world, fed_error *err) {
     const uint32_t count = (uint32_t)world->clients->client_count;
-    /* Not the same ones first each time: there may be fewer places than there are devices. */
+    /* Begin with another client each time: there may be fewer slots than clients. */
     fed_rng rng;
     fed_rng_init(&rng, world->clients->options->seed, (uint32_t)world->host.epoch, 0);
     const uint32_t first = fed_rng_below(&rng, count);

@@ -26,7 +26,8 @@ typedef struct head {
     uint64_t bytes; /* of the structs together: another compiler's would differ */
 } head;
 
-/** Of the task and the options: a run goes on only with the same ones. */
+/** The digest of what the run is asked to do: of the task, and of the options that must stay the same.
+ */
 static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *err) {
     uint8_t *task = NULL;
     size_t len = 0;
@@ -210,7 +211,7 @@ static fed_status load_all(sim_world *world, fed_reader *r, fed_error *err) {
 static fed_status save_coordinator(sim_world *world, fed_error *err) {
     sim_coordinator old = {0};
     if (world->clients->options->directory != NULL) {
-        return FED_OK; /* it lies there */
+        return FED_OK; /* it lies there already */
     }
     sim_options_state_path(world->clients->options, "coordinator", old.directory,
                            sizeof old.directory);
@@ -239,7 +240,7 @@ fed_status sim_saved_save(sim_world *world, const fed_writer *state, fed_error *
     return status;
 }
 
-/** Is it whole, and of this run? */
+/** Is the file whole, and of this run? */
 static fed_status check_file(const sim_options *o, const char *path, const uint8_t *data,
                              size_t len, fed_error *err) {
     head wanted, found;
@@ -275,8 +276,7 @@ fed_status sim_saved_find(const sim_options *o, fed_error *err) {
     return access(path, R_OK) == 0
                ? FED_OK
                : fed_fail(err, FED_ENOTFOUND,
-                          "%s: there is no run that was stopped; begin it without --resume",
-                          o->state);
+                          "%s: there is no run to resume; begin it without --resume", o->state);
 }
 
 fed_status sim_saved_load(sim_world *world, fed_error *err) {
@@ -291,7 +291,7 @@ fed_status sim_saved_load(sim_world *world, fed_error *err) {
         fed_reader_init(&r, data + sizeof(head), len - sizeof(head) - sizeof(uint64_t));
         status = load_all(world, &r, err);
         if (status == FED_EFORMAT) {
-            status = fed_fail(err, status, "%s makes no sense: begin the run again", path);
+            status = fed_fail(err, status, "%s is damaged: begin the run again", path);
         }
     }
     free(data);

@@ -1,4 +1,4 @@
-/* The scheduler: whatever comes first in virtual time is dealt with, or waited for. */
+/* The scheduler: it handles what is due first in virtual time, or waits for it. */
 #include "deploy/sim/inproc/schedule.h"
 
 #include <time.h>
@@ -14,7 +14,7 @@ enum { SHOW_MS = 200 };
 
 /* --- Steps begin --- */
 
-/** It may go on as soon as what it has heard is committed. */
+/** Its step may go on once the answers before it are committed. */
 static void go_on(sim_actor *actor) {
     sim_world *world = actor->world;
     actor->kept.stage = SIM_READY;
@@ -22,7 +22,7 @@ static void go_on(sim_actor *actor) {
     world->pending[world->pending_count++] = actor->client->k;
 }
 
-/** Does the schedule say that it stays away from the round that it would come for? */
+/** Does options->offline keep it away from the round that it would take part in? */
 static bool stays_away(const sim_actor *actor, uint32_t *round) {
     const sim_client *client = actor->client;
     sim_clients *clients = client->clients;
@@ -58,8 +58,9 @@ static void wake_sleepers(sim_world *world) {
     }
 }
 
-/** A new model, or the end: the evaluator is due, or has to be done with the last one. */
-static void rouse_evaluator(sim_world *world) {
+/** There is a new model, or the task has ended. The evaluator is due; or nothing goes on before it
+ * has measured the last model. */
+static void wake_evaluator(sim_world *world) {
     sim_actor *actor = &world->actor[world->clients->options->clients];
     const sim_host *host = &world->host;
     if (host->kept.running && !sim_wants_measured(world->clients->options, host->kept.version)) {
@@ -71,7 +72,7 @@ static void rouse_evaluator(sim_world *world) {
         if (actor->kept.stage == SIM_ASKS) {
             sim_actor_move(actor, world->now_us);
             sim_actor_stand(actor, SIM_ASKS);
-        } else { /* its code runs: the clock is its own */
+        } else { /* its code runs, which alone moves its clock */
             sim_heap_set(&world->heap, actor->client->k, (sim_due){.us = world->now_us});
         }
     } else if (actor->kept.stage == SIM_IDLE && !actor->client->kept.finished) {
@@ -82,6 +83,7 @@ static void rouse_evaluator(sim_world *world) {
 
 /* --- The coordinator --- */
 
+/** Something may have changed at the coordinator: a new model, free slots, the end. */
 static fed_status look(sim_world *world, fed_error *err) {
     sim_host *host = &world->host;
     sim_clients *clients = world->clients;
@@ -95,7 +97,7 @@ static fed_status look(sim_world *world, fed_error *err) {
         clients->kept.round = running ? version + 1 : version;
         clients->kept.reported = 0;
         wake_sleepers(world);
-        rouse_evaluator(world);
+        wake_evaluator(world);
     }
     while (host->epoch != fedserver_epoch(host->server)) {
         host->epoch = fedserver_epoch(host->server);
@@ -110,7 +112,7 @@ static fed_status tick(sim_world *world, fed_error *err) {
     return look(world, err);
 }
 
-/** Commit, and let those go on who have been answered. */
+/** Commit the batch, and let the clients go on whose requests it answered. */
 static fed_status flush(sim_world *world, fed_error *err) {
     if (world->host.batch) {
         pthread_mutex_unlock(&world->clients->mutex);
@@ -127,8 +129,8 @@ static fed_status flush(sim_world *world, fed_error *err) {
     return FED_OK;
 }
 
-/** Is that the update in whose middle the coordinator is to die? */
-static bool is_fatal(const sim_actor *actor) {
+/** Is this the update that kills the coordinator? It is the first one of options->kill_round. */
+static bool kills_coordinator(const sim_actor *actor) {
     const sim_options *o = actor->world->clients->options;
     fed_update update;
     fed_reader r;
@@ -140,8 +142,9 @@ static bool is_fatal(const sim_actor *actor) {
     return fed_update_read(&r, &update) == FED_OK && update.round == o->kill_round;
 }
 
-/** It handles the request, and dies before it commits: nobody hears of it. */
-static fed_status die(sim_actor *actor, fed_error *err) {
+/** The coordinator handles the request, and is killed before it commits: the client gets no answer.
+ */
+static fed_status handle_and_kill(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
     fedserver_response response;
     FED_TRY(flush(world, err));
@@ -171,8 +174,8 @@ static fed_status handle(sim_actor *actor, fed_error *err) {
     if (actor->kept.kind == FED_REQUEST_CHECKIN) {
         sim_note_checkin(world->clients, sim_unix_ms(world->now_us));
     }
-    if (is_fatal(actor)) {
-        return die(actor, err);
+    if (kills_coordinator(actor)) {
+        return handle_and_kill(actor, err);
     }
     actor->request.waited_ms = 0;
     FED_TRY(sim_host_handle(&world->host, &actor->request, world->now_us, &response, err));
@@ -245,10 +248,10 @@ static fed_status end_step(sim_actor *actor, fed_error *err) {
     return FED_OK;
 }
 
-/* --- All of it --- */
+/* --- The loop --- */
 
-/** Sleep until something moves, or it is time to show how far it is. */
-static void wait_for_news(sim_world *world) {
+/** Sleep until something changes, or the watcher is to be told how far the run is. */
+static void wait_for_change(sim_world *world) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += SHOW_MS * 1000000L;
@@ -279,7 +282,7 @@ static fed_status advance(sim_world *world, fed_error *err) {
         if (world->host.batch || world->pending_count > 0) {
             return flush(world, err);
         }
-        wait_for_news(world);
+        wait_for_change(world);
         return FED_OK;
     }
     if (due.us >= SIM_NEVER) {
@@ -326,7 +329,7 @@ fed_status sim_schedule_begin(sim_world *world, fed_error *err) {
     return look(world, err);
 }
 
-/** Everything that is under way comes to where it can be written down. */
+/** Let all that is under way come to a point at which it can be saved. */
 static fed_status settle(sim_world *world, fed_error *err) {
     FED_TRY(flush(world, err));
     sim_steps_settle(world);

@@ -1,4 +1,5 @@
-/* Threads that run turns, and the places that they run at: the least key comes first. */
+/* Threads that run clients' steps, and the workers that the steps need: what is due first goes
+ * first. */
 #include "deploy/sim/inproc/step_threads.h"
 
 #include <stdlib.h>
@@ -11,8 +12,8 @@ bool sim_step_under_way(const sim_actor *actor) {
     return actor->kept.stage == SIM_READY || actor->kept.stage == SIM_RUNS;
 }
 
-/** Something has changed: wake the scheduler, if it can go on. Mostly it can't: what it waits for
- * is the last of many. */
+/** Something has changed: wake the scheduler, if it can go on. Mostly it can't, as it waits for the
+ * last of many. */
 static void tell(sim_world *world) {
     const uint32_t next = sim_heap_top(&world->heap);
     if (world->settles || !sim_step_under_way(&world->actor[next]) ||
@@ -35,7 +36,7 @@ static void sleep_until_woken(sim_thread *thread) {
 static void *work(void *user);
 
 /** An idle thread, or a new one. NULL: the system has no more. */
-static sim_thread *hire(sim_world *world) {
+static sim_thread *get_thread(sim_world *world) {
     sim_thread *thread = world->idle;
     if (thread != NULL) {
         world->idle = thread->next_idle;
@@ -62,35 +63,35 @@ static sim_thread *hire(sim_world *world) {
     return thread;
 }
 
-/** FED_ENOMEM, and its turn has ended: there is no thread for it. */
-static fed_status begin_step(sim_actor *actor) {
-    actor->thread = hire(actor->world);
+/** FED_ENOMEM: there is no thread for its step, which has ended with that error. */
+static fed_status assign_thread(sim_actor *actor) {
+    actor->thread = get_thread(actor->world);
     if (actor->thread != NULL) {
         actor->thread->actor = actor;
         return FED_OK;
     }
     actor->status = fed_fail(&actor->error, FED_ENOMEM,
-                             "can't start a thread for its turn; use a smaller cohort");
+                             "can't start a thread for its step; use a smaller cohort");
     sim_actor_stand(actor, SIM_ENDED);
     return FED_ENOMEM;
 }
 
-/* --- Places --- */
+/* --- Workers --- */
 
-static void give_back(sim_client *client) {
+static void free_worker(sim_client *client) {
     client->worker->next = client->clients->free_workers;
     client->clients->free_workers = client->worker;
     client->worker = NULL;
 }
 
-/** A free place goes to whoever is READY and first. The thread to be woken for it; NULL: there is
- * none. */
-static sim_thread *hand_out(sim_world *world) {
+/** Give a free worker to the client that is READY and due first. Returns the thread to be woken;
+ * NULL: there is no worker, or no client. */
+static sim_thread *assign_worker(sim_world *world) {
     sim_clients *clients = world->clients;
     while (clients->free_workers != NULL && world->ready.count > 0) {
         sim_actor *actor = &world->actor[sim_heap_top(&world->ready)];
         sim_heap_remove(&world->ready, actor->client->k);
-        if (actor->thread != NULL || begin_step(actor) == FED_OK) {
+        if (actor->thread != NULL || assign_thread(actor) == FED_OK) {
             actor->kept.stage = SIM_RUNS;
             actor->client->worker = clients->free_workers;
             clients->free_workers = clients->free_workers->next;
@@ -101,12 +102,12 @@ static sim_thread *hand_out(sim_world *world) {
 }
 
 void sim_steps_start(sim_world *world) {
-    for (sim_thread *next; (next = hand_out(world)) != NULL;) {
+    for (sim_thread *next; (next = assign_worker(world)) != NULL;) {
         wake(next);
     }
 }
 
-/* --- A turn --- */
+/* --- A step --- */
 
 static void run_step(sim_actor *actor) {
     fed_error err = {0};
@@ -125,17 +126,17 @@ static void run_step(sim_actor *actor) {
     sim_actor_enter(NULL);
 }
 
-/** Under the mutex, which it gives back: the client's code stops here, and its place is another's.
- */
-static void make_room(sim_actor *actor, sim_stage stage) {
+/** The client's code stops here: its worker is another client's. Called under the mutex, which this
+ * unlocks. */
+static void stop_code(sim_actor *actor, sim_stage stage) {
     sim_world *world = actor->world;
-    give_back(actor->client);
+    free_worker(actor->client);
     sim_actor_stand(actor, stage);
-    sim_thread *next = hand_out(world);
+    sim_thread *next = assign_worker(world);
     tell(world);
     pthread_mutex_unlock(&world->clients->mutex);
     if (next != NULL) {
-        wake(next); /* it finds the mutex free */
+        wake(next); /* the mutex is free by now */
     }
 }
 
@@ -151,7 +152,7 @@ static void *work(void *user) {
         thread->actor = NULL;
         thread->next_idle = world->idle;
         world->idle = thread;
-        make_room(actor, SIM_ENDED);
+        stop_code(actor, SIM_ENDED);
         sleep_until_woken(thread);
     }
     return NULL;
@@ -166,7 +167,7 @@ fed_status sim_step_ask(sim_actor *actor) {
     }
     sim_thread *thread = actor->thread;
     sim_actor_move(actor, actor->release_us);
-    make_room(actor, SIM_ASKS);
+    stop_code(actor, SIM_ASKS);
     sleep_until_woken(thread);
     return actor->fate;
 }
@@ -183,7 +184,7 @@ void sim_steps_settle(sim_world *world) {
     }
 }
 
-/** Those that wait for an answer hear that there will be none. */
+/** Let the steps that wait for an answer go on without one. */
 static void cancel_all(sim_world *world) {
     world->stopping = true;
     for (size_t k = 0; k < world->clients->client_count; k++) {
@@ -219,7 +220,7 @@ void sim_threads_close(sim_world *world) {
     while (world->threads != NULL) {
         sim_thread *thread = world->threads;
         world->threads = thread->next;
-        wake(thread); /* without anybody's turn: it ends */
+        wake(thread); /* without a step to run: it ends */
         pthread_join(thread->handle, NULL);
         sem_destroy(&thread->go);
         free(thread);
@@ -245,7 +246,7 @@ void sim_step_measures(void *user, uint32_t k, uint32_t version) {
     const sim_host *host = &world->host;
     sim_actor *actor = &world->actor[k];
     pthread_mutex_lock(&world->clients->mutex);
-    /* It may be late already: then nothing goes on without it. */
+    /* The next model may be there already: then nothing goes on before this one is measured. */
     const bool late = host->kept.version != version &&
                       sim_wants_measured(world->clients->options, host->kept.version);
     actor->measures = host->kept.running && !late;

@@ -39,7 +39,8 @@ static void add_tick(sim_axis *axis, double value) {
     }
 }
 
-/** 1, 2 or 5 times a power of ten, at most some five of which make the range. */
+/** A step between ticks: 1, 2 or 5 times a power of ten, so that about five steps make the range.
+ */
 static double round_step(double range) {
     const double raw = range / 5, power = pow(10, floor(log10(raw)));
     const double digit = raw / power;
@@ -54,8 +55,8 @@ static void add_linear_ticks(sim_axis *axis) {
     }
 }
 
-/** Powers of ten; where these are fewer than three, 2 and 5 times them as well; where they are more
- * than seven, each so-many-th. */
+/** Ticks at powers of ten. Where these are fewer than three, at 2 and 5 times them as well; where
+ * they are more than seven, at every n-th. */
 static void add_log_ticks(sim_axis *axis) {
     const double low = axis->low / axis->scale, high = axis->high / axis->scale;
     const double decades = log10(high / low);
@@ -71,7 +72,7 @@ static void add_log_ticks(sim_axis *axis) {
     }
 }
 
-/** Some room around the values, to the next tick where that is near. */
+/** Widen the range around the values; to the next tick, if that is near. */
 static void widen(sim_axis *axis) {
     if (axis->log) {
         axis->low *= 0.9;

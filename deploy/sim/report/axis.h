@@ -1,4 +1,4 @@
-/* The axis of a plot: from values to places, and where its ticks are. */
+/* The axis of a plot: from values to positions, and where its ticks are. */
 #ifndef FEDSIM_AXIS_H
 #define FEDSIM_AXIS_H
 
@@ -13,15 +13,15 @@ typedef struct sim_axis {
     sim_unit unit;
     bool log;
     double low, high; /* values at its ends */
-    double from, to;  /* places of these */
-    double scale;     /* a tick says value / scale ... */
-    const char *word; /* ... in these: "MB", "min", "%"; "": a plain number */
+    double from, to;  /* positions of these */
+    double scale;     /* a tick shows value / scale */
+    const char *word; /* its unit: "MB", "min", "%"; "": none */
     double tick[SIM_TICKS];
     size_t tick_count;
 } sim_axis;
 
-/** An axis for values from least to most, NAN where there are none. It is logarithmic if that is
- * asked for and all are above 0. */
+/** An axis for values from least to most; NAN: there are none. It is logarithmic if that is asked
+ * for and all values are above 0. */
 void sim_axis_fit(sim_axis *axis, sim_unit unit, double least, double most, bool log);
 double sim_axis_place(const sim_axis *axis, double value);
 /** Can the value be shown? */

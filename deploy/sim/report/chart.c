@@ -33,7 +33,7 @@ void sim_write_escaped(fed_writer *w, const char *text) {
     }
 }
 
-/** Where the line of a series is at its right end. */
+/** The position of a series' right end. */
 typedef struct line_end {
     const char *label;
     size_t style;
@@ -203,13 +203,13 @@ static int by_y(const void *a, const void *b) {
     return (p->y > q->y) - (p->y < q->y);
 }
 
-/** Do two names stand in each other's way? */
+/** Do two names overlap? */
 static bool meet(const line_end *a, const line_end *b) {
     return fabs(a->x - b->x) < LABEL_WIDTH && fabs(a->y - b->y) < LABEL_STEP;
 }
 
-/** Names beside the ends of their lines, pushed down where these are close, and up again from the
- * bottom. */
+/** Write names beside the ends of their lines. Names that overlap are pushed down, and from the
+ * bottom up again. */
 static void draw_labels(drawing *d) {
     const size_t n = d->end_count;
     qsort(d->end, n, sizeof d->end[0], by_y);

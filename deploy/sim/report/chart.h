@@ -1,4 +1,4 @@
-/* Plots as SVG, to stand in a page: its style sheet (page.c) has their colours. */
+/* Plots as SVG, for a page, whose style sheet (report.c) has their colours. */
 #ifndef FEDSIM_CHART_H
 #define FEDSIM_CHART_H
 
@@ -8,17 +8,17 @@
 enum { SIM_COLOURS = 7, SIM_DASHES = 3 }; /* styles beyond the colours are dashed */
 
 typedef struct sim_series {
-    const char *label; /* a word or two, at its end; NULL: none */
-    const char *title; /* what a pointer that rests on it is told */
+    const char *label; /* one or two words, at its end; NULL: none */
+    const char *title; /* shown while a pointer rests on it */
     size_t style;      /* its colour and dashes */
     const double *x, *y;
-    size_t count; /* points; one that is NAN, or has no place on the axis, is left out */
+    size_t count; /* points; one that is NAN, or not on the axis, is left out */
 } sim_series;
 
 typedef struct sim_chart {
     const char *title;   /* what y is */
     const char *against; /* what x is, in the title */
-    const char *x_name;  /* ... and beside its axis */
+    const char *x_name;  /* what x is, beside its axis */
     sim_unit x_unit, y_unit;
     bool x_log, y_log; /* where the values allow it */
     const sim_series *series;
@@ -27,7 +27,7 @@ typedef struct sim_chart {
 
 void sim_chart_draw(const sim_chart *chart, fed_writer *w);
 
-/** A map of shares from 0 to 1, row after row: columns x rows. */
+/** A map of fractions from 0 to 1, row after row: columns x rows. */
 typedef struct sim_map {
     const char *title, *x_name, *y_name;
     double columns_to, rows_to; /* what the last column and row are, counted from 1 */
@@ -37,7 +37,7 @@ typedef struct sim_map {
 
 void sim_map_draw(const sim_map *map, fed_writer *w);
 
-/** A table of colours, with what each cell says. */
+/** A table of colours, with a text in each cell. */
 typedef struct sim_heat {
     const char *title, *x_name, *y_name;
     const char *const *x_label, *const *y_label;
@@ -45,11 +45,11 @@ typedef struct sim_heat {
     size_t columns, rows;
 } sim_heat;
 
-/** Values are accuracies, told as percentages; colours go with the logarithm of what is missing to
- * all, so that one bad cell does not make all others alike. */
+/** Values are accuracies, shown as percentages. Colours follow the logarithm of 1 - accuracy, so
+ * that one bad cell does not make all others alike. */
 void sim_heat_draw(const sim_heat *heat, fed_writer *w);
 
-/** Text, where it might hold what HTML takes for its own. */
+/** Write text with the characters escaped that have a meaning in HTML. */
 void sim_write_escaped(fed_writer *w, const char *text);
 
 #endif

@@ -9,7 +9,7 @@
 #include "deploy/sim/report/run_table.h"
 #include "deploy/sim/report/seeds.h"
 
-/* From these ratios on, a logarithmic axis shows more. */
+/* From these ratios on, an axis is logarithmic. */
 static const double uneven_amounts = 8, steep_loss = 50;
 
 const sim_measure_words sim_measure_word[SIM_MEASURES] = {

@@ -1,4 +1,4 @@
-/* What a run's plots show: numbers out of its log. */
+/* The plots of runs: numbers out of their logs. */
 #ifndef FEDSIM_CURVES_H
 #define FEDSIM_CURVES_H
 
@@ -8,7 +8,7 @@
 typedef enum sim_measure {
     SIM_ROUND,
     SIM_UP,   /* bytes sent by all clients so far */
-    SIM_BOTH, /* ... and received */
+    SIM_BOTH, /* bytes sent and received by all clients so far */
     SIM_TIME, /* virtual, so far */
     SIM_ACCURACY,
     SIM_ERROR, /* 1 - accuracy: its logarithmic axis tells good models apart */
@@ -16,7 +16,7 @@ typedef enum sim_measure {
     SIM_TRAIN_LOSS,
     SIM_BITS_UP, /* of the round */
     SIM_BITS_DOWN,
-    SIM_CLIENT_UP, /* all that a client sent, over its rank: the most first */
+    SIM_CLIENT_UP, /* all that a client sent; clients in falling order */
     SIM_CLIENT_DOWN,
     SIM_RANK,
     SIM_MEASURES
@@ -24,7 +24,7 @@ typedef enum sim_measure {
 
 typedef struct sim_measure_words {
     const char *name; /* beside an axis */
-    const char *word; /* in a title, or at a line's end */
+    const char *word; /* in a title, or at a curve's end */
     sim_unit unit;
 } sim_measure_words;
 
@@ -41,8 +41,8 @@ fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
 /** Who took part: clients down, rounds across, several of each together where they are many. */
 fed_status sim_attendance_draw(const sim_log *log, fed_writer *w) FED_CHECKED;
 
-/** Where exactly two keys beside the seed differ: accuracy as a table of colours, the mean of the
- * runs of a cell. Otherwise, and where half of the cells would be empty, nothing. */
+/** Where exactly two keys beside the seed differ: write accuracy as a table of colours, the mean of
+ * the runs of a cell. Otherwise, and where half of the cells would be empty, write nothing. */
 fed_status sim_grid_draw(const sim_result *runs, size_t count, fed_writer *w) FED_CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* The page: figures first, then plots, then what was asked for. */
+/* The page: figures, plots, then the scenario's keys. */
 #include "deploy/sim/report/report.h"
 
 #include <math.h>
@@ -131,7 +131,7 @@ static const plot plots[] = {
     {SIM_RANK, {SIM_CLIENT_UP, SIM_CLIENT_DOWN}, 2},
 };
 
-/** One run: all that belongs together in one plot; several: each in its own. */
+/** Of one run, what belongs together is one plot; of several runs, each quantity is a plot. */
 static fed_status write_plot(const sim_result *runs, size_t count, const plot *p, fed_writer *w) {
     const size_t together = count == 1 ? p->y_count : 1;
     for (size_t k = 0; k < p->y_count; k += together) {
@@ -142,7 +142,7 @@ static fed_status write_plot(const sim_result *runs, size_t count, const plot *p
     return FED_OK;
 }
 
-/** Without lines and speeds everything happens in no time. */
+/** Did virtual time pass? Without links and speeds nothing takes time. */
 static bool has_time(const sim_result *runs, size_t count) {
     bool some = false;
     for (size_t k = 0; k < count; k++) {
@@ -151,7 +151,7 @@ static bool has_time(const sim_result *runs, size_t count) {
     return some;
 }
 
-/** A model that predicts numbers has none. */
+/** Is there an accuracy? A model that predicts numbers has none. */
 static bool has_accuracy(const sim_result *runs, size_t count) {
     bool some = false;
     for (size_t k = 0; k < count; k++) {
@@ -192,7 +192,7 @@ static fed_status write_plots(const sim_result *runs, size_t count, fed_writer *
     return FED_OK;
 }
 
-/* --- What was asked for --- */
+/* --- The scenario's keys --- */
 
 /** The keys that are the same in all runs. */
 static void write_scenario(const sim_result *runs, size_t count, fed_writer *w) {
@@ -216,7 +216,7 @@ static void write_scenario(const sim_result *runs, size_t count, fed_writer *w) 
     fed_write_printf(w, "</tbody></table>\n");
 }
 
-/** The builds and machines that the runs are of, each once. */
+/** The builds and machines that made the runs, each once. */
 static void write_builds(const sim_result *runs, size_t count, fed_writer *w) {
     for (size_t k = 0; k < count; k++) {
         bool said = false;
@@ -282,7 +282,7 @@ static fed_status write_page(const char *title, const sim_result *runs, size_t c
     return w->status;
 }
 
-/** The name that all scenarios have; else a run's own, or how many there are. */
+/** The name that all scenarios share; else the run's name, or how many runs there are. */
 static const char *title_of(const sim_result *runs, size_t count, char *dst, size_t cap) {
     sim_key_id keys[SIM_KEYS];
     const char *name = runs[0].scenario.value[SIM_NAME];

@@ -1,4 +1,4 @@
-/* The page of a run, or of several side by side: one HTML file that needs nothing else. */
+/* The page of a run, or of several side by side: one HTML file that needs no other. */
 #ifndef FEDSIM_REPORT_H
 #define FEDSIM_REPORT_H
 

@@ -72,7 +72,7 @@ void sim_version_text(char *dst, size_t cap) {
     snprintf(dst, cap, "fedsim %s (%s), protocol %d", FED_VERSION, fed_build_id(), FED_PROTOCOL);
 }
 
-/** What stands behind "model name" in Linux's list of processors; "": nothing does. */
+/** The text after "model name" in Linux's list of processors; "": there is none. */
 static void processor_name(char *dst, size_t cap) {
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "r");
@@ -118,7 +118,7 @@ fed_status sim_result_begin(const char *directory, const sim_scenario *scenario,
     return put(directory, "scenario.txt", &w, err);
 }
 
-/** A number of a CSV file; nothing where there is none. */
+/** Write a number of a CSV file; NAN: an empty field. */
 static void write_number(fed_writer *w, double value) {
     if (isfinite(value)) {
         fed_write_printf(w, ",%.9g", value);

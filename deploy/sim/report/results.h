@@ -1,4 +1,4 @@
-/* The directory that a run leaves: written from a log, and read back as one. */
+/* The directory of results that a run leaves: written from a log, and read into one. */
 #ifndef FEDSIM_RESULTS_H
 #define FEDSIM_RESULTS_H
 
@@ -13,7 +13,7 @@
  *   report.html    report.h
  *
  * Each file is replaced atomically, summary.json after the other figures: a directory without it is
- * a run that has not been stopped properly.
+ * of a run that was killed.
  */
 
 enum { SIM_PATH = 4096 };
@@ -24,7 +24,7 @@ const char *sim_path(char dst[SIM_PATH], const char *directory, const char *name
 typedef struct sim_result {
     char name[256];    /* of the run among others: its directory's */
     char version[128]; /* of the program, with its commit */
-    char machine[128]; /* "": it was not noted */
+    char machine[128]; /* "": not known */
     sim_scenario scenario;
     sim_log log;
 } sim_result;

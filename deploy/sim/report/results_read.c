@@ -21,7 +21,8 @@ static fed_status read_text(const char *directory, const char *name, char path[S
     return FED_OK;
 }
 
-/** The numbers of a line, NAN where a field is empty. The place behind it; NULL: it has others. */
+/** Read the numbers of a line, NAN for an empty field. Returns what follows the line; NULL: it has
+ * another number of fields. */
 static char *read_fields(char *line, size_t count, double *field) {
     for (size_t k = 0; k < count; k++) {
         char *end = line;
@@ -63,7 +64,7 @@ static fed_status read_csv(const char *directory, const char *name, const char *
                : status;
 }
 
-/** What a field counts. */
+/** The whole number in a field. */
 static uint64_t whole(double value) {
     return value >= 0 && value < 1.8e19 ? (uint64_t)value : 0;
 }
@@ -172,7 +173,7 @@ static fed_status read_version(const char *directory, sim_result *result, fed_er
     return FED_OK;
 }
 
-/** The last part of a path, without the slashes behind it. */
+/** The last part of a path, without slashes after it. */
 static void name_of(const char *path, char *dst, size_t cap) {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') {

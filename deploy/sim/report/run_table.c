@@ -14,7 +14,7 @@
 
 enum { CELL = 80 };
 
-/** Is that key made from others in all runs? */
+/** Do other keys decide this one in all runs? */
 static bool follows(const sim_result *runs, size_t count, sim_key_id id) {
     bool said = id == SIM_ROUNDS;
     for (size_t k = 0; k < count && said; k++) {
@@ -252,7 +252,7 @@ static void write_key_heads(const sim_key_id *keys, size_t count, fed_writer *w)
     }
 }
 
-/** A grid's keys stand before its results; what else differs between runs, behind them. */
+/** A grid's keys stand before its results; other keys that differ stand after them. */
 void sim_table_html(const sim_result *runs, size_t count, fed_writer *w) {
     sim_key_id keys[SIM_KEYS];
     const size_t key_count = sim_runs_differ(runs, count, keys);

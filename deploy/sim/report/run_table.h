@@ -4,10 +4,11 @@
 
 #include "deploy/sim/report/results.h"
 
-/** Which keys are not the same in all runs, but for rounds where iterations make them. How many. */
+/** Find the keys that differ between runs, but for `rounds` where `iterations` decides it. Returns
+ * how many. */
 size_t sim_runs_differ(const sim_result *runs, size_t count, sim_key_id keys[SIM_KEYS]);
 
-/** "A" for the first run, "B", ...; a number beyond "Z". */
+/** "A" for the first run, "B" and so on; after "Z" a number. */
 const char *sim_run_letter(size_t index, char dst[24]);
 
 /** As text, for a terminal. */

@@ -6,7 +6,7 @@
 
 #include "deploy/sim/report/chart.h"
 
-/** By their seeds, or not at all: what another build has made is another experiment. */
+/** Do two runs differ by their seeds at most? Runs of two builds are two experiments. */
 static bool differ_by_seed(const sim_result *a, const sim_result *b) {
     if (strcmp(a->version, b->version) != 0) {
         return false;
@@ -63,7 +63,7 @@ bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *see
     return members > 1 && n > 1;
 }
 
-/** What tells this group from the others: the run's name without its seed. */
+/** The group's name: the run's without its seed. */
 static void write_name(const char *name, fed_writer *w) {
     const char *seed = strstr(name, "seed=");
     if (seed == NULL) {

@@ -10,13 +10,13 @@ typedef struct sim_seeds {
     double mean, deviation;  /* of their final accuracy; the sample's standard deviation */
 } sim_seeds;
 
-/** The number of the k-th run's group, from 0: runs of a group look alike in plots. */
+/** The number of the k-th run's group, from 0. Plots show the runs of a group alike. */
 size_t sim_seeds_group(const sim_result *runs, size_t k);
 
-/** The k-th run's group, if it is the first of one with several; false: it is not. */
+/** The k-th run's group, if the run is the first of several there; else false. */
 bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *seeds);
 
-/** Every such group, a line each; nothing where there is none. */
+/** Write a line for each such group. */
 void sim_seeds_text(const sim_result *runs, size_t count, fed_writer *w);
 void sim_seeds_html(const sim_result *runs, size_t count, fed_writer *w);
 

@@ -1,4 +1,4 @@
-/* What a run has come to, round by round and client by client. */
+/* The log of a run: its rounds and its clients. */
 #ifndef FEDSIM_SIM_LOG_H
 #define FEDSIM_SIM_LOG_H
 
@@ -9,8 +9,8 @@
 #include "fed/error.h"
 
 /*
- * Bytes are HTTP requests and answers with their heads, after enrolment; TLS adds its own. What a
- * client moves is charged to the round that it took part in, or waited for.
+ * Bytes are HTTP requests and answers with their heads, after enrolment; TLS adds its own. A
+ * client's bytes are charged to the round that it took part in, or waited for.
  */
 
 #pragma GCC diagnostic push
@@ -19,12 +19,12 @@
 /** A round that was committed. A stopped run saves it as it lies in memory: so there are only
  * numbers here, and no padding. */
 typedef struct sim_round {
-    double virtual_s;  /* when, since the first check-in: INPROC virtual, HTTPS real time */
-    double wall_s;     /* real time since then */
-    uint32_t round;    /* from 1; the model that came of it has this version */
-    uint32_t counted;  /* updates in it */
-    uint32_t refused;  /* that came and were folded back by their clients */
-    uint32_t broken;   /* uploads that broke and were sent again */
+    double virtual_s; /* of its commit, since the first check-in: INPROC virtual, HTTPS real time */
+    double wall_s;    /* real time since then */
+    uint32_t round;   /* from 1; the model that came of it has this version */
+    uint32_t counted; /* updates in it */
+    uint32_t refused; /* that came too late, and stayed in their clients' residuals */
+    uint32_t broken;  /* uploads that broke and were sent again */
     uint64_t up_bytes; /* of all clients */
     uint64_t down_bytes;
     uint64_t update_bytes; /* envelopes of the counted updates alone */
@@ -39,10 +39,10 @@ typedef struct sim_round {
 typedef struct sim_account {
     uint64_t up_bytes, down_bytes;
     uint32_t counted, refused, broken;
-    uint32_t samples; /* that its share of the data holds */
+    uint32_t samples; /* of its shard */
     double busy_s;    /* time spent training: INPROC virtual, HTTPS CPU time */
-    bool present;     /* took part to the end ... */
-    bool identical;   /* ... and holds the coordinator's model bit for bit */
+    bool present;     /* took part to the end */
+    bool identical;   /* is present, and holds the coordinator's model bit for bit */
 } sim_account;
 
 typedef struct sim_log {
@@ -71,7 +71,7 @@ double sim_log_accuracy(const sim_log *log);
 
 /** The test loss of the last model that was measured; NAN: none was. */
 double sim_log_test_loss(const sim_log *log);
-/** How many times fewer bytes went up than float32 gradients of every local step would be. */
+/** How many times fewer bytes went up than float32 gradients of every local step would take. */
 double sim_log_compression(const sim_log *log);
 void sim_log_free(sim_log *log);
 

@@ -1,4 +1,4 @@
-/* What a run is asked to do is looked through before anything is done. */
+/* Checks what a run is asked to do, before anything is done. */
 #include "deploy/sim/scenario/options.h"
 
 #include <stddef.h>
@@ -116,15 +116,15 @@ static fed_status check_numbers(const sim_options *o, fed_error *err) {
     return FED_OK;
 }
 
-/** Over HTTPS time is real, and nothing is kept of the clients. */
+/** Over HTTPS time is real, and no state of the clients is kept. */
 static fed_status check_https(const sim_options *o, fed_error *err) {
     if (o->transport != SIM_HTTPS) {
         return FED_OK;
     }
     if (given(o->line) || given(o->speed) || given(o->presence)) {
         return fed_fail(err, FED_EINVAL,
-                        "lines, speeds and presence are of virtual time: they need transport "
-                        "inproc, or have to be left out");
+                        "line, speed and presence need virtual time: choose transport inproc, or "
+                        "leave them out");
     }
     if (o->state != NULL) {
         return fed_fail(

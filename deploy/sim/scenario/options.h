@@ -1,4 +1,4 @@
-/* What a run is asked to do: filled in from a scenario, read by everything else. */
+/* What a run is asked to do: made from a scenario. */
 #ifndef FEDSIM_OPTIONS_H
 #define FEDSIM_OPTIONS_H
 
@@ -21,7 +21,7 @@ typedef struct sim_options {
     sim_transport transport;
     const char *task;       /* JSON file, docs/protocol.md#task */
     const char *data;       /* directory with the samples */
-    const char *dataset;    /* what fedtrain_data_open knows them as */
+    const char *dataset;    /* the name of their kind: fedtrain_data_open */
     const char *train_part; /* which of them clients train on; NULL: "train" */
     bool normalise;         /* samples, by mean and deviation of the training set */
     const char *fedserver;  /* the coordinator's program; HTTPS only */
@@ -30,16 +30,16 @@ typedef struct sim_options {
     const char *state;      /* directory for what --resume goes on from; NULL: nothing is kept */
     bool resume;            /* go on from what is there */
     uint32_t clients;
-    uint32_t threads;        /* turns at a time */
+    uint32_t threads;        /* steps at a time */
     uint32_t evaluate_every; /* measure each so-many-th model, and the last; at least 1 */
     fedtrain_split split;    /* of the training data among the clients */
     double offline;          /* fraction of the clients that are away in a round */
     double broken;       /* fraction of the uploads that break off midway, or lose their answer */
     double hostile;      /* fraction of the clients that send noise instead of what they learnt */
     uint32_t kill_round; /* SIGKILL the coordinator in this round and start it again; 0: never */
-    uint64_t seed;       /* of the split, of who is away and what breaks, of speeds and lines */
+    uint64_t seed;       /* of the split, of who is away, what breaks, speeds and links */
     /* INPROC only; NULL or "": none of it */
-    const char *line;                  /* spec of the clients' lines: network.h */
+    const char *line;                  /* spec of the clients' links: network.h */
     const char *speed;                 /* spec of how fast they train: speed.h */
     const char *presence;              /* spec of when they are there: presence.h */
     uint16_t front_port, devices_port; /* HTTPS; 0: any free one */
@@ -53,8 +53,7 @@ void sim_options_set(sim_options *options, sim_key_id id, const char *text, doub
  * of the machine. */
 void sim_options_write(const sim_options *options, fed_writer *w);
 
-/** Do they make sense, as far as that can be said before anything is done? FED_EINVAL, FED_EIO and
- * FED_EFORMAT with a sentence. */
+/** Check all that can be checked before anything is done. FED_EINVAL, FED_EIO, FED_EFORMAT. */
 fed_status sim_options_check(const sim_options *options, fed_error *err) FED_CHECKED;
 
 /** The path of a file or folder in options->state, which is not NULL. */

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* In front of each block, in the file. */
+/* The head of each block, in the file. */
 typedef struct block_head {
     uint64_t size; /* with this head: one of the sizes that there are */
     uint64_t next; /* offset of the next free one of that size */
@@ -17,7 +17,7 @@ typedef struct block_head {
 
 _Static_assert(sizeof(block_head) == 64, "blocks are aligned for vectors");
 
-/** The next size that there is; its number in *class. */
+/** The smallest size of a block that is at least so large; *class becomes its number. */
 static uint64_t round_up(uint64_t size, unsigned *class) {
     uint64_t unit = SIM_BLOCKS_PAGE;
     unsigned doubled = 0;
@@ -33,7 +33,7 @@ static block_head *head_at(const sim_blocks *blocks, uint64_t offset) {
     return (block_head *)(void *)(blocks->base + offset);
 }
 
-/** Put memory in front of the file. Where the system has none to give, it stays the file's. Large
+/** Map memory over the file's first bytes. Where the system has none, they stay the file's. Large
  * pages, as clients' state is written from one end to the other. */
 static void overlay(sim_blocks *blocks, size_t memory) {
     memory -= memory % SIM_BLOCKS_PAGE;
@@ -53,7 +53,7 @@ static void overlay(sim_blocks *blocks, size_t memory) {
 fed_status sim_blocks_open(sim_blocks *blocks, int fd, size_t memory, fed_error *err) {
     *blocks = (sim_blocks){.fd = fd, .end = SIM_BLOCKS_PAGE};
     void *base = MAP_FAILED;
-    /* Addresses cost nothing; but a process may be allowed only so many. */
+    /* Addresses cost nothing, but a process may be allowed only so many. */
     for (blocks->limit = (size_t)1 << (sizeof(size_t) == 8 ? 40 : 30);
          base == MAP_FAILED && blocks->limit > 1 << 20;) {
         base = mmap(NULL, blocks->limit, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -92,7 +92,7 @@ static bool allocate(const sim_blocks *blocks, uint64_t offset, uint64_t end) {
     return failed == 0;
 }
 
-/** Another block behind the last one. */
+/** A new block after the last one. */
 static uint64_t grow(sim_blocks *blocks, uint64_t size) {
     const uint64_t offset = blocks->end;
     if (size > blocks->limit - offset || !allocate(blocks, offset, offset + size)) {
@@ -153,7 +153,7 @@ void *sim_blocks_at(const sim_blocks *blocks, uint64_t offset, size_t len) {
     return sound ? blocks->base + offset : NULL;
 }
 
-/** How far memory reaches of what there is. */
+/** Where the blocks in memory end. */
 static uint64_t memory_end(const sim_blocks *blocks) {
     return blocks->end < blocks->memory ? blocks->end : blocks->memory;
 }

@@ -30,8 +30,7 @@ typedef struct sim_stores sim_stores;
  *            false: a new file, whatever was there
  * Errors: FED_EIO, FED_ENOMEM; to resume FED_ENOTFOUND, FED_EFORMAT not such a file, or damaged,
  * or of a run that was killed, FED_EVERSION another release's, FED_EINVAL of another number of
- * clients, FED_EBUSY another process has it. Owner: sim_stores_close.
- */
+ * clients, FED_EBUSY another process has it. Owner: sim_stores_close. */
 fed_status sim_stores_open(const char *path, uint32_t clients, bool resume, size_t memory,
                            sim_stores **stores, fed_error *err) FED_CHECKED;
 

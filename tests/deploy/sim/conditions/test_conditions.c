@@ -174,7 +174,7 @@ static void options_that_make_no_sense_are_refused_in_words(void **state) {
     sim_options o = good;
     o.line = "5g";
     assert_int_equal(sim_options_check(&o, &err), FED_EINVAL);
-    assert_non_null(strstr(err.text, "unknown line \"5g\""));
+    assert_non_null(strstr(err.text, "unknown link \"5g\""));
     o = good;
     o.line = "3g:x";
     assert_int_equal(sim_options_check(&o, &err), FED_EINVAL);
