@@ -222,7 +222,12 @@ fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err)
     uint32_t version = 0;
     float *values = NULL;
     size_t count = 0;
-    FED_TRY(fedclient_model(fed, &task, &version, &values, &count, err));
+    const fed_status status = fedclient_model(fed, &task, &version, &values, &count, err);
+    if (status == FED_ENOTFOUND && !client->kept.takes_part) {
+        return FED_OK;
+    }
+    FED_TRY(status);
+    client->kept.has_model = true;
     client->kept.digest = fed_digest(values, count);
     free(values);
     return FED_OK;

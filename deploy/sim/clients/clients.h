@@ -47,7 +47,8 @@ typedef struct sim_client_kept {
     uint32_t broken_charged; /* so many broken uploads are in the log's rounds */
     bool takes_part; /* has trained or measured, so the run waits until this client has finished */
     bool finished;   /* has learnt that the task is over */
-    uint8_t unused[2];
+    bool has_model;  /* holds a model at its end, of this digest */
+    uint8_t unused[1];
 } sim_client_kept;
 
 /** How a step has ended: what a run needs of its fedclient_event. */
@@ -160,7 +161,8 @@ sim_step_end sim_step_end_of(const fedclient_event *event);
 /** Does the client know now that the task is over? One that has the last model already hears of the
  * end by being told to wait. */
 bool sim_step_is_last(const sim_step_end *end);
-/** Compute the digest of the model that the client holds at its end. */
+/** Compute the digest of the model that the client holds at its end. One that never took part may
+ * hold none. */
 fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err) FED_CHECKED;
 
 #endif

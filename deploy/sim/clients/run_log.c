@@ -132,8 +132,8 @@ static void note_client(const sim_client *client, uint64_t digest, sim_account *
         .broken = client->lossy.kept.broken,
         .samples = (uint32_t)client->share.size,
         .busy_s = 1e-6 * (double)client->kept.busy_us,
-        .present = client->kept.finished,
-        .identical = client->kept.finished && client->kept.digest == digest};
+        .present = client->kept.finished && client->kept.has_model,
+        .identical = client->kept.has_model && client->kept.digest == digest};
 }
 
 void sim_note_end(sim_clients *clients, uint64_t digest) {

@@ -258,6 +258,26 @@ static void each_nth_model_is_measured_and_the_last(void **state) {
     sim_log_free(&log);
 }
 
+/** Of many clients on slow links some download for so long that they hear of the end first. */
+static void a_client_without_a_model_at_the_end_is_not_present(void **state) {
+    const world *w = *state;
+    write_task(w, some_are_late);
+    sim_options o = options_of(w);
+    o.clients = 60;
+    o.line = "up=2e4,down=2e4,latency=0.3";
+    o.presence = "dropout:on=40,off=10";
+    o.speed = "sample_s=0.05,spread=1";
+    sim_log log = run(&o);
+    size_t present = 0;
+    for (size_t k = 0; k < log.client_count; k++) {
+        present += log.clients[k].present;
+        assert_true(log.clients[k].present == log.clients[k].identical);
+        assert_true(log.clients[k].present || log.clients[k].counted == 0);
+    }
+    assert_in_range(present, 8, o.clients - 1);
+    sim_log_free(&log);
+}
+
 /** Stops a run when a round begins. */
 typedef struct stopper {
     atomic_int stop;
@@ -403,6 +423,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(slower_lines_take_longer_for_the_same_bits, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(each_nth_model_is_measured_and_the_last, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_client_without_a_model_at_the_end_is_not_present, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_run_that_was_stopped_goes_on_to_the_same_bits, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(so_does_one_that_is_stopped_while_some_are_at_every_stage,
