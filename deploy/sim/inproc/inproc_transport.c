@@ -10,13 +10,18 @@
 #include "fed/hash.h"
 
 /*
- * Bytes are those of HTTP/1.1 as libcurl writes a request and libmicrohttpd an answer, line by line
- * below; what this transport does not send at all (TLS) is not counted over HTTPS either. The port
- * in Host has five digits. What differs: a body of 64 KB or more is announced over HTTPS
- * (100-continue: 25 bytes of answer, 22 of request), here too; a broken upload counts what went
- * out.
+ * Counted are the bytes of HTTP/1.1, as libcurl writes a request and libmicrohttpd an answer; not
+ * those of TLS, as over HTTPS. The port in Host has five digits. A body of 64 KB or more is
+ * announced first (100-continue: 25 bytes of answer, 22 of request). A broken upload counts what
+ * went out.
  */
-enum { EXPECTED_FROM = 65536, CONTINUE_BYTES = 25, IDLE_US = 60 * 1000000 };
+enum {
+    EXPECTED_FROM = 65536,
+    CONTINUE_BYTES = 25,
+    /* In each answer: status line, Date, Cache-Control, X-Content-Type-Options, empty line. */
+    ANSWER_LINES_BYTES = 17 + 37 + 25 + 33 + 2,
+    IDLE_US = 60 * 1000000 /* a connection that was idle for so long is closed */
+};
 
 /* --- A request --- */
 
@@ -144,12 +149,10 @@ fed_status sim_answer_send(sim_actor *actor, const fedserver_response *response,
     if (response->body != NULL) {
         (void)fedserver_blob_data(response->body, &len);
     }
-    uint64_t bytes =
-        strlen("HTTP/1.1 200 OK\r\n\r\n") + len +
-        line_bytes("Date", "Thu, 01 Jan 2026 00:00:00 GMT") +
-        line_bytes("Cache-Control", "no-store") + line_bytes("X-Content-Type-Options", "nosniff") +
-        line_bytes("Content-Type", response->content_type) + line_bytes("ETag", response->etag) +
-        line_bytes("Content-Range", response->content_range) + number_bytes("Content-Length", len);
+    uint64_t bytes = ANSWER_LINES_BYTES + len + line_bytes("Content-Type", response->content_type) +
+                     line_bytes("ETag", response->etag) +
+                     line_bytes("Content-Range", response->content_range) +
+                     number_bytes("Content-Length", len);
     bytes += actor->request.body_len >= EXPECTED_FROM ? CONTINUE_BYTES : 0;
     const int64_t until_us = sim_attendance_until(&actor->attendance, *us);
     const int64_t at_us = *us + sim_link_down_us(&actor->link, bytes);
