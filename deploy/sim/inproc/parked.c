@@ -18,6 +18,8 @@ fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
                            .until_us = world->now_us + (int64_t)ms * 1000,
                            .epoch = world->host.epoch};
     memcpy(parked->body, actor->request.body, parked->len);
+    fedserver_blob_free(actor->parked_answer.body);
+    actor->parked_answer = (fedserver_response){0};
     return sim_answer_wait(actor, ms, &actor->answer, err);
 }
 
@@ -38,7 +40,7 @@ static void stay_parked(sim_actor *actor) {
 /** The connection is lost: the client asks again later. */
 static void lose(sim_actor *actor, int64_t us) {
     fedserver_blob_free(actor->parked_answer.body);
-    actor->parked_answer.body = NULL;
+    actor->parked_answer = (fedserver_response){0};
     actor->kept.parked = (sim_parked){0};
     actor->kept.connected = false;
     sim_actor_plan(actor, us + sim_actor_backoff_us(actor));

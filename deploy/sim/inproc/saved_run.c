@@ -26,8 +26,8 @@ typedef struct head {
     uint64_t bytes; /* of the structs together: another compiler's would differ */
 } head;
 
-/** The digest of what the run is asked to do: of the task, and of the options that must stay the same.
- */
+/** The digest of what the run is asked to do: of the task, and of the options that must stay the
+ * same. */
 static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *err) {
     uint8_t *task = NULL;
     size_t len = 0;

@@ -120,7 +120,7 @@ static void draw_axes(const drawing *d) {
     fed_write_printf(w, "</text>");
 }
 
-/** Points that fall onto the same half of a pixel's width. */
+/** Points whose x falls onto the same half of a pixel. */
 typedef struct column {
     double x, first, least, most, last;
     size_t count;
@@ -136,8 +136,8 @@ static void draw_column(fed_writer *w, const column *c, bool begins) {
     }
 }
 
-/** A path through the points, as many as can be told apart. The number of points, and the place of
- * the last. */
+/** Draw a path through the points, as many as can be told apart. Returns how many points there are;
+ * last becomes the position of the last one. */
 static size_t draw_line(const drawing *d, const sim_series *s, double last[2]) {
     column c = {0};
     size_t points = 0;
