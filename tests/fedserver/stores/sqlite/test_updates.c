@@ -6,47 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store_fixture.h"
+#include "meddle.h"
 
 /* -- rows -- */
-
-static void a_device_may_report_twice_but_a_lease_once(void **state) {
-    fixture *f = *state;
-    fed_error err = {0};
-    fedserver_update_row row = a_lease(f);
-    assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &err));
-    row.lease = UINT64_MAX;
-    assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"c", 1, &err));
-    assert_fed_status(f->store->update_add(f->db, &row, (const uint8_t *)"d", 1, &err), FED_EIO);
-    sums seen = {0};
-    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
-    assert_int_equal(seen.count, 2);
-    assert_int_equal(seen.bytes, 'a' + 'b' + 'c');
-    assert_true(seen.last.lease == row.lease && seen.last.device == row.device);
-    assert_true(seen.last.task == row.task && seen.last.round == row.round);
-}
-
-static fed_status walk_again(void *user, const fedserver_update_row *row, const uint8_t *body,
-                             size_t len, fed_error *err) {
-    const fixture *f = user;
-    uint8_t first = body[0];
-    sums inner = {0};
-    assert_fed_ok(f->store->update_each(f->db, 0, sum_up, &inner, err));
-    assert_int_equal(inner.count, 3);
-    assert_true(len == 1 && body[0] == first && row->lease == first);
-    return FED_OK;
-}
-
-static void a_visit_to_an_update_may_walk_over_all_of_them(void **state) {
-    fixture *f = *state;
-    fed_error err = {0};
-    fedserver_update_row row = a_lease(f);
-    for (uint8_t k = 1; k <= 3; k++) {
-        row.lease = k;
-        assert_fed_ok_err(f->store->update_add(f->db, &row, &k, 1, &err));
-    }
-    assert_fed_ok_err(f->store->update_each(f->db, 0, walk_again, f, &err));
-}
 
 static void a_damaged_update_is_named_and_not_handed_out(void **state) {
     fixture *f = *state;
@@ -299,8 +261,6 @@ static void a_full_disk_is_named_and_what_was_acknowledged_is_kept(void **state)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(a_device_may_report_twice_but_a_lease_once),
-        WITH(a_visit_to_an_update_may_walk_over_all_of_them),
         WITH(a_damaged_update_is_named_and_not_handed_out),
         WITH(large_bodies_lie_in_the_rounds_file_and_come_back),
         WITH(a_crash_between_append_and_commit_leaves_what_was_committed),

@@ -1,0 +1,116 @@
+/* Tables of rows in memory: ordered by key, with transactions, for several handles of one process.
+ */
+#ifndef FEDSERVER_STORES_MEMORY_ROWS_H
+#define FEDSERVER_STORES_MEMORY_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+typedef enum memory_table {
+    MEMORY_TOKENS,    /* hash */
+    MEMORY_PASSES,    /* hash */
+    MEMORY_DEVICES,   /* id */
+    MEMORY_TASKS,     /* id */
+    MEMORY_DECLINES,  /* task, device */
+    MEMORY_MODELS,    /* task */
+    MEMORY_DELTAS,    /* task, version */
+    MEMORY_KEYFRAMES, /* task, version */
+    MEMORY_ROUNDS,    /* task, number */
+    MEMORY_UPDATES,   /* arrival */
+    MEMORY_PIECES,    /* device, offset */
+    MEMORY_AUDIT,     /* arrival */
+    MEMORY_METRICS,   /* task, version, device */
+    MEMORY_TABLES
+} memory_table;
+
+/** Rows are ordered by the first part, then by the second, and so on. */
+typedef struct memory_key {
+    uint64_t part[4];
+} memory_key;
+
+#define MEMORY_KEY(...) ((memory_key){{__VA_ARGS__}})
+
+/** A row never changes while somebody holds it: a write puts another one in its place. */
+typedef struct memory_row {
+    memory_key key;
+    size_t holders; /* tables that have it */
+    size_t len;
+    uint8_t bytes[]; /* aligned as malloc's */
+} memory_row;
+
+/** A table as of one moment: shared until somebody writes. */
+typedef struct memory_rows {
+    size_t holders;
+    size_t count, cap;
+    memory_row **rows;
+} memory_rows;
+
+/** What lies at one place. It lives as long as the process. */
+typedef struct memory_place memory_place;
+
+/** A handle. Its transaction's tables are its own; without one it reads the committed ones. */
+typedef struct memory_db {
+    memory_place *place;
+    bool writing;
+    memory_rows *own[MEMORY_TABLES];
+    uint64_t seen; /* the commit that `changed` has told of */
+} memory_db;
+
+/** What was made under that name, or NULL. */
+memory_place *fedserver_memory_place_find(const char *name);
+/** Make an empty place, or put one in the place of what has that name. */
+fed_status fedserver_memory_place_make(const char *name, memory_place **place,
+                                       fed_error *err) FED_CHECKED;
+/** It holds what the other has committed. */
+void fedserver_memory_place_copy(memory_place *to, const memory_place *from);
+
+fed_status fedserver_memory_db_open(memory_place *place, memory_db **db,
+                                    fed_error *err) FED_CHECKED;
+void fedserver_memory_db_close(memory_db *db);
+fed_status fedserver_memory_db_lock(memory_db *db, fed_error *err) FED_CHECKED;
+bool fedserver_memory_db_locked(const memory_db *db);
+void fedserver_memory_db_commit(memory_db *db);
+void fedserver_memory_db_rollback(memory_db *db);
+/** Has another handle committed since the last call? */
+bool fedserver_memory_db_changed(memory_db *db);
+
+/** The row of that key; NULL: there is none. It stays until the handle's next write. */
+const memory_row *fedserver_memory_find(const memory_db *db, memory_table table, memory_key key);
+/** The last row of that key or one before; NULL: there is none. */
+const memory_row *fedserver_memory_find_last(const memory_db *db, memory_table table,
+                                             memory_key key);
+/** One more than the first part of the last row's key. */
+uint64_t fedserver_memory_next(const memory_db *db, memory_table table);
+
+/** Put a row: head, then body, which may be NULL. `add`: FED_EIO where the key is taken. */
+fed_status fedserver_memory_put(memory_db *db, memory_table table, memory_key key, bool add,
+                                const void *head, size_t head_len, const void *body,
+                                size_t body_len, fed_error *err) FED_CHECKED;
+/** *bytes: of a row in the place of the one of that key, with the same content, to be changed at
+ * once. FED_ENOTFOUND: there is none. */
+fed_status fedserver_memory_edit(memory_db *db, memory_table table, memory_key key, void **bytes,
+                                 fed_error *err) FED_CHECKED;
+/** Forget the rows from the one key to the other, both included. */
+fed_status fedserver_memory_drop(memory_db *db, memory_table table, memory_key low, memory_key high,
+                                 fed_error *err) FED_CHECKED;
+
+/** The rows from one key to another as they are now, whatever is written during the walk. */
+typedef struct memory_walk {
+    memory_rows *rows;
+    size_t next, end;
+} memory_walk;
+
+memory_walk fedserver_memory_walk_begin(const memory_db *db, memory_table table, memory_key low,
+                                        memory_key high);
+/** NULL: that was the last one. */
+const memory_row *fedserver_memory_walk_next(memory_walk *walk);
+void fedserver_memory_walk_end(memory_walk *walk);
+
+/** Every row of the table; the rows whose first part is that number. */
+#define MEMORY_ALL        MEMORY_KEY(0), MEMORY_KEY(UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX)
+#define MEMORY_OF(number) MEMORY_KEY(number), MEMORY_KEY(number, UINT64_MAX, UINT64_MAX, UINT64_MAX)
+
+#endif

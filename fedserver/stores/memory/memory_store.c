@@ -1,0 +1,799 @@
+/*
+ * The store in memory: for tests, for simulations, and to read beside store.h.
+ *
+ * A store is known by the name of the coordinator's directory, in which it keeps nothing. It
+ * outlives its handles, so a coordinator can be closed and opened again, and it ends with its
+ * process; `fedserver init` therefore refuses it. Several handles may be open. They and their
+ * coordinators are one thread's.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fed/bytes.h"
+#include "fedserver/stores/memory/memory_tables.h"
+
+#define HEAD(row, type) ((const type *)(const void *)(row)->bytes)
+
+/* -- the store as a whole -- */
+
+static bool store_exists(const char *directory, const char *where) {
+    (void)where;
+    return fedserver_memory_place_find(directory) != NULL;
+}
+
+static fed_status store_create(const char *directory, const char *where, fed_error *err) {
+    memory_place *place;
+    (void)where;
+    return fedserver_memory_place_make(directory, &place, err);
+}
+
+static fed_status store_open(const char *directory, const char *where, void **db, fed_error *err) {
+    memory_place *place = fedserver_memory_place_find(directory);
+    memory_db *made = NULL;
+    (void)where;
+    if (place == NULL) {
+        return fed_fail(err, FED_ENOTFOUND, "%s: this process has no store of that name in memory",
+                        directory);
+    }
+    FED_TRY(fedserver_memory_db_open(place, &made, err));
+    *db = made;
+    return FED_OK;
+}
+
+static void store_close(void *db) {
+    fedserver_memory_db_close(db);
+}
+
+static fed_status store_lock(void *db, fed_error *err) {
+    return fedserver_memory_db_lock(db, err);
+}
+
+static long store_holder(void *db) {
+    return fedserver_memory_db_locked(db) ? (long)getpid() : 0;
+}
+
+static fed_status store_copy(void *user, const char *directory, fed_error *err) {
+    const memory_db *db = user;
+    memory_place *copy = fedserver_memory_place_find(directory);
+    if (copy == NULL) {
+        FED_TRY(fedserver_memory_place_make(directory, &copy, err));
+    }
+    fedserver_memory_place_copy(copy, db->place);
+    return FED_OK;
+}
+
+static fed_status store_check(void *db, fedserver_checker *checker, fed_error *err) {
+    (void)db, (void)err;
+    fedserver_check_say(checker, FEDSERVER_CHECKED, "S1: the rows are in this process's memory");
+    return FED_OK;
+}
+
+static fed_status store_recover(void *db, fed_error *err) {
+    (void)db, (void)err;
+    return FED_OK;
+}
+
+static fed_status store_commit(void *db, fed_error *err) {
+    (void)err;
+    fedserver_memory_db_commit(db);
+    return FED_OK;
+}
+
+static void store_rollback(void *db) {
+    fedserver_memory_db_rollback(db);
+}
+
+static fed_status store_changed(void *db, bool *changed, fed_error *err) {
+    (void)err;
+    *changed = fedserver_memory_db_changed(db);
+    return FED_OK;
+}
+
+static fed_status store_shrink(void *db, bool *left, fed_error *err) {
+    (void)db, (void)err;
+    *left = false;
+    return FED_OK;
+}
+
+/* -- tokens and passes -- */
+
+/* Keys are in the order of the hashes' bytes. */
+static memory_key hash_key(const uint8_t *hash) {
+    memory_key key = {{0}};
+    for (size_t k = 0; k < FED_SHA256_SIZE; k++) {
+        key.part[k / 8] = key.part[k / 8] << 8 | hash[k];
+    }
+    return key;
+}
+
+static void key_hash(memory_key key, uint8_t hash[FED_SHA256_SIZE]) {
+    for (size_t k = 0; k < FED_SHA256_SIZE; k++) {
+        hash[k] = (uint8_t)(key.part[k / 8] >> (56 - 8 * (k % 8)));
+    }
+}
+
+static fed_status token_add(void *db, const uint8_t *hash, const fedserver_token *token,
+                            fed_error *err) {
+    fedserver_token made = *token;
+    made.used_ms = made.withdrawn_ms = 0;
+    return fedserver_memory_put(db, MEMORY_TOKENS, hash_key(hash), true, &made, sizeof made, NULL,
+                                0, err);
+}
+
+static fed_status token_find(void *db, const uint8_t *hash, fedserver_token *token,
+                             fed_error *err) {
+    const memory_row *row = fedserver_memory_find(db, MEMORY_TOKENS, hash_key(hash));
+    if (row == NULL) {
+        return fed_fail(err, FED_ENOTFOUND, "no token has that hash");
+    }
+    *token = *HEAD(row, fedserver_token);
+    return FED_OK;
+}
+
+/* In the order of their times; of one time, in the order of their hashes, which is the table's. */
+static fed_status token_each(void *db, fedserver_token_visit visit, void *user, fed_error *err) {
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_TOKENS, MEMORY_ALL);
+    const memory_row **rows = malloc((walk.end + 1) * sizeof *rows);
+    fed_status status =
+        rows != NULL ? FED_OK : fed_fail(err, FED_ENOMEM, "out of memory for a list of tokens");
+    size_t count = 0;
+    for (const memory_row *row;
+         rows != NULL && (row = fedserver_memory_walk_next(&walk)) != NULL;) {
+        size_t at = count++;
+        const int64_t made_ms = HEAD(row, fedserver_token)->made_ms;
+        for (; at > 0 && HEAD(rows[at - 1], fedserver_token)->made_ms > made_ms; at--) {
+            rows[at] = rows[at - 1];
+        }
+        rows[at] = row;
+    }
+    for (size_t k = 0; k < count && status == FED_OK; k++) {
+        uint8_t hash[FED_SHA256_SIZE];
+        key_hash(rows[k]->key, hash);
+        status = visit(user, hash, HEAD(rows[k], fedserver_token), err);
+    }
+    fedserver_memory_walk_end(&walk);
+    free(rows);
+    return status;
+}
+
+/* Of an unused token, to be changed. */
+static fed_status edit_token(memory_db *db, const uint8_t *hash, fedserver_token **token,
+                             fed_error *err) {
+    const memory_row *row = fedserver_memory_find(db, MEMORY_TOKENS, hash_key(hash));
+    const fedserver_token *kept = row != NULL ? HEAD(row, fedserver_token) : NULL;
+    void *bytes = NULL;
+    if (kept == NULL || kept->used_ms != 0 || kept->withdrawn_ms != 0) {
+        return fed_fail(err, FED_ENOTFOUND, "no unused token has that hash");
+    }
+    FED_TRY(fedserver_memory_edit(db, MEMORY_TOKENS, row->key, &bytes, err));
+    *token = bytes;
+    return FED_OK;
+}
+
+static fed_status token_withdraw(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err) {
+    fedserver_token *token = NULL;
+    FED_TRY(edit_token(db, hash, &token, err));
+    token->withdrawn_ms = now_ms;
+    return FED_OK;
+}
+
+static fed_status token_use(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err) {
+    fedserver_token *token = NULL;
+    FED_TRY(edit_token(db, hash, &token, err));
+    token->used_ms = now_ms;
+    return FED_OK;
+}
+
+static fed_status pass_add(void *db, const uint8_t *hash, const fedserver_pass *pass,
+                           fed_error *err) {
+    fedserver_pass made = *pass;
+    made.used_ms = 0;
+    return fedserver_memory_put(db, MEMORY_PASSES, hash_key(hash), true, &made, sizeof made, NULL,
+                                0, err);
+}
+
+static fed_status pass_find(void *db, const uint8_t *hash, fedserver_pass *pass, fed_error *err) {
+    const memory_row *row = fedserver_memory_find(db, MEMORY_PASSES, hash_key(hash));
+    if (row == NULL) {
+        return fed_fail(err, FED_ENOTFOUND, "no pass has that hash");
+    }
+    *pass = *HEAD(row, fedserver_pass);
+    return FED_OK;
+}
+
+static fed_status pass_use(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err) {
+    void *bytes = NULL;
+    FED_TRY(fedserver_memory_edit(db, MEMORY_PASSES, hash_key(hash), &bytes, err));
+    ((fedserver_pass *)bytes)->used_ms = now_ms;
+    return FED_OK;
+}
+
+static fed_status pass_end(void *db, int64_t until_ms, fed_error *err) {
+    const memory_row *row;
+    fed_status status = FED_OK;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_PASSES, MEMORY_ALL);
+    while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        if (HEAD(row, fedserver_pass)->expires_ms <= until_ms) {
+            status = fedserver_memory_drop(db, MEMORY_PASSES, row->key, row->key, err);
+        }
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
+/* -- devices -- */
+
+static const fedserver_device *device_of(const memory_db *db, int64_t id) {
+    const memory_row *row = fedserver_memory_find(db, MEMORY_DEVICES, MEMORY_KEY((uint64_t)id));
+    return row != NULL ? HEAD(row, fedserver_device) : NULL;
+}
+
+static const fedserver_device *device_called(const memory_db *db, const uint8_t *fingerprint) {
+    const memory_row *row;
+    const fedserver_device *found = NULL;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DEVICES, MEMORY_ALL);
+    while (found == NULL && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const fedserver_device *one = HEAD(row, fedserver_device);
+        found = memcmp(one->fingerprint, fingerprint, FED_SHA256_SIZE) == 0 ? one : NULL;
+    }
+    fedserver_memory_walk_end(&walk);
+    return found;
+}
+
+static fed_status device_add(void *db, fedserver_device *device, fed_error *err) {
+    fedserver_device made = {.id = (int64_t)fedserver_memory_next(db, MEMORY_DEVICES),
+                             .enrolled_ms = device->enrolled_ms,
+                             .expires_ms = device->expires_ms,
+                             .role = device->role,
+                             .authority = device->authority};
+    memcpy(made.fingerprint, device->fingerprint, sizeof made.fingerprint);
+    memcpy(made.tag, device->tag, sizeof made.tag);
+    memcpy(made.name, device->name, sizeof made.name);
+    if (device_called(db, made.fingerprint) != NULL) {
+        return fed_fail(err, FED_EIO, "a device has that fingerprint already");
+    }
+    FED_TRY(fedserver_memory_put(db, MEMORY_DEVICES, MEMORY_KEY((uint64_t)made.id), true, &made,
+                                 sizeof made, NULL, 0, err));
+    device->id = made.id;
+    return FED_OK;
+}
+
+static fed_status edit_device(memory_db *db, int64_t id, fedserver_device **device,
+                              fed_error *err) {
+    void *bytes = NULL;
+    FED_TRY(fedserver_memory_edit(db, MEMORY_DEVICES, MEMORY_KEY((uint64_t)id), &bytes, err));
+    *device = bytes;
+    return FED_OK;
+}
+
+/* Its identity is what the other functions made it. */
+static fed_status device_put(void *db, const fedserver_device *device, fed_error *err) {
+    fedserver_device *kept = NULL;
+    FED_TRY(edit_device(db, device->id, &kept, err));
+    const fedserver_device before = *kept;
+    *kept = *device;
+    memcpy(kept->fingerprint, before.fingerprint, sizeof kept->fingerprint);
+    memcpy(kept->tag, before.tag, sizeof kept->tag);
+    memcpy(kept->name, before.name, sizeof kept->name);
+    kept->enrolled_ms = before.enrolled_ms;
+    kept->expires_ms = before.expires_ms;
+    kept->revoked_ms = before.revoked_ms;
+    kept->role = before.role;
+    kept->unsaved = false;
+    kept->checkin_ms = kept->declined_ms = 0;
+    kept->declined_task = 0;
+    return FED_OK;
+}
+
+static fed_status device_revoke(void *db, int64_t id, int64_t now_ms, fed_error *err) {
+    fedserver_device *kept = NULL;
+    FED_TRY(edit_device(db, id, &kept, err));
+    kept->revoked_ms = kept->revoked_ms != 0 ? kept->revoked_ms : now_ms;
+    return FED_OK;
+}
+
+static fed_status device_name(void *db, int64_t id, const uint8_t *fingerprint, fed_error *err) {
+    fedserver_device *kept = NULL;
+    FED_TRY(edit_device(db, id, &kept, err));
+    memcpy(kept->fingerprint, fingerprint, sizeof kept->fingerprint);
+    return FED_OK;
+}
+
+static fed_status device_rename(void *db, int64_t id, const char *name, fed_error *err) {
+    fedserver_device *kept = NULL;
+    FED_TRY(edit_device(db, id, &kept, err));
+    snprintf(kept->name, sizeof kept->name, "%s", name);
+    return FED_OK;
+}
+
+static fed_status device_renew(void *db, int64_t id, int64_t expires_ms, fed_error *err) {
+    fedserver_device *kept = NULL;
+    FED_TRY(edit_device(db, id, &kept, err));
+    kept->expires_ms = expires_ms;
+    return FED_OK;
+}
+
+static fed_status device_find(void *db, const uint8_t *fingerprint, fedserver_device *device,
+                              fed_error *err) {
+    const fedserver_device *found = device_called(db, fingerprint);
+    if (found == NULL) {
+        return fed_fail(err, FED_ENOTFOUND, "no device has that fingerprint");
+    }
+    *device = *found;
+    return FED_OK;
+}
+
+static fed_status device_page(void *db, uint64_t task, int64_t after, uint32_t limit,
+                              fedserver_device_visit visit, void *user, fed_error *err) {
+    const memory_row *row;
+    fed_status status = FED_OK;
+    memory_walk walk = fedserver_memory_walk_begin(
+        db, MEMORY_DEVICES, MEMORY_KEY((uint64_t)after + 1), MEMORY_KEY(UINT64_MAX));
+    while (status == FED_OK && limit-- > 0 && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        fedserver_device device = *HEAD(row, fedserver_device);
+        const memory_key decline = MEMORY_KEY(task, (uint64_t)device.id);
+        device.declined_task =
+            fedserver_memory_find(db, MEMORY_DECLINES, decline) != NULL ? task : 0;
+        status = visit(user, &device, err);
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
+static fed_status device_each(void *db, fedserver_device_visit visit, void *user, fed_error *err) {
+    return device_page(db, 0, 0, UINT32_MAX, visit, user, err);
+}
+
+static fed_status device_count(void *db, uint64_t *count, fed_error *err) {
+    (void)err;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DEVICES, MEMORY_ALL);
+    *count = walk.end;
+    fedserver_memory_walk_end(&walk);
+    return FED_OK;
+}
+
+static fed_status decline_put(void *db, uint64_t task, int64_t device, const char *reason,
+                              int64_t now_ms, fed_error *err) {
+    const memory_decline head = {.at_ms = now_ms};
+    return fedserver_memory_put(db, MEMORY_DECLINES, MEMORY_KEY(task, (uint64_t)device), false,
+                                &head, sizeof head, reason, strlen(reason) + 1, err);
+}
+
+static fed_status decline_each(void *db, uint64_t task, int64_t after_ms,
+                               fedserver_decline_visit visit, void *user, fed_error *err) {
+    const memory_row *row;
+    fed_status status = FED_OK;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DECLINES, MEMORY_OF(task));
+    while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const memory_decline *head = HEAD(row, memory_decline);
+        const fedserver_device *device = device_of(db, (int64_t)row->key.part[1]);
+        if (device != NULL && head->at_ms > after_ms) {
+            const fedserver_decline decline = {.fingerprint = device->fingerprint,
+                                               .reason = (const char *)(head + 1),
+                                               .at_ms = head->at_ms};
+            status = visit(user, &decline, err);
+        }
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
+static fed_status decline_forget(void *db, uint64_t task, fed_error *err) {
+    return fedserver_memory_drop(db, MEMORY_DECLINES, MEMORY_OF(task), err);
+}
+
+/* -- models, deltas, keyframes -- */
+
+/* A model's row: this, then values, residual and state, as far as there are any. */
+typedef struct stored_model {
+    uint32_t version;
+    bool has_residual;
+    uint64_t digest;
+    size_t size, state_len;
+} stored_model;
+
+static fed_status model_put(void *db, uint64_t task, const fedserver_model_row *model,
+                            fed_error *err) {
+    const stored_model head = {.version = model->version,
+                               .has_residual = model->residual != NULL,
+                               .digest = model->digest,
+                               .size = model->size,
+                               .state_len = model->state != NULL ? model->state_len : 0};
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_write_bytes(&body, model->values, model->size * sizeof(float));
+    if (head.has_residual) {
+        fed_write_bytes(&body, model->residual, model->size * sizeof(float));
+    }
+    fed_write_bytes(&body, model->state, head.state_len);
+    fed_status status = body.status == FED_OK
+                            ? fedserver_memory_put(db, MEMORY_MODELS, MEMORY_KEY(task), false,
+                                                   &head, sizeof head, body.data, body.len, err)
+                            : fed_fail(err, body.status, "out of memory for a model");
+    fed_writer_free(&body);
+    return status;
+}
+
+/* Memory of its own; NULL where there is nothing to copy, or no memory. */
+static void *copy_bytes(const void *bytes, size_t len) {
+    void *copy = len > 0 ? malloc(len) : NULL;
+    if (copy != NULL) {
+        memcpy(copy, bytes, len);
+    }
+    return copy;
+}
+
+static fed_status model_find(void *db, uint64_t task, fedserver_model_row *model, fed_error *err) {
+    const memory_row *row = fedserver_memory_find(db, MEMORY_MODELS, MEMORY_KEY(task));
+    if (row == NULL) {
+        return fed_fail(err, FED_ENOTFOUND, "task %llu has no model", (unsigned long long)task);
+    }
+    const stored_model *head = HEAD(row, stored_model);
+    const size_t len = head->size * sizeof(float);
+    const uint8_t *at = (const uint8_t *)(head + 1);
+    const size_t residual_len = head->has_residual ? len : 0;
+    fedserver_model_row read = {.version = head->version,
+                                .digest = head->digest,
+                                .values = copy_bytes(at, len),
+                                .residual = copy_bytes(at + len, residual_len),
+                                .size = head->size,
+                                .state = copy_bytes(at + len + residual_len, head->state_len),
+                                .state_len = head->state_len};
+    if ((len > 0 && read.values == NULL) || (residual_len > 0 && read.residual == NULL) ||
+        (read.state_len > 0 && read.state == NULL)) {
+        free(read.values);
+        free(read.residual);
+        free(read.state);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a model of %zu bytes", len);
+    }
+    *model = read;
+    return FED_OK;
+}
+
+static fed_status delta_add(void *db, uint64_t task, uint32_t version, const uint8_t *part,
+                            size_t len, fed_error *err) {
+    return fedserver_memory_put(db, MEMORY_DELTAS, MEMORY_KEY(task, version), true, part, len, NULL,
+                                0, err);
+}
+
+static fed_status delta_prune(void *db, uint64_t task, uint32_t version, fed_error *err) {
+    return fedserver_memory_drop(db, MEMORY_DELTAS, MEMORY_KEY(task), MEMORY_KEY(task, version),
+                                 err);
+}
+
+static fed_status delta_each(void *db, uint64_t task, uint32_t after, uint32_t last,
+                             fedserver_delta_visit visit, void *user, fed_error *err) {
+    const memory_row *row;
+    fed_status status = FED_OK;
+    memory_walk walk = fedserver_memory_walk_begin(
+        db, MEMORY_DELTAS, MEMORY_KEY(task, (uint64_t)after + 1), MEMORY_KEY(task, last));
+    while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        status = visit(user, (uint32_t)row->key.part[1], row->bytes, row->len, err);
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
+static fed_status delta_sum(void *db, uint64_t task, uint32_t after, uint32_t *count,
+                            uint64_t *bytes, fed_error *err) {
+    const memory_row *row;
+    (void)err;
+    memory_walk walk = fedserver_memory_walk_begin(
+        db, MEMORY_DELTAS, MEMORY_KEY(task, (uint64_t)after + 1), MEMORY_KEY(task, UINT64_MAX));
+    for (*count = 0, *bytes = 0; (row = fedserver_memory_walk_next(&walk)) != NULL; ++*count) {
+        *bytes += row->len;
+    }
+    fedserver_memory_walk_end(&walk);
+    return FED_OK;
+}
+
+static fed_status keyframe_add(void *db, uint64_t task, const fedserver_keyframe *keyframe,
+                               fed_error *err) {
+    fedserver_keyframe head = *keyframe;
+    head.values = NULL;
+    return fedserver_memory_put(db, MEMORY_KEYFRAMES, MEMORY_KEY(task, head.version), true, &head,
+                                sizeof head, keyframe->values, head.size * sizeof(float), err);
+}
+
+static fed_status keyframe_find(void *db, uint64_t task, uint32_t version,
+                                fedserver_keyframe *keyframe, float **values, fed_error *err) {
+    const memory_row *row =
+        fedserver_memory_find_last(db, MEMORY_KEYFRAMES, MEMORY_KEY(task, version));
+    if (row == NULL || row->key.part[0] != task) {
+        return fed_fail(err, FED_ENOTFOUND, "task %llu has no model kept of version %u or before",
+                        (unsigned long long)task, version);
+    }
+    const fedserver_keyframe *head = HEAD(row, fedserver_keyframe);
+    float *copy = values != NULL ? copy_bytes(head + 1, head->size * sizeof(float)) : NULL;
+    if (values != NULL && copy == NULL && head->size > 0) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for version %u of the model", version);
+    }
+    if (values != NULL) {
+        *values = copy;
+    }
+    *keyframe = *head;
+    return FED_OK;
+}
+
+static fed_status keyframe_prune(void *db, uint64_t task, uint32_t version, fed_error *err) {
+    return version > 0 ? fedserver_memory_drop(db, MEMORY_KEYFRAMES, MEMORY_KEY(task),
+                                               MEMORY_KEY(task, version - 1), err)
+                       : FED_OK;
+}
+
+/* -- rounds and metrics -- */
+
+static fed_status round_put(void *db, uint64_t task, const fedserver_round_row *row,
+                            fed_error *err) {
+    return fedserver_memory_put(db, MEMORY_ROUNDS, MEMORY_KEY(task, row->number), false, row,
+                                sizeof *row, NULL, 0, err);
+}
+
+static void say_name(memory_db *db, fedserver_standout *standout) {
+    const fedserver_device *device = device_of(db, standout->device);
+    standout->name[0] = '\0';
+    if (device != NULL) {
+        fed_hex(device->fingerprint, 8, standout->name);
+    }
+}
+
+/* Round k made version k: its quality is the sum over all evaluators' samples. */
+static void measure(memory_db *db, uint64_t task, fedserver_round_row *round) {
+    const memory_row *row;
+    double samples = 0, correct = 0, loss = 0;
+    memory_walk walk =
+        fedserver_memory_walk_begin(db, MEMORY_METRICS, MEMORY_KEY(task, round->number),
+                                    MEMORY_KEY(task, round->number, UINT64_MAX, UINT64_MAX));
+    round->measured = walk.next < walk.end;
+    while ((row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const fed_metric *metric = HEAD(row, fed_metric);
+        samples += metric->samples;
+        correct += metric->correct;
+        loss += (double)metric->loss * metric->samples;
+    }
+    fedserver_memory_walk_end(&walk);
+    round->accuracy = samples > 0 ? correct / samples : 0;
+    round->test_loss = samples > 0 ? loss / samples : 0;
+}
+
+static fed_status round_each(void *db, uint64_t task, uint32_t limit, fedserver_round_visit visit,
+                             void *user, fed_error *err) {
+    fed_status status = FED_OK;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_ROUNDS, MEMORY_OF(task));
+    for (size_t at = walk.end; at > walk.next && limit > 0 && status == FED_OK; at--, limit--) {
+        fedserver_round_row round = *HEAD(walk.rows->rows[at - 1], fedserver_round_row);
+        say_name(db, &round.heaviest);
+        say_name(db, &round.furthest);
+        measure(db, task, &round);
+        status = visit(user, &round, err);
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
+static fed_status metric_put(void *db, int64_t device, const fed_metric *metric, fed_error *err) {
+    return fedserver_memory_put(db, MEMORY_METRICS,
+                                MEMORY_KEY(metric->task, metric->version, (uint64_t)device), false,
+                                metric, sizeof *metric, NULL, 0, err);
+}
+
+/* -- updates and pieces -- */
+
+static fed_status update_add(void *db, const fedserver_update_row *row, const uint8_t *body,
+                             size_t len, fed_error *err) {
+    const memory_update head = {.row = *row};
+    const memory_row *other;
+    bool taken = false;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_UPDATES, MEMORY_ALL);
+    while (!taken && (other = fedserver_memory_walk_next(&walk)) != NULL) {
+        taken = HEAD(other, memory_update)->row.lease == row->lease;
+    }
+    fedserver_memory_walk_end(&walk);
+    if (taken) {
+        return fed_fail(err, FED_EIO, "that lease has an update already");
+    }
+    return fedserver_memory_put(db, MEMORY_UPDATES,
+                                MEMORY_KEY(fedserver_memory_next(db, MEMORY_UPDATES)), true, &head,
+                                sizeof head, body, len, err);
+}
+
+static fed_status update_each(void *db, uint64_t task, fedserver_update_visit visit, void *user,
+                              fed_error *err) {
+    const memory_row *row;
+    fed_status status = FED_OK;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_UPDATES, MEMORY_ALL);
+    while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const memory_update *head = HEAD(row, memory_update);
+        if (task == 0 || head->row.task == task) {
+            status =
+                visit(user, &head->row, (const uint8_t *)(head + 1), row->len - sizeof *head, err);
+        }
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
+static fed_status count_update(void *user, const fedserver_update_row *row, const uint8_t *body,
+                               size_t len, fed_error *err) {
+    (void)row, (void)body, (void)len, (void)err;
+    ++*(uint32_t *)user;
+    return FED_OK;
+}
+
+static fed_status update_count(void *db, uint64_t task, uint32_t *count, fed_error *err) {
+    *count = 0;
+    return update_each(db, task, count_update, count, err);
+}
+
+fed_status fedserver_memory_update_clear(void *db, uint64_t task, fed_error *err) {
+    const memory_row *row;
+    fed_status status = FED_OK;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_UPDATES, MEMORY_ALL);
+    while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        if (HEAD(row, memory_update)->row.task == task) {
+            status = fedserver_memory_drop(db, MEMORY_UPDATES, row->key, row->key, err);
+        }
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
+static fed_status piece_add(void *db, int64_t device, const fed_piece *piece, const uint8_t *data,
+                            size_t len, fed_error *err) {
+    return fedserver_memory_put(db, MEMORY_PIECES, MEMORY_KEY((uint64_t)device, piece->offset),
+                                true, piece, sizeof *piece, data, len, err);
+}
+
+static fed_status piece_find(void *db, int64_t device, fed_piece *piece, uint64_t *end,
+                             fed_error *err) {
+    const memory_row *row =
+        fedserver_memory_find_last(db, MEMORY_PIECES, MEMORY_KEY((uint64_t)device, UINT64_MAX));
+    if (row == NULL || row->key.part[0] != (uint64_t)device) {
+        return fed_fail(err, FED_ENOTFOUND, "device %lld is not sending pieces", (long long)device);
+    }
+    const fed_piece *kept = HEAD(row, fed_piece);
+    *piece = (fed_piece){
+        .lease = kept->lease, .digest = kept->digest, .total = kept->total, .offset = kept->offset};
+    *end = kept->offset + (row->len - sizeof *kept);
+    return FED_OK;
+}
+
+static fed_status piece_join(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
+                             fed_error *err) {
+    const memory_row *row;
+    size_t at = 0;
+    bool whole = true;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_PIECES, MEMORY_OF((uint64_t)device));
+    while (whole && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const fed_piece *piece = HEAD(row, fed_piece);
+        const size_t size = row->len - sizeof *piece;
+        whole = piece->offset == at && size <= cap - at && size > 0;
+        if (whole) {
+            memcpy(dst + at, piece + 1, size);
+            at += size;
+        }
+    }
+    fedserver_memory_walk_end(&walk);
+    if (!whole) {
+        return fed_fail(err, FED_EFORMAT, "the pieces of device %lld's update leave a gap",
+                        (long long)device);
+    }
+    *len = at;
+    return FED_OK;
+}
+
+static fed_status piece_clear(void *db, int64_t device, fed_error *err) {
+    return fedserver_memory_drop(db, MEMORY_PIECES, MEMORY_OF((uint64_t)device), err);
+}
+
+static fed_status piece_prune(void *db, uint64_t task, uint32_t round, fed_error *err) {
+    const memory_row *row;
+    fed_status status = FED_OK;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DEVICES, MEMORY_ALL);
+    while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const fedserver_device *device = HEAD(row, fedserver_device);
+        if (device->lease_task != task || device->lease_round < round) {
+            status = piece_clear(db, device->id, err);
+        }
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
+/* -- the audit log -- */
+
+static fed_status audit_add(void *db, const fedserver_audit_entry *entry, fed_error *err) {
+    const uint64_t line = fedserver_memory_next(db, MEMORY_AUDIT);
+    FED_TRY(fedserver_memory_put(db, MEMORY_AUDIT, MEMORY_KEY(line), true, entry, sizeof *entry,
+                                 NULL, 0, err));
+    return line > FEDSERVER_AUDIT_LINES
+               ? fedserver_memory_drop(db, MEMORY_AUDIT, MEMORY_KEY(0),
+                                       MEMORY_KEY(line - FEDSERVER_AUDIT_LINES), err)
+               : FED_OK;
+}
+
+static fed_status audit_each(void *db, int64_t since_ms, fedserver_audit_visit visit, void *user,
+                             fed_error *err) {
+    const memory_row *row;
+    fed_status status = FED_OK;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_AUDIT, MEMORY_ALL);
+    while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const fedserver_audit_entry *entry = HEAD(row, fedserver_audit_entry);
+        status = entry->at_ms >= since_ms ? visit(user, entry, err) : FED_OK;
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
+extern const fedserver_store fedserver_store_memory; /* stores.def declares it to its readers */
+
+const fedserver_store fedserver_store_memory = {
+    .name = "memory",
+    .in_process = true,
+    .exists = store_exists,
+    .create = store_create,
+    .open = store_open,
+    .close = store_close,
+    .lock = store_lock,
+    .holder = store_holder,
+    .copy = store_copy,
+    .check = store_check,
+    .recover = store_recover,
+    .commit = store_commit,
+    .rollback = store_rollback,
+    .changed = store_changed,
+    .token_add = token_add,
+    .token_find = token_find,
+    .token_each = token_each,
+    .token_withdraw = token_withdraw,
+    .token_use = token_use,
+    .pass_add = pass_add,
+    .pass_find = pass_find,
+    .pass_use = pass_use,
+    .pass_end = pass_end,
+    .device_add = device_add,
+    .device_put = device_put,
+    .device_revoke = device_revoke,
+    .device_name = device_name,
+    .device_rename = device_rename,
+    .device_renew = device_renew,
+    .device_find = device_find,
+    .device_each = device_each,
+    .device_page = device_page,
+    .device_count = device_count,
+    .task_add = fedserver_memory_task_add,
+    .task_find = fedserver_memory_task_find,
+    .task_put = fedserver_memory_task_put,
+    .task_each = fedserver_memory_task_each,
+    .task_place = fedserver_memory_task_place,
+    .task_clear = fedserver_memory_task_clear,
+    .shrink = store_shrink,
+    .decline_put = decline_put,
+    .decline_each = decline_each,
+    .decline_forget = decline_forget,
+    .model_put = model_put,
+    .model_find = model_find,
+    .delta_add = delta_add,
+    .delta_prune = delta_prune,
+    .delta_each = delta_each,
+    .delta_sum = delta_sum,
+    .keyframe_add = keyframe_add,
+    .keyframe_find = keyframe_find,
+    .keyframe_prune = keyframe_prune,
+    .round_put = round_put,
+    .round_each = round_each,
+    .update_add = update_add,
+    .update_each = update_each,
+    .update_count = update_count,
+    .update_clear = fedserver_memory_update_clear,
+    .piece_add = piece_add,
+    .piece_find = piece_find,
+    .piece_join = piece_join,
+    .piece_clear = piece_clear,
+    .piece_prune = piece_prune,
+    .audit_add = audit_add,
+    .audit_each = audit_each,
+    .metric_put = metric_put,
+};

@@ -1,0 +1,457 @@
+/* What every store of stores.def promises of models, rounds, updates and pieces. */
+#include "fed_test.h"
+
+#include "store_fixture.h"
+
+/* -- models, deltas, keyframes -- */
+
+static void a_model_and_its_residual_come_back(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    float values[3] = {1, 2, 3};
+    float residual[3] = {4, 5, 6};
+    fedserver_task task = {.name = "n"};
+    fedserver_model_row row = {.digest = UINT64_MAX, .values = values, .size = 3};
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    assert_fed_status(f->store->model_find(f->db, 1, &row, &err), FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->model_put(f->db, 1, &row, &err));
+    fedserver_model_row read;
+    assert_fed_ok_err(f->store->model_find(f->db, 1, &read, &err));
+    assert_null(read.residual);
+    free(read.values);
+    row.version = 9;
+    row.residual = residual;
+    assert_fed_ok_err(f->store->model_put(f->db, 1, &row, &err));
+    assert_fed_ok_err(f->store->model_find(f->db, 1, &read, &err));
+    assert_true(read.version == 9 && read.digest == UINT64_MAX && read.size == 3);
+    assert_memory_equal(read.values, values, sizeof values);
+    assert_memory_equal(read.residual, residual, sizeof residual);
+    free(read.values);
+    free(read.residual);
+}
+
+static void a_strategys_state_comes_back_and_so_does_an_empty_model(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    float value = 1;
+    uint8_t bytes[3] = {1, 2, 3};
+    const uint64_t id = add_task(f, "n");
+    fedserver_model_row row = {.values = &value, .size = 1, .state = bytes, .state_len = 3}, read;
+    assert_fed_ok_err(f->store->model_put(f->db, id, &row, &err));
+    assert_fed_ok_err(f->store->model_find(f->db, id, &read, &err));
+    assert_int_equal(read.state_len, 3);
+    assert_memory_equal(read.state, bytes, 3);
+    assert_true(read.residual == NULL && read.values[0] == 1);
+    free(read.values);
+    free(read.state);
+    row = (fedserver_model_row){.values = &value, .version = UINT32_MAX};
+    assert_fed_ok_err(f->store->model_put(f->db, id, &row, &err));
+    assert_fed_ok_err(f->store->model_find(f->db, id, &read, &err));
+    assert_true(read.version == UINT32_MAX && read.size == 0 && read.state_len == 0);
+    free(read.values);
+}
+
+static fed_status say_delta(void *user, uint32_t version, const uint8_t *part, size_t len,
+                            fed_error *err) {
+    char *said = user;
+    (void)err;
+    sprintf(said + strlen(said), "%u=%.*s ", version, (int)len, (const char *)part);
+    return FED_OK;
+}
+
+static void deltas_come_oldest_first_and_go_up_to_a_version(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    char said[200] = "";
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    const uint64_t id = add_task(f, "n"), other = add_task(f, "o");
+    static const uint32_t versions[] = {3, 1, 2, UINT32_MAX};
+    for (size_t k = 0; k < 4; k++) {
+        const char *part = &"wxyz"[k];
+        assert_fed_ok_err(
+            f->store->delta_add(f->db, id, versions[k], (const uint8_t *)part, strlen(part), &err));
+    }
+    assert_fed_ok_err(f->store->delta_add(f->db, other, 2, (const uint8_t *)"o", 1, &err));
+    assert_fed_ok_err(f->store->delta_each(f->db, id, 1, 3, say_delta, said, &err));
+    assert_string_equal(said, "2=yz 3=wxyz ");
+    assert_fed_ok_err(f->store->delta_sum(f->db, id, 1, &count, &bytes, &err));
+    assert_true(count == 3 && bytes == 7);
+    assert_fed_ok_err(f->store->delta_prune(f->db, id, 2, &err));
+    said[0] = '\0';
+    assert_fed_ok_err(f->store->delta_each(f->db, id, 0, UINT32_MAX, say_delta, said, &err));
+    assert_string_equal(said, "3=wxyz 4294967295=z ");
+    assert_fed_ok_err(f->store->delta_sum(f->db, other, 0, &count, &bytes, &err));
+    assert_true(count == 1 && bytes == 1);
+    assert_fed_status(f->store->delta_add(f->db, other, 2, (const uint8_t *)"o", 1, &err), FED_EIO);
+}
+
+static void the_newest_keyframe_up_to_a_version_is_found(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    float *values = NULL;
+    fedserver_keyframe read = {0};
+    const uint64_t id = add_task(f, "n"), other = add_task(f, "o");
+    for (uint32_t version = 2; version <= 6; version += 2) {
+        const float x[2] = {(float)version, -1};
+        const fedserver_keyframe keyframe = {
+            .version = version, .digest = UINT64_MAX - version, .values = x, .size = 2};
+        assert_fed_ok_err(f->store->keyframe_add(f->db, id, &keyframe, &err));
+    }
+    assert_fed_ok_err(f->store->keyframe_find(f->db, id, 5, &read, &values, &err));
+    assert_true(read.version == 4 && read.digest == UINT64_MAX - 4 && read.size == 2);
+    assert_true(values[0] == 4 && values[1] == -1);
+    free(values);
+    assert_fed_ok_err(f->store->keyframe_prune(f->db, id, 4, &err));
+    assert_fed_status(f->store->keyframe_find(f->db, id, 3, &read, NULL, &err), FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->keyframe_find(f->db, id, 4, &read, NULL, &err));
+    assert_int_equal(read.version, 4);
+    assert_fed_status(f->store->keyframe_find(f->db, other, 9, &read, NULL, &err), FED_ENOTFOUND);
+}
+
+/* -- rounds -- */
+
+static fed_status one_round(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    fedserver_round_row *rows = user;
+    rows[row->number] = *row;
+    return FED_OK;
+}
+
+static void a_rounds_quality_is_the_sum_of_its_evaluators(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_task task = {.name = "n"};
+    fedserver_device device[2] = {{.fingerprint = {1}}, {.fingerprint = {2}}};
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    assert_fed_ok_err(f->store->device_add(f->db, &device[0], &err));
+    assert_fed_ok_err(f->store->device_add(f->db, &device[1], &err));
+    for (uint32_t number = 1; number <= 2; number++) {
+        const fedserver_round_row row = {.number = number, .attempts = 1, .samples = 5, .loss = 3};
+        assert_fed_ok_err(f->store->round_put(f->db, 1, &row, &err));
+    }
+    fed_metric metric = {.task = 1, .version = 1, .samples = 30, .correct = 0, .loss = 1};
+    assert_fed_ok_err(f->store->metric_put(f->db, device[0].id, &metric, &err));
+    metric.correct = 30; /* again: it replaces */
+    assert_fed_ok_err(f->store->metric_put(f->db, device[0].id, &metric, &err));
+    metric = (fed_metric){.task = 1, .version = 1, .samples = 10, .correct = 0, .loss = 5};
+    assert_fed_ok_err(f->store->metric_put(f->db, device[1].id, &metric, &err));
+    fedserver_round_row rows[3] = {{0}};
+    assert_fed_ok_err(f->store->round_each(f->db, 1, 10, one_round, rows, &err));
+    assert_true(rows[1].measured && rows[1].accuracy == 0.75 && rows[1].test_loss == 2.0);
+    assert_true(rows[1].samples == 5 && rows[1].loss == 3.0);
+    assert_false(rows[2].measured);
+    memset(rows, 0, sizeof rows);
+    assert_fed_ok_err(f->store->round_each(f->db, 1, 1, one_round, rows, &err));
+    assert_int_equal(rows[1].number, 0); /* the newest comes first */
+    assert_int_equal(rows[2].number, 2);
+}
+
+static void a_round_keeps_every_field_and_names_who_stands_out(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint64_t id = add_task(f, "n");
+    const fedserver_device device = add_device(f, 0xab);
+    fedserver_round_row rows[2] = {{0}};
+    const fedserver_round_row row = {.number = 1,
+                                     .attempts = 2,
+                                     .opened_ms = 3,
+                                     .deadline_ms = 4,
+                                     .committed_ms = 5,
+                                     .updates = 6,
+                                     .samples = UINT64_MAX,
+                                     .loss = 0.1,
+                                     .update_bytes = 7,
+                                     .delta_bytes = 8,
+                                     .heaviest = {.device = device.id, .amount = 0.3},
+                                     .furthest = {.device = 0, .amount = 1e300}};
+    assert_fed_ok_err(f->store->round_put(f->db, id, &(fedserver_round_row){.number = 1}, &err));
+    assert_fed_ok_err(f->store->round_put(f->db, id, &row, &err)); /* it replaces */
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_fed_ok_err(f->store->round_each(f->db, id, 9, one_round, rows, &err));
+    const fedserver_round_row *read = &rows[1];
+    assert_true(read->attempts == 2 && read->opened_ms == 3 && read->deadline_ms == 4 &&
+                read->committed_ms == 5 && read->updates == 6 && read->samples == UINT64_MAX);
+    assert_true(read->loss == 0.1 && read->update_bytes == 7 && read->delta_bytes == 8 &&
+                read->heaviest.device == device.id && read->heaviest.amount == 0.3 &&
+                read->furthest.amount == 1e300);
+    assert_string_equal(read->heaviest.name, "ab00000000000000");
+    assert_string_equal(read->furthest.name, "");
+}
+
+/* -- updates -- */
+
+static void a_device_may_report_twice_but_a_lease_once(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_update_row row = a_lease(f);
+    assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &err));
+    row.lease = UINT64_MAX;
+    assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"c", 1, &err));
+    assert_fed_status(f->store->update_add(f->db, &row, (const uint8_t *)"d", 1, &err), FED_EIO);
+    sums seen = {0};
+    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.bytes, 'a' + 'b' + 'c');
+    assert_true(seen.last.lease == row.lease && seen.last.device == row.device);
+    assert_true(seen.last.task == row.task && seen.last.round == row.round);
+}
+
+static fed_status walk_again(void *user, const fedserver_update_row *row, const uint8_t *body,
+                             size_t len, fed_error *err) {
+    const fixture *f = user;
+    uint8_t first = body[0];
+    sums inner = {0};
+    assert_fed_ok(f->store->update_each(f->db, 0, sum_up, &inner, err));
+    assert_int_equal(inner.count, 3);
+    assert_true(len == 1 && body[0] == first && row->lease == first);
+    return FED_OK;
+}
+
+static void a_visit_to_an_update_may_walk_over_all_of_them(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_update_row row = a_lease(f);
+    for (uint8_t k = 1; k <= 3; k++) {
+        row.lease = k;
+        assert_fed_ok_err(f->store->update_add(f->db, &row, &k, 1, &err));
+    }
+    assert_fed_ok_err(f->store->update_each(f->db, 0, walk_again, f, &err));
+}
+
+static void updates_are_their_tasks(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_update_row row = a_lease(f);
+    const uint64_t first = row.task, second = add_task(f, "o");
+    uint32_t count = 0;
+    sums seen = {0};
+    for (uint64_t k = 1; k <= 3; k++) {
+        row.lease = k;
+        row.task = k == 2 ? second : first;
+        assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"\1", 1, &err));
+    }
+    assert_fed_ok_err(f->store->update_each(f->db, second, sum_up, &seen, &err));
+    assert_true(seen.count == 1 && seen.last.lease == 2);
+    assert_fed_ok_err(f->store->update_count(f->db, first, &count, &err));
+    assert_int_equal(count, 2);
+    assert_fed_ok_err(f->store->update_clear(f->db, first, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
+    assert_true(seen.count == 2 && seen.last.lease == 2);
+}
+
+/* Where a store may keep bodies in another way: none, one, and around powers of two. */
+static void bodies_of_any_size_come_back(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    static const size_t sizes[] = {0, 1, 4095, 16384, 65535, 65536, 65537, 1 << 20, 5000001};
+    enum { SIZES = sizeof sizes / sizeof sizes[0] };
+    fedserver_update_row row = a_lease(f);
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < SIZES; k++) {
+        uint8_t *body = malloc(sizes[k] + 1);
+        assert_non_null(body);
+        memset(body, (int)k + 1, sizes[k] + 1);
+        row.lease = k + 1;
+        assert_fed_ok_err(f->store->update_add(f->db, &row, body, sizes[k], &err));
+        bytes += sizes[k] * (k + 1);
+        free(body);
+    }
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_fed_ok_err(f->store->recover(f->db, &err));
+    sums seen = {0};
+    assert_fed_ok_err(f->store->update_each(f->db, row.task, sum_up, &seen, &err));
+    assert_int_equal(seen.count, SIZES);
+    assert_true(seen.bytes == bytes);
+}
+
+/* -- pieces -- */
+
+static fedserver_device piece_devices[2];
+
+static void two_devices(fixture *f) {
+    piece_devices[0] = add_device(f, 1);
+    piece_devices[1] = add_device(f, 2);
+}
+
+static void add_piece(fixture *f, size_t device, uint64_t offset, const char *bytes) {
+    fed_error err = {0};
+    const fed_piece piece = {
+        .lease = UINT64_MAX, .digest = UINT64_MAX - 1, .total = 10, .offset = offset};
+    assert_fed_ok_err(f->store->piece_add(f->db, piece_devices[device].id, &piece,
+                                          (const uint8_t *)bytes, strlen(bytes), &err));
+}
+
+/* Where the last piece ends; 0: there is none. */
+static uint64_t end_of(fixture *f, size_t device) {
+    fed_error err = {0};
+    fed_piece piece;
+    uint64_t end = 0;
+    fed_status status = f->store->piece_find(f->db, piece_devices[device].id, &piece, &end, &err);
+    assert_true(status == FED_OK || status == FED_ENOTFOUND);
+    if (status == FED_OK) {
+        assert_true(piece.lease == UINT64_MAX && piece.digest == UINT64_MAX - 1);
+        assert_int_equal(piece.total, 10);
+    }
+    return end;
+}
+
+static fed_status join(fixture *f, size_t device, size_t cap, char *text) {
+    fed_error err = {0};
+    uint8_t bytes[20];
+    size_t len = 0;
+    FED_TRY(f->store->piece_join(f->db, piece_devices[device].id, bytes, cap, &len, &err));
+    memcpy(text, bytes, len);
+    text[len] = '\0';
+    return FED_OK;
+}
+
+static void pieces_are_put_together_in_their_order(void **state) {
+    fixture *f = *state;
+    two_devices(f);
+    fed_error err = {0};
+    char text[20];
+    assert_int_equal(end_of(f, 0), 0);
+    add_piece(f, 0, 0, "abc");
+    add_piece(f, 1, 0, "other");
+    add_piece(f, 0, 3, "d");
+    add_piece(f, 0, 4, "ef");
+    assert_int_equal(end_of(f, 0), 6);
+    assert_fed_ok(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_int_equal(end_of(f, 0), 6);
+    assert_fed_ok(join(f, 0, 6, text));
+    assert_string_equal(text, "abcdef");
+    assert_fed_status(join(f, 0, 5, text), FED_EFORMAT);
+}
+
+static void a_gap_is_refused(void **state) {
+    fixture *f = *state;
+    two_devices(f);
+    char text[20];
+    add_piece(f, 0, 0, "abc");
+    add_piece(f, 0, 4, "ef");
+    assert_fed_status(join(f, 0, 20, text), FED_EFORMAT);
+}
+
+static void a_devices_pieces_are_forgotten_together(void **state) {
+    fixture *f = *state;
+    two_devices(f);
+    fed_error err = {0};
+    add_piece(f, 0, 0, "abc");
+    add_piece(f, 0, 3, "def");
+    add_piece(f, 1, 0, "other");
+    assert_fed_ok_err(f->store->piece_clear(f->db, piece_devices[0].id, &err));
+    assert_int_equal(end_of(f, 0), 0);
+    assert_int_equal(end_of(f, 1), 5);
+}
+
+static void pieces_of_leases_that_are_over_are_forgotten(void **state) {
+    fixture *f = *state;
+    two_devices(f);
+    fed_error err = {0};
+    for (size_t k = 0; k < 2; k++) {
+        piece_devices[k].lease_task = 1;
+        piece_devices[k].lease_round = (uint32_t)k + 5;
+        assert_fed_ok_err(f->store->device_put(f->db, &piece_devices[k], &err));
+        add_piece(f, k, 0, "abc");
+    }
+    assert_fed_ok_err(f->store->piece_prune(f->db, 1, 5, &err));
+    assert_int_equal(end_of(f, 0), 3);
+    assert_fed_ok_err(f->store->piece_prune(f->db, 1, 6, &err));
+    assert_int_equal(end_of(f, 0), 0);
+    assert_int_equal(end_of(f, 1), 3);
+    assert_fed_ok_err(f->store->piece_prune(f->db, 2, 1, &err));
+    assert_int_equal(end_of(f, 1), 0);
+}
+
+/* -- what a cancelled task leaves -- */
+
+static void a_cancelled_task_leaves_its_row_and_its_committed_rounds(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_update_row row = a_lease(f);
+    const uint64_t id = row.task, kept = add_task(f, "kept");
+    fedserver_device device = {.id = row.device, .lease = 5, .lease_task = id};
+    const fed_piece piece = {.lease = 5, .total = 3};
+    float value = 1;
+    uint64_t cleared = 0;
+    assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
+    assert_fed_ok_err(f->store->piece_add(f->db, row.device, &piece, (uint8_t *)"abc", 3, &err));
+    assert_fed_ok_err(f->store->update_add(f->db, &row, (uint8_t *)"b", 1, &err));
+    for (uint64_t k = 0; k < 2; k++) {
+        const uint64_t task = k == 0 ? id : kept;
+        const fedserver_model_row model = {.values = &value, .size = 1};
+        const fedserver_keyframe keyframe = {.version = 1, .values = &value, .size = 1};
+        assert_fed_ok_err(f->store->model_put(f->db, task, &model, &err));
+        assert_fed_ok_err(f->store->keyframe_add(f->db, task, &keyframe, &err));
+        assert_fed_ok_err(f->store->delta_add(f->db, task, 1, (uint8_t *)"d", 1, &err));
+        assert_fed_ok_err(f->store->decline_put(f->db, task, row.device, "no", 1, &err));
+        for (uint32_t number = 1; number <= 2; number++) {
+            const fedserver_round_row round = {.number = number, .committed_ms = number == 1};
+            assert_fed_ok_err(f->store->round_put(f->db, task, &round, &err));
+        }
+    }
+    assert_fed_status(f->store->task_clear(f->db, &cleared, &err), FED_ENOTFOUND);
+    put_state(f, id, FEDSERVER_TASK_CANCELLED, 1);
+    assert_fed_ok_err(f->store->task_clear(f->db, &cleared, &err));
+    assert_int_equal(cleared, id);
+    assert_fed_status(f->store->task_clear(f->db, &cleared, &err), FED_ENOTFOUND);
+    for (uint64_t k = 0; k < 2; k++) {
+        const uint64_t task = k == 0 ? id : kept;
+        fedserver_model_row model;
+        fedserver_keyframe keyframe;
+        fedserver_round_row rounds[3] = {{0}};
+        uint32_t deltas = 9;
+        uint64_t bytes = 0;
+        char said[100] = "";
+        const fed_status wanted = k == 0 ? FED_ENOTFOUND : FED_OK;
+        fed_status found = f->store->model_find(f->db, task, &model, &err);
+        assert_fed_status(found, wanted);
+        if (found == FED_OK) {
+            free(model.values);
+        }
+        assert_fed_status(f->store->keyframe_find(f->db, task, 9, &keyframe, NULL, &err), wanted);
+        assert_fed_ok_err(f->store->delta_sum(f->db, task, 0, &deltas, &bytes, &err));
+        assert_int_equal(deltas, k);
+        assert_fed_ok_err(f->store->decline_each(f->db, task, 0, say_decline, said, &err));
+        assert_int_equal(said[0] != '\0', k);
+        assert_fed_ok_err(f->store->round_each(f->db, task, 9, one_round, rounds, &err));
+        assert_true(rounds[1].number == 1 && rounds[2].number == 2 * k);
+    }
+    fed_piece read;
+    uint64_t end = 0;
+    uint32_t updates = 9;
+    assert_fed_status(f->store->piece_find(f->db, row.device, &read, &end, &err), FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->update_count(f->db, id, &updates, &err));
+    assert_int_equal(updates, 0);
+    bool left = true;
+    for (int k = 0; left && k < 1000; k++) {
+        assert_fed_ok_err(f->store->shrink(f->db, &left, &err));
+        assert_fed_ok_err(f->store->commit(f->db, &err));
+    }
+    assert_false(left);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(a_model_and_its_residual_come_back),
+        WITH(a_strategys_state_comes_back_and_so_does_an_empty_model),
+        WITH(deltas_come_oldest_first_and_go_up_to_a_version),
+        WITH(the_newest_keyframe_up_to_a_version_is_found),
+        WITH(a_rounds_quality_is_the_sum_of_its_evaluators),
+        WITH(a_round_keeps_every_field_and_names_who_stands_out),
+        WITH(a_device_may_report_twice_but_a_lease_once),
+        WITH(a_visit_to_an_update_may_walk_over_all_of_them),
+        WITH(updates_are_their_tasks),
+        WITH(bodies_of_any_size_come_back),
+        WITH(pieces_are_put_together_in_their_order),
+        WITH(a_gap_is_refused),
+        WITH(a_devices_pieces_are_forgotten_together),
+        WITH(pieces_of_leases_that_are_over_are_forgotten),
+        WITH(a_cancelled_task_leaves_its_row_and_its_committed_rounds),
+    };
+    return run_for_each_store(tests);
+}

@@ -1,0 +1,428 @@
+/* What every store of stores.def promises of tokens, devices, tasks and the audit log. Rounds are
+ * in test_store_rounds.c, transactions and faults in test_stores.c. */
+#include "fed_test.h"
+
+#include "store_fixture.h"
+
+/* -- tokens and passes -- */
+
+static void a_token_is_used_once(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint8_t hash[FED_SHA256_SIZE] = {1};
+    assert_fed_ok_err(
+        f->store->token_add(f->db, hash, &(fedserver_token){.expires_ms = 1000}, &err));
+    assert_fed_ok_err(f->store->token_use(f->db, hash, 5, &err));
+    assert_fed_status(f->store->token_use(f->db, hash, 6, &err), FED_ENOTFOUND);
+}
+
+typedef struct token_list {
+    uint8_t first[8];
+    int count;
+} token_list;
+
+static fed_status list_token(void *user, const uint8_t *hash, const fedserver_token *token,
+                             fed_error *err) {
+    (void)err, (void)token;
+    token_list *list = user;
+    list->first[list->count++] = hash[0];
+    return FED_OK;
+}
+
+static void tokens_are_listed_in_the_order_in_which_they_were_made(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    token_list list = {.count = 0};
+    static const struct {
+        uint8_t hash;
+        int64_t made_ms;
+    } made[] = {{9, 5}, {1, 7}, {4, 6}, {3, 6}};
+    for (size_t k = 0; k < sizeof made / sizeof made[0]; k++) {
+        const uint8_t hash[FED_SHA256_SIZE] = {made[k].hash};
+        const fedserver_token token = {.made_ms = made[k].made_ms, .expires_ms = 1000};
+        assert_fed_ok_err(f->store->token_add(f->db, hash, &token, &err));
+    }
+    assert_fed_ok_err(f->store->token_each(f->db, list_token, &list, &err));
+    assert_int_equal(list.count, 4);
+    assert_memory_equal(list.first, ((uint8_t[]){9, 3, 4, 1}), 4);
+}
+
+static void a_token_keeps_every_field_and_is_withdrawn_for_good(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    uint8_t hash[FED_SHA256_SIZE];
+    memset(hash, 0xfe, sizeof hash);
+    const fedserver_token token = {.made_ms = 1,
+                                   .expires_ms = INT64_MAX,
+                                   .role = FEDSERVER_ROLE_EVALUATOR,
+                                   .tag = "fleet",
+                                   .name = "pump"};
+    fedserver_token read;
+    assert_fed_ok_err(f->store->token_add(f->db, hash, &token, &err));
+    assert_fed_ok_err(f->store->token_withdraw(f->db, hash, 8, &err));
+    assert_fed_status(f->store->token_use(f->db, hash, 9, &err), FED_ENOTFOUND);
+    assert_fed_status(f->store->token_withdraw(f->db, hash, 9, &err), FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_fed_ok_err(f->store->token_find(f->db, hash, &read, &err));
+    assert_true(read.made_ms == 1 && read.expires_ms == INT64_MAX && read.used_ms == 0 &&
+                read.withdrawn_ms == 8 && read.role == FEDSERVER_ROLE_EVALUATOR);
+    assert_string_equal(read.tag, "fleet");
+    assert_string_equal(read.name, "pump");
+}
+
+static void a_pass_is_known_until_it_ends(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint8_t hash[2][FED_SHA256_SIZE] = {{1}, {2}};
+    fedserver_pass pass;
+    for (int k = 0; k < 2; k++) {
+        pass = (fedserver_pass){.kind = FEDSERVER_PASS_LINK, .expires_ms = 1000 + k};
+        assert_fed_ok_err(f->store->pass_add(f->db, hash[k], &pass, &err));
+    }
+    assert_fed_ok_err(f->store->pass_use(f->db, hash[1], 5, &err));
+    assert_fed_ok_err(f->store->pass_end(f->db, 1000, &err));
+    assert_fed_status(f->store->pass_find(f->db, hash[0], &pass, &err), FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->pass_find(f->db, hash[1], &pass, &err));
+    assert_int_equal(pass.kind, FEDSERVER_PASS_LINK);
+    assert_int_equal(pass.expires_ms, 1001);
+    assert_int_equal(pass.used_ms, 5);
+}
+
+/* -- devices -- */
+
+static fed_status last_device(void *user, const fedserver_device *device, fed_error *err) {
+    (void)err;
+    *(fedserver_device *)user = *device;
+    return FED_OK;
+}
+
+static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_device device = {.fingerprint = {7}, .enrolled_ms = 1, .expires_ms = 2};
+    assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
+    device.lease = UINT64_MAX;
+    device.lease_task = 3;
+    device.lease_round = 4;
+    device.lease_attempt = 5;
+    device.counted_lease = UINT64_MAX - 1;
+    device.counted_digest = UINT64_MAX - 2;
+    device.cloned_ms = 7;
+    device.authority = UINT64_MAX - 3;
+    device.evaluated_task = 6;
+    device.evaluated_version = UINT32_MAX;
+    device.seen_ms = 7, device.counted = 8, device.late = 9, device.refused = 10;
+    strcpy(device.software, "fedclientd/1");
+    assert_fed_ok_err(f->store->device_rename(f->db, device.id, "pump 3", &err));
+    assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    fedserver_device read;
+    memset(&read, 0, sizeof read);
+    assert_fed_ok_err(f->store->device_each(f->db, last_device, &read, &err));
+    assert_true(read.id == device.id && read.lease == device.lease && read.lease_task == 3 &&
+                read.lease_round == 4 && read.lease_attempt == 5 &&
+                read.counted_lease == device.counted_lease && read.evaluated_task == 6 &&
+                read.evaluated_version == UINT32_MAX && read.enrolled_ms == 1 &&
+                read.expires_ms == 2 && read.counted_digest == UINT64_MAX - 2 &&
+                read.cloned_ms == 7 && read.authority == UINT64_MAX - 3);
+    assert_true(read.seen_ms == 7 && read.counted == 8 && read.late == 9 && read.refused == 10);
+    assert_string_equal(read.software, "fedclientd/1");
+    assert_string_equal(read.name, "pump 3");
+    assert_memory_equal(read.fingerprint, device.fingerprint, FED_SHA256_SIZE);
+}
+
+static void a_fingerprint_is_one_devices(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_device second = add_device(f, 1);
+    assert_fed_status(f->store->device_add(f->db, &second, &err), FED_EIO);
+    assert_true(err.text[0] != '\0');
+}
+
+/* Two copies of a row: what one process writes must not undo what another has written. */
+static void a_devices_state_leaves_its_identity_alone(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_device device = add_device(f, 1), read;
+    const uint8_t renamed[FED_SHA256_SIZE] = {2};
+    assert_fed_ok_err(f->store->device_revoke(f->db, device.id, 5, &err));
+    assert_fed_ok_err(f->store->device_revoke(f->db, device.id, 6, &err));
+    assert_fed_ok_err(f->store->device_renew(f->db, device.id, 2000, &err));
+    assert_fed_ok_err(f->store->device_rename(f->db, device.id, "pump 3", &err));
+    assert_fed_ok_err(f->store->device_name(f->db, device.id, renamed, &err));
+    device.lease = 7;
+    strcpy(device.name, "an older name");
+    assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
+    assert_fed_status(f->store->device_find(f->db, device.fingerprint, &read, &err), FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->device_find(f->db, renamed, &read, &err));
+    assert_true(read.id == device.id && read.lease == 7 && read.revoked_ms == 5 &&
+                read.expires_ms == 2000 && read.enrolled_ms == 1);
+    assert_string_equal(read.name, "pump 3");
+}
+
+typedef struct device_list {
+    fedserver_device items[8];
+    size_t count, most;
+} device_list;
+
+static fed_status list_device(void *user, const fedserver_device *device, fed_error *err) {
+    device_list *list = user;
+    if (list->count == list->most) {
+        return fed_fail(err, FED_ECANCELED, "enough");
+    }
+    list->items[list->count++] = *device;
+    return FED_OK;
+}
+
+static void devices_come_in_pages_and_say_whether_they_declined(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_task task = {.name = "n"};
+    fedserver_device devices[4];
+    uint64_t count = 0;
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    for (uint8_t k = 0; k < 4; k++) {
+        devices[k] = add_device(f, (uint8_t)(9 - k));
+    }
+    const uint64_t id = task.wire.id;
+    assert_fed_ok_err(f->store->decline_put(f->db, id, devices[2].id, "no", 1, &err));
+    device_list page = {.most = 8};
+    assert_fed_ok_err(f->store->device_page(f->db, id, devices[0].id, 2, list_device, &page, &err));
+    assert_int_equal(page.count, 2);
+    assert_true(page.items[0].id == devices[1].id && page.items[0].declined_task == 0);
+    assert_true(page.items[1].id == devices[2].id && page.items[1].declined_task == id);
+    device_list all = {.most = 3};
+    assert_fed_status(f->store->device_each(f->db, list_device, &all, &err), FED_ECANCELED);
+    assert_string_equal(err.text, "enough");
+    assert_int_equal(all.count, 3);
+    assert_fed_ok_err(f->store->device_count(f->db, &count, &err));
+    assert_int_equal(count, 4);
+}
+
+/* -- tasks -- */
+
+static void a_task_keeps_its_phases(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_task found, task = {.wire = {.model = "m"}, .name = "n", .phase_count = 2};
+    task.phases[0] = (fedserver_phase){.round = 2,
+                                       .codec_up = "u",
+                                       .codec_down = "d",
+                                       .local_steps = 3,
+                                       .batch = 4,
+                                       .optimizer = "adam",
+                                       .learning_rate = 0.1f};
+    task.phases[1] = task.phases[0];
+    task.phases[1].round = 1000000;
+    task.phases[1].learning_rate = 1e-30f;
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    task.phase_count = 0;
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, 1, &found, &err));
+    assert_int_equal(found.phase_count, 2);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(found.phases[k].round, task.phases[k].round);
+        assert_string_equal(found.phases[k].codec_up, "u");
+        assert_string_equal(found.phases[k].codec_down, "d");
+        assert_int_equal(found.phases[k].local_steps, 3);
+        assert_int_equal(found.phases[k].batch, 4);
+        assert_string_equal(found.phases[k].optimizer, "adam");
+        assert_true(found.phases[k].learning_rate == task.phases[k].learning_rate);
+    }
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, 2, &found, &err));
+    assert_int_equal(found.phase_count, 0);
+}
+
+static void a_task_keeps_every_field_and_is_found_by_state(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_task found;
+    fedserver_task task = {
+        .wire = {.model = "m",
+                 .codec_up = "u",
+                 .small_tensor = 1,
+                 .local_steps = 2,
+                 .batch = 3,
+                 .optimizer = "adam",
+                 .learning_rate = 0.1f,
+                 .seed = 4},
+        .name = "n",
+        .codec_down = "d",
+        .rules = {.rounds = 5, .cohort = 8, .goal = 7, .minimum = 6, .deadline_ms = 9},
+        .queued_ms = 10};
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    assert_int_equal(task.wire.id, 1);
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_QUEUED, 0, &found, &err));
+    assert_string_equal(found.name, "n");
+    assert_string_equal(found.wire.model, "m");
+    assert_string_equal(found.wire.codec_up, "u");
+    assert_string_equal(found.codec_down, "d");
+    assert_string_equal(found.wire.optimizer, "adam");
+    assert_true(found.wire.learning_rate == 0.1f && found.wire.seed == 4);
+    assert_memory_equal(&found.rules, &task.rules, offsetof(fedserver_round_rules, deadline_ms));
+    assert_true(found.rules.deadline_ms == task.rules.deadline_ms);
+    assert_int_equal(found.rules.staleness, task.rules.staleness);
+    for (int k = 2; k <= 4; k++) {
+        assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    }
+    fedserver_task changed = found;
+    for (uint64_t id = 1; id <= 2; id++) {
+        changed.wire.id = id;
+        changed.state = FEDSERVER_TASK_FINISHED;
+        changed.finished_ms = 50; /* at the same instant: the later one is the last */
+        assert_fed_ok_err(f->store->task_put(f->db, &changed, ~0U, &err));
+    }
+    changed.wire.id = 4;
+    changed.state = FEDSERVER_TASK_RUNNING;
+    assert_fed_ok_err(f->store->task_put(f->db, &changed, ~0U, &err));
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_FINISHED, 0, &found, &err));
+    assert_int_equal(found.wire.id, 2);
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_QUEUED, 0, &found, &err));
+    assert_int_equal(found.wire.id, 3);
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_RUNNING, 0, &found, &err));
+    assert_int_equal(found.wire.id, 4);
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, 1, &found, &err));
+    assert_int_equal(found.state, FEDSERVER_TASK_FINISHED);
+    assert_fed_status(f->store->task_find(f->db, FEDSERVER_PICK_ID, 5, &found, &err),
+                      FED_ENOTFOUND);
+}
+
+static fed_status say_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    char *said = user;
+    (void)err;
+    sprintf(said + strlen(said), "%s%u%u ", entry->name, entry->position, entry->version);
+    return FED_OK;
+}
+
+static void tasks_are_listed_as_they_run_wait_and_ended(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    char said[200] = "";
+    static const char names[] = "abcdefgh";
+    uint64_t id[8];
+    for (size_t k = 0; k < 8; k++) {
+        id[k] = add_task(f, (char[]){names[k], '\0'});
+    }
+    put_state(f, id[0], FEDSERVER_TASK_FINISHED, 50);
+    put_state(f, id[1], FEDSERVER_TASK_CANCELLED, 60);
+    put_state(f, id[2], FEDSERVER_TASK_FINISHED, 50); /* as a, but later in the queue */
+    put_state(f, id[3], FEDSERVER_TASK_PAUSED, 0);
+    put_state(f, id[5], FEDSERVER_TASK_RUNNING, 0);
+    assert_fed_ok_err(f->store->task_place(f->db, id[7], 0, &err));
+    for (uint32_t k = 1; k <= 3; k++) {
+        const fedserver_round_row row = {.number = k, .committed_ms = k < 3};
+        assert_fed_ok_err(f->store->round_put(f->db, id[5], &row, &err));
+    }
+    assert_fed_ok_err(f->store->task_each(f->db, 0, say_task, said, &err));
+    assert_string_equal(said, "f02 h10 e20 g30 d00 b00 c00 a00 ");
+}
+
+static void a_task_changes_only_from_a_state_that_was_expected(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_task task;
+    const uint64_t id = add_task(f, "n");
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, id, &task, &err));
+    task.state = FEDSERVER_TASK_RUNNING;
+    task.started_ms = 20;
+    assert_fed_status(f->store->task_put(f->db, &task, 1U << FEDSERVER_TASK_PAUSED, &err),
+                      FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->task_put(f->db, &task, 1U << FEDSERVER_TASK_QUEUED, &err));
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_RUNNING, 0, &task, &err));
+    assert_true(task.wire.id == id && task.started_ms == 20 && task.queued_ms == 10);
+}
+
+static fed_status keep_entry(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    (void)err;
+    *(fedserver_task_entry *)user = *entry;
+    return FED_OK;
+}
+
+static void declines_are_counted_by_their_reasons(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    char said[300] = "";
+    fedserver_task_entry entry;
+    static const char *const reasons[] = {"old", "x", "b", "a", "x", "d", "c", "x", "a"};
+    const uint64_t id = add_task(f, "n");
+    for (uint8_t k = 0; k < 9; k++) {
+        const fedserver_device device = add_device(f, (uint8_t)(k + 1));
+        assert_fed_ok_err(f->store->decline_put(f->db, id, device.id, reasons[k], 100 + k, &err));
+        if (k == 2) { /* it says something else by now */
+            assert_fed_ok_err(f->store->decline_put(f->db, id, device.id, "b2", 200, &err));
+        }
+    }
+    assert_fed_ok_err(f->store->task_each(f->db, 100, keep_entry, &entry, &err));
+    assert_int_equal(entry.declined, 8);
+    static const char *const most[FEDSERVER_TASK_REASONS] = {"x", "a", "b2", "c"};
+    static const uint32_t devices[FEDSERVER_TASK_REASONS] = {3, 2, 1, 1};
+    for (size_t k = 0; k < FEDSERVER_TASK_REASONS; k++) {
+        assert_string_equal(entry.reasons[k].text, most[k]);
+        assert_int_equal(entry.reasons[k].devices, devices[k]);
+    }
+    assert_fed_ok_err(f->store->decline_each(f->db, id, 106, say_decline, said, &err));
+    assert_string_equal(said, "3:b2@200 8:x@107 9:a@108 ");
+    assert_fed_ok_err(f->store->decline_forget(f->db, id, &err));
+    said[0] = '\0';
+    assert_fed_ok_err(f->store->decline_each(f->db, id, 0, say_decline, said, &err));
+    assert_string_equal(said, "");
+}
+
+/* -- the audit log -- */
+
+typedef struct line_count {
+    size_t lines;
+    fedserver_audit_entry first, last;
+} line_count;
+
+static fed_status count_line(void *user, const fedserver_audit_entry *entry, fed_error *err) {
+    line_count *count = user;
+    (void)err;
+    count->first = count->lines == 0 ? *entry : count->first;
+    count->last = *entry;
+    count->lines++;
+    return FED_OK;
+}
+
+static void the_audit_log_keeps_its_newest_lines(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    enum { MORE = 3 };
+    for (int64_t k = 1; k <= FEDSERVER_AUDIT_LINES + MORE; k++) {
+        fedserver_audit_entry entry = {.at_ms = k, .event = "enrolled"};
+        snprintf(entry.detail, sizeof entry.detail, "line=%d", (int)k);
+        assert_fed_ok_err(f->store->audit_add(f->db, &entry, &err));
+    }
+    line_count all = {0}, late = {0};
+    assert_fed_ok_err(f->store->audit_each(f->db, 0, count_line, &all, &err));
+    assert_int_equal(all.lines, FEDSERVER_AUDIT_LINES);
+    assert_int_equal(all.first.at_ms, MORE + 1);
+    assert_string_equal(all.last.event, "enrolled");
+    assert_string_equal(all.last.detail, "line=100003");
+    assert_fed_ok_err(f->store->audit_each(f->db, FEDSERVER_AUDIT_LINES, count_line, &late, &err));
+    assert_int_equal(late.lines, MORE + 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(a_token_is_used_once),
+        WITH(tokens_are_listed_in_the_order_in_which_they_were_made),
+        WITH(a_token_keeps_every_field_and_is_withdrawn_for_good),
+        WITH(a_pass_is_known_until_it_ends),
+        WITH(a_device_keeps_every_field_and_64_bit_leases),
+        WITH(a_fingerprint_is_one_devices),
+        WITH(a_devices_state_leaves_its_identity_alone),
+        WITH(devices_come_in_pages_and_say_whether_they_declined),
+        WITH(a_task_keeps_its_phases),
+        WITH(a_task_keeps_every_field_and_is_found_by_state),
+        WITH(tasks_are_listed_as_they_run_wait_and_ended),
+        WITH(a_task_changes_only_from_a_state_that_was_expected),
+        WITH(declines_are_counted_by_their_reasons),
+        WITH(the_audit_log_keeps_its_newest_lines),
+    };
+    return run_for_each_store(tests);
+}

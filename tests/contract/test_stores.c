@@ -1,0 +1,590 @@
+/* What every store of stores.def promises as a whole: that it appears whole (S7), that one handle
+ * serves (S6), transactions (S5), copies (S12), bodies that are what was acknowledged (S9), and all
+ * of this on a disk that fails, and in a process that dies. Its rows are in test_store_rows.c and
+ * test_store_rounds.c. */
+#include "fed_test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/faults/fault_disk.h"
+#include "fedserver/server.h"
+#include "store_fixture.h"
+
+static void *open_again(const fixture *f) {
+    fed_error err = {0};
+    void *db = NULL;
+    assert_fed_ok_err(f->store->open(f->directory, f->where, &db, &err));
+    return db;
+}
+
+static void add_token(const fixture *f, void *db, uint8_t first) {
+    fed_error err = {0};
+    const uint8_t hash[FED_SHA256_SIZE] = {first};
+    const fedserver_token token = {.expires_ms = 1000};
+    assert_fed_ok_err(f->store->token_add(db, hash, &token, &err));
+}
+
+static fed_status find_token(const fixture *f, void *db, uint8_t first) {
+    fed_error err = {0};
+    fedserver_token token;
+    const uint8_t hash[FED_SHA256_SIZE] = {first};
+    return f->store->token_find(db, hash, &token, &err);
+}
+
+static void commit(const fixture *f, void *db) {
+    fed_error err = {0};
+    assert_fed_ok_err(f->store->commit(db, &err));
+}
+
+/* -- the table -- */
+
+/* copy and where are optional; every other member is there. */
+static void every_member_is_there(void **state) {
+    const fixture *f = *state;
+    const fedserver_store *s = f->store;
+    typedef void (*function)(void);
+    const function members[] = {
+#define MEMBER(name) (function) s->name
+        MEMBER(exists),         MEMBER(create),        MEMBER(open),
+        MEMBER(close),          MEMBER(lock),          MEMBER(holder),
+        MEMBER(check),          MEMBER(recover),       MEMBER(commit),
+        MEMBER(rollback),       MEMBER(changed),       MEMBER(token_add),
+        MEMBER(token_find),     MEMBER(token_each),    MEMBER(token_withdraw),
+        MEMBER(token_use),      MEMBER(pass_add),      MEMBER(pass_find),
+        MEMBER(pass_use),       MEMBER(pass_end),      MEMBER(device_add),
+        MEMBER(device_put),     MEMBER(device_revoke), MEMBER(device_name),
+        MEMBER(device_rename),  MEMBER(device_renew),  MEMBER(device_find),
+        MEMBER(device_each),    MEMBER(device_page),   MEMBER(device_count),
+        MEMBER(task_add),       MEMBER(task_find),     MEMBER(task_put),
+        MEMBER(task_each),      MEMBER(task_place),    MEMBER(task_clear),
+        MEMBER(shrink),         MEMBER(decline_put),   MEMBER(decline_each),
+        MEMBER(decline_forget), MEMBER(model_put),     MEMBER(model_find),
+        MEMBER(delta_add),      MEMBER(delta_prune),   MEMBER(delta_each),
+        MEMBER(delta_sum),      MEMBER(keyframe_add),  MEMBER(keyframe_find),
+        MEMBER(keyframe_prune), MEMBER(round_put),     MEMBER(round_each),
+        MEMBER(update_add),     MEMBER(update_each),   MEMBER(update_count),
+        MEMBER(update_clear),   MEMBER(piece_add),     MEMBER(piece_find),
+        MEMBER(piece_join),     MEMBER(piece_clear),   MEMBER(piece_prune),
+        MEMBER(audit_add),      MEMBER(audit_each),    MEMBER(metric_put),
+#undef MEMBER
+    };
+    for (size_t k = 0; k < sizeof members / sizeof members[0]; k++) {
+        assert_true(members[k] != NULL);
+    }
+    fedserver_store_choice choice;
+    fed_error err = {0};
+    char text[600];
+    snprintf(text, sizeof text, "%s%s%s", s->name, s->where != NULL ? ":" : "", f->where);
+    assert_fed_ok_err(fedserver_store_parse(text, &choice, &err));
+    assert_true(choice.store == s);
+    assert_string_equal(choice.where, f->where);
+}
+
+static void what_is_not_there_is_not_found(void **state) {
+    const fixture *f = *state;
+    fed_error err = {0};
+    void *db = NULL;
+    char elsewhere[256];
+    fed_test_tmpdir(elsewhere, sizeof elsewhere);
+    assert_true(f->store->exists(f->directory, f->where));
+    if (f->store->where == NULL) {
+        assert_false(f->store->exists(elsewhere, ""));
+        assert_fed_status(f->store->open(elsewhere, "", &db, &err), FED_ENOTFOUND);
+        assert_fed_says(err, elsewhere);
+    }
+    fed_test_rmdir(elsewhere);
+}
+
+/* -- transactions and handles -- */
+
+static void what_was_committed_is_there_when_it_is_opened_again_and_nothing_else(void **state) {
+    fixture *f = *state;
+    add_token(f, f->db, 1);
+    commit(f, f->db);
+    add_token(f, f->db, 2);
+    assert_fed_ok(find_token(f, f->db, 2)); /* it sees its own writes */
+    reopen(f);
+    assert_fed_ok(find_token(f, f->db, 1));
+    assert_fed_status(find_token(f, f->db, 2), FED_ENOTFOUND);
+}
+
+static void a_rollback_forgets_what_was_not_committed(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_update_row row = a_lease(f);
+    sums seen = {0};
+    commit(f, f->db);
+    assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &err));
+    add_token(f, f->db, 1);
+    f->store->rollback(f->db);
+    f->store->rollback(f->db); /* nothing is left to forget */
+    assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
+    assert_int_equal(seen.count, 0);
+    add_token(f, f->db, 1);
+    commit(f, f->db);
+    commit(f, f->db); /* nothing is left to commit */
+    reopen(f);
+    assert_fed_ok(find_token(f, f->db, 1));
+}
+
+static void a_commit_is_what_other_handles_see(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    void *other = open_again(f);
+    bool changed = false;
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_false(changed);
+    add_token(f, f->db, 1);
+    assert_fed_status(find_token(f, other, 1), FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_false(changed);
+    commit(f, f->db);
+    assert_fed_ok(find_token(f, other, 1));
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_true(changed);
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_false(changed);
+    add_token(f, other, 2);
+    commit(f, other);
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_false(changed); /* it knows its own */
+    f->store->close(other);
+    assert_fed_ok(find_token(f, f->db, 2));
+}
+
+static void a_handle_that_is_closed_leaves_nothing_uncommitted(void **state) {
+    fixture *f = *state;
+    void *other = open_again(f);
+    add_token(f, other, 1);
+    f->store->close(other);
+    add_token(f, f->db, 2); /* nobody else is writing any more */
+    commit(f, f->db);
+    assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
+}
+
+static fed_status stop_at_second(void *user, const fedserver_update_row *row, const uint8_t *body,
+                                 size_t len, fed_error *err) {
+    (void)row, (void)body, (void)len;
+    return ++*(int *)user < 2 ? FED_OK : fed_fail(err, FED_ERANGE, "that is enough");
+}
+
+static void a_visitor_that_stops_ends_the_walk_and_not_the_transaction(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_update_row row = a_lease(f);
+    int seen = 0;
+    for (uint64_t k = 1; k <= 3; k++) {
+        row.lease = k;
+        assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"x", 1, &err));
+    }
+    assert_fed_status(f->store->update_each(f->db, 0, stop_at_second, &seen, &err), FED_ERANGE);
+    assert_string_equal(err.text, "that is enough");
+    assert_int_equal(seen, 2);
+    uint32_t count = 0;
+    commit(f, f->db);
+    assert_fed_ok_err(f->store->update_count(f->db, row.task, &count, &err));
+    assert_int_equal(count, 3);
+}
+
+/* S6. From another process, as it is meant; in one process a store may not be able to tell. */
+static void one_process_serves(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    assert_int_equal(f->store->holder(f->db), 0);
+    assert_fed_ok_err(f->store->lock(f->db, &err));
+    assert_fed_ok_err(f->store->lock(f->db, &err)); /* it has it already */
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        void *other = NULL;
+        char holder[40];
+        snprintf(holder, sizeof holder, "process %ld", (long)getppid());
+        bool right = f->store->open(f->directory, f->where, &other, &err) == FED_OK;
+        right = right && f->store->holder(other) == (f->store->in_process ? getpid() : getppid());
+        right = right && f->store->lock(other, &err) == FED_EBUSY;
+        right = right && (f->store->in_process || strstr(err.text, holder) != NULL);
+        _exit(right ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_int_equal(how, 0);
+    reopen(f);
+    assert_int_equal(f->store->holder(f->db), 0);
+    assert_fed_ok_err(f->store->lock(f->db, &err));
+}
+
+/* -- copies and checks -- */
+
+static size_t findings;
+
+static void count_findings(void *user, fedserver_check_kind kind, const char *text) {
+    (void)user, (void)text;
+    findings += kind == FEDSERVER_FOUND;
+}
+
+static size_t check(const fixture *f, void *db) {
+    fed_error err = {0};
+    fedserver_checker checker = {.report = count_findings};
+    findings = 0;
+    assert_fed_ok_err(f->store->check(db, &checker, &err));
+    assert_int_equal(checker.findings, findings);
+    return findings;
+}
+
+enum { LARGE = 200000 };
+
+/* Leaves an update of each kind: one byte, and LARGE bytes. */
+static fedserver_update_row two_updates(fixture *f) {
+    fed_error err = {0};
+    fedserver_update_row row = a_lease(f);
+    uint8_t *body = malloc(LARGE);
+    assert_non_null(body);
+    memset(body, 2, LARGE);
+    assert_fed_ok_err(f->store->update_add(f->db, &row, body + 1, 1, &err));
+    row.lease = 2;
+    assert_fed_ok_err(f->store->update_add(f->db, &row, body, LARGE, &err));
+    free(body);
+    return row;
+}
+
+/* S12 */
+static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fixture copy = *f;
+    sums seen = {0};
+    if (f->store->copy == NULL) {
+        return;
+    }
+    fed_test_tmpdir(copy.directory, sizeof copy.directory);
+    two_updates(f);
+    commit(f, f->db);
+    void *other = open_again(f);
+    add_token(f, other, 1); /* somebody writes meanwhile */
+    assert_fed_ok_err(f->store->copy(f->db, copy.directory, &err));
+    commit(f, other);
+    f->store->close(other);
+    copy.db = open_again(&copy);
+    assert_fed_status(find_token(&copy, copy.db, 1), FED_ENOTFOUND);
+    assert_fed_ok_err(f->store->update_each(copy.db, 0, sum_up, &seen, &err));
+    assert_int_equal(seen.count, 2);
+    assert_true(seen.bytes == 2 * (LARGE + 1));
+    assert_int_equal(check(&copy, copy.db), 0);
+    add_token(&copy, copy.db, 2);
+    commit(&copy, copy.db);
+    assert_fed_status(find_token(f, f->db, 2), FED_ENOTFOUND);
+    f->store->close(copy.db);
+    fed_test_rmdir(copy.directory);
+}
+
+/* Change a byte in the middle of every run of that byte in a file. Returns how many. */
+static int damage_file(const char *path, uint8_t byte, size_t run) {
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    uint8_t now;
+    size_t found = 0;
+    int damaged = 0;
+    struct stat info;
+    if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(file);
+        return 0;
+    }
+    uint8_t *bytes = malloc((size_t)info.st_size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(pread(file, bytes, (size_t)info.st_size, 0), info.st_size);
+    for (off_t at = 0; at < info.st_size; at++) {
+        found = bytes[at] == byte ? found + 1 : 0;
+        if (found == run) {
+            now = (uint8_t)~byte;
+            assert_int_equal(pwrite(file, &now, 1, at), 1);
+            damaged++;
+        }
+    }
+    free(bytes);
+    close(file);
+    return damaged;
+}
+
+static int damage(const char *directory, uint8_t byte, size_t run) {
+    int damaged = 0;
+    DIR *folder = opendir(directory);
+    assert_non_null(folder);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+        damaged += damage_file(path, byte, run);
+    }
+    closedir(folder);
+    return damaged;
+}
+
+/* S9. A store that keeps nothing in the directory is not damaged there. */
+static void a_body_that_is_not_what_was_acknowledged_is_not_handed_out(void **state) {
+    fixture *f = *state;
+    static const size_t sizes[] = {3000, LARGE};
+    for (size_t k = 0; k < 2; k++) {
+        fed_error err = {0};
+        fedserver_update_row row = {0};
+        sums seen = {0};
+        uint8_t *body = malloc(sizes[k]);
+        assert_non_null(body);
+        memset(body, 0xa0 + (int)k, sizes[k]);
+        row = k == 0 ? a_lease(f) : (fedserver_update_row){1, 7, 1, 2};
+        assert_fed_ok_err(f->store->update_add(f->db, &row, body, sizes[k], &err));
+        commit(f, f->db);
+        free(body);
+        assert_int_equal(check(f, f->db), 0);
+        f->store->close(f->db);
+        const int damaged = damage(f->directory, (uint8_t)(0xa0 + k), 2000);
+        f->db = open_again(f);
+        const fed_status status = f->store->update_each(f->db, 0, sum_up, &seen, &err);
+        assert_fed_status(status, damaged > 0 ? FED_EFORMAT : FED_OK);
+        assert_int_equal(seen.count, damaged > 0 ? 0 : 1);
+        assert_true(damaged == 0 || check(f, f->db) > 0);
+        assert_true(damaged == 0 || strstr(err.text, "0100000000000000") != NULL);
+        assert_fed_ok_err(f->store->update_clear(f->db, row.task, &err));
+        commit(f, f->db);
+    }
+}
+
+/* -- a disk that fails, a process that dies -- */
+
+static const uint32_t before_version = 1, after_version = 2;
+
+/* Versions of the model, a device and an update belong together. */
+static fed_status write_together(const fixture *f, void *db, uint32_t version, fed_error *err) {
+    enum { SIZE = 50000 };
+    static float values[SIZE];
+    uint8_t *body = (uint8_t *)values;
+    fedserver_device device = {.fingerprint = {(uint8_t)version}};
+    fedserver_update_row row = {.task = 1, .round = version, .lease = version};
+    values[0] = (float)version;
+    FED_TRY(f->store->device_add(db, &device, err));
+    row.device = device.id;
+    FED_TRY(f->store->update_add(db, &row, body, sizeof values, err));
+    const fedserver_model_row model = {.version = version, .values = values, .size = SIZE};
+    FED_TRY(f->store->model_put(db, 1, &model, err));
+    return f->store->commit(db, err);
+}
+
+/* They are there together. Returns the version. */
+static uint32_t read_together(const fixture *f, void *db) {
+    fed_error err = {0};
+    fedserver_model_row model;
+    uint64_t devices = 0;
+    sums seen = {0};
+    assert_fed_ok_err(f->store->model_find(db, 1, &model, &err));
+    assert_true(model.values[0] == (float)model.version);
+    assert_fed_ok_err(f->store->device_count(db, &devices, &err));
+    assert_int_equal(devices, model.version);
+    assert_fed_ok_err(f->store->update_each(db, 1, sum_up, &seen, &err));
+    assert_int_equal(seen.count, model.version);
+    assert_int_equal(seen.last.lease, model.version);
+    free(model.values);
+    return model.version;
+}
+
+/* What the child does while its disk fails. Its exit status: was it acknowledged? */
+typedef int (*deed)(fixture *f);
+
+static int store_update(fixture *f) {
+    fed_error err = {0};
+    void *db = NULL;
+    if (f->store->open(f->directory, f->where, &db, &err) != FED_OK) {
+        return 0;
+    }
+    fed_status status = f->store->recover(db, &err);
+    status = status == FED_OK ? write_together(f, db, after_version, &err) : status;
+    if (status != FED_OK) { /* nothing of it is kept, and it can be done again */
+        f->store->rollback(db);
+        fedserver_token token;
+        const uint8_t hash[FED_SHA256_SIZE] = {1};
+        (void)!f->store->token_find(db, hash, &token, &err);
+        status = read_together(f, db) == before_version ? status : FED_OK;
+    }
+    f->store->close(db);
+    return status == FED_OK;
+}
+
+static int store_create(fixture *f) {
+    fed_error err = {0};
+    return f->store->create(f->directory, f->where, &err) == FED_OK;
+}
+
+static char copy_directory[300];
+
+static int store_copy(fixture *f) {
+    fed_error err = {0};
+    void *db = NULL;
+    if (f->store->open(f->directory, f->where, &db, &err) != FED_OK) {
+        return 0;
+    }
+    const bool copied = f->store->copy(db, copy_directory, &err) == FED_OK;
+    f->store->close(db);
+    return copied;
+}
+
+/* Run it in a process of its own, whose disk fails as planned. */
+static bool run_deed(fixture *f, deed run, fault_plan *plan) {
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        fault_disk_watch(f->directory, plan);
+        _exit(run(f) ? 3 : 0);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_true(WIFSIGNALED(how) ? WTERMSIG(how) == SIGKILL
+                                 : WEXITSTATUS(how) == 0 || WEXITSTATUS(how) == 3);
+    return WIFEXITED(how) && WEXITSTATUS(how) == 3;
+}
+
+/* For each fault, at each system call of the deed in turn (or, to save time, at one in `step`).
+ * `start` makes what it begins with, `end` checks what it left. */
+static void sweep(fixture *f, deed run, uint64_t step, void (*start)(fixture *f),
+                  void (*end)(fixture *f, bool acknowledged)) {
+    enum { CALLS = 200 };
+    fault_plan *plan = fault_shared_new(sizeof *plan);
+    assert_non_null(plan);
+    for (int kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {
+        bool fired = true;
+        uint64_t at = 0;
+        for (at = 1 + (uint64_t)kind % step; fired && at < CALLS; at += step) {
+            start(f);
+            *plan = (fault_plan){.kind = (fault_kind)kind, .at = at, .seed = at};
+            const bool acknowledged = run_deed(f, run, plan);
+            fired = plan->fired != 0;
+            end(f, acknowledged);
+            assert_true(fired || acknowledged);
+        }
+        assert_false(fired);
+        assert_true(at > 1 + step); /* something was tried */
+    }
+    fault_shared_free(plan, sizeof *plan);
+}
+
+static void start_with_version_1(fixture *f) {
+    fed_error err = {0};
+    fed_test_rmdir(f->directory);
+    assert_int_equal(mkdir(f->directory, 0700), 0);
+    assert_fed_ok_err(f->store->create(f->directory, f->where, &err));
+    f->db = open_again(f);
+    assert_int_equal(add_task(f, "n"), 1);
+    assert_fed_ok_err(write_together(f, f->db, before_version, &err));
+    f->store->close(f->db);
+}
+
+static void expect_a_version(fixture *f, bool acknowledged) {
+    fed_error err = {0};
+    f->db = open_again(f);
+    assert_fed_ok_err(f->store->recover(f->db, &err));
+    const uint32_t version = read_together(f, f->db);
+    assert_true(version == after_version || (version == before_version && !acknowledged));
+    assert_int_equal(check(f, f->db), 0);
+    f->store->close(f->db);
+}
+
+static void start_without_a_store(fixture *f) {
+    fed_test_rmdir(f->directory);
+    assert_int_equal(mkdir(f->directory, 0700), 0);
+}
+
+static void expect_a_store_or_none(fixture *f, bool acknowledged) {
+    fed_error err = {0};
+    if (!f->store->exists(f->directory, f->where)) {
+        assert_false(acknowledged);
+        assert_fed_ok_err(f->store->create(f->directory, f->where, &err));
+    }
+    f->db = open_again(f);
+    assert_int_equal(check(f, f->db), 0);
+    add_token(f, f->db, 1);
+    commit(f, f->db);
+    f->store->close(f->db);
+}
+
+static void start_without_a_copy(fixture *f) {
+    start_with_version_1(f);
+    snprintf(copy_directory, sizeof copy_directory, "%s/copy", f->directory);
+    assert_int_equal(mkdir(copy_directory, 0700), 0);
+}
+
+static void expect_a_copy_or_none(fixture *f, bool acknowledged) {
+    fed_error err = {0};
+    fixture copy = *f;
+    snprintf(copy.directory, sizeof copy.directory, "%.240s/copy", f->directory);
+    if (!f->store->exists(copy.directory, "")) {
+        assert_false(acknowledged);
+        f->db = open_again(f);
+        assert_fed_ok_err(f->store->copy(f->db, copy.directory, &err));
+        f->store->close(f->db);
+    }
+    copy.db = open_again(&copy);
+    assert_int_equal(read_together(&copy, copy.db), before_version);
+    assert_int_equal(check(&copy, copy.db), 0);
+    f->store->close(copy.db);
+}
+
+/* Does it live in the directory, where the disk can fail? */
+static bool on_disk(const fixture *f) {
+    return f->store->where == NULL && !f->store->in_process;
+}
+
+/* D1, S5, S9 */
+static void whatever_fails_a_transaction_is_there_as_a_whole_or_not_at_all(void **state) {
+    fixture *f = *state;
+    f->store->close(f->db);
+    if (on_disk(f)) {
+        sweep(f, store_update, 1, start_with_version_1, expect_a_version);
+    }
+    f->db = open_again(f);
+}
+
+/* S7 */
+static void whatever_fails_a_store_is_complete_or_not_there(void **state) {
+    fixture *f = *state;
+    f->store->close(f->db);
+    if (on_disk(f)) {
+        sweep(f, store_create, 2, start_without_a_store, expect_a_store_or_none);
+    }
+    f->db = open_again(f);
+}
+
+/* S12 */
+static void whatever_fails_a_copy_is_complete_or_not_there(void **state) {
+    fixture *f = *state;
+    f->store->close(f->db);
+    if (on_disk(f) && f->store->copy != NULL) {
+        sweep(f, store_copy, 4, start_without_a_copy, expect_a_copy_or_none);
+    }
+    f->db = open_again(f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(every_member_is_there),
+        WITH(what_is_not_there_is_not_found),
+        WITH(what_was_committed_is_there_when_it_is_opened_again_and_nothing_else),
+        WITH(a_rollback_forgets_what_was_not_committed),
+        WITH(a_commit_is_what_other_handles_see),
+        WITH(a_handle_that_is_closed_leaves_nothing_uncommitted),
+        WITH(a_visitor_that_stops_ends_the_walk_and_not_the_transaction),
+        WITH(one_process_serves),
+        WITH(a_copy_holds_what_was_committed_and_goes_its_own_way),
+        WITH(a_body_that_is_not_what_was_acknowledged_is_not_handed_out),
+        WITH(whatever_fails_a_transaction_is_there_as_a_whole_or_not_at_all),
+        WITH(whatever_fails_a_store_is_complete_or_not_there),
+        WITH(whatever_fails_a_copy_is_complete_or_not_there),
+    };
+    if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
+        setenv("TMPDIR", "/dev/shm", 1); /* a disk takes minutes for as many syncs */
+    }
+    return run_for_each_store(tests);
+}

@@ -1,0 +1,134 @@
+/* A store in a directory of its own: the default one, or the one that a contract test tries. */
+#ifndef STORE_FIXTURE_H
+#define STORE_FIXTURE_H
+
+#include "fed_test.h"
+
+#include <stdbool.h>
+
+#include "fedserver/stores/stores.h"
+
+/* The one being tried. */
+static const fedserver_store *tried;
+
+typedef struct fixture {
+    const fedserver_store *store;
+    const char *where;
+    char directory[256];
+    void *db;
+} fixture;
+
+/* For a store that takes a WHERE, the environment says one for tests, whose rows may go. */
+static inline const char *fixture_where(const fedserver_store *store) {
+    const char *where = store->where != NULL ? getenv("FED_TEST_STORE_WHERE") : "";
+    return where != NULL ? where : "";
+}
+
+static inline int setup(void **state) {
+    static fixture f;
+    fed_error err = {0};
+    f.store = tried != NULL ? tried : fedserver_store_at(0);
+    f.where = fixture_where(f.store);
+    fed_test_tmpdir(f.directory, sizeof f.directory);
+    assert_fed_ok_err(f.store->create(f.directory, f.where, &err));
+    assert_fed_ok_err(f.store->open(f.directory, f.where, &f.db, &err));
+    *state = &f;
+    return 0;
+}
+
+static inline int teardown(void **state) {
+    fixture *f = *state;
+    f->store->close(f->db);
+    fed_test_rmdir(f->directory);
+    return 0;
+}
+
+static inline void reopen(fixture *f) {
+    fed_error err = {0};
+    f->store->close(f->db);
+    assert_fed_ok_err(f->store->open(f->directory, f->where, &f->db, &err));
+}
+
+/* What a walk over the updates has seen. */
+typedef struct sums {
+    fedserver_update_row last;
+    int count;
+    uint64_t bytes; /* their sum */
+} sums;
+
+static inline fed_status sum_up(void *user, const fedserver_update_row *row, const uint8_t *body,
+                                size_t len, fed_error *err) {
+    (void)err;
+    sums *s = user;
+    s->last = *row;
+    s->count++;
+    for (size_t k = 0; k < len; k++) {
+        s->bytes += body[k];
+    }
+    return FED_OK;
+}
+
+/* Leaves a task and a device to which updates belong. */
+static inline fedserver_update_row a_lease(fixture *f) {
+    fed_error err = {0};
+    fedserver_device device = {.fingerprint = {1}};
+    fedserver_task task = {.name = "n"};
+    assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    return (fedserver_update_row){
+        .task = task.wire.id, .round = 7, .device = device.id, .lease = 1};
+}
+
+static inline fedserver_device add_device(fixture *f, uint8_t first) {
+    fed_error err = {0};
+    fedserver_device device = {.fingerprint = {first}, .enrolled_ms = first, .expires_ms = 1000};
+    assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
+    return device;
+}
+
+static inline uint64_t add_task(fixture *f, const char *name) {
+    fed_error err = {0};
+    fedserver_task task = {.queued_ms = 10};
+    strcpy(task.name, name);
+    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    return task.wire.id;
+}
+
+static inline void put_state(fixture *f, uint64_t id, fedserver_task_state to,
+                             int64_t finished_ms) {
+    fed_error err = {0};
+    fedserver_task task;
+    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, id, &task, &err));
+    task.state = to;
+    task.finished_ms = finished_ms;
+    assert_fed_ok_err(f->store->task_put(f->db, &task, ~0U, &err));
+}
+
+static inline fed_status say_decline(void *user, const fedserver_decline *decline, fed_error *err) {
+    char *said = user;
+    (void)err;
+    sprintf(said + strlen(said), "%u:%s@%d ", decline->fingerprint[0], decline->reason,
+            (int)decline->at_ms);
+    return FED_OK;
+}
+
+/* Run the tests against each store of this build, or against the one that FED_TEST_STORE names. */
+#define run_for_each_store(tests) run_each((tests), sizeof(tests) / sizeof((tests)[0]))
+
+static inline int run_each(const struct CMUnitTest *tests, size_t count) {
+    const char *only = getenv("FED_TEST_STORE");
+    int failures = 0;
+    bool found = only == NULL;
+    for (size_t k = 0; (tried = fedserver_store_at(k)) != NULL; k++) {
+        const bool has_place = tried->where == NULL || fixture_where(tried)[0] != '\0';
+        if (has_place && (only == NULL || strcmp(tried->name, only) == 0)) {
+            failures += _cmocka_run_group_tests(tried->name, tests, count, NULL, NULL);
+            found = true;
+        }
+    }
+    return failures + !found;
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+#endif
