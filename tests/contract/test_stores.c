@@ -2,16 +2,15 @@
  * serves (S6), transactions (S5), copies (S12), bodies that are what was acknowledged (S9), and all
  * of this on a disk that fails, and in a process that dies. Its rows are in test_store_rows.c and
  * test_store_rounds.c. */
+#include "fault_sweep.h"
 #include "fed_test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/faults/fault_disk.h"
 #include "fedserver/server.h"
 #include "store_fixture.h"
 
@@ -391,10 +390,8 @@ static uint32_t read_together(const fixture *f, void *db) {
     return model.version;
 }
 
-/* What the child does while its disk fails. Its exit status: was it acknowledged? */
-typedef int (*deed)(fixture *f);
-
-static int store_update(fixture *f) {
+static bool deed_update(void *user) {
+    const fixture *f = user;
     fed_error err = {0};
     void *db = NULL;
     if (f->store->open(f->directory, f->where, &db, &err) != FED_OK) {
@@ -413,14 +410,16 @@ static int store_update(fixture *f) {
     return status == FED_OK;
 }
 
-static int store_create(fixture *f) {
+static bool deed_create(void *user) {
+    const fixture *f = user;
     fed_error err = {0};
     return f->store->create(f->directory, f->where, &err) == FED_OK;
 }
 
 static char copy_directory[300];
 
-static int store_copy(fixture *f) {
+static bool deed_copy(void *user) {
+    const fixture *f = user;
     fed_error err = {0};
     void *db = NULL;
     if (f->store->open(f->directory, f->where, &db, &err) != FED_OK) {
@@ -431,47 +430,8 @@ static int store_copy(fixture *f) {
     return copied;
 }
 
-/* Run it in a process of its own, whose disk fails as planned. */
-static bool run_deed(fixture *f, deed run, fault_plan *plan) {
-    fflush(NULL);
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        fault_disk_watch(f->directory, plan);
-        _exit(run(f) ? 3 : 0);
-    }
-    int how = 0;
-    assert_int_equal(waitpid(pid, &how, 0), pid);
-    assert_true(WIFSIGNALED(how) ? WTERMSIG(how) == SIGKILL
-                                 : WEXITSTATUS(how) == 0 || WEXITSTATUS(how) == 3);
-    return WIFEXITED(how) && WEXITSTATUS(how) == 3;
-}
-
-/* For each fault, at each system call of the deed in turn (or, to save time, at one in `step`).
- * `start` makes what it begins with, `end` checks what it left. */
-static void sweep(fixture *f, deed run, uint64_t step, void (*start)(fixture *f),
-                  void (*end)(fixture *f, bool acknowledged)) {
-    enum { CALLS = 200 };
-    fault_plan *plan = fault_shared_new(sizeof *plan);
-    assert_non_null(plan);
-    for (int kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {
-        bool fired = true;
-        uint64_t at = 0;
-        for (at = 1 + (uint64_t)kind % step; fired && at < CALLS; at += step) {
-            start(f);
-            *plan = (fault_plan){.kind = (fault_kind)kind, .at = at, .seed = at};
-            const bool acknowledged = run_deed(f, run, plan);
-            fired = plan->fired != 0;
-            end(f, acknowledged);
-            assert_true(fired || acknowledged);
-        }
-        assert_false(fired);
-        assert_true(at > 1 + step); /* something was tried */
-    }
-    fault_shared_free(plan, sizeof *plan);
-}
-
-static void start_with_version_1(fixture *f) {
+static void start_with_version_1(void *user) {
+    fixture *f = user;
     fed_error err = {0};
     fed_test_rmdir(f->directory);
     assert_int_equal(mkdir(f->directory, 0700), 0);
@@ -482,7 +442,8 @@ static void start_with_version_1(fixture *f) {
     f->store->close(f->db);
 }
 
-static void expect_a_version(fixture *f, bool acknowledged) {
+static void expect_a_version(void *user, bool acknowledged) {
+    fixture *f = user;
     fed_error err = {0};
     f->db = open_again(f);
     assert_fed_ok_err(f->store->recover(f->db, &err));
@@ -492,12 +453,14 @@ static void expect_a_version(fixture *f, bool acknowledged) {
     f->store->close(f->db);
 }
 
-static void start_without_a_store(fixture *f) {
+static void start_without_a_store(void *user) {
+    fixture *f = user;
     fed_test_rmdir(f->directory);
     assert_int_equal(mkdir(f->directory, 0700), 0);
 }
 
-static void expect_a_store_or_none(fixture *f, bool acknowledged) {
+static void expect_a_store_or_none(void *user, bool acknowledged) {
+    fixture *f = user;
     fed_error err = {0};
     if (!f->store->exists(f->directory, f->where)) {
         assert_false(acknowledged);
@@ -510,13 +473,15 @@ static void expect_a_store_or_none(fixture *f, bool acknowledged) {
     f->store->close(f->db);
 }
 
-static void start_without_a_copy(fixture *f) {
+static void start_without_a_copy(void *user) {
+    fixture *f = user;
     start_with_version_1(f);
     snprintf(copy_directory, sizeof copy_directory, "%s/copy", f->directory);
     assert_int_equal(mkdir(copy_directory, 0700), 0);
 }
 
-static void expect_a_copy_or_none(fixture *f, bool acknowledged) {
+static void expect_a_copy_or_none(void *user, bool acknowledged) {
+    fixture *f = user;
     fed_error err = {0};
     fixture copy = *f;
     snprintf(copy.directory, sizeof copy.directory, "%.240s/copy", f->directory);
@@ -537,34 +502,32 @@ static bool on_disk(const fixture *f) {
     return f->store->where == NULL && !f->store->in_process;
 }
 
-/* D1, S5, S9 */
-static void whatever_fails_a_transaction_is_there_as_a_whole_or_not_at_all(void **state) {
-    fixture *f = *state;
+static void sweep(fixture *f, uint64_t step, void (*start)(void *user), bool (*deed)(void *user),
+                  void (*end)(void *user, bool acknowledged)) {
+    const fault_sweep all = {f->directory, step, f, start, deed, end};
     f->store->close(f->db);
     if (on_disk(f)) {
-        sweep(f, store_update, 1, start_with_version_1, expect_a_version);
+        fault_sweep_run(&all);
     }
     f->db = open_again(f);
+}
+
+/* D1, S5, S9 */
+static void whatever_fails_a_transaction_is_there_as_a_whole_or_not_at_all(void **state) {
+    sweep(*state, 1, start_with_version_1, deed_update, expect_a_version);
 }
 
 /* S7 */
 static void whatever_fails_a_store_is_complete_or_not_there(void **state) {
-    fixture *f = *state;
-    f->store->close(f->db);
-    if (on_disk(f)) {
-        sweep(f, store_create, 2, start_without_a_store, expect_a_store_or_none);
-    }
-    f->db = open_again(f);
+    sweep(*state, 2, start_without_a_store, deed_create, expect_a_store_or_none);
 }
 
 /* S12 */
 static void whatever_fails_a_copy_is_complete_or_not_there(void **state) {
-    fixture *f = *state;
-    f->store->close(f->db);
-    if (on_disk(f) && f->store->copy != NULL) {
-        sweep(f, store_copy, 4, start_without_a_copy, expect_a_copy_or_none);
+    const fixture *f = *state;
+    if (f->store->copy != NULL) {
+        sweep(*state, 4, start_without_a_copy, deed_copy, expect_a_copy_or_none);
     }
-    f->db = open_again(f);
 }
 
 int main(void) {
@@ -583,8 +546,6 @@ int main(void) {
         WITH(whatever_fails_a_store_is_complete_or_not_there),
         WITH(whatever_fails_a_copy_is_complete_or_not_there),
     };
-    if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
-        setenv("TMPDIR", "/dev/shm", 1); /* a disk takes minutes for as many syncs */
-    }
+    fault_sweep_in_memory();
     return run_for_each_store(tests);
 }

@@ -1,7 +1,6 @@
-/* The POSIX platform: values in files, one process at a time. */
+/* The POSIX platform: what is its own. Its whole contract is in tests/contract/test_platforms.c. */
 #include <malloc.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fed_test.h"
@@ -60,36 +59,6 @@ static void reading_a_small_value_takes_little_memory(void **state) {
     free(data);
 }
 
-static void a_value_survives(void **state) {
-    world *w = *state;
-    put(w, "residual", "first");
-    put(w, "residual", "second, longer");
-    put(w, "model", "");
-    reopen(w);
-    assert_value(w, "residual", "second, longer");
-    assert_value(w, "model", "");
-}
-
-static void a_value_that_is_not_there_is_not_found(void **state) {
-    world *w = *state;
-    uint8_t *data = NULL;
-    size_t len = 0;
-    assert_fed_status(w->platform.get(w->platform.user, "model", &data, &len, &w->err),
-                      FED_ENOTFOUND);
-    assert_null(data);
-}
-
-static void a_dropped_value_is_gone(void **state) {
-    world *w = *state;
-    uint8_t *data = NULL;
-    size_t len = 0;
-    put(w, "model", "x");
-    assert_fed_ok(w->platform.drop(w->platform.user, "model", &w->err));
-    assert_fed_ok(w->platform.drop(w->platform.user, "model", &w->err));
-    assert_fed_status(w->platform.get(w->platform.user, "model", &data, &len, &w->err),
-                      FED_ENOTFOUND);
-}
-
 static void only_the_owner_reads_it(void **state) {
     world *w = *state;
     char path[400];
@@ -100,20 +69,6 @@ static void only_the_owner_reads_it(void **state) {
     snprintf(path, sizeof path, "%s/identity", w->state);
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
-}
-
-static void a_second_client_is_told_that_it_is_in_use(void **state) {
-    world *w = *state;
-    fedclient_platform second = {0};
-    assert_fed_status(fedclient_platform_posix_open(w->state, &second, &w->err), FED_EBUSY);
-    assert_non_null(strstr(w->err.text, w->state));
-    pid_t pid = fork();
-    if (pid == 0) {
-        _exit(fedclient_platform_posix_open(w->state, &second, &w->err) == FED_EBUSY ? 0 : 1);
-    }
-    int how = 0;
-    assert_int_equal(waitpid(pid, &how, 0), pid);
-    assert_int_equal(how, 0);
 }
 
 static void what_a_killed_put_left_behind_is_gone_after_the_next_start(void **state) {
@@ -149,12 +104,8 @@ static void a_directory_that_cannot_be_made_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        test(a_value_survives),
         test(reading_a_small_value_takes_little_memory),
-        test(a_value_that_is_not_there_is_not_found),
-        test(a_dropped_value_is_gone),
         test(only_the_owner_reads_it),
-        test(a_second_client_is_told_that_it_is_in_use),
         test(what_a_killed_put_left_behind_is_gone_after_the_next_start),
         test(names_cannot_leave_the_directory),
         test(a_directory_that_cannot_be_made_is_named),

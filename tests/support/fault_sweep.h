@@ -1,0 +1,66 @@
+/* One deed, with each kind of fault at each of its system calls in turn. */
+#ifndef FAULT_SWEEP_H
+#define FAULT_SWEEP_H
+
+#include "fed_test.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/faults/fault_disk.h"
+
+typedef struct fault_sweep {
+    const char *directory; /* whose disk fails */
+    uint64_t step;         /* one call in so many, to save time; 1: each */
+    void *user;
+    void (*start)(void *user);                  /* makes what the deed begins with */
+    bool (*deed)(void *user);                   /* in a process of its own. Was it acknowledged? */
+    void (*end)(void *user, bool acknowledged); /* checks what it left */
+} fault_sweep;
+
+static inline bool fault_sweep_deed(const fault_sweep *sweep, fault_plan *plan) {
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        fault_disk_watch(sweep->directory, plan);
+        _exit(sweep->deed(sweep->user) ? 3 : 0);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_true(WIFSIGNALED(how) ? WTERMSIG(how) == SIGKILL
+                                 : WEXITSTATUS(how) == 0 || WEXITSTATUS(how) == 3);
+    return WIFEXITED(how) && WEXITSTATUS(how) == 3;
+}
+
+static inline void fault_sweep_run(const fault_sweep *sweep) {
+    enum { CALLS = 400 };
+    fault_plan *plan = fault_shared_new(sizeof *plan);
+    assert_non_null(plan);
+    for (int kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {
+        bool fired = true;
+        uint64_t at = 1 + (uint64_t)kind % sweep->step;
+        for (; fired && at < CALLS; at += sweep->step) {
+            sweep->start(sweep->user);
+            *plan = (fault_plan){.kind = (fault_kind)kind, .at = at, .seed = at};
+            const bool acknowledged = fault_sweep_deed(sweep, plan);
+            fired = plan->fired != 0;
+            sweep->end(sweep->user, acknowledged);
+            assert_true(fired || acknowledged);
+        }
+        assert_false(fired);
+        assert_true(at > 1 + 2 * sweep->step); /* something was tried */
+    }
+    fault_shared_free(plan, sizeof *plan);
+}
+
+/** For main: as many syncs as these take minutes on a disk. */
+static inline void fault_sweep_in_memory(void) {
+    if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
+        setenv("TMPDIR", "/dev/shm", 1);
+    }
+}
+
+#endif
