@@ -242,15 +242,17 @@ static const fedserver_device *device_called(const memory_db *db, const uint8_t 
     return found;
 }
 
+/* What store.h says is not stored. */
+static void forget_unstored(fedserver_device *device) {
+    device->unsaved = false;
+    device->checkin_ms = device->declined_ms = 0;
+    device->declined_task = 0;
+}
+
 static fed_status device_add(void *db, fedserver_device *device, fed_error *err) {
-    fedserver_device made = {.id = (int64_t)fedserver_memory_next(db, MEMORY_DEVICES),
-                             .enrolled_ms = device->enrolled_ms,
-                             .expires_ms = device->expires_ms,
-                             .role = device->role,
-                             .authority = device->authority};
-    memcpy(made.fingerprint, device->fingerprint, sizeof made.fingerprint);
-    memcpy(made.tag, device->tag, sizeof made.tag);
-    memcpy(made.name, device->name, sizeof made.name);
+    fedserver_device made = *device;
+    made.id = (int64_t)fedserver_memory_next(db, MEMORY_DEVICES);
+    forget_unstored(&made);
     if (device_called(db, made.fingerprint) != NULL) {
         return fed_fail(err, FED_EIO, "a device has that fingerprint already");
     }
@@ -281,9 +283,7 @@ static fed_status device_put(void *db, const fedserver_device *device, fed_error
     kept->expires_ms = before.expires_ms;
     kept->revoked_ms = before.revoked_ms;
     kept->role = before.role;
-    kept->unsaved = false;
-    kept->checkin_ms = kept->declined_ms = 0;
-    kept->declined_task = 0;
+    forget_unstored(kept);
     return FED_OK;
 }
 

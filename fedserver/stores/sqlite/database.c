@@ -1,6 +1,7 @@
 /* SQLite as the store uses it: one connection, WAL, every commit flushed to the disk. */
 #include "fedserver/stores/sqlite/database.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,4 +221,85 @@ void fedserver_database_rollback(fedserver_database *db) {
 void fedserver_database_text(sqlite3_stmt *row, int column, char *dst, size_t cap) {
     const unsigned char *text = sqlite3_column_text(row, column);
     snprintf(dst, cap, "%s", text != NULL ? (const char *)text : "");
+}
+
+/* -- columns -- */
+
+/* Of a member that has 8 bytes, or 4. */
+static int64_t get_integer(const void *member, size_t size) {
+    int64_t wide;
+    uint32_t narrow;
+    assert(size == sizeof wide || size == sizeof narrow);
+    if (size == sizeof wide) {
+        memcpy(&wide, member, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, member, sizeof narrow);
+    return narrow;
+}
+
+static void set_integer(int64_t wide, void *member, size_t size) {
+    const uint32_t narrow = (uint32_t)wide;
+    if (size == sizeof wide) {
+        memcpy(member, &wide, sizeof wide);
+    } else {
+        memcpy(member, &narrow, sizeof narrow);
+    }
+}
+
+static double get_real(const void *member, size_t size) {
+    double wide;
+    float narrow;
+    if (size == sizeof wide) {
+        memcpy(&wide, member, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, member, sizeof narrow);
+    return (double)narrow;
+}
+
+static void set_real(double wide, void *member, size_t size) {
+    const float narrow = (float)wide;
+    if (size == sizeof wide) {
+        memcpy(member, &wide, sizeof wide);
+    } else {
+        memcpy(member, &narrow, sizeof narrow);
+    }
+}
+
+void fedserver_columns_bind(const fedserver_column *columns, int count, const void *record,
+                            fedserver_value *values) {
+    for (int k = 0; k < count; k++) {
+        const fedserver_column *c = &columns[k];
+        const void *member = (const char *)record + c->offset;
+        values[k] = (fedserver_value){.kind = c->type};
+        if (c->type == FEDSERVER_VALUE_INT) {
+            values[k].integer = get_integer(member, c->size);
+        } else if (c->type == FEDSERVER_VALUE_REAL) {
+            values[k].real = get_real(member, c->size);
+        } else {
+            values[k].bytes = member;
+            values[k].len = c->size;
+        }
+    }
+}
+
+static void read_column(const fedserver_column *c, sqlite3_stmt *row, int at, void *member) {
+    if (c->type == FEDSERVER_VALUE_INT) {
+        set_integer(sqlite3_column_int64(row, at), member, c->size);
+    } else if (c->type == FEDSERVER_VALUE_REAL) {
+        set_real(sqlite3_column_double(row, at), member, c->size);
+    } else if (c->type == FEDSERVER_VALUE_TEXT) {
+        fedserver_database_text(row, at, member, c->size);
+    } else if ((size_t)sqlite3_column_bytes(row, at) == c->size) {
+        memcpy(member, sqlite3_column_blob(row, at), c->size);
+    }
+}
+
+int fedserver_columns_read(const fedserver_column *columns, int count, sqlite3_stmt *row, int first,
+                           void *record) {
+    for (int k = 0; k < count; k++) {
+        read_column(&columns[k], row, first + k, (char *)record + columns[k].offset);
+    }
+    return first + count;
 }

@@ -10,6 +10,7 @@
 
 #include "fed/error.h"
 #include "fedserver/stores/sqlite/segment.h"
+#include "fedserver/stores/sqlite/tables.h"
 
 typedef enum fedserver_sql {
 #define FEDSERVER_SQL(name, text) FEDSERVER_SQL_##name,
@@ -67,6 +68,31 @@ typedef struct fedserver_value {
     (const fedserver_value[]){__VA_ARGS__},                                                        \
         (int)(sizeof((const fedserver_value[]){__VA_ARGS__}) / sizeof(fedserver_value))
 #define NO_VALUES NULL, 0
+
+/** A column that is a member of a record: tables.h lists them. */
+typedef struct fedserver_column {
+    int type; /* FEDSERVER_VALUE_... */
+    size_t offset, size;
+} fedserver_column;
+
+/* In an array of columns, with the type of the record in RECORD. */
+#define COLUMN(type, name, member)                                                                 \
+    {FEDSERVER_VALUE_##type, offsetof(RECORD, member), sizeof((RECORD *)NULL)->member},
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define BIND(columns, record, values)                                                              \
+    fedserver_columns_bind((columns), COUNT(columns), (record), (values))
+#define READ_INTO(columns, row, first, record)                                                     \
+    fedserver_columns_read((columns), COUNT(columns), (row), (first), (record))
+
+/** values[count] = the record's members, in the order of the columns. They point into it. */
+void fedserver_columns_bind(const fedserver_column *columns, int count, const void *record,
+                            fedserver_value *values);
+
+/** Set the record's members from the row's columns, from `first` on; returns the next column. A
+ * blob of another length leaves its member as it is. */
+int fedserver_columns_read(const fedserver_column *columns, int count, sqlite3_stmt *row, int first,
+                           void *record);
 
 /* In a function of the store, which has a `db` and an `err`. */
 #define WRITE(sql, ...) fedserver_database_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), err)

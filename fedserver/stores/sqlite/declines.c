@@ -1,7 +1,6 @@
 /* The table of declines. */
-#include "fedserver/stores/sqlite/declines.h"
-
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/sqlite_rows.h"
 
 fed_status fedserver_sqlite_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
                                         int64_t now_ms, fed_error *err) {

@@ -1,14 +1,19 @@
 /* The table of pieces. */
-#include "fedserver/stores/sqlite/pieces.h"
-
 #include <string.h>
 
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/sqlite_rows.h"
+
+#define RECORD fed_piece
+static const fedserver_column piece_columns[] = {PIECE_COLUMNS(COLUMN, )};
+#undef RECORD
 
 fed_status fedserver_sqlite_piece_add(void *db, int64_t device, const fed_piece *piece,
                                       const uint8_t *data, size_t len, fed_error *err) {
-    return WRITE(PIECE_ADD, INT(device), INT(piece->offset), INT(piece->lease), INT(piece->digest),
-                 INT(piece->total), BLOB(data, len));
+    fedserver_value values[COUNT(piece_columns) + 2] = {
+        [COUNT(piece_columns)] = INT(device), [COUNT(piece_columns) + 1] = BLOB(data, len)};
+    BIND(piece_columns, piece, values);
+    return fedserver_database_write(db, FEDSERVER_SQL_PIECE_ADD, values, COUNT(values), err);
 }
 
 fed_status fedserver_sqlite_piece_find(void *db, int64_t device, fed_piece *piece, uint64_t *end,
@@ -20,11 +25,8 @@ fed_status fedserver_sqlite_piece_find(void *db, int64_t device, fed_piece *piec
     if (!found) {
         return fed_fail(err, FED_ENOTFOUND, "device %lld is not sending pieces", (long long)device);
     }
-    *piece = (fed_piece){.lease = (uint64_t)sqlite3_column_int64(row, 0),
-                         .digest = (uint64_t)sqlite3_column_int64(row, 1),
-                         .total = (uint64_t)sqlite3_column_int64(row, 2),
-                         .offset = (uint64_t)sqlite3_column_int64(row, 3)};
-    *end = (uint64_t)sqlite3_column_int64(row, 4);
+    *piece = (fed_piece){0};
+    *end = (uint64_t)sqlite3_column_int64(row, READ_INTO(piece_columns, row, 0, piece));
     sqlite3_reset(row);
     return FED_OK;
 }

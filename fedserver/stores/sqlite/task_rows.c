@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fedserver/stores/sqlite/database.h"
-#include "fedserver/stores/sqlite/declines.h"
+#include "fedserver/stores/sqlite/sqlite_rows.h"
 #include "fedserver/stores/sqlite/updates.h"
 #include "fedserver/task/task_text.h"
 

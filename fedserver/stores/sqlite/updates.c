@@ -10,6 +10,10 @@
 #include "fed/hash.h"
 #include "fedserver/stores/sqlite/database.h"
 
+#define RECORD fedserver_update_row
+static const fedserver_column update_columns[] = {UPDATE_COLUMNS(COLUMN, )};
+#undef RECORD
+
 /* -- the segment file -- */
 
 fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,
@@ -94,9 +98,12 @@ fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *r
     const fedserver_value nothing = BLOB(NULL, 0);
     const fedserver_value at = INT(start);
     const fedserver_value bytes = BLOB(body, len);
-    return WRITE(UPDATE_ADD, INT(row->task), INT(row->round), INT(row->device), INT(row->lease),
-                 INT(len), INT(fed_digest_bytes(body, len)), large ? at : nothing,
-                 large ? nothing : bytes);
+    fedserver_value values[COUNT(update_columns) + 4] = {[COUNT(update_columns)] = INT(len),
+                                                         INT(fed_digest_bytes(body, len)),
+                                                         large ? at : nothing,
+                                                         large ? nothing : bytes};
+    BIND(update_columns, row, values);
+    return fedserver_database_write(db, FEDSERVER_SQL_UPDATE_ADD, values, COUNT(values), err);
 }
 
 /* One update while it is walked over. Its bytes are its own, so that no statement stays open. */
@@ -128,19 +135,17 @@ static fed_status make_room(stored_update *u, fed_error *err) {
 
 static fed_status take_row(sqlite3_stmt *row, stored_update *u, fed_error *err) {
     u->id = sqlite3_column_int64(row, 0);
-    u->row = (fedserver_update_row){.task = (uint64_t)sqlite3_column_int64(row, 1),
-                                    .round = (uint32_t)sqlite3_column_int64(row, 2),
-                                    .device = sqlite3_column_int64(row, 3),
-                                    .lease = (uint64_t)sqlite3_column_int64(row, 4)};
-    u->len = (size_t)sqlite3_column_int64(row, 5);
-    u->guarded = sqlite3_column_type(row, 6) != SQLITE_NULL;
-    u->guard = (uint64_t)sqlite3_column_int64(row, 6);
-    u->in_row = sqlite3_column_type(row, 7) == SQLITE_NULL;
-    u->start = (uint64_t)sqlite3_column_int64(row, 7);
+    u->row = (fedserver_update_row){0};
+    const int end = READ_INTO(update_columns, row, 1, &u->row);
+    u->len = (size_t)sqlite3_column_int64(row, end);
+    u->guarded = sqlite3_column_type(row, end + 1) != SQLITE_NULL;
+    u->guard = (uint64_t)sqlite3_column_int64(row, end + 1);
+    u->in_row = sqlite3_column_type(row, end + 2) == SQLITE_NULL;
+    u->start = (uint64_t)sqlite3_column_int64(row, end + 2);
     FED_TRY(make_room(u, err));
     if (u->in_row && u->len > 0) {
-        const void *body = sqlite3_column_blob(row, 8);
-        FED_REQUIRE(sqlite3_column_bytes(row, 8) == (int)u->len, FED_EFORMAT);
+        const void *body = sqlite3_column_blob(row, end + 3);
+        FED_REQUIRE(sqlite3_column_bytes(row, end + 3) == (int)u->len, FED_EFORMAT);
         memcpy(u->body, body, u->len);
     }
     return FED_OK;

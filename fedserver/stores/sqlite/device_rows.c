@@ -1,0 +1,114 @@
+/* The table of devices. */
+#include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/sqlite_rows.h"
+
+#define RECORD fedserver_device
+static const fedserver_column identity[] = {DEVICE_IDENTITY(COLUMN, )};
+static const fedserver_column device_state[] = {DEVICE_STATE(COLUMN, )};
+#undef RECORD
+
+fed_status fedserver_sqlite_device_add(void *user, fedserver_device *device, fed_error *err) {
+    fedserver_database *db = user;
+    fedserver_value values[COUNT(identity) + COUNT(device_state)];
+    BIND(identity, device, values);
+    BIND(device_state, device, &values[COUNT(identity)]);
+    FED_TRY(fedserver_database_write(db, FEDSERVER_SQL_DEVICE_ADD, values, COUNT(values), err));
+    device->id = sqlite3_last_insert_rowid(db->handle);
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_device_put(void *db, const fedserver_device *device, fed_error *err) {
+    fedserver_value values[COUNT(device_state) + 1] = {[COUNT(device_state)] = INT(device->id)};
+    BIND(device_state, device, values);
+    return fedserver_database_write(db, FEDSERVER_SQL_DEVICE_PUT, values, COUNT(values), err);
+}
+
+/* Returns the column behind. */
+static int device_read(sqlite3_stmt *row, fedserver_device *device) {
+    *device = (fedserver_device){.id = sqlite3_column_int64(row, 0)};
+    return READ_INTO(device_state, row, READ_INTO(identity, row, 1, device), device);
+}
+
+fed_status fedserver_sqlite_device_revoke(void *db, int64_t device, int64_t now_ms,
+                                          fed_error *err) {
+    return WRITE(DEVICE_REVOKE, INT(device), INT(now_ms));
+}
+
+fed_status fedserver_sqlite_device_name(void *db, int64_t device, const uint8_t *fingerprint,
+                                        fed_error *err) {
+    return WRITE(DEVICE_NAME, INT(device), BLOB(fingerprint, FED_SHA256_SIZE));
+}
+
+fed_status fedserver_sqlite_device_rename(void *db, int64_t device, const char *name,
+                                          fed_error *err) {
+    return WRITE(DEVICE_RENAME, INT(device), TEXT(name));
+}
+
+fed_status fedserver_sqlite_device_renew(void *db, int64_t device, int64_t expires_ms,
+                                         fed_error *err) {
+    return WRITE(DEVICE_RENEW, INT(device), INT(expires_ms));
+}
+
+fed_status fedserver_sqlite_device_find(void *db, const uint8_t *fingerprint,
+                                        fedserver_device *device, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(READ(DEVICE_FIND, &row, BLOB(fingerprint, FED_SHA256_SIZE)));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "no device has that fingerprint");
+    }
+    device_read(row, device);
+    sqlite3_reset(row);
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_device_each(void *db, fedserver_device_visit visit, void *user,
+                                        fed_error *err) {
+    sqlite3_stmt *row;
+    bool more;
+    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_DEVICE_EACH, NO_VALUES, &row, err));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        fedserver_device device;
+        device_read(row, &device);
+        fed_status status = visit(user, &device, err);
+        if (status != FED_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_device_page(void *db, uint64_t task, int64_t after, uint32_t limit,
+                                        fedserver_device_visit visit, void *user, fed_error *err) {
+    sqlite3_stmt *row;
+    bool more;
+    FED_TRY(READ(DEVICE_PAGE, &row, INT(task), INT(after), INT(limit)));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        fedserver_device device;
+        const int end = device_read(row, &device);
+        const bool declined = sqlite3_column_int(row, end) != 0;
+        device.declined_task = declined ? task : 0;
+        fed_status status = visit(user, &device, err);
+        if (status != FED_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_device_count(void *db, uint64_t *count, fed_error *err) {
+    sqlite3_stmt *row;
+    bool found;
+    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_DEVICE_COUNT, NO_VALUES, &row, err));
+    FED_TRY(fedserver_database_next(db, row, &found, err));
+    *count = found ? (uint64_t)sqlite3_column_int64(row, 0) : 0;
+    sqlite3_reset(row);
+    return FED_OK;
+}

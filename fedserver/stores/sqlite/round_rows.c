@@ -1,0 +1,54 @@
+/* The tables of rounds and of what evaluators measured. Updates are in updates.c. */
+#include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/sqlite_rows.h"
+
+#define RECORD fedserver_round_row
+static const fedserver_column round_columns[] = {ROUND_COLUMNS(COLUMN, )};
+#undef RECORD
+#define RECORD fed_metric
+static const fedserver_column metric_columns[] = {METRIC_COLUMNS(COLUMN, )};
+#undef RECORD
+
+fed_status fedserver_sqlite_round_put(void *db, uint64_t task, const fedserver_round_row *row,
+                                      fed_error *err) {
+    fedserver_value values[1 + COUNT(round_columns)] = {INT(task)};
+    BIND(round_columns, row, &values[1]);
+    return fedserver_database_write(db, FEDSERVER_SQL_ROUND_PUT, values, COUNT(values), err);
+}
+
+/* What ROUND_EACH works out stands behind the columns. */
+static void round_read(sqlite3_stmt *row, fedserver_round_row *round) {
+    *round = (fedserver_round_row){0};
+    const int end = READ_INTO(round_columns, row, 0, round);
+    round->measured = sqlite3_column_int(row, end) != 0;
+    round->accuracy = sqlite3_column_double(row, end + 1);
+    round->test_loss = sqlite3_column_double(row, end + 2);
+    fedserver_database_text(row, end + 3, round->heaviest.name, sizeof round->heaviest.name);
+    fedserver_database_text(row, end + 4, round->furthest.name, sizeof round->furthest.name);
+}
+
+fed_status fedserver_sqlite_round_each(void *db, uint64_t task, uint32_t limit,
+                                       fedserver_round_visit visit, void *user, fed_error *err) {
+    sqlite3_stmt *row;
+    bool more;
+    FED_TRY(READ(ROUND_EACH, &row, INT(task), INT(limit)));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        fedserver_round_row round;
+        round_read(row, &round);
+        fed_status status = visit(user, &round, err);
+        if (status != FED_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_metric_put(void *db, int64_t device, const fed_metric *metric,
+                                       fed_error *err) {
+    fedserver_value values[1 + COUNT(metric_columns)] = {INT(device)};
+    BIND(metric_columns, metric, &values[1]);
+    return fedserver_database_write(db, FEDSERVER_SQL_METRIC_PUT, values, COUNT(values), err);
+}

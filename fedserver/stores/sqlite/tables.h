@@ -1,0 +1,107 @@
+/* The columns of server.db that are members of a record. One list names them in SQL, binds them and
+ * reads them. A member that is not here is a statement's own business. */
+#ifndef FEDSERVER_STORES_SQLITE_TABLES_H
+#define FEDSERVER_STORES_SQLITE_TABLES_H
+
+/*
+ * A list is a macro of C and S.  C(type, name, member) is a column: type INT (a member of 4 or 8
+ * bytes), REAL (float or double), TEXT (char[]) or BLOB (uint8_t[], of just that length). S stands
+ * between two columns: a comma in a string for SQL, nothing for C.
+ */
+
+/* clang-format off */
+#define TOKEN_MADE(C, S)            /* written by token_add */                                     \
+    C(INT, expires_ms, expires_ms)  S                                                              \
+    C(INT, role, role)              S                                                              \
+    C(TEXT, tag, tag)               S                                                              \
+    C(TEXT, name, name)             S                                                              \
+    C(INT, made_ms, made_ms)
+#define TOKEN_ENDED(C, S)           /* written by token_use and token_withdraw */                  \
+    C(INT, used_ms, used_ms)        S                                                              \
+    C(INT, withdrawn_ms, withdrawn_ms)
+
+#define PASS_MADE(C, S)             /* written by pass_add */                                      \
+    C(INT, kind, kind)              S                                                              \
+    C(INT, expires_ms, expires_ms)
+#define PASS_ENDED(C, S)            /* written by pass_use */                                      \
+    C(INT, used_ms, used_ms)
+
+#define DEVICE_IDENTITY(C, S)       /* written by device_add; the others change one of them */     \
+    C(BLOB, fingerprint, fingerprint)               S                                              \
+    C(INT, enrolled_ms, enrolled_ms)                S                                              \
+    C(INT, expires_ms, expires_ms)                  S                                              \
+    C(INT, role, role)                              S                                              \
+    C(TEXT, tag, tag)                               S                                              \
+    C(TEXT, name, name)                             S                                              \
+    C(INT, revoked_ms, revoked_ms)
+#define DEVICE_STATE(C, S)          /* written by device_add and device_put */                     \
+    C(INT, lease, lease)                            S                                              \
+    C(INT, lease_task, lease_task)                  S                                              \
+    C(INT, lease_round, lease_round)                S                                              \
+    C(INT, lease_attempt, lease_attempt)            S                                              \
+    C(INT, lease_deadline_ms, lease_deadline_ms)    S                                              \
+    C(INT, counted_lease, counted_lease)            S                                              \
+    C(INT, counted_digest, counted_digest)          S                                              \
+    C(INT, evaluated_task, evaluated_task)          S                                              \
+    C(INT, evaluated_version, evaluated_version)    S                                              \
+    C(INT, samples, samples)                        S                                              \
+    C(INT, cloned_ms, cloned_ms)                    S                                              \
+    C(TEXT, software, software)                     S                                              \
+    C(INT, seen_ms, seen_ms)                        S                                              \
+    C(INT, counted, counted)                        S                                              \
+    C(INT, late, late)                              S                                              \
+    C(INT, refused, refused)                        S                                              \
+    C(INT, authority, authority)
+
+#define ROUND_COLUMNS(C, S)                                                                        \
+    C(INT, number, number)                          S                                              \
+    C(INT, attempts, attempts)                      S                                              \
+    C(INT, opened_ms, opened_ms)                    S                                              \
+    C(INT, deadline_ms, deadline_ms)                S                                              \
+    C(INT, committed_ms, committed_ms)              S                                              \
+    C(INT, updates, updates)                        S                                              \
+    C(INT, samples, samples)                        S                                              \
+    C(REAL, loss, loss)                             S                                              \
+    C(INT, update_bytes, update_bytes)              S                                              \
+    C(INT, delta_bytes, delta_bytes)                S                                              \
+    C(INT, heaviest, heaviest.device)               S                                              \
+    C(REAL, heaviest_share, heaviest.amount)        S                                              \
+    C(INT, furthest, furthest.device)               S                                              \
+    C(REAL, furthest_norm, furthest.amount)
+
+#define METRIC_COLUMNS(C, S)                                                                       \
+    C(INT, task, task)              S                                                              \
+    C(INT, version, version)        S                                                              \
+    C(INT, samples, samples)        S                                                              \
+    C(INT, correct, correct)        S                                                              \
+    C(REAL, loss, loss)
+
+#define UPDATE_COLUMNS(C, S)                                                                       \
+    C(INT, task, task)              S                                                              \
+    C(INT, round, round)            S                                                              \
+    C(INT, device, device)          S                                                              \
+    C(INT, lease, lease)
+
+#define PIECE_COLUMNS(C, S)                                                                        \
+    C(INT, lease, lease)            S                                                              \
+    C(INT, digest, digest)          S                                                              \
+    C(INT, total, total)            S                                                              \
+    C(INT, start, offset)
+
+#define AUDIT_COLUMNS(C, S)                                                                        \
+    C(INT, at_ms, at_ms)            S                                                              \
+    C(TEXT, event, event)           S                                                              \
+    C(TEXT, detail, detail)
+/* clang-format on */
+
+/* A list in SQL: "a, b"; "?, ?"; "a = ?, b = ?"; "r.a, r.b". */
+#define COLUMN_NAME(type, name, member) #name
+#define COLUMN_MARK(type, name, member) "?"
+#define COLUMN_SET(type, name, member)  #name " = ?"
+#define COLUMN_OF_R(type, name, member) "r." #name
+#define NAMES(list)                     list(COLUMN_NAME, ", ")
+#define MARKS(list)                     list(COLUMN_MARK, ", ")
+#define SETS(list)                      list(COLUMN_SET, ", ")
+#define NAMES_OF_R(list)                list(COLUMN_OF_R, ", ")
+
+#endif
