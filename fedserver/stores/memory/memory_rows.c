@@ -166,7 +166,7 @@ void fedserver_memory_db_commit(memory_db *db) {
     if (!db->writing) {
         return;
     }
-    assert(place->writer == db);
+    assert(place->writer == db); /* S5: one transaction at a time */
     for (size_t k = 0; k < MEMORY_TABLES; k++) {
         release(place->tables[k]);
         place->tables[k] = db->own[k];
@@ -269,6 +269,8 @@ fed_status fedserver_memory_put(memory_db *db, memory_table table, memory_key ke
         rows->count++;
     }
     rows->rows[at] = row;
+    assert(at == 0 || compare(rows->rows[at - 1]->key, key) < 0);
+    assert(at + 1 == rows->count || compare(rows->rows[at + 1]->key, key) > 0);
     return FED_OK;
 }
 

@@ -6,6 +6,7 @@
  * process; `fedserver init` therefore refuses it. Several handles may be open. They and their
  * coordinators are one thread's.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,7 @@ static long store_holder(void *db) {
 static fed_status store_copy(void *user, const char *directory, fed_error *err) {
     const memory_db *db = user;
     memory_place *copy = fedserver_memory_place_find(directory);
+    assert(!db->writing); /* S12: what is committed is copied */
     if (copy == NULL) {
         FED_TRY(fedserver_memory_place_make(directory, &copy, err));
     }
@@ -584,6 +586,7 @@ static fed_status metric_put(void *db, int64_t device, const fed_metric *metric,
 static fed_status update_add(void *db, const fedserver_update_row *row, const uint8_t *body,
                              size_t len, fed_error *err) {
     const memory_update head = {.row = *row};
+    assert(row->lease != 0 && row->device != 0); /* S3: an update is a lease's */
     const memory_row *other;
     bool taken = false;
     memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_UPDATES, MEMORY_ALL);

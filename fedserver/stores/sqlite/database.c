@@ -191,6 +191,7 @@ fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,
         FED_TRY(run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, err));
         db->writing = true;
     }
+    assert(sqlite3_get_autocommit(db->handle) == 0); /* S1: nothing is written by itself */
     return run(db, sql, values, count, err);
 }
 

@@ -1,4 +1,5 @@
 /* The tables of models, deltas and keyframes. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,7 @@ fed_status fedserver_sqlite_model_find(void *db, uint64_t task, fedserver_model_
 
 fed_status fedserver_sqlite_delta_add(void *db, uint64_t task, uint32_t version,
                                       const uint8_t *part, size_t len, fed_error *err) {
+    assert(version > 0); /* D5: it leads from the version before */
     return WRITE(DELTA_ADD, INT(task), INT(version), BLOB(part, len));
 }
 

@@ -82,6 +82,7 @@ _Static_assert(sizeof migrations / sizeof migrations[0] == FEDSERVER_SCHEMA_VERS
 static fed_status migrate(fedserver_database *db, int64_t from, fed_error *err) {
     int64_t version = 0;
     char sql[64];
+    assert(from >= 1 && from < FEDSERVER_SCHEMA_VERSION && !db->writing); /* S8 */
     snprintf(sql, sizeof sql, "PRAGMA user_version = %lld;", (long long)from + 1);
     FED_TRY(fedserver_database_script(db, "BEGIN IMMEDIATE;", err));
     fed_status status = pragma(db, "PRAGMA user_version", &version, err);
@@ -193,6 +194,7 @@ static fed_status store_create(const char *directory, const char *where, fed_err
 static fed_status store_copy(void *db, const char *directory, fed_error *err) {
     char path[PATH_SIZE];
     char fresh[PATH_SIZE];
+    assert(!((const fedserver_database *)db)->writing); /* S12: what is committed is copied */
     FED_TRY(file_path(directory, DATABASE, path, err));
     FED_TRY(file_path(directory, UNFINISHED, fresh, err));
     FED_TRY(fedserver_sqlite_copy(db, fresh, err));

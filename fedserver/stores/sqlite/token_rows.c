@@ -1,4 +1,5 @@
 /* The tables of tokens and of passes. */
+#include <assert.h>
 #include <string.h>
 
 #include "fedserver/stores/sqlite/database.h"
@@ -77,6 +78,7 @@ fed_status fedserver_sqlite_token_use(void *user, const uint8_t *hash, int64_t n
                                       fed_error *err) {
     fedserver_database *db = user;
     FED_TRY(WRITE(TOKEN_USE, INT(now_ms), BLOB(hash, FED_SHA256_SIZE)));
+    assert(sqlite3_changes(db->handle) <= 1); /* S13: a token is one device's */
     return sqlite3_changes(db->handle) == 1
                ? FED_OK
                : fed_fail(err, FED_ENOTFOUND, "no unused token has that hash");

@@ -1,6 +1,7 @@
 /* The open round's updates: small bodies in their rows, large ones in the round's segment file. */
 #include "fedserver/stores/sqlite/updates.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,12 +61,14 @@ fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
     fedserver_database *db = user;
     fed_status status = fedserver_segment_sync(&db->segment, err);
     if (status == FED_OK) {
+        assert(db->segment.fd < 0 || !db->segment.appended); /* S9: bodies before their rows */
         status = fedserver_database_commit(db, err);
     }
     if (status != FED_OK) {
         fedserver_sqlite_rollback(db);
         return status;
     }
+    assert(sqlite3_get_autocommit(db->handle) != 0); /* S5: nothing of it is still to come */
     if (db->cleared) {
         db->cleared = false;
         fed_status ignored = fedserver_sqlite_recover(db, NULL); /* else the next start does it */
@@ -91,8 +94,10 @@ fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *r
     fedserver_database *db = user;
     bool large = len > ROW_LIMIT;
     uint64_t start = 0;
+    assert(row->lease != 0 && row->device != 0); /* S3: an update is a lease's */
     if (large) {
         FED_TRY(fedserver_sqlite_segment(db, row->task, row->round, true, err));
+        assert(db->segment.task == row->task && db->segment.round == row->round); /* S9 */
         FED_TRY(fedserver_segment_append(&db->segment, body, len, &start, err));
     }
     const fedserver_value nothing = BLOB(NULL, 0);
