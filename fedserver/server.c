@@ -299,7 +299,7 @@ fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *pat
     size_t size;
     FED_TRY(fedserver_config_read(path, &config, err));
     FED_TRY(fedserver_needs_estimate(&config.task, &needs, err));
-    FED_TRY(fedserver_needs_check(&needs, server->directory, err));
+    FED_TRY(fedserver_needs_check(&needs, server->store->row_limit, server->directory, err));
     FED_TRY(fedserver_config_values(&config, &values, &size, err));
     config.task.queued_ms = now_ms;
     fed_status status =

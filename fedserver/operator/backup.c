@@ -1,4 +1,4 @@
-/* Copies of a coordinator: a backup while it serves, and the way back. */
+/* Back a coordinator up while it serves, and restore it. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ static fed_status copy_file(const char *from, const char *to, const char *name, 
     return status;
 }
 
-/* An operator's own certificate of the front, where there is one. */
+/* The front's own certificate, if the operator gave it one. */
 static fed_status copy_front(const char *from, const char *to, fed_error *err) {
     char path[PATH_SIZE];
     fedserver_path(from, "front.pem", path, sizeof path);
@@ -50,7 +50,7 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
                         directory);
     }
     FED_TRY(fed_dir_make(directory, 0700, err));
-    fed_dir_tidy(directory); /* of a copy that was interrupted */
+    fed_dir_tidy(directory); /* an interrupted copy may have left files */
     FED_TRY(copy_file(server->directory, directory, "ca.key", 0600, err));
     FED_TRY(copy_file(server->directory, directory, "ca.pem", 0644, err));
     FED_TRY(copy_file(server->directory, directory, "server.key", 0600, err));

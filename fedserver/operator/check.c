@@ -24,11 +24,11 @@ typedef struct checking {
     fedserver *server;
     fedserver_checker *checker;
 
-    fedserver_task task; /* being looked at */
+    fedserver_task task; /* that is checked now */
     uint64_t id;         /* its number */
     fed_arch arch;       /* its model, once it could be parsed */
     uint32_t version;    /* of its model */
-    uint32_t last;       /* delta or round that was seen last */
+    uint32_t last;       /* the last delta or round of the walk */
     size_t deltas, keyframes, rounds, open_rounds;
 
     size_t running;
@@ -112,7 +112,7 @@ static fed_status check_deltas(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* A keyframe and the deltas behind it must lead to the next one, the last one to the model. */
+/* A keyframe and the deltas after it must give the next keyframe, or the model. */
 static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe, float *values,
                                  const fedserver_keyframe *next, fed_error *err) {
     fed_error why = {0};
@@ -129,8 +129,8 @@ static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe
               "'s deltas after version %u do not lead to version %u" FEDSERVER_RESTORE,
               c->id, keyframe->version, next->version);
     }
-    FED_REQUIRE(status == FED_OK || status == FED_EFORMAT, fed_fail(err, status, "%s", why.text));
-    return FED_OK;
+    return status == FED_OK || status == FED_EFORMAT ? FED_OK
+                                                     : fed_fail(err, status, "%s", why.text);
 }
 
 /* Newest first. */
@@ -144,7 +144,9 @@ static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) 
         fed_error absent = {0};
         status =
             s->store->keyframe_find(s->db, c->id, next.version - 1, &keyframe, &values, &absent);
-        FED_REQUIRE(status != FED_ENOTFOUND, FED_OK);
+        if (status == FED_ENOTFOUND) { /* the last one was the oldest */
+            return FED_OK;
+        }
         status = status == FED_OK ? check_keyframe(c, &keyframe, values, &next, err)
                                   : fed_fail(err, status, "%s", absent.text);
         free(values);
@@ -237,8 +239,8 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
     return FED_OK;
 }
 
-/* Of the task being looked at, which may have an open round. A body that the store can't hand out
- * is a finding of its own check: not again. */
+/* Of the checked task, which may have an open round. A body that is damaged is a finding of the
+ * store's own check, and not a second one here. */
 static fed_status check_updates(checking *c, fed_error *err) {
     fedserver *s = c->server;
     fed_error why = {0};
@@ -247,7 +249,9 @@ static fed_status check_updates(checking *c, fed_error *err) {
     if (c->open_rounds > 0) {
         status = s->store->update_each(s->db, c->id, check_update, c, &why);
     }
-    FED_REQUIRE(status == FED_OK || status == FED_EFORMAT, fed_fail(err, status, "%s", why.text));
+    if (status != FED_OK && status != FED_EFORMAT) {
+        return fed_fail(err, status, "%s", why.text);
+    }
     const int64_t started_ms = c->task.started_ms;
     c->all_updates += c->updates;
     c->last_started_ms = started_ms > c->last_started_ms ? started_ms : c->last_started_ms;
@@ -284,7 +288,9 @@ static fed_status check_rows(checking *c, fed_error *err) {
         FOUND("D5: %s" FEDSERVER_RESTORE, why.text);
         return FED_OK;
     }
-    FED_REQUIRE(status == FED_OK, fed_fail(err, status, "%s", why.text));
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", why.text);
+    }
     check_model(c, &row);
     free(row.values);
     free(row.residual);
@@ -330,7 +336,9 @@ static fed_status check_tasks(checking *c, fed_error *err) {
         }
         status = status == FED_OK ? check_task(c, err) : fed_fail(err, status, "%s", absent.text);
     }
-    FED_REQUIRE(status == FED_ENOTFOUND, status);
+    if (status != FED_ENOTFOUND) {
+        return status;
+    }
     if (c->running > 1) {
         FOUND("S5: %zu tasks run at the same time" FEDSERVER_RESTORE, c->running);
     }
@@ -339,7 +347,7 @@ static fed_status check_tasks(checking *c, fed_error *err) {
 
 /* -- all updates -- */
 
-/* A device may have reported to another task since, if that one started later. */
+/* If another task started later, the device may have reported to that one since. */
 static void check_leases(checking *c) {
     const fedserver_devices *all = &c->server->rounds.devices;
     if (c->running_started_ms < c->last_started_ms) {
@@ -368,7 +376,9 @@ static fed_status check_all_updates(checking *c, fed_error *err) {
     size_t count = 0;
     fed_error why = {0};
     fed_status status = s->store->update_each(s->db, 0, count_update, &count, &why);
-    FED_REQUIRE(status == FED_OK || status == FED_EFORMAT, fed_fail(err, status, "%s", why.text));
+    if (status != FED_OK && status != FED_EFORMAT) {
+        return fed_fail(err, status, "%s", why.text);
+    }
     if (status == FED_OK && count != c->all_updates) {
         FOUND("S3, S4: %zu updates are not of an open round" FEDSERVER_RESTORE,
               count - c->all_updates);
@@ -449,7 +459,7 @@ static void check_keys(checking *c) {
 
 /* -- all of it -- */
 
-/* The last word is the loader's own: what it makes of the rows is what a restart would. */
+/* Load the rows as a restart does. */
 static void check_start(checking *c) {
     fedserver *s = c->server;
     const fedserver_training *t = &s->rounds.training;

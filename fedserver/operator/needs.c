@@ -21,9 +21,6 @@ enum {
     MEMORY_VECTORS = 2 + 1 + 2 + 2 + 2 + 2
 };
 
-/* SQLite keeps no longer row; the rest of a model's row is short. */
-#define ROW_MOST_BYTES UINT64_C(999999000)
-
 static uint64_t largest_update(const fedserver_task *task, const fed_layout *layout) {
     uint64_t largest = 0;
     for (uint32_t k = 0; k <= task->phase_count; k++) {
@@ -76,15 +73,15 @@ static double gb(uint64_t bytes) {
     return (double)bytes / 1e9;
 }
 
-fed_status fedserver_needs_check(const fedserver_needs *needs, const char *directory,
-                                 fed_error *err) {
-    if (needs->row_bytes > ROW_MOST_BYTES) {
+fed_status fedserver_needs_check(const fedserver_needs *needs, uint64_t row_limit,
+                                 const char *directory, fed_error *err) {
+    if (row_limit != 0 && needs->row_bytes > row_limit) {
         return fed_fail(
             err, FED_ERANGE,
             "a model of %llu values can't be stored: with what its deltas leave out and "
-            "the strategy's state it takes %.2f GB, and at most 1 GB is possible; choose "
+            "the strategy's state it takes %.2f GB, and at most %.2g GB is possible; choose "
             "a smaller model",
-            (unsigned long long)needs->values, gb(needs->row_bytes));
+            (unsigned long long)needs->values, gb(needs->row_bytes), gb(row_limit));
     }
     const uint64_t room = free_bytes(directory);
     if (room == 0 || needs->model_bytes <= room) {

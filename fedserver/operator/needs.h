@@ -9,9 +9,9 @@
 fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs *needs,
                                     fed_error *err) FED_CHECKED;
 
-/** FED_ERANGE: the store can't hold such a model. FED_ENOSPC: so little is free in the directory
- * that the model's part does not fit. */
-fed_status fedserver_needs_check(const fedserver_needs *needs, const char *directory,
-                                 fed_error *err) FED_CHECKED;
+/** FED_ERANGE: the model takes more than the store's row_limit (0: none). FED_ENOSPC: the model's
+ * part does not fit into what is free in the directory. */
+fed_status fedserver_needs_check(const fedserver_needs *needs, uint64_t row_limit,
+                                 const char *directory, fed_error *err) FED_CHECKED;
 
 #endif

@@ -1,5 +1,5 @@
-/* What a person sees of the tasks, and does to them: writes the database, and whoever serves it
- * follows (queue.c). */
+/* What a person sees of the tasks, and does with them. A command writes the store; the process that
+ * serves follows (queue.c). */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Where a coordinator keeps what must survive: records, and what a store must be able to do. */
+/* Where a coordinator keeps what must survive: the records, and the functions of a store. */
 #ifndef FEDSERVER_STORE_H
 #define FEDSERVER_STORE_H
 
@@ -15,51 +15,52 @@
 enum { FEDSERVER_AUDIT_LINES = 100000 };
 
 typedef struct fedserver_token {
-    int64_t made_ms; /* 0: by a release before schema 8, which did not say */
+    int64_t made_ms; /* 0: not known, of a release before layout 8 */
     int64_t expires_ms;
     int64_t used_ms;      /* 0: not yet */
-    int64_t withdrawn_ms; /* 0: not */
-    /* what the device that enrols with it becomes */
+    int64_t withdrawn_ms; /* 0: not withdrawn */
+    /* of the device that enrols with the token: */
     fedserver_role role;
-    char tag[FEDSERVER_TAG];   /* a group of devices that tasks may ask for; "": none */
-    char name[FEDSERVER_NAME]; /* "": what the device calls itself */
+    char tag[FEDSERVER_TAG];   /* a group of devices that a task can name; "": none */
+    char name[FEDSERVER_NAME]; /* "": the device names itself */
 } fedserver_token;
 
-/** What stands for a certificate at the front: passes.h. */
+/** A person's or a program's key to the front: front/passes.h. */
 typedef struct fedserver_pass {
     fedserver_pass_kind kind;
     int64_t expires_ms;
-    int64_t used_ms; /* of a link; 0: not yet */
+    int64_t used_ms; /* of a link: when it was used; 0: not yet */
 } fedserver_pass;
 
-/** A device holds at most one lease, and its last counted one stays known for ever: so an update
- * that is sent again gets the same answer, however late. */
+/** A device has at most one lease. The row keeps the last lease whose update was counted, so that
+ * an update that is sent again gets the same answer, however late (S3). */
 typedef struct fedserver_device {
     int64_t id;
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* of its key; until schema 3: of its certificate */
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* of its key; until layout 3 of its certificate */
     int64_t enrolled_ms, expires_ms;
-    uint64_t lease; /* the newest one, 0: none yet; given for this task, round and attempt: */
+    uint64_t lease; /* the newest; 0: none yet. It is for this task, round and attempt: */
     uint64_t lease_task;
     uint32_t lease_round, lease_attempt;
-    uint64_t counted_lease;     /* whose update was counted last */
-    uint64_t counted_digest;    /* of that message; 0: not known (layout 7 and before) */
-    uint64_t evaluated_task;    /* the newest model that it has measured */
-    uint32_t evaluated_version; /* ... */
-    int64_t revoked_ms;         /* 0: it may come in */
-    int64_t lease_deadline_ms;  /* until when the lease holds its place */
-    int64_t cloned_ms;          /* when another copy of its state reported last; 0: none has */
-    uint32_t samples;           /* that its data holds, as it said last; 0: not yet */
+    uint64_t counted_lease;     /* the last lease whose update was counted; 0: none */
+    uint64_t counted_digest;    /* of that update's message; 0: not known, of layout 7 and before */
+    uint64_t evaluated_task;    /* the newest model that the device has measured: task, */
+    uint32_t evaluated_version; /* and version */
+    int64_t revoked_ms;         /* 0: not revoked */
+    int64_t lease_deadline_ms;  /* until then the lease has its slot */
+    int64_t cloned_ms;          /* when another copy of its state reported last; 0: never */
+    uint32_t samples;           /* of its data, as the device said last; 0: not yet */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
-    char name[FEDSERVER_NAME];         /* for people; "": it has none */
-    char software[FEDSERVER_SOFTWARE]; /* its last User-Agent; "": it sends none */
+    char name[FEDSERVER_NAME];         /* for people; "": none */
+    char software[FEDSERVER_SOFTWARE]; /* its last User-Agent; "": none */
     int64_t seen_ms;                   /* its last request; 0: none yet */
-    uint64_t authority; /* of the certificate that it used last: fedserver_ca_id; 0: not known */
-    /* its updates: counted; refused because they came too late; refused for another reason */
+    uint64_t authority; /* fedserver_ca_id of the certificate that it used last; 0: not known */
+    /* its updates: counted; refused as too late; refused for another reason */
     uint64_t counted, late, refused;
-    bool unsaved;       /* of what is above something is newer than in the store; not stored */
-    int64_t checkin_ms; /* last check-in to train, 0: none; not stored */
-    /* its decline of the task in memory; stored in a row of its own */
+    /* Not stored: */
+    bool unsaved;       /* a member above is newer than the stored one */
+    int64_t checkin_ms; /* its last check-in to train; 0: none */
+    /* its decline of the task in memory, which has a row of its own */
     uint64_t declined_task; /* 0: none */
     int64_t declined_ms;
 } fedserver_device;
@@ -68,8 +69,8 @@ typedef struct fedserver_device {
 typedef enum fedserver_task_pick {
     FEDSERVER_PICK_ID = 0,
     FEDSERVER_PICK_QUEUED = 1,  /* the first of the queue */
-    FEDSERVER_PICK_RUNNING = 2, /* there is at most one */
-    FEDSERVER_PICK_FINISHED = 3 /* the one that finished last */
+    FEDSERVER_PICK_RUNNING = 2, /* at most one task runs */
+    FEDSERVER_PICK_FINISHED = 3 /* the last that finished */
 } fedserver_task_pick;
 
 /** A task's newest model. Values are float32 in the machine's (little-endian) byte order. */
@@ -77,13 +78,13 @@ typedef struct fedserver_model_row {
     uint32_t version;
     uint64_t digest;
     float *values;   /* [size] */
-    float *residual; /* [size]: what the deltas so far have left out; NULL: nothing */
+    float *residual; /* [size]: what the deltas have left out so far; NULL: nothing */
     size_t size;
-    uint8_t *state; /* [state_len]: the strategy's, flat; NULL: none */
+    uint8_t *state; /* [state_len]: of the strategy, flat; NULL: none */
     size_t state_len;
 } fedserver_model_row;
 
-/** A version that was kept whole when the next one took its place. */
+/** An older version of a model that is kept whole. */
 typedef struct fedserver_keyframe {
     uint32_t version;
     uint64_t digest;
@@ -94,7 +95,7 @@ typedef struct fedserver_keyframe {
 /** A device that stands out in a round. */
 typedef struct fedserver_standout {
     int64_t device; /* 0: not known, in rounds of releases before layout 8 */
-    char name[17];  /* the first digits of its fingerprint. Read only. */
+    char name[17];  /* the first digits of its fingerprint; set when the row is read */
     double amount;
 } fedserver_standout;
 
@@ -179,6 +180,9 @@ typedef struct fedserver_store {
     const char *where;
     /** What is stored ends with the process that made it, and other processes never see it. */
     bool in_process;
+    /** The bytes of the longest row; 0: no limit. A model's row has its values, its residual and
+     * its strategy's state. */
+    uint64_t row_limit;
 
     /** Is there a store? One that `create` or `copy` did not finish is not there. */
     bool (*exists)(const char *directory, const char *where);
@@ -198,147 +202,152 @@ typedef struct fedserver_store {
      * may go on writing meanwhile. Not inside a transaction. FED_EFORMAT: a body is damaged.
      * Optional: who takes a WHERE has its own means of making backups. */
     fed_status (*copy)(void *db, const char *directory, fed_error *err);
-    /** Say whether what is stored is sound, as far as the store can tell. Changes nothing; nobody
-     * serves meanwhile. */
+    /** Report whether the stored bytes are sound, as far as the store can tell. Changes nothing.
+     * The handle has the lock. */
     fed_status (*check)(void *db, fedserver_checker *checker, fed_error *err);
-    /** For the process that serves, once, before its first write: what a crash has left behind and
-     * nobody was promised goes. No other process may have it open for that. FED_EFORMAT: what was
-     * promised is not there. */
+    /** Delete what a crash has left and nobody was promised (S9). The process that serves calls it
+     * once, with the lock, before its first write. FED_EFORMAT: something promised is missing. */
     fed_status (*recover)(void *db, fed_error *err);
     fed_status (*commit)(void *db, fed_error *err);
     void (*rollback)(void *db);
-    /** Has another process written since the last call? */
+    /** Has another handle committed since the last call? True at the first call. */
     fed_status (*changed)(void *db, bool *changed, fed_error *err);
 
     fed_status (*token_add)(void *db, const uint8_t *hash, const fedserver_token *token,
                             fed_error *err);
     fed_status (*token_find)(void *db, const uint8_t *hash, fedserver_token *token, fed_error *err);
-    /** Every one, in the order in which they were made. */
+    /** In the order of made_ms; equal times in the order of their hashes. */
     fed_status (*token_each)(void *db, fedserver_token_visit visit, void *user, fed_error *err);
-    /** Nobody enrols with it from now on. FED_ENOTFOUND: there is no unused one of that hash. */
+    /** Nobody can enrol with it any more. FED_ENOTFOUND: there is no unused token of that hash. */
     fed_status (*token_withdraw)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
-    /** FED_ENOTFOUND: there is no unused one of that hash. */
+    /** FED_ENOTFOUND: there is no unused token of that hash. */
     fed_status (*token_use)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
 
     fed_status (*pass_add)(void *db, const uint8_t *hash, const fedserver_pass *pass,
                            fed_error *err);
     fed_status (*pass_find)(void *db, const uint8_t *hash, fedserver_pass *pass, fed_error *err);
     fed_status (*pass_use)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
-    /** Forget those that expire by then. */
+    /** Delete the passes that expire by then. */
     fed_status (*pass_end)(void *db, int64_t until_ms, fed_error *err);
 
-    fed_status (*device_add)(void *db, fedserver_device *device, fed_error *err); /* sets id */
+    /** Sets device->id. FED_EIO: another device has that fingerprint. */
+    fed_status (*device_add)(void *db, fedserver_device *device, fed_error *err);
+    /** Write the device's state. Its identity stays as stored: fingerprint, enrolled_ms,
+     * expires_ms, role, tag, name and revoked_ms, which other processes write. */
     fed_status (*device_put)(void *db, const fedserver_device *device, fed_error *err);
-    /** One that is revoked already stays so, since then. Everything else of it is kept. */
+    /** A device that is revoked keeps its first time. */
     fed_status (*device_revoke)(void *db, int64_t device, int64_t now_ms, fed_error *err);
-    /** It is known by that fingerprint from now on. */
+    /** Set its fingerprint. */
     fed_status (*device_name)(void *db, int64_t device, const uint8_t *fingerprint, fed_error *err);
-    /** People call it that from now on. */
+    /** Set its name. */
     fed_status (*device_rename)(void *db, int64_t device, const char *name, fed_error *err);
-    /** It has a new certificate. */
+    /** It has a new certificate, which ends then. */
     fed_status (*device_renew)(void *db, int64_t device, int64_t expires_ms, fed_error *err);
     fed_status (*device_find)(void *db, const uint8_t *fingerprint, fedserver_device *device,
                               fed_error *err);
     fed_status (*device_each)(void *db, fedserver_device_visit visit, void *user, fed_error *err);
-    /** At most `limit` of those behind the one with id `after`, as they enrolled. declined_task is
-     * `task` where they have declined that. */
+    /** At most `limit` devices with an id above `after`, in the order of their ids. declined_task
+     * is `task` if the device has declined that. */
     fed_status (*device_page)(void *db, uint64_t task, int64_t after, uint32_t limit,
                               fedserver_device_visit visit, void *user, fed_error *err);
     fed_status (*device_count)(void *db, uint64_t *count, fed_error *err);
 
-    fed_status (*task_add)(void *db, fedserver_task *task, fed_error *err); /* sets wire.id */
+    /** Sets task->wire.id. The new task is the last of the queue. */
+    fed_status (*task_add)(void *db, fedserver_task *task, fed_error *err);
     fed_status (*task_find)(void *db, fedserver_task_pick pick, uint64_t id, fedserver_task *task,
                             fed_error *err);
-    /** Its state and times. from: the states that it may be in, a bit each (1 << state); in another
-     * one, as another process may have put it, nothing changes: FED_ENOTFOUND. */
+    /** Write its state and times, if the stored state is one of `from`, a bit each (1 << state).
+     * FED_ENOTFOUND: another process has changed the state; nothing is written (S14). */
     fed_status (*task_put)(void *db, const fedserver_task *task, unsigned from, fed_error *err);
-    /** All of them: what runs, the queue in its order, what is paused, what is over, newest first.
-     * Declines up to that time don't count. */
+    /** The running task, the queue in its order, paused tasks, then those that ended, newest first.
+     * Declines up to that time are not counted. */
     fed_status (*task_each)(void *db, int64_t declines_after_ms, fedserver_task_visit visit,
                             void *user, fed_error *err);
-    /** Its place among those that are queued, running or paused: small numbers come first. A new
-     * task is the last. */
+    /** Set its position among the tasks that are queued, running or paused: small numbers first. */
     fed_status (*task_place)(void *db, uint64_t id, uint64_t position, fed_error *err);
-    /** Of a cancelled task forget all but its row and the rounds that it has committed. *id = which
-     * one it was. FED_ENOTFOUND: there is none of which anything else is left. */
+    /** Delete what a cancelled task has left: all but its row and its committed rounds. *id = that
+     * task. FED_ENOTFOUND: no cancelled task has anything left. */
     fed_status (*task_clear)(void *db, uint64_t *id, fed_error *err);
-    /** Give some free space back to the disk. *left: there is more. */
+    /** Give some free space back to the disk. *left: there is more to give. */
     fed_status (*shrink)(void *db, bool *left, fed_error *err);
 
-    /** Replaces what that device said of that task before. */
+    /** Replaces the device's earlier decline of that task. */
     fed_status (*decline_put)(void *db, uint64_t task, int64_t device, const char *reason,
                               int64_t now_ms, fed_error *err);
-    /** Those of a task after that time, in the order in which the devices enrolled. */
+    /** The declines of a task after that time, in the order of the devices' ids. */
     fed_status (*decline_each)(void *db, uint64_t task, int64_t after_ms,
                                fedserver_decline_visit visit, void *user, fed_error *err);
-    fed_status (*decline_forget)(void *db, uint64_t task, fed_error *err); /* all of that task's */
+    /** Delete all declines of a task. */
+    fed_status (*decline_forget)(void *db, uint64_t task, fed_error *err);
 
+    /** Replaces the task's model. */
     fed_status (*model_put)(void *db, uint64_t task, const fedserver_model_row *row,
                             fed_error *err);
-    /** values, residual and state are the caller's to free(); the last two may be NULL. */
+    /** The caller frees values, residual and state with free(); the last two may be NULL.
+     * FED_EFORMAT: the row is damaged. */
     fed_status (*model_find)(void *db, uint64_t task, fedserver_model_row *row, fed_error *err);
 
-    /** The fed_part that turns version - 1 into version. */
+    /** part: the fed_part that turns version - 1 into version. */
     fed_status (*delta_add)(void *db, uint64_t task, uint32_t version, const uint8_t *part,
                             size_t len, fed_error *err);
-    /** Forget those that lead to versions up to this one. */
+    /** Delete the deltas that lead to versions up to this one. */
     fed_status (*delta_prune)(void *db, uint64_t task, uint32_t version, fed_error *err);
-    /** Those that lead to versions after `after`, up to `last`; oldest first. */
+    /** The deltas that lead to versions after `after`, up to `last`; oldest first. */
     fed_status (*delta_each)(void *db, uint64_t task, uint32_t after, uint32_t last,
                              fedserver_delta_visit visit, void *user, fed_error *err);
-    /** How many lead to versions after `after`, and their bytes. */
+    /** The number of deltas that lead to versions after `after`, and their bytes. */
     fed_status (*delta_sum)(void *db, uint64_t task, uint32_t after, uint32_t *count,
                             uint64_t *bytes, fed_error *err);
 
     fed_status (*keyframe_add)(void *db, uint64_t task, const fedserver_keyframe *keyframe,
                                fed_error *err);
-    /** The newest one of a version up to this, without its values. Those are the caller's to free()
-     * in *values; NULL: there is no need for them. FED_ENOTFOUND: there is none. */
+    /** Find the newest keyframe of a version up to this one. keyframe->values is NULL. The caller
+     * frees *values with free(); pass NULL to go without them. FED_ENOTFOUND: there is none. */
     fed_status (*keyframe_find)(void *db, uint64_t task, uint32_t version,
                                 fedserver_keyframe *keyframe, float **values, fed_error *err);
-    /** Forget those of versions before this. */
+    /** Delete the keyframes of versions before this one. */
     fed_status (*keyframe_prune)(void *db, uint64_t task, uint32_t version, fed_error *err);
 
+    /** Replaces the row of that number. */
     fed_status (*round_put)(void *db, uint64_t task, const fedserver_round_row *row,
                             fed_error *err);
-    /** Newest first, at most `limit`, the open one among them. */
+    /** At most `limit` rounds, newest first; the open round is one of them. */
     fed_status (*round_each)(void *db, uint64_t task, uint32_t limit, fedserver_round_visit visit,
                              void *user, fed_error *err);
 
-    /** The body of POST /v1/update, as it came. A lease has one update. */
+    /** body: of POST /v1/update, as it came. FED_EIO: the lease has an update already. */
     fed_status (*update_add)(void *db, const fedserver_update_row *row, const uint8_t *body,
                              size_t len, fed_error *err);
-    /** Those of the task's open round (task 0: of all tasks), in the order of their arrival. A
-     * visit may walk again, itself: one body a walk is in memory. FED_EFORMAT: a body is not what
-     * was acknowledged. */
+    /** The updates of the task's open round (task 0: of all tasks), in the order of their arrival.
+     * A visit may start a walk of its own; each walk has one body in memory. FED_EFORMAT: a body is
+     * not what was acknowledged (S9). */
     fed_status (*update_each)(void *db, uint64_t task, fedserver_update_visit visit, void *user,
                               fed_error *err);
     fed_status (*update_count)(void *db, uint64_t task, uint32_t *count, fed_error *err);
     fed_status (*update_clear)(void *db, uint64_t task, fed_error *err);
 
-    /** Bytes of the message that a device is sending in pieces: they begin where those before end.
-     */
+    /** Add bytes of the message that a device is sending. They begin where its last piece ends. */
     fed_status (*piece_add)(void *db, int64_t device, const fed_piece *piece, const uint8_t *data,
                             size_t len, fed_error *err);
-    /** What the last one added was, and where it ends. FED_ENOTFOUND: there is none. Only lease,
-     * digest, total and offset of *piece are set. */
+    /** Find the device's last piece, and where it ends. Sets lease, digest, total and offset of
+     * *piece. FED_ENOTFOUND: there is none. */
     fed_status (*piece_find)(void *db, int64_t device, fed_piece *piece, uint64_t *end,
                              fed_error *err);
-    /** All of them, one behind the other, into dst[cap]. FED_EFORMAT: they leave a gap, or are
-     * longer. */
+    /** Copy all pieces of the device into dst[cap], in their order. FED_EFORMAT: they leave a gap,
+     * or are longer. */
     fed_status (*piece_join)(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
                              fed_error *err);
     fed_status (*piece_clear)(void *db, int64_t device, fed_error *err);
-    /** Forget those of all devices whose lease is not of that task, or of a round before this. */
+    /** Delete the pieces of each device whose lease is of another task, or of an earlier round. */
     fed_status (*piece_prune)(void *db, uint64_t task, uint32_t round, fed_error *err);
 
-    /** One more line; of all of them the newest FEDSERVER_AUDIT_LINES are kept. */
+    /** Add a line. The newest FEDSERVER_AUDIT_LINES are kept. */
     fed_status (*audit_add)(void *db, const fedserver_audit_entry *entry, fed_error *err);
-    /** Those since then, the oldest first. */
+    /** The lines since then, oldest first. */
     fed_status (*audit_each)(void *db, int64_t since_ms, fedserver_audit_visit visit, void *user,
                              fed_error *err);
 
-    /** Replaces what that device said of that version before. */
+    /** Replaces the device's earlier metric of that version. */
     fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric, fed_error *err);
 } fedserver_store;
 

@@ -50,17 +50,17 @@ fed_status fedserver_store_parse(const char *text, fedserver_store_choice *choic
         return fail_unknown(text, len, err);
     }
     if (store->where == NULL && text[len] == ':') {
-        return fed_fail(err, FED_EINVAL, "the store %s takes no place: leave out \":%.100s\"",
+        return fed_fail(err, FED_EINVAL, "the store %s takes no WHERE: leave out \":%.100s\"",
                         store->name, where);
     }
     if (store->where != NULL && where[0] == '\0') {
-        return fed_fail(err, FED_EINVAL, "the store %s needs a place: %s:WHERE, WHERE being %s",
+        return fed_fail(err, FED_EINVAL, "the store %s needs a WHERE: say %s:WHERE; WHERE is %s",
                         store->name, store->name, store->where);
     }
     if (strlen(where) >= sizeof choice->where || strchr(where, '\n') != NULL) {
         return fed_fail(err, FED_EINVAL,
-                        "the place of the store %s is longer than a line of %zu bytes", store->name,
-                        sizeof choice->where - 1);
+                        "the WHERE of the store %s is longer than %zu bytes, or than a line",
+                        store->name, sizeof choice->where - 1);
     }
     choice->store = store;
     strcpy(choice->where, where);

@@ -1,5 +1,5 @@
 /* A table is an array of rows, ordered by key. Handles and walks share tables, tables share rows; a
- * write copies what is shared. So a rollback only lets go, and a walk never sees a write. */
+ * write copies what is shared. So a rollback only frees, and a walk never sees a write. */
 #include "fedserver/stores/memory/memory_rows.h"
 
 #include <assert.h>
@@ -7,15 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
-struct memory_place {
-    memory_place *next;
+struct memory_shared {
+    memory_shared *next;
     memory_rows *tables[MEMORY_TABLES]; /* as committed; NULL: no row */
     uint64_t commits;
     const memory_db *writer, *locker; /* NULL: nobody */
     char name[];
 };
 
-static memory_place *places; /* all of this process */
+static memory_shared *all_shared; /* of this process */
 
 static fed_status fail_memory(fed_error *err) {
     return fed_fail(err, FED_ENOMEM, "out of memory for the coordinator's rows");
@@ -93,33 +93,33 @@ static memory_rows *rows_copy(const memory_rows *from, size_t cap) {
 }
 
 static memory_rows *read_table(const memory_db *db, memory_table table) {
-    return db->writing ? db->own[table] : db->place->tables[table];
+    return db->writing ? db->own[table] : db->shared->tables[table];
 }
 
-/* -- places -- */
+/* -- what handles share -- */
 
-memory_place *fedserver_memory_place_find(const char *name) {
-    memory_place *place = places;
-    while (place != NULL && strcmp(place->name, name) != 0) {
-        place = place->next;
+memory_shared *fedserver_memory_shared_find(const char *name) {
+    memory_shared *shared = all_shared;
+    while (shared != NULL && strcmp(shared->name, name) != 0) {
+        shared = shared->next;
     }
-    return place;
+    return shared;
 }
 
-fed_status fedserver_memory_place_make(const char *name, memory_place **place, fed_error *err) {
+fed_status fedserver_memory_shared_make(const char *name, memory_shared **shared, fed_error *err) {
     const size_t size = strlen(name) + 1;
-    memory_place *made = calloc(1, sizeof *made + size);
+    memory_shared *made = calloc(1, sizeof *made + size);
     if (made == NULL) {
         return fail_memory(err);
     }
     memcpy(made->name, name, size);
     made->commits = 1;
-    made->next = places;
-    *place = places = made;
+    made->next = all_shared;
+    *shared = all_shared = made;
     return FED_OK;
 }
 
-void fedserver_memory_place_copy(memory_place *to, const memory_place *from) {
+void fedserver_memory_shared_copy(memory_shared *to, const memory_shared *from) {
     for (size_t k = 0; k < MEMORY_TABLES; k++) {
         release(to->tables[k]);
         to->tables[k] = hold(from->tables[k]);
@@ -128,53 +128,54 @@ void fedserver_memory_place_copy(memory_place *to, const memory_place *from) {
 
 /* -- handles and transactions -- */
 
-fed_status fedserver_memory_db_open(memory_place *place, memory_db **db, fed_error *err) {
+fed_status fedserver_memory_db_open(memory_shared *shared, memory_db **db, fed_error *err) {
     memory_db *made = calloc(1, sizeof *made);
     if (made == NULL) {
         return fail_memory(err);
     }
-    made->place = place;
+    made->shared = shared;
     *db = made;
     return FED_OK;
 }
 
 void fedserver_memory_db_close(memory_db *db) {
     fedserver_memory_db_rollback(db);
-    if (db->place->locker == db) {
-        db->place->locker = NULL;
+    if (db->shared->locker == db) {
+        db->shared->locker = NULL;
     }
     free(db);
 }
 
 fed_status fedserver_memory_db_lock(memory_db *db, fed_error *err) {
-    memory_place *place = db->place;
-    if (place->locker != NULL && place->locker != db) {
+    memory_shared *shared = db->shared;
+    if (shared->locker != NULL && shared->locker != db) {
         return fed_fail(err, FED_EBUSY,
                         "%s is being served by process %ld already; stop that one first",
-                        place->name, (long)getpid());
+                        shared->name, (long)getpid());
     }
-    place->locker = db;
+    shared->locker = db;
     return FED_OK;
 }
 
 bool fedserver_memory_db_locked(const memory_db *db) {
-    return db->place->locker != NULL;
+    return db->shared->locker != NULL;
 }
 
 void fedserver_memory_db_commit(memory_db *db) {
-    memory_place *place = db->place;
+    memory_shared *shared = db->shared;
     if (!db->writing) {
         return;
     }
-    assert(place->writer == db); /* S5: one transaction at a time */
+    assert(shared->writer == db); /* S5: one transaction at a time */
     for (size_t k = 0; k < MEMORY_TABLES; k++) {
-        release(place->tables[k]);
-        place->tables[k] = db->own[k];
+        release(shared->tables[k]);
+        shared->tables[k] = db->own[k];
         db->own[k] = NULL;
     }
-    db->seen += db->seen == place->commits; /* `changed` does not tell a handle of its own writes */
-    place->commits++;
-    place->writer = NULL;
+    db->seen +=
+        db->seen == shared->commits; /* `changed` does not tell a handle of its own writes */
+    shared->commits++;
+    shared->writer = NULL;
     db->writing = false;
 }
 
@@ -186,27 +187,27 @@ void fedserver_memory_db_rollback(memory_db *db) {
         release(db->own[k]);
         db->own[k] = NULL;
     }
-    db->place->writer = NULL;
+    db->shared->writer = NULL;
     db->writing = false;
 }
 
 bool fedserver_memory_db_changed(memory_db *db) {
-    const bool changed = db->seen != db->place->commits;
-    db->seen = db->place->commits;
+    const bool changed = db->seen != db->shared->commits;
+    db->seen = db->shared->commits;
     return changed;
 }
 
 /* Start a transaction where none is open, and make the table one's own, with room for a row. */
 static fed_status write_table(memory_db *db, memory_table table, fed_error *err) {
     if (!db->writing) {
-        if (db->place->writer != NULL) {
+        if (db->shared->writer != NULL) {
             return fed_fail(err, FED_EBUSY, "another part of this process is writing to %s",
-                            db->place->name);
+                            db->shared->name);
         }
         for (size_t k = 0; k < MEMORY_TABLES; k++) {
-            db->own[k] = hold(db->place->tables[k]);
+            db->own[k] = hold(db->shared->tables[k]);
         }
-        db->place->writer = db;
+        db->shared->writer = db;
         db->writing = true;
     }
     memory_rows *rows = db->own[table];

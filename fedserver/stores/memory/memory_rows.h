@@ -33,7 +33,7 @@ typedef struct memory_key {
 
 #define MEMORY_KEY(...) ((memory_key){{__VA_ARGS__}})
 
-/** A row never changes while somebody holds it: a write puts another one in its place. */
+/** A row does not change once it is written: a write replaces it by another one. */
 typedef struct memory_row {
     memory_key key;
     size_t holders; /* tables that have it */
@@ -41,33 +41,33 @@ typedef struct memory_row {
     uint8_t bytes[]; /* aligned as malloc's */
 } memory_row;
 
-/** A table as of one moment: shared until somebody writes. */
+/** A table as of one moment. Handles and walks share it until one of them writes. */
 typedef struct memory_rows {
     size_t holders;
     size_t count, cap;
     memory_row **rows;
 } memory_rows;
 
-/** What lies at one place. It lives as long as the process. */
-typedef struct memory_place memory_place;
+/** What all handles on one store share. It lives as long as the process. */
+typedef struct memory_shared memory_shared;
 
 /** A handle. Its transaction's tables are its own; without one it reads the committed ones. */
 typedef struct memory_db {
-    memory_place *place;
+    memory_shared *shared;
     bool writing;
     memory_rows *own[MEMORY_TABLES];
     uint64_t seen; /* the commit that `changed` has told of */
 } memory_db;
 
 /** What was made under that name, or NULL. */
-memory_place *fedserver_memory_place_find(const char *name);
-/** Make an empty place, or put one in the place of what has that name. */
-fed_status fedserver_memory_place_make(const char *name, memory_place **place,
-                                       fed_error *err) FED_CHECKED;
+memory_shared *fedserver_memory_shared_find(const char *name);
+/** Make an empty one; it hides an older one of that name. */
+fed_status fedserver_memory_shared_make(const char *name, memory_shared **shared,
+                                        fed_error *err) FED_CHECKED;
 /** It holds what the other has committed. */
-void fedserver_memory_place_copy(memory_place *to, const memory_place *from);
+void fedserver_memory_shared_copy(memory_shared *to, const memory_shared *from);
 
-fed_status fedserver_memory_db_open(memory_place *place, memory_db **db,
+fed_status fedserver_memory_db_open(memory_shared *shared, memory_db **db,
                                     fed_error *err) FED_CHECKED;
 void fedserver_memory_db_close(memory_db *db);
 fed_status fedserver_memory_db_lock(memory_db *db, fed_error *err) FED_CHECKED;
@@ -89,8 +89,8 @@ uint64_t fedserver_memory_next(const memory_db *db, memory_table table);
 fed_status fedserver_memory_put(memory_db *db, memory_table table, memory_key key, bool add,
                                 const void *head, size_t head_len, const void *body,
                                 size_t body_len, fed_error *err) FED_CHECKED;
-/** *bytes: of a row in the place of the one of that key, with the same content, to be changed at
- * once. FED_ENOTFOUND: there is none. */
+/** *bytes: of a new row that replaces the one of that key, with the same content, to be changed
+ * at once. FED_ENOTFOUND: there is none. */
 fed_status fedserver_memory_edit(memory_db *db, memory_table table, memory_key key, void **bytes,
                                  fed_error *err) FED_CHECKED;
 /** Forget the rows from the one key to the other, both included. */

@@ -18,24 +18,24 @@
 
 static bool store_exists(const char *directory, const char *where) {
     (void)where;
-    return fedserver_memory_place_find(directory) != NULL;
+    return fedserver_memory_shared_find(directory) != NULL;
 }
 
 static fed_status store_create(const char *directory, const char *where, fed_error *err) {
-    memory_place *place;
+    memory_shared *shared;
     (void)where;
-    return fedserver_memory_place_make(directory, &place, err);
+    return fedserver_memory_shared_make(directory, &shared, err);
 }
 
 static fed_status store_open(const char *directory, const char *where, void **db, fed_error *err) {
-    memory_place *place = fedserver_memory_place_find(directory);
+    memory_shared *shared = fedserver_memory_shared_find(directory);
     memory_db *made = NULL;
     (void)where;
-    if (place == NULL) {
+    if (shared == NULL) {
         return fed_fail(err, FED_ENOTFOUND, "%s: this process has no store of that name in memory",
                         directory);
     }
-    FED_TRY(fedserver_memory_db_open(place, &made, err));
+    FED_TRY(fedserver_memory_db_open(shared, &made, err));
     *db = made;
     return FED_OK;
 }
@@ -54,12 +54,12 @@ static long store_holder(void *db) {
 
 static fed_status store_copy(void *user, const char *directory, fed_error *err) {
     const memory_db *db = user;
-    memory_place *copy = fedserver_memory_place_find(directory);
+    memory_shared *copy = fedserver_memory_shared_find(directory);
     assert(!db->writing); /* S12: what is committed is copied */
     if (copy == NULL) {
-        FED_TRY(fedserver_memory_place_make(directory, &copy, err));
+        FED_TRY(fedserver_memory_shared_make(directory, &copy, err));
     }
-    fedserver_memory_place_copy(copy, db->place);
+    fedserver_memory_shared_copy(copy, db->shared);
     return FED_OK;
 }
 

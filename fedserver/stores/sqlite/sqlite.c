@@ -229,6 +229,7 @@ extern const fedserver_store fedserver_store_sqlite; /* stores.def declares it t
 
 const fedserver_store fedserver_store_sqlite = {
     .name = "sqlite",
+    .row_limit = UINT64_C(999999000), /* SQLite keeps 1e9 bytes; the rest of a row is short */
     .exists = store_exists,
     .create = store_create,
     .open = store_open,

@@ -49,11 +49,13 @@ static void test_what_the_disk_cannot_hold_is_refused(void **state) {
     (void)state;
     fed_error err = {0};
     const fedserver_needs needs = {.values = 9, .model_bytes = UINT64_MAX / 2};
-    assert_fed_status(fedserver_needs_check(&needs, "/tmp", &err), FED_ENOSPC);
+    assert_fed_status(fedserver_needs_check(&needs, 0, "/tmp", &err), FED_ENOSPC);
     assert_non_null(strstr(err.text, "/tmp: a model of 9 values takes up to"));
     assert_non_null(strstr(err.text, "GB are free"));
-    const fedserver_needs little = {.values = 9, .model_bytes = 1};
-    assert_fed_ok(fedserver_needs_check(&little, "/tmp", &err));
+    const fedserver_needs little = {.values = 9, .model_bytes = 1, .row_bytes = 10};
+    assert_fed_ok(fedserver_needs_check(&little, 10, "/tmp", &err));
+    assert_fed_status(fedserver_needs_check(&little, 9, "/tmp", &err), FED_ERANGE);
+    assert_fed_says(err, "can't be stored");
 }
 
 /* Its first commit would fail: refused before its model is made. */
