@@ -41,26 +41,30 @@ typedef struct fedtrain_dataset {
 } fedtrain_dataset;
 
 /**
- * Open a part, "train" or "test", of the data of a name in a directory:
+ * Open one split, "train" or "test", of a data set, by its name and directory:
  *
  *   mnist, fashion-mnist   an IDX pair under its usual names, such as train-images-idx3-ubyte
  *   cifar10                data_batch_1.bin to data_batch_5.bin; test_batch.bin
  *   cifar100               train.bin; test.bin; the labels are the fine ones, of 100 classes
  *   csv, csv:label=COLUMN  train.csv; test.csv: a line a sample, numbers separated by commas.
- * COLUMN is "first", "last" (if nothing is said), or a name from the header; it holds the classes,
- * as whole numbers from 0 to 255, or by the names in classes.txt, where there is such a file: one a
- * line, the first is class 0. All devices and the evaluator need the same classes.txt. The first
- * line is a header if a field of it is not a number. Fields may stand in double quotes; blank lines
- * are skipped.
+ *                          COLUMN holds the classes: "first", "last" (the default), or a name
+ *                          from the header
  *   csv:target=COLUMN      the same files for regression: COLUMN holds the number to predict, of a
- * model that ends in "dense 1 | mse". classes.txt is not read. Targets are never normalised.
+ *                          model that ends in "dense 1 | mse". Targets are never normalised
  *
- * Where a file is missing, the same name with .gz is tried; a file that begins as gzip does is
+ * Classes are whole numbers from 0 to 255. Where there is a file classes.txt, they are its names,
+ * one a line, the first being class 0: all devices and the evaluator need the same file. Targets
+ * ignore it. The first line of a table is a header if one of its fields is not a number. Fields may
+ * stand in double quotes; blank lines are skipped.
+ *
+ * Where a file is missing, the same name with .gz is tried. A file that begins as gzip does is
  * unpacked into memory. Others are mapped, so they must not shrink while the set is open.
- * Errors name the file, and the byte offset in it (of a packed one: in what it unpacks to) or line
- * and column: FED_EINVAL an unknown name or part; FED_ENOTFOUND, FED_EIO, FED_ENOMEM; FED_EFORMAT
- * sizes that lie, truncated files, labels out of range; FED_ERANGE more than 2 GiB; FED_EVERSION a
- * packed file, where this was built without zlib. Owner: fedtrain_dataset_free.
+ *
+ * Errors  name the file, and the byte offset in it (of a packed one: in what it unpacks to), or
+ *         line and column. FED_EINVAL an unknown name or split; FED_ENOTFOUND, FED_EIO, FED_ENOMEM;
+ *         FED_EFORMAT sizes that do not fit the file, truncated files, labels out of range;
+ *         FED_ERANGE more than 2 GiB; FED_EVERSION a packed file, in a build without zlib
+ * Owner   fedtrain_dataset_free
  */
 fed_status fedtrain_dataset_open(const char *name, const char *directory, const char *part,
                                  fedtrain_dataset *set, fed_error *err) FED_CHECKED;
@@ -86,9 +90,9 @@ fed_status fedtrain_dataset_wrap(const uint8_t *pixel, const uint8_t *label, siz
 void fedtrain_dataset_free(fedtrain_dataset *set);
 
 /**
- * Mean and standard deviation of each channel (for a table: of each column), over all samples, of
- * the values that gather would give of the set as it was opened; a constant channel's deviation is
- * given as 1.  mean, deviation float32[c]
+ * Mean and standard deviation of each channel (of a table: of each column) over all samples, as
+ * gather would give them before any normalisation. A constant channel's deviation is given as 1.
+ * mean, deviation float32[c]
  */
 void fedtrain_dataset_measure(const fedtrain_dataset *set, float *mean, float *deviation);
 
@@ -121,14 +125,13 @@ void fedtrain_dataset_gather_targets(const fedtrain_dataset *set, const uint32_t
 
 /** How pictures are varied in training. Zeroed: not at all. */
 typedef struct fedtrain_augment {
-    uint32_t
-        padding; /* surround with this many black pixels, cut the picture's size out anywhere */
-    bool flip;   /* mirror left and right, one time in two */
+    uint32_t padding; /* pixels of black around; then the picture's size is cut out anywhere */
+    bool flip;        /* mirror left and right, one time in two */
 } fedtrain_augment;
 
-/** Gather, each picture varied by what rng says: two numbers a picture for the cut, one for the
- * flip. padding < h and < w, pixels and not a table. Padding is black before normalisation, as in
- * PyTorch's usual order of transforms. */
+/** Gather, and vary each picture by numbers of rng: two a picture for the cut, one for the flip.
+ * For pictures only; padding < h and < w. Padding is black before normalisation, as in PyTorch's
+ * usual order of transforms. */
 void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtrain_augment *augment,
                                        fed_rng *rng, const uint32_t *index, size_t n, float *x,
                                        uint32_t *label);

@@ -19,8 +19,8 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
                              fed_error *err) FED_CHECKED;
 
 /**
- * Measure params on a text, its words behind each other but the first: samples are words, and the
- * perplexity is e^loss. The text is read in `batch` streams of equal length.
+ * Measure params on a text, all its words except the first: samples are words, and the perplexity
+ * is e^loss. The text is read in `batch` streams of equal length.
  * token uint32[count]    Errors: as fedtrain_run's; FED_EINVAL also a text of less than 2 tokens
  */
 fed_status fedtrain_evaluate_text(fedtrain_net *net, size_t batch, const uint32_t *token,

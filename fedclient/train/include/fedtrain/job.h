@@ -14,15 +14,15 @@ FED_API_BEGIN
 typedef struct fedtrain_job {
     fedtrain_net *net; /* max_batch >= batch */
     fed_optimizer optimizer;
-    const fedtrain_dataset *set; /* samples, and which of them; or a text: */
-    const fedtrain_shard *shard;
-    const uint32_t *token; /* uint32[token_count], as of fedtrain_text_join; NULL: samples */
+    const fedtrain_dataset *set; /* samples, or a text: */
+    const fedtrain_shard *shard; /* which samples */
+    const uint32_t *token;       /* uint32[token_count], as of fedtrain_text_join; NULL: samples */
     size_t token_count;
     size_t steps, batch;
-    uint64_t seed; /* with client and round, names the order of the samples */
+    uint64_t seed; /* with client and round, decides the order of the samples */
     uint32_t client, round;
     fedtrain_augment augment; /* zeroed: samples as they are */
-    size_t done;              /* of the round's steps, by an earlier run: these are left out */
+    size_t done;              /* steps of the round that an earlier run has taken */
 
     /* NULL, or called after each step, with its number in the round, from 0, and its loss; false:
      * the run ends here, which is no error. It must not use the net, nor read params or state:
@@ -31,8 +31,8 @@ typedef struct fedtrain_job {
     void *user;
 } fedtrain_job;
 
-/** Further than any task's last round: a device that trains for the k-th time in an asynchronous
- * round r, k from 0, takes r + k * this for job->round, and so other samples each time. */
+/** More than any task's rounds. A device that trains for the k-th time in an asynchronous round r,
+ * k from 0, sets job->round to r + k * FEDTRAIN_AGAIN, and so takes other samples each time. */
 enum { FEDTRAIN_AGAIN = 1000000 };
 
 FED_API_END

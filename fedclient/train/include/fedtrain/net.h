@@ -14,9 +14,9 @@
 FED_API_BEGIN
 
 /**
- * The workspace of one net: activations and gradients for batches of up to max_batch samples.
- * Weights are not in it: each call takes them, so one net serves many clients in turn. One thread
- * at a time.
+ * The workspace of one net: activations and gradients for batches of up to max_batch samples. It
+ * holds no weights: each call takes them, so one net serves many clients, one after the other. One
+ * thread at a time.
  */
 typedef struct fedtrain_net fedtrain_net;
 
@@ -37,35 +37,34 @@ void fedtrain_net_free(fedtrain_net *net);
 /** The name of its backend. */
 const char *fedtrain_net_backend(const fedtrain_net *net);
 
-/** What a net holds, in bytes; all of it from the start. */
+/** The memory of a net in bytes; it has all of it from the start. */
 typedef struct fedtrain_memory {
     size_t batch;       /* samples, labels and scores */
-    size_t activations; /* what the layers give, kept for their gradients */
-    size_t gradients;   /* of these values, in the backward pass */
+    size_t activations; /* the layers' outputs, kept for their gradients */
+    size_t gradients;   /* of these outputs, in the backward pass */
     size_t parameters;  /* the parameters' gradient */
-    size_t workspace;   /* weights in another order, indices, and all else */
+    size_t workspace;   /* packed weights, indices, and the rest */
     size_t total;
 } fedtrain_memory;
 
 fedtrain_memory fedtrain_net_memory(const fedtrain_net *net);
 
-/** The vector instructions the fast backend picked on this machine: "avx512", "avx2", "baseline".
- */
+/** The vector unit that the fast backend uses on this machine: "avx512", "avx2" or "baseline". */
 const char *fedtrain_isa(void);
 
-/** Samples and what a net should say of them. */
+/** Samples, and their labels or targets. */
 typedef struct fedtrain_batch {
     size_t size;           /* samples: 1 to max_batch */
     const float *x;        /* float32[size, c, h, w]; tokens: float32[size, T], whole numbers */
     const uint32_t *label; /* uint32[size, positions], each < classes; for cross-entropy */
     const float *target;   /* float32[size, positions, classes]; for the squared error */
-    uint64_t seed;         /* what dropout drops: the same seed, the same values */
+    uint64_t seed;         /* of dropout: the same seed drops the same values */
 } fedtrain_batch;
 
 /**
- * Loss and gradient of a batch, as in training: dropout drops, batch normalization goes by the
- * batch's own statistics. The loss is the mean of the softmax cross-entropy over samples and
- * positions, or of the squared error over all numbers.
+ * Loss and gradient of a batch, as in training: dropout drops, batch normalization uses the batch's
+ * own statistics. The loss is the mean of the softmax cross-entropy over samples and positions, or
+ * of the squared error over all numbers.
  *
  * params  float32[layout.size]     grad  float32[trained], overwritten
  * Errors  FED_EINVAL a size of 0 or over max_batch; FED_ERANGE a label, or a token; FED_ENONFINITE
@@ -103,9 +102,9 @@ fed_status fedtrain_net_step(fedtrain_net *net, const fed_optimizer *optimizer, 
                              float *state, const fedtrain_batch *batch, float *loss,
                              fed_error *err) FED_CHECKED;
 
-/** What the last layer gives, scores before the softmax, as in use: nothing is dropped, batch
- * normalization goes by the running statistics. score float32[size, positions, classes]; label and
- * target are not read. Errors as above, but none of what isn't finite. */
+/** The last layer's output, scores before the softmax, as in use: nothing is dropped, batch
+ * normalization uses the running statistics. score float32[size, positions, classes]; label and
+ * target are not read. Errors as above, except FED_ENONFINITE. */
 fed_status fedtrain_net_forward(fedtrain_net *net, const float *params, const fedtrain_batch *batch,
                                 float *score, fed_error *err) FED_CHECKED;
 
@@ -123,8 +122,8 @@ fed_status fedtrain_net_begin(fedtrain_net *net, const float *params, const floa
 fed_status fedtrain_net_end(fedtrain_net *net, float *params, float *state,
                             fed_error *err) FED_CHECKED;
 
-/** LSTMs go on, sample by sample, from where the batch before ended, be it in training or not; from
- * here on they begin anew. Other nets remember nothing. */
+/** The next batch begins with an LSTM state of 0. Otherwise sample b of a batch goes on from the
+ * state that sample b of the batch before ended with. Other layers remember nothing. */
 void fedtrain_net_forget(fedtrain_net *net);
 
 FED_API_END

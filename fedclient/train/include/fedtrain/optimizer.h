@@ -22,26 +22,26 @@ FED_API_BEGIN
  */
 size_t fedtrain_optimizer_state_size(const fed_optimizer *optimizer, size_t n);
 
-/** The round begins with params: prox pulls to them, scaffold measures from them, and a stateless
- * optimizer forgets all else. */
+/** A round begins with these params. The state keeps them for prox and scaffold; a stateless
+ * optimizer's state becomes 0. */
 void fedtrain_optimizer_begin_round(const fed_optimizer *optimizer, float *state,
                                     const float *params, size_t n);
 
 /**
- * It is over, with all its steps. Else than for scaffold, does nothing.
+ * The round is over, and all its steps were taken. For scaffold only; else does nothing.
  *
  *     c_i' = c_i - c + (x - y) / rates;   c += share (c_i' - c_i)
  *
- * from x to y within the round. c is params[n] to params[2 n - 1]: what the device adds to it goes
- * to the coordinator with its update, as running statistics do, and the mean of all comes back with
- * the model. That is the paper's c, whoever takes part and however a device gets its model; and
- * what was not counted stays in the residual, as it does for weights. rates, the sum of the steps'
- * learning rates, is the paper's K lr where the rate stays the same.
+ * x and y are the weights before and after the round; c is params[n] to params[2 n - 1]. The
+ * device's change of c goes to the coordinator with its update, and the mean of all devices'
+ * changes comes back with the model: that is the paper's c. A change that was not counted stays in
+ * the residual, as one of weights does. rates is the sum of the steps' learning rates; at a
+ * constant rate it is the paper's K lr.
  */
 void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, float *params,
                                   size_t n);
 
-/** The loss of the batch that the next step is for, finite: "stall" watches it. Else does nothing.
+/** Tell "stall" the loss of the batch that the next step is for; else does nothing. loss is finite.
  */
 void fedtrain_optimizer_see_loss(const fed_optimizer *optimizer, float *state, size_t n,
                                  float loss);
@@ -49,27 +49,27 @@ void fedtrain_optimizer_see_loss(const fed_optimizer *optimizer, float *state, s
 /** The learning rate of the next step, by the schedule. */
 double fedtrain_optimizer_rate(const fed_optimizer *optimizer, const float *state, size_t n);
 
-/** One step: params and state change in place; the same bits as from fedtrain_run, which updates in
- * parts, and with any vectors.   state float32[state_size], params, grad float32[n]; for scaffold
- * params float32[2 n] */
+/** One step of params and state, in place. fedtrain_run steps layer by layer, with the same bits;
+ * so do all vector units.
+ * state float32[state_size]   grad float32[n]   params float32[n], for scaffold float32[2 n] */
 void fedtrain_optimizer_step(const fed_optimizer *optimizer, float *state, float *params,
                              const float *grad, size_t n);
 
 /**
- * Momentum masking, for updates of which a codec sent a part: where a value was sent, the momentum
- * (Adam's first moment) becomes 0, so that it does not push on in a direction that is stale.
- * Whoever trains calls it before a round whose optimizer->mask is true, with what was counted since
- * the round before: fedclient_round_sent.
+ * Momentum masking, for a codec that sends a part of each update: where a value was sent, the
+ * momentum (Adam's first moment) becomes 0, so that it does not push on in a stale direction. Call
+ * it before a round whose optimizer->mask is true, with what fedclient_round_sent says was counted
+ * since the round before.
  *
- * sent   float32[n], the update as the receiver decodes it: 0 is what was not sent
- * Paper  Lin et al. 2018 (DGC), section 3.3, "momentum factor masking"; the residual, which DGC
- *        masks with it, is the codec's
+ * sent   float32[n], the update as the receiver decodes it; 0: not sent
+ * Paper  Lin et al. 2018 (DGC), section 3.3, "momentum factor masking". DGC masks the residual too;
+ *        here that is the codec's
  *
- * Momentum correction, section 3.2 of that paper, needs no function: v accumulates gradients on the
+ * Momentum correction, section 3.2 of that paper, needs no function. v accumulates gradients on the
  * device before anything is left out, as long as `state` stays with it from round to round, and the
  * update is what v did to the weights. So the residual gathers -lr v, where DGC's gathers v and is
- * multiplied by lr once it arrives: the same while lr stays, and where it falls, what a device
- * still owes keeps the rate that it was trained with.
+ * multiplied by lr when it arrives. Both are the same while lr stays. Where lr falls, a value that
+ * a device still owes keeps the rate that it was trained with.
  */
 void fedtrain_optimizer_mask(const fed_optimizer *optimizer, float *state, const float *sent,
                              size_t n);

@@ -1,4 +1,4 @@
-/* Who holds which samples: a step of its own, between opening the data and training. */
+/* Dividing a data set among clients, between opening the data and training. */
 #ifndef FEDTRAIN_SPLIT_H
 #define FEDTRAIN_SPLIT_H
 
@@ -12,24 +12,24 @@ FED_API_BEGIN
 /*
  * A split is written as a spec string:
  *
- *   iid                   a shuffled deck, dealt out: shares differ by one sample at most.
+ *   iid                   samples are shuffled and dealt out: shards differ by one sample at most.
  *   classes:k=2           k classes a client: the samples sorted by label are cut into k * clients
  *                         equal pieces, and each client gets k random ones (McMahan et al. 2017,
  *                         section 3). A piece may straddle a border, so a few clients see more than
  *                         k classes. "two-class" is another name for k = 2. k is 1 to the number of
- *                         classes; shares differ by k samples at most.
+ *                         classes; shards differ by k samples at most.
  *   dirichlet:alpha=0.5   each client draws a mix of classes from a symmetric Dirichlet
  *                         distribution, with alpha for each class (Hsu et al. 2019, whose alpha is
- *                         that times the number of classes), and shares are equal as in iid. The
- *                         clients take turns: whose turn it is draws a class from its mix, and
- *                         takes a random sample of it; classes that ran out are left out of the
- *                         mix. Small alpha: few classes a client; large alpha: iid. 0.001 to 1000.
- *   group                 whole groups, such as the speakers of a play: shuffled and dealt out, so
- *                         clients get equally many groups (but one), of very different sizes. With
- *                         as many clients as groups, each client is one speaker.
+ *                         that times the number of classes), and shards are equal as in iid. One
+ *                         client after the other draws a class from its mix, and takes a random
+ *                         sample of it; classes that ran out are left out of the mix. Small alpha:
+ *                         few classes a client; large alpha: iid. 0.001 to 1000.
+ *   group                 whole groups, such as the speakers of a play, are shuffled and dealt out.
+ *                         The numbers of groups differ by one at most, the sizes of shards very
+ *                         much. With as many clients as groups, each client is one speaker.
  *
- * Parts are disjoint and cover every sample. The same data, split, clients and seed give the same
- * parts on every machine: random numbers are integers of fed_rng, and no function of libm is used
+ * Shards are disjoint and cover every sample. The same data, split, clients and seed give the same
+ * shards on every machine: random numbers are integers of fed_rng, and no function of libm is used
  * that could round differently elsewhere.
  */
 

@@ -14,9 +14,9 @@ FED_API_BEGIN
 /**
  * A text as numbers, read-only once opened. What a model learns at token i is token i + 1.
  *
- * It is cut into units, the least that a client can hold: speeches, where a line that ends in ':'
- * after a blank line (or at the start) names the speaker, else lines. A speech's speaker is its
- * group; what stands before the first speech has the group 0 of its own.
+ * It is cut into units, the least that a client can hold. Units are speeches, if the text has any:
+ * a line that ends in ':' after a blank line, or at the start, names the speaker. Else units are
+ * lines. The group of a speech is its speaker; the text before the first speech is group 0.
  */
 typedef struct fedtrain_text {
     size_t count;
@@ -37,9 +37,9 @@ typedef struct fedtrain_text {
  *                 nine tenths, "test" the others; the vocabulary is that of both
  *   words, chars  PART.txt, whatever the part is called
  *
- * Words are what stands between blanks; a line ends with the word <eos>. Characters are bytes, line
- * ends among them. :vocabulary=N behind a name keeps the N most frequent words only. Each
- * vocabulary has <unk>, which stands for all others: it is the text's own, as in ptb, or the last.
+ * Words are separated by blanks; a line ends with the word <eos>. Characters are bytes, line ends
+ * among them. NAME:vocabulary=N keeps the N most frequent words only. Each vocabulary has the word
+ * <unk>, which stands for all others: the text's own, as in ptb, or else the last word.
  *
  * words   NULL: make the vocabulary from this text. Else the one to use, such as the training
  *         part's; it must outlive the text.

@@ -12,15 +12,16 @@
 FED_API_BEGIN
 
 /**
- * Run job->steps optimizer steps, less those done, from params, in place. Batches walk through the
- * shard, reshuffled each pass: the walk of round r goes on where that of round r - 1 ended, without
- * anything being stored.
+ * Run job->steps optimizer steps, less job->done, from params, in place.
  *
- * A text is for models of T tokens that give scores for the word behind each. It is read in `batch`
- * streams, which begin evenly spread over it, a window of T tokens of each at a step, and again
- * from the start when no whole window is left. An LSTM's state goes from window to window, until
- * the streams begin anew; a run that begins within them reads the window before its first once more
- * to come by a state, so that the same job gives the same bits.
+ * Samples: batches walk through the shard, which is shuffled anew for each pass. The walk of round
+ * r goes on where that of round r - 1 ended, without anything being stored.
+ *
+ * A text is for models of T tokens that give scores for the word after each. It is read in `batch`
+ * streams, which begin evenly spread over it. A step reads the next window of T tokens of each
+ * stream; where no whole window is left, the streams begin again. An LSTM's state goes from window
+ * to window until then. A run that begins within the streams first reads the window before once
+ * more, to have that state: the same job gives the same bits.
  *
  * params  float32[layout.size], in and out
  * state   float32[fedtrain_optimizer_state_size], in and out
