@@ -27,7 +27,7 @@ typedef struct fedtrain_labels {
     const float *target;   /* float32[n, classes] */
 } fedtrain_labels;
 
-/** Where a backward pass writes the gradient, and who takes it. */
+/** Where a backward pass writes the gradient, and the sink that takes it. */
 typedef struct fedtrain_gradient {
     float *at;          /* float32[trained], overwritten */
     fedtrain_sink sink; /* called as fedtrain/sink.h says; done NULL: nobody asks */
@@ -72,7 +72,7 @@ typedef struct fedtrain_backend_vtable {
      * For a backend whose parameters live elsewhere, as on a GPU; else both are NULL. From begin to
      * end it works on copies: of params float32[layout.size] and of state float32[states], an
      * optimizer's. The passes between name the same params, which are stale. The state's counters
-     * stay the caller's, who counts on in them.
+     * stay the caller's, which goes on to count in them.
      * end writes back params, and of the state what updates named as moments, even if a pass has
      * failed. It gets NULLs where nothing was to change, as after an evaluation. Without a begin,
      * each pass reads its params.

@@ -81,7 +81,7 @@ static void draw_mix(double *mix, uint32_t classes, double alpha, fed_rng *rng) 
     }
 }
 
-/* What is left of each class: shuffled samples pile[next[c]] to pile[end[c] - 1]. */
+/* The rest of each class: shuffled samples pile[next[c]] to pile[end[c] - 1]. */
 typedef struct piles {
     uint32_t *pile;
     size_t *next;
@@ -114,13 +114,13 @@ static uint32_t draw_class(const piles *p, const double *mix, fed_rng *rng) {
     return last;
 }
 
-/* The clients take turns, so that all of them meet the time when classes run out. */
-static void take_turns(const piles *p, const double *mix, size_t count, fed_rng *rng,
-                       const fedtrain_partition *partition) {
+/* One sample a client at a time, so that running out of a class affects all clients alike. */
+static void deal_samples(const piles *p, const double *mix, size_t count, fed_rng *rng,
+                         const fedtrain_partition *partition) {
     for (size_t i = 0; i < count; i++) {
-        size_t client = i % partition->clients, turn = i / partition->clients;
+        size_t client = i % partition->clients, place = i / partition->clients;
         uint32_t c = draw_class(p, mix + client * p->classes, rng);
-        partition->index[partition->start[client] + turn] = p->pile[p->next[c]++];
+        partition->index[partition->start[client] + place] = p->pile[p->next[c]++];
     }
 }
 
@@ -143,7 +143,8 @@ fed_status fedtrain_split_dirichlet(const fedtrain_items *items, double alpha, f
         draw_mix(mix + k * classes, items->classes, alpha, rng);
     }
     fedtrain_share_evenly(partition, items->count);
-    take_turns(&(piles){order, next, start + 1, items->classes}, mix, items->count, rng, partition);
+    deal_samples(&(piles){order, next, start + 1, items->classes}, mix, items->count, rng,
+                 partition);
     status = FED_OK;
 done:
     free(order);

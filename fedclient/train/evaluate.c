@@ -59,7 +59,7 @@ static fed_status tally_score(const tally *t, fedtrain_score *score, fed_error *
     return FED_OK;
 }
 
-/* Who begins a net also ends it, whatever came between. */
+/* Ends what fedtrain_net_begin began, after success and failure alike. */
 static fed_status end_net(fedtrain_net *net, fed_status status, fed_error *err) {
     fed_status ended = fedtrain_net_end(net, NULL, NULL, status == FED_OK ? err : NULL);
     return status == FED_OK ? ended : status;

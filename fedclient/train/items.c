@@ -1,4 +1,4 @@
-/* What is being split: equal shares, and the order by labels. */
+/* The items that are split: equal shards, and the order by labels. */
 #include "fedclient/train/items.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What is being split, whatever it is: samples of a dataset, or units of a text. */
+/* The items that are split: samples of a dataset, or units of a text. */
 #ifndef FEDTRAIN_ITEMS_H
 #define FEDTRAIN_ITEMS_H
 
@@ -12,7 +12,7 @@ typedef struct fedtrain_items {
     uint32_t groups;
 } fedtrain_items;
 
-/** Fill in start for shares that differ by one at most, the first clients' being the larger. */
+/** Fill in start for shards that differ by one at most, the first clients' being the larger. */
 void fedtrain_share_evenly(const fedtrain_partition *partition, size_t count);
 
 /** order[count] = all items, sorted by label, in the order given among equals; start[classes + 1] =

@@ -11,8 +11,8 @@
 /*
  * Pictures are channels-last here, float32[h, w, c]: the values under one row of a convolution's
  * kernel then lie side by side. Kernels may read up to FEDTRAIN_SLACK floats past the end of a
- * picture, and write there what they read or what is never used, so whoever allocates adds the
- * slack once, after the last sample of a batch.
+ * picture, and write there the values they read, or values that are never used. So each allocation
+ * has that slack once, after the last sample of a batch.
  */
 enum { FEDTRAIN_SLACK = 16 };
 
@@ -131,7 +131,7 @@ typedef struct fedtrain_kernels {
     /* y <- a + b, and a ReLU; y may be either.   float32[n] and slack */
     void (*add)(const float *a, const float *b, float *y, size_t n, bool relu);
 
-    /* Each column's mean, and the sum of squares of what is apart from it.   x float32[rows,
+    /* Each column's mean, and its sum of squared differences from it.   x float32[rows,
      * width]; mean, squares float32[width] and slack */
     void (*moments)(const float *x, size_t rows, size_t width, float *mean, float *squares);
 

@@ -125,7 +125,7 @@ static fedtrain_pass pass_of(const float *params, const fedtrain_batch *batch, b
                            .seed = batch->seed};
 }
 
-/* The first tensor or layer that holds what is not a number: where it went wrong. */
+/* Names the first tensor or layer that holds NaN or infinity. */
 static fed_status fail_nonfinite(const fedtrain_net *net, const float *params, fed_error *err) {
     const fed_arch *arch = net->arch;
     for (size_t i = 0; i < arch->layout.count; i++) {

@@ -66,7 +66,7 @@ static onnx_name transpose(writer *w, const char *input, const int64_t *order, s
     return output;
 }
 
-/* dims: 0 for the batch, which stays, -1 for what is left. */
+/* dims: 0 for the batch, which stays, -1 for the rest. */
 static onnx_name reshape(writer *w, const char *input, const int64_t *dims, size_t n) {
     onnx_name shape = onnx_constant(&w->graph, dims, n), output = onnx_name_new(&w->graph);
     onnx_node node = begin_node(w, "Reshape");
@@ -134,8 +134,8 @@ static const size_t gates[] = {0, 3, 1, 2};
 
 enum { GATES = 4 };
 
-/* The gates of tensor `index` in ONNX's order; with a second tensor of the same shape, its behind
- * them. ONNX has one dimension more, in front: the direction. */
+/* The gates of tensor `index` in ONNX's order, and after them those of the next tensor, if there
+ * are two. ONNX has one dimension more, in front: the direction. */
 static onnx_name gate_weight(writer *w, size_t index, size_t tensors) {
     const fed_tensor *tensor = &w->arch->layout.tensors[index];
     onnx_weight made = {.rank = tensor->rank + 1,

@@ -11,7 +11,7 @@ enum { ONNX_RANK = 4, ONNX_PARTS = 8, ONNX_NAME = FED_TENSOR_NAME + 16 };
 /** What the elements of an input, output or constant are, by ONNX's numbers. */
 typedef enum onnx_type { ONNX_FLOAT = 1, ONNX_INT64 = 7 } onnx_type;
 
-/** A weight: floats from a few places, one behind the other. */
+/** A weight: floats of a few arrays, one after the other. */
 typedef struct onnx_weight {
     char name[ONNX_NAME];
     uint32_t rank;
@@ -45,7 +45,7 @@ void onnx_graph_free(onnx_graph *g);
 /** A name that nothing else has. */
 onnx_name onnx_name_new(onnx_graph *g);
 
-/** op such as "Conv"; name: of the layer, for who looks at the graph. */
+/** op such as "Conv"; name: the layer's, for people who look at the graph. */
 onnx_node onnx_node_new(onnx_graph *g, const char *op, const char *name);
 void onnx_node_input(onnx_node *node, const char *value);
 void onnx_node_int(onnx_node *node, const char *key, int64_t value);

@@ -46,7 +46,7 @@ static inline float fedtrain_update_only_rate(const fedtrain_update *u) {
     return only ? u->step.rate : 0;
 }
 
-/** Where the gradient is 0, does a parameter, and what is remembered of it, stay as it is? */
+/** Does a gradient of 0 leave a parameter and its moments as they are? */
 static inline bool fedtrain_update_skips_zeros(const fedtrain_update *u) {
     return u->rule == FED_SGD && u->step.decay == 0 && u->start == NULL;
 }

@@ -1,4 +1,4 @@
-/* Who holds which samples: views of a partition, and its end. */
+/* A partition of samples among clients: views of it, and its end. */
 #include "fedtrain/partition.h"
 
 #include <stdlib.h>

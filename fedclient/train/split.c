@@ -12,8 +12,7 @@ static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */
 
 static const double ALPHA_MIN = 1e-3, ALPHA_MAX = 1e3;
 
-/* The number behind a key, such as "classes:k=2"; false if the text begins otherwise, or goes on.
- */
+/* The number after a key, such as "classes:k=2"; false if there is another key, or more text. */
 static bool parse_value(const char *spec, const char *key, double *value) {
     size_t len = strlen(key);
     char *end = NULL;
@@ -149,7 +148,7 @@ done:
     return status;
 }
 
-/* What is dealt out must suffice for all. */
+/* Each client must get one at least. */
 static fed_status check_split(const fedtrain_items *items, fedtrain_split split, uint32_t clients,
                               fed_error *err) {
     bool by_label = split.kind == FEDTRAIN_BY_CLASSES || split.kind == FEDTRAIN_BY_DIRICHLET;

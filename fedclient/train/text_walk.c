@@ -7,7 +7,7 @@
 #include "fedclient/train/gather.h"
 
 /*
- * Each sample of a batch reads a stream of its own: so many windows of T tokens, one behind the
+ * Each sample of a batch reads a stream of its own: so many windows of T tokens, one after the
  * other. The streams begin evenly spread over the text, as many windows long as fit side by side;
  * where not even one fits, they overlap. The same in each pass.
  */
@@ -80,7 +80,7 @@ fed_status fedtrain_text_check_arch(const fed_arch *arch, fed_error *err) {
     size_t window = fedtrain_shape_size(arch->input);
     if (arch->positions != window || arch->loss != FED_LOSS_CROSS_ENTROPY) {
         return fed_fail(err, FED_EINVAL,
-                        "to learn from text, a model must give scores for the word behind each of "
+                        "to learn from text, a model must give scores for the word after each of "
                         "its %zu tokens, as \"dense N each\" does: this one gives other scores",
                         window);
     }
@@ -105,7 +105,7 @@ fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) {
 
 /*
  * What the clients before left in the net, or an interrupted run, must not be seen: so that the
- * same job gives the same bits, the net reads one window again rather than go on.
+ * same job gives the same bits, the net reads one window again instead of going on.
  */
 fed_status fedtrain_text_start(const fedtrain_job *job, const float *params, fed_error *err) {
     fedtrain_net *net = job->net;

@@ -20,7 +20,7 @@ typedef struct class_name {
 typedef struct table {
     const fedtrain_input *file;
     const uint8_t *next, *end; /* of the file */
-    const uint8_t *at, *stop;  /* of the line; at is NULL behind its last field */
+    const uint8_t *at, *stop;  /* of the line; at is NULL after its last field */
     size_t line, column;       /* of the field, for a person: from 1 */
     char field[FIELD_BYTES];   /* without blanks and quotes around it, terminated */
     size_t columns;            /* in each line */

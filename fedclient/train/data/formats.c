@@ -9,10 +9,10 @@
 
 static const size_t LIMIT_BYTES = (size_t)1 << 31;
 
-/* What the caller asks for: the words behind the name, and which of two parts. */
+/* The caller's question: the options after the name, and which of two splits. */
 typedef struct request {
     const char *name, *directory;
-    const char *key, *option; /* of the format's options, and what stands behind it; NULL: none */
+    const char *key, *option; /* of the format's options, and the text after it; NULL: none */
     bool test;
 } request;
 

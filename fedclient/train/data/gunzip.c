@@ -20,7 +20,7 @@ fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packe
 
 enum { GZIP = 16 + MAX_WBITS, CHUNK = 1 << 18 };
 
-/* Inflate what is there into w, as far as a chunk goes. */
+/* Inflate the bytes that are there into w, one chunk at most. */
 static int inflate_chunk(z_stream *z, fed_writer *w) {
     uint8_t *at = fed_writer_reserve(w, CHUNK);
     if (at == NULL) {

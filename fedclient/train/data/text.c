@@ -15,7 +15,7 @@ static const char LINE_END[] = "<eos>";
 
 /* --- Tokens --- */
 
-/* What is left of a piece of text. */
+/* The rest of a piece of text. */
 typedef struct scan {
     const char *at, *stop;
     bool characters; /* else words */

@@ -11,7 +11,7 @@ enum { HEIGHT_3 = WIDE ? 8 : 4, HEIGHT_LOW = 4, HEIGHT_ONE = FED_SMALL ? HEIGHT_
 /* So many positions at least make it worth loading and storing a tile of the weights' gradient. */
 enum { DEEP_ENOUGH = 128 };
 
-/* What is read again and again by one block's loops should stay in the first cache. */
+/* The values that one block's loops read again and again should stay in the first cache. */
 enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
 
 /* ---- Forward ---- */
@@ -22,7 +22,7 @@ typedef struct block {
     size_t first, end;    /* runs */
     const float *columns; /* of the first run and output */
     const float *start;   /* sums begin with these, NULL: with what is in y */
-    size_t lanes_left;    /* in the last vector; those behind are not ours: they stay */
+    size_t lanes_left;    /* in the last vector; later lanes belong to others: they stay */
 } block;
 
 KERNEL_INLINE void forward_tile(const block *b, const float *x, float *y, size_t done,
@@ -55,7 +55,7 @@ KERNEL_INLINE void forward_tile(const block *b, const float *x, float *y, size_t
     }
 }
 
-/* One row of outputs. What is left behind the last whole tile is done by one that overlaps it. */
+/* One row of outputs. The rest after the last whole tile is done by a tile that overlaps it. */
 KERNEL_INLINE void forward_tiles(const block *b, const float *x, float *y, const size_t height,
                                  const size_t vectors) {
     const fedtrain_conv *c = b->c;

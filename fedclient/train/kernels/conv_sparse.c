@@ -1,4 +1,4 @@
-/* Convolutions that a max-pool follows: gradients by weighted sums over what is not 0. */
+/* Convolutions that a max-pool follows: gradients by weighted sums over the values other than 0. */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 

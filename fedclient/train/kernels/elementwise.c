@@ -2,7 +2,7 @@
 #include "fedclient/train/kernels/exponential.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* Whole vectors: what is behind the end is slack. */
+/* Whole vectors: the values after the end are slack. */
 
 /* A NaN stays one, so that the loss shows it. */
 void KERNEL(relu)(float *x, size_t n) {

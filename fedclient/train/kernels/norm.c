@@ -12,7 +12,7 @@ static size_t rows_at_once(size_t rows, size_t width) {
     return rows < most ? rows : most;
 }
 
-/* Sums of a column of vectors; squares: of what is above or below `mean`. */
+/* Sums of a column of vectors; squares: of the differences from `mean`. */
 KERNEL_INLINE vec column_sum(const float *x, size_t rows, size_t width, vec mean,
                              const bool squares) {
     vec sum[CHAINS] = {0};
@@ -56,7 +56,7 @@ void KERNEL(moments)(const float *x, size_t rows, size_t width, float *mean, flo
     }
 }
 
-/* Where the next vector's channels begin: coefficients go on behind the last channel. */
+/* Where the next vector's channels begin: coefficients repeat after the last channel. */
 KERNEL_INLINE size_t next_channel(size_t c, size_t step, size_t width) {
     c += step;
     return c >= width ? c - width : c;

@@ -351,7 +351,7 @@ static void test_models_of_something_else_are_refused(void **state) {
     static const char *const models[] = {"input 4 | dense 50",
                                          "input tokens 4 of 50 | embedding 6 | dense 50"};
     static const char *const words[] = {"a text needs a model of tokens",
-                                        "the word behind each of its 4 tokens"};
+                                        "the word after each of its 4 tokens"};
     for (size_t k = 0; k < 2; k++) {
         world w;
         fed_error err = {0};

@@ -1,4 +1,4 @@
-/* Reorders pictures and convolution weights, and lists what is not 0 of a gradient. */
+/* Reorders pictures and convolution weights, and lists a gradient's values other than 0. */
 #include "fedclient/train/backends/fast/arrange.h"
 
 #include <string.h>

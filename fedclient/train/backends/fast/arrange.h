@@ -33,8 +33,8 @@ void fedtrain_filters_pack_backward(const fedtrain_kernels *k, const fedtrain_fi
                                     const float *packed, size_t stride, size_t ky, size_t kx,
                                     size_t in_pad, float *flipped);
 
-/** What is not 0 of a convolution's output gradient, if a max-pool without overlap follows, a row a
- * position: dy float32[windows, out] goes to the winners int32[windows, out]. */
+/** The values other than 0 of a convolution's output gradient, if a max-pool without overlap
+ * follows, a row a position: dy float32[windows, out] goes to the winners int32[windows, out]. */
 void fedtrain_list_by_position(const fedtrain_sparse_conv *c, const int32_t *winner,
                                const float *dy, size_t windows, fedtrain_sparse *list);
 

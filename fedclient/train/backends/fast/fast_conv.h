@@ -5,7 +5,7 @@
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/** How sums over what is not 0 see a picture and an output's weights: plain, or by im2col. */
+/** How sparse sums find a picture's patches and an output's weights: plain, or by im2col. */
 typedef struct fast_view {
     fedtrain_sparse_conv sizes;
     size_t line, step;         /* floats from a patch to the one below, and on the right */

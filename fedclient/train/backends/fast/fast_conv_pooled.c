@@ -5,7 +5,7 @@
 
 #include "fed/small.h"
 
-/* As the sums over what is not 0 are written: whole pictures, windows side by side, and weights
+/* As the sparse sums are written: whole pictures, windows side by side, and weights
  * whose offsets fit 32 bits. */
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool) {
     bool simple = conv->stride == 1 && conv->pad == 0 && conv->groups == 1;

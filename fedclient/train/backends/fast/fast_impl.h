@@ -82,7 +82,7 @@ enum { FAST_LINE = 16 };
 /** Memory for n values of 4 bytes, 0 at first, on a cache line, then FEDTRAIN_SLACK. */
 void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n);
 
-/** Who reads what, what is merged, whose memory is whose, then the memory itself.
+/** Plans which node reads which value, merged nodes, and shared memory; then allocates it.
  * Errors: FED_ENOMEM */
 fed_status fedtrain_fast_plan(fast_net *f) FED_CHECKED;
 

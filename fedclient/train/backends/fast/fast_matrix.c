@@ -5,7 +5,7 @@
 #include "fedclient/train/backends/fast/fast_impl.h"
 
 /* Rows of the weight at a time: whole panels of every vector width, and few enough to stay in
- * cache with what is made of them. */
+ * cache with their products. */
 enum { CHUNK = 192 };
 
 static size_t chunk_of(const fast_matrix *m) {

@@ -1,4 +1,4 @@
-/* The fast backend's plan: who reads what, what is merged, and whose memory is whose. */
+/* The fast backend's plan: which node reads which value, merged nodes, and shared memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n) {
     return at;
 }
 
-/* ---- Who reads what ---- */
+/* ---- Which node reads which value ---- */
 
 static void connect(fast_net *f) {
     const fed_arch *arch = f->arch;

@@ -132,7 +132,7 @@ static void lstm_plan(fast_net *f, fast_node *s, fast_arena *a) {
     n->scratch = fedtrain_fast_take(a, FAST_SHARED, one > other ? one : other);
 }
 
-/* Every sample goes on from where it ended. */
+/* Every sample goes on from the state that it ended with. */
 static void begin_states(const lstm *n, size_t batch) {
     size_t size = n->size, bytes = size * sizeof(float);
     for (size_t b = 0; b < batch; b++) {

@@ -8,7 +8,7 @@ static size_t count(const fedtrain_reference_op *op) {
     return op->pass->batch * fedtrain_shape_size(op->layer->out);
 }
 
-/* What isn't a number stays one, so that a diverged model is noticed. */
+/* NaN stays NaN, so that a diverged model is noticed. */
 static void relu_forward(const fedtrain_reference_op *op) {
     for (size_t i = 0; i < count(op); i++) {
         op->y[i] = op->x[0][i] < 0 ? 0 : op->x[0][i];

@@ -26,7 +26,7 @@ static size_t input_size(const fedtrain_reference_op *op, size_t input) {
     return fedtrain_shape_size(fedtrain_reference_shape(op->arch, op->layer->input[input]));
 }
 
-/* Channels are what varies slowest in a sample, so its inputs lie there one behind the other. */
+/* Channels vary slowest in a sample, so its inputs lie there one after the other. */
 static void concat_forward(const fedtrain_reference_op *op) {
     float *y = op->y;
     for (size_t b = 0; b < op->pass->batch; b++) {
@@ -55,7 +55,7 @@ const fedtrain_reference_kind fedtrain_reference_concat = {
     .backward = concat_backward,
 };
 
-/* Where value i of the input lies in the output: behind the first half of the new channels. */
+/* Where value i of the input lies in the output: after the first half of the new channels. */
 static size_t at_widened(const fed_layer *l, size_t i) {
     size_t n = fedtrain_shape_size(l->in), front = (l->out.c - l->in.c) / 2;
     return i / n * fedtrain_shape_size(l->out) + front * l->in.h * l->in.w + i % n;

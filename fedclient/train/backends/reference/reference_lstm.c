@@ -88,7 +88,7 @@ static void lstm_forward(const fedtrain_reference_op *op) {
     }
 }
 
-/* From dhidden and dcell behind step t to dgate, before the gates' functions, and dcell before t.
+/* From dhidden and dcell after step t to dgate, before the gates' functions, and dcell before t.
  */
 static void cells_backward(const fedtrain_reference_op *op, const lane *a, size_t b, size_t t) {
     size_t size = op->layer->out.c;

@@ -1,4 +1,4 @@
-/* Who holds which samples: what a split comes to. */
+/* A partition of samples among clients, which is the result of a split. */
 #ifndef FEDTRAIN_PARTITION_H
 #define FEDTRAIN_PARTITION_H
 
