@@ -198,21 +198,23 @@ Made by `cmake --build BUILD --target client-memory` (deploy/client-memory.py); 
 
 ## Code
 
-Bytes on aarch64, gcc {version}, `-Os`, of statically linked programs, beyond what an empty program takes. Instructions run where they
-lie, in flash; constants are tables and texts. Tables of unwinding and of symbols are left out, and so are the programs' own lines.
+Bytes on aarch64, gcc {version}, `-Os`, of statically linked programs, beyond what an empty program takes. Instructions
+run where they lie, in flash; constants are tables and texts. Tables of unwinding and of symbols are left out, and
+so are the programs' own lines.
 
-**The trainer, built small** (`-DFED_SMALL=ON -DCMAKE_BUILD_TYPE=MinSizeRel`: dense, conv, maxpool and relu layers, sgd; see
-common/include/fed/small.h): it parses a task's model and trains `lenet5-caffe` in tests/portable/small_trainer.c. The limit is {limit} KB,
-{limit_bytes:,} bytes, for all of it.
+**The trainer, built small** (`-DFED_SMALL=ON -DCMAKE_BUILD_TYPE=MinSizeRel`: dense, conv, maxpool and relu layers,
+sgd; see common/include/fed/small.h): it parses a task's model and trains `lenet5-caffe` in
+tests/portable/small_trainer.c. The limit is {limit} KB, {limit_bytes:,} bytes, for all of it.
 
 {trainer}
 
-**The client library**, without a trainer: fedclient/examples/minimal.c, with the same small parser. libcurl and mbedTLS are the system's,
-and not counted. All codecs are in, as the coordinator chooses among them.
+**The client library**, without a trainer: fedclient/examples/minimal.c, with the same small parser. libcurl and
+mbedTLS are the system's, and not counted. All codecs are in, as the coordinator chooses among them.
 
 {client}
 
-**The same with `sbc` and `float32` alone**, for a coordinator that asks for no other codec: [codecs/README.md](../codecs/README.md#only-some-codecs).
+**The same with `sbc` and `float32` alone**, for a coordinator that asks for no other codec:
+[codecs/README.md](../codecs/README.md#only-some-codecs).
 
 {few}
 
@@ -220,24 +222,28 @@ A device with both has the rows of common/ and of `libm` once.
 
 ## Stack
 
-Bytes of the largest frames, of the client library with all codecs (gcc's `-fstack-usage`). A test holds all others under 2,048
-(tests/portable/stack.py). Enrolling and checking in stay under that. Once an update is counted, a sparse codec such as `sbc` takes it off
-the residual with `fedcodec_sparse_axpy`. The functions of common/file.c hold paths. TLS and curl have frames of their own.
+Bytes of the largest frames, of the client library with all codecs (gcc's `-fstack-usage`). A test holds all others
+under 2,048 (tests/portable/stack.py). Enrolling and checking in stay under that. Once an update is counted, a
+sparse codec such as `sbc` takes it off the residual with `fedcodec_sparse_axpy`. The functions of common/file.c
+hold paths. TLS and curl have frames of their own.
 
 {stack}
 """
 
 MEMORY_TEXT = """## Memory
 
-In KB of 1,024 bytes, rounded up; 64-bit pointers, vectors of 128 bits as on ARM. Every allocation is counted (tests/portable/memory.c), so
-nothing is hidden but what `malloc` keeps for itself: a net holds what `fedtrain_net_memory` reports, from the start to the end, and a
-step allocates nothing. A run takes 16 bytes besides, and 4 for each of the client's samples, for their order.
+In KB of 1,024 bytes, rounded up; 64-bit pointers, vectors of 128 bits as on ARM. Every allocation is counted
+(tests/portable/memory.c), so nothing is hidden but what `malloc` keeps for itself. A net holds what
+`fedtrain_net_memory` reports, from the start to the end, and an iteration allocates nothing. A run takes 16 bytes
+more, and 4 for each of the client's samples, for their order.
 
-**Training.** `sgd: all` is weights + gradient + activations and the other columns; momentum adds one value for each parameter, Adam two.
-*Of it written*: with plain sgd a dense layer's weights are updated as their gradient is summed, with other optimizers 32 rows of it are
-used up at a time, in a small build eight; a convolution's as a whole, or with a max-pool behind it an output's weights at a time; always at the front of the gradient's memory. Of the rest of it a
-system with virtual memory gives no page. Weights that layers share, as `wordlstm`'s, and clipping by norm need all of it. *Activations* are those of a whole batch, as are their gradients; the workspace holds
-convolutions' weights in another order.
+**Training.** `sgd: all` is weights + gradient + activations and the other columns; momentum adds one value for each
+parameter, Adam two. *Of it written* is the part of the gradient's memory that is used; a system with virtual memory
+gives no page for the rest. With plain sgd a dense layer's weights are updated as their gradient is summed. Other
+optimizers use 32 rows of a dense layer's gradient at a time, in a small build eight. A convolution's gradient is
+used as a whole, or one output at a time where a max-pool follows. Weights that layers share, as `wordlstm`'s, and
+clipping by norm need all of the gradient. *Activations* are those of a whole batch, as are their gradients; the
+workspace holds convolutions' weights in another order.
 
 {training}
 
@@ -245,8 +251,8 @@ convolutions' weights in another order.
 
 {description}
 
-**What the client library holds beside.** Between turns nothing of the model's size: all is in the store. In a turn, with one model
-= the weights above:
+**What the client library holds beside.** Between steps of the client the library holds nothing of the model's size:
+all is in the store. During a step, with one model = the weights above:
 
 | while it | models | and |
 |---|---|---|
@@ -256,7 +262,7 @@ convolutions' weights in another order.
 | compresses | 2, then 1 | the codec's work memory and the message, below |
 | uploads | 0 | the message |
 
-A trainer's net that is kept from turn to turn, as fedclientd does, comes on top of each.
+A trainer's net that is kept from step to step, as fedclientd does, comes on top of each.
 
 **Compressing**, a layer at a time:
 

@@ -78,21 +78,23 @@ def beneath_curl():
 
 TEXT = """## Transports
 
-What carries a device's requests, by the build with both: {machine}, gcc {gcc}, Debian's libcurl {curl} and mbedTLS {mbedtls}.
+What carries a device's requests, by the build with both: {machine}, gcc {gcc}, Debian's libcurl {curl} and mbedTLS
+{mbedtls}.
 
-**Flash**, in KB. A transport's own code is compiled with `-Os`. Beneath `curl` lie libcurl.so and what it loads, {libraries} libraries, as
-they are on disk; beneath `mbedtls` what a static linker takes of mbedTLS's three libraries, *more* than keys and certificates take
-of them with either transport ({keys} KB).
+**Flash**, in KB. A transport's own code is compiled with `-Os`. Beneath `curl` lie libcurl.so and what it loads, {libraries}
+libraries, as they are on disk. Beneath `mbedtls` lies what a static linker takes of mbedTLS's three libraries,
+*more* than keys and certificates take with either transport ({keys} KB).
 
 | transport | its own code | beneath it |
 |---|---|---|
 | `curl` | {curl_own} | {curl_beneath} |
 | `mbedtls` | {mbedtls_own} | {mbedtls_beneath} |
 
-**Memory**, in KB, every allocation of the process counted, the libraries' too (tests/fedclient/transport_memory.c): with an identity and one
-connection, less the answer, which is the caller's. *Left* is what a library keeps for as long as the process lives.
-Of a connection of `mbedtls`, 33 KB are the buffers of one record in and one out, of 16 KB each; a build of mbedTLS with smaller ones
-(`MBEDTLS_SSL_OUT_CONTENT_LEN`; the coordinator's records set what comes in) takes less.
+**Memory**, in KB: every allocation of the process, the libraries' too (tests/fedclient/transport_memory.c), with an
+identity and one connection. The answer is the caller's, and not counted. *Left* is what a library keeps for as long
+as the process lives. Of a connection of `mbedtls`, 33 KB are the buffers of one record in and one record out, of 16
+KB each. A build of mbedTLS with a smaller `MBEDTLS_SSL_OUT_CONTENT_LEN` takes less; the coordinator's records set
+the size of the buffer in.
 
 | transport | opened | most, connecting | connection kept | most, sending 1 MB | most, receiving 1 MB | left |
 |---|---|---|---|---|---|---|

@@ -2,8 +2,8 @@
  * on the way: it gets through, and hardly a byte travels twice.
  *
  * In the test suite 20 MB with a break each 1 MB. FED_RESUME_MB and FED_RESUME_BREAK_MB ask for
- * others (docs/results/reliability.md has the figures of 100 and 5), FED_RESUME_TRANSPORT for
- * another transport than the first. */
+ * others (docs/results/broken-connections.md has the figures of 100 and 5). FED_RESUME_TRANSPORT
+ * names another transport than the first. */
 #include "fed_line.h"
 #include "fed_test.h"
 
