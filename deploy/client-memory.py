@@ -114,7 +114,7 @@ def build_client(name, codecs):
     os.makedirs(path_in_build(name), exist_ok=True)
     with open(path_in_build(name, "codecs.def"), "w", encoding="utf-8") as file:
         file.writelines(lines[folder] for folder in codecs or lines)
-    includes = ["."] + glob.glob("*/include", root_dir=ROOT)
+    includes = [".", "build/client-memory/aarch64/common/include"] + glob.glob("*/include", root_dir=ROOT)  # fed/version.h is made
     flags = FLAGS + ["-std=c11", "-fstack-usage", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-ffp-contract=off", "-DFED_SMALL=1", "-DFEDCLIENT_HAS_CURL=1",
                      f'-DFEDCODEC_LIST="{path_in_build(name, "codecs.def")}"', f"-I{path_in_build('include')}"] + [f"-I{ROOT}/{folder}" for folder in includes]
 
