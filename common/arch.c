@@ -77,7 +77,7 @@ static fed_status parse_input(arch_parser *p) {
     if (arch_word_skip(p, "init")) {
         fed_word init = arch_word_next(p);
         if (!fed_word_is(init, "he")) {
-            return arch_fail(p, init, "\"he\" behind init");
+            return arch_fail(p, init, "\"he\" after init");
         }
         p->arch->init = FED_INIT_HE;
     }

@@ -163,7 +163,7 @@ static fed_status parse_let(arch_parser *p) {
         w = arch_word_next(p);
     } while (w.len > 0 && !fed_word_is(w, ";"));
     if (w.len == 0) {
-        return arch_fail(p, w, "\";\" behind the block");
+        return arch_fail(p, w, "\";\" after the block");
     }
     p->blocks[p->block_count++] = block;
     return FED_OK;
@@ -322,9 +322,9 @@ fed_status arch_layers_walk(arch_parser *p, arch_scope *scope) {
     } while (arch_word_skip(p, "|") && !skip_end(p));
     fed_word end = arch_word_peek(p);
     bool good = scope->block == ARCH_BLOCKS ? end.len == 0 : fed_word_is(end, ";");
-    const char *wanted = p->arch->loss == FED_LOSS_SQUARED ? "the end behind \"mse\""
+    const char *wanted = p->arch->loss == FED_LOSS_SQUARED ? "the end after \"mse\""
                          : !FED_SMALL && p->arch->scaffold
-                             ? "\"mse\", or the end behind \"scaffold\""
+                             ? "\"mse\", or the end after \"scaffold\""
                              : "\"|\" between layers";
     return good ? FED_OK : arch_fail(p, end, wanted);
 }

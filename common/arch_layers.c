@@ -122,9 +122,9 @@ static fed_status parse_plain(arch_parser *p, fed_layer *layer) {
 
 static fed_status parse_dropout(arch_parser *p, fed_layer *layer) {
     fed_word share = arch_word_peek(p);
-    FED_TRY(arch_decimal(p, "the share of dropout, as in \"dropout 0.5\"", &layer->p));
+    FED_TRY(arch_decimal(p, "the fraction of dropout, as in \"dropout 0.5\"", &layer->p));
     layer->out = layer->in;
-    return layer->p < 1.0f ? FED_OK : arch_fail(p, share, "a share below 1");
+    return layer->p < 1.0f ? FED_OK : arch_fail(p, share, "a fraction below 1");
 }
 
 static fed_status parse_batchnorm(arch_parser *p, fed_layer *layer) {
@@ -230,7 +230,7 @@ static fed_status parse_pool(arch_parser *p, fed_layer *layer) {
                              {"pad", .number = &layer->pad}};
     FED_TRY(arch_options_parse(p, options, 2));
     if (layer->stride == 0 && layer->kh != layer->kw) {
-        return arch_fail(p, window, "a stride behind a window that isn't square");
+        return arch_fail(p, window, "a stride after a window that isn't square");
     }
     layer->stride = layer->stride == 0 ? layer->kh : layer->stride;
     return place_window(p, window, layer);
@@ -242,7 +242,7 @@ static fed_status parse_pool(arch_parser *p, fed_layer *layer) {
 static fed_status tie(const arch_parser *p, fed_layer *layer, uint32_t value) {
     const fed_layer *embedding = value > 0 ? &p->arch->layers[value - 1] : NULL;
     if (embedding == NULL || embedding->kind != FED_LAYER_EMBEDDING) {
-        return arch_fail(p, p->kind, "an embedding behind tied");
+        return arch_fail(p, p->kind, "an embedding after tied");
     }
     if (layer->out.c != p->arch->words || layer->in.c != embedding->out.c) {
         return fail_because(p, p->kind,
@@ -327,7 +327,7 @@ static fed_status parse_lstm(arch_parser *p, fed_layer *layer) {
         return arch_fail(p, word, TOO_LARGE);
     }
     if (dropout.p >= 1.0f) {
-        return arch_fail(p, p->kind, "a share of dropout below 1");
+        return arch_fail(p, p->kind, "a fraction of dropout below 1");
     }
     for (uint32_t i = 0; i < layers; i++) {
         FED_TRY(parse_cell(p, size, i, layer));

@@ -196,7 +196,7 @@ fed_status arch_decimal(arch_parser *p, const char *wanted, float *number) {
 
 static fed_status parse_option(arch_parser *p, arch_option *o) {
     char wanted[64];
-    snprintf(wanted, sizeof wanted, "a number behind %s, %u or more", o->word, o->low);
+    snprintf(wanted, sizeof wanted, "a number after %s, %u or more", o->word, o->low);
     if (o->given != NULL) {
         *o->given = true;
     }

@@ -26,11 +26,11 @@ typedef struct part {
 #define DECAY(x)                                                                                   \
     { "decay", x, 0, 1e3, "weight decay", false, NULL }
 #define BETA(k, x)                                                                                 \
-    { k, x, 0, 0.9999999, "share of a moment that is kept", false, NULL }
+    { k, x, 0, 0.9999999, "fraction of the moment that is kept", false, NULL }
 #define EPSILON                                                                                    \
     { "eps", 1e-8, 1e-30, 1, "added to the divisor", false, NULL }
 #define FACTOR                                                                                     \
-    { "factor", 0.1, 1e-6, 1, "what the rate is multiplied by", false, NULL }
+    { "factor", 0.1, 1e-6, 1, "factor of the rate", false, NULL }
 
 #define ADAM_PARAMS(preset)                                                                        \
     {RATE, BETA("b1", 0.9), BETA("b2", 0.999), EPSILON, DECAY(preset)}, {                          \
@@ -42,7 +42,8 @@ static const part rules[] = {
 #if !FED_SMALL
     [FED_MOMENTUM] = {"momentum",
                       {RATE,
-                       {"m", 0.9, 0, 0.9999999, "share of the momentum that is kept", false, NULL},
+                       {"m", 0.9, 0, 0.9999999, "fraction of the momentum that is kept", false,
+                        NULL},
                        {"nesterov", 0, 0, 1, "1: look ahead", true, NULL},
                        DECAY(0)},
                       {FIELD(learning_rate), FIELD(momentum), FIELD(nesterov), FIELD(decay)}},
@@ -58,13 +59,13 @@ static const part suffixes[] = {
      {FIELD(step_every), FIELD(step_factor)}},
     {"cosine",
      {{"steps", 0, COUNT, "steps to the lowest rate", true, NULL},
-      {"low", 0, 0, 1, "the lowest rate's share of lr", false, NULL}},
+      {"low", 0, 0, 1, "the lowest rate as a fraction of lr", false, NULL}},
      {FIELD(cosine_steps), FIELD(cosine_low)}},
     {"stall",
      {{"window", 100, COUNT, "steps whose mean loss counts", true, NULL},
       {"patience", 5, COUNT, "windows without gain before the rate falls", true, NULL},
       FACTOR,
-      {"gain", 1e-4, 0, 1, "share of the loss that must be gained", false, NULL}},
+      {"gain", 1e-4, 0, 1, "fraction of the loss that must be gained", false, NULL}},
      {FIELD(stall_window), FIELD(stall_patience), FIELD(stall_factor), FIELD(stall_gain)}},
     {"clip",
      {{"value", 0, 0, 1e30, "largest value", false, NULL},
@@ -72,7 +73,7 @@ static const part suffixes[] = {
      {FIELD(clip_value), FIELD(clip_norm)}},
     {"prox", {{"mu", 0, 1e-30, 1e6, "the proximal term's weight", false, NULL}}, {FIELD(prox_mu)}},
     {"scaffold",
-     {{"share", 1, 1e-6, 1, "share of the devices in a round", false, NULL}},
+     {{"share", 1, 1e-6, 1, "fraction of the devices in a round", false, NULL}},
      {FIELD(scaffold_share)}},
     {.name = "mask"},
     {.name = "stateless"},

@@ -142,7 +142,7 @@ static fed_status parse_hex4(parser *p, uint32_t *unit) {
         }
         const char *digit = byte != 0 ? strchr(digits, byte) : NULL;
         if (digit == NULL) {
-            return refuse(p, "expected four hex digits behind \\u");
+            return refuse(p, "expected four hex digits after \\u");
         }
         value = value << 4 | (uint32_t)(digit - digits);
     }
@@ -312,7 +312,7 @@ static fed_status parse_entry(parser *p, entry *e) {
         FED_TRY(expect(p, ':', "expected ':'"));
         FED_TRY(fields[k].parse(p, e));
     }
-    return expect(p, '}', "expected '}' behind dtype, shape and data_offsets");
+    return expect(p, '}', "expected '}' after dtype, shape and data_offsets");
 }
 
 /* "__metadata__": strings by name. Those that can't be shown are checked, and forgotten. */
@@ -366,7 +366,7 @@ static fed_status parse_header(parser *p) {
         FED_TRY(expect(p, '}', "expected ',' or '}'"));
     }
     peek(p);
-    return p->pos == p->len ? FED_OK : refuse(p, "more text behind the header");
+    return p->pos == p->len ? FED_OK : refuse(p, "more text after the header");
 }
 
 static int by_begin(const void *a, const void *b) {

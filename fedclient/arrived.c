@@ -104,8 +104,8 @@ void fedclient_arrived_keep(fedclient *client, fedclient_arrived *arrived) {
         size_t left = arrived->bytes.len - arrived->stored;
         if (keep_piece(client, arrived, left < piece ? left : piece, &why) != FED_OK) {
             fed_logf(client->options.log, FED_LOG_WARN,
-                     "what has arrived of the model can't be kept, and will be fetched again if "
-                     "the line breaks: %s",
+                     "what has arrived of the model can't be kept. It will be fetched again if "
+                     "the connection breaks: %s",
                      why.text);
             drop_pieces(client, arrived->pieces + 1);
             arrived->pieces = 0;

@@ -106,7 +106,7 @@ static fed_status look(const fedclient_turn *turn) {
     }
     if (now >= watch->deadline_ms) {
         return fed_fail(&watch->over, FED_ETIMEOUT,
-                        "the deadline of round %" PRIu32 " has passed: this device, or its line, "
+                        "the deadline of round %" PRIu32 " has passed: this device or its network "
                         "is slower than the task's deadline_s allows",
                         turn->assignment.round);
     }

@@ -145,7 +145,7 @@ static fed_status parse_options(int argc, char **argv, int bit, app_options *o, 
     for (int found = 0; (found = getopt_long(argc, argv, ":", names, &which)) != -1;) {
         if (found != 0) {
             return fed_fail(err, FED_EINVAL, "%s %s",
-                            found == ':' ? "a value is missing behind" : "unknown option",
+                            found == ':' ? "a value is missing after" : "unknown option",
                             argv[optind - 1]);
         }
         FED_TRY(take_option(&places[which], argv[0], bit, optarg, err));

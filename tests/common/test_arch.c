@@ -125,9 +125,9 @@ static void test_a_wrong_input_or_output_is_refused(void **state) {
         {"input 5 | from in", "ends at column 18: expected a layer with weights"},
         {"input 5 | dense 3 | from in", "expected a layer with weights"},
         {"input 5 | mse", "column 11, \"mse\": expected a layer"},
-        {"input 5 | dense 3 | mse | relu", "column 25, \"|\": expected the end behind \"mse\""},
+        {"input 5 | dense 3 | mse | relu", "column 25, \"|\": expected the end after \"mse\""},
         {"input 5 | dense 3 | scaffold | relu",
-         "\"relu\": expected \"mse\", or the end behind \"scaffold\""},
+         "\"relu\": expected \"mse\", or the end after \"scaffold\""},
         {"input 3x8x8 | conv 4 3", "ends at column 23: expected a last layer that gives scores, as "
                                    "in \"dense 10\", not 4x6x6 values"},
         {"input 5 | a: dense 3 | from in | dense 2",

@@ -129,7 +129,7 @@ static void test_wrong_blocks_and_names_are_refused(void **state) {
         {"let 3a = relu; input 9 | dense 2", "column 5, \"3a\": expected the name of a block"},
         {"let ", "ends at column 5: expected the name of a block"},
         {"let a relu; input 9 | dense 2", "column 7, \"relu\": expected \"=\" and layers"},
-        {"let a = relu", "ends at column 13: expected \";\" behind the block"},
+        {"let a = relu", "ends at column 13: expected \";\" after the block"},
         {"let a = ; input 9 | a | dense 2",
          "column 9, \";\": expected a layer (conv, dense, relu, ...) "
          "or a block's name (in a1)"},

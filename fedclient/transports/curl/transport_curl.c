@@ -442,7 +442,7 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
                             method, url, HEAD_MOST);
         }
         return fed_fail(err, x->answer_status != FED_OK ? x->answer_status : FED_EIO,
-                        "%s %s: the answer is longer than the %zu bytes it may be", method, url,
+                        "%s %s: the answer is longer than the %zu bytes allowed", method, url,
                         x->request->answer_limit);
     case CURLE_OPERATION_TIMEDOUT:
         return fed_fail(err, FED_ETIMEOUT, "%s %s: no progress: %.150s", method, url, why);

@@ -72,7 +72,7 @@ static fed_status take_length(fedclient_http1 *h, const char *value) {
         return refuse(h, "it says twice how long its body is");
     }
     h->has_length = true;
-    return is_decimal(value, &h->length) ? FED_OK : refuse(h, "its Content-Length is no number");
+    return is_decimal(value, &h->length) ? FED_OK : refuse(h, "its Content-Length is not a number");
 }
 
 static fed_status take_coding(fedclient_http1 *h, const char *value) {
@@ -157,7 +157,7 @@ static const header *find_header(const char *name, size_t len) {
 static fed_status take_header(fedclient_http1 *h) {
     const size_t len = token_len(h->line);
     if (len == 0 || h->line[len] != ':') {
-        return refuse(h, "a line of its head is no \"name: value\"");
+        return refuse(h, "a line of its head is not \"name: value\"");
     }
     const header *known = h->state == FEDCLIENT_HTTP1_HEADER ? find_header(h->line, len) : NULL;
     if (known == NULL) {

@@ -31,13 +31,13 @@ static fed_status fail(fedclient_tcp *tcp, fed_status status, const char *what, 
 static const char *words_of(int error) {
     switch (error) {
     case ECONNREFUSED:
-        return "nobody listens there";
+        return "no program listens there";
     case ECONNRESET:
     case EPIPE:
-        return "the other side broke it off";
+        return "the other side reset the connection";
     case ENETUNREACH:
     case EHOSTUNREACH:
-        return "there is no way to that host";
+        return "there is no route to that host";
     case ETIMEDOUT:
         return "that host does not answer";
     default:
@@ -68,7 +68,7 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) {
             return FED_OK;
         }
         if (now_ms >= given_up_ms) {
-            return fail(tcp, FED_ETIMEOUT, "the connection stood still", "");
+            return fail(tcp, FED_ETIMEOUT, "no byte came or went", "");
         }
     }
 }

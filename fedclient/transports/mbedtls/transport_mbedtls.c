@@ -302,7 +302,7 @@ static fed_status explain(const exchange *x, fed_status status, fed_error *err) 
         return fed_fail(err, FED_ENET, "%s %s: no answer in HTTP/1.1: %s", method, url,
                         x->answer.problem);
     case FED_ERANGE:
-        return fed_fail(err, status, "%s %s: the answer is longer than the %zu bytes it may be",
+        return fed_fail(err, status, "%s %s: the answer is longer than the %zu bytes allowed",
                         method, url, x->request->answer_limit);
     case FED_ETIMEOUT:
         return fed_fail(err, status, "%s %s: no progress: %s", method, url, why);

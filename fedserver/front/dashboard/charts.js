@@ -1,6 +1,6 @@
 "use strict";
-/* Lines over the rounds. An axis leaves a few outliers out, so that they do not flatten the rest: they stand at its edge as
-   triangles, with their value. Pointer and arrow keys show a round's values. */
+/* Line charts over the rounds. An axis leaves out a few outliers, so that they do not flatten the rest; an outlier is a
+   triangle at the axis' edge, with its value. Pointer and arrow keys show a round's values. */
 const CHART_HEIGHT = 224;
 const charts = {}; /* by id: what the last drawing needs for its cursor */
 

@@ -1,15 +1,15 @@
 "use strict";
-/* Who is out there: a row a device, fifty at a time, those that need attention first. */
+/* The table of devices: fifty rows a page, devices that need attention first. */
 const ROWS = 50, DEVICES_MOST = 20000, FETCH = 2000;
 const table = {list: [], total: 0, sort: "attention", down: true, page: 0, drawn: ""};
 
 const is_bad = d => (d.refused || 0) >= 3 && d.refused * 4 >= (d.counted || 0) && d.state !== "revoked" && d.state !== "expired";
 const is_late = d => (d.late || 0) >= 3 && d.late > (d.counted || 0);
-const state_words = {training: "at work", waiting: "waiting", away: "away", new: "never seen", declined: "declined the task",
-  expired: "certificate expired", revoked: "shut out"};
+const state_words = {training: "training", waiting: "waiting", away: "away", new: "never seen", declined: "declined the task",
+  expired: "certificate expired", revoked: "revoked"};
 const state_style = {training: "on", waiting: "good"};
 
-/* How much a device needs a person; 0: not at all. */
+/* How urgently a person should look at a device; 0: not at all. */
 function attention(d) {
   if (d.state === "revoked") return 0;
   return (d.cloned_ms > 0 ? 1000 : 0) + (is_bad(d) ? 500 : 0) + (d.state === "expired" ? 300 : 0) + (is_late(d) ? 200 : 0) +
@@ -43,7 +43,7 @@ function found() {
   });
   return sorted(list);
 }
-/* label: what stands before it on a phone, where a row is no row. */
+/* label: the text before the value on a phone, where a row is shown as a list. */
 function cell(text, style, label) {
   const td = make("td", text, style);
   if (label) td.dataset.label = label;
@@ -54,7 +54,7 @@ function device_row(d, now) {
   first.title = "fingerprint " + d.fingerprint;
   if (d.role && d.role !== "device") first.append(" ", make("span", d.role, "chip"));
   if (d.tag) first.append(" ", make("span", d.tag, "chip"));
-  if (d.cloned_ms > 0) first.append(" ", make("span", "two machines", "chip red"));
+  if (d.cloned_ms > 0) first.append(" ", make("span", "two copies", "chip red"));
   state.append(make("span", state_words[d.state] || d.state, "chip " + (state_style[d.state] || (d.state === "expired" || d.state === "declined" ? "amber" : ""))));
   row.append(first, state, cell(d.last_seen_ms ? short_ago(now - d.last_seen_ms) : "never", "", "seen"),
     cell(whole(d.counted), "", "counted"), cell(whole(d.late), is_late(d) ? "amber" : "", "late"),
@@ -75,7 +75,7 @@ function draw_devices(now) {
     (table.total > table.list.length ? "; the first " + whole(table.list.length) + " are shown" : ""));
   $("devices").replaceChildren(...part.map(d => device_row(d, now)));
   if (part.length === 0) {
-    const row = make("tr"), only = cell(table.total === 0 ? "Admit one with: fedserver token --dir DIR" : "No device fits what you look for.", "left soft");
+    const row = make("tr"), only = cell(table.total === 0 ? "Admit one with: fedserver token --dir DIR" : "No device matches the search.", "left soft");
     only.colSpan = columns.length;
     row.append(only);
     $("devices").replaceChildren(row);
@@ -88,7 +88,7 @@ function draw_devices(now) {
     $("sort-" + c.key).setAttribute("aria-sort", table.sort !== c.key ? "none" : table.down ? "descending" : "ascending");
   }
 }
-/* A click sorts, a second one the other way round, a third one by need of attention again. */
+/* The first click sorts, the second reverses, the third sorts by attention again. */
 function sort_by(column) {
   const first = !column.up;
   if (table.sort !== column.key) [table.sort, table.down] = [column.key, first];
@@ -110,13 +110,13 @@ function start_devices(redraw) {
   $("before").onclick = () => { table.page--; redraw(); };
   $("after").onclick = () => { table.page++; redraw(); };
 }
-/* All of them, in portions. */
+/* Fetches all devices, FETCH at a time. */
 async function fetch_devices() {
   const list = [];
   let after = 0, total = 0;
   do {
     const answer = await fetch("/v1/devices?limit=" + FETCH + "&after=" + after, {cache: "no-store"});
-    if (!answer.ok) return false; /* the poll of the status says why */
+    if (!answer.ok) return false; /* poll() says why */
     const part = await answer.json();
     list.push(...part.devices);
     after = part.next;

@@ -1,6 +1,6 @@
 "use strict";
-/* /login#TOKEN: the token stands behind the #, so no server's log and no link ever has it. It is
-   sent once, and the coordinator answers with a cookie that scripts can't read. */
+/* /login#TOKEN: a browser does not send what follows the #, so no server's log has the token. This
+   script sends the token once, and the coordinator answers with a cookie that scripts can't read. */
 async function login() {
   const token = location.hash.slice(1);
   const link = document.createElement("a");

@@ -17,7 +17,7 @@ function show_now(s, now) {
     $("fill").style.width = 100 * t.version / Math.max(1, t.rounds) + "%";
     $("bar").setAttribute("aria-valuenow", t.version);
     $("bar").setAttribute("aria-valuemax", t.rounds);
-    say("etaword", t.state === "finished" ? "Finished" : "Will be finished");
+    say("etaword", t.state === "finished" ? "Finished" : "Expected end");
     say("rounds", whole(t.version) + " of " + whole(t.rounds) + " done");
     const measured = s.rounds.find(x => known(x.accuracy));
     say("quality", measured ? percent(measured.accuracy) : "not measured");
@@ -36,8 +36,8 @@ function show_times() {
   const last = seen.rounds.length > 0 ? now - seen.rounds[0].committed_ms : null;
   say("commit", known(last) ? ago(last) : "none yet", seen.round && is_stuck(seen, now) ? "amber" : "");
   if (!r) return;
-  say("deadline", !known(r.deadline_ms) ? (r.staleness > 0 ? "starts with the first update" : "starts when a device comes")
-    : r.deadline_ms > now ? "in " + duration(r.deadline_ms - now, true) : "now");
+  say("deadline", !known(r.deadline_ms) ? (r.staleness > 0 ? "set by the first update" : "set when a device comes")
+    : r.deadline_ms > now ? clock(r.deadline_ms, now) + ", in " + duration(r.deadline_ms - now) : "now");
 }
 function show_alarms(now) {
   const list = seen ? alarms(seen, table.list, now) : [], text = JSON.stringify(list);
@@ -61,7 +61,7 @@ function declined_words(d) {
 }
 function task_row(t, now) {
   const row = make("tr"), state = cell(null, "left"), [word, key] = task_times[t.state] || ["since", "finished_ms"];
-  state.append(make("span", t.state + (t.state === "queued" && t.place ? ", place " + t.place : ""), "chip " + ({running: "on", finished: "good", paused: "amber"}[t.state] || "")));
+  state.append(make("span", t.state + (t.state === "queued" && t.position_now ? ", position " + t.position_now : ""), "chip " + ({running: "on", finished: "good", paused: "amber"}[t.state] || "")));
   row.append(cell(t.name + " (" + t.id + ")"), state, cell(whole(t.version) + " of " + whole(t.rounds), "", "rounds"),
     cell(t[key] ? word + " " + clock(t[key], now) : "-"),
     t.declined && t.declined.count > 0 ? cell(declined_words(t.declined), "wrap amber", "declined by") : cell("-", "left extra"));
@@ -70,13 +70,13 @@ function task_row(t, now) {
 function show_tasks(s, now) {
   const list = (s.tasks || []).slice().sort((a, b) => task_order[a.state] - task_order[b.state] ||
     (a.state === "queued" ? (a.position || 0) - (b.position || 0) : 0) || (a.state === "queued" ? a.id - b.id : b.id - a.id));
-  let place = 0;
-  for (const t of list) t.place = t.state === "queued" ? ++place : 0;
+  let position = 0;
+  for (const t of list) t.position_now = t.state === "queued" ? ++position : 0;
   const text = JSON.stringify(list);
   if (drawnTasks === text) return;
   drawnTasks = text;
   show("taskcard", list.length > 0);
-  say("tasksnow", place === 0 ? "nothing waits in the queue" : several(place, "task waits", "tasks wait") + " in the queue");
+  say("tasksnow", position === 0 ? "nothing waits in the queue" : several(position, "task waits", "tasks wait") + " in the queue");
   $("tasks").replaceChildren(...list.map(t => task_row(t, now)));
 }
 
@@ -135,7 +135,7 @@ function show_details(s) {
     $("getcsv").href = "/rounds.csv?task=" + t.id;
   }
 }
-/* Is there an answer, and since when not? */
+/* Shows whether the coordinator answers, and if not, since when. */
 function show_line() {
   show("lost", lostSince !== null || ended);
   show("live", lostSince === null && !ended);
@@ -186,7 +186,7 @@ async function poll_devices() {
       show_alarms(now_ms());
     }
   } catch (error) {
-    console.warn(error); /* the poll of the status says so to people */
+    console.warn(error); /* poll() tells people */
   }
   const often = table.list.length <= FETCH ? 3000 : 30000;
   setTimeout(poll_devices, document.hidden ? 6 * often : often);

@@ -1,5 +1,5 @@
 "use strict";
-/* What the numbers mean: the sentence of what happens now, when it will be finished, and what is wrong, with what to do. */
+/* What the numbers mean: a sentence on the open round, the expected end, and alarms with what to do. */
 const DAY_MS = 86400000;
 
 function median(values) {
@@ -12,7 +12,7 @@ function pace_ms(rounds) {
   for (let k = 0; k + 1 < recent.length; k++) gaps.push(recent[k].committed_ms - recent[k + 1].committed_ms);
   return median(gaps);
 }
-/* Since when the open round could have been committed. */
+/* The time from which the open round has been under way: the last commit, or its opening. */
 function last_ms(s) {
   return s.rounds.length > 0 ? s.rounds[0].committed_ms : s.round ? s.round.opened_ms : null;
 }
@@ -44,17 +44,17 @@ function headline(s, now) {
   }
   if (!r) {
     return [t.name + " is " + t.state + " after " + whole(t.version) + " of " + several(t.rounds, "round") + ".",
-      t.state === "paused" ? "It goes on with: fedserver resume --dir DIR " + t.id : null];
+      t.state === "paused" ? "To resume it: fedserver resume --dir DIR " + t.id : null];
   }
   const where = "Round " + whole(r.number) + " of " + whole(t.rounds) + ": ";
   const missing = Math.max(0, r.goal - r.received);
   if (r.out === 0 && r.received === 0) {
     const refused = running_task(s), nobody = refused && refused.declined && refused.declined.count >= s.devices;
     return [where + (s.devices === 0 ? "no device is enrolled yet." : nobody ? "no device can serve this task." :
-      "waiting for the first device to come for work."), null];
+      "waiting for the first device to check in."), null];
   }
   return [where + whole(r.received) + " of " + several(r.goal, "update") + (r.received === 1 ? " is in, " : " are in, ") +
-    (r.out > 0 ? several(r.out, "device is", "devices are") + " at work." : "waiting for " + several(missing, "more device") + "."), null];
+    (r.out > 0 ? several(r.out, "device is", "devices are") + " training." : "waiting for " + several(missing, "more device") + "."), null];
 }
 
 /* ---- what is wrong: {level, text, todo}, the worst first ---- */
@@ -68,7 +68,7 @@ function alarm_attempts(s) {
     several(r.minimum, "update") + " came before the deadline.",
     "Look below for devices that are away or late. Else queue a task with a longer deadline_s or a smaller minimum.");
 }
-/* Who moved the model furthest in most of the last rounds, if anybody did: its name and the digits that revoke takes. */
+/* The device that moved the model furthest in most of the last rounds, if there is one: its name, and the digits that revoke takes. */
 function prime_mover(s, list) {
   const recent = s.rounds.slice(0, 5).map(r => r.furthest && r.furthest.device).filter(known);
   const id = recent.find(d => recent.filter(x => x === d).length > 2 && recent.filter(x => x === d).length * 2 > recent.length);
@@ -91,7 +91,7 @@ function alarm_loss(s, list) {
   const mover = prime_mover(s, list);
   return alarm(now > 2 * best ? "red" : "amber",
     "The model gets worse: its loss was " + decimal(best) + " at best and is " + decimal(now) + " now.",
-    mover ? "In " + several(mover.count, "of the last rounds", "of the last rounds") + " " + mover.name + " moved the model furthest. To shut it out: " +
+    mover ? "In " + several(mover.count, "of the last rounds", "of the last rounds") + " " + mover.name + " moved the model furthest. To revoke the device: " +
     "fedserver revoke --dir DIR " + mover.id : "Look below for a device whose updates are refused. If there is none, queue the task with a smaller learning_rate, or a strategy " +
     "such as median, which one bad device can't move far.");
 }
@@ -102,12 +102,12 @@ function alarm_devices(s, list, now) {
   }
   const able = list.filter(d => d.role === "device" && d.state !== "revoked" && d.state !== "expired");
   if (list.length > 0 && able.length === 0) {
-    return alarm("red", "No device may train: all are shut out, expired, or for something else.", "Admit devices: fedserver token --dir DIR prints a token for each.");
+    return alarm("red", "No device may train: each is revoked, expired, or has another role.", "Admit devices: fedserver token --dir DIR prints a token for each.");
   }
   const seen = Math.max(0, ...able.map(d => d.last_seen_ms || 0));
   if (list.length > 0 && s.round.out === 0 && (seen === 0 || now - seen > 30 * 60000)) {
-    return alarm("red", seen === 0 ? "No device has come for work yet." : "No device has come for work since " + clock(seen, now) + ".",
-      "Is the devices' port open from where they are? On a device, the log of fedclientd says what keeps it away.");
+    return alarm("red", seen === 0 ? "No device has checked in yet." : "No device has checked in since " + clock(seen, now) + ".",
+      "Can devices reach the devices' port? On a device, the log of fedclientd says why it does not check in.");
   }
   return null;
 }
@@ -117,10 +117,10 @@ function alarm_declined(s) {
   const reason = t.declined.reasons && t.declined.reasons.length ? " The first reason: " + t.declined.reasons[0].reason + "." : "";
   if (t.declined.count >= s.devices) {
     return alarm("red", "Every device has declined " + t.name + "." + reason,
-      "Nobody can serve this task: take it away with fedserver cancel --dir DIR " + t.id + ", and queue one that fits.");
+      "No device can serve this task. Cancel it with fedserver cancel --dir DIR " + t.id + ", and queue one that fits.");
   }
   return alarm("amber", several(t.declined.count, "device has", "devices have") + " declined " + t.name + "." + reason,
-    "The others go on. To use these too, queue a task that fits their data.");
+    "The other devices go on. To use these too, queue a task that fits their data.");
 }
 function alarm_certificate(s, now) {
   const end = s.certificate_ends_ms;
@@ -134,20 +134,20 @@ function alarm_commit(s, now) {
   const since = now - last_ms(s), pace = pace_ms(s.rounds);
   return alarm(since > 20 * pace ? "red" : "amber",
     "No round has been committed for " + duration(since) + ". Lately a round took " + duration(pace) + ".",
-    "Details, below, say what this round waits for.");
+    "\"Details of the task\" below says what this round waits for.");
 }
 const name_of = d => d.name || "the device " + d.fingerprint.slice(0, 8);
 function alarm_bad(list) {
   const clones = list.filter(d => d.cloned_ms > 0 && d.state !== "revoked");
   if (clones.length > 0) {
     return alarm("red", "Two machines use the key of " + name_of(clones[0]) + (clones.length > 1 ? " (and " + several(clones.length - 1, "other device") + " likewise)" : "") + ".",
-      "Shut it out with fedserver revoke --dir DIR " + clones[0].fingerprint.slice(0, 8) + ", and enrol both machines with tokens of their own.");
+      "Revoke the device with fedserver revoke --dir DIR " + clones[0].fingerprint.slice(0, 8) + ", and enrol both machines with tokens of their own.");
   }
   const bad = list.filter(is_bad).sort((a, b) => b.refused - a.refused);
   if (bad.length === 0) return null;
   return alarm("amber", several(bad[0].refused, "update") + " of " + name_of(bad[0]) + (bad[0].refused === 1 ? " was" : " were") + " refused" +
     (bad.length > 1 ? ", and those of " + several(bad.length - 1, "other device") + "." : "."),
-    "Its data or its software may be broken. To shut it out: fedserver revoke --dir DIR " + bad[0].fingerprint.slice(0, 8));
+    "Its data or its software may be broken. To revoke the device: fedserver revoke --dir DIR " + bad[0].fingerprint.slice(0, 8));
 }
 function alarms(s, list, now) {
   const found = [alarm_devices(s, list, now), alarm_declined(s), alarm_attempts(s), alarm_commit(s, now), alarm_loss(s, list),

@@ -13,7 +13,7 @@ function bytes(x) {
   while (x >= 999.5 && k + 1 < units.length) { x /= 1000; k++; }
   return (k === 0 || x >= 100 ? x.toFixed(0) : x.toPrecision(3)) + " " + units[k];
 }
-/* With tenths only where a second matters: "in 8 s" is read at a glance. */
+/* tenths: below 10 s with a tenth of a second, for how long a round took. */
 function duration(ms, tenths) {
   const s = Math.max(0, ms) / 1000;
   if (s < 60) return (tenths && s < 10 ? s.toFixed(1) : s.toFixed(0)) + " s";

@@ -319,7 +319,7 @@ static void what_is_wrong_on_the_command_line_is_named(void **state) {
         {"", "a command is missing", 2},
         {"trian", "unknown command trian", 2},
         {"train --wrong", "unknown option --wrong", 2},
-        {"train --model", "a value is missing behind --model", 2},
+        {"train --model", "a value is missing after --model", 2},
         {"train --model lr --data . --batch 0",
          "--batch is a whole number from 1 to 4294967295, not 0", 2},
         {"train --model lr --data . --batch 3x", "not 3x", 2},
