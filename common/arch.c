@@ -30,7 +30,7 @@ const char *fed_arch_text(size_t k) {
 
 /* ---- The input ---- */
 
-/* Their numbers travel to the net as floats, which are exact up to here. */
+/* Word numbers reach the net as floats, which are exact up to this number. */
 static const uint32_t WORDS_MAX = UINT32_C(1) << 24;
 
 static fed_status parse_tokens(arch_parser *p) {
@@ -134,7 +134,7 @@ static fed_status parse_words(arch_parser *p) {
     return FED_OK;
 }
 
-/* What the parser knows lies on the heap: 10 KB are too much for a small device's stack. */
+/* The parser's state lies on the heap: 10 KB are too much for a small device's stack. */
 typedef struct parsing {
     arch_parser parser;
     arch_scope whole;
@@ -177,7 +177,7 @@ static fed_status fail_name(const char *name, fed_error *err) {
                     name, list);
 }
 
-/* The text of a name; or what was given, which then must be a text. */
+/* The text of a name of models.def; other input must be a text itself. */
 static const char *look_up(const char *name_or_text) {
     for (size_t k = 0; k < MODEL_COUNT; k++) {
         if (strcmp(name_or_text, models[k].name) == 0) {
@@ -187,7 +187,7 @@ static const char *look_up(const char *name_or_text) {
     return name_or_text;
 }
 
-/* A word such as a name is: all of it can be shown in an error. */
+/* Does it look like a name? Then an error can show all of it. */
 static bool is_one_word(const char *text) {
     size_t len = 0;
     while (text[len] > ' ' && text[len] <= '~' && text[len] != '|') {
@@ -235,7 +235,7 @@ void fed_arch_free(fed_arch *arch) {
     *arch = (fed_arch){0};
 }
 
-/* A tensor's name less what stands behind its last '.'; no tensor, no name. */
+/* A layer's name: its tensor's name up to the last '.'. A layer without tensors has none. */
 static const fed_tensor *own_tensor(const fed_arch *arch, const fed_layer *layer) {
     switch (layer->kind) {
     case FED_LAYER_DENSE:

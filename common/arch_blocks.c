@@ -1,4 +1,4 @@
-/* What stands between the '|' of a model's text: blocks and their repetition, branches, names. */
+/* Blocks of layers and their repetition, branches, and names in a model's text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static const arch_name *find_name(const arch_parser *p, const char *name) {
     return NULL;
 }
 
-/* Give the value that was just made a name. at: for errors */
+/* Name the newest value. at: the word, for errors */
 static fed_status add_name(arch_parser *p, fed_word at, const char *name) {
     if (find_name(p, name) != NULL) {
         return arch_fail(p, at, "another name: one before it has this one");
@@ -85,8 +85,7 @@ fed_status arch_value_parse(arch_parser *p, uint32_t *value) {
     return FED_OK;
 }
 
-/* What a layer or a block is called: its label; or without one, its kind and how many there were
- * of it in this scope. */
+/* The name of a layer or a block: its label; without one, its kind and its number in this scope. */
 static fed_status name_it(arch_parser *p, fed_word label, fed_word kind, size_t counter) {
     uint32_t count = ++p->scope->counts[counter];
     if (label.len > 0) {
@@ -103,7 +102,7 @@ static bool same_word(fed_word a, fed_word b) {
     return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
 }
 
-/* The block of that name which may be used here: one that stands before where it is used. */
+/* The block of that name, if it may be used here: a block must be defined before it is used. */
 static size_t find_block(const arch_parser *p, fed_word w) {
     size_t end = p->scope->block < p->block_count ? p->scope->block : p->block_count;
     for (size_t i = 0; i < end; i++) {
@@ -114,7 +113,7 @@ static size_t find_block(const arch_parser *p, fed_word w) {
     return ARCH_BLOCKS;
 }
 
-/* A name that "let" may define: nothing else is called so. */
+/* A name that "let" may define: no other thing has it. */
 static fed_status new_word(arch_parser *p, const char *wanted, fed_word *w) {
     static const char *const taken[] = {"input", "let", "in", "from", "mse", "scaffold"};
     *w = arch_word_next(p);
@@ -186,7 +185,7 @@ static fed_status fail_args(const arch_parser *p, const arch_block *block) {
     return arch_fail(p, arch_word_peek(p), wanted);
 }
 
-/* "(16,1)": what each of the block's parameters stands for */
+/* "(16,1)": the arguments of the block's parameters */
 static fed_status parse_args(arch_parser *p, const arch_block *block, fed_word *args) {
     const char *sign = "(";
     for (size_t i = 0; i < block->param_count; i++, sign = ",") {
@@ -202,7 +201,7 @@ static fed_status parse_args(arch_parser *p, const arch_block *block, fed_word *
     return block->param_count == 0 || arch_word_skip(p, ")") ? FED_OK : fail_args(p, block);
 }
 
-/* How often a block comes, and so how its copies are numbered: "3" is 0, 1, 2, "1..2" is 1, 2. */
+/* The repetitions of a block, and the numbers of its copies: "3" is 0, 1, 2; "1..2" is 1, 2. */
 typedef struct repetition {
     bool given;
     uint32_t first, last;
@@ -234,7 +233,7 @@ static fed_status count_step(arch_parser *p, fed_word at) {
     return FED_OK;
 }
 
-/* A block's layers once more, called `name`. */
+/* Parse a block's layers again, for a use of the block with this name. */
 static fed_status repeat_block(arch_parser *p, const arch_scope *block, fed_word at,
                                const char *name) {
     FED_TRY(count_step(p, at));
@@ -304,7 +303,7 @@ static fed_status parse_item(arch_parser *p) {
     return add_name(p, label.len > 0 ? label : p->kind, p->name);
 }
 
-/* "scaffold", "mse" or "scaffold | mse" behind the last layer. */
+/* "scaffold", "mse" or "scaffold | mse" after the last layer. */
 static bool skip_end(arch_parser *p) {
     bool whole = p->scope->block == ARCH_BLOCKS;
     bool scaffold = !FED_SMALL && whole && arch_word_skip(p, "scaffold");

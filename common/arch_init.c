@@ -5,7 +5,7 @@
 #include "fed/arch.h"
 #include "fed/rng.h"
 
-/* The random stream of tensor i is (i, this): apart from the streams of rounds and devices. */
+/* The random stream of tensor i is (i, this number); streams of rounds and devices are others. */
 enum { STREAM_INITIAL_WEIGHTS = 0x696e6974 };
 
 /* Only operations that IEEE 754 rounds the same way everywhere: a division, a square root, a

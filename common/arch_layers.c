@@ -1,4 +1,4 @@
-/* The layers of a model's text: what each kind takes, what shape it gives, which tensors it has. */
+/* The layers of a model's text: each kind's words, output shape and tensors. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "common/arch_parser.h"
 #include "fed/small.h"
 
-/* A sample's values in one layer, and the parameters of all: far above any model this trains, low
- * enough that products of a few of them fit 64 bits. */
+/* Most values of a sample in one layer, and most parameters of all layers. Any model that this
+ * trains is far smaller, and products of a few such numbers fit 64 bits. */
 static const uint64_t SHAPE_SIZE_MAX = UINT64_C(1) << 28;
 static const uint64_t PARAMETERS_MAX = UINT64_C(1) << 31;
 
@@ -32,7 +32,7 @@ static bool same_shape(fed_shape a, fed_shape b) {
     return a.c == b.c && a.h == b.h && a.w == b.w;
 }
 
-/* Refuse a word for a reason that holds numbers. */
+/* Refuse a word; the reason is formatted. */
 FED_PRINTF(3, 4)
 static fed_status fail_because(const arch_parser *p, fed_word w, const char *format, ...) {
     char wanted[200];
@@ -50,7 +50,7 @@ static fed_status fail_small(const arch_parser *p) {
 
 /* ---- Tensors ---- */
 
-/* Add the tensor "NAME.suffix" of the layer that is being read; *index says where. */
+/* Add the tensor "NAME.suffix" of the layer that is being parsed; *index: its index. */
 static fed_status add_tensor(arch_parser *p, const char *layer, const char *suffix, uint32_t rank,
                              const uint32_t *dims, size_t *index) {
     char name[2 * FED_TENSOR_NAME];
@@ -82,7 +82,7 @@ static fed_status add_bias(arch_parser *p, fed_layer *layer) {
                            : FED_OK;
 }
 
-/* As many again as there are trained ones. */
+/* SCAFFOLD's c: as many statistics as there are parameters. */
 static fed_status add_controls(arch_parser *p) {
     fed_layout *layout = &p->arch->layout;
     size_t index;
@@ -176,7 +176,8 @@ static fed_status parse_window(arch_parser *p, fed_layer *layer, const char *wan
     return FED_OK;
 }
 
-/* Where a window of layer->kh x kw fits, that many places: so h + 2 pad - k stays under 2^32. */
+/* How many positions a window of layer->kh x kw has. It must fit, so h + 2 pad - k is below
+ * 2^32. */
 static fed_status place_window(const arch_parser *p, fed_word window, fed_layer *layer) {
     uint32_t smaller = layer->kh < layer->kw ? layer->kh : layer->kw;
     if (layer->pad > smaller / 2) {
@@ -238,7 +239,7 @@ static fed_status parse_pool(arch_parser *p, fed_layer *layer) {
 
 /* ---- Dense layers and words ---- */
 
-/* The weights are an embedding's: what was a word's vector there is its row of scores here. */
+/* The weights are an embedding's: a word's vector there is the word's row of scores here. */
 static fed_status tie(const arch_parser *p, fed_layer *layer, uint32_t value) {
     const fed_layer *embedding = value > 0 ? &p->arch->layers[value - 1] : NULL;
     if (embedding == NULL || embedding->kind != FED_LAYER_EMBEDDING) {
@@ -290,7 +291,7 @@ static fed_status parse_embedding(arch_parser *p, fed_layer *layer) {
     return add_weight(p, layer, 2, (uint32_t[]){p->arch->words, layer->out.c});
 }
 
-/* ---- Layers of several values, and layers that are several ---- */
+/* ---- Layers with several inputs, and layers made of several ---- */
 
 static fed_status add_layer(arch_parser *p, const fed_layer *layer);
 
@@ -343,7 +344,7 @@ static fed_status parse_lstm(arch_parser *p, fed_layer *layer) {
     return FED_OK;
 }
 
-/* Another value that a layer reads, behind layer->inputs others. */
+/* Add another input to a layer, after its layer->inputs others. */
 static fed_status parse_input(arch_parser *p, fed_layer *layer, fed_word *w) {
     *w = arch_word_peek(p);
     return arch_value_parse(p, &layer->input[layer->inputs++]);
@@ -361,7 +362,7 @@ static fed_status parse_add(arch_parser *p, fed_layer *layer) {
     return FED_OK;
 }
 
-/* The value before comes last, so those that are named move before it. */
+/* The value before comes last, so the named values move in front of it. */
 static fed_status parse_concat(arch_parser *p, fed_layer *layer) {
     layer->out = layer->in;
     layer->inputs = 0;

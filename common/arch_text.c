@@ -9,7 +9,7 @@
 static const char BLANKS[] = " \t\r\n";
 static const char SIGNS[] = "|;=:(),"; /* each a word by itself */
 
-/* The word at *at or behind it, where *at then stands; empty at the end of the text. */
+/* The next word from *at on; *at moves to it. Empty at the end of the text. */
 static fed_word find_word(const char **at) {
     *at += strspn(*at, BLANKS);
     while (**at == '#') {
@@ -20,7 +20,7 @@ static fed_word find_word(const char **at) {
     return (fed_word){*at, sign ? 1 : strcspn(*at, " \t\r\n#|;=:(),")};
 }
 
-/* Only what can be shown on a terminal gets as far as an error message. */
+/* Only characters that a terminal can show are allowed, since errors quote them. */
 static fed_status check_characters(const arch_parser *p, fed_word w) {
     for (size_t i = 0; i < w.len; i++) {
         if (w.text[i] < ' ' || w.text[i] > '~') {
@@ -30,7 +30,7 @@ static fed_status check_characters(const arch_parser *p, fed_word w) {
     return FED_OK;
 }
 
-/* One blank between words, but none within "layer1: 3 basic(16,1)". */
+/* One blank between words, but none inside "basic(16,1)" or before ':'. */
 static void write_word(fed_writer *text, fed_word w) {
     bool first = text->len == 0;
     char before = first ? '\0' : (char)text->data[text->len - 1];

@@ -1,4 +1,4 @@
-/* The rarer half of the bit readers and writers: ends, long runs and failures. */
+/* The rare cases of the bit readers and writers: ends, long runs and failures. */
 #include "fed/bits.h"
 
 void fed_bit_writer_init(fed_bit_writer *w, void *dst, size_t cap) {
@@ -71,7 +71,7 @@ uint32_t fed_get_bits_slow(fed_bit_reader *r, unsigned count) {
 uint64_t fed_get_unary_slow(fed_bit_reader *r, uint64_t limit) {
     uint64_t ones = 0;
     while (ones <= limit && bits_left(r) > 0) {
-        /* A whole byte of ones at once: long runs are what brings a reader here. */
+        /* A whole byte of ones at once: the caller comes here mostly for long runs. */
         if ((r->pos & 7) == 0 && r->src[r->pos >> 3] == 0xff) {
             r->pos += 8;
             ones += 8;

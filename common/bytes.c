@@ -9,7 +9,7 @@
 enum { VARINT_BYTES = 10, FIRST_CAPACITY = 256 };
 
 void fed_reader_init(fed_reader *r, const void *data, size_t len) {
-    /* Never NULL inside, so that an empty view needs no special case below. */
+    /* The pointer is never NULL, so an empty view needs no special case below. */
     *r = (fed_reader){.data = data != NULL ? data : (const uint8_t *)"", .len = len};
 }
 
@@ -119,7 +119,7 @@ void fed_writer_free(fed_writer *w) {
     fed_writer_growing(w);
 }
 
-/* At least `len` bytes more than are used, at least twice as many as before. */
+/* Grow to hold `len` more bytes, and to at least twice the capacity. */
 static fed_status grow(fed_writer *w, size_t len) {
     FED_REQUIRE(w->grows, FED_ENOSPC);
     FED_REQUIRE(len <= SIZE_MAX / 2 - w->len, FED_ENOMEM);

@@ -131,7 +131,8 @@ const fed_tensor *fed_checkpoint_find(const fed_checkpoint *file, const char *na
     return fed_layout_find(&file->header.layout, name);
 }
 
-/* IEEE 754's binary16: 5 bits of exponent, 10 of fraction. Infinity and NaN stay such. */
+/* IEEE 754's binary16: 5 bits of exponent, 10 of fraction. Infinity and NaN stay infinity and
+ * NaN. */
 static float half_float(uint32_t half) {
     uint32_t magnitude = half & 0x7fff, bits = magnitude << 13;
     float value = (float)magnitude * 0x1p-24f; /* if it is below 2^-14 */
@@ -184,7 +185,7 @@ static fed_status read_all(const fed_checkpoint *file, float *values, fed_error 
     return check_finite(file->name, layout, values, err);
 }
 
-/* All of a file; its layout moves into the model. */
+/* Read all tensors of a file; its layout moves into the model. */
 static fed_status take_all(fed_checkpoint *file, fed_model *model, fed_error *err) {
     float *values = malloc((file->header.layout.size + 1) * sizeof *values);
     if (values == NULL) {
@@ -227,7 +228,7 @@ static bool is_weight(const char *name) {
     return !counts && strncmp(name, state, sizeof state - 1) != 0;
 }
 
-/* Names of the tensors of one layout that the other lacks, a few of them; empty: none. */
+/* The first few names of tensors of one layout that the other lacks; empty: none. */
 static fed_names missing(const fed_layout *wanted, const fed_layout *there, bool weights_only) {
     enum { SHOWN = 3 };
     fed_names list = {.text = ""};

@@ -22,7 +22,7 @@ enum {
 
 static const int64_t LAST_SECOND = 253402300799; /* of the year 9999: X.509 has four digits */
 
-/* The sentence of a call to mbedTLS that failed, with mbedTLS's own words behind it. */
+/* The error of a failed call of mbedTLS: a sentence, followed by mbedTLS's own words. */
 static fed_status fail_code(fed_error *err, fed_status status, const char *what, int code) {
     char reason[128];
     mbedtls_strerror(code, reason, sizeof reason);
@@ -55,7 +55,7 @@ static int draw(void *user, unsigned char *dst, size_t len) {
 }
 
 int fed_secret_compare(const void *a, const void *b, size_t len) {
-    const volatile uint8_t *x = a, *y = b; /* volatile: no early exit by the compiler's wit */
+    const volatile uint8_t *x = a, *y = b; /* volatile, so that the compiler makes no early exit */
     unsigned difference = 0;
     for (size_t i = 0; i < len; i++) {
         difference |= (unsigned)(x[i] ^ y[i]);
@@ -86,7 +86,7 @@ static fed_pem *pem_new(fed_error *err) {
     return made;
 }
 
-/* Hand it over if it was made, and forget it: it may be a key. */
+/* Copy the text out if it was made, and wipe it: it may be a key. */
 static void pem_take(fed_pem *made, int code, fed_pem *dst) {
     if (code == 0) {
         *dst = *made;
@@ -127,8 +127,8 @@ static fed_status read_key(mbedtls_pk_context *pk, const fed_pem *key, fed_error
 
 /* --- names, times, extensions --- */
 
-/* Put a name's part into a list as it is. mbedTLS's own way there is a text such as "CN=a,O=b",
- * which would need escapes that it does not have. */
+/* Put a part of a name into a list, unchanged. mbedTLS's own function takes a text such as
+ * "CN=a,O=b", which would need escapes that mbedTLS 2.28 does not have. */
 static int add_name(mbedtls_asn1_named_data **names, const mbedtls_x509_buf *oid, int tag,
                     const unsigned char *value, size_t len) {
     mbedtls_asn1_named_data *name =
@@ -172,8 +172,7 @@ static void format_time(int64_t unix_s, char text[16]) {
     strftime(text, 16, "%Y%m%d%H%M%S", &utc);
 }
 
-/* Unix seconds. The days are counted in years that begin in March, so that a leap day comes last.
- */
+/* From Unix seconds. Years are counted from March on, so that a leap day is a year's last day. */
 static int64_t unix_of(const mbedtls_x509_time *t) {
     int64_t year = t->mon > 2 ? t->year : t->year - 1;
     int64_t month = (t->mon + 9) % 12; /* 0: March */
@@ -201,8 +200,8 @@ static int set_serial(mbedtls_x509write_cert *cert) {
 #define SET_EXTENSION(cert, oid, critical, der)                                                    \
     mbedtls_x509write_crt_set_extension(cert, oid, sizeof(oid) - 1, critical, der, sizeof(der))
 
-/* What mbedTLS 2.28 has no call for (extended key usage), or marks as less than critical (CA:TRUE).
- */
+/* Extensions: extended key usage, for which mbedTLS 2.28 has no function, and CA:TRUE, which
+ * mbedTLS 2.28 does not mark as critical. */
 static const unsigned char DER_CA[] = {0x30, 6, 0x01, 1, 0xFF, 0x02, 1, 0}; /* pathlen 0 */
 static const unsigned char DER_NOT_CA[] = {0x30, 0};
 static const unsigned char DER_SERVER_AUTH[] = {0x30, 10, 0x06, 8, 0x2B, 6, 1, 5, 5, 7, 3, 1};
@@ -240,7 +239,7 @@ static fed_status set_hosts(mbedtls_x509write_cert *cert, const char *const *hos
 
 /* --- certificates --- */
 
-/* What every certificate has, besides its purpose. */
+/* The fields of every certificate, besides its purpose. */
 typedef struct identity {
     const char *common_name;
     mbedtls_pk_context *key;
@@ -353,7 +352,7 @@ static fed_status parse_request(mbedtls_x509_csr *csr, const char *pem, fed_erro
                                  code);
 }
 
-/* Does the asker hold the key that the request names? */
+/* Does the sender of the request have the private key? */
 static int check_signature(mbedtls_x509_csr *csr) {
     unsigned char hash[MBEDTLS_MD_MAX_SIZE];
     const mbedtls_md_info_t *md = mbedtls_md_info_from_type(csr->sig_md);
@@ -438,7 +437,7 @@ fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const c
     return status;
 }
 
-/* --- what stands in a certificate --- */
+/* --- reading a certificate --- */
 
 fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
                                 fed_error *err) {

@@ -43,7 +43,7 @@ static fed_status read_all(int fd, const char *path, size_t limit, fed_writer *w
     while (w->len <= limit) {
         size_t room = limit + 1 - w->len, kept = w->cap - w->len;
         room = room < READ_CHUNK ? room : READ_CHUNK;
-        room = kept > 0 && kept < room ? kept : room; /* what is there may be all that is needed */
+        room = kept > 0 && kept < room ? kept : room; /* the limit may be reached already */
         uint8_t *at = fed_writer_reserve(w, room);
         if (at == NULL) {
             return fed_fail(err, w->status, "can't read %s: out of memory", path);
@@ -68,11 +68,11 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
     }
     fed_writer bytes;
     fed_writer_growing(&bytes);
-    /* The size is only a hint that saves growing; what counts is what can be read. */
+    /* The size is only a hint that saves growing; the bytes read count. */
     struct stat info;
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size < limit) {
         (void)fed_writer_reserve(&bytes,
-                                 (size_t)info.st_size + 1); /* its end is seen in that byte */
+                                 (size_t)info.st_size + 1); /* one more byte shows the file's end */
     }
     fed_status status = read_all(fd, path, limit, &bytes, err);
     close(fd);
@@ -89,7 +89,7 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
     return FED_OK;
 }
 
-/* What a plain file is mapped as; a file of 0 bytes can't be mapped, and needs not be. */
+/* Map a plain file. A file of 0 bytes can't be mapped, and need not be. */
 static fed_status map_open(int fd, const char *path, size_t limit, const uint8_t **data,
                            size_t *len, fed_error *err) {
     struct stat info;
@@ -211,14 +211,14 @@ void fed_file_abandon(fed_file *file) {
     close(file->directory);
 }
 
-/* EINVAL: a file system that has no such thing for directories, and needs none. */
+/* EINVAL: the file system has no fsync for directories, and needs none. */
 static fed_status sync_directory(int fd, const char *path, fed_error *err) {
     return fsync(fd) == 0 || errno == EINVAL ? FED_OK
                                              : fed_file_fail(err, "sync the directory of", path);
 }
 
-/* old: the name may have been there before; a directory that can't be opened is then another's, and
- * so are its names. */
+/* old: the name may have existed before. A directory that can't be opened then belongs to another
+ * user, who sees to its names. */
 static fed_status sync_name(const char *path, bool old, fed_error *err) {
     int fd = open_parent(path);
     if (fd < 0) {
@@ -233,7 +233,7 @@ fed_status fed_name_sync(const char *path, fed_error *err) {
     return sync_name(path, false, err);
 }
 
-/* The bytes to the disk, and the temp file closed. */
+/* Write the bytes to the disk, and close the temp file. */
 static fed_status finish_temp(fed_file *file, fed_error *err) {
     if (fsync(file->fd) != 0) {
         return fed_file_fail(err, "write", file->temp);
@@ -319,7 +319,8 @@ fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) {
         *slash = '/';
     }
     FED_TRY(make_one(part, mode, err));
-    return sync_name(part, true, err); /* who made it may have died before its name was safe */
+    return sync_name(part, true,
+                     err); /* the process that made it may have died before the name was durable */
 }
 
 void fed_dir_tidy(const char *directory) {

@@ -15,7 +15,7 @@ void fed_hex(const uint8_t *src, size_t len, char *dst) {
     dst[2 * len] = '\0';
 }
 
-/* The value of a hex digit, or -1; not isxdigit, which asks the locale. */
+/* The value of a hex digit, or -1. isxdigit would depend on the locale. */
 static int digit_value(char c) {
     if (c >= '0' && c <= '9') {
         return c - '0';
@@ -48,7 +48,8 @@ uint64_t fed_digest(const float *values, size_t n) {
 
 #else
 
-/* Turn a block at a time into little-endian bytes, so that every machine hashes the same ones. */
+/* Turn one block at a time into little-endian bytes, so that every machine hashes the same
+ * bytes. */
 uint64_t fed_digest(const float *values, size_t n) {
     enum { BLOCK = 256 };
     XXH3_state_t state;

@@ -1,4 +1,4 @@
-/* The names and addresses of a server as its certificate holds them. */
+/* A server's names and addresses in the format of its certificate. */
 #ifndef FED_HOSTS_H
 #define FED_HOSTS_H
 
@@ -7,7 +7,7 @@
 
 #include "fed/error.h"
 
-/** The most bytes of them. */
+/** Most bytes of the encoded hosts. */
 enum { FED_HOSTS_DER = 1024 };
 
 /**

@@ -10,7 +10,7 @@
 
 enum { LINE_BYTES = 1024 };
 
-/* Texts from outside get into lines: they must not forge another line or steer a terminal. */
+/* Lines quote texts from outside, which must not forge another line or control a terminal. */
 static void blank_controls(char *line) {
     for (; *line != '\0'; line++) {
         if ((unsigned char)*line < ' ' || *line == 0x7f) {
@@ -32,8 +32,8 @@ void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) 
     log->write(log->user, level, line);
 }
 
-/* Is stderr systemd's journal? It says which file that is, as its device and inode. A program that
- * runs another with its own stderr leaves it the variable all the same, so this is compared. */
+/* Is stderr systemd's journal? A variable has the journal's device and inode. A program that starts
+ * another with a new stderr leaves the variable set, so both are compared with stderr's. */
 static bool to_journal(void) {
     struct stat file;
     char *end = NULL;
@@ -48,7 +48,7 @@ void fed_log_stderr(void *user, fed_log_level level, const char *line) {
     static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
     static const int priorities[] = {7, 6, 4, 3}; /* as of syslog */
     (void)user;
-    if (to_journal()) { /* it has a clock of its own */
+    if (to_journal()) { /* the journal adds the time */
         fprintf(stderr, "<%d>%s\n", (unsigned)level <= FED_LOG_ERROR ? priorities[level] : 6, line);
         return;
     }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In values; less on a 32-bit machine, so that their bytes fit a size_t. */
+/* Most values of a model; fewer on a 32-bit machine, so that the bytes fit a size_t. */
 static const size_t LAYOUT_SIZE_MAX = (size_t)1 << (sizeof(size_t) == 8 ? 40 : 28);
 
 void fed_layout_init(fed_layout *layout) {
@@ -114,7 +114,8 @@ static int is_nonfinite(float v) {
 size_t fed_first_nonfinite(const float *x, size_t n) {
     enum { BLOCK = 256 };
     size_t i = 0;
-    /* Whole blocks without a branch, so that the compiler can use vectors; then to the value. */
+    /* Test whole blocks without a branch, so that the compiler can use vectors; then find the
+     * value. */
     for (; n - i >= BLOCK; i += BLOCK) {
         int any = 0;
         for (size_t k = 0; k < BLOCK; k++) {

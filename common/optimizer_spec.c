@@ -10,11 +10,11 @@
 
 enum { PARAMS = 6 };
 
-/* A rule, or what stands behind a '+'. */
+/* A rule, or a part after a '+'. */
 typedef struct part {
     const char *name;
     fed_param param[PARAMS];
-    size_t field[PARAMS]; /* where each parameter goes: a double of fed_optimizer */
+    size_t field[PARAMS]; /* the offset of each parameter's double in fed_optimizer */
 } part;
 
 #define FIELD(name) offsetof(fed_optimizer, name)
@@ -103,7 +103,7 @@ static fed_status read_part(const part *p, const char *kind, const char *text,
     return FED_OK;
 }
 
-/* The rate that is not in the spec takes its preset's place. */
+/* A rate that the spec does not name replaces the preset. */
 static fed_status read_rule(const char *text, float learning_rate, fed_optimizer *optimizer,
                             fed_error *err) {
     size_t k;
@@ -145,7 +145,7 @@ static fed_status read_suffix(const char *text, unsigned *named, fed_optimizer *
     return FED_OK;
 }
 
-/* Do they go together? */
+/* Do the rule and its parts go together? */
 static fed_status check_parts(const fed_optimizer *o, fed_error *err) {
     if (o->scaffold_share > 0 && o->rule != FED_SGD) {
         return fed_fail(err, FED_EINVAL,

@@ -42,7 +42,7 @@ static bool scale_number(double digits, int exponent, double *value) {
     return true;
 }
 
-/* "e-06" and its like; *exponent is moved by it. False: something else, or out of all reason. */
+/* Read an exponent such as "e-06" and add it to *exponent. False: other text, or a huge number. */
 static bool parse_exponent(const char *text, const char *end, int *exponent) {
     if (text == end) {
         return true;
@@ -92,7 +92,7 @@ bool fed_word_number(fed_word w, double *value) {
     return true;
 }
 
-/* Whose parameters they are. */
+/* The owner of the parameters, for errors. */
 typedef struct owner {
     const char *kind, *name; /* "codec", "sbc" */
     const fed_param *params;
@@ -155,7 +155,7 @@ static fed_status read_name(const owner *o, const fed_param *param, fed_word wor
                     param->key, (int)word.len, word.text, names.text);
 }
 
-/* What a sentence shows as an example of its value. */
+/* An example of a value, for errors. */
 static void format_example(const fed_param *param, char *dst, size_t cap) {
     if (param->names != NULL) {
         snprintf(dst, cap, "%s", param->names[(size_t)param->preset]);
@@ -220,7 +220,7 @@ char *fed_spec_plus(char *text) {
     return plus;
 }
 
-/* "%.15g" with a point, whatever the host's locale writes there. */
+/* "%.15g", with a point in every locale. */
 void fed_param_write(double value, char *dst, size_t cap) {
     snprintf(dst, cap, "%.15g", value);
     size_t kept = 0;

@@ -1,4 +1,4 @@
-/* The line that says how far long work is. */
+/* One line on a terminal that shows the progress of long work. */
 #include "fed/progress.h"
 
 #include <inttypes.h>

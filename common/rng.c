@@ -98,8 +98,8 @@ void fed_rng_fill(fed_rng *rng, uint32_t *dst, size_t n) {
     }
 }
 
-/* Lemire, "Fast random integer generation in an interval" (2019): the high half of a product, and
- * the few low halves that would favour some results are drawn again. */
+/* Lemire, "Fast random integer generation in an interval" (2019): take the high half of a product.
+ * The few low halves that would favour some results are drawn again. */
 uint32_t fed_rng_below(fed_rng *rng, uint32_t n) {
     uint64_t product = (uint64_t)fed_rng_u32(rng) * n;
     if ((uint32_t)product < n) {

@@ -68,7 +68,7 @@ void fed_safetensors_header_write(fed_writer *w, const fed_layout *layout,
 
 /* ---- Reading ---- */
 
-/* What an element may be; the first ones can be read as floats. */
+/* The types of elements; the first ones can be read as floats. */
 static const struct {
     const char *name;
     size_t bytes;
@@ -88,7 +88,7 @@ static const struct {
 
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* One tensor as the header tells it: its data are the bytes from begin up to end. */
+/* A tensor in the header; its data are the bytes from begin up to end. */
 typedef struct entry {
     char name[FED_TENSOR_NAME];
     size_t type; /* of types */
@@ -111,7 +111,7 @@ static fed_status refuse(const parser *p, const char *what) {
     return fed_fail(p->err, FED_EFORMAT, "%s: byte %zu of the header: %s", p->name, p->pos, what);
 }
 
-/* The next byte that is no white space, not consumed; 0 at the end (a NUL is valid nowhere). */
+/* The next byte after white space, without consuming it. 0 at the end: a NUL is valid nowhere. */
 static uint8_t peek(parser *p) {
     while (p->pos < p->len && p->text[p->pos] != 0 && strchr(" \t\r\n", p->text[p->pos]) != NULL) {
         p->pos++;
@@ -150,7 +150,7 @@ static fed_status parse_hex4(parser *p, uint32_t *unit) {
     return FED_OK;
 }
 
-/* What an escape stands for: a UTF-16 code unit. */
+/* The UTF-16 code unit of an escape. */
 static fed_status parse_escape(parser *p, uint32_t *unit) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     uint8_t byte = p->pos < p->len ? p->text[p->pos] : 0;
@@ -176,7 +176,7 @@ static fed_status parse_character(parser *p, uint32_t *unit, bool *closed) {
     return *unit == '\\' ? parse_escape(p, unit) : FED_OK;
 }
 
-/* A name or key into dst[cap], terminated: printable ASCII, so that it can stand in a message. */
+/* Read a name or key into dst[cap], with a NUL. It is printable ASCII, since errors quote it. */
 static fed_status parse_name(parser *p, char *dst, size_t cap) {
     FED_TRY(expect(p, '"', "expected a string"));
     for (size_t len = 0;;) {
@@ -197,8 +197,8 @@ static fed_status parse_name(parser *p, char *dst, size_t cap) {
     }
 }
 
-/* A string of the metadata, with a 0 behind it; *plain becomes false if it is not printable ASCII,
- * and then it can't stand in a message. */
+/* Read a string of the metadata, with a NUL. *plain: it is printable ASCII, so errors can quote
+ * it. */
 static fed_status parse_note(parser *p, bool *plain) {
     FED_TRY(expect(p, '"', "expected a string"));
     for (;;) {
@@ -315,7 +315,7 @@ static fed_status parse_entry(parser *p, entry *e) {
     return expect(p, '}', "expected '}' after dtype, shape and data_offsets");
 }
 
-/* "__metadata__": strings by name. Those that can't be shown are checked, and forgotten. */
+/* "__metadata__": strings by name. Strings that are not printable ASCII are checked and dropped. */
 static fed_status parse_metadata(parser *p) {
     FED_TRY(expect(p, '{', "expected '{'"));
     if (accept(p, '}')) {

@@ -1,4 +1,4 @@
-/* The JSON header of a safetensors file: which tensors lie where in the bytes behind it. */
+/* The JSON header of a safetensors file: the position of each tensor in the bytes after it. */
 #ifndef FED_SAFETENSORS_H
 #define FED_SAFETENSORS_H
 
@@ -6,15 +6,15 @@
 #include "fed/error.h"
 #include "fed/model.h"
 
-/* Limits of what is read: tensors, and bytes of a header. */
+/* Limits of a header: tensors, and bytes. */
 enum { FED_SAFETENSORS_TENSORS = 4096, FED_SAFETENSORS_HEADER = 1 << 22 };
 
-/** Append the header of a layout whose values lie one behind the other, padded with blanks to a
- * multiple of 8 bytes. metadata: as in fed_checkpoint_save. */
+/** Append the header of a layout whose values lie end to end, padded with blanks to a multiple of 8
+ * bytes. metadata: as in fed_checkpoint_save. */
 void fed_safetensors_header_write(fed_writer *w, const fed_layout *layout,
                                   const char *const *metadata);
 
-/** What the elements of a tensor are: those that become floats, and all else. */
+/** The type of a tensor's elements: those that become floats, and all others. */
 typedef enum fed_safetensors_type {
     FED_SAFETENSORS_F32 = 0,
     FED_SAFETENSORS_F16,
@@ -22,7 +22,7 @@ typedef enum fed_safetensors_type {
     FED_SAFETENSORS_OTHER
 } fed_safetensors_type;
 
-/** Where a tensor of the layout lies. */
+/** The position of a tensor of the layout. */
 typedef struct fed_safetensors_place {
     fed_safetensors_type type;
     const char *word; /* its dtype: "I64" */

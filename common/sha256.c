@@ -1,4 +1,4 @@
-/* SHA-256, from mbedTLS: apart from the other hashes, so that these do without mbedTLS. */
+/* SHA-256, from mbedTLS. It has a file of its own, so that the other hashes need no mbedTLS. */
 #include "fed/hash.h"
 
 #include "common/mbedtls.h"

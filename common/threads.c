@@ -1,4 +1,4 @@
-/* A pool of threads: they wait for a run, take its parts one after the other, and wait again. */
+/* A pool of threads. They wait for a run, take its chunks one after the other, and wait again. */
 #include "fed/threads.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ struct fed_threads {
     fed_pool pool; /* first: the pool is the threads */
     pthread_mutex_t lock;
     pthread_cond_t begun, ended;
-    /* The run: parts from `next` on are to be taken, `left` of all are not done yet. */
+    /* The run: chunks from `next` on are not taken yet; `left` chunks are not finished yet. */
     void (*part)(void *job, size_t k);
     void *job;
     size_t parts, next, left;
@@ -21,7 +21,7 @@ struct fed_threads {
     pthread_t thread[];
 };
 
-/* With the lock held, but for the time that a part takes. */
+/* Called with the lock held; releases the lock while a chunk runs. */
 static void take_parts(fed_threads *t) {
     while (t->next < t->parts) {
         size_t k = t->next++;

@@ -1,4 +1,4 @@
-/* Well-formed UTF-8 (RFC 3629), and which characters of it are for people. */
+/* Well-formed UTF-8 (RFC 3629), and the characters that may be shown to people. */
 #include "fed/utf8.h"
 
 #include <stdbool.h>

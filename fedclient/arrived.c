@@ -1,11 +1,11 @@
-/* The part of a download that has arrived: kept in the store, so that a broken line, or a reboot,
- * costs only what was under way. */
+/* The bytes of an unfinished download. They are kept in the store, so that a broken connection or a
+ * reboot loses only the piece under way. */
 #include <string.h>
 
 #include "fedclient/client.h"
 
-/* A piece is four times that of an update: a request a piece, each of which takes the line's delay;
- * and what is less than this part of one is not worth a put. */
+/* A piece is four times as large as an update's, since each piece is a request and so takes the
+ * network's latency. Less than this fraction of a piece is not worth a put. */
 enum { UPDATES_PIECES = 4, WORTH_A_PUT = 256 };
 
 size_t fedclient_arrived_piece(const fedclient *client) {
@@ -16,7 +16,7 @@ void fedclient_arrived_free(fedclient_arrived *arrived) {
     fed_writer_free(&arrived->bytes);
 }
 
-/** Forget the k last values, the last one first: what a crash leaves is a beginning. */
+/** Forget the last k values, the last one first, so that a crash leaves a gapless beginning. */
 static void drop_pieces(fedclient *client, unsigned count) {
     const fedclient_platform *platform = client->options.platform;
     fed_status status = FED_OK;
@@ -32,7 +32,7 @@ void fedclient_arrived_forget(fedclient *client, fedclient_arrived *arrived) {
     fed_writer_growing(&arrived->bytes);
 }
 
-/** Take up the next piece, if it is the one that follows. */
+/** Append the k-th stored piece, if it continues the bytes. */
 static bool take_piece(fedclient_arrived *arrived, const fedclient_download_head *head,
                        const fedclient_record *record) {
     const fedclient_download_head *first = &arrived->head;
@@ -75,7 +75,7 @@ fed_status fedclient_arrived_load(fedclient *client, fedclient_arrived *arrived,
     return arrived->bytes.status;
 }
 
-/** Put the next bytes that are not stored. */
+/** Store the next bytes that are not stored yet. */
 static fed_status keep_piece(fedclient *client, fedclient_arrived *arrived, size_t len,
                              fed_error *err) {
     fedclient_record record;

@@ -1,4 +1,4 @@
-/* The program's own part: its callback trains and measures, and what it leaves is checked. */
+/* Calls the program's callback, which trains or measures, and checks the callback's results. */
 #include <inttypes.h>
 
 #include "fedclient/client.h"

@@ -1,4 +1,4 @@
-/* Check-in: ask the coordinator for work, and see whether this client can do it. */
+/* Check-in: ask the coordinator for work, and check that this client can do it. */
 #include <string.h>
 
 #include "fed/version.h"
@@ -35,8 +35,8 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
     return FED_OK;
 }
 
-/* A coordinator that is older than this device is asked again in the version before, and in that
- * one from then on. */
+/* A coordinator older than this device is asked again in the previous protocol version, which this
+ * client then keeps using. */
 static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error *err) {
     fed_status status = ask(client, answer, err);
     while (status == FED_EVERSION && client->protocol > FED_PROTOCOL_OLDEST) {
@@ -47,7 +47,7 @@ static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error
     return status;
 }
 
-/** Can this client do what is asked for? */
+/** Can this client do the assignment? */
 static fed_status fit(fedclient_turn *turn, fed_error *err) {
     const fed_assignment *assignment = &turn->assignment;
     fed_error why = {0};

@@ -1,4 +1,5 @@
-/* The client: opened on what is stored, then one turn after the other. Its only state machine. */
+/* The client: reads its stored state, then runs one step after the other. The only state
+ * machine. */
 #include "fedclient/client.h"
 
 #include <inttypes.h>
@@ -9,13 +10,13 @@
 #include "fed/utf8.h"
 #include "fed/version.h"
 
-/** Read the heads of everything stored. Their payloads are let go: nothing large is held. */
+/** Read the heads of all stored records, and free the payloads: nothing large is kept. */
 static fed_status state_load(fedclient *client, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     fedclient_record record = {0};
     fed_status status = fedclient_model_load(platform, &client->model, &record, err);
     fedclient_record_free(&record);
-    if (status == FED_EFORMAT) { /* the coordinator has it still */
+    if (status == FED_EFORMAT) { /* the coordinator still has it */
         fed_logf(client->options.log, FED_LOG_WARN, "%s; it will be downloaded again", err->text);
         client->model = (fedclient_model_head){0};
         status = platform->drop(platform->user, fedclient_record_key(FEDCLIENT_MODEL), err);
@@ -85,7 +86,7 @@ void fedclient_close(fedclient *client) {
     free(client);
 }
 
-/** What a turn is doing. */
+/** The states of a step. */
 typedef enum stage {
     STAGE_RESUME,
     STAGE_CHECKIN,
@@ -98,7 +99,7 @@ typedef enum stage {
     STAGE_OVER
 } stage;
 
-/** Where an earlier turn was cut short, go on there. */
+/** The first state: where an earlier step was interrupted, continue there. */
 static stage resume(const fedclient *client) {
     if (client->pending.seq != 0 && client->pending.fate == FEDCLIENT_FATE_UNKNOWN) {
         return STAGE_SEND;
@@ -122,8 +123,8 @@ static stage after_download(fedclient_turn *turn) {
     return turn->assignment.action == FED_ACTION_TRAIN ? STAGE_TRAIN : STAGE_EVALUATE;
 }
 
-/** The state machine. A turn that fails stops where it is; what it has stored is where the next
- * one goes on (docs/durability.md). */
+/** The state machine. A step that fails stops in its state; the next step continues from the stored
+ * records (docs/durability.md). */
 static fed_status turn_run(fedclient *client, fedclient_turn *turn, fed_error *err) {
     stage at = STAGE_RESUME;
     while (at != STAGE_OVER) {
@@ -166,11 +167,11 @@ static fed_status turn_run(fedclient *client, fedclient_turn *turn, fed_error *e
     return FED_OK;
 }
 
-/** The task does not fit this device: say so to the coordinator, and go on living. */
+/** The task does not fit this device: tell the coordinator, and wait for another task. */
 static fed_status turn_declined(fedclient *client, const fedclient_turn *turn, fed_error *why) {
     const fed_assignment *assignment = &turn->assignment;
     fedclient_event *event = turn->event;
-    client->failures++; /* a coordinator that asks for the same again is not answered in a loop */
+    client->failures++; /* do not loop if the coordinator assigns the same task again */
     event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
     if (assignment->action == FED_ACTION_DONE) {
         fed_logf(client->options.log, FED_LOG_INFO,
@@ -191,8 +192,8 @@ static fed_status turn_declined(fedclient *client, const fedclient_turn *turn, f
     return FED_OK;
 }
 
-/** A pause is no decline: the place is given back without a reason, and this device may be asked
- * again. One that can't be given back now ends with its lease. */
+/** A pause is not a decline: the slot is given back without a reason, and this device may get one
+ * again. A slot that can't be given back now ends with its lease. */
 static fed_status give_back(fedclient *client, const fedclient_turn *turn, fed_error *why) {
     if (turn->assignment.lease == 0) {
         return FED_OK;
@@ -208,7 +209,7 @@ static fed_status give_back(fedclient *client, const fedclient_turn *turn, fed_e
     return FED_OK;
 }
 
-/** What the device was doing is not wanted any more, or may not go on. */
+/** The training is no longer wanted, or the program does not allow it now. */
 static fed_status turn_unwanted(fedclient *client, const fedclient_turn *turn, fed_error *why) {
     enum { LOOK_AGAIN_MS = 10000 };
     fedclient_event *event = turn->event;
@@ -231,13 +232,13 @@ static void turn_free(fedclient_turn *turn) {
     free(turn);
 }
 
-/** A turn that failed: an event where time can heal it, else the caller's error. */
+/** After a failed step: make an event if the failure will pass, else return the error. */
 static fed_status turn_failed(fedclient *client, fed_status status, fedclient_event *event,
                               fed_error *err) {
     if (err->text[0] == '\0') {
         (void)fed_fail(err, status, "the client stopped: %s", fed_status_text(status));
     }
-    client->known = false; /* a put may have failed: look again at what is stored */
+    client->known = false; /* a put may have failed: read the stored state again */
     if (!client->heals) {
         if (status == FED_EAUTH) {
             event->wait_ms = fedclient_refused_ms(client->device);
@@ -262,7 +263,7 @@ void fedclient_set_failures(fedclient *client, uint32_t failures) {
     client->failures = failures;
 }
 
-/** A turn from its beginning to an event; *why may be set beside FED_OK. */
+/** A whole step, up to an event. *why may be set although the status is FED_OK. */
 static fed_status turn_whole(fedclient *client, fedclient_turn *turn, fed_error *why) {
     if (fedclient_watch_program(client, why) != FED_OK) {
         return turn_unwanted(client, turn, why);

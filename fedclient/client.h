@@ -1,4 +1,4 @@
-/* Inside the client library: the client, one turn of it, and what its files offer each other. */
+/* Inside the client library: the client, one step of it, and the functions of its files. */
 #ifndef FEDCLIENT_CLIENT_H
 #define FEDCLIENT_CLIENT_H
 
@@ -11,13 +11,14 @@
 
 enum { FEDCLIENT_URL = 320 };
 
-/** Until when what the program does is wanted (watch.c). Times are the platform's monotonic_ms. */
+/** Whether the coordinator and the program still want the running callback (watch.c). Times are
+ * the platform's monotonic_ms. */
 typedef struct fedclient_watch {
-    int64_t deadline_ms; /* INT64_MAX: there is none */
-    int64_t look_ms;     /* when to ask the program again, ... */
-    int64_t ask_ms;      /* ... and when the coordinator; INT64_MAX: never */
-    int64_t every_ms;    /* between two questions to the coordinator */
-    fed_error over;      /* its status is FED_OK while it is wanted */
+    int64_t deadline_ms; /* INT64_MAX: none */
+    int64_t look_ms;     /* when to ask the program again */
+    int64_t ask_ms;      /* when to ask the coordinator again; INT64_MAX: never */
+    int64_t every_ms;    /* time between two questions to the coordinator */
+    fed_error over;      /* FED_OK while the callback is wanted; else why it is not */
 } fedclient_watch;
 
 struct fedclient {
@@ -26,25 +27,26 @@ struct fedclient {
     char devices[FEDCLIENT_URL]; /* the same host, the devices' port; "" before enrolment */
     char device[FED_SHA256_HEX]; /* "" before enrolment */
     int64_t expires_s;           /* the certificate's last second, Unix */
-    int64_t renew_s;             /* from when on to ask for the next one */
-    bool renew_asked;            /* the coordinator asks for it now, */
-    int64_t renew_again_s;       /* which is heard again from then on */
-    bool known;                  /* the three heads below are those in the store */
+    int64_t renew_s;             /* the time from which on to ask for the next certificate */
+    bool renew_asked;            /* the coordinator asks this device to renew now */
+    int64_t renew_again_s;       /* until this time renew_asked is ignored */
+    bool known;                  /* the three heads below equal those in the store */
     fedclient_model_head model;  /* all 0: none */
     fedclient_residual_head residual;
     fedclient_pending_head pending;
-    bool metric_due; /* measured, not yet reported; in memory only: measuring again costs little */
+    bool
+        metric_due; /* metric is measured, not yet reported. Not stored: measuring again is cheap */
     fed_metric metric;
-    bool metric_of_regression; /* its model predicts numbers */
-    uint8_t protocol;          /* the newest that this coordinator speaks too, as far as is known */
-    uint32_t failures;         /* turns in a row that time has to heal */
-    bool heals;                /* this turn's failure is of that kind */
-    uint32_t asked_ms;         /* ... and the coordinator asked to wait so long; an hour at most */
+    bool metric_of_regression; /* the metric's model predicts numbers */
+    uint8_t protocol;          /* the newest version that this coordinator is known to speak */
+    uint32_t failures;         /* steps in a row with a passing failure */
+    bool heals;                /* this step's failure will pass */
+    uint32_t asked_ms;         /* the coordinator asked to wait this long; an hour at most */
     fedclient_watch watch;
-    char name[64]; /* fit for a header; "": none */
+    char name[64]; /* options.name, made safe for a header; "": none */
 };
 
-/** One turn of step(): what its stages hand on. */
+/** One call of fedclient_step: the data that its states pass on. */
 typedef struct fedclient_turn {
     fedclient *client;
     fedclient_event *event;
@@ -52,22 +54,22 @@ typedef struct fedclient_turn {
     fed_arch arch; /* of the assignment's task */
     fedcodec codec;
     fedclient_record model, residual, pending;
-    bool within; /* the residual is known to be within the limit */
+    bool within; /* all values of the residual are within FEDCLIENT_VALUE_LIMIT */
 } fedclient_turn;
 
-/** Half of what the coordinator's sum takes: some codecs decode to more than they were given. What
- * is beyond stays owed, for later rounds. */
+/** The largest value sent: half of what the coordinator's sum takes, since some codecs decode to
+ * more than they were given. The rest of a value stays in the residual for later rounds. */
 #define FEDCLIENT_VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
 
 /* exchange.c: one request */
 
-/** An answer whose status the caller has to judge: 200, 202, 206, or 4xx but for 401, 403, 408 and
+/** An answer whose status the caller handles: 200, 202, 206, or 4xx except 401, 403, 408 and
  * 429. */
 typedef struct fedclient_answer {
     int status;
-    uint32_t retry_after_s; /* 0: it does not say */
+    uint32_t retry_after_s; /* 0: the answer does not say */
     fed_writer body;
-    char error[32], message[300]; /* of a 4xx: the coordinator's words */
+    char error[32], message[300]; /* of a 4xx: the coordinator's error code and sentence */
 } fedclient_answer;
 
 typedef struct fedclient_call {
@@ -79,64 +81,64 @@ typedef struct fedclient_call {
     fedclient_range *range;
     size_t answer_limit;
     uint32_t hold_ms;
-    bool introduces; /* it says which software asks; and with a bearer, the device's name */
+    bool introduces; /* send options.software; and with a bearer, the device's name */
 } fedclient_call;
 
 /**
- * Send a request and read the answer; fedclient_answer_free in every case. After a failure the
- * body may hold the beginning of an answer, if call->range says so. Where time can heal a
- * failure (no connection, 408, 429, 5xx), client->heals and asked_ms are set beside the error.
+ * Send a request and read the answer. Call fedclient_answer_free also after a failure; the body may
+ * then hold the beginning of an answer, if call->range says so. After a failure that will pass (no
+ * connection, 408, 429, 5xx), client->heals and client->asked_ms are set.
  */
 fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                               fedclient_answer *answer, fed_error *err) FED_CHECKED;
 void fedclient_answer_free(fedclient_answer *answer);
 
-/** A body that lies in memory, in one place or in two. */
+/** A body in memory, in one or two spans. */
 typedef struct fedclient_span {
     const uint8_t *data;
     size_t left;
-    const uint8_t *more; /* what follows */
+    const uint8_t *more; /* the second span */
     size_t more_left;
 } fedclient_span;
 fedclient_body fedclient_body_of(fedclient_span *span);
 
 /* enrol.c */
 
-/** Present the stored identity to the transport. FED_OK, too, where there is none yet. */
+/** Present the stored identity to the transport. FED_OK, too, if there is none yet. */
 fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** Where less than a third of the certificate's life is left, or the coordinator asks for it, get
- * the next one. Where that can't be done now, FED_OK as well: the old one is still good. An error
- * is the platform's. */
+/** Get the next certificate if less than a third of the certificate's life is left, or if the
+ * coordinator asks for it. FED_OK, too, if that can't be done now: the old certificate is still
+ * valid. Errors: the platform's. */
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) FED_CHECKED;
 
 /* checkin.c */
 
-/** Ask for work. What is asked for is checked: the model is parsed, the codec known; FED_EDECLINED
- * where this client can't do that. */
+/** Ask for work, and parse the assignment's model and codec. FED_EDECLINED: this client can't do
+ * the task. */
 fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
 
-/* arrived.c: what has arrived of a download that is not complete */
+/* arrived.c: the bytes of an unfinished download */
 
 typedef struct fedclient_arrived {
     fedclient_download_head head; /* offset: unused */
-    fed_writer bytes;             /* from the beginning; complete when there are head.total */
-    size_t stored;                /* of them, in the platform's store, ... */
-    unsigned pieces;              /* ... in so many values */
-    bool unkept;                  /* the store has no room for them */
+    fed_writer bytes;             /* from the beginning; complete with head.total bytes */
+    size_t stored;                /* this many of the bytes are in the platform's store */
+    unsigned pieces;              /* they are stored as this many values */
+    bool unkept;                  /* the store has no room for more */
 } fedclient_arrived;
 
-/** Read what is stored: head.task is 0 where that is nothing. */
+/** Read the stored bytes. head.task is 0: none are stored. */
 fed_status fedclient_arrived_load(fedclient *client, fedclient_arrived *arrived,
                                   fed_error *err) FED_CHECKED;
-/** Store what is not stored yet, if it is worth a put. It costs nothing but traffic where the store
- * can't take it: so that is no failure. */
+/** Store the bytes that are not stored yet, if they are worth a put. A store that can't take them
+ * is no failure: they will only be downloaded again. */
 void fedclient_arrived_keep(fedclient *client, fedclient_arrived *arrived);
-/** Remove all of it, from the store too. */
+/** Remove all bytes, also from the store. */
 void fedclient_arrived_forget(fedclient *client, fedclient_arrived *arrived);
 void fedclient_arrived_free(fedclient_arrived *arrived);
 
-/** Bytes that one request fetches of a large model, and one stored value holds. */
+/** Bytes of a large model that one request fetches, and that one stored value holds. */
 size_t fedclient_arrived_piece(const fedclient *client);
 
 /* download.c */
@@ -146,50 +148,51 @@ fed_status fedclient_download(fedclient *client, fedclient_turn *turn, fed_error
 
 /* residual.c */
 
-/** Is the assignment's training in the residual already, with no message made of it? */
+/** Is the assignment's training in the residual already, and no message made of it yet? */
 bool fedclient_trained(const fedclient *client, const fed_assignment *assignment);
 
-/** Train turn->model and store residual + (trained - model): from then on it can't be lost. */
+/** Train turn->model and store residual + (trained - model). After that the training can't be
+ * lost. */
 fed_status fedclient_train(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
 
-/** The message has been counted: take it off the stored residual there and then, where the platform
- * lets a value be changed in place. False: it is still to be subtracted. */
+/** The message has been counted: subtract it from the stored residual at once, if the platform can
+ * change a value in place. False: it must still be subtracted later. */
 bool fedclient_settle_now(const fedclient *client, const fedclient_turn *turn);
 
 /* upload.c */
 
-/** Compress the residual into turn->pending, and store that. */
+/** Compress the residual into turn->pending, and store turn->pending. */
 fed_status fedclient_encode(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
 
-/** Send what is pending and store what became of it: COUNTED or REFUSED. */
+/** Send the pending message and store its fate: COUNTED or REFUSED. */
 fed_status fedclient_send(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
 
 /* watch.c */
 
 /** Ask the program whether this device may take part now. FED_EBUSY: not now; FED_ECANCELED: the
- * program wants to end. The turn is over then, and watch.over says so. */
+ * program wants to end. The step then ends, and watch.over has the reason. */
 fed_status fedclient_watch_program(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** An assignment has come: its time runs from now on. */
+/** Start the time of an assignment that has just arrived. */
 void fedclient_watch_start(fedclient *client, const fed_assignment *assignment);
 
 /* decline.c */
 
-/** Give the place of turn->assignment back, for that reason. FED_OK, too, where the coordinator
- * takes no declines: then *wait_ms is set to what is left of the lease. */
+/** Give the slot of turn->assignment back, with a reason. FED_OK, too, if the coordinator takes no
+ * declines: then *wait_ms is set to the time left of the lease. */
 fed_status fedclient_decline(fedclient *client, const fedclient_turn *turn, const char *reason,
                              uint32_t *wait_ms, fed_error *err) FED_CHECKED;
 
 /* callback.c */
 
-/** Hand a model to the program's callback, with a sentence for every failure. FED_OK where it ended
- * early with what it had trained by then, too: client->watch.over says so. */
+/** Hand a model to the program's callback; every failure has a sentence. FED_OK, too, if the
+ * callback ended early with a partly trained model: client->watch.over then has the reason. */
 fed_status fedclient_callback(fedclient *client, const fedclient_turn *turn, fedclient_round *round,
                               fed_error *err) FED_CHECKED;
 
 /* measure.c */
 
-/** Measure turn->model; client->metric is then due. */
+/** Measure turn->model, and set client->metric, which is then due. */
 fed_status fedclient_evaluate(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
 fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
 
@@ -198,7 +201,7 @@ fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *
 /** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s. */
 uint32_t fedclient_backoff_ms(const char *device, unsigned failures);
 
-/** How long to wait after a refusal that time alone does not heal: 4 hours, +-20 %. */
+/** How long to wait after a refusal that only a person can change: 4 hours, +-20 %. */
 uint32_t fedclient_refused_ms(const char *device);
 
 #endif

@@ -17,7 +17,7 @@ static fed_status post(fedclient *client, const fed_decline *decline, fedclient_
     return fedclient_exchange(client, &call, answer, err);
 }
 
-/** Without a lease there is no place to wait for the end of: an evaluation. */
+/** The time left of the lease. An evaluation has no lease: wait a minute. */
 static uint32_t rest_of_lease(const fedclient *client, const fed_assignment *assignment) {
     enum { EVALUATION_MS = 60000 };
     const fedclient_platform *platform = client->options.platform;
@@ -40,7 +40,7 @@ fed_status fedclient_decline(fedclient *client, const fedclient_turn *turn, cons
     snprintf(decline.reason, sizeof decline.reason, "%s", reason);
     fedclient_answer answer = {0};
     fed_status status = post(client, &decline, &answer, err);
-    if (status == FED_OK && answer.status != 200) { /* it has no such place for this device */
+    if (status == FED_OK && answer.status != 200) { /* this device holds no such slot */
         fed_logf(client->options.log, FED_LOG_DEBUG, "the coordinator answered a decline with: %s",
                  answer.message);
     }

@@ -10,7 +10,7 @@
 /** Allowed in an answer beyond a whole model: heads of parts. */
 enum { PART_HEADS = 65536 };
 
-/** Does a part lead on from values of that version, or from nothing? */
+/** Can a part be applied to values of that version, or to nothing? */
 static bool follows(const fed_part *part, bool any, uint32_t version) {
     return part->from == part->to || (any && part->from == version);
 }
@@ -34,7 +34,7 @@ static fed_status apply_part(const fed_part *part, const fed_layout *layout, flo
                : fed_fail(err, FED_EFORMAT, "the coordinator's patch can't be read");
 }
 
-/** Apply part after part to values, which are of version *version (where *any says so). */
+/** Apply all parts in order to values, which have version *version if *any is true. */
 static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, float *values,
                               bool *any, uint32_t *version, fed_error *err) {
     fed_reader r;
@@ -57,7 +57,7 @@ static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, 
     return FED_OK;
 }
 
-/** Most bytes that a download can have. */
+/** The largest possible download, in bytes. */
 static fed_status answer_limit(const fedclient_turn *turn, size_t *limit, fed_error *err) {
     fedcodec whole;
     FED_TRY(fedcodec_parse("float32", &whole, err));
@@ -79,7 +79,7 @@ static fed_status get_more(fedclient *client, const fedclient_turn *turn,
              target->task, held, target->want, can);
     size_t piece = fedclient_arrived_piece(client);
     *range = (fedclient_range){.first = arrived->bytes.len,
-                               .most = limit > piece ? piece : 0, /* small: no need to say so */
+                               .most = limit > piece ? piece : 0, /* small: fetched whole */
                                .if_tag = target->tag};
     const fedclient_call call = {.base = client->devices,
                                  .kind = FED_REQUEST_MODEL,
@@ -95,8 +95,8 @@ static fed_status get_more(fedclient *client, const fedclient_turn *turn,
     return FED_OK;
 }
 
-/** Add what has come, all of it or the beginning, to what had arrived before: FED_EFORMAT where it
- * does not follow that. Other bytes from the start take its place. */
+/** Append the received bytes to those that had arrived before. FED_EFORMAT: they do not continue
+ * them. An answer that begins at byte 0 replaces all earlier bytes. */
 static fed_status take_in(fedclient *client, fedclient_arrived *arrived,
                           const fedclient_range *range, fed_writer *body, fed_error *err) {
     fedclient_download_head target = arrived->head;
@@ -121,7 +121,7 @@ static fed_status take_in(fedclient *client, fedclient_arrived *arrived,
                : fed_fail(err, FED_EFORMAT, "the coordinator sent more than it announced");
 }
 
-/** One request for what is missing. What comes before the line breaks is not lost. */
+/** Request the missing bytes once. Bytes that arrive before a connection breaks are kept. */
 static fed_status fetch_more(fedclient *client, const fedclient_turn *turn,
                              fedclient_arrived *arrived, fed_error *err) {
     fedclient_answer answer = {0};
@@ -144,14 +144,15 @@ static fed_status fetch_more(fedclient *client, const fedclient_turn *turn,
     }
     fedclient_answer_free(&answer);
     if (arrived->bytes.len > before) {
-        client->failures = 0; /* a line that breaks is no reason to wait while it carries */
+        client->failures =
+            0; /* a connection that breaks, but carries bytes, is no reason to wait */
     } else if (status == FED_OK && taken == FED_OK && arrived->head.total != before) {
         return fed_fail(err, FED_EFORMAT, "the coordinator sent nothing of what is missing");
     }
     return status != FED_OK ? status : taken;
 }
 
-/** Fetch what is missing of the download that arrived->head describes. */
+/** Fetch all missing bytes of the download that arrived->head describes. */
 static fed_status fetch_all(fedclient *client, const fedclient_turn *turn,
                             fedclient_arrived *arrived, fed_error *err) {
     fed_status status = FED_OK;
@@ -164,7 +165,7 @@ static fed_status fetch_all(fedclient *client, const fedclient_turn *turn,
     return status;
 }
 
-/** All is there: bring turn->model to the version that it leads to, and store it. */
+/** The download is complete: bring turn->model to its version, and store the model. */
 static fed_status apply(fedclient *client, fedclient_turn *turn, const fedclient_arrived *arrived,
                         fed_error *err) {
     const fedclient_download_head *target = &arrived->head;
@@ -190,7 +191,7 @@ static fed_status apply(fedclient *client, fedclient_turn *turn, const fedclient
     return fedclient_model_store(client->options.platform, &client->model, &turn->model, err);
 }
 
-/** The download that arrived->head describes, to its end. What makes no sense is forgotten. */
+/** Finish the download that arrived->head describes. Bytes that can't be read are forgotten. */
 static fed_status finish(fedclient *client, fedclient_turn *turn, fedclient_arrived *arrived,
                          fed_error *err) {
     fed_status status = fetch_all(client, turn, arrived, err);
@@ -203,7 +204,7 @@ static fed_status finish(fedclient *client, fedclient_turn *turn, fedclient_arri
     return status;
 }
 
-/** Bring turn->model, of version `have`, to the wanted version, and store it. */
+/** Bring turn->model from version `have` to the wanted version, and store it. */
 static fed_status fetch(fedclient *client, fedclient_turn *turn, uint32_t have,
                         fedclient_arrived *arrived, fed_error *err) {
     const fed_assignment *wanted = &turn->assignment;
@@ -212,7 +213,7 @@ static fed_status fetch(fedclient *client, fedclient_turn *turn, uint32_t have,
     return finish(client, turn, arrived, err);
 }
 
-/** turn->model = the stored model where it is of this task, else room for one. */
+/** turn->model = the stored model if it is of this task, else memory for one. */
 static fed_status take_up(fedclient *client, fedclient_turn *turn, bool *usable, fed_error *err) {
     const fed_assignment *wanted = &turn->assignment;
     size_t size = turn->arch.layout.size, count = 0;
@@ -234,9 +235,9 @@ static bool is_wanted(const fedclient *client, const fed_assignment *wanted) {
     return client->model.version == wanted->version && client->model.digest == wanted->digest;
 }
 
-/** Is a download that an earlier turn has begun still of use? It may lead to an older version than
- * the wanted one: it is finished all the same, so that rounds which are faster than this device's
- * line do not make it start again and again. */
+/** Is an earlier step's unfinished download still of use? It is, also if it leads to an older
+ * version than the wanted one. Otherwise rounds that are faster than this device's network would
+ * make it start again and again. */
 static bool still_leads(const fedclient *client, const fed_assignment *wanted, bool usable,
                         const fedclient_download_head *head) {
     const fedclient_model_head *held = &client->model;
@@ -247,7 +248,7 @@ static bool still_leads(const fedclient *client, const fed_assignment *wanted, b
     return head->task == wanted->task.id && from && to && news;
 }
 
-/** From what is held to the wanted version; where that does not work, from nothing. */
+/** Get the wanted version from the model held; if that fails, the whole model. */
 static fed_status fetch_any(fedclient *client, fedclient_turn *turn, bool usable,
                             fedclient_arrived *arrived, fed_error *err) {
     const uint32_t held = client->model.version;
@@ -261,7 +262,7 @@ static fed_status fetch_any(fedclient *client, fedclient_turn *turn, bool usable
     return fetch(client, turn, FEDCLIENT_HAVE_NONE, arrived, err);
 }
 
-/** What an earlier turn has begun first, then the rest. */
+/** Finish an earlier step's download first, then get the wanted version. */
 static fed_status go_on(fedclient *client, fedclient_turn *turn, bool usable,
                         fedclient_arrived *arrived, fed_error *err) {
     if (!still_leads(client, &turn->assignment, usable, &arrived->head)) {
@@ -290,7 +291,8 @@ fed_status fedclient_download(fedclient *client, fedclient_turn *turn, fed_error
         status = go_on(client, turn, usable, &arrived, err);
     }
     fedclient_arrived_free(&arrived);
-    if (status == FED_ENOTFOUND) { /* the round went on without this device: it may join the next */
+    if (status ==
+        FED_ENOTFOUND) { /* the round has ended without this device, which may join the next one */
         client->heals = true;
         client->failures = 0;
     }

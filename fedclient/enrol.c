@@ -1,19 +1,19 @@
-/* Identity: from a one-time token to a key and a certificate of the device's own, and from that
- * certificate to the next one. */
+/* Identity: enrolment, which turns a one-time token into a key and a certificate, and renewal,
+ * which gets the next certificate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fedclient/client.h"
 
-/** What the record "identity" holds: one record, so that a device is enrolled whole or not at all.
- */
+/** The contents of the record "identity". It is one record, so that a device is enrolled whole or
+ * not at all. */
 typedef struct identity {
     uint16_t devices_port;
     fed_pem key;
-    fed_pem cert; /* with the coordinator's CAs behind it; "": not enrolled */
-    fed_pem next; /* the key that is to be enrolled; "": none is */
-    /* not stored, but the key's and the certificate's: */
+    fed_pem cert; /* followed by the coordinator's CAs; "": not enrolled */
+    fed_pem next; /* the key that is being enrolled; "": none */
+    /* not stored; read from key and certificate: */
     char device[FED_SHA256_HEX];
     int64_t begins_s, expires_s;
 } identity;
@@ -35,7 +35,7 @@ static int url_host_len(const char *url) {
     return (int)(colon != NULL ? (size_t)(colon - url) : strlen(url));
 }
 
-/** Read the certificate: it must be one, and this key's, before it is stored. */
+/** Check before storing that the text is a certificate, and of this key. */
 static fed_status identity_inspect(identity *id, fed_error *err) {
     uint8_t digest[FED_SHA256_SIZE];
     uint8_t certified[FED_SHA256_SIZE];
@@ -49,7 +49,7 @@ static fed_status identity_inspect(identity *id, fed_error *err) {
     return FED_OK;
 }
 
-/** Take on an identity: the client is enrolled from here on. */
+/** Use an identity: the client is enrolled from here on. */
 static fed_status identity_take(fedclient *client, const identity *id, fed_error *err) {
     const fedclient_transport *transport = client->options.transport;
     FED_TRY(transport->identify(transport->user, &id->key, &id->cert, err));
@@ -61,7 +61,7 @@ static fed_status identity_take(fedclient *client, const identity *id, fed_error
     return FED_OK;
 }
 
-/** FED_ENOTFOUND: there is none. */
+/** Read the stored identity. FED_ENOTFOUND: none is stored. */
 static fed_status identity_read(const fedclient *client, identity *id, fed_error *err) {
     fedclient_record record = {0};
     FED_TRY(fedclient_record_load(client->options.platform, FEDCLIENT_IDENTITY, &record, err));
@@ -127,7 +127,7 @@ static fed_status identity_store(fedclient *client, const identity *id, fed_erro
     return status;
 }
 
-/** Take the answer apart: a line "devices-port: N", then the certificate, then the CAs. */
+/** Read the answer: a line "devices-port: N", then the certificate, then the CAs. */
 static fed_status read_answer(fedclient_answer *answer, identity *id, fed_error *err) {
     static const char label[] = "devices-port: ";
     fed_write_u8(&answer->body, 0);
@@ -147,9 +147,9 @@ static fed_status read_answer(fedclient_answer *answer, identity *id, fed_error 
     return identity_inspect(id, err);
 }
 
-/** The coordinator's word for a refusal: "token_used". */
+/** A refusal: the coordinator's error code, such as "token_used". */
 typedef struct refusal {
-    char word[sizeof((fedclient_answer){0}.error)]; /* "": it said none */
+    char word[sizeof((fedclient_answer){0}.error)]; /* "": the answer has none */
 } refusal;
 
 static fed_status send_request(fedclient *client, const char *token, const fed_pem *csr,
@@ -189,8 +189,8 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
     return status;
 }
 
-/** A key to enrol is stored before anybody hears of it: whatever is lost on the way, the next try
- * is with the same key. Until its certificate is there, an identity stored before stays good. */
+/** A new key is stored before it is sent. So after any failure the next try uses the same key.
+ * Until the new certificate is stored, an older identity stays valid. */
 static fed_status prepare_key(fedclient *client, bool anew, identity *id, fed_error *err) {
     memset(id, 0, sizeof *id);
     fed_status status = identity_read(client, id, err);
@@ -204,8 +204,8 @@ static fed_status prepare_key(fedclient *client, bool anew, identity *id, fed_er
     return FED_OK;
 }
 
-/** The token is used. If it was used for this key, and the answer lost, then the key is enrolled,
- * and gets its certificate as every enrolled key does. */
+/** The token is used. If it was used for this key, and only the answer was lost, then the key is
+ * enrolled, and renewal gets its certificate. */
 static fed_status claim(fedclient *client, identity *id, fed_error *err) {
     fed_error used = *err;
     refusal no;
@@ -223,7 +223,7 @@ static fed_status enrol(fedclient *client, const char *token, identity *id, fed_
     if (strcmp(no.word, "token_used") == 0) {
         status = claim(client, id, err);
     } else if (strcmp(no.word, "key_known") == 0) {
-        /* Enrolled by an older token. This one is unused, and may stand for another role. */
+        /* An older token enrolled the key. This token is unused, and may be for another role. */
         FED_TRY(prepare_key(client, true, id, err));
         status = request_certificate(client, token, id, &no, err);
     }
@@ -243,8 +243,8 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
     return FED_OK;
 }
 
-/** The key stays: so the device is the same one, and where the answer or the power is lost, the old
- * certificate is as good as before. */
+/** Renew: the key stays the same, so the device stays the same. If the answer or the power is lost,
+ * the old certificate is still valid. */
 static fed_status renew(fedclient *client, fed_error *err) {
     identity *id = NULL;
     refusal no;
@@ -265,8 +265,8 @@ static fed_status renew(fedclient *client, fed_error *err) {
 
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     enum {
-        TRIES = 100,        /* in what is left of the old one, at least */
-        ASKED_EVERY_S = 600 /* at most: a coordinator that always asks is no reason to hurry */
+        TRIES = 100,        /* at least once in the time left of the old certificate */
+        ASKED_EVERY_S = 600 /* at most this often, also if the coordinator always asks */
     };
     const fedclient_platform *platform = client->options.platform;
     const int64_t now_s = platform->unix_ms(platform->user) / 1000;

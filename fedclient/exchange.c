@@ -38,8 +38,8 @@ fedclient_body fedclient_body_of(fedclient_span *span) {
                             .data = span->more_left == 0 ? span->data : NULL};
 }
 
-/** Copy the string behind "key": in a flat JSON object, as far as it fits; "" where there is none.
- * Escapes but \" and \\ become a blank: it is a sentence for a person, not data. */
+/** Copy the string after "key": in a flat JSON object, as far as it fits; "" if there is none.
+ * Other escapes than \" and \\ become a blank: the string is a sentence for a person, not data. */
 static void json_string(const char *text, size_t len, const char *key, char *dst, size_t cap) {
     char quoted[32];
     size_t name = (size_t)snprintf(quoted, sizeof quoted, "\"%s\"", key);
@@ -79,7 +79,7 @@ static void read_refusal(fedclient_answer *answer) {
     }
 }
 
-/** A status that means the same for every request. */
+/** Handle a status that means the same for every request. */
 static fed_status judge(fedclient *client, const char *url, fedclient_answer *answer,
                         fed_error *err) {
     int status = answer->status;
@@ -106,7 +106,7 @@ static fed_status judge(fedclient *client, const char *url, fedclient_answer *an
     return FED_OK;
 }
 
-/** Where TLS failed and the certificate is past its date, that is why. */
+/** If TLS failed and the certificate has expired, say that this is why. */
 static fed_status explain_expiry(const fedclient *client, fed_status status, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     if (client->expires_s == 0 || platform->unix_ms(platform->user) / 1000 <= client->expires_s) {

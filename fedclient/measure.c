@@ -1,11 +1,11 @@
-/* Evaluation: measure a model with the program's callback, report how good it is. */
+/* Evaluation: measure a model with the program's callback, and report the result. */
 #include <inttypes.h>
 
 #include "fedclient/client.h"
 
 fed_status fedclient_evaluate(fedclient *client, fedclient_turn *turn, fed_error *err) {
     size_t count = 0;
-    FED_TRY(fedclient_record_own(&turn->model)); /* the program may do with it what it likes */
+    FED_TRY(fedclient_record_own(&turn->model)); /* a copy, which the program may change */
     fedclient_round round = {.values = fedclient_record_values(&turn->model, &count)};
     fed_status status = fedclient_callback(client, turn, &round, err);
     fedclient_record_free(&turn->model);
@@ -43,7 +43,7 @@ fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *
     fed_status status = post(client, &answer, err);
     if (status == FED_OK && answer.status != 200) {
         client->metric_due = false;
-        client->heals = answer.status == 404; /* the task has moved on: check in again */
+        client->heals = answer.status == 404; /* the task has a newer version: check in again */
         status = fed_fail(err, FED_EFORMAT,
                           "the coordinator refused the measurement of version %" PRIu32 ": %s (%s)",
                           client->metric.version, answer.message, answer.error);

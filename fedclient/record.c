@@ -10,7 +10,8 @@
 #include "fed/hash.h"
 #include "fedclient/memory_store.h"
 
-/* Bytes of the head: magic, kind, format, two of 0, then the guard of all that follows it. */
+/* The head's first bytes: magic, kind, format, two bytes 0, then the guard of all bytes after
+ * it. */
 enum { AT_KIND = 4, AT_FORMAT = 5, AT_GUARD = 8, AT_FIELDS = 16, FORMAT = 1 };
 
 static const char magic[4] = {'F', 'E', 'D', 'r'};
@@ -96,7 +97,7 @@ static fed_status record_check(const fedclient_platform *platform, const fedclie
                         " %d: use the release that wrote it",
                         key, format[0], FORMAT);
     }
-    if (platform->memory != NULL) { /* it never was anywhere else: it has no guard */
+    if (platform->memory != NULL) { /* it never left this process's memory, so it has no guard */
         return FED_OK;
     }
     fed_reader r;
@@ -115,11 +116,11 @@ static fed_status borrow(const fedclient_platform *platform, const char *key,
     *record = (fedclient_record){.platform = platform, .lent = true};
     const uint8_t *bytes = NULL;
     FED_TRY(platform->memory->lend(platform->user, key, &bytes, &record->len, err));
-    record->bytes = (uint8_t *)(uintptr_t)bytes; /* whoever changes it must own it first */
+    record->bytes = (uint8_t *)(uintptr_t)bytes; /* fedclient_record_own comes before any change */
     return FED_OK;
 }
 
-/** Get a value; one as large as a model is lent, if the platform does that. */
+/** Get a value; a model or a residual is lent, if the platform lends values. */
 static fed_status fetch(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                         fedclient_record *record, fed_error *err) {
     const bool large = kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL;
@@ -167,7 +168,7 @@ static fed_status store_as(const fedclient_platform *platform, fedclient_kind ki
         return platform->put(platform->user, key, record->bytes, record->len, err);
     }
     FED_TRY(platform->memory->give(platform->user, key, record->bytes, record->len, err));
-    return borrow(platform, key, record, err); /* it may lie elsewhere now */
+    return borrow(platform, key, record, err); /* the store may have moved it */
 }
 
 fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
@@ -175,7 +176,7 @@ fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_
     return store_as(platform, kind, fedclient_record_key(kind), record, err);
 }
 
-/* The fields behind the guard; what is left of the head stays 0. */
+/* The fields after the guard; the rest of the head stays 0. */
 
 static fed_writer fields_out(fedclient_record *record) {
     memset(record->bytes + AT_FIELDS, 0, FEDCLIENT_RECORD_HEAD - AT_FIELDS);
@@ -190,8 +191,8 @@ static fed_reader fields_in(const fedclient_record *record) {
     return r;
 }
 
-/** Load a record; none is fine, and all 0. Its fields are in *r, the payload's bytes in *payload.
- */
+/** Load a record; if none is stored, *record is all 0. *r has its fields, *payload the payload's
+ * bytes. */
 static fed_status load_any(const fedclient_platform *platform, fedclient_kind kind,
                            fedclient_record *record, fed_reader *r, size_t *payload,
                            fed_error *err) {
@@ -206,7 +207,7 @@ static fed_status load_any(const fedclient_platform *platform, fedclient_kind ki
     return FED_OK;
 }
 
-/** What was read makes sense, or it is let go. */
+/** Free the record unless its fields are valid. */
 static fed_status load_end(bool sound, fedclient_kind kind, fedclient_record *record,
                            fed_error *err) {
     if (sound) {

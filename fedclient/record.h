@@ -11,9 +11,9 @@
 #include "fedclient/platform.h"
 
 /*
- * A record is a head of 64 bytes, then a payload (docs/durability.md has the layout). It is kept in
- * one block of memory exactly as it is stored, so that a model-sized payload is changed in place
- * and never copied.
+ * A record is a head of 64 bytes, then a payload (docs/durability.md has the layout). In memory a
+ * record is one block with exactly the stored bytes, so a payload as large as the model is changed
+ * in place and never copied.
  */
 enum { FEDCLIENT_RECORD_HEAD = 64 };
 
@@ -22,25 +22,25 @@ typedef enum fedclient_kind {
     FEDCLIENT_MODEL = 2,
     FEDCLIENT_RESIDUAL = 3,
     FEDCLIENT_PENDING = 4,
-    FEDCLIENT_DOWNLOAD = 5 /* a value each piece: fedclient_download_load */
+    FEDCLIENT_DOWNLOAD = 5 /* one stored value for each piece: fedclient_download_load */
 } fedclient_kind;
 
 typedef struct fedclient_record {
     uint8_t *bytes; /* NULL: none */
     size_t len;
-    const fedclient_platform *platform; /* whose room it is; NULL: malloc's */
-    bool lent;                          /* it lies in the store: not to be changed */
+    const fedclient_platform *platform; /* the memory is this platform's room; NULL: malloc's */
+    bool lent;                          /* bytes are the store's, and must not be changed */
 } fedclient_record;
 
-/** A record with a payload of that many bytes, all 0. Owner: fedclient_record_free. */
+/** A record with a payload of `payload` bytes, all 0. Free with fedclient_record_free. */
 fed_status fedclient_record_new(size_t payload, fedclient_record *record) FED_CHECKED;
 
-/** Likewise, but with any payload, and in the platform's room where it has such: storing it takes
- * no copy. Also for scratch. */
+/** Likewise, but with arbitrary payload bytes, and in the platform's room if it has one: then
+ * storing takes no copy. Also for scratch memory. */
 fed_status fedclient_record_room(const fedclient_platform *platform, size_t payload,
                                  fedclient_record *record) FED_CHECKED;
 
-/** Before a record is changed that was loaded: one that is lent is copied. */
+/** Make a loaded record changeable: a lent one is copied. */
 fed_status fedclient_record_own(fedclient_record *record) FED_CHECKED;
 void fedclient_record_free(fedclient_record *record);
 
@@ -49,28 +49,28 @@ uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len);
 /** The payload as values. */
 float *fedclient_record_values(const fedclient_record *record, size_t *count);
 
-/** The key it is stored under: "residual". */
+/** The store's key of a kind, such as "residual". */
 const char *fedclient_record_key(fedclient_kind kind);
 
-/** Read one and check its guard. FED_ENOTFOUND (*err untouched), FED_EFORMAT damaged, FED_EVERSION.
- * A model or a residual is lent, if the platform does that: without a guard, till its next store.
- */
+/** Read a record and check its guard. FED_ENOTFOUND (*err unchanged), FED_EFORMAT damaged,
+ * FED_EVERSION. A platform that lends values lends a model or a residual: it has no guard, and is
+ * valid until the next store of the same kind. */
 fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_kind kind,
                                  fedclient_record *record, fed_error *err) FED_CHECKED;
 
-/** Complete the head (kind, format, guard) and put it. A room goes to the store and is lent from
- * then on. */
+/** Complete the head (kind, format, guard) and put the record. Memory of the platform's room then
+ * belongs to the store, and the record is lent. */
 fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
                                   fedclient_record *record, fed_error *err) FED_CHECKED;
 
-/** What the model record says of its values. */
+/** The head of the model record. */
 typedef struct fedclient_model_head {
     uint64_t task; /* 0: no model */
     uint32_t version;
     uint64_t digest;
 } fedclient_model_head;
 
-/** What the residual record says of its values: which training was the last to go in. */
+/** The head of the residual record: the last training that was added. */
 typedef struct fedclient_residual_head {
     uint64_t seq; /* grows with each training; 0: no residual */
     uint64_t task, lease;
@@ -78,37 +78,37 @@ typedef struct fedclient_residual_head {
     float loss;
 } fedclient_residual_head;
 
-/** What is known of an upload. */
+/** The fate of an upload. */
 typedef enum fedclient_fate {
-    FEDCLIENT_FATE_UNKNOWN = 0, /* send it (again) */
-    FEDCLIENT_FATE_COUNTED = 1, /* acknowledged: it is no longer owed */
-    FEDCLIENT_FATE_REFUSED = 2, /* it is still owed, all of it */
-    FEDCLIENT_FATE_SETTLED = 3  /* acknowledged, and taken off the residual already */
+    FEDCLIENT_FATE_UNKNOWN = 0, /* send the message (again) */
+    FEDCLIENT_FATE_COUNTED = 1, /* acknowledged: subtract the message from the residual */
+    FEDCLIENT_FATE_REFUSED = 2, /* not counted: the residual still holds all of it */
+    FEDCLIENT_FATE_SETTLED = 3  /* acknowledged, and subtracted from the residual already */
 } fedclient_fate;
 
-/** What the pending record says of its payload: the body of POST /v1/update. */
+/** The head of the pending record. Its payload is the body of POST /v1/update. */
 typedef struct fedclient_pending_head {
-    uint64_t seq; /* of the residual that it was made from; 0: no upload */
+    uint64_t seq; /* of the residual that the message was made from; 0: no upload */
     fedclient_fate fate;
-    bool whole; /* it carries all of the residual that it can ever carry: once counted, 0 is left */
-    bool pieces; /* the coordinator takes it in pieces */
+    bool whole;  /* the message carries the whole residual: once counted, nothing is left */
+    bool pieces; /* the coordinator takes the message in pieces */
 } fedclient_pending_head;
 
 #define FEDCLIENT_HAVE_NONE UINT32_MAX
 
-/** What the record of a download's piece says of its payload: some bytes of the answer. */
+/** The head of a download's piece. Its payload is a range of the answer's bytes. */
 typedef struct fedclient_download_head {
-    uint64_t task; /* 0: no download */
-    uint32_t have; /* the version it starts from; FEDCLIENT_HAVE_NONE */
-    uint32_t want; /* and leads to, with this digest: */
-    uint64_t digest;
-    uint64_t tag, total; /* of the whole answer */
-    uint64_t offset;     /* where in it the payload begins */
+    uint64_t task;       /* 0: no download */
+    uint32_t have;       /* the version that the download starts from, or FEDCLIENT_HAVE_NONE */
+    uint32_t want;       /* the version that the download leads to */
+    uint64_t digest;     /* of version `want` */
+    uint64_t tag, total; /* of the whole answer: its ETag and its bytes */
+    uint64_t offset;     /* the payload's first byte in the answer */
 } fedclient_download_head;
 
 /*
- * Load one with its head; where none is stored, *head and *record are all 0. Store one: the head is
- * written into the record first.
+ * Load a record with its head; if none is stored, *head and *record are all 0. Store a record: the
+ * head is written into it first.
  */
 fed_status fedclient_model_load(const fedclient_platform *platform, fedclient_model_head *head,
                                 fedclient_record *record, fed_error *err) FED_CHECKED;
@@ -128,13 +128,13 @@ fed_status fedclient_pending_store(const fedclient_platform *platform,
                                    const fedclient_pending_head *head, fedclient_record *record,
                                    fed_error *err) FED_CHECKED;
 
-/** Where the store holds that model, from whichever device: it is this one's, too, and lent. Else
- * FED_ENOTFOUND, and nothing has changed. */
+/** If another device of this process has stored that model, share it: it becomes this device's
+ * model, too, and is lent. Else FED_ENOTFOUND, and nothing has changed. */
 fed_status fedclient_model_adopt(const fedclient_platform *platform,
                                  const fedclient_model_head *head,
                                  fedclient_record *record) FED_CHECKED;
 
-/* The k-th piece of a download likewise; but a damaged one is FED_ENOTFOUND, too. */
+/* Load the k-th piece of a download. A damaged piece is FED_ENOTFOUND, too. */
 fed_status fedclient_download_load(const fedclient_platform *platform, unsigned k,
                                    fedclient_download_head *head, fedclient_record *record,
                                    fed_error *err) FED_CHECKED;

@@ -1,4 +1,4 @@
-/* The residual: everything this device has trained that the coordinator has not acknowledged. */
+/* The residual: the sum of all training that the coordinator has not acknowledged. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@ bool fedclient_trained(const fedclient *client, const fed_assignment *assignment
            held->round == assignment->round && held->lease == assignment->lease;
 }
 
-/** Was the message that the residual holds counted? */
+/** Was the message counted that was made from this residual? */
 static bool counted(const fedclient *client) {
     return client->pending.seq == client->residual.seq &&
            (client->pending.fate == FEDCLIENT_FATE_COUNTED ||
             client->pending.fate == FEDCLIENT_FATE_SETTLED);
 }
 
-/** The envelope of a message: *envelope[*len] lies in the record. */
+/** The envelope of a message, *envelope[*len], in the record. */
 static fed_status envelope_of(const fedclient_record *message, const uint8_t **envelope,
                               size_t *len) {
     size_t size = 0;
@@ -36,7 +36,7 @@ static fed_status envelope_of(const fedclient_record *message, const uint8_t **e
     return FED_OK;
 }
 
-/** values -= what a message says. */
+/** values -= the values of a message. */
 static fed_status subtract(const fedclient_record *message, const fed_layout *layout, float *values,
                            fed_error *err) {
     const uint8_t *envelope = NULL;
@@ -45,7 +45,7 @@ static fed_status subtract(const fedclient_record *message, const fed_layout *la
     return fedcodec_envelope_axpy(envelope, len, layout, -1.0f, values, err);
 }
 
-/** turn->residual -= what the counted message says. */
+/** turn->residual -= the values of the counted message. */
 static fed_status subtract_counted(const fedclient *client, fedclient_turn *turn, fed_error *err) {
     size_t count = 0;
     fedclient_pending_head head;
@@ -101,7 +101,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_turn *turn) {
            subtract(&turn->pending, &turn->arch.layout, values, NULL) == FED_OK;
 }
 
-/** Start from nothing owed: there is no residual yet, or it is another task's. */
+/** Start with an empty residual: none is stored yet, or it is another task's. */
 static void start_anew(fedclient *client, fedclient_turn *turn) {
     if (turn->residual.bytes != NULL) {
         fed_logf(client->options.log, FED_LOG_INFO,
@@ -112,8 +112,7 @@ static void start_anew(fedclient *client, fedclient_turn *turn) {
     fedclient_record_free(&turn->residual);
 }
 
-/** turn->residual = what is owed now, the stored residual less the message that was counted; none
- * where that is nothing. */
+/** turn->residual = the stored residual minus the counted message; no record if that is all 0. */
 static fed_status settle(fedclient *client, fedclient_turn *turn, fed_error *err) {
     const fedclient_residual_head *head = &client->residual;
     FED_TRY(
@@ -137,12 +136,12 @@ static fed_status settle(fedclient *client, fedclient_turn *turn, fed_error *err
     return subtract_counted(client, turn, err);
 }
 
-/** values = owed + (values - model), owed NULL: nothing. Is all of it within +-limit? */
+/** values = owed + (values - model); owed NULL: 0. Are all results within +-limit? */
 static bool add_owed(float *restrict values, const float *restrict model,
                      const float *restrict owed, size_t n, float limit) {
-    int32_t most, beyond = 0; /* bits of magnitudes, which are in the numbers' order */
+    int32_t most, beyond = 0; /* the bits of magnitudes, which sort like the numbers */
     memcpy(&most, &limit, sizeof most);
-    for (size_t i = 0; i < n; i++) { /* no branch: so that the loop is vectorised */
+    for (size_t i = 0; i < n; i++) { /* no branch, so that the loop is vectorised */
         float sum = (owed != NULL ? owed[i] : 0.0f) + (values[i] - model[i]);
         int32_t bits;
         memcpy(&bits, &sum, sizeof bits);
@@ -152,8 +151,8 @@ static bool add_owed(float *restrict values, const float *restrict model,
     return beyond == 0;
 }
 
-/** trained, what training made of the model, becomes what is owed and that. What was not counted of
- * running statistics is not owed: it is void. */
+/** Turn `trained`, the trained model, into the new residual: the old one plus the training. Running
+ * statistics have no old residual: a change that was not counted is void. */
 static fed_status add_training(fedclient_turn *turn, const fedclient_record *trained,
                                fed_error *err) {
     size_t n = 0;
@@ -198,10 +197,9 @@ static fed_status store_training(fedclient *client, fedclient_turn *turn,
 }
 
 fed_status fedclient_train(fedclient *client, fedclient_turn *turn, fed_error *err) {
-    /* D2: what became of the last upload is known, else its gradient would be in the next one too
-     */
+    /* D2: the last upload's fate is known; else its gradient would be in the next upload, too */
     assert(client->pending.seq == 0 || client->pending.fate != FEDCLIENT_FATE_UNKNOWN);
-    fedclient_record trained; /* what goes out of the callback is made the residual in place */
+    fedclient_record trained; /* the callback's values become the residual in place */
     FED_TRY(fedclient_record_room(client->options.platform, turn->arch.layout.size * sizeof(float),
                                   &trained));
     size_t len = 0;

@@ -4,12 +4,12 @@
 #include "fed/rng.h"
 #include "fedclient/client.h"
 
-/* A minute at most: a coordinator that was restarted finds its devices again at once, and 4,000 of
- * them make about 90 connections a second, a tenth of its processor. Google's client waits a
- * quarter of an hour here, and as long as ours after a refusal. */
+/* A minute at most, so that devices soon come back after a coordinator's restart. 4,000 devices
+ * then make about 90 connections a second, which takes a tenth of its processor. Google's client
+ * waits a quarter of an hour after a failure, and as long as ours after a refusal. */
 enum { FIRST_MS = 400, LAST_MS = 60000, DOUBLINGS = 8, REFUSED_MS = 4 * 3600 * 1000 };
 
-/* The jitter is the device's own, so that a crowd cut off at once does not come back at once. */
+/* Each device has its own jitter, so that devices cut off at once do not come back at once. */
 static void open_jitter(fed_rng *rng, const char *device, unsigned failures) {
     fed_rng_init(rng, fed_digest_bytes(device, strlen(device)), failures, 0);
 }

@@ -1,4 +1,4 @@
-/* Upload: compress what is owed, keep the message until its fate is known, send it. */
+/* Upload: compress the residual, keep the message until its fate is known, send it. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,9 +6,9 @@
 #include "fedclient/client.h"
 #include "fedcodec/envelope.h"
 
-/** Keep values within the limit; was anything beyond it? */
+/** Clip values to +-limit. Was any value beyond it? */
 static bool clip(float *values, size_t n) {
-    uint32_t clipped = 0; /* an integer, and no branch: so that the loop is vectorised */
+    uint32_t clipped = 0; /* an integer, and no branch, so that the loop is vectorised */
     for (size_t i = 0; i < n; i++) {
         float v = values[i] > FEDCLIENT_VALUE_LIMIT ? FEDCLIENT_VALUE_LIMIT : values[i];
         v = v < -FEDCLIENT_VALUE_LIMIT ? -FEDCLIENT_VALUE_LIMIT : v;
@@ -18,7 +18,7 @@ static bool clip(float *values, size_t n) {
     return clipped != 0;
 }
 
-/** Append to out the message for values[n], which it uses up. */
+/** Append the message for values[n] to out. Changes values. */
 static fed_status compress(const fedclient *client, const fedclient_turn *turn, float *values,
                            fed_writer *out) {
     const fed_layout *layout = &turn->arch.layout;
@@ -34,10 +34,11 @@ static fed_status compress(const fedclient *client, const fedclient_turn *turn, 
     return status == FED_OK ? out->status : status;
 }
 
-/** turn->pending = head, update, envelope; *clipped: it carries less than the codec could. */
+/** turn->pending = head, update, envelope. *clipped: some values were beyond the limit. */
 static fed_status make_message(const fedclient *client, fedclient_turn *turn, bool *clipped) {
     size_t n = 0;
-    FED_TRY(fedclient_record_own(&turn->residual)); /* what is owed is stored: this is used up */
+    FED_TRY(fedclient_record_own(
+        &turn->residual)); /* the residual is stored; this copy may be changed */
     float *values = fedclient_record_values(&turn->residual, &n);
     *clipped = !turn->within && clip(values, n);
     const fed_update update = {.task = client->residual.task,
@@ -62,7 +63,7 @@ static fed_status make_message(const fedclient *client, fedclient_turn *turn, bo
 
 fed_status fedclient_encode(fedclient *client, fedclient_turn *turn, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
-    if (turn->residual.bytes == NULL) { /* trained by an earlier turn, which was cut short */
+    if (turn->residual.bytes == NULL) { /* trained by an earlier step, which was interrupted */
         FED_TRY(fedclient_residual_load(platform, &client->residual, &turn->residual, err));
     }
     size_t count = 0;
@@ -96,7 +97,7 @@ static fed_status post_whole(fedclient *client, const fedclient_turn *turn,
     return fedclient_exchange(client, &call, answer, err);
 }
 
-/** What the head of every piece says of the message. */
+/** The head of a piece, as far as it is the same for all pieces of the message. */
 static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece) {
     fed_reader r;
     fed_update update;
@@ -110,8 +111,8 @@ static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece)
     return FED_OK;
 }
 
-/** Send len bytes of the message from piece->offset on; 0: ask how many are there. On 202, *there
- * is how many. */
+/** Send len bytes of the message from piece->offset on; len 0: only ask how many have arrived. On
+ * 202, *there is how many have arrived. */
 static fed_status post_piece(fedclient *client, const fed_piece *piece, const uint8_t *message,
                              size_t len, uint64_t *there, fedclient_answer *answer,
                              fed_error *err) {
@@ -136,11 +137,11 @@ static fed_status post_piece(fedclient *client, const fed_piece *piece, const ui
                : fed_fail(err, FED_EFORMAT, "the coordinator's answer to a piece makes no sense");
 }
 
-/** Send the message piece after piece from where the coordinator has it, until it has a word on the
- * whole. */
+/** Send the message piece by piece, from the first byte that the coordinator lacks, until it
+ * answers for the whole message. */
 static fed_status post_pieces(fedclient *client, const fedclient_turn *turn,
                               fedclient_answer *answer, fed_error *err) {
-    enum { ASTRAY_MOST = 3 }; /* a coordinator that has lost pieces; or one that is confused */
+    enum { ASTRAY_MOST = 3 }; /* the coordinator has lost pieces, or is wrong */
     fed_piece piece;
     size_t total = 0, len = 0;
     const uint8_t *message = fedclient_record_payload(&turn->pending, &total);
@@ -166,8 +167,8 @@ static fed_status post_pieces(fedclient *client, const fedclient_turn *turn,
     }
 }
 
-/** A small message costs less as one; but one that did not get through may be small for other lines
- * than this. */
+/** In pieces? A small message costs less whole. But after a failed upload even a small message goes
+ * in pieces, since the connection may break too often. */
 static bool needs_pieces(const fedclient *client, size_t total) {
     enum { NEVER_UP_TO = 16384 };
     const fedclient_options *o = &client->options;
@@ -190,8 +191,8 @@ static fed_status post(fedclient *client, const fedclient_turn *turn, fedclient_
     return post_whole(client, turn, answer, err);
 }
 
-/** Store what became of the message. The message itself is kept only where it is still needed to
- * know what is owed. */
+/** Store the message's fate. The message itself is kept only if it must still be subtracted from
+ * the residual. */
 static fed_status store_fate(fedclient *client, fedclient_turn *turn, fedclient_fate fate,
                              fed_error *err) {
     if (fate == FEDCLIENT_FATE_COUNTED && fedclient_settle_now(client, turn)) {
@@ -204,7 +205,7 @@ static fed_status store_fate(fedclient *client, fedclient_turn *turn, fedclient_
     return fedclient_pending_store(client->options.platform, &client->pending, &turn->pending, err);
 }
 
-/** What the coordinator's answer makes of the message. */
+/** The message's fate by the coordinator's answer. */
 static fed_status judge(const fedclient_answer *answer, fedclient_fate *fate, fed_error *err) {
     switch (answer->status) {
     case 200:
@@ -222,7 +223,7 @@ static fed_status judge(const fedclient_answer *answer, fedclient_fate *fate, fe
     }
 }
 
-/** Tell the caller. A closed round is nobody's fault; what else was refused may be so for long. */
+/** Make the event. After a closed round try again soon; other refusals may last long. */
 static void note(fedclient *client, fedclient_turn *turn, const fedclient_answer *answer) {
     size_t len = 0;
     const uint8_t *body = fedclient_record_payload(&turn->pending, &len);
@@ -242,7 +243,7 @@ static void note(fedclient *client, fedclient_turn *turn, const fedclient_answer
     turn->event->outcome = FEDCLIENT_REFUSED;
     enum {
         CLONED_FAILURES = 16
-    }; /* the longest back-off at once: the other copy takes the rounds */
+    }; /* the longest back-off: another copy of this device takes the rounds */
     const bool cloned = strcmp(answer->error, "cloned") == 0;
     if (answer->status != 409 || cloned) {
         client->failures += cloned ? CLONED_FAILURES : 1;
@@ -254,7 +255,7 @@ static void note(fedclient *client, fedclient_turn *turn, const fedclient_answer
 }
 
 fed_status fedclient_send(fedclient *client, fedclient_turn *turn, fed_error *err) {
-    if (turn->pending.bytes == NULL) { /* left by an earlier turn */
+    if (turn->pending.bytes == NULL) { /* left by an earlier step */
         FED_TRY(fedclient_pending_load(client->options.platform, &client->pending, &turn->pending,
                                        err));
     }

@@ -1,20 +1,20 @@
-/* While the program trains: is it still wanted, and how far is it? */
+/* During a callback: is its result still wanted, and how far has it come? */
 #include "fedclient/client.h"
 
 #include <inttypes.h>
 
 enum {
-    LOOK_MS = 1000,     /* between two questions to the program */
-    LEAST_ASK_MS = 5000 /* between two questions to the coordinator, at least, ... */
+    LOOK_MS = 1000,     /* time between two questions to the program */
+    LEAST_ASK_MS = 5000 /* least time between two questions to the coordinator */
 };
-enum { QUESTIONS = 10 }; /* ... which is asked about so often between lease and deadline */
+enum { QUESTIONS = 10 }; /* how often to ask the coordinator between lease and deadline */
 
 static int64_t now_ms(const fedclient *client) {
     const fedclient_platform *platform = client->options.platform;
     return platform->monotonic_ms(platform->user);
 }
 
-/** The watch's word, for the caller. */
+/** The watch's status, for the caller. */
 static fed_status verdict(const fedclient *client, fed_error *err) {
     const fed_error *over = &client->watch.over;
     return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);
@@ -52,8 +52,8 @@ void fedclient_watch_start(fedclient *client, const fed_assignment *assignment) 
     }
 }
 
-/** A question about a message of one byte that nobody has sent: what matters is whether the lease
- * stands. */
+/** Ask the coordinator about a message of one byte that was never sent. The answer says whether the
+ * lease stands. */
 static fed_status ask(const fedclient_turn *turn, fedclient_answer *answer, fed_error *err) {
     const fed_piece piece = {.task = turn->assignment.task.id,
                              .round = turn->assignment.round,
@@ -72,7 +72,7 @@ static fed_status ask(const fedclient_turn *turn, fedclient_answer *answer, fed_
     return fedclient_exchange(turn->client, &call, answer, err);
 }
 
-/** A coordinator that can't be reached has not said no: it is asked again, later each time. */
+/** Without an answer the training goes on. The coordinator is asked again, each time later. */
 static void ask_coordinator(const fedclient_turn *turn, int64_t now) {
     fedclient *client = turn->client;
     fedclient_watch *watch = &client->watch;

@@ -110,9 +110,9 @@ static int take_transport(fedclientd_settings *s) {
     return complain("this build has no --transport", optarg);
 }
 
-enum { OPTION_STOPPED = -1 }; /* --help and --version: all is said */
+enum { OPTION_STOPPED = -1 }; /* --help and --version: nothing else to do */
 
-/** Where the value of an option goes that is any text; NULL: it is another option. */
+/** The destination of an option whose value is any text; NULL: another option. */
 static const char **text_of(int letter, fedclientd_settings *s) {
     switch (letter) {
     case 's':
@@ -237,7 +237,7 @@ int main(int argc, char **argv) {
     }
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL); /* the second one ends it at once */
+    sigaction(SIGINT, &action, NULL); /* a second signal ends the program at once */
     sigaction(SIGTERM, &action, NULL);
     fed_error err = {0};
     fed_status status = fedclientd_serve(&s, &err);

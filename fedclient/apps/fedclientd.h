@@ -1,4 +1,4 @@
-/* fedclientd inside: what a device is told, and its life. */
+/* fedclientd's settings, and the functions of its files. */
 #ifndef FEDCLIENT_APPS_FEDCLIENTD_H
 #define FEDCLIENT_APPS_FEDCLIENTD_H
 
@@ -14,8 +14,8 @@
 typedef struct fedclientd_settings {
     const char *server, *ca, *state;
     const char *token, *token_file; /* NULL: none */
-    const char *name;               /* what it calls itself at the coordinator */
-    const char *transport;          /* NULL: the first that this build has */
+    const char *name;               /* the device's name at the coordinator */
+    const char *transport;          /* NULL: the first transport that this build has */
     workshop_settings work;
     fedclient_conditions when;
     uint32_t hold_ms;
@@ -24,7 +24,7 @@ typedef struct fedclientd_settings {
     const atomic_int *stop; /* not 0: end soon */
 } fedclientd_settings;
 
-/** fedclientd_serve.c: enrol if that was not done yet, then take part until it is told to stop. */
+/** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
 /** fedclientd_say.c: one line about an event; why is its reason, if it is a pause. The same wait as

@@ -1,4 +1,4 @@
-/* What fedclientd says of what happens to it. */
+/* fedclientd's log lines about events. */
 #include <inttypes.h>
 
 #include "fedclient/apps/fedclientd.h"

@@ -1,4 +1,4 @@
-/* A device's life: it opens what it needs, enrols once, and takes part. */
+/* The main loop of fedclientd: open store and transport, enrol once, then take part. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +10,12 @@
 
 enum { CA_LIMIT = 65536, TOKEN_LIMIT = 1024 };
 
-/** What the library's callbacks are handed. */
+/** The user pointer of the library's callbacks. */
 typedef struct device {
     const fedclientd_settings *settings;
     fedclient_conditions when;
     workshop *work;
-    int64_t told_ms; /* when progress was told last; 0: not in this round */
+    int64_t told_ms; /* when progress was logged last; 0: not in this round */
 } device;
 
 /* --- The library's callbacks --- */
@@ -32,7 +32,7 @@ static fed_status may_train(void *user, fed_error *err) {
     return fedclient_conditions_hold(&d->when, err);
 }
 
-/** Long trainings only, and not every step. */
+/** Log progress of long trainings, and not at every iteration. */
 static void progress(void *user, const fedclient_round *round, uint32_t done, uint32_t total) {
     enum { EVERY_MS = 10000 };
     device *d = user;
@@ -48,7 +48,7 @@ static void progress(void *user, const fedclient_round *round, uint32_t done, ui
 
 /* --- Running --- */
 
-/** Sleep, in naps, so that a signal which comes just before one is seen soon. */
+/** Sleep in short naps, so that a signal just before a nap is seen soon. */
 static void rest(const fedclientd_settings *s, uint32_t ms) {
     int64_t until = fed_clock_monotonic_ms() + ms;
     while (*s->stop == 0 && fed_clock_monotonic_ms() < until) {
@@ -85,8 +85,8 @@ static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error
 
 /* --- Enrolling --- */
 
-/** A coordinator that is there, but has no time, has some later; where there is none, the address
- * may be wrong, and a person should know. */
+/** Try again later if the coordinator is only busy. If nothing answers, the address may be wrong,
+ * and a person should know. */
 static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client, const char *token,
                                 fed_error *err) {
     enum { TRIES = 8, FIRST_MS = 500 };

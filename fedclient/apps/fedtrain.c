@@ -65,7 +65,7 @@ enum { TRAIN = 1, EVALUATE = 2, EXPORT = 4, MODELS = 8 };
 static const struct {
     const char *name;
     int bit;
-    size_t words; /* behind the options, at most */
+    size_t words; /* most words after the options */
     fed_status (*run)(const app_options *o, fed_error *err);
 } commands[] = {{"train", TRAIN, 0, app_train},
                 {"evaluate", EVALUATE, 0, app_evaluate},
@@ -74,7 +74,7 @@ static const struct {
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
-/* An option, which commands take it, and where its value goes: one of the pointers. */
+/* An option, the commands that take it, and the destination of its value: one of the pointers. */
 typedef struct option_place {
     const char *name;
     int commands;
@@ -155,7 +155,7 @@ static fed_status parse_options(int argc, char **argv, int bit, app_options *o, 
     return FED_OK;
 }
 
-/* What goes together. */
+/* Options that must or must not be given together. */
 static fed_status check_options(app_options *o, size_t words, fed_error *err) {
     if (o->word_count > words) {
         return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", o->words[words]);
@@ -183,7 +183,7 @@ static int run(size_t k, const app_options *o) {
     struct sigaction action = {.sa_handler = on_signal,
                                .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL); /* the second one ends it at once */
+    sigaction(SIGINT, &action, NULL); /* a second signal ends the program at once */
     sigaction(SIGTERM, &action, NULL);
     fed_error err = {0};
     fed_status status = commands[k].run(o, &err);

@@ -9,7 +9,7 @@
 
 /** The command line. Strings are argv's. */
 typedef struct app_options {
-    const char *model;   /* a name, a text or @FILE; NULL: what the weights' file says */
+    const char *model;   /* a name, a text or @FILE; NULL: the model of the weights' file */
     const char *weights; /* a safetensors file */
     const char *dataset, *data, *train_part, *test_part;
     const char *optimizer, *augment;
@@ -17,14 +17,14 @@ typedef struct app_options {
     bool normalise, resume;
     const char *backend;                 /* NULL: the first */
     uint32_t batch, epochs, steps, seed; /* epochs or steps, the other is 0 */
-    char *const *words;                  /* behind the options */
+    char *const *words;                  /* the words after the options */
     size_t word_count;
 } app_options;
 
 /** Set by SIGINT and SIGTERM: end after this step. */
 extern volatile sig_atomic_t app_interrupted;
 
-/* The commands. FED_ECANCELED: interrupted, all is said and kept. */
+/* The commands. FED_ECANCELED: interrupted; the state is saved and the message written. */
 fed_status app_train(const app_options *o, fed_error *err) FED_CHECKED;
 fed_status app_evaluate(const app_options *o, fed_error *err) FED_CHECKED;
 fed_status app_export(const app_options *o, fed_error *err) FED_CHECKED;
@@ -32,7 +32,7 @@ fed_status app_models(const app_options *o, fed_error *err) FED_CHECKED;
 
 /* ---- Models and weights: fedtrain_weights.c ---- */
 
-/** A model, its weights, and what an optimizer remembers of them, all in one buffer. */
+/** A model, its weights and the optimizer's state, all in one buffer. */
 typedef struct app_weights {
     fed_arch arch;
     fed_layout layout; /* the model's tensors, then "optimizer.state" */
@@ -40,13 +40,13 @@ typedef struct app_weights {
     float *state;      /* within values */
 } app_weights;
 
-/** Room for a model, weights drawn from the seed, a state of zeros for the optimizer (NULL: none).
- * Owner: app_weights_free. */
+/** A model with weights drawn from the seed, and an optimizer's state of zeros (optimizer NULL:
+ * none). Free with app_weights_free. */
 fed_status app_weights_new(const char *model, const fed_optimizer *optimizer, uint32_t seed,
                            app_weights *w, fed_error *err) FED_CHECKED;
 
-/** The weights of --weights and its file, which says which model they are of, unless the command
- * line does. Owner: app_weights_free, fed_checkpoint_close. */
+/** The weights of --weights, and the open file. The model is the command line's, else the file's.
+ * Free with app_weights_free and fed_checkpoint_close. */
 fed_status app_weights_open(const app_options *o, app_weights *w, fed_checkpoint **file,
                             fed_error *err) FED_CHECKED;
 void app_weights_free(app_weights *w);
@@ -57,7 +57,7 @@ fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net 
 
 /* ---- Data: fedtrain_data.c ---- */
 
-/** Open a part of what --dataset and --data name. Owner: fedtrain_data_free. */
+/** Open a split of the data set that --dataset and --data name. Free with fedtrain_data_free. */
 fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *data,
                          fed_error *err) FED_CHECKED;
 
@@ -68,7 +68,7 @@ fed_status app_data_all(const fedtrain_data *data, fedtrain_share *share,
 /** Steps that see each sample, or token, about once. */
 size_t app_data_steps(const fedtrain_data *data, const fed_arch *arch, size_t batch);
 
-/** Means and deviations of the channels, as text that a checkpoint keeps: "0.13 0.31 ...". Owner:
+/** Means and deviations of the channels as text for a checkpoint: "0.13 0.31 ...". Free with
  * free(). */
 fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *err) FED_CHECKED;
 

@@ -1,5 +1,4 @@
-/* fedtrain models: what each model takes, how many parameters it has, and what training it needs.
- */
+/* fedtrain models: each model's input, number of parameters, and memory for training. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -12,8 +12,8 @@
 #include "fed/progress.h"
 #include "fedclient/apps/fedtrain.h"
 
-/* What a checkpoint says of the training beside the weights, as keys and values. All but the last
- * must be the same when it goes on. */
+/* The notes of a checkpoint about the training, as keys and values. All but the last must be the
+ * same when the training is resumed. */
 enum { NOTES = 8, NOTE_STEP = NOTES - 1 };
 
 typedef struct training {
@@ -44,17 +44,16 @@ static void write_notes(const training *t, numbers *n, const char *notes[2 * NOT
     snprintf(n->batch, sizeof n->batch, "%" PRIu32, o->batch);
     snprintf(n->seed, sizeof n->seed, "%" PRIu32, o->seed);
     snprintf(n->step, sizeof n->step, "%" PRIu64, t->step);
-    const char *const all[2 * NOTES + 3] = {
-        "model",     t->weights.arch.text,
-        "optimizer", o->optimizer,
-        "dataset",   o->dataset,
-        "normalise", t->normalise != NULL ? t->normalise : "",
-        "augment",   o->augment,
-        "batch",     n->batch,
-        "seed",      n->seed,
-        "step",      n->step,
-        "format",    "pt", /* what other programs want to be told */
-        NULL};
+    const char *const all[2 * NOTES + 3] = {"model",     t->weights.arch.text,
+                                            "optimizer", o->optimizer,
+                                            "dataset",   o->dataset,
+                                            "normalise", t->normalise != NULL ? t->normalise : "",
+                                            "augment",   o->augment,
+                                            "batch",     n->batch,
+                                            "seed",      n->seed,
+                                            "step",      n->step,
+                                            "format",    "pt", /* for other programs */
+                                            NULL};
     memcpy(notes, all, sizeof all);
 }
 
@@ -68,7 +67,7 @@ static fed_status save(const training *t, fed_error *err) {
                : fed_checkpoint_save(path, &t->weights.layout, t->weights.values, notes, err);
 }
 
-/* The checkpoint must be of the same training, of which this is the rest. */
+/* Check that the checkpoint is of the training that is to be resumed. */
 static fed_status check_notes(const training *t, const fed_checkpoint *file, fed_error *err) {
     numbers n;
     const char *notes[2 * NOTES + 3];
@@ -105,7 +104,7 @@ static fed_status take_checkpoint(training *t, const fed_checkpoint *file, fed_e
     return fed_checkpoint_read(file, &t->weights.layout, t->weights.values, err);
 }
 
-/* Better now than after an epoch. */
+/* Fail now rather than after an epoch. */
 static fed_status check_writable(const char *path, fed_error *err) {
     fed_file file;
     FED_TRY(fed_file_create(path, 0644, &file, err));
@@ -178,7 +177,7 @@ static fed_status begin_curve(const training *t, fed_error *err) {
 static fed_status add_to_curve(const training *t, float loss, const fedtrain_score *score,
                                double seconds, fed_error *err) {
     double rate = fedtrain_optimizer_rate(&t->optimizer, t->weights.state, t->weights.arch.trained);
-    char line[200], quality[32] = ""; /* of targets there is none but the loss */
+    char line[200], quality[32] = ""; /* a regression has only the loss */
     if (t->test.set.target == NULL) {
         snprintf(quality, sizeof quality, "%.6g",
                  t->test.is_text ? exp((double)score->loss)
@@ -218,7 +217,7 @@ static fed_status run_epoch(training *t, float *loss, fed_error *err) {
     return fedtrain_run(&job, t->weights.values, t->weights.state, loss, err);
 }
 
-/* What an epoch came to: in the checkpoint, on the screen, in the curve. */
+/* Write the result of an epoch: checkpoint, screen, curve. */
 static fed_status report_epoch(training *t, float loss, double seconds, fed_error *err) {
     fedtrain_score score = {0};
     FED_TRY(save(t, err)); /* first, since measuring may take long */

@@ -1,4 +1,4 @@
-/* fedtrain evaluate and export: what is done with trained weights. */
+/* fedtrain evaluate and export: uses of trained weights. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 
 /* ---- evaluate ---- */
 
-/* As the training samples were, if the file tells; else by the training part, if that is asked for.
- */
+/* Normalise like the training samples, if the file has their numbers. Else by the training split,
+ * if --normalise is given. */
 static fed_status normalise(const app_options *o, const fed_checkpoint *file, fedtrain_data *test,
                             fed_error *err) {
     const char *note = fed_checkpoint_note(file, "normalise");

@@ -1,4 +1,4 @@
-/* A device's training: from a round that the library asks for to the weights that it gets back. */
+/* A device's training: gets a round from the library, and gives the trained weights back. */
 #include "fedclient/apps/workshop.h"
 
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 enum { EVALUATE_BATCH = 250, EVALUATE_TEXT_BATCH = 10 };
 
-/** All but the data is kept from round to round while the task is the same. */
+/** Everything but the data is kept from round to round while the task is the same. */
 struct workshop {
     const workshop_settings *settings;
     const fedclient_platform *platform;
     fedtrain_data data;    /* the training part, or the one to evaluate on */
     uint32_t round, again; /* the last one trained in, and how often before */
-    uint64_t task;         /* that the rest belongs to; 0: none yet */
+    uint64_t task;         /* the task of the fields below; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
     size_t net_batch; /* samples that it can take at a time */
@@ -29,7 +29,7 @@ struct workshop {
 
 static const char optimizer_key[] = "optimizer";
 
-/** The stored value is the task's number, then the state. That of another task is of no use. */
+/** The stored value is the task's number, then the state. Another task's state is not used. */
 static fed_status optimizer_load(workshop *w, uint64_t task, fed_error *err) {
     uint8_t *data = NULL;
     size_t len = 0, size = w->memory_count * sizeof *w->memory;
@@ -74,7 +74,7 @@ static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) 
     return status;
 }
 
-/** Give each channel mean 0 and deviation 1, by a training set or by a share of it. */
+/** Give each channel mean 0 and deviation 1, by a training set or by a shard of it. */
 static fed_status normalise(workshop *w, const fedtrain_dataset *by, const uint32_t *index,
                             size_t count, fed_error *err) {
     fed_status status = fedtrain_dataset_normalise_by(&w->data.set, by, index, count);
@@ -86,7 +86,7 @@ static fed_status normalise(workshop *w, const fedtrain_dataset *by, const uint3
                                            : fed_status_text(status));
 }
 
-/** An evaluating device has no share: it measures its whole training set, once. */
+/** An evaluating device has no shard: it takes the means of its whole training set, once. */
 static fed_status normalise_test_set(workshop *w, fed_error *err) {
     fedtrain_data train = {0};
     FED_TRY(
@@ -96,7 +96,7 @@ static fed_status normalise_test_set(workshop *w, fed_error *err) {
     return status;
 }
 
-/** Memory for the optimizer as the task has it by now, which goes on with what it remembers. */
+/** Memory for the task's present optimizer, which keeps its state. */
 static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *err) {
     size_t count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
     if (w->memory != NULL && count == w->memory_count) {
@@ -157,13 +157,13 @@ static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) 
     return FED_OK;
 }
 
-/** What a task wants and this device can't do is no failure of the device: another may fit. */
+/** A task that this device can't do is declined; another task may fit. */
 static fed_status decline(fed_status status, const fed_error *why, fed_error *err) {
     return fed_fail(err, FED_EDECLINED, "%s",
                     why->text[0] != '\0' ? why->text : fed_status_text(status));
 }
 
-/** Everything that a round needs, but for what lies in the store. */
+/** Make everything that a round needs, except what lies in the store. */
 static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *err) {
     FED_TRY(begin_task(w, task, err));
     FED_TRY(fit_net(w, task, err));
@@ -172,7 +172,7 @@ static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *
                : fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err);
 }
 
-/** Get ready for a round. The task's model and data stay the same; all else may change with it. */
+/** Prepare for a round. The task's model and data stay the same; everything else may change. */
 static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
     fed_error why = {0};
     fed_status status = equip_from_task(w, task, &why);
@@ -190,10 +190,10 @@ static void mask(void *user, const float *sent, size_t count) {
     fedtrain_optimizer_mask(&w->optimizer, w->memory, sent, w->arch.trained);
 }
 
-/** A round that is being trained, and why it is no longer wanted. */
+/** A round in training, and the reason if it is no longer wanted. */
 typedef struct session {
     fedclient_round *round;
-    fed_error over; /* its status is FED_OK while it is wanted */
+    fed_error over; /* FED_OK while the round is wanted */
 } session;
 
 static bool after_step(void *user, size_t step, float loss) {
@@ -203,8 +203,8 @@ static bool after_step(void *user, size_t step, float loss) {
     return fedclient_round_wanted(s->round, &s->over) == FED_OK;
 }
 
-/** Of a round that ended early, what was trained is kept. Not so when the program ends, as it will
- * train the same again; and with scaffold, whose control variates need all steps. */
+/** Keep the training of a round that ended early? No, if the program ends, since the device will
+ * train again; and no with scaffold, whose control variates need all iterations. */
 static bool is_kept(const workshop *w, const session *s) {
     return s->over.status == FED_OK ||
            (s->over.status != FED_ECANCELED && w->optimizer.scaffold_share == 0);

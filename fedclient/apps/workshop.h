@@ -1,4 +1,4 @@
-/* What a device does with a round: libfedtrain at work in libfedclient's callback. */
+/* The training callback of fedclientd: libfedtrain inside libfedclient's callback. */
 #ifndef FEDCLIENT_APPS_WORKSHOP_H
 #define FEDCLIENT_APPS_WORKSHOP_H
 
@@ -10,7 +10,7 @@
 
 typedef struct workshop_settings {
     const char *data, *dataset; /* where the samples are, and what: fedtrain_data_open */
-    uint32_t shard, shards;     /* which part of the training set is this device's, of how many */
+    uint32_t shard, shards; /* this device's shard of the training set, and the number of shards */
     fedtrain_split split;
     const char *backend; /* NULL: the first */
     bool evaluate;       /* measure models on the test set, instead of training */
@@ -25,9 +25,9 @@ fed_status workshop_open(const workshop_settings *settings, const fedclient_plat
                          workshop **made, fed_error *err) FED_CHECKED;
 void workshop_close(workshop *w);
 
-/** fedclient_options.train, with a workshop as user: train or measure, as the task says. What
- * belongs to a task stays for its next round. FED_EDECLINED: this device's data, memory or software
- * does not fit the task; other errors are the platform's. */
+/** fedclient_options.train, with a workshop as user: train or measure, as the task says. The task's
+ * net and optimizer stay for its next round. FED_EDECLINED: the task does not fit this device's
+ * data, memory or software. Other errors: the platform's. */
 fed_status workshop_work(void *user, fedclient_round *round, fed_error *err) FED_CHECKED;
 
 #endif

@@ -1,4 +1,5 @@
-/* What a model is: layers, written as a short text, from which its tensors follow. */
+/* A model's architecture: layers, written as a short text. The text determines the model's
+ * tensors. */
 #ifndef FED_ARCH_H
 #define FED_ARCH_H
 
@@ -13,68 +14,77 @@
 FED_API_BEGIN
 
 /*
- * The text travels in the task, so a device can train a model that it has never heard of. It names
- * the shape of one sample, then the layers in order, separated by '|':
+ * The text travels in the task, so a device can train a model that its program does not know. The
+ * text names the shape of one sample, then the layers in order, separated by '|':
  *
  *     input 1x28x28 | conv 20 5x5 | maxpool 2 | conv 50 5x5 | maxpool 2 | dense 10
  *
  * The input:
  *   input CxHxW            pictures; "input N": N features, a table's row
  *   input tokens T of N    T numbers of words, each below N; N is 2^24 at most
- *   init he                behind the shape: weights in +-sqrt(6 / fan_in) instead of
- *                          sqrt(3 / fan_in), for deep nets of ReLUs
+ *   init he                after the shape: weights in +-sqrt(6 / fan_in) instead of
+ *                          +-sqrt(3 / fan_in), for deep nets of ReLUs
  *
- * The layers, each of the value before it. K is a window's size, "3" or "3x3", and P at most half
- * of it; words in brackets may be left out:
+ * The layers; each reads the value before it. K is a window's size, "3" or "3x3". P is at most half
+ * of K. Words in brackets may be left out:
  *   conv OUT K [stride S] [pad P] [groups G] [nobias]
- *   dense OUT [nobias]     flattens what comes in, reading it (c, h, w)
- *   dense OUT each [tied EMBEDDING] [nobias]    at each position by itself; tied: with the weights
+ *   dense OUT [nobias]     flattens its input, in the order (c, h, w)
+ *   dense OUT each [tied EMBEDDING] [nobias]    at each position separately; tied: with the weights
  *                          of an embedding, which must have OUT words
- *   maxpool K [stride S] [pad P]     S is K if nothing is said; what pads never wins
- *   avgpool [K [stride S] [pad P]]   without a window: over all positions. Pads count as 0
+ *   maxpool K [stride S] [pad P]     S defaults to K; padding never is the maximum
+ *   avgpool [K [stride S] [pad P]]   without a window: over all positions. Padding counts as 0
  *   relu, tanh, sigmoid
- *   dropout P              in training sets a share P to 0 and scales up the rest
- *   bn                     batch normalization, epsilon 1e-5; its running statistics follow each
- *                          batch by a tenth
- *   lrn K [alpha A] [beta B] [k B]    across K channels; 1e-4, 0.75 and 1 if nothing is said
+ *   dropout P              in training sets a fraction P to 0 and scales up the rest
+ *   bn                     batch normalization, epsilon 1e-5; each batch moves the running
+ *                          statistics by a tenth
+ *   lrn K [alpha A] [beta B] [k B]    across K channels; the defaults are 1e-4, 0.75 and 1
  *   embedding SIZE         of tokens
  *   lstm SIZE [layers L] [dropout P]  dropout is between its layers
  *   widen OUT              adds channels of zeros, half of them in front
  *   add NAME               the sum with another value of the same shape
  *   concat NAME ...        the channels of 1 to 3 others, then those of the value before
- *   from NAME              goes on from there instead: a branch
+ *   from NAME              the next layer reads this value instead: a branch
  *
  * "NAME: layer" names a layer, its tensors and its output. A name is letters, digits, '_' and
- * single dots. What repeats is written once and has up to 8 parameters, which are numbers:
+ * single dots. A block of layers that repeats is written once and has up to 8 parameters, which are
+ * numbers:
  *
  *     let basic(c,s) = conv1: conv c 3 stride s pad 1 nobias | bn1: bn | relu | conv2: conv c 3
  *         pad 1 nobias | bn2: bn | add in | relu;
  *     input 3x32x32 | conv1: conv 16 3 pad 1 nobias | bn1: bn | relu | layer1: 3 basic(16,1) | ...
  *
- * Inside, names are its own, and "in" is what comes in (outside: the sample).
- * "layer1: 3 basic(16,1)" is layer1.0, layer1.1 and layer1.2, "layer1: 1..2 basic(16,1)" is
- * layer1.1 and layer1.2, "layer1: basic(16,1)" is layer1; their tensors are called
- * layer1.0.conv1.weight and so on, and "layer1" is the output of the last. Only blocks that are
- * already there can be used. Blanks, line ends and text from '#' to the end of a line separate
- * words.
+ * Names inside a block are local to it, and "in" is the block's input (outside: the sample).
  *
- * Each layer but the last is read by a later one. The last value has the shape {classes, 1, 1}, or
- * is a sequence of such, {classes, T, 1}: scores, trained with softmax cross-entropy; or, with
- * "| mse" at the end, numbers, trained with the mean squared error.
+ *     layer1: 3 basic(16,1)       layer1.0, layer1.1 and layer1.2
+ *     layer1: 1..2 basic(16,1)    layer1.1 and layer1.2
+ *     layer1: basic(16,1)         layer1
+ *
+ * Their tensors are called layer1.0.conv1.weight and so on; "layer1" is the output of the last. A
+ * block must be defined before it is used. Blanks, line ends and text from '#' to the end of a line
+ * separate words.
+ *
+ * A later layer must read each layer but the last. The last value has the shape {classes, 1, 1}, or
+ * is a sequence of these, {classes, T, 1}. It is scores, trained with softmax cross-entropy; with
+ * "| mse" at the end it is numbers, trained with the mean squared error.
  *
  * "| scaffold" at the end, before mse, adds as many running statistics as there are parameters: the
  * control variate c of an optimizer "+scaffold" (fed/optimizer_spec.h), 0 at first. They are called
- * like the parameters, with "scaffold." in front, and lie right behind them.
+ * like the parameters, with "scaffold." in front, and lie directly after them.
  *
  * Limits: 1,024 layers, 32 blocks, 4,095 characters, 2^28 values a sample in each layer, 2^31
  * parameters.
  *
- * Tensors are named and laid out as PyTorch does: weight and bias; conv (out, in / groups, kh, kw),
- * dense (out, in), embedding (words, size); bn weight, bias, running_mean, running_var (channels);
- * lstm weight_ih_l0 (4 size, in), weight_hh_l0 (4 size, size), bias_ih_l0, bias_hh_l0, gates in the
- * order i, f, g, o; its second layer ..._l1. A layer without a name is called by its kind and its
- * number among those of its kind, in the same block, from 1: conv1, dense2, bn1. Running statistics
- * lie behind all that is trained.
+ * Tensors are named and laid out as in PyTorch:
+ *
+ *     conv        weight (out, in / groups, kh, kw), bias
+ *     dense       weight (out, in), bias
+ *     embedding   weight (words, size)
+ *     bn          weight, bias, running_mean, running_var (channels)
+ *     lstm        weight_ih_l0 (4 size, in), weight_hh_l0 (4 size, size), bias_ih_l0, bias_hh_l0,
+ *                 gates in the order i, f, g, o; the second layer's end in _l1
+ *
+ * A layer without a name is called by its kind and its number among those of its kind, in the same
+ * block, from 1: conv1, dense2, bn1. Running statistics lie after all parameters.
  */
 
 typedef enum fed_layer_kind {
@@ -105,7 +115,7 @@ enum {
     FED_LAYER_INPUTS = 4
 };
 
-/** Value 0 is the sample; value l + 1 is what layer l gives. */
+/** Value 0 is the sample; value l + 1 is the output of layer l. */
 typedef struct fed_layer {
     fed_layer_kind kind;
     uint32_t inputs;                  /* 1; add 2; concat 2 to 4 */
@@ -134,7 +144,7 @@ typedef enum fed_init { FED_INIT_XAVIER = 0, FED_INIT_HE } fed_init;
 typedef struct fed_arch {
     char *text; /* one blank between words, no comments */
     fed_shape input;
-    uint32_t words;              /* the input's tokens are below it; 0: it isn't tokens */
+    uint32_t words;              /* the input's tokens are below this; 0: the input isn't tokens */
     uint32_t classes, positions; /* of the last value: scores for each of the positions */
     fed_loss loss;
     bool scaffold; /* values trained to 2 trained - 1 are SCAFFOLD's c */
@@ -146,43 +156,44 @@ typedef struct fed_arch {
 } fed_arch;
 
 /**
- * Parse a name of models.def ("lr", "lenet5-caffe") or a text as above.
- * Errors: FED_EFORMAT with the word that is wrong and its line and column, or the names that exist;
- * FED_ENOMEM. Owner: fed_arch_free.
+ * Parse a name of models.def ("lr", "lenet5-caffe") or a text as above. Free with fed_arch_free.
+ * Errors: FED_EFORMAT, with the wrong word, its line and column, or the names that exist;
+ * FED_ENOMEM.
  */
 fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *err) FED_CHECKED;
 
 /**
- * The same, but "@FILE" reads the text from a file: what a person writes on a command line or into
- * a task. Errors: fed_arch_parse's, with the file's name in front; fed_file_read's.
+ * The same, but "@FILE" reads the text from a file. For the command line and for tasks.
+ * Errors: as fed_arch_parse, with the file's name in front; as fed_file_read.
  */
 fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) FED_CHECKED;
 
-/** Safe on a zeroed one. */
+/** Safe on a zeroed fed_arch. */
 void fed_arch_free(fed_arch *arch);
 
-/** The model's first values, in which changes add up: parameters and SCAFFOLD's c. Behind them lie
- * bn's running statistics, which each training measures anew (docs/decisions/0010). */
+/** The number of values whose changes add up: the parameters and SCAFFOLD's c, which come first.
+ * After them lie bn's running statistics, which each training measures anew
+ * (docs/decisions/0010). */
 static inline size_t fed_arch_summed(const fed_arch *arch) {
     return arch->trained * (arch->scaffold ? 2 : 1);
 }
 
-/** The k-th name of models.def and its text; NULL past the last. */
+/** The k-th name of models.def, and its text; NULL after the last. */
 const char *fed_arch_name(size_t k);
 const char *fed_arch_text(size_t k);
 
 /** The word for a kind: "conv". */
 const char *fed_layer_word(fed_layer_kind kind);
 
-/** A layer's own name, that its tensors begin with ("layer1.0.conv1"); or kind and place, as in
- * "relu, layer 3". */
+/** A layer's name, with which its tensors' names begin ("layer1.0.conv1"). A layer without tensors
+ * has kind and position, as in "relu, layer 3". */
 void fed_arch_layer_name(const fed_arch *arch, size_t layer, char *name, size_t cap);
 
 /**
- * Initial weights: each uniform in +-sqrt(3 / fan_in) (Caffe's "xavier"; see "init he"), an
- * embedding's in +-0.1, all of an lstm's in +-1 / sqrt(size); each bias 0, bn's weights and
- * variances 1, its means 0. The same seed gives the same bits on every machine, and each tensor's
- * do not depend on the others'.
+ * Initial values. Weights are uniform in +-sqrt(3 / fan_in) (Caffe's "xavier"; see "init he"), an
+ * embedding's in +-0.1, all of an lstm's in +-1 / sqrt(size). Biases are 0; bn's weights and
+ * variances are 1, its means 0. The same seed gives the same bits on every machine, and a tensor's
+ * values do not depend on the other tensors.
  * values: float32[arch->layout.size]
  */
 void fed_arch_init_values(const fed_arch *arch, uint64_t seed, float *values);

@@ -11,18 +11,18 @@
 FED_API_BEGIN
 
 /*
- * Bit k of the stream is bit 7 - k % 8 of byte k / 8, on every machine. Sticky like fed_reader and
- * fed_writer.
+ * Bit k of the stream is bit 7 - k % 8 of byte k / 8, on every machine. Errors are sticky, as those
+ * of fed_reader and fed_writer (fed/bytes.h).
  *
- * An entropy coder calls these once or twice a position, so the common case of each is inline: it
- * works on a machine word and leaves the last bytes, and failures, to the functions named *_slow.
+ * An entropy coder calls these functions once or twice a position. So the common case is inline and
+ * works on a machine word. The functions named *_slow handle the last bytes and failures.
  */
 
 typedef struct fed_bit_writer {
     uint8_t *dst;
-    size_t cap;   /* bytes; after a failure as much as len, so that nothing more is written */
-    size_t len;   /* whole bytes flushed so far */
-    uint64_t acc; /* pending bits, right-aligned; above them are bits that were flushed already */
+    size_t cap;       /* bytes; equals len after a failure, so that nothing more is written */
+    size_t len;       /* whole bytes flushed so far */
+    uint64_t acc;     /* pending bits, right-aligned; the bits above them were flushed already */
     unsigned pending; /* under 32 between calls */
     fed_status status;
 } fed_bit_writer;
@@ -32,17 +32,17 @@ void fed_bit_writer_init(fed_bit_writer *w, void *dst, size_t cap);
 /** Append the low `count` bits of value, highest first. count 0 to 32. */
 static inline void fed_put_bits(fed_bit_writer *w, uint32_t value, unsigned count);
 
-/** Append `ones` one bits, then a zero bit. Any count; takes ones / 32 steps. */
+/** Append `ones` one bits, then a zero bit. Any count; takes ones / 32 iterations. */
 static inline void fed_put_unary(fed_bit_writer *w, uint64_t ones);
 
-/** Fill the last byte with one bits and flush. *len = bytes written. FED_ENOSPC if they did not
- * fit. */
+/** Fill the last byte with one bits and flush. *len: bytes written. FED_ENOSPC: dst was too
+ * small. */
 fed_status fed_bit_writer_finish(fed_bit_writer *w, size_t *len) FED_CHECKED;
 
 typedef struct fed_bit_reader {
     const uint8_t *src;
     size_t len;   /* bytes */
-    uint64_t pos; /* bits read; after a failure all of them, so that nothing more is read */
+    uint64_t pos; /* bits read; the end after a failure, so that nothing more is read */
     fed_status status;
 } fed_bit_reader;
 
@@ -51,11 +51,11 @@ void fed_bit_reader_init(fed_bit_reader *r, const void *src, size_t len);
 /** The next `count` bits, 0 to 32. Past the end: FED_EFORMAT, and 0. */
 static inline uint32_t fed_get_bits(fed_bit_reader *r, unsigned count);
 
-/** How many one bits come before the next zero bit, which is consumed. More than `limit` of them,
- * or no zero bit before the end, is FED_EFORMAT, and 0. */
+/** Count the one bits before the next zero bit, and consume them with the zero bit. FED_EFORMAT,
+ * and 0: more than `limit` one bits, or no zero bit before the end. */
 static inline uint64_t fed_get_unary(fed_bit_reader *r, uint64_t limit);
 
-/** FED_OK when nothing failed and what is left is under 8 bits, all ones (fed_bit_writer_finish's
+/** FED_OK: nothing failed, and fewer than 8 bits are left, all ones (fed_bit_writer_finish's
  * padding). */
 fed_status fed_bit_reader_end(const fed_bit_reader *r) FED_CHECKED;
 
@@ -94,7 +94,7 @@ static inline void fed_put_unary(fed_bit_writer *w, uint64_t ones) {
     }
 }
 
-/* 64 bits from the byte that holds bit pos on; the caller knows that 8 bytes are there. */
+/* 64 bits, from the byte that holds bit pos on. The caller checks that 8 bytes are there. */
 static inline uint64_t fed_bit_window(const fed_bit_reader *r) {
     const uint8_t *at = r->src + (r->pos >> 3);
     return (uint64_t)at[0] << 56 | (uint64_t)at[1] << 48 | (uint64_t)at[2] << 40 |
@@ -115,7 +115,7 @@ static inline uint64_t fed_get_unary(fed_bit_reader *r, uint64_t limit) {
     if ((r->pos >> 3) + 8 > r->len) {
         return fed_get_unary_slow(r, limit);
     }
-    /* At least the 57 highest bits are the stream's; those shifted in below are no ones. */
+    /* At least the 57 highest bits are the stream's; zeros are shifted in below. */
     uint64_t zeros = ~(fed_bit_window(r) << (r->pos & 7));
     if (zeros >> 7 == 0) {
         return fed_get_unary_slow(r, limit);

@@ -1,5 +1,5 @@
-/* Bounded readers and writers of little-endian bytes: the only way this project takes messages
- * apart. */
+/* Bounded readers and writers of little-endian bytes. All messages are read and written with
+ * these. */
 #ifndef FED_BYTES_H
 #define FED_BYTES_H
 
@@ -13,13 +13,13 @@
 FED_API_BEGIN
 
 /*
- * Both are sticky: after the first failure every further call does nothing (a read answers 0), so a
- * parser reads field after field and asks once at the end. Integers are little-endian; a varint is
- * LEB128, at most 10 bytes, and its shortest form only (a longer form of the same number is
- * FED_EFORMAT).
+ * Errors are sticky: after the first failure every further call does nothing, and a read returns 0.
+ * So a parser reads field after field and checks the status once at the end. Integers are
+ * little-endian. A varint is LEB128, at most 10 bytes, in its shortest form; a longer form of the
+ * same number is FED_EFORMAT.
  */
 
-/** A view of bytes being read. Owns nothing; the bytes must outlive it. */
+/** A position in bytes that are being read. It owns nothing; the bytes must outlive it. */
 typedef struct fed_reader {
     const uint8_t *data;
     size_t len;
@@ -35,20 +35,20 @@ uint64_t fed_read_u64(fed_reader *r);
 float fed_read_f32(fed_reader *r); /* IEEE binary32 bits; NaN and infinity pass */
 uint64_t fed_read_varint(fed_reader *r);
 
-/** The next len bytes in place, or NULL (and FED_EFORMAT) where fewer are left. */
+/** The next len bytes, in place. NULL, and FED_EFORMAT: fewer are left. */
 const uint8_t *fed_read_bytes(fed_reader *r, size_t len);
 
-/** A string written by fed_write_str into dst[cap], terminated. One that does not fit, or that
- * holds a NUL, is FED_EFORMAT, and dst is then "". */
+/** Read a string of fed_write_str into dst[cap], with a terminating NUL. FED_EFORMAT, and dst is
+ * "": the string does not fit, or holds a NUL. */
 void fed_read_str(fed_reader *r, char *dst, size_t cap);
 
 /** Bytes not yet read. */
 size_t fed_reader_left(const fed_reader *r);
 
-/** FED_OK only when nothing failed and every byte was used: trailing bytes are FED_EFORMAT. */
+/** FED_OK: nothing failed, and every byte was read. FED_EFORMAT: bytes are left. */
 fed_status fed_reader_end(const fed_reader *r) FED_CHECKED;
 
-/** Where bytes are written: into the caller's memory, or into a buffer that grows. */
+/** Writes bytes into the caller's memory, or into a buffer that grows. */
 typedef struct fed_writer {
     uint8_t *data; /* the bytes written so far: data[0 .. len) */
     size_t len;
@@ -57,15 +57,15 @@ typedef struct fed_writer {
     fed_status status;
 } fed_writer;
 
-/** Write into dst[cap], the caller's; past cap the writer fails with FED_ENOSPC and writes nothing
+/** Write into the caller's dst[cap]. Past cap the writer fails with FED_ENOSPC and writes nothing
  * more. */
 void fed_writer_fixed(fed_writer *w, void *dst, size_t cap);
 
 /** Write into memory that grows as needed; end with fed_writer_free. */
 void fed_writer_growing(fed_writer *w);
 
-/** Free a growing writer's memory and reset it to empty and growing. For a fixed one: forget the
- * memory. */
+/** Free a growing writer's memory, and make the writer empty and growing. A fixed writer only
+ * forgets its memory. */
 void fed_writer_free(fed_writer *w);
 
 void fed_write_u8(fed_writer *w, uint8_t v);
@@ -75,14 +75,13 @@ void fed_write_u64(fed_writer *w, uint64_t v);
 void fed_write_f32(fed_writer *w, float v);
 void fed_write_varint(fed_writer *w, uint64_t v);
 void fed_write_bytes(fed_writer *w, const void *src, size_t len);
-void fed_write_str(fed_writer *w,
-                   const char *text); /* varint length, then the bytes without the NUL */
+/** A varint length, then the bytes without the NUL. */
+void fed_write_str(fed_writer *w, const char *text);
 
-/** Formatted text. A NUL stands behind it, for which there must be room, but which is not counted.
- */
+/** Formatted text. A NUL follows the text; it needs room, but is not counted. */
 void fed_write_printf(fed_writer *w, const char *format, ...) FED_PRINTF(2, 3);
 
-/** Room for len more bytes: returns where to put them (then call fed_writer_advance), or NULL on
+/** Make room for len more bytes and return where to put them; then call fed_writer_advance. NULL on
  * failure. */
 uint8_t *fed_writer_reserve(fed_writer *w, size_t len);
 void fed_writer_advance(fed_writer *w, size_t len);

@@ -12,8 +12,9 @@
 FED_API_BEGIN
 
 /*
- * Keys are ECDSA on P-256; certificates are X.509v3 signed with ECDSA-SHA256. Everything travels as
- * PEM text, terminated. Serial numbers are 126 random bits. Thread-safe: no shared state.
+ * Keys are ECDSA on P-256; certificates are X.509v3, signed with ECDSA-SHA256. Keys, requests and
+ * certificates are PEM text, NUL-terminated. Serial numbers are 126 random bits. Thread-safe: no
+ * shared state.
  */
 enum { FED_PEM_SIZE = 4096 };
 
@@ -30,8 +31,7 @@ fed_status fed_random(void *dst, size_t len) FED_CHECKED;
 /** A new private key. */
 fed_status fed_key_new(fed_pem *key, fed_error *err) FED_CHECKED;
 
-/** A self-signed CA certificate for that key (CA:TRUE, keyCertSign), valid from not_before (Unix
- * seconds). */
+/** A self-signed CA certificate for that key (CA:TRUE, keyCertSign). Validity in Unix seconds. */
 fed_status fed_ca_new(const fed_pem *key, const char *common_name, int64_t not_before,
                       int64_t not_after, fed_pem *cert, fed_error *err) FED_CHECKED;
 
@@ -39,19 +39,19 @@ fed_status fed_ca_new(const fed_pem *key, const char *common_name, int64_t not_b
 fed_status fed_csr_new(const fed_pem *key, const char *common_name, fed_pem *csr,
                        fed_error *err) FED_CHECKED;
 
-/** What to put into a certificate that a CA issues. */
+/** The fields of a certificate that a CA issues. */
 typedef struct fed_cert_options {
     fed_cert_purpose purpose;
     const char *common_name; /* the request's own subject is ignored */
-    const char *const
-        *hosts; /* FED_CERT_SERVER: DNS names and IP addresses, NULL at the end; else NULL */
+    /* FED_CERT_SERVER: DNS names and IP addresses, with NULL at the end; else NULL */
+    const char *const *hosts;
     int64_t not_before, not_after; /* Unix seconds */
 } fed_cert_options;
 
 /**
- * Check a request (its signature too: mbedTLS's parser does not) and issue a certificate for its
- * key. Errors: FED_EFORMAT a malformed request, FED_EAUTH a request whose signature is wrong or
- * whose key is not P-256.
+ * Check a request and issue a certificate for its key. The check includes the signature, which
+ * mbedTLS's parser does not check. Errors: FED_EFORMAT a malformed request; FED_EAUTH the signature
+ * is wrong, or the key is not P-256.
  */
 fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const char *csr_pem,
                           const fed_cert_options *options, fed_pem *cert,
@@ -62,9 +62,10 @@ fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_
                                 fed_error *err) FED_CHECKED;
 
 /*
- * SHA-256 of a public key, as its DER SubjectPublicKeyInfo: the same for a key, for a request
- * signed with it and for every certificate issued for it. What `openssl x509 -pubkey -noout |
- * openssl pkey -pubin -outform DER | sha256sum` prints. FED_EFORMAT: not such a text.
+ * The fingerprint of a key: SHA-256 of the public key's DER SubjectPublicKeyInfo. It is the same
+ * for a private key, for a request signed with it, and for every certificate issued for it.
+ * `openssl x509 -pubkey -noout | openssl pkey -pubin -outform DER | sha256sum` prints it.
+ * FED_EFORMAT: the text is no key, request or certificate.
  */
 fed_status fed_key_fingerprint(const fed_pem *key, uint8_t digest[FED_SHA256_SIZE],
                                fed_error *err) FED_CHECKED;
@@ -73,11 +74,11 @@ fed_status fed_csr_key_fingerprint(const char *csr_pem, uint8_t digest[FED_SHA25
 fed_status fed_cert_key_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
                                     fed_error *err) FED_CHECKED;
 
-/** Validity, Unix seconds. */
+/** From when until when a certificate is valid, Unix seconds. */
 fed_status fed_cert_validity(const char *cert_pem, int64_t *not_before, int64_t *not_after,
                              fed_error *err) FED_CHECKED;
 
-/** 0 when equal, in time that depends on len only. */
+/** Compare secrets in a time that depends only on len. 0: equal. */
 int fed_secret_compare(const void *a, const void *b, size_t len);
 
 FED_API_END

@@ -14,9 +14,12 @@ typedef struct fed_error {
 } fed_error;
 
 /**
- * Write a sentence into *err (when err is not NULL) and return status, so that a failing function
- * ends with return fed_fail(err, FED_EFORMAT, "%s:%d: unknown key \"%s\"", path, line, key); Too
- * long a sentence is cut. Never fails itself.
+ * Write a sentence into *err (if err is not NULL) and return status. So a failing function ends
+ * with
+ *
+ *     return fed_fail(err, FED_EFORMAT, "%s:%d: unknown key \"%s\"", path, line, key);
+ *
+ * A sentence that is too long is cut. fed_fail itself never fails.
  */
 fed_status fed_fail(fed_error *err, fed_status status, const char *format, ...) FED_PRINTF(3, 4);
 

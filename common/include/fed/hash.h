@@ -18,16 +18,16 @@ void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]);
 /** Lower-case hex of src[len], terminated: dst holds 2 * len + 1 characters. */
 void fed_hex(const uint8_t *src, size_t len, char *dst);
 
-/** The bytes behind exactly 2 * len hex digits of either case; anything else is FED_EFORMAT. */
+/** Read len bytes from exactly 2 * len hex digits, upper or lower case. FED_EFORMAT: other text. */
 fed_status fed_unhex(const char *text, uint8_t *dst, size_t len) FED_CHECKED;
 
 /**
- * XXH3-64 of the values' little-endian bytes: detects a model that went astray (D5), not a forger.
- * At memory speed, where SHA-256 would cost as much as training does.
+ * XXH3-64 of the values' little-endian bytes. It detects a model with other bits (D5), not a
+ * forgery. It runs at memory speed; SHA-256 would cost as much as the training.
  */
 uint64_t fed_digest(const float *values, size_t n);
 
-/** XXH3-64 of bytes: guards stored state against a torn or foreign file. */
+/** XXH3-64 of bytes. It detects damaged bytes, such as a torn file. */
 uint64_t fed_digest_bytes(const void *data, size_t len);
 
 FED_API_END

@@ -14,19 +14,20 @@ typedef enum fed_log_level {
     FED_LOG_ERROR = 3
 } fed_log_level;
 
-/** Where a library's lines go. Pass it by pointer; NULL, or a NULL write, is silence. */
+/** Receives a library's log lines. Pass it by pointer; with NULL, or a NULL write, nothing is
+ * logged. */
 typedef struct fed_log {
-    /** One line, no newline. Called from any thread of the library's user; must not call back into
-     * the library. */
+    /** Called with one line, without a newline, from any thread that calls the library. It must not
+     * call the library. */
     void (*write)(void *user, fed_log_level level, const char *line);
     void *user;
-    fed_log_level level; /* lines below it are not even formatted */
+    fed_log_level level; /* lines below this level are not formatted */
 } fed_log;
 
 void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) FED_PRINTF(3, 4);
 
-/** A ready-made sink for programs: "2026-01-31T12:00:00Z WARN text" to stderr or, where that is
- * systemd's journal, "<4>text", whose number is the priority. Use as .write. */
+/** A .write for programs. Writes "2026-01-31T12:00:00Z WARN text" to stderr. Where stderr is
+ * systemd's journal, it writes "<4>text", with the priority as number. */
 void fed_log_stderr(void *user, fed_log_level level, const char *line);
 
 FED_API_END

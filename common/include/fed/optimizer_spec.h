@@ -1,4 +1,4 @@
-/* What an optimizer is: its spec string and the numbers that it stands for. fedtrain runs it. */
+/* An optimizer's spec string, and its parameters as numbers. libfedtrain runs the optimizer. */
 #ifndef FED_OPTIMIZER_SPEC_H
 #define FED_OPTIMIZER_SPEC_H
 
@@ -10,12 +10,12 @@
 FED_API_BEGIN
 
 /*
- * An optimizer is chosen by a spec string, the same in a config, a task and on the command line:
+ * A spec string chooses an optimizer, the same in a config, a task and on the command line:
  *
  *     adam     momentum:lr=0.01,nesterov=1,decay=5e-4 adamw:lr=1e-3+warmup:steps=100+clip:norm=1
  *
- * A rule, then any of the parts behind '+', each once and in any order; each with ':' and
- * comma-separated key=value pairs, of which what is left out has its default.
+ * It is a rule, then any parts, each after a '+', once and in any order. Rule and parts have ':'
+ * and comma-separated key=value pairs; a key that is left out has its default.
  *
  *   sgd       lr, decay=0
  *             w -= lr g
@@ -27,52 +27,52 @@ FED_API_BEGIN
  *   adamw     lr, b1=0.9, b2=0.999, eps=1e-8, decay=0.01     Loshchilov and Hutter 2019
  *             w *= 1 - lr decay, then as adam; lr's schedule moves the decay too, as in PyTorch
  *
- * decay adds decay * w to g, but for adamw.
+ * decay adds decay * w to g, except in adamw.
  *
  *   +warmup:steps=100             lr grows in equal steps to its full size; the other schedules
  *                                 begin after it     Goyal et al. 2017, section 2.2
- *   +step:every=1000,factor=0.1   lr is multiplied by factor after so many steps
+ *   +step:every=1000,factor=0.1   lr is multiplied by factor after each `every` steps
  *   +cosine:steps=1000,low=0      lr falls to low * lr in half a cosine, and stays there
  *                                 Loshchilov and Hutter 2017, equation 5, without restarts
  *   +stall:window=100,patience=5,factor=0.1,gain=1e-4
  *                                 lr is multiplied by factor when `patience` windows in a row have
  *                                 a mean loss that is not below (1 - gain) of the best, as
- *                                 in PyTorch's ReduceLROnPlateau; a window is so many steps
- *   +clip:value=0.5,norm=1        each value of g is held to at most value; then g is scaled to the
- *                                 norm, if that of the whole model is above: either, or both
+ *                                 in PyTorch's ReduceLROnPlateau; window: its number of steps
+ *   +clip:value=0.5,norm=1        each value of g is limited to +-value; then g is scaled to norm
+ *                                 if the whole model's norm is larger. Give either, or both
  *                                 Pascanu et al. 2013, algorithm 1
  *   +prox:mu=0.01                 mu (w - w0) is added to g, w0 being the round's first weights
  *                                 Li et al. 2020 (FedProx), equation 2
  *   +scaffold:share=1             c - c_i is added to what clip and decay make of g; with sgd only
  *                                 Karimireddy et al. 2020 (SCAFFOLD), algorithm 1, option II.
- *                                 share: of all devices that take part in a round
+ *                                 share: the fraction of all devices that take part in a round
  *                                 c is in the model: its text must end with "| scaffold"
- *   +mask                         where a value of an update was sent and counted, its momentum
- *                                 becomes 0 before the next round; not with sgd, and
- *                                 without effect where nothing is sent
+ *   +mask                         the momentum of each value that was sent and counted becomes 0
+ *                                 before the next round; not with sgd, and without effect where
+ *                                 nothing is sent
  *                                 Lin et al. 2018 (DGC), section 3.3, momentum factor masking
- *   +stateless                    each round begins as the first one did: moments, steps and what a
- *                                 schedule has seen are 0, so a device keeps nothing of them; not
- *                                 with mask or scaffold, which need what was before
+ *   +stateless                    each round begins like the first one: moments, step count and
+ *                                 schedule are reset, so a device keeps no state of them; not with
+ *                                 mask or scaffold, which need state of earlier rounds
  *                                 Kairouz et al. 2021, table 1, "stateless" clients
  *
- * A gradient goes through prox, clip and decay, in that order, then to the rule. Steps are the
- * client's own, counted from its first round on.
+ * A gradient goes through prox, clip and decay, in that order, then to the rule. Steps are this
+ * client's training iterations, counted from its first round on.
  */
 
-/** Longest spec, with its terminator. */
+/** Bytes of the longest spec, with its terminating NUL. */
 enum { FED_OPTIMIZER_SPEC = 128 };
 
 typedef enum fed_rule { FED_SGD = 0, FED_MOMENTUM = 1, FED_ADAM = 2, FED_ADAMW = 3 } fed_rule;
 
-/** A rule with its parts, as above. Plain data, copy it freely. */
+/** A rule with its parts, as above. Plain data: copy it freely. */
 typedef struct fed_optimizer {
     fed_rule rule;
     double learning_rate; /* a float's value */
     double momentum, nesterov;
     double beta1, beta2, epsilon;
     double decay;
-    /* What is left out of the spec is 0 from here on. */
+    /* From here on a part that the spec leaves out is 0. */
     double warmup_steps;
     double step_every, step_factor;
     double cosine_steps, cosine_low;
@@ -84,8 +84,8 @@ typedef struct fed_optimizer {
 } fed_optimizer;
 
 /**
- * Understand a spec.   learning_rate: used where the spec does not name lr
- * Errors FED_EINVAL, with a sentence that names the word that is wrong and what would be right
+ * Parse a spec. learning_rate is used if the spec does not name lr.
+ * Errors FED_EINVAL, with a sentence that names the wrong word and what would be right
  */
 fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimizer *optimizer,
                                fed_error *err) FED_CHECKED;

@@ -1,4 +1,4 @@
-/* How far long work is: a line at a terminal, rewritten in place. For programs. */
+/* The progress of long work: one line on a terminal, rewritten in place. For programs. */
 #ifndef FED_PROGRESS_H
 #define FED_PROGRESS_H
 
@@ -16,16 +16,17 @@ typedef struct fed_progress {
     double start_share;
 } fed_progress;
 
-/** Begin at a share of the work that is done already, 0 to 1. Where standard error is no terminal,
- * nothing is ever shown. */
+/** Begin; `share` is the fraction of the work that is done already, 0 to 1. If standard error is
+ * not a terminal, nothing is shown. */
 void fed_progress_open(fed_progress *progress, double share);
 
-/** Show a bar for the share that is done, a few words, and the time that is left. Calls that follow
- * within a tenth of a second are left out. */
+/** Show a bar for the fraction that is done, a few words, and the time left. A call within a tenth
+ * of a second after another shows nothing. */
 void fed_progress_show(fed_progress *progress, double share, const char *format, ...)
     FED_PRINTF(3, 4);
 
-/** Wipe the line, so that others can be written; the next show brings it back. */
+/** Wipe the line, so that the program can write others. The next fed_progress_show writes it
+ * again. */
 void fed_progress_wipe(fed_progress *progress);
 
 FED_API_END

@@ -10,9 +10,9 @@
 FED_API_BEGIN
 
 /*
- * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). A stream is
- * named by a seed and two free numbers, such as a round and a client: nothing is shared and nothing
- * has to be saved. Not for keys or tokens: those come from fed_random (fed/crypto.h).
+ * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). A seed and
+ * two free numbers, such as a round and a client, name a stream. Streams share nothing, and nothing
+ * has to be saved. For keys and tokens use fed_random (fed/crypto.h).
  */
 typedef struct fed_rng {
     uint32_t key[2];
@@ -27,7 +27,7 @@ void fed_rng_init(fed_rng *rng, uint64_t seed, uint32_t a, uint32_t b);
 uint32_t fed_rng_u32(fed_rng *rng);
 uint64_t fed_rng_u64(fed_rng *rng);
 
-/** dst[n] = what n calls of fed_rng_u32 would answer, at twice the speed. */
+/** Fill dst[n] with the results of n calls of fed_rng_u32, at twice the speed. */
 void fed_rng_fill(fed_rng *rng, uint32_t *dst, size_t n);
 
 /** Uniform in [0, n), without bias. n > 0. */

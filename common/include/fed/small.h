@@ -1,13 +1,14 @@
-/* The small build, for a device that trains one kind of net: what it leaves out. */
+/* The small build, for a device that trains one kind of net. It leaves out what that net does not
+ * need. */
 #ifndef FED_SMALL_H
 #define FED_SMALL_H
 
 /*
- * CMake's FED_SMALL=ON makes a trainer that has dense, conv, maxpool and relu layers without blocks
- * of them, sgd at one rate, and samples as they are. A task that needs more is refused with a
- * sentence that says so; a program that calls the optimizer itself must keep to sgd. It is the same
- * code: tables hold NULL for what is left out, and the linker drops what no table names.
- * docs/client-memory.md has the sizes.
+ * CMake's FED_SMALL=ON makes a trainer with dense, conv, maxpool and relu layers, without blocks of
+ * layers; with sgd at one rate; and without normalising or varying samples. A task that needs more
+ * is refused with a sentence that says so. A program that calls the optimizer itself must use sgd.
+ * The code is the same: tables have NULL for what is left out, and the linker drops code that no
+ * table names. docs/client-memory.md has the sizes.
  */
 #ifndef FED_SMALL
 #define FED_SMALL 0

@@ -7,31 +7,31 @@
 FED_API_BEGIN
 
 /**
- * What a call answered. 0 is success. Values are pinned (they travel in logs and reports): append
- * only.
+ * The result of a call. 0 is success. Values never change, because logs and reports have them: only
+ * append new ones.
  *
- * Every function that returns a fed_status is warn_unused_result, and leaves its outputs untouched
- * on failure unless its own comment says otherwise.
+ * Every function that returns a fed_status is warn_unused_result. After a failure its outputs are
+ * unchanged, unless its own comment says otherwise.
  */
 typedef enum fed_status {
     FED_OK = 0,
-    FED_EINVAL = 1,      /* the caller's argument makes no sense */
-    FED_EFORMAT = 2,     /* bytes or text that are not what they claim to be */
+    FED_EINVAL = 1,      /* the caller's argument is not allowed */
+    FED_EFORMAT = 2,     /* bytes or text are not in the format that they should have */
     FED_ENOSPC = 3,      /* the destination buffer, or the disk, is full */
     FED_ENOMEM = 4,      /* memory ran out */
     FED_EIO = 5,         /* a file, socket or database failed */
     FED_ENOTFOUND = 6,   /* no such file, row, name or key */
-    FED_EEXIST = 7,      /* it is there already */
-    FED_EAUTH = 8,       /* not who, or not allowed */
+    FED_EEXIST = 7,      /* the file, row or name exists already */
+    FED_EAUTH = 8,       /* identity not proved, or action not allowed */
     FED_ETIMEOUT = 9,    /* no progress within the limit */
-    FED_ENET = 10,       /* the peer can't be reached, or the line broke */
-    FED_ESTATE = 11,     /* valid, but not now */
+    FED_ENET = 10,       /* the peer can't be reached, or the connection broke */
+    FED_ESTATE = 11,     /* valid, but not in this state */
     FED_ENONFINITE = 12, /* NaN or infinity among the values */
     FED_ERANGE = 13,     /* a number outside its documented range */
     FED_EVERSION = 14,   /* a format or protocol version that this build does not speak */
-    FED_EBUSY = 15,      /* someone else holds it; trying again later may work */
+    FED_EBUSY = 15,      /* in use; trying again later may work */
     FED_ECANCELED = 16,  /* stopped on request */
-    FED_EDECLINED = 17   /* a task that does not fit this device; another may */
+    FED_EDECLINED = 17   /* the task does not fit this device */
 } fed_status;
 
 #if defined(__GNUC__)
@@ -42,13 +42,13 @@ typedef enum fed_status {
 #define FED_PRINTF(fmt, first)
 #endif
 
-/** "FED_EFORMAT"; "FED_?" for a value that is none of the above. Static, never NULL. */
+/** The name of a status, such as "FED_EFORMAT"; "FED_?" for other values. Static, never NULL. */
 const char *fed_status_name(fed_status status);
 
 /** A few plain words for a person, such as "malformed data". Static, never NULL. */
 const char *fed_status_text(fed_status status);
 
-/** Hand a failure to our own caller. */
+/** Return from the calling function if expr fails. */
 #define FED_TRY(expr)                                                                              \
     do {                                                                                           \
         fed_status fed_try_ = (expr);                                                              \
@@ -57,7 +57,7 @@ const char *fed_status_text(fed_status status);
         }                                                                                          \
     } while (0)
 
-/** Refuse input: unless cond holds, return the status. */
+/** Return status from the calling function unless cond holds. For checking input. */
 #define FED_REQUIRE(cond, status)                                                                  \
     do {                                                                                           \
         if (!(cond)) {                                                                             \

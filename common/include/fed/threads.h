@@ -1,4 +1,4 @@
-/* Threads of this process as a pool. */
+/* A pool of threads of this process. */
 #ifndef FED_THREADS_H
 #define FED_THREADS_H
 
@@ -11,16 +11,16 @@ FED_API_BEGIN
 typedef struct fed_threads fed_threads;
 
 /**
- * Start threads so that `width` parts run at once, the caller's own thread being one of them; 0: as
- * many as the machine has processors. Errors: FED_ENOMEM; FED_EINVAL, width past 1024; FED_EBUSY,
- * the system gives no more threads.
+ * Start threads, so that `width` chunks run at once. The caller's own thread is one of them. 0: as
+ * many as the machine has processors.
+ * Errors: FED_ENOMEM; FED_EINVAL width above 1024; FED_EBUSY the system gives no more threads.
  */
 fed_status fed_threads_open(size_t width, fed_threads **threads, fed_error *err) FED_CHECKED;
 
-/** The pool: valid until close, and for one run at a time. */
+/** The pool. Valid until fed_threads_close; it takes one run at a time. */
 const fed_pool *fed_threads_pool(const fed_threads *threads);
 
-/** End them. NULL is allowed. */
+/** End the threads. NULL is allowed. */
 void fed_threads_close(fed_threads *threads);
 
 FED_API_END

@@ -1,4 +1,4 @@
-/* Text that came from outside, made fit for people to read. */
+/* Makes text from outside safe to show to people. */
 #ifndef FED_UTF8_H
 #define FED_UTF8_H
 
@@ -6,9 +6,9 @@
 
 FED_API_BEGIN
 
-/** Put '?' in place of each byte that is not well-formed UTF-8, and of each character that a log or
- * a page must not show as it is: control characters, line ends, and marks that turn the direction
- * of the text. In place; the text never grows. */
+/** Replace by '?' each byte that is not well-formed UTF-8, and each character that a log or a page
+ * must not show: control characters, line ends, and marks that change the direction of the text.
+ * Works in place; the text never grows. */
 void fed_utf8_clean(char *text);
 
 FED_API_END

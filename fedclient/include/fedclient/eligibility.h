@@ -1,4 +1,5 @@
-/* When a Linux device may train: while it charges, on a network that costs nothing, unused. */
+/* When a Linux device may train: while it charges, on an unmetered network, while nobody uses
+ * it. */
 #ifndef FEDCLIENT_ELIGIBILITY_H
 #define FEDCLIENT_ELIGIBILITY_H
 
@@ -10,29 +11,30 @@
 
 FED_API_BEGIN
 
-/** What must hold. Zeroed: nothing. */
+/** The conditions that must hold. Zeroed: no condition. */
 typedef struct fedclient_conditions {
     bool charging;  /* external power, or no battery at all */
     bool unmetered; /* NetworkManager does not call the connection metered */
     bool idle;      /* systemd-logind says that nobody uses the device */
-    char file[256]; /* this path exists: for what a script decides; "": no such condition */
+    char file[256]; /* this path must exist, so that a script can decide; "": no such condition */
 
     const char *power; /* the directory of power supplies; NULL: /sys/class/power_supply */
 
-    /* the library's own: what busctl said last, and when (fed_clock_monotonic_ms) */
+    /* for the library only: busctl's last answers, and their time (fed_clock_monotonic_ms) */
     char metered[16], unused[16];
     int64_t asked_ms; /* 0: never */
 } fedclient_conditions;
 
-/** Read "charging,unmetered,idle,file:PATH", any of them, separated by commas, into zeroed
- * conditions. FED_EINVAL an unknown word, or a path that is too long. */
+/** Read any of "charging,unmetered,idle,file:PATH", separated by commas, into zeroed conditions.
+ * FED_EINVAL: an unknown word, or a path that is too long. */
 fed_status fedclient_conditions_parse(const char *text, fedclient_conditions *conditions,
                                       fed_error *err) FED_CHECKED;
 
 /**
- * Do all of them hold? For fedclient_options.may_train. Reads /sys each time; runs systemd's
- * program busctl for `unmetered` and `idle`, every 15 s at most. What can't be found out does not
- * hold. Errors FED_EBUSY one does not, and *err says which
+ * Do all conditions hold? For fedclient_options.may_train. Reads /sys at each call. For `unmetered`
+ * and `idle` it runs systemd's program busctl, every 15 s at most. A condition that can't be
+ * checked does not hold.
+ * Errors FED_EBUSY a condition does not hold, and *err says which
  */
 fed_status fedclient_conditions_hold(fedclient_conditions *conditions, fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* The client library: a device embeds it to take part in training without giving its data away. */
+/* The client library: a device embeds it to take part in training. Its data stays on the device. */
 #ifndef FEDCLIENT_FEDCLIENT_H
 #define FEDCLIENT_FEDCLIENT_H
 
@@ -18,67 +18,73 @@
 FED_API_BEGIN
 
 /*
- * Open a client on a platform (where it keeps its state) and a transport (how it reaches the
- * coordinator), enrol it once with a token, then call fedclient_step for ever:
+ * Open a client on a platform (where the client keeps its state) and a transport (how the client
+ * reaches the coordinator). Enrol once with a token, then call fedclient_step for ever:
  *
  *     fedclient_open(&options, &client, &err);
  *     if (!fedclient_enrolled(client)) fedclient_enrol(client, token, &err);
  *     for (;;) { fedclient_step(client, &event, &err); sleep for event.wait_ms; }
  *
- * Everything that must survive is in the platform's store (docs/durability.md): a client that is
- * killed at any instant and opened again goes on where it was, and no gradient is lost. Between
- * steps the library holds no model-sized memory.
+ * All state that must survive is in the platform's store (docs/durability.md). A client that is
+ * killed at any instant and opened again continues where it was, and loses no gradient. Between
+ * steps the library holds no memory as large as the model.
  */
 typedef struct fedclient fedclient;
 
-/** What a training callback is given and gives back. */
+/** The input and output of a training callback. */
 typedef struct fedclient_round {
     const fed_task *task; /* model, steps, batch, optimizer, learning rate, seed */
     const fed_arch *arch; /* the same model, parsed */
-    uint32_t round;       /* or, in an evaluation, 0; asynchronous: may come again */
+    uint32_t round;       /* 0 in an evaluation; an asynchronous round may come again */
     uint32_t version;     /* of the model */
-    float *values; /* float32[arch->layout.size]: in, the model; train leaves what it has become */
-    uint32_t
-        samples; /* out: how many samples this device's data holds (train), or tested (evaluate) */
-    float loss;  /* out: mean loss */
-    uint32_t correct;                  /* out: evaluate only */
-    const struct fedclient_turn *turn; /* the library's own */
+    /* float32[arch->layout.size]. In: the model. Out: the trained model. */
+    float *values;
+    /* Out. Training: the samples that this device's data holds. Evaluation: the samples tested. */
+    uint32_t samples;
+    float loss;                        /* out: mean loss */
+    uint32_t correct;                  /* out, evaluation only: samples with the right class */
+    const struct fedclient_turn *turn; /* for the library only */
 } fedclient_round;
 
-/** Milliseconds until the coordinator refuses this round's update, 0 when it does by now. An
- * evaluation has no deadline: UINT32_MAX. */
+/** Milliseconds until the coordinator refuses this round's update; 0 when the deadline has passed.
+ * An evaluation has no deadline: UINT32_MAX. */
 uint32_t fedclient_round_left_ms(const fedclient_round *round);
 
 /**
- * Is what the callback is doing still wanted? Call it after each step: it costs next to nothing,
- * asks may_train once a second at most, and the coordinator a few times in a round. Once it has
- * said no it says no again. The callback then ends soon, in one of two ways:
+ * Does the coordinator still want the result of this callback? Call this function after each
+ * training iteration. It is cheap: it asks may_train once a second at most, and the coordinator a
+ * few times in a round. After a first "no" it always says no. The callback should then end soon, in
+ * one of two ways:
  *
  * - FED_OK, with round->values as far as they are trained: they go with this device's next update.
- * - a failure, such as this one: what it has trained is dropped.
+ * - a failure, such as this function's: what the callback has trained is dropped.
  *
- * After FED_ECANCELED it is dropped in both cases: the device trains the same again later.
+ * After FED_ECANCELED the training is dropped in both cases, and the device trains again later.
  *
- * Errors FED_ETIMEOUT the deadline has passed; FED_ESTATE the coordinator has given the place to
- * another device, or the round is over; FED_EBUSY may_train said "not now"; FED_ECANCELED may_train
- * or the transport was told to stop. *err says it in a sentence
+ * Errors FED_ETIMEOUT   the deadline has passed
+ *        FED_ESTATE     the coordinator has given the slot to another device, or the round is over
+ *        FED_EBUSY      may_train said "not now"
+ *        FED_ECANCELED  may_train or the transport was told to stop
+ *        *err says why in a sentence
  */
 fed_status fedclient_round_wanted(fedclient_round *round, fed_error *err) FED_CHECKED;
 
-/** Tell the program's progress callback that so many of all steps are done. */
+/** Tell the program's progress callback that `done` of `total` training iterations are done. */
 void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint32_t total);
 
 /**
- * For momentum masking, in a training callback before it trains: what the coordinator has counted
- * of this device since its last training. visit is called once with it, sent[i] as the coordinator
- * decoded it, 0 where nothing was sent; or not at all, where nothing was counted since: the update
- * was refused, or there is none yet, or it was another task's. What a codec without feedback sent,
- * float32 for instance, is not told: it sends everything, so there is nothing to single out.
+ * For momentum masking: which of this device's values has the coordinator counted since the last
+ * training? Call this function in a training callback, before training.
  *
- * sent    float32[count], in round->values, which hold the model again when this returns: it takes
- *         no memory
- * Crash   a device that dies tells it once more, before the next training, until that is durable
- * Errors  FED_EFORMAT the stored message is damaged; the platform's. Give the round up then
+ * visit is called once if an update was counted: sent[i] is the value as the coordinator decoded
+ * it, 0 where nothing was sent. visit is not called if the update was refused, was another task's,
+ * or does not exist yet. Nor is it called for a codec without feedback, such as float32, which
+ * sends every value.
+ *
+ * sent    float32[count]. It lies in round->values, so it takes no memory; round->values hold the
+ *         model again when this function returns
+ * Crash   after a crash visit is called again with the same values, until the training is durable
+ * Errors  FED_EFORMAT the stored message is damaged; the platform's errors. End the callback then
  */
 typedef void (*fedclient_sent_visit)(void *user, const float *sent, size_t count);
 fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit visit, void *user,
@@ -88,48 +94,48 @@ typedef struct fedclient_options {
     const char *server; /* the coordinator's front: "https://host:8443" */
     fedclient_platform *platform;
     fedclient_transport *transport;
-    const fed_log *log; /* NULL: silence */
+    const fed_log *log; /* NULL: no log */
     fed_role role;
-    uint32_t hold_ms; /* long-poll up to this long for work; 0: ask and go */
-    /** Train round->values in place, or (FED_ROLE_EVALUATE) measure them. On a failure the round is
-     * given up and *err is logged and handed to the caller of fedclient_step; nothing is uploaded.
-     * FED_EDECLINED: the task does not fit this device, and *err is the sentence why. The library
-     * tells the coordinator, which gives the place to another device, and waits for another task.
-     */
+    uint32_t hold_ms; /* the coordinator may hold a check-in's answer this long; 0: not at all */
+    /** The training callback: train round->values in place, or (FED_ROLE_EVALUATE) measure them.
+     * After a failure nothing is uploaded; *err is logged and handed to the caller of
+     * fedclient_step. FED_EDECLINED: the task does not fit this device, and *err says why. The
+     * library then tells the coordinator, which gives the slot to another device, and waits for
+     * another task. */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     void *user;
-    /** A larger update travels in pieces of so many bytes, a larger model in pieces of four times
-     * as many, which are kept in the store until all are there. 0, and at most: 1 MiB. */
+    /** A larger update travels in pieces of this many bytes; a larger model arrives in pieces four
+     * times as large, which the store keeps until all are there. At most 1 MiB; 0: 1 MiB. */
     uint32_t piece_bytes;
-    /** An update up to this size is tried as one first, for lines that seldom break. 0: up to
+    /** An update up to this size is first sent whole, for connections that seldom break. 0: up to
      * piece_bytes. */
     uint32_t whole_bytes;
-    /** May this device take part now? Asked at the beginning of each step, and while it trains
-     * (fedclient_round_wanted). FED_OK: yes. FED_ECANCELED: no, the program wants to end; the step
-     * answers with that. Any other: not now, and *err says why, such as "it is not charging". NULL:
-     * always. */
+    /** May this device take part now? Called at the beginning of each step, and during training
+     * (fedclient_round_wanted). FED_OK: yes. FED_ECANCELED: no, the program wants to end, and
+     * fedclient_step returns this status. Any other: not now, and *err says why, such as "it is not
+     * charging". NULL: always. */
     fed_status (*may_train)(void *user, fed_error *err);
-    /** Called by fedclient_round_progress. NULL: nobody wants to know. */
+    /** Called by fedclient_round_progress. NULL: not called. */
     void (*progress)(void *user, const fedclient_round *round, uint32_t done, uint32_t total);
-    /** What this device calls itself, for the coordinator's operator; sent when it enrols, up to 63
-     * bytes of UTF-8. NULL: nothing. */
+    /** The device's name for the coordinator's operator, up to 63 bytes of UTF-8; sent at
+     * enrolment. NULL: no name. */
     const char *name;
-    /** Which program this is, such as "fedclientd/0.2.0": sent as User-Agent when it enrols and
-     * checks in. NULL: nothing. */
+    /** Which program this is, such as "fedclientd/0.2.0": sent as User-Agent at
+     * enrolment and check-in. NULL: nothing. */
     const char *software;
 } fedclient_options;
 
-/** The options are copied, what they point to must outlive the client. Reads the stored state:
- * FED_EFORMAT where it is damaged. Owner: fedclient_close. */
+/** Open a client and read its stored state; FED_EFORMAT: the state is damaged. The options are
+ * copied; what they point to must outlive the client. Close the client with fedclient_close. */
 fed_status fedclient_open(const fedclient_options *options, fedclient **client,
                           fed_error *err) FED_CHECKED;
 void fedclient_close(fedclient *client);
 
-/** Does it have a certificate? */
+/** Does the client have a certificate? */
 int fedclient_enrolled(const fedclient *client);
 
-/** How many turns in a row have failed by now for reasons that time heals: waits grow with it. A
- * device that keeps it over a restart goes on with waits as long. */
+/** How many steps in a row have failed for a passing reason. Waits grow with this number. A program
+ * that keeps the number over a restart, and sets it again, keeps the length of its waits. */
 uint32_t fedclient_failures(const fedclient *client);
 void fedclient_set_failures(fedclient *client, uint32_t failures);
 /** How long the library waits after the n-th failure in a row, n from 1: 200 ms to 60 s, drawn from
@@ -137,15 +143,18 @@ void fedclient_set_failures(fedclient *client, uint32_t failures);
 uint32_t fedclient_backoff_draw(uint32_t failures, fed_rng *rng);
 
 /**
- * Make a key that never leaves the device, store it, ask for a certificate with a one-time token,
- * store that. Whatever fails or dies on the way, the same call goes on from there, with the same
- * token. Errors: FED_EAUTH the token is wrong, expired, or used by another device (the
- * coordinator's own words are in *err); FED_ENET; FED_ETIMEOUT and FED_EBUSY, where another try a
- * little later is worth it.
+ * Make a key that never leaves the device, and store it. Ask for a certificate with a one-time
+ * token, and store the certificate. After a failure or a crash call this function again with the
+ * same token; it continues where it was.
+ *
+ * Errors FED_EAUTH    the token is wrong, expired, or used by another device; *err has the
+ *                     coordinator's own words
+ *        FED_ENET     the coordinator can't be reached
+ *        FED_ETIMEOUT, FED_EBUSY  try again a little later
  */
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
 
-/** The device's name at the coordinator: SHA-256 of its public key, hex; it stays when the
+/** The device's fingerprint: SHA-256 of its public key, in hex. It stays the same when the
  * certificate is renewed, which fedclient_step does by itself. "" before enrolment. */
 const char *fedclient_device(const fedclient *client);
 
@@ -155,39 +164,45 @@ typedef enum fedclient_outcome {
     FEDCLIENT_REFUSED = 2,   /* uploaded, not counted: the update is back in the residual */
     FEDCLIENT_EVALUATED = 3, /* measured a model and reported it */
     FEDCLIENT_FINISHED = 4,  /* the task is done; the final model is stored */
-    FEDCLIENT_RETRY = 5,    /* the line or the coordinator failed; *err says how; nothing is lost */
-    FEDCLIENT_DECLINED = 6, /* the task does not fit this device; *err says why */
-    FEDCLIENT_LATE = 7,  /* the round ended while it trained; *err says how. Nothing was uploaded */
-    FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. A place it had is given back */
+    FEDCLIENT_RETRY = 5,     /* network or coordinator failed; *err says how; nothing is lost */
+    FEDCLIENT_DECLINED = 6,  /* the task does not fit this device; *err says why */
+    FEDCLIENT_LATE = 7,  /* the round ended during training; *err says how. Nothing was uploaded */
+    FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. Its slot is given back */
 } fedclient_outcome;
 
 typedef struct fedclient_event {
     fedclient_outcome outcome;
-    fed_wait_reason reason;  /* WAITED */
-    uint32_t round, version; /* that it concerns; 0 where none */
-    uint32_t
-        wait_ms; /* call again after this long: the coordinator's word, or back-off with jitter */
-    float loss;  /* COUNTED, REFUSED, EVALUATED */
+    fed_wait_reason reason;    /* WAITED */
+    uint32_t round, version;   /* of the event; 0: none */
+    uint32_t wait_ms;          /* call fedclient_step again after this time: the coordinator's
+                                * answer, or a back-off with jitter */
+    float loss;                /* COUNTED, REFUSED, EVALUATED */
     uint32_t samples, correct; /* EVALUATED */
-    bool regression;           /* EVALUATED: a model with mse, of which correct says nothing */
-    uint64_t task;             /* that it concerns; 0 where none */
+    bool regression;           /* EVALUATED: a model with mse, where correct means nothing */
+    uint64_t task;             /* of the event; 0: none */
 } fedclient_event;
 
 /**
- * One turn of the client: send what is pending, or check in and do what is asked (download, train,
- * upload). Blocks for as long as that takes. Returns FED_OK with event filled in for everything
- * that time can heal (*err then holds the reason of RETRY, DECLINED, LATE and PAUSED). Errors need
- * a person: FED_EAUTH certificate refused (unknown, revoked, expired: a device that can't tell
- * anybody asks again after event->wait_ms, about 4 hours, in case the operator has changed his
- * mind), FED_EFORMAT damaged state or a coordinator that talks nonsense, FED_EVERSION, FED_EIO and
- * FED_ENOSPC from the platform, or the callback's own. FED_ECANCELED: the transport was told to
- * stop. Whatever it is, nothing that is owed is lost, and the next step goes on from what is
- * stored.
+ * One step of the client: send the pending update, or check in and do what the coordinator asks
+ * (download, train, upload). Blocks for as long as that takes.
+ *
+ * Returns FED_OK with *event filled in, also after a failure that will pass. *err then has the
+ * reason of RETRY, DECLINED, LATE and PAUSED. After any error the residual is kept, and the next
+ * step continues from the stored state.
+ *
+ * Errors, which need a person:
+ *   FED_EAUTH      the certificate is unknown, revoked or expired. A device without a person may
+ *                  ask again after event->wait_ms, about 4 hours: the operator may have changed it
+ *   FED_EFORMAT    the stored state is damaged, or the coordinator's answer can't be read
+ *   FED_EVERSION   the coordinator speaks another protocol
+ *   FED_EIO, FED_ENOSPC  from the platform
+ *   FED_ECANCELED  the transport was told to stop
+ *   or the training callback's own
  */
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) FED_CHECKED;
 
-/** The model that the client holds now, its task and version. FED_ENOTFOUND before the first
- * download. Owner of *values: the caller, free(). */
+/** The model that the client holds now, its task and version. The caller frees *values with free().
+ * FED_ENOTFOUND: no model has been downloaded yet. */
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
                            size_t *count, fed_error *err) FED_CHECKED;
 

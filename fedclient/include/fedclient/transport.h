@@ -1,4 +1,4 @@
-/* What carries requests from a device to the coordinator. */
+/* A transport: carries a device's requests to the coordinator, and its answers back. */
 #ifndef FEDCLIENT_TRANSPORT_H
 #define FEDCLIENT_TRANSPORT_H
 
@@ -14,29 +14,29 @@
 
 FED_API_BEGIN
 
-/** A request body: read in pieces, so that it can come from a file, and so that a test can break it
- * off. */
+/** A request body. The transport reads it in pieces, so a body can come from a file. */
 typedef struct fedclient_body {
     void *user;
-    size_t size; /* bytes in all, announced before they are sent */
-    /** Put up to cap bytes into dst, *len of them; called until `size` are out. A failure breaks
-     * the request off. */
+    size_t size; /* all bytes; announced before they are sent */
+    /** Put up to cap bytes into dst, and their number into *len. Called until `size` bytes were
+     * read. A failure ends the request. */
     fed_status (*read)(void *user, void *dst, size_t cap, size_t *len);
-    /** Likewise all of it, uint8[size], where it lies in one place, for a transport that needn't
-     * copy it; else NULL. */
+    /** Optional: the whole body, uint8[size], for a transport that then need not copy it. NULL: the
+     * body is not in one place. */
     const uint8_t *data;
 } fedclient_body;
 
-/** Which bytes of an answer are wanted, and which ones came: so that a download that broke off goes
- * on where it was. */
+/** Which bytes of an answer are wanted, and which bytes came. So a download that broke off can
+ * continue where it stopped. */
 typedef struct fedclient_range {
-    uint64_t first;  /* from here on (Range) ... */
-    uint64_t most;   /* ... so many at most; 0: to the end. Both 0: everything, no Range */
-    uint64_t if_tag; /* only if they are of the answer of this tag (If-Range); 0: of whichever */
-    /* out, of a 200 and a 206: */
-    uint64_t begin; /* where what came begins in the whole */
-    uint64_t total; /* bytes of the whole; 0: not known */
-    uint64_t tag;   /* its ETag, if that is 16 hex digits in quotes; 0: it has none */
+    /* in: */
+    uint64_t first;  /* the first byte wanted (Range) */
+    uint64_t most;   /* at most this many bytes; 0: to the end. Both 0: everything, no Range */
+    uint64_t if_tag; /* only if the answer still has this tag (If-Range); 0: any tag */
+    /* out, after a 200 or a 206: */
+    uint64_t begin; /* position of the first received byte in the whole answer */
+    uint64_t total; /* bytes of the whole answer; 0: not known */
+    uint64_t tag;   /* its ETag, if that is 16 hex digits in quotes; 0: none */
 } fedclient_range;
 
 typedef struct fedclient_request {
@@ -46,83 +46,83 @@ typedef struct fedclient_request {
     const char *bearer;         /* sent as Authorization: Bearer; NULL for none */
     const fedclient_body *body; /* NULL for none */
     fedclient_range *range;     /* NULL: everything is wanted */
-    uint32_t *retry_after_s;    /* out: the answer's Retry-After; left as it is without one */
+    uint32_t *retry_after_s;    /* out: the answer's Retry-After; unchanged without one */
     size_t answer_limit;        /* a longer answer is FED_ERANGE */
     uint32_t hold_ms;           /* the coordinator may be silent this long before it answers */
     const char *device_name;    /* sent as Fed-Device-Name; NULL for none */
     const char *software;       /* sent as User-Agent; NULL for none */
 } fedclient_request;
 
-/** What travelled, as counted by the transport: request and answer lines, headers and bodies; not
- * TLS records. */
+/** Bytes of request and status lines, headers and bodies, without TLS records. */
 typedef struct fedclient_traffic {
     uint64_t sent_bytes, received_bytes;
     uint64_t requests, connections;
 } fedclient_traffic;
 
 /**
- * A way to the coordinator. One thread at a time per transport.
+ * A transport to the coordinator. Only one thread at a time may use it.
  *
- * send asks and waits for the answer. FED_OK: *status is the HTTP status, and answer (growing, the
- * caller's) has the body behind what was in it; 4xx and 5xx are answers too. Otherwise err has a
- * sentence that names the address, and the status says what happened:
+ * send sends a request and waits for the answer. FED_OK: *status is the HTTP status, and the body
+ * is appended to answer (a growing writer of the caller's). 4xx and 5xx are answers too. After any
+ * other result *err has a sentence that names the address:
  *
- *   FED_ENET       the host has no address, nobody is there, the line broke, or what came is no
- *                  answer in HTTP/1.1 (a head above 16 KiB is none); the request may have arrived
+ *   FED_ENET       the host has no address, no program listens there, the connection broke, or the
+ *                  bytes received are not HTTP/1.1 (a head above 16 KiB is not). The request may
+ *                  have arrived
  *   FED_EAUTH      TLS refused one of the two certificates
- *   FED_ETIMEOUT   no byte moved for as long as the options' patience (and hold_ms, for an answer)
+ *   FED_ETIMEOUT   no byte moved for as long as the options' patience (plus hold_ms, for an answer)
  *   FED_ERANGE     the answer is longer than answer_limit
- *   FED_ECANCELED  the options' `stopped` said so
- *   FED_EINVAL     the url is none that begins with https://
+ *   FED_ECANCELED  the options' `stopped` returned true
+ *   FED_EINVAL     the url does not begin with https://
  *   others         those of the body's read
  *
- * Where a request with a range breaks in the middle of its answer, range is filled in, and answer
- * holds what has come. A transport may leave range and *retry_after_s as they are.
+ * If a request with a range breaks in the middle of its answer, range is filled in, and answer has
+ * the bytes received so far. A transport may leave range and *retry_after_s unchanged.
  *
- * A connection is kept and used again. Where it turns out to have been closed, the request is sent
- * once more on a fresh one, if nothing was read of its body or the body has less than 64 KiB. A
- * body of 64 KiB or more asks first (Expect: 100-continue), and is sent anyway after a second
- * without a word.
+ * A connection is kept and used again. If the coordinator has closed it meanwhile, the request is
+ * sent once more on a new connection, unless part of a body of 64 KiB or more was read. A body of
+ * 64 KiB or more is announced first (Expect: 100-continue), and sent after a second without an
+ * answer.
  */
 typedef struct fedclient_transport {
     void *user;
     fed_status (*send)(void *user, const fedclient_request *request, int *status,
                        fed_writer *answer, fed_error *err);
-    /** Present this key and certificate from the next connection on; both NULL: none. What cert
-     * has behind its first certificate are CAs, which are trusted beside the options' ones until
-     * the next call. FED_EAUTH: they can't be used, or do not belong together. */
+    /** Present this key and certificate from the next connection on; both NULL: none. The first
+     * certificate in cert is the device's. The others are CAs, trusted beside the options' CAs
+     * until the next call. FED_EAUTH: key and certificate can't be used, or not together. */
     fed_status (*identify)(void *user, const fed_pem *key, const fed_pem *cert, fed_error *err);
-    /** Close idle connections, as a device does that goes offline. */
+    /** Close idle connections, for example before the device goes offline. */
     void (*disconnect)(void *user);
-    /** Totals since it was opened. */
+    /** Totals since the transport was opened. */
     void (*traffic)(void *user, fedclient_traffic *traffic);
-    /** NULL: there is nothing to close. */
+    /** NULL: nothing to close. */
     void (*close)(void *user);
 } fedclient_transport;
 
-/** How to open one. */
+/** How to open a transport. */
 typedef struct fedclient_transport_options {
-    const char *ca_pem;   /* PEM text: exactly these CA certificates are trusted, and those of
-                             identify; copied */
-    uint32_t patience_ms; /* how long a connection may stand still; 0: 30 s */
-    /** Asked at least once a second: true breaks the request off. NULL: nothing does. */
+    const char *ca_pem;   /* PEM text, copied: only these CA certificates are trusted, and those of
+                             identify */
+    uint32_t patience_ms; /* give up after this time without a byte; 0: 30 s */
+    /** Called at least once a second; true ends the request. NULL: never ends it. */
     bool (*stopped)(void *user);
     void *user;
 } fedclient_transport_options;
 
 /**
- * HTTPS, TLS 1.3 only, by the transport of that name: "curl", by libcurl, or "mbedtls", by mbedTLS
- * 3.6 or newer alone. name: NULL for the first one that this build has. A program may bring its own
- * instead, by filling in a fedclient_transport.
+ * Open a transport by name, for HTTPS with TLS 1.3 only: "curl" uses libcurl, "mbedtls" only
+ * mbedTLS 3.6 or newer. name NULL: the first transport that this build has. A program may instead
+ * fill in a fedclient_transport of its own.
  *
- * Errors: FED_ENOTFOUND this build has no such transport; FED_EFORMAT ca_pem is no certificate.
+ * Errors: FED_ENOTFOUND this build has no such transport; FED_EFORMAT ca_pem is not a certificate.
  */
 fed_status fedclient_transport_open(const char *name, const fedclient_transport_options *options,
                                     fedclient_transport *transport, fed_error *err) FED_CHECKED;
-/** One that is zeroed is closed already. */
+/** Safe on a zeroed transport. */
 void fedclient_transport_close(fedclient_transport *transport);
 
-/** The name of the k-th transport that this build has; NULL behind the last. */
+/** The name of the k-th transport that this build has; NULL after the last. */
 const char *fedclient_transport_name(size_t k);
 
 FED_API_END

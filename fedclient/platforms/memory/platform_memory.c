@@ -87,7 +87,7 @@ static fed_status memory_get(void *user, const char *key, uint8_t **data, size_t
     return FED_OK;
 }
 
-/* -- values where they lie -- */
+/* -- values in place -- */
 
 static void *memory_room(void *user, size_t len) {
     (void)user;

@@ -140,7 +140,7 @@ static int start_busctl(char *const *arguments, pid_t *pid) {
     return ends[0];
 }
 
-/** answer = what busctl prints of a property, such as "u 4" or "b true"; "" where that fails. */
+/** answer = busctl's output for a property, such as "u 4" or "b true"; "" after a failure. */
 static void ask_bus(const char *service, const char *path, const char *interface,
                     const char *property, char answer[16]) {
     const char *const arguments[] = {"busctl",       "--system", "--timeout=5",
@@ -180,7 +180,7 @@ static void ask_buses(fedclient_conditions *c) {
     }
 }
 
-/** NMMetered: 1 yes, 2 no, 3 a guess that it is, 4 a guess that it is not; 0 unknown. */
+/** NMMetered: 1 yes, 2 no, 3 probably yes, 4 probably no, 0 unknown. */
 static fed_status check_network(const fedclient_conditions *c, fed_error *err) {
     if (strcmp(c->metered, "u 2") == 0 || strcmp(c->metered, "u 4") == 0) {
         return FED_OK;

@@ -19,7 +19,7 @@ typedef struct posix_store {
     char directory[PATH_SIZE - 64];
 } posix_store;
 
-/** The path of a key's file. Keys are the library's and the program's, never from outside. */
+/** The path of a key's file. Keys come from the library and the program, never from outside. */
 static fed_status key_path(const posix_store *store, const char *key, char path[PATH_SIZE],
                            fed_error *err) {
     if (key[0] == '\0' || key[0] == '.' || strchr(key, '/') != NULL || strlen(key) > 48) {
@@ -70,7 +70,7 @@ static fed_status posix_drop(void *user, const char *key, fed_error *err) {
                   : fed_fail(err, FED_EIO, "%s: can't sync: %s", store->directory, strerror(why));
 }
 
-/** Hold the directory for this process, until the descriptor is closed. */
+/** Lock the directory for this process, until the descriptor is closed. */
 static fed_status lock_directory(posix_store *store, fed_error *err) {
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/.lock", store->directory);

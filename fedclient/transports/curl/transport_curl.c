@@ -28,7 +28,7 @@ typedef struct curl_line {
     char problem[CURL_ERROR_SIZE]; /* curl's words on the last failure */
 } curl_line;
 
-/** One request on its way. */
+/** The state of one request. */
 typedef struct exchange {
     const curl_line *line;
     const fedclient_request *request;
@@ -42,7 +42,7 @@ typedef struct exchange {
     size_t head_len;  /* of all heads so far */
 } exchange;
 
-/* curl_global_init is per process; once is enough, and nobody could say when to undo it. */
+/* curl_global_init is per process. It is called once and never undone, since nobody knows when. */
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
 static CURLcode global_status;
 
@@ -76,7 +76,7 @@ static size_t take_body(char *dst, size_t size, size_t count, void *user) {
     return len;
 }
 
-/** Curl found the kept connection closed and starts over on a fresh one. */
+/** libcurl found the kept connection closed and begins again on a new one. */
 static int rewind_body(void *user, curl_off_t offset, int origin) {
     exchange *x = user;
     if (offset != 0 || origin != SEEK_SET || (x->kept == NULL && x->read > 0)) {
@@ -105,7 +105,7 @@ static size_t put_answer(char *src, size_t size, size_t count, void *user) {
     return x->answer_status == FED_OK ? len : 0;
 }
 
-/** The value of the header line `name`, up to its line's end; NULL where it is another. */
+/** The value of the header line `name`, up to the line's end; NULL: another header. */
 static const char *header_value(const char *line, size_t len, const char *name) {
     size_t prefix = strlen(name);
     if (len <= prefix || strncasecmp(line, name, prefix) != 0 || line[prefix] != ':') {
@@ -133,7 +133,7 @@ static void read_content_range(const char *value, fedclient_range *range) {
     }
 }
 
-/** What a line of an answer's head says of its body. */
+/** Read a line of an answer's head. */
 static void read_line(exchange *x, const char *line, size_t len) {
     fedclient_range *range = x->request->range;
     const char *value;
@@ -166,7 +166,7 @@ static size_t read_header(char *src, size_t size, size_t count, void *user) {
     return x->head_len <= HEAD_MOST ? whole : 0;
 }
 
-/** Called about once a second and on every byte; non-zero breaks off. */
+/** libcurl calls this about once a second and for every byte; non-zero ends the request. */
 static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_off_t all_up,
                         curl_off_t up) {
     const curl_line *line = user;
@@ -174,8 +174,8 @@ static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_o
     return line->options.stopped != NULL && line->options.stopped(line->options.user);
 }
 
-/** libcurl tells what it does. Its own sums count a body once or twice, depending on its version.
- */
+/** Count bytes by libcurl's debug callback. libcurl's own sums count a body once or twice,
+ * depending on the version. */
 static int count_sent(CURL *easy, curl_infotype what, char *data, size_t len, void *user) {
     curl_line *line = user;
     (void)easy, (void)data;
@@ -191,14 +191,14 @@ static void set_blob(CURL *easy, CURLoption option, const char *text, size_t len
     curl_easy_setopt(easy, option, &blob);
 }
 
-/** Of the first certificate in that text: what is behind it are CAs. */
+/** The length of the first certificate in the text; those after it are CAs. */
 static size_t leaf_len(const char *pem) {
     static const char end[] = "-----END CERTIFICATE-----";
     const char *at = strstr(pem, end);
     return at != NULL ? (size_t)(at - pem) + sizeof end - 1 : strlen(pem);
 }
 
-/** Trust the options' CA, and those behind this certificate. cert: NULL for none. */
+/** Trust the options' CA, and the CAs after this certificate. cert: NULL for none. */
 static fed_status trust(curl_line *line, const fed_pem *cert) {
     const char *more = cert != NULL ? cert->text + leaf_len(cert->text) : "";
     const size_t cap = strlen(line->options.ca_pem) + strlen(more) + 2;
@@ -245,8 +245,8 @@ static fed_status make_easy(curl_line *line) {
     return FED_OK;
 }
 
-/** There is no limit but on silence; while the coordinator may hold its answer back, that is
- * longer. */
+/** Only the time without a byte is limited. The limit is longer while the coordinator may hold its
+ * answer back. */
 static void set_times(const curl_line *line, uint32_t hold_ms) {
     const uint64_t silence_ms = (uint64_t)line->options.patience_ms + hold_ms;
     curl_easy_setopt(line->easy, CURLOPT_LOW_SPEED_TIME, (long)((silence_ms + 999) / 1000));
@@ -288,7 +288,7 @@ static bool add_text(exchange *x, const char *begin, const char *value) {
     return added;
 }
 
-/** Only the headers that say something: on a metered link every byte is paid for. */
+/** Only necessary headers, since every byte costs on a metered link. */
 static fed_status set_headers(exchange *x) {
     const fedclient_request *request = x->request;
     bool large = request->body != NULL && request->body->size >= SMALL_BODY;
@@ -333,7 +333,7 @@ static fed_status set_request(exchange *x) {
     return set_headers(x);
 }
 
-/** What this transfer brought, and whether it opened a connection of its own. */
+/** Count this transfer's bytes, and whether it opened a connection. */
 static bool count(curl_line *line) {
     long head = 0, connects = 0;
     curl_off_t down = 0;
@@ -347,7 +347,7 @@ static bool count(curl_line *line) {
     return connects > 0;
 }
 
-/** The peer's TLS said why it hung up: OpenSSL words the alert so. */
+/** Did the peer close with a TLS alert? OpenSSL has these words for alerts. */
 static bool is_certificate_alert(const char *problem) {
     return strstr(problem, "alert") != NULL &&
            (strstr(problem, "certificate") != NULL || strstr(problem, "unknown ca") != NULL);
@@ -363,7 +363,7 @@ static bool has_hung_up(CURLcode code) {
     return code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR;
 }
 
-/** What answered speaks something else than TLS: OpenSSL words it in these ways. */
+/** Does the peer speak something else than TLS? OpenSSL has these words for it. */
 static bool is_not_tls(CURLcode code, const char *problem) {
     return code == CURLE_SSL_CONNECT_ERROR &&
            (strstr(problem, "wrong version number") != NULL ||
@@ -377,9 +377,9 @@ static bool wants_certificate(const curl_line *line, CURLcode code) {
 }
 
 /**
- * Is it this device's certificate that the coordinator refuses? In TLS 1.3 the handshake is over
- * for the client before the coordinator has looked at its certificate, so a refusal is a connection
- * that ends at once, often without a word. Only when that repeats is it told from bad luck.
+ * Does the coordinator refuse this device's certificate? In TLS 1.3 the client's handshake is over
+ * before the coordinator has checked the client's certificate. So a refusal is a connection that
+ * ends at once, often without an alert. Only if that repeats is it taken for a refusal.
  */
 static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     if (!line->identified) {
@@ -397,7 +397,7 @@ static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     return hung_up && line->hangups >= HANGUPS_TOLD;
 }
 
-/** What libcurl only knows as a broken connection. */
+/** Explain a failure that libcurl only calls a broken connection. */
 static fed_status explain_network(curl_line *line, const exchange *x, CURLcode code, bool fresh,
                                   fed_error *err) {
     const char *method = x->request->method, *url = x->request->url;
@@ -514,7 +514,7 @@ static void curl_disconnect(void *user) {
     line->easy = NULL;
 }
 
-/** No connection, and no TLS session that could be resumed. */
+/** Close the connection, and forget TLS sessions that could be resumed. */
 static fed_status start_afresh(curl_line *line) {
     curl_disconnect(line);
     curl_share_cleanup(line->tickets);
@@ -542,7 +542,7 @@ static fed_status curl_identify(void *user, const fed_pem *key, const fed_pem *c
                         "this device's own key and certificate can't be used together: enrol it "
                         "again");
     }
-    FED_TRY(start_afresh(line)); /* what there is speaks for the former identity */
+    FED_TRY(start_afresh(line)); /* the open connection has the former identity */
     FED_TRY(trust(line, cert));
     line->identified = key != NULL;
     line->hangups = 0;

@@ -18,8 +18,8 @@
 #include "fed/clock.h"
 
 enum {
-    LOOK_MS = 500,   /* how often a wait looks whether it is to end ... */
-    SLEEP_MS = 60000 /* ... and how long it sleeps where nobody may say so */
+    LOOK_MS = 500,   /* how often a wait asks `stopped` */
+    SLEEP_MS = 60000 /* how long a wait sleeps if there is no `stopped` */
 };
 
 static fed_status fail(fedclient_tcp *tcp, fed_status status, const char *what, const char *why) {
@@ -27,7 +27,8 @@ static fed_status fail(fedclient_tcp *tcp, fed_status status, const char *what, 
     return status;
 }
 
-/** strerror is not for threads, and its thread-safe sisters differ from system to system. */
+/** A sentence for errno. strerror is not thread-safe, and its thread-safe variants differ between
+ * systems. */
 static const char *words_of(int error) {
     switch (error) {
     case ECONNREFUSED:
@@ -73,7 +74,7 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) {
     }
 }
 
-/** A socket that does not block, to which connect was said. -1: errno says why not. */
+/** A non-blocking socket on which connect was called. -1: errno has the reason. */
 static int start_connecting(const struct addrinfo *to) {
     const int on = 1;
     int fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);

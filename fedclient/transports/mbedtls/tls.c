@@ -1,5 +1,5 @@
-/* TLS 1.3 by mbedTLS 3.6, and what it leaves to its callers: addresses in certificates, tickets,
- * words for failures. */
+/* TLS 1.3 by mbedTLS 3.6, and the tasks that mbedTLS leaves to its callers: addresses in
+ * certificates, tickets, sentences for failures. */
 #include "fedclient/transports/mbedtls/tls.h"
 
 #include <arpa/inet.h>
@@ -13,8 +13,8 @@
 
 /* -- for all connections -- */
 
-/** Does the certificate name that IP address? mbedTLS compares names only where it also sends them,
- * and an address may not be sent (RFC 6066, section 3). */
+/** Does the certificate name that IP address? mbedTLS compares only names that it also sends, and
+ * an address may not be sent (RFC 6066, section 3). */
 static bool names_address(const mbedtls_x509_crt *crt, const uint8_t *address, size_t len) {
     enum { IP_ADDRESS = MBEDTLS_ASN1_CONTEXT_SPECIFIC | 7 };
     for (const mbedtls_x509_sequence *at = &crt->subject_alt_names; at != NULL; at = at->next) {
@@ -92,7 +92,7 @@ void fedclient_tls_free(fedclient_tls *tls) {
     mbedtls_x509_crt_free(&tls->ca);
 }
 
-/** The CAs that came with an identity go with it. */
+/** Remove the identity and the CAs that came with it. */
 static void forget_cas(fedclient_tls *tls) {
     mbedtls_x509_crt *first = tls->ca_last->next;
     tls->ca_last->next = NULL;
@@ -113,7 +113,7 @@ static void forget_identity(fedclient_tls *tls) {
     mbedtls_x509_crt_init(&tls->own);
 }
 
-/** Hand over what is behind the certificate: only that one is presented. */
+/** Move the certificates after the first one to the trusted CAs: only the first is presented. */
 static void trust_cas(fedclient_tls *tls) {
     tls->ca_last->next = tls->own.next;
     tls->own.next = NULL;
@@ -143,7 +143,7 @@ fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key, const 
 
 /* -- one connection -- */
 
-/** A failure in words; what the socket said of it goes first. */
+/** Write the sentence of a failure, beginning with the socket's. */
 static fed_status fail(fedclient_tls *tls, const char *what, int code) {
     char *dst = tls->tcp.problem;
     const size_t cap = sizeof tls->tcp.problem;
@@ -216,14 +216,14 @@ fed_status fedclient_tls_open(fedclient_tls *tls, const char *host, const char *
     tls->tcp.problem[0] = '\0';
     FED_TRY(fedclient_tcp_connect(&tls->tcp, host, port));
     tls->open = true;
-    tls->tcp.problem[0] = '\0'; /* an address that failed before another did not */
+    tls->tcp.problem[0] = '\0'; /* forget the failure of an earlier address */
     const int code = prepare(tls);
     return code == 0 ? shake_hands(tls) : fail(tls, "TLS can't begin", code);
 }
 
 void fedclient_tls_close(fedclient_tls *tls) {
     if (tls->open) {
-        (void)mbedtls_ssl_close_notify(&tls->ssl); /* as far as it goes without waiting */
+        (void)mbedtls_ssl_close_notify(&tls->ssl); /* as far as possible without waiting */
     }
     fedclient_tcp_close(&tls->tcp);
     mbedtls_ssl_free(&tls->ssl);
@@ -239,7 +239,7 @@ static void keep_ticket(fedclient_tls *tls) {
     snprintf(tls->ticket_port, sizeof tls->ticket_port, "%s", tls->port);
 }
 
-/** A ticket may come at any time, before a write, too. */
+/** Keep a ticket, which may come at any time, also before a write. */
 static bool took_ticket(fedclient_tls *tls, int code) {
     if (code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
         keep_ticket(tls);

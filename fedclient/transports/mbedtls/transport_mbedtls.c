@@ -24,7 +24,7 @@ typedef struct mbedtls_line {
     uint8_t in[2048], out[4096]; /* what has come; what goes next of a body that is read */
 } mbedtls_line;
 
-/** One request on its way. */
+/** The state of one request. */
 typedef struct exchange {
     mbedtls_line *line;
     const fedclient_request *request;
@@ -35,7 +35,7 @@ typedef struct exchange {
     fedclient_http1 answer;
     bool fresh; /* this connection was made for it */
     bool open;  /* there is a connection */
-    bool heard; /* some of an answer */
+    bool heard; /* bytes of an answer have come */
 } exchange;
 
 /* -- the request's head -- */
@@ -65,7 +65,7 @@ static void write_text(fed_writer *w, const char *begin, const char *value) {
     }
 }
 
-/** Only the headers that say something: on a metered link every byte is paid for. */
+/** Only necessary headers, since every byte costs on a metered link. */
 static void write_head(exchange *x) {
     const fedclient_request *request = x->request;
     fed_writer *w = &x->head;
@@ -85,7 +85,7 @@ static void write_head(exchange *x) {
     fed_write_printf(w, "\r\n");
 }
 
-/** Some of the body, at least a byte. */
+/** Read some of the body, at least one byte. */
 static fed_status read_body(exchange *x, void *dst, size_t cap, size_t *len) {
     const fedclient_body *body = x->request->body;
     const size_t left = body->size - x->read;
@@ -121,7 +121,7 @@ static bool is_done(const exchange *x) {
     return x->answer.state == FEDCLIENT_HTTP1_DONE;
 }
 
-/** The answer's own head is complete: more of the request would not change it. */
+/** Is the answer's own head complete? Then sending more of the request would not change it. */
 static bool is_answered(const exchange *x) {
     return x->answer.state > FEDCLIENT_HTTP1_HEADER;
 }
@@ -135,7 +135,7 @@ static fed_status take(exchange *x, size_t len) {
     return FED_OK;
 }
 
-/** Everything that has come, without waiting. */
+/** Read all bytes that have arrived, without waiting. */
 static fed_status hear(exchange *x) {
     fedclient_tls *tls = &x->line->tls;
     bool ended = false;
@@ -151,7 +151,7 @@ static fed_status hear(exchange *x) {
     return FED_OK;
 }
 
-/** Send all of it, unless the answer comes first. */
+/** Send all bytes, unless the answer comes first. */
 static fed_status say(exchange *x, const uint8_t *src, size_t len) {
     fedclient_tls *tls = &x->line->tls;
     while (len > 0) {
@@ -186,7 +186,7 @@ static fed_status say_body(exchange *x) {
     return FED_OK;
 }
 
-/** Until the coordinator gives leave to send, or answers, or a second is over. */
+/** Wait until the coordinator sends a 100 or an answer, at most a second. */
 static fed_status await_leave(exchange *x) {
     const int64_t until_ms = fed_clock_monotonic_ms() + LEAVE_MS;
     for (;;) {
@@ -217,7 +217,7 @@ static fed_status talk(exchange *x) {
 
 /* -- connections -- */
 
-/** Is the kept connection to that host, and as far as is known still open? */
+/** Is the kept connection to that host, and still open as far as this side knows? */
 static bool is_usable(exchange *x) {
     fedclient_tls *tls = &x->line->tls;
     size_t got = 0;
@@ -242,14 +242,14 @@ static fed_status connect_first(exchange *x) {
     return FED_OK;
 }
 
-/** May the request be sent once more, though some of it has left? */
+/** May the request be sent again, although some of it was sent? */
 static bool may_repeat(const exchange *x) {
     const fedclient_body *body = x->request->body;
     return !x->fresh && !x->heard &&
            (body == NULL || body->data != NULL || !asks_first(body) || x->read == 0);
 }
 
-/** Over the kept connection; where that turns out to have been closed, over a fresh one. */
+/** Send over the kept connection. If that was closed meanwhile, send over a new one. */
 static fed_status attempt(exchange *x, fed_writer *answer) {
     FED_TRY(fedclient_tcp_stopped(&x->line->tls.tcp));
     FED_TRY(write_request(x));
@@ -267,12 +267,12 @@ static fed_status attempt(exchange *x, fed_writer *answer) {
     }
 }
 
-/* -- what came of it -- */
+/* -- the result -- */
 
 /**
- * Is it this device's certificate that the coordinator refuses? In TLS 1.3 the handshake is over
- * for the client before the coordinator has looked at its certificate, so a refusal is an alert, or
- * a connection that ends at once without a word. Only when that repeats is it told from bad luck.
+ * Does the coordinator refuse this device's certificate? In TLS 1.3 the client's handshake is over
+ * before the coordinator has checked the client's certificate. So a refusal is an alert, or a
+ * connection that ends at once. Only if that repeats is it taken for a refusal.
  */
 static bool certificate_refused(const exchange *x) {
     mbedtls_line *line = x->line;
@@ -319,7 +319,7 @@ static fed_status explain(const exchange *x, fed_status status, fed_error *err) 
     }
 }
 
-/** What the head said, whether the body followed or not. */
+/** Hand out the answer's head, whether the body followed or not. */
 static void report_head(const exchange *x) {
     const fedclient_http1 *h = &x->answer;
     fedclient_range *range = x->request->range;

@@ -1,4 +1,4 @@
-/* An address that begins with https://, in its parts. */
+/* The parts of an address that begins with https://. */
 #ifndef FEDCLIENT_URL_PARTS_H
 #define FEDCLIENT_URL_PARTS_H
 
@@ -6,13 +6,14 @@
 #include <stddef.h>
 
 typedef struct fedclient_url {
-    char host[254], port[6]; /* "127.0.0.1" or "::1", without brackets; "443" where none is given */
-    const char *authority;   /* "[::1]:8443": char[authority_len], inside of the text */
+    char host[254],
+        port[6];           /* "127.0.0.1" or "::1", without brackets; the port's default is "443" */
+    const char *authority; /* "[::1]:8443": char[authority_len], inside of the text */
     size_t authority_len;
     const char *path; /* "/path?query" to the end of the text; "/" where it is empty */
 } fedclient_url;
 
-/** False: it is none. text: the caller's, for as long as the parts are used. */
+/** Split text. False: not such an address. text must stay valid while the parts are used. */
 bool fedclient_url_split(const char *text, fedclient_url *url);
 
 #endif
