@@ -3,14 +3,14 @@
 
 #include "fedclient/client.h"
 
-fed_status fedclient_callback(fedclient *client, const fedclient_turn *turn, fedclient_round *round,
+fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedclient_round *round,
                               fed_error *err) {
-    round->task = &turn->assignment.task;
-    round->arch = &turn->arch;
-    round->round = turn->assignment.round;
-    round->version = turn->assignment.version;
-    round->turn = turn;
-    const char *what = turn->assignment.action == FED_ACTION_TRAIN ? "training" : "evaluation";
+    round->task = &job->assignment.task;
+    round->arch = &job->arch;
+    round->round = job->assignment.round;
+    round->version = job->assignment.version;
+    round->job = job;
+    const char *what = job->assignment.action == FED_ACTION_TRAIN ? "training" : "evaluation";
     fed_error own = {0};
     fed_status status = client->options.train(client->options.user, round, &own);
     const fed_error *over = &client->watch.over;

@@ -48,23 +48,23 @@ static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error
 }
 
 /** Can this client do the assignment? */
-static fed_status fit(fedclient_turn *turn, fed_error *err) {
-    const fed_assignment *assignment = &turn->assignment;
+static fed_status fit(fedclient_job *job, fed_error *err) {
+    const fed_assignment *assignment = &job->assignment;
     fed_error why = {0};
-    fed_status status = fed_arch_parse(assignment->task.model, &turn->arch, &why);
+    fed_status status = fed_arch_parse(assignment->task.model, &job->arch, &why);
     if (status == FED_OK && assignment->action == FED_ACTION_TRAIN) {
-        status = fedcodec_parse(assignment->task.codec_up, &turn->codec, &why);
+        status = fedcodec_parse(assignment->task.codec_up, &job->codec, &why);
     }
     return status == FED_OK ? FED_OK
                             : fed_fail(err, FED_EDECLINED, "this device can't read the task: %s",
                                        why.text[0] != '\0' ? why.text : fed_status_text(status));
 }
 
-static fed_status understand(const fedclient *client, fedclient_turn *turn,
+static fed_status understand(const fedclient *client, fedclient_job *job,
                              const fedclient_answer *answer, fed_error *err) {
     fed_reader r;
     fed_reader_init(&r, answer->body.data, answer->body.len);
-    fed_status status = fed_assignment_read(&r, client->protocol, &turn->assignment);
+    fed_status status = fed_assignment_read(&r, client->protocol, &job->assignment);
     if (status == FED_OK) {
         status = fed_reader_end(&r);
     }
@@ -76,25 +76,25 @@ static fed_status understand(const fedclient *client, fedclient_turn *turn,
     return FED_OK;
 }
 
-fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error *err) {
+fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *err) {
     fedclient_answer answer = {0};
     fed_status status = ask_any(client, &answer, err);
     if (status == FED_OK) {
-        status = understand(client, turn, &answer, err);
+        status = understand(client, job, &answer, err);
     }
     fedclient_answer_free(&answer);
     FED_TRY(status);
-    client->renew_asked = (turn->assignment.capabilities & FED_RENEW) != 0;
-    turn->event->reason = turn->assignment.reason;
-    turn->event->wait_ms = turn->assignment.retry_ms;
-    turn->event->round = turn->assignment.round;
-    turn->event->version = turn->assignment.version;
-    if (turn->assignment.action == FED_ACTION_WAIT) {
+    client->renew_asked = (job->assignment.capabilities & FED_RENEW) != 0;
+    job->event->reason = job->assignment.reason;
+    job->event->wait_ms = job->assignment.retry_ms;
+    job->event->round = job->assignment.round;
+    job->event->version = job->assignment.version;
+    if (job->assignment.action == FED_ACTION_WAIT) {
         return FED_OK;
     }
-    turn->event->task = turn->assignment.task.id;
-    fedclient_watch_start(client, &turn->assignment);
-    FED_TRY(fit(turn, err));
-    return turn->assignment.action == FED_ACTION_DONE ? FED_OK
-                                                      : fedclient_watch_program(client, err);
+    job->event->task = job->assignment.task.id;
+    fedclient_watch_start(client, &job->assignment);
+    FED_TRY(fit(job, err));
+    return job->assignment.action == FED_ACTION_DONE ? FED_OK
+                                                     : fedclient_watch_program(client, err);
 }

@@ -87,80 +87,80 @@ void fedclient_close(fedclient *client) {
 }
 
 /** The states of a step. */
-typedef enum stage {
-    STAGE_RESUME,
-    STAGE_CHECKIN,
-    STAGE_DOWNLOAD,
-    STAGE_TRAIN,
-    STAGE_ENCODE,
-    STAGE_SEND,
-    STAGE_EVALUATE,
-    STAGE_REPORT,
-    STAGE_OVER
-} stage;
+typedef enum step_state {
+    STATE_RESUME,
+    STATE_CHECKIN,
+    STATE_DOWNLOAD,
+    STATE_TRAIN,
+    STATE_ENCODE,
+    STATE_SEND,
+    STATE_EVALUATE,
+    STATE_REPORT,
+    STATE_OVER
+} step_state;
 
 /** The first state: where an earlier step was interrupted, continue there. */
-static stage resume(const fedclient *client) {
+static step_state resume(const fedclient *client) {
     if (client->pending.seq != 0 && client->pending.fate == FEDCLIENT_FATE_UNKNOWN) {
-        return STAGE_SEND;
+        return STATE_SEND;
     }
-    return client->metric_due ? STAGE_REPORT : STAGE_CHECKIN;
+    return client->metric_due ? STATE_REPORT : STATE_CHECKIN;
 }
 
-static stage after_checkin(const fedclient *client, fedclient_turn *turn) {
-    if (turn->assignment.action == FED_ACTION_WAIT) {
-        turn->event->outcome = FEDCLIENT_WAITED;
-        return STAGE_OVER;
+static step_state after_checkin(const fedclient *client, fedclient_job *job) {
+    if (job->assignment.action == FED_ACTION_WAIT) {
+        job->event->outcome = FEDCLIENT_WAITED;
+        return STATE_OVER;
     }
-    return fedclient_trained(client, &turn->assignment) ? STAGE_ENCODE : STAGE_DOWNLOAD;
+    return fedclient_trained(client, &job->assignment) ? STATE_ENCODE : STATE_DOWNLOAD;
 }
 
-static stage after_download(fedclient_turn *turn) {
-    if (turn->assignment.action == FED_ACTION_DONE) {
-        turn->event->outcome = FEDCLIENT_FINISHED;
-        return STAGE_OVER;
+static step_state after_download(fedclient_job *job) {
+    if (job->assignment.action == FED_ACTION_DONE) {
+        job->event->outcome = FEDCLIENT_FINISHED;
+        return STATE_OVER;
     }
-    return turn->assignment.action == FED_ACTION_TRAIN ? STAGE_TRAIN : STAGE_EVALUATE;
+    return job->assignment.action == FED_ACTION_TRAIN ? STATE_TRAIN : STATE_EVALUATE;
 }
 
 /** The state machine. A step that fails stops in its state; the next step continues from the stored
  * records (docs/durability.md). */
-static fed_status turn_run(fedclient *client, fedclient_turn *turn, fed_error *err) {
-    stage at = STAGE_RESUME;
-    while (at != STAGE_OVER) {
+static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err) {
+    step_state at = STATE_RESUME;
+    while (at != STATE_OVER) {
         switch (at) {
-        case STAGE_RESUME:
+        case STATE_RESUME:
             at = resume(client);
             break;
-        case STAGE_CHECKIN:
-            FED_TRY(fedclient_checkin(client, turn, err));
-            at = after_checkin(client, turn);
+        case STATE_CHECKIN:
+            FED_TRY(fedclient_checkin(client, job, err));
+            at = after_checkin(client, job);
             break;
-        case STAGE_DOWNLOAD:
-            FED_TRY(fedclient_download(client, turn, err)); /* puts "model" */
-            at = after_download(turn);
+        case STATE_DOWNLOAD:
+            FED_TRY(fedclient_download(client, job, err)); /* puts "model" */
+            at = after_download(job);
             break;
-        case STAGE_TRAIN:
-            FED_TRY(fedclient_train(client, turn, err)); /* puts "residual" */
-            at = STAGE_ENCODE;
+        case STATE_TRAIN:
+            FED_TRY(fedclient_train(client, job, err)); /* puts "residual" */
+            at = STATE_ENCODE;
             break;
-        case STAGE_ENCODE:
-            FED_TRY(fedclient_encode(client, turn, err)); /* puts "pending" */
-            at = STAGE_SEND;
+        case STATE_ENCODE:
+            FED_TRY(fedclient_encode(client, job, err)); /* puts "pending" */
+            at = STATE_SEND;
             break;
-        case STAGE_SEND:
-            FED_TRY(fedclient_send(client, turn, err)); /* puts "pending" */
-            at = STAGE_OVER;
+        case STATE_SEND:
+            FED_TRY(fedclient_send(client, job, err)); /* puts "pending" */
+            at = STATE_OVER;
             break;
-        case STAGE_EVALUATE:
-            FED_TRY(fedclient_evaluate(client, turn, err));
-            at = STAGE_REPORT;
+        case STATE_EVALUATE:
+            FED_TRY(fedclient_evaluate(client, job, err));
+            at = STATE_REPORT;
             break;
-        case STAGE_REPORT:
-            FED_TRY(fedclient_report(client, turn, err));
-            at = STAGE_OVER;
+        case STATE_REPORT:
+            FED_TRY(fedclient_report(client, job, err));
+            at = STATE_OVER;
             break;
-        case STAGE_OVER:
+        case STATE_OVER:
             break;
         }
     }
@@ -168,9 +168,9 @@ static fed_status turn_run(fedclient *client, fedclient_turn *turn, fed_error *e
 }
 
 /** The task does not fit this device: tell the coordinator, and wait for another task. */
-static fed_status turn_declined(fedclient *client, const fedclient_turn *turn, fed_error *why) {
-    const fed_assignment *assignment = &turn->assignment;
-    fedclient_event *event = turn->event;
+static fed_status step_declined(fedclient *client, const fedclient_job *job, fed_error *why) {
+    const fed_assignment *assignment = &job->assignment;
+    fedclient_event *event = job->event;
     client->failures++; /* do not loop if the coordinator assigns the same task again */
     event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
     if (assignment->action == FED_ACTION_DONE) {
@@ -183,7 +183,7 @@ static fed_status turn_declined(fedclient *client, const fedclient_turn *turn, f
     fed_logf(client->options.log, FED_LOG_WARN, "this device declines task %" PRIu64 ": %s",
              assignment->task.id, why->text);
     fed_error fault = {0};
-    fed_status status = fedclient_decline(client, turn, why->text, &event->wait_ms, &fault);
+    fed_status status = fedclient_decline(client, job, why->text, &event->wait_ms, &fault);
     if (status != FED_OK) {
         *why = fault;
         return status;
@@ -194,13 +194,13 @@ static fed_status turn_declined(fedclient *client, const fedclient_turn *turn, f
 
 /** A pause is not a decline: the slot is given back without a reason, and this device may get one
  * again. A slot that can't be given back now ends with its lease. */
-static fed_status give_back(fedclient *client, const fedclient_turn *turn, fed_error *why) {
-    if (turn->assignment.lease == 0) {
+static fed_status give_back(fedclient *client, const fedclient_job *job, fed_error *why) {
+    if (job->assignment.lease == 0) {
         return FED_OK;
     }
     uint32_t unused_ms = 0;
     fed_error fault = {0};
-    fed_status status = fedclient_decline(client, turn, "", &unused_ms, &fault);
+    fed_status status = fedclient_decline(client, job, "", &unused_ms, &fault);
     client->heals = false;
     if (status == FED_ECANCELED) {
         *why = fault;
@@ -210,9 +210,9 @@ static fed_status give_back(fedclient *client, const fedclient_turn *turn, fed_e
 }
 
 /** The training is no longer wanted, or the program does not allow it now. */
-static fed_status turn_unwanted(fedclient *client, const fedclient_turn *turn, fed_error *why) {
+static fed_status step_unwanted(fedclient *client, const fedclient_job *job, fed_error *why) {
     enum { LOOK_AGAIN_MS = 10000 };
-    fedclient_event *event = turn->event;
+    fedclient_event *event = job->event;
     *why = client->watch.over;
     if (why->status == FED_ECANCELED) {
         return FED_ECANCELED;
@@ -221,19 +221,19 @@ static fed_status turn_unwanted(fedclient *client, const fedclient_turn *turn, f
     event->outcome = paused ? FEDCLIENT_PAUSED : FEDCLIENT_LATE;
     event->wait_ms = paused ? LOOK_AGAIN_MS : 0;
     fed_logf(client->options.log, paused ? FED_LOG_DEBUG : FED_LOG_INFO, "%s", why->text);
-    return paused ? give_back(client, turn, why) : FED_OK;
+    return paused ? give_back(client, job, why) : FED_OK;
 }
 
-static void turn_free(fedclient_turn *turn) {
-    fed_arch_free(&turn->arch);
-    fedclient_record_free(&turn->model);
-    fedclient_record_free(&turn->residual);
-    fedclient_record_free(&turn->pending);
-    free(turn);
+static void step_free(fedclient_job *job) {
+    fed_arch_free(&job->arch);
+    fedclient_record_free(&job->model);
+    fedclient_record_free(&job->residual);
+    fedclient_record_free(&job->pending);
+    free(job);
 }
 
 /** After a failed step: make an event if the failure will pass, else return the error. */
-static fed_status turn_failed(fedclient *client, fed_status status, fedclient_event *event,
+static fed_status step_failed(fedclient *client, fed_status status, fedclient_event *event,
                               fed_error *err) {
     if (err->text[0] == '\0') {
         (void)fed_fail(err, status, "the client stopped: %s", fed_status_text(status));
@@ -264,17 +264,17 @@ void fedclient_set_failures(fedclient *client, uint32_t failures) {
 }
 
 /** A whole step, up to an event. *why may be set although the status is FED_OK. */
-static fed_status turn_whole(fedclient *client, fedclient_turn *turn, fed_error *why) {
+static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *why) {
     if (fedclient_watch_program(client, why) != FED_OK) {
-        return turn_unwanted(client, turn, why);
+        return step_unwanted(client, job, why);
     }
     FED_TRY(client->known ? FED_OK : state_load(client, why));
     FED_TRY(fedclient_identity_renew(client, why)); /* may put "identity" */
-    fed_status status = turn_run(client, turn, why);
+    fed_status status = step_run(client, job, why);
     if (client->watch.over.status != FED_OK) {
-        return turn_unwanted(client, turn, why);
+        return step_unwanted(client, job, why);
     }
-    return status == FED_EDECLINED ? turn_declined(client, turn, why) : status;
+    return status == FED_EDECLINED ? step_declined(client, job, why) : status;
 }
 
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) {
@@ -284,17 +284,17 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
                         "coordinator's operator and enrol it");
     }
     *event = (fedclient_event){0};
-    fedclient_turn *turn = calloc(1, sizeof *turn); /* 5 KB: too much for a small device's stack */
-    FED_REQUIRE(turn != NULL, FED_ENOMEM);
-    turn->client = client;
-    turn->event = event;
+    fedclient_job *job = calloc(1, sizeof *job); /* 5 KB: too much for a small device's stack */
+    FED_REQUIRE(job != NULL, FED_ENOMEM);
+    job->client = client;
+    job->event = event;
     fed_error why = {0};
     client->heals = false;
     client->watch.over = (fed_error){0};
-    fed_status status = turn_whole(client, turn, &why);
-    turn_free(turn);
+    fed_status status = step_whole(client, job, &why);
+    step_free(job);
     if (status != FED_OK) {
-        status = turn_failed(client, status, event, &why);
+        status = step_failed(client, status, event, &why);
     } else if (event->outcome != FEDCLIENT_REFUSED && event->outcome != FEDCLIENT_DECLINED) {
         client->failures = 0;
     }

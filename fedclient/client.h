@@ -46,8 +46,8 @@ struct fedclient {
     char name[64]; /* options.name, made safe for a header; "": none */
 };
 
-/** One call of fedclient_step: the data that its states pass on. */
-typedef struct fedclient_turn {
+/** The work of one call of fedclient_step: the data that its states pass on. */
+typedef struct fedclient_job {
     fedclient *client;
     fedclient_event *event;
     fed_assignment assignment;
@@ -55,7 +55,7 @@ typedef struct fedclient_turn {
     fedcodec codec;
     fedclient_record model, residual, pending;
     bool within; /* all values of the residual are within FEDCLIENT_VALUE_LIMIT */
-} fedclient_turn;
+} fedclient_job;
 
 /** The largest value sent: half of what the coordinator's sum takes, since some codecs decode to
  * more than they were given. The rest of a value stays in the residual for later rounds. */
@@ -116,7 +116,7 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) FED_CHECK
 
 /** Ask for work, and parse the assignment's model and codec. FED_EDECLINED: this client can't do
  * the task. */
-fed_status fedclient_checkin(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /* arrived.c: the bytes of an unfinished download */
 
@@ -143,29 +143,29 @@ size_t fedclient_arrived_piece(const fedclient *client);
 
 /* download.c */
 
-/** Bring turn->model to the assignment's version, and store it. */
-fed_status fedclient_download(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+/** Bring job->model to the assignment's version, and store it. */
+fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /* residual.c */
 
 /** Is the assignment's training in the residual already, and no message made of it yet? */
 bool fedclient_trained(const fedclient *client, const fed_assignment *assignment);
 
-/** Train turn->model and store residual + (trained - model). After that the training can't be
+/** Train job->model and store residual + (trained - model). After that the training can't be
  * lost. */
-fed_status fedclient_train(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /** The message has been counted: subtract it from the stored residual at once, if the platform can
  * change a value in place. False: it must still be subtracted later. */
-bool fedclient_settle_now(const fedclient *client, const fedclient_turn *turn);
+bool fedclient_settle_now(const fedclient *client, const fedclient_job *job);
 
 /* upload.c */
 
-/** Compress the residual into turn->pending, and store turn->pending. */
-fed_status fedclient_encode(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+/** Compress the residual into job->pending, and store job->pending. */
+fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /** Send the pending message and store its fate: COUNTED or REFUSED. */
-fed_status fedclient_send(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+fed_status fedclient_send(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /* watch.c */
 
@@ -178,23 +178,23 @@ void fedclient_watch_start(fedclient *client, const fed_assignment *assignment);
 
 /* decline.c */
 
-/** Give the slot of turn->assignment back, with a reason. FED_OK, too, if the coordinator takes no
+/** Give the slot of job->assignment back, with a reason. FED_OK, too, if the coordinator takes no
  * declines: then *wait_ms is set to the time left of the lease. */
-fed_status fedclient_decline(fedclient *client, const fedclient_turn *turn, const char *reason,
+fed_status fedclient_decline(fedclient *client, const fedclient_job *job, const char *reason,
                              uint32_t *wait_ms, fed_error *err) FED_CHECKED;
 
 /* callback.c */
 
 /** Hand a model to the program's callback; every failure has a sentence. FED_OK, too, if the
  * callback ended early with a partly trained model: client->watch.over then has the reason. */
-fed_status fedclient_callback(fedclient *client, const fedclient_turn *turn, fedclient_round *round,
+fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedclient_round *round,
                               fed_error *err) FED_CHECKED;
 
 /* measure.c */
 
-/** Measure turn->model, and set client->metric, which is then due. */
-fed_status fedclient_evaluate(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
-fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *err) FED_CHECKED;
+/** Measure job->model, and set client->metric, which is then due. */
+fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
+fed_status fedclient_report(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /* retry.c */
 

@@ -28,9 +28,9 @@ static uint32_t rest_of_lease(const fedclient *client, const fed_assignment *ass
     return left > 0 ? (uint32_t)left : 0;
 }
 
-fed_status fedclient_decline(fedclient *client, const fedclient_turn *turn, const char *reason,
+fed_status fedclient_decline(fedclient *client, const fedclient_job *job, const char *reason,
                              uint32_t *wait_ms, fed_error *err) {
-    const fed_assignment *assignment = &turn->assignment;
+    const fed_assignment *assignment = &job->assignment;
     if ((assignment->capabilities & FED_CAN_DECLINE) == 0) {
         *wait_ms = rest_of_lease(client, assignment);
         return FED_OK;

@@ -58,15 +58,15 @@ static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, 
 }
 
 /** The largest possible download, in bytes. */
-static fed_status answer_limit(const fedclient_turn *turn, size_t *limit, fed_error *err) {
+static fed_status answer_limit(const fedclient_job *job, size_t *limit, fed_error *err) {
     fedcodec whole;
     FED_TRY(fedcodec_parse("float32", &whole, err));
-    *limit = fedcodec_envelope_bound(&whole, &turn->arch.layout, 0) + PART_HEADS;
+    *limit = fedcodec_envelope_bound(&whole, &job->arch.layout, 0) + PART_HEADS;
     return FED_OK;
 }
 
 /** GET the next bytes of the download; only 200 and 206 are FED_OK. */
-static fed_status get_more(fedclient *client, const fedclient_turn *turn,
+static fed_status get_more(fedclient *client, const fedclient_job *job,
                            const fedclient_arrived *arrived, size_t limit, fedclient_range *range,
                            fedclient_answer *answer, fed_error *err) {
     const fedclient_download_head *target = &arrived->head;
@@ -74,7 +74,7 @@ static fed_status get_more(fedclient *client, const fedclient_turn *turn,
     if (target->have != FEDCLIENT_HAVE_NONE) {
         snprintf(held, sizeof held, "%" PRIu32, target->have);
     }
-    const uint32_t can = turn->assignment.capabilities & FED_CAN_PATCH;
+    const uint32_t can = job->assignment.capabilities & FED_CAN_PATCH;
     snprintf(query, sizeof query, "?task=%" PRIu64 "&have=%s&want=%" PRIu32 "&can=%" PRIu32,
              target->task, held, target->want, can);
     size_t piece = fedclient_arrived_piece(client);
@@ -122,13 +122,13 @@ static fed_status take_in(fedclient *client, fedclient_arrived *arrived,
 }
 
 /** Request the missing bytes once. Bytes that arrive before a connection breaks are kept. */
-static fed_status fetch_more(fedclient *client, const fedclient_turn *turn,
+static fed_status fetch_more(fedclient *client, const fedclient_job *job,
                              fedclient_arrived *arrived, fed_error *err) {
     fedclient_answer answer = {0};
     fedclient_range range = {0};
     size_t before = arrived->bytes.len, limit = 0;
-    FED_TRY(answer_limit(turn, &limit, err));
-    fed_status status = get_more(client, turn, arrived, limit, &range, &answer, err);
+    FED_TRY(answer_limit(job, &limit, err));
+    fed_status status = get_more(client, job, arrived, limit, &range, &answer, err);
     if (range.total == 0 && status == FED_OK) { /* a transport without ranges */
         range.total = answer.body.len;
     }
@@ -153,11 +153,11 @@ static fed_status fetch_more(fedclient *client, const fedclient_turn *turn,
 }
 
 /** Fetch all missing bytes of the download that arrived->head describes. */
-static fed_status fetch_all(fedclient *client, const fedclient_turn *turn,
-                            fedclient_arrived *arrived, fed_error *err) {
+static fed_status fetch_all(fedclient *client, const fedclient_job *job, fedclient_arrived *arrived,
+                            fed_error *err) {
     fed_status status = FED_OK;
     do {
-        status = fetch_more(client, turn, arrived, err);
+        status = fetch_more(client, job, arrived, err);
         if (status != FED_OK || arrived->bytes.len < arrived->head.total) {
             fedclient_arrived_keep(client, arrived);
         }
@@ -165,22 +165,22 @@ static fed_status fetch_all(fedclient *client, const fedclient_turn *turn,
     return status;
 }
 
-/** The download is complete: bring turn->model to its version, and store the model. */
-static fed_status apply(fedclient *client, fedclient_turn *turn, const fedclient_arrived *arrived,
+/** The download is complete: bring job->model to its version, and store the model. */
+static fed_status apply(fedclient *client, fedclient_job *job, const fedclient_arrived *arrived,
                         fed_error *err) {
     const fedclient_download_head *target = &arrived->head;
     const fedclient_model_head head = {
         .task = target->task, .version = target->want, .digest = target->digest};
-    if (fedclient_model_adopt(client->options.platform, &head, &turn->model) == FED_OK) {
+    if (fedclient_model_adopt(client->options.platform, &head, &job->model) == FED_OK) {
         client->model = head;
         return FED_OK;
     }
-    FED_TRY(fedclient_record_own(&turn->model));
+    FED_TRY(fedclient_record_own(&job->model));
     size_t count = 0;
     bool any = target->have != FEDCLIENT_HAVE_NONE;
     uint32_t version = any ? target->have : 0;
-    float *values = fedclient_record_values(&turn->model, &count);
-    FED_TRY(apply_parts(&arrived->bytes, &turn->arch.layout, values, &any, &version, err));
+    float *values = fedclient_record_values(&job->model, &count);
+    FED_TRY(apply_parts(&arrived->bytes, &job->arch.layout, values, &any, &version, err));
     if (!any || version != target->want || fed_digest(values, count) != target->digest) {
         return fed_fail(err, FED_EFORMAT,
                         "the model from the coordinator is not version %" PRIu32
@@ -188,15 +188,15 @@ static fed_status apply(fedclient *client, fedclient_turn *turn, const fedclient
                         target->want);
     }
     client->model = head;
-    return fedclient_model_store(client->options.platform, &client->model, &turn->model, err);
+    return fedclient_model_store(client->options.platform, &client->model, &job->model, err);
 }
 
 /** Finish the download that arrived->head describes. Bytes that can't be read are forgotten. */
-static fed_status finish(fedclient *client, fedclient_turn *turn, fedclient_arrived *arrived,
+static fed_status finish(fedclient *client, fedclient_job *job, fedclient_arrived *arrived,
                          fed_error *err) {
-    fed_status status = fetch_all(client, turn, arrived, err);
+    fed_status status = fetch_all(client, job, arrived, err);
     if (status == FED_OK) {
-        status = apply(client, turn, arrived, err);
+        status = apply(client, job, arrived, err);
     }
     if (status == FED_OK || status == FED_EFORMAT || status == FED_ENOTFOUND) {
         fedclient_arrived_forget(client, arrived);
@@ -204,29 +204,29 @@ static fed_status finish(fedclient *client, fedclient_turn *turn, fedclient_arri
     return status;
 }
 
-/** Bring turn->model from version `have` to the wanted version, and store it. */
-static fed_status fetch(fedclient *client, fedclient_turn *turn, uint32_t have,
+/** Bring job->model from version `have` to the wanted version, and store it. */
+static fed_status fetch(fedclient *client, fedclient_job *job, uint32_t have,
                         fedclient_arrived *arrived, fed_error *err) {
-    const fed_assignment *wanted = &turn->assignment;
+    const fed_assignment *wanted = &job->assignment;
     arrived->head = (fedclient_download_head){
         .task = wanted->task.id, .have = have, .want = wanted->version, .digest = wanted->digest};
-    return finish(client, turn, arrived, err);
+    return finish(client, job, arrived, err);
 }
 
-/** turn->model = the stored model if it is of this task, else memory for one. */
-static fed_status take_up(fedclient *client, fedclient_turn *turn, bool *usable, fed_error *err) {
-    const fed_assignment *wanted = &turn->assignment;
-    size_t size = turn->arch.layout.size, count = 0;
+/** job->model = the stored model if it is of this task, else memory for one. */
+static fed_status take_up(fedclient *client, fedclient_job *job, bool *usable, fed_error *err) {
+    const fed_assignment *wanted = &job->assignment;
+    size_t size = job->arch.layout.size, count = 0;
     if (client->model.task == wanted->task.id && client->model.version <= wanted->version) {
-        FED_TRY(fedclient_model_load(client->options.platform, &client->model, &turn->model, err));
+        FED_TRY(fedclient_model_load(client->options.platform, &client->model, &job->model, err));
     }
-    if (turn->model.bytes != NULL) {
-        (void)fedclient_record_values(&turn->model, &count);
+    if (job->model.bytes != NULL) {
+        (void)fedclient_record_values(&job->model, &count);
     }
     *usable = count == size;
     if (!*usable) {
-        fedclient_record_free(&turn->model);
-        FED_TRY(fedclient_record_new(size * sizeof(float), &turn->model));
+        fedclient_record_free(&job->model);
+        FED_TRY(fedclient_record_new(size * sizeof(float), &job->model));
     }
     return FED_OK;
 }
@@ -249,46 +249,46 @@ static bool still_leads(const fedclient *client, const fed_assignment *wanted, b
 }
 
 /** Get the wanted version from the model held; if that fails, the whole model. */
-static fed_status fetch_any(fedclient *client, fedclient_turn *turn, bool usable,
+static fed_status fetch_any(fedclient *client, fedclient_job *job, bool usable,
                             fedclient_arrived *arrived, fed_error *err) {
     const uint32_t held = client->model.version;
-    if (usable && held < turn->assignment.version) {
-        fed_status status = fetch(client, turn, held, arrived, err);
+    if (usable && held < job->assignment.version) {
+        fed_status status = fetch(client, job, held, arrived, err);
         if (status != FED_EFORMAT && status != FED_ENOTFOUND) {
             return status;
         }
         fed_logf(client->options.log, FED_LOG_WARN, "%s; fetching the whole model", err->text);
     }
-    return fetch(client, turn, FEDCLIENT_HAVE_NONE, arrived, err);
+    return fetch(client, job, FEDCLIENT_HAVE_NONE, arrived, err);
 }
 
 /** Finish an earlier step's download first, then get the wanted version. */
-static fed_status go_on(fedclient *client, fedclient_turn *turn, bool usable,
+static fed_status go_on(fedclient *client, fedclient_job *job, bool usable,
                         fedclient_arrived *arrived, fed_error *err) {
-    if (!still_leads(client, &turn->assignment, usable, &arrived->head)) {
+    if (!still_leads(client, &job->assignment, usable, &arrived->head)) {
         fedclient_arrived_forget(client, arrived);
-        return fetch_any(client, turn, usable, arrived, err);
+        return fetch_any(client, job, usable, arrived, err);
     }
-    fed_status status = finish(client, turn, arrived, err);
-    if (status == FED_OK && is_wanted(client, &turn->assignment)) {
+    fed_status status = finish(client, job, arrived, err);
+    if (status == FED_OK && is_wanted(client, &job->assignment)) {
         return FED_OK;
     }
     if (status == FED_OK || status == FED_ENOTFOUND) {
-        return fetch_any(client, turn, usable || status == FED_OK, arrived, err);
+        return fetch_any(client, job, usable || status == FED_OK, arrived, err);
     }
-    return status == FED_EFORMAT ? fetch_any(client, turn, false, arrived, err) : status;
+    return status == FED_EFORMAT ? fetch_any(client, job, false, arrived, err) : status;
 }
 
-fed_status fedclient_download(fedclient *client, fedclient_turn *turn, fed_error *err) {
+fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *err) {
     bool usable = false;
-    FED_TRY(take_up(client, turn, &usable, err));
-    if (usable && is_wanted(client, &turn->assignment)) {
+    FED_TRY(take_up(client, job, &usable, err));
+    if (usable && is_wanted(client, &job->assignment)) {
         return FED_OK;
     }
     fedclient_arrived arrived;
     fed_status status = fedclient_arrived_load(client, &arrived, err);
     if (status == FED_OK) {
-        status = go_on(client, turn, usable, &arrived, err);
+        status = go_on(client, job, usable, &arrived, err);
     }
     fedclient_arrived_free(&arrived);
     if (status ==

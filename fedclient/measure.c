@@ -3,12 +3,12 @@
 
 #include "fedclient/client.h"
 
-fed_status fedclient_evaluate(fedclient *client, fedclient_turn *turn, fed_error *err) {
+fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *err) {
     size_t count = 0;
-    FED_TRY(fedclient_record_own(&turn->model)); /* a copy, which the program may change */
-    fedclient_round round = {.values = fedclient_record_values(&turn->model, &count)};
-    fed_status status = fedclient_callback(client, turn, &round, err);
-    fedclient_record_free(&turn->model);
+    FED_TRY(fedclient_record_own(&job->model)); /* a copy, which the program may change */
+    fedclient_round round = {.values = fedclient_record_values(&job->model, &count)};
+    fed_status status = fedclient_callback(client, job, &round, err);
+    fedclient_record_free(&job->model);
     FED_TRY(status);
     if (round.correct > round.samples) {
         return fed_fail(err, FED_EINVAL,
@@ -16,13 +16,13 @@ fed_status fedclient_evaluate(fedclient *client, fedclient_turn *turn, fed_error
                         " samples are right: the callback must count them",
                         round.correct, round.samples);
     }
-    client->metric = (fed_metric){.task = turn->assignment.task.id,
-                                  .version = turn->assignment.version,
+    client->metric = (fed_metric){.task = job->assignment.task.id,
+                                  .version = job->assignment.version,
                                   .samples = round.samples,
                                   .correct = round.correct,
                                   .loss = round.loss};
     client->metric_due = true;
-    client->metric_of_regression = turn->arch.loss == FED_LOSS_SQUARED;
+    client->metric_of_regression = job->arch.loss == FED_LOSS_SQUARED;
     return FED_OK;
 }
 
@@ -38,7 +38,7 @@ static fed_status post(fedclient *client, fedclient_answer *answer, fed_error *e
     return fedclient_exchange(client, &call, answer, err);
 }
 
-fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *err) {
+fed_status fedclient_report(fedclient *client, fedclient_job *job, fed_error *err) {
     fedclient_answer answer = {0};
     fed_status status = post(client, &answer, err);
     if (status == FED_OK && answer.status != 200) {
@@ -51,12 +51,12 @@ fed_status fedclient_report(fedclient *client, fedclient_turn *turn, fed_error *
     fedclient_answer_free(&answer);
     FED_TRY(status);
     client->metric_due = false;
-    turn->event->outcome = FEDCLIENT_EVALUATED;
-    turn->event->round = 0;
-    turn->event->version = client->metric.version;
-    turn->event->samples = client->metric.samples;
-    turn->event->correct = client->metric.correct;
-    turn->event->loss = client->metric.loss;
-    turn->event->regression = client->metric_of_regression;
+    job->event->outcome = FEDCLIENT_EVALUATED;
+    job->event->round = 0;
+    job->event->version = client->metric.version;
+    job->event->samples = client->metric.samples;
+    job->event->correct = client->metric.correct;
+    job->event->loss = client->metric.loss;
+    job->event->regression = client->metric_of_regression;
     return FED_OK;
 }

@@ -45,16 +45,16 @@ static fed_status subtract(const fedclient_record *message, const fed_layout *la
     return fedcodec_envelope_axpy(envelope, len, layout, -1.0f, values, err);
 }
 
-/** turn->residual -= the values of the counted message. */
-static fed_status subtract_counted(const fedclient *client, fedclient_turn *turn, fed_error *err) {
+/** job->residual -= the values of the counted message. */
+static fed_status subtract_counted(const fedclient *client, fedclient_job *job, fed_error *err) {
     size_t count = 0;
     fedclient_pending_head head;
     fedclient_record pending = {0};
     FED_TRY(fedclient_pending_load(client->options.platform, &head, &pending, err));
-    fed_status status = fedclient_record_own(&turn->residual);
+    fed_status status = fedclient_record_own(&job->residual);
     if (status == FED_OK) {
-        status = subtract(&pending, &turn->arch.layout,
-                          fedclient_record_values(&turn->residual, &count), err);
+        status = subtract(&pending, &job->arch.layout,
+                          fedclient_record_values(&job->residual, &count), err);
     }
     fedclient_record_free(&pending);
     return status;
@@ -62,10 +62,10 @@ static fed_status subtract_counted(const fedclient *client, fedclient_turn *turn
 
 fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit visit, void *user,
                                 fed_error *err) {
-    const fedclient_turn *turn = round->turn;
-    const fedclient *client = turn->client;
-    if (turn->assignment.action != FED_ACTION_TRAIN || !counted(client) || client->pending.whole ||
-        client->residual.task != turn->assignment.task.id) {
+    const fedclient_job *job = round->job;
+    const fedclient *client = job->client;
+    if (job->assignment.action != FED_ACTION_TRAIN || !counted(client) || client->pending.whole ||
+        client->residual.task != job->assignment.task.id) {
         return FED_OK;
     }
     fedclient_pending_head head;
@@ -75,65 +75,65 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
     size_t len = 0, n = 0;
     fed_status status = envelope_of(&pending, &envelope, &len);
     if (status == FED_OK) {
-        status = fedcodec_envelope_decode(envelope, len, &turn->arch.layout, round->values, err);
+        status = fedcodec_envelope_decode(envelope, len, &job->arch.layout, round->values, err);
     }
     fedclient_record_free(&pending);
     FED_TRY(status);
-    visit(user, round->values, turn->arch.layout.size);
-    const float *model = fedclient_record_values(&turn->model, &n);
+    visit(user, round->values, job->arch.layout.size);
+    const float *model = fedclient_record_values(&job->model, &n);
     memcpy(round->values, model, n * sizeof *model);
     return FED_OK;
 }
 
-bool fedclient_settle_now(const fedclient *client, const fedclient_turn *turn) {
+bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     const fedclient_platform *platform = client->options.platform;
     uint8_t *bytes = NULL;
     size_t len = 0, count = 0;
     if (platform->memory == NULL || platform->memory->edit == NULL || client->pending.whole ||
-        turn->arch.layout.size == 0 || client->pending.seq != client->residual.seq ||
+        job->arch.layout.size == 0 || client->pending.seq != client->residual.seq ||
         platform->memory->edit(platform->user, fedclient_record_key(FEDCLIENT_RESIDUAL), &bytes,
                                &len, NULL) != FED_OK) {
         return false;
     }
     const fedclient_record residual = {.bytes = bytes, .len = len};
     float *values = fedclient_record_values(&residual, &count);
-    return count == turn->arch.layout.size &&
-           subtract(&turn->pending, &turn->arch.layout, values, NULL) == FED_OK;
+    return count == job->arch.layout.size &&
+           subtract(&job->pending, &job->arch.layout, values, NULL) == FED_OK;
 }
 
 /** Start with an empty residual: none is stored yet, or it is another task's. */
-static void start_anew(fedclient *client, fedclient_turn *turn) {
-    if (turn->residual.bytes != NULL) {
+static void start_anew(fedclient *client, fedclient_job *job) {
+    if (job->residual.bytes != NULL) {
         fed_logf(client->options.log, FED_LOG_INFO,
                  "task %" PRIu64 " begins; what was left to send to task %" PRIu64
                  " is dropped with it",
-                 turn->assignment.task.id, client->residual.task);
+                 job->assignment.task.id, client->residual.task);
     }
-    fedclient_record_free(&turn->residual);
+    fedclient_record_free(&job->residual);
 }
 
-/** turn->residual = the stored residual minus the counted message; no record if that is all 0. */
-static fed_status settle(fedclient *client, fedclient_turn *turn, fed_error *err) {
+/** job->residual = the stored residual minus the counted message; no record if that is all 0. */
+static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) {
     const fedclient_residual_head *head = &client->residual;
     FED_TRY(
-        fedclient_residual_load(client->options.platform, &client->residual, &turn->residual, err));
+        fedclient_residual_load(client->options.platform, &client->residual, &job->residual, err));
     size_t count = 0;
-    if (turn->residual.bytes != NULL) {
-        (void)fedclient_record_values(&turn->residual, &count);
+    if (job->residual.bytes != NULL) {
+        (void)fedclient_record_values(&job->residual, &count);
     }
-    if (count != turn->arch.layout.size || head->task != turn->assignment.task.id) {
-        start_anew(client, turn);
+    if (count != job->arch.layout.size || head->task != job->assignment.task.id) {
+        start_anew(client, job);
         return FED_OK;
     }
     if (!counted(client) || client->pending.fate == FEDCLIENT_FATE_SETTLED) {
         return FED_OK;
     }
     if (client->pending.whole) {
-        fedclient_record_free(&turn->residual);
+        fedclient_record_free(&job->residual);
         return FED_OK;
     }
     assert(client->pending.seq == head->seq); /* C1: else the message is subtracted twice */
-    return subtract_counted(client, turn, err);
+    return subtract_counted(client, job, err);
 }
 
 /** values = owed + (values - model); owed NULL: 0. Are all results within +-limit? */
@@ -153,22 +153,22 @@ static bool add_owed(float *restrict values, const float *restrict model,
 
 /** Turn `trained`, the trained model, into the new residual: the old one plus the training. Running
  * statistics have no old residual: a change that was not counted is void. */
-static fed_status add_training(fedclient_turn *turn, const fedclient_record *trained,
+static fed_status add_training(fedclient_job *job, const fedclient_record *trained,
                                fed_error *err) {
     size_t n = 0;
-    const size_t o = fed_arch_summed(&turn->arch);
-    const float *model = fedclient_record_values(&turn->model, &n);
+    const size_t o = fed_arch_summed(&job->arch);
+    const float *model = fedclient_record_values(&job->model, &n);
     const float *owed =
-        turn->residual.bytes != NULL ? fedclient_record_values(&turn->residual, &n) : NULL;
-    assert(n == turn->arch.layout.size); /* D4: nothing owed is left out of the sum */
+        job->residual.bytes != NULL ? fedclient_record_values(&job->residual, &n) : NULL;
+    assert(n == job->arch.layout.size); /* D4: nothing owed is left out of the sum */
     float *values = fedclient_record_values(trained, &n);
-    turn->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
-    turn->within &= add_owed(values + o, model + o, NULL, n - o, FEDCLIENT_VALUE_LIMIT);
-    size_t bad = turn->within ? n : fed_first_nonfinite(values, n), k = 0;
+    job->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
+    job->within &= add_owed(values + o, model + o, NULL, n - o, FEDCLIENT_VALUE_LIMIT);
+    size_t bad = job->within ? n : fed_first_nonfinite(values, n), k = 0;
     if (bad == n) {
         return FED_OK;
     }
-    const fed_layout *layout = &turn->arch.layout;
+    const fed_layout *layout = &job->arch.layout;
     while (bad >= layout->tensors[k].offset + layout->tensors[k].size) {
         k++;
     }
@@ -176,48 +176,48 @@ static fed_status add_training(fedclient_turn *turn, const fedclient_record *tra
                     "training left NaN or infinity in %s at %zu; the round is "
                     "given up: is the learning rate (%g) too high?",
                     layout->tensors[k].name, bad - layout->tensors[k].offset,
-                    (double)turn->assignment.task.learning_rate);
+                    (double)job->assignment.task.learning_rate);
 }
 
-/** Put turn->residual in place of the stored one. */
-static fed_status store_training(fedclient *client, fedclient_turn *turn,
+/** Put job->residual in place of the stored one. */
+static fed_status store_training(fedclient *client, fedclient_job *job,
                                  const fedclient_round *round, fed_error *err) {
     uint64_t last = client->residual.seq;
     last = client->pending.seq > last ? client->pending.seq : last;
     assert(last <
            UINT64_MAX); /* D4: a number that was used before would subtract a message twice */
     client->residual = (fedclient_residual_head){.seq = last + 1,
-                                                 .task = turn->assignment.task.id,
-                                                 .lease = turn->assignment.lease,
-                                                 .round = turn->assignment.round,
+                                                 .task = job->assignment.task.id,
+                                                 .lease = job->assignment.lease,
+                                                 .round = job->assignment.round,
                                                  .samples = round->samples,
                                                  .loss = round->loss};
-    return fedclient_residual_store(client->options.platform, &client->residual, &turn->residual,
+    return fedclient_residual_store(client->options.platform, &client->residual, &job->residual,
                                     err);
 }
 
-fed_status fedclient_train(fedclient *client, fedclient_turn *turn, fed_error *err) {
+fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) {
     /* D2: the last upload's fate is known; else its gradient would be in the next upload, too */
     assert(client->pending.seq == 0 || client->pending.fate != FEDCLIENT_FATE_UNKNOWN);
     fedclient_record trained; /* the callback's values become the residual in place */
-    FED_TRY(fedclient_record_room(client->options.platform, turn->arch.layout.size * sizeof(float),
+    FED_TRY(fedclient_record_room(client->options.platform, job->arch.layout.size * sizeof(float),
                                   &trained));
     size_t len = 0;
     uint8_t *payload = fedclient_record_payload(&trained, &len);
-    memcpy(payload, fedclient_record_payload(&turn->model, &len), len);
+    memcpy(payload, fedclient_record_payload(&job->model, &len), len);
     fedclient_round round = {.values = (float *)(void *)payload};
-    fed_status status = fedclient_callback(client, turn, &round, err);
+    fed_status status = fedclient_callback(client, job, &round, err);
     if (status == FED_OK) {
-        status = settle(client, turn, err);
+        status = settle(client, job, err);
     }
     if (status == FED_OK) {
-        status = add_training(turn, &trained, err);
+        status = add_training(job, &trained, err);
     }
-    fedclient_record_free(&turn->model);
-    fedclient_record_free(&turn->residual);
-    turn->residual = trained;
+    fedclient_record_free(&job->model);
+    fedclient_record_free(&job->residual);
+    job->residual = trained;
     FED_TRY(status);
-    FED_TRY(store_training(client, turn, &round, err));
+    FED_TRY(store_training(client, job, &round, err));
     const fed_error *over = &client->watch.over; /* it goes with the next update */
     return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);
 }

@@ -19,14 +19,14 @@ static bool clip(float *values, size_t n) {
 }
 
 /** Append the message for values[n] to out. Changes values. */
-static fed_status compress(const fedclient *client, const fedclient_turn *turn, float *values,
+static fed_status compress(const fedclient *client, const fedclient_job *job, float *values,
                            fed_writer *out) {
-    const fed_layout *layout = &turn->arch.layout;
-    uint32_t small = turn->assignment.task.small_tensor;
-    size_t size = fedcodec_envelope_work_size(&turn->codec, layout, small);
+    const fed_layout *layout = &job->arch.layout;
+    uint32_t small = job->assignment.task.small_tensor;
+    size_t size = fedcodec_envelope_work_size(&job->codec, layout, small);
     fedclient_record work;
     FED_TRY(fedclient_record_room(client->options.platform, size, &work));
-    fedcodec codec = turn->codec;
+    fedcodec codec = job->codec;
     codec.unguarded = true;
     fed_status status = fedcodec_envelope_encode(&codec, layout, small, values, NULL,
                                                  fedclient_record_payload(&work, &size), out);
@@ -34,13 +34,13 @@ static fed_status compress(const fedclient *client, const fedclient_turn *turn, 
     return status == FED_OK ? out->status : status;
 }
 
-/** turn->pending = head, update, envelope. *clipped: some values were beyond the limit. */
-static fed_status make_message(const fedclient *client, fedclient_turn *turn, bool *clipped) {
+/** job->pending = head, update, envelope. *clipped: some values were beyond the limit. */
+static fed_status make_message(const fedclient *client, fedclient_job *job, bool *clipped) {
     size_t n = 0;
     FED_TRY(fedclient_record_own(
-        &turn->residual)); /* the residual is stored; this copy may be changed */
-    float *values = fedclient_record_values(&turn->residual, &n);
-    *clipped = !turn->within && clip(values, n);
+        &job->residual)); /* the residual is stored; this copy may be changed */
+    float *values = fedclient_record_values(&job->residual, &n);
+    *clipped = !job->within && clip(values, n);
     const fed_update update = {.task = client->residual.task,
                                .round = client->residual.round,
                                .lease = client->residual.lease,
@@ -51,46 +51,46 @@ static fed_status make_message(const fedclient *client, fedclient_turn *turn, bo
     fed_writer_growing(&out);
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
-    fed_status status = compress(client, turn, values, &out);
-    fedclient_record_free(&turn->residual);
+    fed_status status = compress(client, job, values, &out);
+    fedclient_record_free(&job->residual);
     if (status != FED_OK) {
         fed_writer_free(&out);
         return status;
     }
-    turn->pending = (fedclient_record){.bytes = out.data, .len = out.len};
+    job->pending = (fedclient_record){.bytes = out.data, .len = out.len};
     return FED_OK;
 }
 
-fed_status fedclient_encode(fedclient *client, fedclient_turn *turn, fed_error *err) {
+fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
-    if (turn->residual.bytes == NULL) { /* trained by an earlier step, which was interrupted */
-        FED_TRY(fedclient_residual_load(platform, &client->residual, &turn->residual, err));
+    if (job->residual.bytes == NULL) { /* trained by an earlier step, which was interrupted */
+        FED_TRY(fedclient_residual_load(platform, &client->residual, &job->residual, err));
     }
     size_t count = 0;
-    (void)fedclient_record_values(&turn->residual, &count);
-    if (count != turn->arch.layout.size) {
+    (void)fedclient_record_values(&job->residual, &count);
+    if (count != job->arch.layout.size) {
         return fed_fail(err, FED_EFORMAT,
                         "task %" PRIu64 " has %zu parameters where it had %zu "
                         "before: the coordinator changed a running task",
-                        turn->assignment.task.id, turn->arch.layout.size, count);
+                        job->assignment.task.id, job->arch.layout.size, count);
     }
     bool clipped = false;
-    fed_status status = make_message(client, turn, &clipped);
+    fed_status status = make_message(client, job, &clipped);
     if (status != FED_OK) {
         return fed_fail(err, status, "the update can't be compressed: %s", fed_status_text(status));
     }
     client->pending =
         (fedclient_pending_head){.seq = client->residual.seq,
                                  .fate = FEDCLIENT_FATE_UNKNOWN,
-                                 .whole = !fedcodec_has_feedback(turn->codec.vtable) && !clipped,
-                                 .pieces = (turn->assignment.capabilities & FED_CAN_PIECES) != 0};
-    return fedclient_pending_store(platform, &client->pending, &turn->pending, err);
+                                 .whole = !fedcodec_has_feedback(job->codec.vtable) && !clipped,
+                                 .pieces = (job->assignment.capabilities & FED_CAN_PIECES) != 0};
+    return fedclient_pending_store(platform, &client->pending, &job->pending, err);
 }
 
-static fed_status post_whole(fedclient *client, const fedclient_turn *turn,
-                             fedclient_answer *answer, fed_error *err) {
+static fed_status post_whole(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
+                             fed_error *err) {
     fedclient_span span = {0};
-    span.data = fedclient_record_payload(&turn->pending, &span.left);
+    span.data = fedclient_record_payload(&job->pending, &span.left);
     const fedclient_body body = fedclient_body_of(&span);
     const fedclient_call call = {
         .base = client->devices, .kind = FED_REQUEST_UPDATE, .body = &body, .answer_limit = 4096};
@@ -139,12 +139,12 @@ static fed_status post_piece(fedclient *client, const fed_piece *piece, const ui
 
 /** Send the message piece by piece, from the first byte that the coordinator lacks, until it
  * answers for the whole message. */
-static fed_status post_pieces(fedclient *client, const fedclient_turn *turn,
-                              fedclient_answer *answer, fed_error *err) {
+static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
+                              fed_error *err) {
     enum { ASTRAY_MOST = 3 }; /* the coordinator has lost pieces, or is wrong */
     fed_piece piece;
     size_t total = 0, len = 0;
-    const uint8_t *message = fedclient_record_payload(&turn->pending, &total);
+    const uint8_t *message = fedclient_record_payload(&job->pending, &total);
     const size_t least = total / FED_PIECES + 1, wanted = client->options.piece_bytes;
     const size_t most = wanted > least ? wanted : least;
     FED_TRY(describe(message, total, &piece));
@@ -177,32 +177,32 @@ static bool needs_pieces(const fedclient *client, size_t total) {
            (total > whole || (client->failures > 0 && total > NEVER_UP_TO));
 }
 
-static fed_status post(fedclient *client, const fedclient_turn *turn, fedclient_answer *answer,
+static fed_status post(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
                        fed_error *err) {
     size_t total = 0;
-    (void)fedclient_record_payload(&turn->pending, &total);
+    (void)fedclient_record_payload(&job->pending, &total);
     if (needs_pieces(client, total)) {
-        FED_TRY(post_pieces(client, turn, answer, err));
+        FED_TRY(post_pieces(client, job, answer, err));
         if (answer->status != 404) {
             return FED_OK;
         }
         fedclient_answer_free(answer); /* an older release runs there now */
     }
-    return post_whole(client, turn, answer, err);
+    return post_whole(client, job, answer, err);
 }
 
 /** Store the message's fate. The message itself is kept only if it must still be subtracted from
  * the residual. */
-static fed_status store_fate(fedclient *client, fedclient_turn *turn, fedclient_fate fate,
+static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fate fate,
                              fed_error *err) {
-    if (fate == FEDCLIENT_FATE_COUNTED && fedclient_settle_now(client, turn)) {
+    if (fate == FEDCLIENT_FATE_COUNTED && fedclient_settle_now(client, job)) {
         fate = FEDCLIENT_FATE_SETTLED;
     }
     client->pending.fate = fate;
     if (fate == FEDCLIENT_FATE_REFUSED || client->pending.whole) {
-        turn->pending.len = FEDCLIENT_RECORD_HEAD;
+        job->pending.len = FEDCLIENT_RECORD_HEAD;
     }
-    return fedclient_pending_store(client->options.platform, &client->pending, &turn->pending, err);
+    return fedclient_pending_store(client->options.platform, &client->pending, &job->pending, err);
 }
 
 /** The message's fate by the coordinator's answer. */
@@ -224,50 +224,50 @@ static fed_status judge(const fedclient_answer *answer, fedclient_fate *fate, fe
 }
 
 /** Make the event. After a closed round try again soon; other refusals may last long. */
-static void note(fedclient *client, fedclient_turn *turn, const fedclient_answer *answer) {
+static void note(fedclient *client, fedclient_job *job, const fedclient_answer *answer) {
     size_t len = 0;
-    const uint8_t *body = fedclient_record_payload(&turn->pending, &len);
+    const uint8_t *body = fedclient_record_payload(&job->pending, &len);
     fed_reader r;
     fed_update update = {0};
     fed_reader_init(&r, body, len);
     if (fed_update_read(&r, &update) == FED_OK) {
-        turn->event->round = update.round;
-        turn->event->loss = update.loss;
-        turn->event->samples = update.samples;
+        job->event->round = update.round;
+        job->event->loss = update.loss;
+        job->event->samples = update.samples;
     }
-    turn->event->wait_ms = 0;
+    job->event->wait_ms = 0;
     if (answer->status == 200) {
-        turn->event->outcome = FEDCLIENT_COUNTED;
+        job->event->outcome = FEDCLIENT_COUNTED;
         return;
     }
-    turn->event->outcome = FEDCLIENT_REFUSED;
+    job->event->outcome = FEDCLIENT_REFUSED;
     enum {
         CLONED_FAILURES = 16
     }; /* the longest back-off: another copy of this device takes the rounds */
     const bool cloned = strcmp(answer->error, "cloned") == 0;
     if (answer->status != 409 || cloned) {
         client->failures += cloned ? CLONED_FAILURES : 1;
-        turn->event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
+        job->event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
     }
     fed_logf(client->options.log, cloned ? FED_LOG_WARN : FED_LOG_INFO,
              "round %" PRIu32 ": the update was not counted, and is kept for the next: %s (%s)",
              update.round, answer->message, answer->error);
 }
 
-fed_status fedclient_send(fedclient *client, fedclient_turn *turn, fed_error *err) {
-    if (turn->pending.bytes == NULL) { /* left by an earlier step */
-        FED_TRY(fedclient_pending_load(client->options.platform, &client->pending, &turn->pending,
-                                       err));
+fed_status fedclient_send(fedclient *client, fedclient_job *job, fed_error *err) {
+    if (job->pending.bytes == NULL) { /* left by an earlier step */
+        FED_TRY(
+            fedclient_pending_load(client->options.platform, &client->pending, &job->pending, err));
     }
     fedclient_answer answer = {0};
     fedclient_fate fate = FEDCLIENT_FATE_UNKNOWN;
-    fed_status status = post(client, turn, &answer, err);
+    fed_status status = post(client, job, &answer, err);
     if (status == FED_OK) {
         status = judge(&answer, &fate, err);
     }
     if (status == FED_OK) {
-        note(client, turn, &answer);
-        status = store_fate(client, turn, fate, err);
+        note(client, job, &answer);
+        status = store_fate(client, job, fate, err);
     }
     fedclient_answer_free(&answer);
     return status;

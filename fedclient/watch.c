@@ -54,10 +54,10 @@ void fedclient_watch_start(fedclient *client, const fed_assignment *assignment) 
 
 /** Ask the coordinator about a message of one byte that was never sent. The answer says whether the
  * lease stands. */
-static fed_status ask(const fedclient_turn *turn, fedclient_answer *answer, fed_error *err) {
-    const fed_piece piece = {.task = turn->assignment.task.id,
-                             .round = turn->assignment.round,
-                             .lease = turn->assignment.lease,
+static fed_status ask(const fedclient_job *job, fedclient_answer *answer, fed_error *err) {
+    const fed_piece piece = {.task = job->assignment.task.id,
+                             .round = job->assignment.round,
+                             .lease = job->assignment.lease,
                              .total = 1};
     uint8_t message[64];
     fed_writer w;
@@ -65,21 +65,21 @@ static fed_status ask(const fedclient_turn *turn, fedclient_answer *answer, fed_
     fed_piece_write(&w, &piece);
     fedclient_span span = {.data = message, .left = w.len};
     const fedclient_body body = fedclient_body_of(&span);
-    const fedclient_call call = {.base = turn->client->devices,
+    const fedclient_call call = {.base = job->client->devices,
                                  .kind = FED_REQUEST_PIECE,
                                  .body = &body,
                                  .answer_limit = 4096};
-    return fedclient_exchange(turn->client, &call, answer, err);
+    return fedclient_exchange(job->client, &call, answer, err);
 }
 
 /** Without an answer the training goes on. The coordinator is asked again, each time later. */
-static void ask_coordinator(const fedclient_turn *turn, int64_t now) {
-    fedclient *client = turn->client;
+static void ask_coordinator(const fedclient_job *job, int64_t now) {
+    fedclient *client = job->client;
     fedclient_watch *watch = &client->watch;
     const bool heals = client->heals;
     fedclient_answer answer = {0};
     fed_error why = {0};
-    fed_status status = ask(turn, &answer, &why);
+    fed_status status = ask(job, &answer, &why);
     client->heals = heals;
     if (status == FED_ECANCELED) {
         watch->over = why;
@@ -88,17 +88,16 @@ static void ask_coordinator(const fedclient_turn *turn, int64_t now) {
     } else if (answer.status == 404) { /* an older release runs there now */
         watch->every_ms = INT64_MAX - now;
     } else if (answer.status != 202) {
-        (void)fed_fail(&watch->over, FED_ESTATE,
-                       "round %" PRIu32 " no longer waits for this device: %s",
-                       turn->assignment.round,
-                       answer.status == 200 ? "its update is counted" : answer.message);
+        (void)fed_fail(
+            &watch->over, FED_ESTATE, "round %" PRIu32 " no longer waits for this device: %s",
+            job->assignment.round, answer.status == 200 ? "its update is counted" : answer.message);
     }
     watch->ask_ms = now + watch->every_ms;
     fedclient_answer_free(&answer);
 }
 
-static fed_status look(const fedclient_turn *turn) {
-    fedclient *client = turn->client;
+static fed_status look(const fedclient_job *job) {
+    fedclient *client = job->client;
     fedclient_watch *watch = &client->watch;
     const int64_t now = now_ms(client);
     if (now >= watch->look_ms) {
@@ -108,23 +107,23 @@ static fed_status look(const fedclient_turn *turn) {
         return fed_fail(&watch->over, FED_ETIMEOUT,
                         "the deadline of round %" PRIu32 " has passed: this device or its network "
                         "is slower than the task's deadline_s allows",
-                        turn->assignment.round);
+                        job->assignment.round);
     }
     if (now >= watch->ask_ms) {
-        ask_coordinator(turn, now);
+        ask_coordinator(job, now);
     }
     return watch->over.status;
 }
 
 fed_status fedclient_round_wanted(fedclient_round *round, fed_error *err) {
-    const fedclient_turn *turn = round->turn;
-    const fedclient *client = turn->client;
+    const fedclient_job *job = round->job;
+    const fedclient *client = job->client;
     FED_TRY(verdict(client, err));
-    return look(turn) == FED_OK ? FED_OK : verdict(client, err);
+    return look(job) == FED_OK ? FED_OK : verdict(client, err);
 }
 
 uint32_t fedclient_round_left_ms(const fedclient_round *round) {
-    const fedclient *client = round->turn->client;
+    const fedclient *client = round->job->client;
     if (client->watch.deadline_ms == INT64_MAX) {
         return UINT32_MAX;
     }
@@ -133,7 +132,7 @@ uint32_t fedclient_round_left_ms(const fedclient_round *round) {
 }
 
 void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint32_t total) {
-    const fedclient_options *options = &round->turn->client->options;
+    const fedclient_options *options = &round->job->client->options;
     if (options->progress != NULL) {
         options->progress(options->user, round, done, total);
     }

@@ -41,9 +41,9 @@ typedef struct fedclient_round {
     float *values;
     /* Out. Training: the samples that this device's data holds. Evaluation: the samples tested. */
     uint32_t samples;
-    float loss;                        /* out: mean loss */
-    uint32_t correct;                  /* out, evaluation only: samples with the right class */
-    const struct fedclient_turn *turn; /* for the library only */
+    float loss;                      /* out: mean loss */
+    uint32_t correct;                /* out, evaluation only: samples with the right class */
+    const struct fedclient_job *job; /* for the library only */
 } fedclient_round;
 
 /** Milliseconds until the coordinator refuses this round's update; 0 when the deadline has passed.
