@@ -93,7 +93,7 @@ static fed_status read_axis(const sim_scenario *s, sim_key_id id, axis *a, fed_e
     return FED_OK;
 }
 
-/** A directory's name has no slash, and no blank to quote. */
+/** Make a directory's name: without slashes, and without blanks, which a shell needs quoted. */
 static bool add_to_name(char *name, size_t cap, const char *key, const char *value) {
     const size_t len = strlen(name);
     const int added = snprintf(name + len, cap - len, "%s%s=%s", len > 0 ? "," : "", key, value);
@@ -119,7 +119,7 @@ static fed_status fill_cell(const sim_scenario *s, const axis *axes, size_t n, s
             continue;
         }
         const char *value = axes[id].value[digit[id]];
-        FED_TRY(sim_scenario_set(&cell->scenario, id, value, s->place[id], err));
+        FED_TRY(sim_scenario_set(&cell->scenario, id, value, s->origin[id], err));
         if (axes[id].count > 1 &&
             !add_to_name(cell->name, sizeof cell->name, sim_keys[id].name, value)) {
             return sim_scenario_refuse(s, id,

@@ -13,7 +13,7 @@
 enum { SIM_GRID_LIMIT = 4096 };
 
 typedef struct sim_cell {
-    sim_scenario scenario; /* no alternatives any more */
+    sim_scenario scenario; /* without alternatives */
     char name[256];        /* "codec_up=sbc:p=0.1,seed=1": its directory; "" where nothing varies */
 } sim_cell;
 

@@ -10,26 +10,26 @@
 
 static const char blanks[] = " \t\r";
 
-fed_status sim_scenario_set(sim_scenario *s, sim_key_id id, const char *value, const char *place,
+fed_status sim_scenario_set(sim_scenario *s, sim_key_id id, const char *value, const char *origin,
                             fed_error *err) {
     if (strlen(value) > SIM_VALUE_LIMIT) {
         return fed_fail(err, FED_EINVAL, "%s: key \"%s\": its value is longer than %d characters",
-                        place, sim_keys[id].name, SIM_VALUE_LIMIT);
+                        origin, sim_keys[id].name, SIM_VALUE_LIMIT);
     }
-    char *own = strdup(value), *where = strdup(place);
+    char *own = strdup(value), *where = strdup(origin);
     if (own == NULL || where == NULL) {
         free(own);
         free(where);
         return FED_ENOMEM;
     }
     free(s->value[id]);
-    free(s->place[id]);
+    free(s->origin[id]);
     s->value[id] = own;
-    s->place[id] = where;
+    s->origin[id] = where;
     return FED_OK;
 }
 
-/** Cut the blanks off both ends of text[len]. */
+/** Remove the blanks at both ends of text[len]. */
 static char *trim(char *text, size_t len) {
     while (len > 0 && strchr(blanks, text[len - 1]) != NULL) {
         len--;
@@ -38,7 +38,7 @@ static char *trim(char *text, size_t len) {
     return text + strspn(text, blanks);
 }
 
-/** Cut off what a `#` begins. */
+/** Remove a comment, which begins with `#`. */
 static void cut_comment(char *line) {
     for (char *at = strchr(line, '#'); at != NULL; at = strchr(at + 1, '#')) {
         if (at == line || strchr(blanks, at[-1]) != NULL) {
@@ -48,28 +48,28 @@ static void cut_comment(char *line) {
     }
 }
 
-/** One assignment: `line` is taken apart. */
-static fed_status take_line(sim_scenario *s, char *line, const char *place, bool once,
+/** Read one assignment; changes `line`. */
+static fed_status take_line(sim_scenario *s, char *line, const char *origin, bool once,
                             fed_error *err) {
     char *equals = strchr(line, '=');
     if (equals == NULL) {
         return fed_fail(err, FED_EINVAL,
                         "%s: \"%.60s\" is no `key = value`; `fedsim keys` lists "
                         "the keys",
-                        place, line);
+                        origin, line);
     }
     const char *name = trim(line, (size_t)(equals - line));
     const char *value = trim(equals + 1, strlen(equals + 1));
     sim_key_id id = 0;
     fed_error why = {0};
     if (sim_key_find(name, strlen(name), &id, &why) != FED_OK) {
-        return fed_fail(err, FED_EINVAL, "%s: %s", place, why.text);
+        return fed_fail(err, FED_EINVAL, "%s: %s", origin, why.text);
     }
     if (once && s->value[id] != NULL) {
         return fed_fail(err, FED_EINVAL, "%s: key \"%s\" stands at %s already; leave one of them",
-                        place, name, s->place[id]);
+                        origin, name, s->origin[id]);
     }
-    return sim_scenario_set(s, id, value, place, err);
+    return sim_scenario_set(s, id, value, origin, err);
 }
 
 fed_status sim_scenario_parse(const char *name, const char *text, sim_scenario *s, fed_error *err) {
@@ -85,9 +85,9 @@ fed_status sim_scenario_parse(const char *name, const char *text, sim_scenario *
         }
         cut_comment(line);
         char *content = trim(line, strlen(line));
-        char place[1100];
-        snprintf(place, sizeof place, "%.1024s:%u", name, ++number);
-        status = *content != '\0' ? take_line(s, content, place, true, err) : FED_OK;
+        char origin[1100];
+        snprintf(origin, sizeof origin, "%.1024s:%u", name, ++number);
+        status = *content != '\0' ? take_line(s, content, origin, true, err) : FED_OK;
         line = end != NULL ? end + 1 : NULL;
     }
     free(copy);
@@ -115,7 +115,7 @@ fed_status sim_scenario_override(sim_scenario *s, const char *argument, fed_erro
 
 fed_status sim_scenario_refuse(const sim_scenario *s, sim_key_id id, const char *why,
                                fed_error *err) {
-    return fed_fail(err, FED_EINVAL, "%s: key \"%s\" %s", s->place[id], sim_keys[id].name, why);
+    return fed_fail(err, FED_EINVAL, "%s: key \"%s\" %s", s->origin[id], sim_keys[id].name, why);
 }
 
 fed_status sim_scenario_number(const sim_scenario *s, sim_key_id id, double *value,
@@ -138,7 +138,7 @@ static bool is_given(const sim_scenario *s, sim_key_id id) {
     return s->value[id] != NULL && s->value[id][0] != '\0';
 }
 
-/** Rounds that make so many iterations: at least one. */
+/** How many rounds make so many iterations: at least one. */
 static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     double iterations = 0;
     if (is_given(s, SIM_ITERATIONS)) {
@@ -161,7 +161,7 @@ static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     return sim_scenario_set(s, SIM_ROUNDS, rounds, "iterations and local_steps", err);
 }
 
-/** The clients that are there in a round. */
+/** How many clients are there in a round. */
 static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
     double clients = 0, offline = 0;
     FED_TRY(sim_scenario_number(s, SIM_CLIENTS, &clients, err));
@@ -172,7 +172,7 @@ static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
         FED_TRY(sim_scenario_set(s, SIM_COHORT, here, "clients and offline", err));
     }
     if (!is_given(s, SIM_GOAL)) {
-        FED_TRY(sim_scenario_set(s, SIM_GOAL, s->value[SIM_COHORT], s->place[SIM_COHORT], err));
+        FED_TRY(sim_scenario_set(s, SIM_GOAL, s->value[SIM_COHORT], s->origin[SIM_COHORT], err));
     }
     return FED_OK;
 }
@@ -206,7 +206,7 @@ fed_status sim_scenario_copy(const sim_scenario *from, sim_scenario *to, fed_err
     *to = (sim_scenario){.file = from->file != NULL ? strdup(from->file) : NULL};
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         if (from->value[id] != NULL) {
-            FED_TRY(sim_scenario_set(to, id, from->value[id], from->place[id], err));
+            FED_TRY(sim_scenario_set(to, id, from->value[id], from->origin[id], err));
         }
     }
     return FED_OK;
@@ -226,7 +226,7 @@ sim_key_id sim_scenario_difference(const sim_scenario *a, const sim_scenario *b)
 void sim_scenario_free(sim_scenario *s) {
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         free(s->value[id]);
-        free(s->place[id]);
+        free(s->origin[id]);
     }
     free(s->file);
     *s = (sim_scenario){0};

@@ -15,7 +15,7 @@
 
 static const char blanks[] = " \t";
 
-/** A number as JSON; what is none becomes a text, for the coordinator to refuse. */
+/** Write a number as JSON. Another text becomes a string, which the coordinator refuses. */
 static json_t *number_of(const char *text) {
     json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
     if (json_is_number(number)) {
@@ -25,7 +25,8 @@ static json_t *number_of(const char *text) {
     return json_string(text);
 }
 
-/** A file's name is relative to the current directory in a scenario, to the task file in a task. */
+/** Write a file's name. In a scenario it is relative to the current directory, in a task to the
+ * task file. */
 static json_t *path_of(const char *mark, const char *file) {
     char here[SIM_VALUE_LIMIT];
     const bool whole = file[0] == '/' || getcwd(here, sizeof here) == NULL;
@@ -114,8 +115,8 @@ static fed_status translate(const sim_scenario *s, const sim_key_id *keys, size_
     const unsigned long line = strtoul(what, &after, 10);
     const bool known = after != what && *after == ':' && line >= 2 && line - 2 < count;
     what = after != what && *after == ':' ? after + 1 : what;
-    const char *place = known ? s->place[keys[line - 2]] : s->file;
-    return fed_fail(err, why->status, "%s: %s", place != NULL ? place : "the command line",
+    const char *origin = known ? s->origin[keys[line - 2]] : s->file;
+    return fed_fail(err, why->status, "%s: %s", origin != NULL ? origin : "the command line",
                     what + strspn(what, blanks));
 }
 
@@ -165,7 +166,7 @@ static fed_status read_transport(const sim_scenario *s, sim_options *o, fed_erro
                : sim_scenario_refuse(s, SIM_TRANSPORT, "must be inproc or https", err);
 }
 
-/** A parser's complaint, with the key's place in front. */
+/** Fail with a parser's sentence, after the key's origin. */
 static fed_status refuse_spec(const sim_scenario *s, sim_key_id id, const fed_error *why,
                               fed_error *err) {
     char text[420];
@@ -195,7 +196,7 @@ static fed_status check_spec(sim_key_id id, const sim_options *o, fed_error *why
     return status;
 }
 
-/** Lines, speeds and presence are of virtual time. */
+/** Links, speeds and presence are of virtual time. */
 static fed_status check_virtual(const sim_scenario *s, const sim_options *o, fed_error *err) {
     static const sim_key_id ids[] = {SIM_LINE, SIM_SPEED, SIM_PRESENCE};
     for (size_t k = 0; k < sizeof ids / sizeof ids[0]; k++) {
@@ -210,7 +211,7 @@ static fed_status check_virtual(const sim_scenario *s, const sim_options *o, fed
     return FED_OK;
 }
 
-/** A synchronous round needs its goal's clients to be there all at once. */
+/** Check that as many clients are there at once as a synchronous round needs. */
 static fed_status check_goal(const sim_scenario *s, const sim_options *o, fed_error *err) {
     const double here = o->clients - floor(o->offline * o->clients);
     if (strtod(s->value[SIM_STALENESS], NULL) > 0 || strtod(s->value[SIM_GOAL], NULL) <= here) {
@@ -224,7 +225,7 @@ static fed_status check_goal(const sim_scenario *s, const sim_options *o, fed_er
     return sim_scenario_refuse(s, SIM_GOAL, why, err);
 }
 
-/** A turn over HTTPS waits for answers now and then; another one can use the core meanwhile. */
+/** Over HTTPS a step waits for answers now and then; another one can use the core meanwhile. */
 static uint32_t turns_at_a_time(sim_transport transport, uint32_t cores) {
     return transport == SIM_HTTPS ? 2 * cores : cores;
 }

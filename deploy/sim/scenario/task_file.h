@@ -6,7 +6,7 @@
 #include "deploy/sim/scenario/scenario.h"
 
 /** Write a complete scenario's task (docs/protocol.md#task), a key a line, and let the
- * coordinator's own parser check it: its complaints come with the scenario's place. */
+ * coordinator's own parser check it. Its errors name the origin in the scenario. */
 fed_status sim_task_write(const sim_scenario *s, fed_writer *w, fed_error *err) FED_CHECKED;
 
 /** The run's options of a complete scenario. They point into it. cores: of this machine. */

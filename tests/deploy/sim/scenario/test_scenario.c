@@ -28,7 +28,7 @@ static void lines_blanks_and_comments_are_understood(void **state) {
     assert_string_equal(s.value[SIM_NAME], "a");
     assert_string_equal(s.value[SIM_MODEL], "input 4 | dense 2");
     assert_string_equal(s.value[SIM_CLIENTS], "7");
-    assert_string_equal(s.place[SIM_CLIENTS], "s.txt:5");
+    assert_string_equal(s.origin[SIM_CLIENTS], "s.txt:5");
     sim_scenario_free(&s);
 }
 
@@ -60,7 +60,7 @@ static void the_command_line_goes_before_the_file(void **state) {
     assert_fed_ok_err(sim_scenario_parse("s.txt", "clients = 7\nsplit = iid\n", &s, &err));
     assert_fed_ok_err(sim_scenario_override(&s, "split=dirichlet:alpha=0.5", &err));
     assert_string_equal(s.value[SIM_SPLIT], "dirichlet:alpha=0.5");
-    assert_string_equal(s.place[SIM_SPLIT], "the command line");
+    assert_string_equal(s.origin[SIM_SPLIT], "the command line");
     assert_string_equal(s.value[SIM_CLIENTS], "7");
     sim_scenario_free(&s);
 }
