@@ -11,6 +11,12 @@
 #include "fedclient/train/optimizer_step.h"
 #include "fedtrain/sink.h"
 
+/*
+ * A new backend is a folder backends/NAME/ that defines `fedtrain_backend_NAME`, and a line of
+ * backends.def. tests/support/net_case.c then runs every net of the tests on it, and
+ * test_backends.c compares it with the reference.
+ */
+
 /** One pass through the net. The loss and the backward pass get the same as the forward pass before
  * them. */
 typedef struct fedtrain_pass {
