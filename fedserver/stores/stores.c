@@ -25,7 +25,8 @@ const fedserver_store *fedserver_store_at(size_t k) {
 
 static const fedserver_store *find(const char *name, size_t len) {
     size_t k = 0;
-    while (k < STORES && (strlen(stores[k]->name) != len || memcmp(stores[k]->name, name, len))) {
+    while (k < STORES &&
+           (strlen(stores[k]->name) != len || memcmp(stores[k]->name, name, len) != 0)) {
         k++;
     }
     return fedserver_store_at(k);

@@ -369,65 +369,68 @@ static void pieces_of_leases_that_are_over_are_forgotten(void **state) {
 
 /* -- what a cancelled task leaves -- */
 
+/* A row of each kind that a task has; the second of two rounds is open. */
+static void fill_task(fixture *f, uint64_t task, int64_t device) {
+    fed_error err = {0};
+    float value = 1;
+    const fedserver_model_row model = {.values = &value, .size = 1};
+    const fedserver_keyframe keyframe = {.version = 1, .values = &value, .size = 1};
+    assert_fed_ok_err(f->store->model_put(f->db, task, &model, &err));
+    assert_fed_ok_err(f->store->keyframe_add(f->db, task, &keyframe, &err));
+    assert_fed_ok_err(f->store->delta_add(f->db, task, 1, (uint8_t *)"d", 1, &err));
+    assert_fed_ok_err(f->store->decline_put(f->db, task, device, "no", 1, &err));
+    for (uint32_t number = 1; number <= 2; number++) {
+        const fedserver_round_row round = {.number = number, .committed_ms = number == 1};
+        assert_fed_ok_err(f->store->round_put(f->db, task, &round, &err));
+    }
+}
+
+/* All of these rows are there, or nothing but the committed round. */
+static void expect_task(fixture *f, uint64_t task, bool all) {
+    fed_error err = {0};
+    fedserver_model_row model = {.values = NULL};
+    fedserver_keyframe keyframe;
+    fedserver_round_row rounds[3] = {{0}};
+    uint32_t deltas = 9;
+    uint64_t bytes = 0;
+    char said[100] = "";
+    const fed_status wanted = all ? FED_OK : FED_ENOTFOUND;
+    assert_fed_status(f->store->model_find(f->db, task, &model, &err), wanted);
+    free(model.values);
+    assert_fed_status(f->store->keyframe_find(f->db, task, 9, &keyframe, NULL, &err), wanted);
+    assert_fed_ok_err(f->store->delta_sum(f->db, task, 0, &deltas, &bytes, &err));
+    assert_int_equal(deltas, all ? 1 : 0);
+    assert_fed_ok_err(f->store->decline_each(f->db, task, 0, say_decline, said, &err));
+    assert_int_equal(said[0] != '\0', all);
+    assert_fed_ok_err(f->store->round_each(f->db, task, 9, one_round, rounds, &err));
+    assert_true(rounds[1].number == 1 && rounds[2].number == (all ? 2 : 0));
+}
+
 static void a_cancelled_task_leaves_its_row_and_its_committed_rounds(void **state) {
     fixture *f = *state;
     fed_error err = {0};
     fedserver_update_row row = a_lease(f);
     const uint64_t id = row.task, kept = add_task(f, "kept");
     fedserver_device device = {.id = row.device, .lease = 5, .lease_task = id};
-    const fed_piece piece = {.lease = 5, .total = 3};
-    float value = 1;
-    uint64_t cleared = 0;
+    fed_piece piece = {.lease = 5, .total = 3};
+    uint64_t cleared = 0, end = 0;
+    uint32_t updates = 9;
+    bool left = true;
     assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
     assert_fed_ok_err(f->store->piece_add(f->db, row.device, &piece, (uint8_t *)"abc", 3, &err));
     assert_fed_ok_err(f->store->update_add(f->db, &row, (uint8_t *)"b", 1, &err));
-    for (uint64_t k = 0; k < 2; k++) {
-        const uint64_t task = k == 0 ? id : kept;
-        const fedserver_model_row model = {.values = &value, .size = 1};
-        const fedserver_keyframe keyframe = {.version = 1, .values = &value, .size = 1};
-        assert_fed_ok_err(f->store->model_put(f->db, task, &model, &err));
-        assert_fed_ok_err(f->store->keyframe_add(f->db, task, &keyframe, &err));
-        assert_fed_ok_err(f->store->delta_add(f->db, task, 1, (uint8_t *)"d", 1, &err));
-        assert_fed_ok_err(f->store->decline_put(f->db, task, row.device, "no", 1, &err));
-        for (uint32_t number = 1; number <= 2; number++) {
-            const fedserver_round_row round = {.number = number, .committed_ms = number == 1};
-            assert_fed_ok_err(f->store->round_put(f->db, task, &round, &err));
-        }
-    }
+    fill_task(f, id, row.device);
+    fill_task(f, kept, row.device);
     assert_fed_status(f->store->task_clear(f->db, &cleared, &err), FED_ENOTFOUND);
     put_state(f, id, FEDSERVER_TASK_CANCELLED, 1);
     assert_fed_ok_err(f->store->task_clear(f->db, &cleared, &err));
     assert_int_equal(cleared, id);
     assert_fed_status(f->store->task_clear(f->db, &cleared, &err), FED_ENOTFOUND);
-    for (uint64_t k = 0; k < 2; k++) {
-        const uint64_t task = k == 0 ? id : kept;
-        fedserver_model_row model;
-        fedserver_keyframe keyframe;
-        fedserver_round_row rounds[3] = {{0}};
-        uint32_t deltas = 9;
-        uint64_t bytes = 0;
-        char said[100] = "";
-        const fed_status wanted = k == 0 ? FED_ENOTFOUND : FED_OK;
-        fed_status found = f->store->model_find(f->db, task, &model, &err);
-        assert_fed_status(found, wanted);
-        if (found == FED_OK) {
-            free(model.values);
-        }
-        assert_fed_status(f->store->keyframe_find(f->db, task, 9, &keyframe, NULL, &err), wanted);
-        assert_fed_ok_err(f->store->delta_sum(f->db, task, 0, &deltas, &bytes, &err));
-        assert_int_equal(deltas, k);
-        assert_fed_ok_err(f->store->decline_each(f->db, task, 0, say_decline, said, &err));
-        assert_int_equal(said[0] != '\0', k);
-        assert_fed_ok_err(f->store->round_each(f->db, task, 9, one_round, rounds, &err));
-        assert_true(rounds[1].number == 1 && rounds[2].number == 2 * k);
-    }
-    fed_piece read;
-    uint64_t end = 0;
-    uint32_t updates = 9;
-    assert_fed_status(f->store->piece_find(f->db, row.device, &read, &end, &err), FED_ENOTFOUND);
+    expect_task(f, id, false);
+    expect_task(f, kept, true);
+    assert_fed_status(f->store->piece_find(f->db, row.device, &piece, &end, &err), FED_ENOTFOUND);
     assert_fed_ok_err(f->store->update_count(f->db, id, &updates, &err));
     assert_int_equal(updates, 0);
-    bool left = true;
     for (int k = 0; left && k < 1000; k++) {
         assert_fed_ok_err(f->store->shrink(f->db, &left, &err));
         assert_fed_ok_err(f->store->commit(f->db, &err));

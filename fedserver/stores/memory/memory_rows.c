@@ -78,7 +78,7 @@ static bool has(const memory_rows *rows, size_t at, memory_key key) {
 static memory_rows *rows_copy(const memory_rows *from, size_t cap) {
     const size_t count = from != NULL ? from->count : 0;
     memory_rows *made = calloc(1, sizeof *made);
-    memory_row **rows = malloc(cap * sizeof *rows);
+    memory_row **rows = malloc(cap * sizeof(void *));
     if (made == NULL || rows == NULL) {
         free(made);
         free(rows);
@@ -266,7 +266,7 @@ fed_status fedserver_memory_put(memory_db *db, memory_table table, memory_key ke
     if (taken) {
         row_release(rows->rows[at]);
     } else {
-        memmove(&rows->rows[at + 1], &rows->rows[at], (rows->count - at) * sizeof *rows->rows);
+        memmove(&rows->rows[at + 1], &rows->rows[at], (rows->count - at) * sizeof(void *));
         rows->count++;
     }
     rows->rows[at] = row;
@@ -297,7 +297,7 @@ fed_status fedserver_memory_drop(memory_db *db, memory_table table, memory_key l
     for (size_t k = from; k < to; k++) {
         row_release(rows->rows[k]);
     }
-    memmove(&rows->rows[from], &rows->rows[to], (rows->count - to) * sizeof *rows->rows);
+    memmove(&rows->rows[from], &rows->rows[to], (rows->count - to) * sizeof(void *));
     rows->count -= to - from;
     return FED_OK;
 }

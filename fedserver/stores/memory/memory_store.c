@@ -134,7 +134,7 @@ static fed_status token_find(void *db, const uint8_t *hash, fedserver_token *tok
 /* In the order of their times; of one time, in the order of their hashes, which is the table's. */
 static fed_status token_each(void *db, fedserver_token_visit visit, void *user, fed_error *err) {
     memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_TOKENS, MEMORY_ALL);
-    const memory_row **rows = malloc((walk.end + 1) * sizeof *rows);
+    const memory_row **rows = malloc((walk.end + 1) * sizeof(void *));
     fed_status status =
         rows != NULL ? FED_OK : fed_fail(err, FED_ENOMEM, "out of memory for a list of tokens");
     size_t count = 0;

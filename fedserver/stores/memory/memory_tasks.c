@@ -126,7 +126,7 @@ static fed_status count_declines(memory_db *db, int64_t after_ms, fedserver_task
                                  fed_error *err) {
     const memory_row *row;
     memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DECLINES, MEMORY_OF(entry->id));
-    const char **reasons = malloc((walk.end - walk.next + 1) * sizeof *reasons);
+    const char **reasons = malloc((walk.end - walk.next + 1) * sizeof(void *));
     size_t count = 0;
     while (reasons != NULL && (row = fedserver_memory_walk_next(&walk)) != NULL) {
         const memory_decline *decline = (const void *)row->bytes;
@@ -135,7 +135,7 @@ static fed_status count_declines(memory_db *db, int64_t after_ms, fedserver_task
         }
     }
     if (count > 0) {
-        qsort(reasons, count, sizeof *reasons, compare_texts);
+        qsort(reasons, count, sizeof(void *), compare_texts);
     }
     for (size_t from = 0, to = 0; from < count; from = to) {
         while (to < count && strcmp(reasons[from], reasons[to]) == 0) {
@@ -194,7 +194,7 @@ fed_status fedserver_memory_task_each(void *db, int64_t declines_after_ms,
                                       fedserver_task_visit visit, void *user, fed_error *err) {
     const memory_row *row;
     memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_TASKS, MEMORY_ALL);
-    const stored_task **tasks = malloc((walk.end + 1) * sizeof *tasks);
+    const stored_task **tasks = malloc((walk.end + 1) * sizeof(void *));
     size_t count = 0;
     uint32_t position = 0;
     fed_status status =
@@ -203,7 +203,7 @@ fed_status fedserver_memory_task_each(void *db, int64_t declines_after_ms,
         tasks[count++] = task_of(row);
     }
     if (count > 0) {
-        qsort(tasks, count, sizeof *tasks, compare_tasks);
+        qsort(tasks, count, sizeof(void *), compare_tasks);
     }
     for (size_t k = 0; k < count && status == FED_OK; k++) {
         fedserver_task_entry entry;
