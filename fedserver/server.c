@@ -9,31 +9,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fed/checkpoint.h"
 #include "fed/file.h"
-#include "fedserver/audit_log.h"
 #include "fedserver/front/relay.h"
 #include "fedserver/identity/certificates.h"
-#include "fedserver/operator/needs.h"
+#include "fedserver/identity/enrolment.h"
+#include "fedserver/paths.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"
-#include "fedserver/routes/router.h"
 #include "fedserver/stores/stores.h"
-#include "fedserver/task/config.h"
 
 enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000 };
 enum { DEVICE_LIFE_S = 730 * 24 * 3600 };
 
-void fedserver_path(const char *directory, const char *name, char *dst, size_t cap) {
-    snprintf(dst, cap, "%s/%s", directory, name);
-}
-
 /* -- open and close -- */
 
-fed_status fedserver_open_store(const char *directory, const fedserver_store *store,
-                                const fed_log *log, fedserver **server, fed_error *err) {
+fed_status fedserver_open_with(const char *directory, const fedserver_store *store,
+                               const fedserver_routing *routing, const fed_log *log,
+                               fedserver **server, fed_error *err) {
     fedserver_store_choice choice;
     FED_TRY(fedserver_store_read(directory, &choice, err));
     store = store != NULL ? store : choice.store;
@@ -52,6 +46,7 @@ fed_status fedserver_open_store(const char *directory, const fedserver_store *st
     fedserver_batch_log_init(&made->batch_log, log);
     made->log = &made->batch_log.log;
     made->store = store;
+    made->routing = routing;
     fed_status status = store->open(directory, choice.where, &made->db, err);
     made->rounds = (fedserver_rounds){
         .store = store, .db = made->db, .log = made->log, .directory = copy, .epoch = 1};
@@ -63,19 +58,13 @@ fed_status fedserver_open_store(const char *directory, const fedserver_store *st
     return FED_OK;
 }
 
-fed_status fedserver_open(const char *directory, const fed_log *log, fedserver **server,
-                          fed_error *err) {
-    return fedserver_open_store(directory, NULL, log, server, err);
-}
-
 void fedserver_close(fedserver *server) {
     if (server == NULL) {
         return;
     }
     fedserver_batch_log_free(&server->batch_log);
     fedserver_relay_close(server->relay);
-    fedserver_training_free(&server->rounds.training);
-    fedserver_devices_free(&server->rounds.devices);
+    fedserver_rounds_free(&server->rounds);
     if (server->db != NULL) {
         server->store->close(server->db);
     }
@@ -139,6 +128,11 @@ static void warn_of_readers(const fedserver *server) {
                  "enrol what they like",
                  path, (unsigned)file.st_mode & 07777);
     }
+}
+
+fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
+                             fed_error *err) {
+    return fedserver_ca_look_at(server->directory, server->store, server->db, now_ms, change, err);
 }
 
 void fedserver_certificates_changed(fedserver *server) {
@@ -229,12 +223,22 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
         FED_TRY(note(server, fedserver_training_advance(&server->rounds, now_ms, err)));
     }
     *response = (fedserver_response){.status = 200};
-    fed_status status = fedserver_route(server, request, now_ms, response, err);
+    fed_status status = server->routing->answer(server, request, now_ms, response, err);
     if (status != FED_OK) {
         fedserver_blob_free(response->body);
         *response = (fedserver_response){0};
     }
     return note(server, status);
+}
+
+/* What the other process asks for, which has looked who asks. */
+static fed_status answer_front(void *user, const char *path, int64_t now_ms, bool *known,
+                               fedserver_response *response, fed_error *err) {
+    fedserver *server = user;
+    const fedserver_request request = {
+        .listener = FEDSERVER_FRONT, .method = "GET", .path = path, .query = ""};
+    *known = server->routing->relayed(&request);
+    return *known ? server->routing->answer(server, &request, now_ms, response, err) : FED_OK;
 }
 
 /* When something happens by itself: a deadline, of the round or of a lease. */
@@ -265,7 +269,7 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
     int64_t wake_ms = fedserver_places_wake(&server->rounds, now_ms);
     *next_ms = wake_ms < *next_ms ? wake_ms : *next_ms;
     FED_TRY(note(server, fedserver_devices_save(&server->rounds, now_ms, err)));
-    return note(server, fedserver_relay_serve(server->relay, server, now_ms, err));
+    return note(server, fedserver_relay_serve(server->relay, answer_front, server, now_ms, err));
 }
 
 fed_status fedserver_commit(fedserver *server, fed_error *err) {
@@ -276,123 +280,8 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
     return FED_OK;
 }
 
-/* -- what the command line asks for -- */
+/* -- for the command line -- */
 
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) {
     return fedserver_store_finish(server->store, server->db, status, err);
-}
-
-static fed_status queue_task(fedserver *server, fedserver_task *task, float *values, size_t size,
-                             fed_error *err) {
-    FED_TRY(server->store->task_add(server->db, task, err));
-    fedserver_model_row row = {.digest = fed_digest(values, size), .values = values, .size = size};
-    FED_TRY(server->store->model_put(server->db, task->wire.id, &row, err));
-    return fedserver_audit(server, FED_LOG_INFO, task->queued_ms, "task_queued", err,
-                           "task=%llu name=\"%s\"", (unsigned long long)task->wire.id, task->name);
-}
-
-fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
-                              fed_error *err) {
-    fedserver_config config;
-    fedserver_needs needs;
-    float *values;
-    size_t size;
-    FED_TRY(fedserver_config_read(path, &config, err));
-    FED_TRY(fedserver_needs_estimate(&config.task, &needs, err));
-    FED_TRY(fedserver_needs_check(&needs, server->store->row_limit, server->directory, err));
-    FED_TRY(fedserver_config_values(&config, &values, &size, err));
-    config.task.queued_ms = now_ms;
-    fed_status status =
-        fedserver_finish(server, queue_task(server, &config.task, values, size, err), err);
-    free(values);
-    FED_TRY(status);
-    server->rounds.queue_changed = true;
-    *id = config.task.wire.id;
-    return FED_OK;
-}
-
-fed_status fedserver_task_check(const char *path, const char *text, size_t len, fed_error *err) {
-    fedserver_config config;
-    return fedserver_config_parse(path, text, len, &config, err);
-}
-
-/* The task of that id or, for 0, the one that runs or ran last. */
-static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task, fed_error *err) {
-    const fedserver_store *store = server->store;
-    if (id != 0) {
-        return store->task_find(server->db, FEDSERVER_PICK_ID, id, task, err);
-    }
-    fed_status status = store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, task, err);
-    return status == FED_ENOTFOUND
-               ? store->task_find(server->db, FEDSERVER_PICK_FINISHED, 0, task, err)
-               : status;
-}
-
-static fed_status save_model(const fedserver_task *task, const fedserver_model_row *row,
-                             const char *path, fed_error *err) {
-    fed_arch arch;
-    FED_TRY(fed_arch_parse(task->wire.model, &arch, err));
-    char version[16];
-    snprintf(version, sizeof version, "%u", row->version);
-    const char *metadata[] = {"task",    task->name, "model", task->wire.model,
-                              "version", version,    NULL};
-    fed_status status = row->size == arch.layout.size
-                            ? fed_checkpoint_save(path, &arch.layout, row->values, metadata, err)
-                            : fed_fail(err, FED_EFORMAT, "the stored model is damaged");
-    fed_arch_free(&arch);
-    return status;
-}
-
-fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
-                                  fed_error *err) {
-    fedserver_task found;
-    fedserver_model_row row;
-    fed_status status = pick_task(server, task, &found, err);
-    if (status == FED_ENOTFOUND) {
-        return task == 0 ? fed_fail(err, status, "no task has started yet")
-                         : fed_fail(err, status, "there is no task %llu", (unsigned long long)task);
-    }
-    FED_TRY(status);
-    if (found.state == FEDSERVER_TASK_CANCELLED) {
-        return fed_fail(err, FED_ENOTFOUND, "task %llu (%s) was cancelled; its model is deleted",
-                        (unsigned long long)task, found.name);
-    }
-    FED_TRY(server->store->model_find(server->db, found.wire.id, &row, err));
-    status = save_model(&found, &row, path, err);
-    free(row.values);
-    free(row.residual);
-    free(row.state);
-    return status;
-}
-
-typedef struct history {
-    fedserver_round_entry_visit visit;
-    void *user;
-} history;
-
-static fed_status tell_round(void *user, const fedserver_round_row *row, fed_error *err) {
-    const history *h = user;
-    const fedserver_round_entry entry = {.number = row->number,
-                                         .attempts = row->attempts,
-                                         .opened_ms = row->opened_ms,
-                                         .committed_ms = row->committed_ms,
-                                         .updates = row->updates,
-                                         .samples = row->samples,
-                                         .loss = row->loss,
-                                         .update_bytes = row->update_bytes,
-                                         .delta_bytes = row->delta_bytes,
-                                         .measured = row->measured,
-                                         .accuracy = row->accuracy,
-                                         .test_loss = row->test_loss};
-    return row->committed_ms != 0 ? h->visit(h->user, &entry, err) : FED_OK;
-}
-
-fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
-                                fedserver_round_entry_visit visit, void *user, fed_error *err) {
-    fedserver_task found;
-    history h = {.visit = visit, .user = user};
-    FED_TRY(pick_task(server, task, &found, err));
-    const bool open = found.state != FEDSERVER_TASK_FINISHED; /* its row may be the first */
-    most += open && most < UINT32_MAX;
-    return server->store->round_each(server->db, found.wire.id, most, tell_round, &h, err);
 }

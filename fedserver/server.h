@@ -9,7 +9,7 @@
 #include "fed/log.h"
 #include "fedserver/batch_log.h"
 #include "fedserver/fedserver.h"
-#include "fedserver/identity/auth.h"
+#include "fedserver/identity/enrolment.h"
 #include "fedserver/rounds/rounds.h"
 #include "fedserver/stores/store.h"
 
@@ -17,6 +17,16 @@
 typedef struct fedserver_traffic {
     uint64_t requests, received_bytes, sent_bytes;
 } fedserver_traffic;
+
+/** How requests are answered. It is handed in, so that the server does not know the routes, which
+ * know the server. */
+typedef struct fedserver_routing {
+    /** Find the request's route and let it answer. */
+    fed_status (*answer)(fedserver *server, const fedserver_request *request, int64_t now_ms,
+                         fedserver_response *response, fed_error *err);
+    /** Does the process of the rounds answer it, also where the front is another process? */
+    bool (*relayed)(const fedserver_request *request);
+} fedserver_routing;
 
 /*
  * `rounds` is a cache of the store, filled by the first fedserver_begin. Where the store fails, the
@@ -28,6 +38,7 @@ struct fedserver {
     fedserver_batch_log batch_log;
     const fedserver_store *store;
     void *db;
+    const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* the lock is held and the cache is filled */
     bool broken;
@@ -42,10 +53,11 @@ struct fedserver {
     fedserver_wire_totals wire;
 };
 
-/** fedserver_open with a store of one's own instead of the directory's, whose rows it uses: how the
- * tests inject faults. NULL: the directory's. */
-fed_status fedserver_open_store(const char *directory, const fedserver_store *store,
-                                const fed_log *log, fedserver **server, fed_error *err) FED_CHECKED;
+/** Open a coordinator that answers by `routing`, which outlives it. store: how tests inject faults;
+ * NULL: the one that the directory names. */
+fed_status fedserver_open_with(const char *directory, const fedserver_store *store,
+                               const fedserver_routing *routing, const fed_log *log,
+                               fedserver **server, fed_error *err) FED_CHECKED;
 
 /** Take over what other processes have written: new devices, revocations, tasks. */
 fed_status fedserver_notice_others(fedserver *server, fed_error *err) FED_CHECKED;
@@ -53,13 +65,7 @@ fed_status fedserver_notice_others(fedserver *server, fed_error *err) FED_CHECKE
 /** What enrolment works on. Reads the CA's key: never called in a process without the front. */
 fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) FED_CHECKED;
 
-/** A new random token as text. */
-fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
-
 /** Commit what a command has written, or forget it where it failed. */
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) FED_CHECKED;
-
-/** DIRECTORY/name, cut where too long for cap. */
-void fedserver_path(const char *directory, const char *name, char *dst, size_t cap);
 
 #endif

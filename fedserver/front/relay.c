@@ -14,7 +14,7 @@
 
 enum {
     PEERS = 4,              /* fronts at a time */
-    PATHS = 2,              /* that are relayed: see fedserver_route_relayed */
+    PATHS = 2,              /* that are relayed: routes.def says which */
     QUESTION = 64,          /* bytes of a packet that asks, at most */
     HEAD = 128,             /* of an answer's first line, at most */
     PACKET = 512 * 1024,    /* of an answer */
@@ -184,33 +184,30 @@ static void send_question(fedserver_relay *relay, topic *t, int64_t now_ms) {
     }
 }
 
-fed_status fedserver_relay_ask(fedserver_relay *relay, const fedserver_call *call,
-                               fedserver_response *response, fed_error *err) {
-    topic *t = topic_of(relay, call->request->path);
-    const int64_t came_ms = call->now_ms - call->request->waited_ms;
-    if (t->body != NULL && t->heard_ms >= came_ms && t->heard_ms <= call->now_ms) {
+bool fedserver_relay_ask(fedserver_relay *relay, const fedserver_request *request, int64_t now_ms,
+                         fedserver_response *response) {
+    topic *t = topic_of(relay, request->path);
+    const int64_t came_ms = now_ms - request->waited_ms;
+    if (t->body != NULL && t->heard_ms >= came_ms && t->heard_ms <= now_ms) {
         response->status = t->status;
         response->content_type = t->type;
         memcpy(response->etag, t->etag, sizeof response->etag);
         response->body = fedserver_blob_share(t->body);
-        return FED_OK;
+        return true;
     }
-    if (call->request->waited_ms >= PATIENCE_MS) {
-        response->retry_after_s = 1;
-        return fedserver_answer_error(response, err, 503, "busy",
-                                      "the coordinator does not answer, it may be starting: ask "
-                                      "again");
+    if (request->waited_ms >= PATIENCE_MS) {
+        return false;
     }
-    const bool clock_jumped = call->now_ms < t->asked_ms;
-    const int64_t since_ms = call->now_ms - t->asked_ms;
+    const bool clock_jumped = now_ms < t->asked_ms;
+    const int64_t since_ms = now_ms - t->asked_ms;
     response->hold = true;
     response->hold_ms = AGAIN_MS;
     if (!t->asked && !clock_jumped && since_ms < SPACING_MS) {
         response->hold_ms = (uint32_t)(SPACING_MS - since_ms);
     } else if (!t->asked) {
-        send_question(relay, t, call->now_ms);
+        send_question(relay, t, now_ms);
     }
-    return FED_OK;
+    return true;
 }
 
 /* Cut "STATUS PATH ETAG TYPE" into its words, in place. ETAG is "-" where there is none. */
@@ -304,16 +301,21 @@ static void accept_fronts(fedserver_relay *relay) {
     }
 }
 
-static fed_status answer_question(front *f, fedserver *server, const char *path, int64_t now_ms,
-                                  fed_error *err) {
-    const fedserver_request request = {
-        .listener = FEDSERVER_FRONT, .method = "GET", .path = path, .query = ""};
+/* What answers, and what it is given. */
+typedef struct answerer {
+    fedserver_relay_answer answer;
+    void *user;
+    int64_t now_ms;
+} answerer;
+
+static fed_status answer_question(front *f, const answerer *a, const char *path, fed_error *err) {
     fedserver_response response = {.status = 200};
-    if (!fedserver_route_relayed(&request)) {
+    bool known = false;
+    FED_TRY(a->answer(a->user, path, a->now_ms, &known, &response, err));
+    if (!known) {
         drop_front(f);
         return FED_OK;
     }
-    FED_TRY(fedserver_route(server, &request, now_ms, &response, err));
     fedserver_blob_free(f->body);
     f->body = response.body;
     snprintf(f->head, sizeof f->head, "%d %s %s %s\n", response.status, path,
@@ -322,7 +324,7 @@ static fed_status answer_question(front *f, fedserver *server, const char *path,
     return FED_OK;
 }
 
-static fed_status serve_front(front *f, fedserver *server, int64_t now_ms, fed_error *err) {
+static fed_status serve_front(front *f, const answerer *a, fed_error *err) {
     char question[QUESTION];
     const ssize_t len = recv(f->fd, question, sizeof question - 1, 0);
     if (len < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -333,18 +335,19 @@ static fed_status serve_front(front *f, fedserver *server, int64_t now_ms, fed_e
         return FED_OK;
     }
     question[len] = '\0';
-    return answer_question(f, server, question + 4, now_ms, err);
+    return answer_question(f, a, question + 4, err);
 }
 
-fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver *server, int64_t now_ms,
-                                 fed_error *err) {
+fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer answer, void *user,
+                                 int64_t now_ms, fed_error *err) {
+    const answerer a = {answer, user, now_ms};
     if (relay == NULL) {
         return FED_OK;
     }
     accept_fronts(relay);
     for (size_t k = 0; k < PEERS; k++) { /* one question each: the next ones wait their turn */
         if (relay->fronts[k].fd >= 0) {
-            FED_TRY(serve_front(&relay->fronts[k], server, now_ms, err));
+            FED_TRY(serve_front(&relay->fronts[k], &a, err));
         }
     }
     return FED_OK;

@@ -10,7 +10,7 @@
 #include "fed/crypto.h"
 #include "fed/file.h"
 #include "fedserver/identity/certificates.h"
-#include "fedserver/server.h"
+#include "fedserver/paths.h"
 
 enum { PATH_SIZE = 1024, PEM_MOST = 64 * 1024 };
 
@@ -291,12 +291,12 @@ static fed_status count_device(void *user, const fedserver_device *device, fed_e
     return FED_OK;
 }
 
-fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
-                             fed_error *err) {
+fed_status fedserver_ca_look_at(const char *directory, const fedserver_store *store, void *db,
+                                int64_t now_ms, fedserver_ca_change *change, fed_error *err) {
     fed_pem issuer, leaf;
-    FED_TRY(read_ca(server->directory, &issuer, change, err));
-    FED_TRY(read_file(server->directory, "server.pem", &leaf, err));
+    FED_TRY(read_ca(directory, &issuer, change, err));
+    FED_TRY(read_file(directory, "server.pem", &leaf, err));
     count c = {.now_ms = now_ms, .issuer = fedserver_ca_id(issuer.text), .change = change};
     change->server_is_old = read_id(leaf.text, gnutls_x509_crt_get_authority_key_id) != c.issuer;
-    return server->store->device_each(server->db, count_device, &c, err);
+    return store->device_each(db, count_device, &c, err);
 }

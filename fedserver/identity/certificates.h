@@ -4,6 +4,8 @@
 
 #include "fed/crypto.h"
 #include "fed/error.h"
+#include "fedserver/fedserver.h"
+#include "fedserver/stores/store.h"
 
 /** Which of the bundle's certificates (ca.pem) is the key's (ca.key)? FED_EINVAL: none. */
 fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem *cert,
@@ -15,5 +17,10 @@ uint64_t fedserver_ca_id(const char *pem);
 
 /** That of the directory's ca.pem. 0: it can't be read. */
 uint64_t fedserver_ca_id_at(const char *directory);
+
+/** fedserver_ca_look, for the devices of that store. */
+fed_status fedserver_ca_look_at(const char *directory, const fedserver_store *store, void *db,
+                                int64_t now_ms, fedserver_ca_change *change,
+                                fed_error *err) FED_CHECKED;
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "fed/crypto.h"
 #include "fed/file.h"
+#include "fedserver/paths.h"
 #include "fedserver/server.h"
 #include "fedserver/stores/stores.h"
 

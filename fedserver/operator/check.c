@@ -13,6 +13,8 @@
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/identity/certificates.h"
+#include "fedserver/identity/device_table.h"
+#include "fedserver/paths.h"
 #include "fedserver/rounds/intake.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"

@@ -5,6 +5,7 @@
 #include "fed/clock.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
+#include "fedserver/paths.h"
 #include "fedserver/server.h"
 #include "fedserver/stores/stores.h"
 

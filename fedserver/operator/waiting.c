@@ -9,14 +9,16 @@
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"
+#include "fedserver/server.h"
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-void fedserver_waiting_find(const fedserver *server, int64_t now_ms, fedserver_waiting *waiting) {
-    const fedserver_training *t = &server->rounds.training;
+void fedserver_waiting_find(const fedserver_rounds *rounds, int64_t now_ms,
+                            fedserver_waiting *waiting) {
+    const fedserver_training *t = &rounds->training;
     *waiting = (fedserver_waiting){.lease_ends_ms = INT64_MAX};
-    for (size_t k = 0; k < server->rounds.devices.count; k++) {
-        const fedserver_device *device = &server->rounds.devices.items[k];
+    for (size_t k = 0; k < rounds->devices.count; k++) {
+        const fedserver_device *device = &rounds->devices.items[k];
         waiting->declined += device->revoked_ms == 0 && fedserver_declined(t, device, now_ms);
         if (!fedserver_lease_stands(t, device, now_ms)) {
             continue;
@@ -181,25 +183,10 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     say(s, "\n");
 }
 
-fed_status fedserver_waiting_load(fedserver *server, bool *runs, fed_error *err) {
-    fedserver_training *t = &server->rounds.training;
-    fed_error absent = {0};
-    fed_status status =
-        server->store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, &t->task, &absent);
-    *runs = status == FED_OK;
-    if (status != FED_OK) {
-        return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
-    }
-    FED_TRY(fedserver_devices_load(&server->rounds, err));
-    FED_TRY(fedserver_round_load(&server->rounds, err));
-    t->loaded = true; /* as much of it as its round needs */
-    return fedserver_declines_load(&server->rounds, err);
-}
-
-static void say_round(const fedserver *server, int64_t now_ms, sentence *s) {
-    const fedserver_training *t = &server->rounds.training;
+static void say_round(const fedserver_rounds *rounds, int64_t now_ms, sentence *s) {
+    const fedserver_training *t = &rounds->training;
     fedserver_waiting waiting;
-    fedserver_waiting_find(server, now_ms, &waiting);
+    fedserver_waiting_find(rounds, now_ms, &waiting);
     say(s, "round %u of %u, attempt %u\n", t->round.number, t->task.rules.rounds, t->round.attempt);
     say_phase(s, &t->task, t->round.number);
     say(s, "waiting for ");
@@ -230,8 +217,10 @@ static fed_status sum_up_task(void *user, const fedserver_task_entry *entry, fed
     return FED_OK;
 }
 
-static fed_status say_others(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
-    summary sum = {.s = s, .task = server->rounds.training.task.wire.id};
+/* task: the one that is spoken of; 0: none */
+static fed_status say_others(fedserver *server, uint64_t task, int64_t now_ms, sentence *s,
+                             fed_error *err) {
+    summary sum = {.s = s, .task = task};
     FED_TRY(fedserver_task_each(server, now_ms, sum_up_task, &sum, err));
     if (sum.queued + sum.paused > 0) {
         say(s, "beside it: %u queued, %u paused; `fedserver tasks` lists them\n", sum.queued,
@@ -241,25 +230,28 @@ static fed_status say_others(fedserver *server, int64_t now_ms, sentence *s, fed
 }
 
 static fed_status say_task(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
-    fedserver_training *t = &server->rounds.training;
+    fedserver_task task;
+    fedserver_rounds view;
     fed_error absent = {0};
-    fed_status status = find_task(server, &t->task, &absent);
+    bool runs = false;
+    fed_status status = find_task(server, &task, &absent);
     if (status == FED_ENOTFOUND) {
         say(s, "there is no task; `fedserver task` queues one\n");
-        return say_others(server, now_ms, s, err);
+        return say_others(server, 0, now_ms, s, err);
     }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", absent.text);
     }
-    say(s, "task %llu (%s): ", (unsigned long long)t->task.wire.id, t->task.name);
-    bool runs = false;
-    FED_TRY(fedserver_waiting_load(server, &runs, err));
-    if (runs) {
-        say_round(server, now_ms, s);
-    } else {
-        say(s, "%s\n", fedserver_task_state_name(t->task.state));
+    say(s, "task %llu (%s): ", (unsigned long long)task.wire.id, task.name);
+    status = fedserver_rounds_view(server->store, server->db, server->log, &view, &runs, err);
+    if (status == FED_OK && runs) {
+        say_round(&view, now_ms, s);
+    } else if (status == FED_OK) {
+        say(s, "%s\n", fedserver_task_state_name(task.state));
     }
-    return say_others(server, now_ms, s, err);
+    fedserver_rounds_free(&view);
+    FED_TRY(status);
+    return say_others(server, task.wire.id, now_ms, s, err);
 }
 
 fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,

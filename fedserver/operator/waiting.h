@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fedserver/server.h"
+#include "fedserver/rounds/rounds.h"
 
 /* A device's name for people: so many digits of its fingerprint, which `fedserver revoke` takes. */
 enum { FEDSERVER_WAITING_NAMES = 4, FEDSERVER_WAITING_DIGITS = 8 };
@@ -20,14 +20,11 @@ typedef struct fedserver_waiting {
 } fedserver_waiting;
 
 /** Of an open round. */
-void fedserver_waiting_find(const fedserver *server, int64_t now_ms, fedserver_waiting *waiting);
+void fedserver_waiting_find(const fedserver_rounds *rounds, int64_t now_ms,
+                            fedserver_waiting *waiting);
 
 /** As a sentence that follows "waiting for"; cut where it is longer than cap. */
 void fedserver_waiting_say(const fedserver_training *training, const fedserver_waiting *waiting,
                            int64_t now_ms, char *dst, size_t cap);
-
-/** For the command line: take the running task and its open round from the store. *runs: there is
- * one. */
-fed_status fedserver_waiting_load(fedserver *server, bool *runs, fed_error *err) FED_CHECKED;
 
 #endif

@@ -8,7 +8,6 @@
 #include "fed/crypto.h"
 #include "fedserver/rounds/pace.h"
 #include "fedserver/rounds/roster.h"
-#include "fedserver/rounds/training.h"
 
 /* Everybody who waits is asked again when places become free, so not more often than this. */
 enum { WAKE_SPACING_MS = 100 };

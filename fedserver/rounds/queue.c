@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/training.h"
 #include "fedserver/stores/stores.h"

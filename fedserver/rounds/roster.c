@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fedserver/identity/device_table.h"
 #include "fedserver/identity/names.h"
-#include "fedserver/rounds/leases.h"
-#include "fedserver/rounds/pace.h"
 
 enum { SAVE_EVERY_MS = 60 * 1000, SAVE_AT_ONCE = 256 };
 
@@ -92,31 +91,4 @@ void fedserver_device_say(const fedserver_rounds *rounds, int64_t device,
                      one->name);
         }
     }
-}
-
-const char *fedserver_device_state(const fedserver_training *t, const fedserver_device *device,
-                                   int64_t now_ms) {
-    const bool trains = t->round.phase != FEDSERVER_ROUND_NONE;
-    if (device->revoked_ms != 0) {
-        return "revoked";
-    }
-    if (device->expires_ms <= now_ms) {
-        return "expired";
-    }
-    if (device->cloned_ms != 0 && now_ms - device->cloned_ms < FEDSERVER_CLONED_MS) {
-        return "cloned";
-    }
-    /* a process that only looks on may see a round whose deadline nobody has acted on */
-    if (fedserver_lease_stands(t, device, now_ms) && now_ms < fedserver_lease_deadline(t, device)) {
-        return "training";
-    }
-    if (trains && fedserver_declined(t, device, now_ms)) {
-        return "declined";
-    }
-    if (trains && device->lease != 0 && device->lease_task == t->task.wire.id &&
-        device->lease != device->counted_lease) {
-        return "late";
-    }
-    return device->seen_ms != 0 && now_ms - device->seen_ms < FEDSERVER_PACE_LATELY_MS ? "waiting"
-                                                                                       : "away";
 }

@@ -26,10 +26,4 @@ fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *dev
 fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms,
                                   fed_error *err) FED_CHECKED;
 
-/** One word for what a device does: revoked, expired, cloned, training, declined, late (its lease
- * ended without an update), waiting (seen lately), away. */
-const char *fedserver_device_state(const fedserver_training *training,
-                                   const fedserver_device *device, int64_t now_ms);
-#define FEDSERVER_CLONED_MS (INT64_C(24) * 3600 * 1000) /* so long after two copies were seen */
-
 #endif

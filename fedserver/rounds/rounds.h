@@ -8,7 +8,7 @@
 
 #include "fed/arch.h"
 #include "fed/log.h"
-#include "fedserver/identity/auth.h"
+#include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/aggregate.h"
 #include "fedserver/rounds/cohort.h"
 #include "fedserver/rounds/counters.h"
@@ -67,6 +67,17 @@ typedef struct fedserver_rounds {
     int64_t saved_ms; /* when the devices were last looked through for what is to be saved; */
     size_t save_next; /* where that goes on; 0: it is done */
 } fedserver_rounds;
+
+void fedserver_training_free(fedserver_training *training);
+
+/** Free the task in memory and the devices; nothing that was lent. */
+void fedserver_rounds_free(fedserver_rounds *rounds);
+
+/** The open round as the store keeps it. */
+fedserver_round_row fedserver_round_row_of(const fedserver_training *training);
+
+/** Write the open round down as it is now. */
+fed_status fedserver_round_save(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** The stored versions of the task in memory. */
 fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds);

@@ -6,29 +6,13 @@
 
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
+#include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/drift.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/task/phases.h"
 
-fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds) {
-    return (fedserver_archive){.store = rounds->store,
-                               .db = rounds->db,
-                               .task = rounds->training.task.wire.id,
-                               .layout = &rounds->training.arch.layout,
-                               .log = rounds->log};
-}
-
 /* -- open a task -- */
-
-void fedserver_training_free(fedserver_training *training) {
-    fedserver_downloads_free(&training->downloads);
-    fedserver_versions_free(&training->versions);
-    fedserver_sum_free(&training->sum);
-    free(training->state);
-    fed_arch_free(&training->arch);
-    *training = (fedserver_training){0};
-}
 
 static fed_status append_delta(void *user, uint32_t version, const uint8_t *part, size_t len,
                                fed_error *err) {
@@ -121,7 +105,7 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
     return FED_OK;
 }
 
-fed_status fedserver_round_load(fedserver_rounds *rounds, fed_error *err) {
+static fed_status load_open_round(fedserver_rounds *rounds, fed_error *err) {
     fedserver_training *t = &rounds->training;
     FED_TRY(rounds->store->round_each(rounds->db, t->task.wire.id, 1, restore_round, t, err));
     FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, &t->round.received, err));
@@ -134,7 +118,7 @@ fed_status fedserver_round_load(fedserver_rounds *rounds, fed_error *err) {
 
 static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     t->cohort.start = 1; /* who is there is not known yet: the first to come are served */
-    FED_TRY(fedserver_round_load(rounds, err));
+    FED_TRY(load_open_round(rounds, err));
     return fedserver_intake_load(rounds, err);
 }
 
@@ -208,19 +192,23 @@ fed_status fedserver_training_load(fedserver_rounds *rounds, fed_error *err) {
     return FED_OK;
 }
 
+fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
+                                 fedserver_rounds *view, bool *runs, fed_error *err) {
+    fed_error absent = {0};
+    *view = (fedserver_rounds){.store = store, .db = db, .log = log};
+    fed_status status =
+        store->task_find(db, FEDSERVER_PICK_RUNNING, 0, &view->training.task, &absent);
+    *runs = status == FED_OK;
+    if (status != FED_OK) {
+        return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
+    }
+    FED_TRY(fedserver_devices_load(view, err));
+    FED_TRY(load_open_round(view, err));
+    view->training.loaded = true;
+    return fedserver_declines_load(view, err);
+}
+
 /* -- the deeds of a round -- */
-
-static fedserver_round_row round_row(const fedserver_training *t) {
-    return (fedserver_round_row){.number = t->round.number,
-                                 .attempts = t->round.attempt,
-                                 .opened_ms = t->round.opened_ms,
-                                 .deadline_ms = t->round.deadline_ms};
-}
-
-fed_status fedserver_round_save(fedserver_rounds *rounds, fed_error *err) {
-    fedserver_round_row row = round_row(&rounds->training);
-    return rounds->store->round_put(rounds->db, rounds->training.task.wire.id, &row, err);
-}
 
 fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
                                     int64_t now_ms, fed_error *err) {
@@ -368,7 +356,7 @@ static fed_status commit_round(fedserver_rounds *rounds, int64_t now_ms, fed_err
     fedserver_shares shares;
     assert(t->sum.updates == t->round.received); /* S4: what is summed is what is stored */
     FED_TRY(take_step(rounds, &shares, &delta_len, err));
-    fedserver_round_row row = round_row(t);
+    fedserver_round_row row = fedserver_round_row_of(t);
     row.committed_ms = now_ms;
     row.updates = t->sum.updates;
     row.samples = t->sum.samples;

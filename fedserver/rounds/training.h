@@ -6,7 +6,6 @@
 
 /** Fill in rounds->training from the store: devices must be loaded. */
 fed_status fedserver_training_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
-void fedserver_training_free(fedserver_training *training);
 
 /** Run a queued task, from its start or where it was set aside. Another process may have taken it
  * out of the queue: then nothing runs. */
@@ -23,13 +22,13 @@ fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_device *
                                     const fedserver_update *update, uint64_t digest, int64_t now_ms,
                                     fed_error *err) FED_CHECKED;
 
-/** The open round of the task in rounds->training, from the store: devices must be loaded. */
-fed_status fedserver_round_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+/** For a process that does not serve: what the store has of the running task, its open round and
+ * the devices. *view: the task as much as its round needs; without a running task it is empty.
+ * *runs: a task runs. log: NULL for none. Owner: fedserver_rounds_free, after a failure too. */
+fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
+                                 fedserver_rounds *view, bool *runs, fed_error *err) FED_CHECKED;
 
 /** Mark the devices that have declined the task in rounds->training: devices must be loaded. */
 fed_status fedserver_declines_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
-
-/** Write the open round down as it is now. */
-fed_status fedserver_round_save(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 #endif

@@ -1,5 +1,6 @@
 /* GET /v1/devices?after=ID&limit=N: who is out there, a portion at a time. */
 #include "fedserver/rounds/leases.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 

@@ -1,7 +1,9 @@
 /* GET /metrics: counters and gauges in the text format of Prometheus. */
 #include <string.h>
 
+#include "fedserver/rounds/device_state.h"
 #include "fedserver/rounds/roster.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/metrics.h"
 #include "fedserver/routes/router.h"
 

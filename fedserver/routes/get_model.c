@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/versions/blob.h"

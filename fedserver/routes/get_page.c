@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fedserver/front/dashboard/dashboard.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
 fed_status fedserver_answer_page(fedserver_response *response, int status, const char *path,

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fedserver/paths.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 

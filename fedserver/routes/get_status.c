@@ -5,6 +5,8 @@
 
 #include "fed/file.h"
 #include "fed/version.h"
+#include "fedserver/paths.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/status_json.h"
 #include "fedserver/task/fields.h"
@@ -152,8 +154,8 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
         "{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version", FED_VERSION, "protocol",
         FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
         (json_int_t)server->rounds.devices.count, "task", task_json(t), "round",
-        fedserver_round_json(server, call->now_ms), "rounds", rounds, "tasks", tasks, "traffic",
-        traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
+        fedserver_round_json(&server->rounds, call->now_ms), "rounds", rounds, "tasks", tasks,
+        "traffic", traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
     tag_status(root, response);
     return fedserver_answer_json(response, 200, root, err);
 }

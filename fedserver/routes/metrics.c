@@ -10,7 +10,8 @@
 
 #include "fed/file.h"
 #include "fed/version.h"
-#include "fedserver/routes/router.h"
+#include "fedserver/paths.h"
+#include "fedserver/routes/answers.h"
 
 enum { NAME = 64 };
 

@@ -3,6 +3,7 @@
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/pace.h"
 #include "fedserver/rounds/queue.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/task/phases.h"
 

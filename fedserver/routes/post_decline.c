@@ -1,6 +1,7 @@
 /* POST /v1/decline: a device can't serve the task, and says why; its place is for others. */
 #include "fed/utf8.h"
 #include "fedserver/rounds/leases.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
 fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,

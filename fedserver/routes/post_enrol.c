@@ -1,5 +1,7 @@
 /* POST /v1/enrol: a one-time token and a certificate request in, a certificate out. */
 #include "fedserver/audit_log.h"
+#include "fedserver/identity/enrolment.h"
+#include "fedserver/identity/passes.h"
 #include "fedserver/routes/router.h"
 
 fed_status fedserver_post_enrol(fedserver *server, const fedserver_call *call,

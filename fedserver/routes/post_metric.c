@@ -1,5 +1,6 @@
 /* POST /v1/metric: an evaluating device says how good a version of the model is. */
 #include "fedserver/rounds/roster.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
 fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fedserver/rounds/leases.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
 /* A piece as it came. */

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "fedserver/audit_log.h"
+#include "fedserver/identity/enrolment.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
 static const struct {

@@ -3,6 +3,7 @@
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
 /* status: why it can't be counted, as fedserver_intake_open says; *why: the sentence. */

@@ -1,17 +1,24 @@
 /* The table of routes, and the checks that come before every one of them. */
 #include "fedserver/routes/router.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "fedserver/front/passes.h"
 #include "fedserver/front/relay.h"
+#include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/intake.h"
 #include "fedserver/rounds/roster.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/metrics.h"
+#include "fedserver/routes/visitors.h"
 
 #define FEDSERVER_BODY_UPDATE UINT64_MAX
+
+/* Bits of a route's ways. */
+enum {
+    PLAIN = 0,
+    RELAYED = 1, /* the process of the rounds answers, also where the front is another process */
+    IN_PARTS = 2 /* the beginning of a body is worth something by itself */
+};
 
 /* Bits of a route's roles. */
 enum {
@@ -28,11 +35,12 @@ typedef struct route {
     const char *method, *path;
     fedserver_route_function function;
     uint64_t body_limit;
+    unsigned ways;
 } route;
 
 static const route routes[] = {
-#define FEDSERVER_ROUTE(listener, roles, method, path, function, body)                             \
-    {listener, roles, method, path, function, body},
+#define FEDSERVER_ROUTE(listener, roles, method, path, function, body, ways)                       \
+    {listener, roles, method, path, function, body, ways},
 #include "fedserver/routes/routes.def"
 #undef FEDSERVER_ROUTE
 };
@@ -66,17 +74,30 @@ static fedserver_device *device_of(const fedserver *server, const fedserver_requ
                : fedserver_devices_find(&server->rounds.devices, request->certificate);
 }
 
+/* NULL: there is none. *path_known: the path has routes, be it for other methods. */
+static const route *find(const fedserver_request *request, bool *path_known) {
+    const route *found = NULL;
+    *path_known = false;
+    for (size_t k = 0; k < sizeof routes / sizeof routes[0]; k++) {
+        if (routes[k].listener == request->listener && strcmp(routes[k].path, request->path) == 0) {
+            *path_known = true;
+            found = strcmp(routes[k].method, request->method) == 0 ? &routes[k] : found;
+        }
+    }
+    return found;
+}
+
+static bool has_way(const fedserver_request *request, unsigned way) {
+    bool path_known;
+    const route *to = find(request, &path_known);
+    return to != NULL && (to->ways & way) != 0;
+}
+
 /* The route of this request and the device behind it, or why there is none. */
 static refusal admit(const fedserver *server, const fedserver_request *request, uint64_t body_len,
                      const route **to, fedserver_device **device) {
     bool path_known = false;
-    *to = NULL;
-    for (size_t k = 0; k < sizeof routes / sizeof routes[0]; k++) {
-        if (routes[k].listener == request->listener && strcmp(routes[k].path, request->path) == 0) {
-            path_known = true;
-            *to = strcmp(routes[k].method, request->method) == 0 ? &routes[k] : *to;
-        }
-    }
+    *to = find(request, &path_known);
     *device = device_of(server, request);
     if (request->listener == FEDSERVER_DEVICES && *device == NULL) {
         return (refusal){
@@ -119,7 +140,7 @@ const char *fedserver_methods(const fedserver_request *head) {
 }
 
 bool fedserver_body_in_parts(const fedserver_request *head) {
-    return head->listener == FEDSERVER_DEVICES && strcmp(head->path, "/v1/piece") == 0;
+    return has_way(head, IN_PARTS);
 }
 
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
@@ -162,9 +183,8 @@ static fed_status note_authority(fedserver *server, fedserver_device *device, ui
     return fedserver_device_save(&server->rounds, device, err);
 }
 
-bool fedserver_route_relayed(const fedserver_request *request) {
-    return strcmp(request->method, "GET") == 0 &&
-           (strcmp(request->path, "/v1/status") == 0 || strcmp(request->path, "/metrics") == 0);
+static bool is_relayed(const fedserver_request *request) {
+    return has_way(request, RELAYED);
 }
 
 /* Who may read at the front, and does this peer? False: *response says what to do. */
@@ -180,12 +200,26 @@ static fed_status admit_visitor(fedserver *server, const route *to, const fedser
                      : fedserver_visitor_refuse(server, call->request, visitor, response, err);
 }
 
+/* The front: the answer of the process of the rounds. */
+static fed_status ask_rounds(fedserver *server, const route *to, const fedserver_call *call,
+                             fedserver_response *response, fed_error *err) {
+    if (!fedserver_relay_ask(server->relay, call->request, call->now_ms, response)) {
+        response->retry_after_s = 1;
+        return fedserver_answer_error(response, err, 503, "busy",
+                                      "the coordinator does not answer, it may be starting: ask "
+                                      "again");
+    }
+    return !response->hold && response->status == 200 && to->function == fedserver_get_metrics
+               ? fedserver_metrics_append(server, response, err)
+               : FED_OK;
+}
+
 static fed_status dispatch(fedserver *server, const fedserver_request *request, int64_t now_ms,
                            fedserver_response *response, fed_error *err) {
     const route *to;
     fedserver_call call = {.request = request, .now_ms = now_ms};
     refusal refused = admit(server, request, request->body_len, &to, &call.device);
-    if (refused.status == 413 && strcmp(request->path, "/v1/update") == 0) {
+    if (refused.status == 413 && to->body_limit == FEDSERVER_BODY_UPDATE) {
         server->rounds.counters.updates_too_large++;
         if (call.device != NULL) {
             call.device->refused++;
@@ -207,17 +241,14 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     if (!admitted) {
         return FED_OK;
     }
-    if (server->setup.part == FEDSERVER_GATE && fedserver_route_relayed(request)) {
-        FED_TRY(fedserver_relay_ask(server->relay, &call, response, err));
-        return !response->hold && response->status == 200 && strcmp(request->path, "/metrics") == 0
-                   ? fedserver_metrics_append(server, response, err)
-                   : FED_OK;
+    if (server->setup.part == FEDSERVER_GATE && (to->ways & RELAYED) != 0) {
+        return ask_rounds(server, to, &call, response, err);
     }
     return to->function(server, &call, response, err);
 }
 
-fed_status fedserver_route(fedserver *server, const fedserver_request *request, int64_t now_ms,
-                           fedserver_response *response, fed_error *err) {
+static fed_status answer(fedserver *server, const fedserver_request *request, int64_t now_ms,
+                         fedserver_response *response, fed_error *err) {
     FED_TRY(dispatch(server, request, now_ms, response, err));
     if (response->hold) {
         return FED_OK; /* it comes back */
@@ -233,48 +264,4 @@ fed_status fedserver_route(fedserver *server, const fedserver_request *request, 
     return FED_OK;
 }
 
-/* -- answers -- */
-
-fed_status fedserver_answer(fedserver_response *response, int status, const char *content_type,
-                            fed_writer *bytes, fed_error *err) {
-    fedserver_blob *body = fedserver_blob_new(bytes);
-    if (body == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for an answer");
-    }
-    response->status = status;
-    response->content_type = content_type;
-    response->body = body;
-    return FED_OK;
-}
-
-static int append_json(const char *text, size_t len, void *user) {
-    fed_write_bytes(user, text, len);
-    return 0;
-}
-
-fed_status fedserver_answer_json(fedserver_response *response, int status, json_t *value,
-                                 fed_error *err) {
-    fed_writer text;
-    fed_writer_growing(&text);
-    int failed = json_dump_callback(value, append_json, &text, JSON_COMPACT);
-    json_decref(value);
-    if (failed) {
-        fed_writer_free(&text);
-        return fed_fail(err, FED_ENOMEM, "out of memory for an answer");
-    }
-    return fedserver_answer(response, status, "application/json", &text, err);
-}
-
-fed_status fedserver_answer_error(fedserver_response *response, fed_error *err, int status,
-                                  const char *word, const char *format, ...) {
-    char message[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    for (char *c = message; *c != '\0'; c++) { /* it may quote bytes that came from outside */
-        *c = *c < ' ' || *c > '~' ? '?' : *c;
-    }
-    return fedserver_answer_json(response, status,
-                                 json_pack("{s:s, s:s}", "error", word, "message", message), err);
-}
+const fedserver_routing fedserver_router = {.answer = answer, .relayed = is_relayed};

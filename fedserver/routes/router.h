@@ -1,9 +1,9 @@
-/* From a request to the function that answers it, and the answers that several of them give. */
+/* From a request to the function that answers it. */
 #ifndef FEDSERVER_ROUTER_H
 #define FEDSERVER_ROUTER_H
 
-#include <jansson.h>
-
+#include "fedserver/identity/enrolment.h"
+#include "fedserver/routes/answers.h"
 #include "fedserver/routes/byte_range.h"
 #include "fedserver/server.h"
 
@@ -19,7 +19,7 @@ typedef struct fedserver_call {
 typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserver_call *call,
                                                fedserver_response *response, fed_error *err);
 
-#define FEDSERVER_ROUTE(listener, roles, method, path, function, body)                             \
+#define FEDSERVER_ROUTE(listener, roles, method, path, function, body, ways)                       \
     fed_status function(fedserver *server, const fedserver_call *call,                             \
                         fedserver_response *response, fed_error *err);
 #include "fedserver/routes/routes.def"
@@ -34,12 +34,8 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
 /** Most bytes that an update of the current task can have. */
 uint64_t fedserver_update_limit(const fedserver *server);
 
-/** Find the route and let it answer; count the traffic. */
-fed_status fedserver_route(fedserver *server, const fedserver_request *request, int64_t now_ms,
-                           fedserver_response *response, fed_error *err) FED_CHECKED;
-
-/** Is it answered by the process that does the rounds, also where the front is another one? */
-bool fedserver_route_relayed(const fedserver_request *request);
+/** Finds a request's route and lets it answer; counts the traffic. For fedserver_open_with. */
+extern const fedserver_routing fedserver_router;
 
 /** "token_used": the word of a refusal. */
 const char *fedserver_enrolment_word(fedserver_enrolment outcome);
@@ -48,22 +44,5 @@ const char *fedserver_enrolment_word(fedserver_enrolment outcome);
 fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrolment outcome,
                                         const fedserver_issued *issued, const fed_error *why,
                                         fedserver_response *response, fed_error *err) FED_CHECKED;
-
-/** Answer with bytes; takes the growing writer's memory. */
-fed_status fedserver_answer(fedserver_response *response, int status, const char *content_type,
-                            fed_writer *bytes, fed_error *err) FED_CHECKED;
-
-/** Answer with a file of the page, named by its path; 404 for another. */
-fed_status fedserver_answer_page(fedserver_response *response, int status, const char *path,
-                                 fed_error *err) FED_CHECKED;
-
-/** Answer with a JSON value; takes the caller's reference. NULL: no memory. */
-fed_status fedserver_answer_json(fedserver_response *response, int status, json_t *value,
-                                 fed_error *err) FED_CHECKED;
-
-/** Answer {"error": word, "message": ...}. A request's own fault: FED_OK unless memory runs out. */
-fed_status fedserver_answer_error(fedserver_response *response, fed_error *err, int status,
-                                  const char *word, const char *format, ...)
-    FED_PRINTF(5, 6) FED_CHECKED;
 
 #endif

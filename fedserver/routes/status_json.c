@@ -2,6 +2,7 @@
 #include "fedserver/routes/status_json.h"
 
 #include "fedserver/operator/waiting.h"
+#include "fedserver/rounds/training.h"
 
 static json_t *time_or_null(int64_t time_ms) {
     return time_ms == 0 ? json_null() : json_integer(time_ms);
@@ -17,8 +18,8 @@ static json_t *names_json(const fedserver_waiting *waiting) {
     return names;
 }
 
-json_t *fedserver_round_json(const fedserver *server, int64_t now_ms) {
-    const fedserver_training *t = &server->rounds.training;
+json_t *fedserver_round_json(const fedserver_rounds *rounds, int64_t now_ms) {
+    const fedserver_training *t = &rounds->training;
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
     if (round->phase == FEDSERVER_ROUND_NONE) {
@@ -26,7 +27,7 @@ json_t *fedserver_round_json(const fedserver *server, int64_t now_ms) {
     }
     char text[400];
     fedserver_waiting waiting;
-    fedserver_waiting_find(server, now_ms, &waiting);
+    fedserver_waiting_find(rounds, now_ms, &waiting);
     fedserver_waiting_say(t, &waiting, now_ms, text, sizeof text);
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:s}",
                      "number", (json_int_t)round->number, "attempt", (json_int_t)round->attempt,
@@ -114,13 +115,24 @@ fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w
 
 fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w, fed_error *err) {
     json_t *tasks = NULL;
+    json_t *round = NULL;
+    fedserver_rounds view;
     bool runs = false;
     const long process = server->store->holder(server->db);
-    FED_TRY(fedserver_waiting_load(server, &runs, err));
-    FED_TRY(fedserver_tasks_list(server, now_ms, SIZE_MAX, &tasks, err));
+    fed_status status =
+        fedserver_rounds_view(server->store, server->db, server->log, &view, &runs, err);
+    if (status == FED_OK) {
+        round = runs ? fedserver_round_json(&view, now_ms) : json_null();
+    }
+    fedserver_rounds_free(&view);
+    FED_TRY(status);
+    status = fedserver_tasks_list(server, now_ms, SIZE_MAX, &tasks, err);
+    if (status != FED_OK) {
+        json_decref(round);
+        return status;
+    }
     return print(json_pack("{s:I, s:o, s:o, s:o}", "now_ms", (json_int_t)now_ms, "served_by",
-                           process != 0 ? json_integer(process) : json_null(), "round",
-                           runs ? fedserver_round_json(server, now_ms) : json_null(), "tasks",
-                           tasks),
+                           process != 0 ? json_integer(process) : json_null(), "round", round,
+                           "tasks", tasks),
                  w, err);
 }

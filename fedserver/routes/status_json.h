@@ -4,10 +4,11 @@
 
 #include <jansson.h>
 
+#include "fedserver/rounds/rounds.h"
 #include "fedserver/server.h"
 
 /** The open round of the task in memory; null: there is none. NULL: no memory. */
-json_t *fedserver_round_json(const fedserver *server, int64_t now_ms);
+json_t *fedserver_round_json(const fedserver_rounds *rounds, int64_t now_ms);
 
 /** The list of tasks; of those that are over the newest `most`. *tasks is the caller's. */
 fed_status fedserver_tasks_list(fedserver *server, int64_t now_ms, size_t most, json_t **tasks,

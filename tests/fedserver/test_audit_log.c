@@ -1,5 +1,6 @@
 /* The audit log: who did what when is written down with it, and strangers can't fill it. */
 #include "coordinator_fixture.h"
+#include "fedserver/identity/passes.h"
 
 /* The events, each followed by a blank; the last detail. */
 typedef struct lines {

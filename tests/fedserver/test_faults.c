@@ -3,6 +3,7 @@
 #include "coordinator_fixture.h"
 
 #include "fed/version.h"
+#include "fedserver/open.h"
 #include "fedserver/stores/stores.h"
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","

@@ -8,6 +8,7 @@
 
 #include "fed/checkpoint.h"
 #include "fed/rng.h"
+#include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/intake.h"
 
 enum { PARAMETERS = 6 }; /* of the model below */

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fedserver/identity/device_table.h"
+#include "fedserver/paths.h"
 #include "fedserver/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -1,4 +1,5 @@
-"""Check who includes whom: arrows point down, and every third-party header stays in its own place.
+"""Check who includes whom: arrows point down, no files include each other in a circle, and every third-party header stays
+in its own place.
 
     layers.py ROOT      prints path:line: what is wrong and what to do; exit status 1 if anything is
 
@@ -26,6 +27,22 @@ ROOMS = {
     "deploy/sim/": EVERYTHING,
     "tests/": EVERYTHING,
 }
+# The rooms inside a room, the lowest first: a file includes files of its own inner room and of those before it. "name" is
+# the pair name.c and name.h, "" is whatever else lies in the folder itself. What is below reaches what is above in two
+# ways: a .def table that the upper one is listed in, or a function pointer that the upper one hands down.
+INNER_ROOMS = {
+    "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
+                   "batch_log", "server", "audit_log", "operator/", "routes/", "open", "http/", "commands/"],
+    "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],
+}
+
+# Circles of files that stand until somebody opens them: each a set of modules (x.c and x.h are one). The list only
+# becomes shorter.
+CIRCLES = [
+    {"common/arch", "common/arch_parser"},
+    {"fedclient/train/data/input", "fedclient/train/data/text", "fedclient/train/data/vocabulary", "fedclient/train/dataset"},
+]
+
 # Third-party headers, and where each may appear. Tests and the simulator may use any.
 THIRD_PARTY = {
     "mbedtls/": ["common/mbedtls.h", "common/crypto.c", "fedclient/transports/mbedtls/"],
@@ -77,9 +94,49 @@ def plugin_of(path):
     return kind and kind + path[len(kind):].split("/")[0] + "/"
 
 
+def inner_room_of(path):
+    """(its folder, its index in that folder's list); (folder, None) for a file of none; (None, None) without such a list."""
+    folder = next((f for f in INNER_ROOMS if path.startswith(f)), None)
+    if folder is None:
+        return None, None
+    rest = path[len(folder):]
+    name = rest.split("/")[0] + "/" if "/" in rest else os.path.splitext(rest)[0]
+    order = INNER_ROOMS[folder]
+    if name not in order:
+        name = name if "/" in name else ""
+    return folder, order.index(name) if name in order else None
+
+
+def circles(arrows):
+    """The sets of two or more nodes that reach each other. arrows: {node: set of nodes} (Tarjan, 1972, without recursion)."""
+    number, low, path, found = {}, {}, [], []
+    for start in sorted(arrows):
+        work = [] if start in number else [(start, None)]
+        while work:
+            node, rest = work.pop()
+            if rest is None:
+                number[node] = low[node] = len(number)
+                path.append(node)
+                rest = sorted(arrows.get(node, ()))
+            for k, other in enumerate(rest):
+                if other not in number:
+                    work += [(node, rest[k:]), (other, None)]
+                    break
+                if other in path:
+                    low[node] = min(low[node], low[other])
+            else:
+                if low[node] == number[node]:
+                    members = set(path[path.index(node):])
+                    path = path[:path.index(node)]
+                    found += [members] if len(members) > 1 else []
+    return found
+
+
 class Tree:
-    def __init__(self, root):
+    def __init__(self, root, known_circles=()):
         self.root = root
+        self.known_circles = known_circles
+        self.arrows = {}  # module -> {module that it includes: (path, line)}
         self.files = tree.files(root, (".c", ".h", ".def"))
         self.known = set(self.files)
         # "fed/hash.h" -> "common/include/fed/hash.h"
@@ -87,6 +144,13 @@ class Tree:
         self.public = {p.split("/include/", 1)[1].removesuffix(".in"): p
                        for p in headers if "/include/" in p and not p.startswith("tests/")}
         self.findings = []
+
+        # x.c and x.h of one room are one module, named by the .c: names are unique in the tree
+        self.module = {(room_of(p), os.path.basename(p)[:-2]): p[:-2] for p in self.files if p.endswith(".c")}
+
+    def module_of(self, path):
+        stem = os.path.splitext(path)[0]
+        return self.module.get((room_of(path), os.path.basename(stem)), stem)
 
     def complain(self, path, line, text):
         self.findings.append(f"{path}:{line}: {text}")
@@ -117,6 +181,30 @@ class Tree:
         elif plugin_of(header) not in (None, plugin_of(path)):
             self.complain(path, line, f'"{header}" belongs to the plugin {plugin_of(header)}: move what is shared out of it')
 
+    def check_order(self, path, line, header):
+        target = self.public.get(header, header)
+        if target not in self.known or path.startswith("tests/"):
+            return
+        if self.module_of(path) != self.module_of(target):
+            self.arrows.setdefault(self.module_of(path), {}).setdefault(self.module_of(target), (path, line))
+        (folder, low), (other, high) = inner_room_of(path), inner_room_of(target)
+        if folder is not None and folder == other and low is not None and high is not None and high > low:
+            order = INNER_ROOMS[folder]
+            self.complain(path, line, f'"{header}": {folder}{order[high]} is above {folder}{order[low]}. Move what both need down, '
+                                      "hand it down as a function pointer, or list it in a .def table")
+
+    def check_circles(self):
+        found = circles(self.arrows)
+        for members in found:
+            if not any(members <= known for known in self.known_circles):
+                first = min(members)
+                path, line = min(at for to, at in self.arrows[first].items() if to in members)
+                self.complain(path, line, f"closes a circle of {', '.join(sorted(members))}: move what they share into a header "
+                                          "below them, or hand one of them a function pointer")
+        for known in self.known_circles:
+            if known not in found:
+                self.complain("tests/lint/layers.py", 1, f"the circle of {', '.join(sorted(known))} is open, or smaller: say so in CIRCLES")
+
     def check_quoted(self, path, line, header):
         beside = os.path.join(os.path.dirname(path), header)
         if ".." in header.split("/"):
@@ -136,11 +224,16 @@ class Tree:
         if room_of(path) is None:
             self.complain(path, 1, "is in no room: give its folder a line in tests/lint/layers.py")
             return
+        folder, index = inner_room_of(path)
+        if folder is not None and index is None:
+            self.complain(path, 1, f"is in no inner room of {folder}: give it a place in INNER_ROOMS of tests/lint/layers.py")
         text = tree.read(self.root, path)
         for match in INCLUDE.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
             check = self.check_system if match[1] == "<" else self.check_quoted
             check(path, line, match[2])
+            if match[1] == '"':
+                self.check_order(path, line, match[2])
 
     def check_names(self):
         first = {}
@@ -169,8 +262,9 @@ class Tree:
             if path.endswith(".def"):
                 self.check_ids(path)
         self.check_names()
+        self.check_circles()
         return self.findings
 
 
 if __name__ == "__main__":
-    sys.exit(tree.report(Tree(sys.argv[1]).check(), "layers"))
+    sys.exit(tree.report(Tree(sys.argv[1], CIRCLES).check(), "layers"))

@@ -3,6 +3,7 @@
 #include "coordinator_fixture.h"
 
 #include "fed/rng.h"
+#include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/leases.h"
 
 enum { CROWD = 12 };

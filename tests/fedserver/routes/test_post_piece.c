@@ -3,6 +3,7 @@
 #include "coordinator_fixture.h"
 
 #include "fed/hash.h"
+#include "fedserver/identity/device_table.h"
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 2,"

@@ -1,6 +1,8 @@
 /* What the coordinator writes down of each device for people: name, last seen, software, counts. */
 #include "coordinator_fixture.h"
 
+#include "fedserver/identity/device_table.h"
+#include "fedserver/rounds/device_state.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/stores/store.h"
 

@@ -3,13 +3,15 @@
 #include <string.h>
 
 #include "fedserver/audit_log.h"
+#include "fedserver/identity/device_table.h"
 #include "fedserver/identity/names.h"
+#include "fedserver/rounds/device_state.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"
 #include "fedserver/server.h"
 
 typedef struct listing {
-    fedserver *server;
+    const fedserver_rounds *rounds; /* what they do in the open round */
     int64_t now_ms;
     fedserver_entry_visit visit;
     void *user;
@@ -38,41 +40,36 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
         return FED_OK;
     }
     const fedserver_device *known =
-        fedserver_devices_find(&l->server->rounds.devices, device->fingerprint);
+        fedserver_devices_find(&l->rounds->devices, device->fingerprint);
     fedserver_device now = *device; /* with what only the round knows */
     now.declined_task = known != NULL ? known->declined_task : 0;
     now.declined_ms = known != NULL ? known->declined_ms : 0;
-    entry.state = fedserver_device_state(&l->server->rounds.training, &now, l->now_ms);
+    entry.state = fedserver_device_state(&l->rounds->training, &now, l->now_ms);
     l->count++;
     l->id = device->id;
     return l->visit(l->user, &entry, err);
 }
 
-/* The command line: see the open round as the process that serves does. */
-static fed_status look_at_round(fedserver *server, fed_error *err) {
-    fed_error absent = {0};
-    fedserver_training *t = &server->rounds.training;
-    if (server->serving) {
-        return FED_OK;
+static fed_status list_devices(const fedserver *server, listing *l, fed_error *err) {
+    fedserver_rounds view = {0};
+    bool runs = false;
+    fed_status status = FED_OK;
+    l->rounds = &server->rounds;
+    if (!server->serving) { /* the command line */
+        l->rounds = &view;
+        status = fedserver_rounds_view(server->store, server->db, server->log, &view, &runs, err);
     }
-    fed_status status =
-        server->store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, &t->task, &absent);
-    if (status == FED_ENOTFOUND) {
-        return FED_OK;
+    if (status == FED_OK) {
+        status = server->store->device_each(server->db, list_device, l, err);
     }
-    if (status != FED_OK) {
-        return fed_fail(err, status, "%s", absent.text);
-    }
-    FED_TRY(fedserver_devices_load(&server->rounds, err));
-    FED_TRY(fedserver_declines_load(&server->rounds, err));
-    return fedserver_round_load(&server->rounds, err);
+    fedserver_rounds_free(&view);
+    return status;
 }
 
 fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_entry_visit visit,
                                  void *user, fed_error *err) {
-    listing all = {.server = server, .now_ms = now_ms, .visit = visit, .user = user, .prefix = ""};
-    FED_TRY(look_at_round(server, err));
-    return server->store->device_each(server->db, list_device, &all, err);
+    listing all = {.now_ms = now_ms, .visit = visit, .user = user, .prefix = ""};
+    return list_devices(server, &all, err);
 }
 
 static fed_status keep_entry(void *user, const fedserver_entry *entry, fed_error *err) {
@@ -89,10 +86,8 @@ static fed_status find_by_prefix(fedserver *server, int64_t now_ms, const char *
         return fed_fail(err, FED_EINVAL, "\"%s\": at least the first %d digits of a fingerprint",
                         prefix, PREFIX_MIN);
     }
-    listing found = {
-        .server = server, .now_ms = now_ms, .visit = keep_entry, .user = entry, .prefix = prefix};
-    FED_TRY(look_at_round(server, err));
-    FED_TRY(server->store->device_each(server->db, list_device, &found, err));
+    listing found = {.now_ms = now_ms, .visit = keep_entry, .user = entry, .prefix = prefix};
+    FED_TRY(list_devices(server, &found, err));
     if (found.count != 1) {
         return fed_fail(err, FED_ENOTFOUND,
                         "%zu devices have a fingerprint that begins with \"%s\"; `fedserver "

@@ -1,14 +1,11 @@
-/* Passes: what people and programs show at the front instead of a certificate. */
-#ifndef FEDSERVER_PASSES_H
-#define FEDSERVER_PASSES_H
+/* Who asks at the front, by the pass that is shown. */
+#ifndef FEDSERVER_VISITORS_H
+#define FEDSERVER_VISITORS_H
 
-#include "fedserver/routes/router.h"
+#include "fedserver/server.h"
 
-/*
- * A pass is a token of 43 characters, of which the store keeps the SHA-256. A link is good once and
- * becomes a session, which the browser keeps as a cookie. A reader's pass is a bearer token for
- * programs such as Prometheus.
- */
+/** The cookie of a session. Browsers take such a name only over TLS, for this host and path /. */
+#define FEDSERVER_COOKIE "__Host-fed"
 
 /** Who asks at the front. */
 typedef enum fedserver_visitor {

@@ -1,32 +1,12 @@
-/* Tokens, for the command line: who may enrol, and as what. */
+/* Tokens and passes, for the command line: who may enrol, and as what; who may read the page. */
 #include <string.h>
 
 #include "fedserver/audit_log.h"
 #include "fedserver/identity/names.h"
+#include "fedserver/identity/passes.h"
 #include "fedserver/server.h"
 
 enum { TOKEN_DIGITS = sizeof((fedserver_token_entry *)NULL)->id - 1, ID_MIN = 8 };
-
-/* 32 bytes as 43 characters of base64url without padding (RFC 4648, section 5). */
-static void token_text(const uint8_t bytes[32], char token[FEDSERVER_TOKEN]) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    for (int k = 0; k < FEDSERVER_TOKEN - 1; k++) {
-        unsigned first = (unsigned)k * 6 / 8;
-        unsigned pair = (unsigned)bytes[first] << 8 | (first + 1 < 32 ? bytes[first + 1] : 0u);
-        token[k] = digits[pair >> (10 - (unsigned)k * 6 % 8) & 63];
-    }
-    token[FEDSERVER_TOKEN - 1] = '\0';
-}
-
-fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
-    uint8_t bytes[32];
-    const fed_status status = fed_random(bytes, sizeof bytes);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "the system gives no random bytes");
-    }
-    token_text(bytes, token);
-    return FED_OK;
-}
 
 const char *fedserver_role_name(fedserver_role role) {
     static const char *const names[] = {"device", "evaluator", "operator"};
@@ -131,4 +111,23 @@ fed_status fedserver_token_withdraw(fedserver *server, int64_t now_ms, const cha
     FED_TRY(fedserver_finish(server, status, err));
     entry->withdrawn_ms = now_ms;
     return FED_OK;
+}
+
+/* -- passes -- */
+
+fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pass_kind kind,
+                                int64_t ttl_s, char token[FEDSERVER_TOKEN], fed_error *err) {
+    char text[FEDSERVER_TOKEN];
+    fed_status status = server->store->pass_end(server->db, now_ms, err);
+    if (status == FED_OK) {
+        status =
+            fedserver_pass_make(server->store, server->db, kind, now_ms + ttl_s * 1000, text, err);
+    }
+    FED_TRY(fedserver_finish(server, status, err));
+    memcpy(token, text, sizeof text);
+    return FED_OK;
+}
+
+fed_status fedserver_pass_revoke_all(fedserver *server, fed_error *err) {
+    return fedserver_finish(server, server->store->pass_end(server->db, INT64_MAX, err), err);
 }

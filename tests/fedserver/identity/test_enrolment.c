@@ -2,6 +2,7 @@
 #include "coordinator_fixture.h"
 
 #include "fed/crypto.h"
+#include "fedserver/identity/device_table.h"
 
 static void new_token(coordinator *c, char token[FEDSERVER_TOKEN]) {
     fed_error err = {0};

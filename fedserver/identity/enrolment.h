@@ -1,34 +1,14 @@
-/* Who may talk to the coordinator: one-time tokens, enrolment, the devices there are. */
-#ifndef FEDSERVER_AUTH_H
-#define FEDSERVER_AUTH_H
+/* Who may talk to the coordinator: one-time tokens, enrolment, renewal. */
+#ifndef FEDSERVER_ENROLMENT_H
+#define FEDSERVER_ENROLMENT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "fed/crypto.h"
 #include "fed/error.h"
+#include "fedserver/identity/device_table.h"
 #include "fedserver/stores/store.h"
-
-/** Every enrolled device, found by its fingerprint in constant time. */
-typedef struct fedserver_devices {
-    fedserver_device *items;
-    size_t count, cap;
-    size_t stale;    /* slots of names that are no more */
-    uint32_t *slots; /* hash table of index + 1; 0: empty */
-    size_t slot_count;
-} fedserver_devices;
-
-void fedserver_devices_free(fedserver_devices *devices);
-
-/** Pointers into the list are valid until the next add. */
-fed_status fedserver_devices_add(fedserver_devices *devices,
-                                 const fedserver_device *device) FED_CHECKED;
-fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
-                                         const uint8_t fingerprint[FED_SHA256_SIZE]);
-
-/** Let a device of the list be found by this fingerprint, and not by its old one. */
-fed_status fedserver_devices_name(fedserver_devices *devices, const fedserver_device *device,
-                                  const uint8_t fingerprint[FED_SHA256_SIZE]) FED_CHECKED;
 
 /** What became of an enrolment or a renewal. The device's own faults are outcomes, not errors. */
 typedef enum fedserver_enrolment {
@@ -60,9 +40,6 @@ typedef struct fedserver_issued {
     fed_pem cert;
     fedserver_device device;
 } fedserver_issued;
-
-/** The name under which the store keeps a token. */
-void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
 
 /** What a device sends in order to enrol; nothing of it is trusted. */
 typedef struct fedserver_applicant {

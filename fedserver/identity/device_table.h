@@ -1,0 +1,32 @@
+/* The enrolled devices in memory. */
+#ifndef FEDSERVER_DEVICE_TABLE_H
+#define FEDSERVER_DEVICE_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fedserver/stores/store.h"
+
+/** Every enrolled device, found by its fingerprint in constant time. */
+typedef struct fedserver_devices {
+    fedserver_device *items;
+    size_t count, cap;
+    size_t stale;    /* slots of names that are no more */
+    uint32_t *slots; /* hash table of index + 1; 0: empty */
+    size_t slot_count;
+} fedserver_devices;
+
+void fedserver_devices_free(fedserver_devices *devices);
+
+/** Pointers into the list are valid until the next add. */
+fed_status fedserver_devices_add(fedserver_devices *devices,
+                                 const fedserver_device *device) FED_CHECKED;
+fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
+                                         const uint8_t fingerprint[FED_SHA256_SIZE]);
+
+/** Let a device of the list be found by this fingerprint, and not by its old one. */
+fed_status fedserver_devices_name(fedserver_devices *devices, const fedserver_device *device,
+                                  const uint8_t fingerprint[FED_SHA256_SIZE]) FED_CHECKED;
+
+#endif

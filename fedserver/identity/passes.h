@@ -1,0 +1,38 @@
+/* Tokens as text, and the passes that people and programs show instead of a certificate. */
+#ifndef FEDSERVER_PASSES_H
+#define FEDSERVER_PASSES_H
+
+#include <stdbool.h>
+
+#include "fed/crypto.h"
+#include "fed/error.h"
+#include "fedserver/fedserver.h"
+#include "fedserver/stores/store.h"
+
+/*
+ * A token is 43 characters, of which the store keeps the SHA-256. With one a device enrols; another
+ * is a pass: a link is good once and becomes a session, which the browser keeps as a cookie. A
+ * reader's pass is a bearer token for programs such as Prometheus.
+ */
+
+/** A new random token as text. */
+fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
+
+/** The name under which the store keeps a token. */
+void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
+
+/** Make a pass and store it. */
+fed_status fedserver_pass_make(const fedserver_store *store, void *db, fedserver_pass_kind kind,
+                               int64_t expires_ms, char token[FEDSERVER_TOKEN],
+                               fed_error *err) FED_CHECKED;
+
+/** The pass of that token; an empty one where there is none: then it has expired long ago. */
+fed_status fedserver_pass_find(const fedserver_store *store, void *db, const char *token,
+                               fedserver_pass *pass, fed_error *err) FED_CHECKED;
+
+/** *holds: it is a pass of that kind, and good at now_ms. */
+fed_status fedserver_pass_holds(const fedserver_store *store, void *db, const char *token,
+                                fedserver_pass_kind kind, int64_t now_ms, bool *holds,
+                                fed_error *err) FED_CHECKED;
+
+#endif

@@ -1,0 +1,42 @@
+/* A task from its file into the queue. */
+#include <stdlib.h>
+
+#include "fed/hash.h"
+#include "fedserver/audit_log.h"
+#include "fedserver/operator/needs.h"
+#include "fedserver/server.h"
+#include "fedserver/task/config.h"
+
+static fed_status queue_task(fedserver *server, fedserver_task *task, float *values, size_t size,
+                             fed_error *err) {
+    FED_TRY(server->store->task_add(server->db, task, err));
+    fedserver_model_row row = {.digest = fed_digest(values, size), .values = values, .size = size};
+    FED_TRY(server->store->model_put(server->db, task->wire.id, &row, err));
+    return fedserver_audit(server, FED_LOG_INFO, task->queued_ms, "task_queued", err,
+                           "task=%llu name=\"%s\"", (unsigned long long)task->wire.id, task->name);
+}
+
+fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
+                              fed_error *err) {
+    fedserver_config config;
+    fedserver_needs needs;
+    float *values;
+    size_t size;
+    FED_TRY(fedserver_config_read(path, &config, err));
+    FED_TRY(fedserver_needs_estimate(&config.task, &needs, err));
+    FED_TRY(fedserver_needs_check(&needs, server->store->row_limit, server->directory, err));
+    FED_TRY(fedserver_config_values(&config, &values, &size, err));
+    config.task.queued_ms = now_ms;
+    fed_status status =
+        fedserver_finish(server, queue_task(server, &config.task, values, size, err), err);
+    free(values);
+    FED_TRY(status);
+    server->rounds.queue_changed = true;
+    *id = config.task.wire.id;
+    return FED_OK;
+}
+
+fed_status fedserver_task_check(const char *path, const char *text, size_t len, fed_error *err) {
+    fedserver_config config;
+    return fedserver_config_parse(path, text, len, &config, err);
+}

@@ -1,0 +1,87 @@
+/* What a task has come to, for the command line: its model as a file, and its rounds. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fed/checkpoint.h"
+#include "fedserver/server.h"
+
+/* The task of that id or, for 0, the one that runs or ran last. */
+static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task, fed_error *err) {
+    const fedserver_store *store = server->store;
+    if (id != 0) {
+        return store->task_find(server->db, FEDSERVER_PICK_ID, id, task, err);
+    }
+    fed_status status = store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, task, err);
+    return status == FED_ENOTFOUND
+               ? store->task_find(server->db, FEDSERVER_PICK_FINISHED, 0, task, err)
+               : status;
+}
+
+static fed_status save_model(const fedserver_task *task, const fedserver_model_row *row,
+                             const char *path, fed_error *err) {
+    fed_arch arch;
+    FED_TRY(fed_arch_parse(task->wire.model, &arch, err));
+    char version[16];
+    snprintf(version, sizeof version, "%u", row->version);
+    const char *metadata[] = {"task",    task->name, "model", task->wire.model,
+                              "version", version,    NULL};
+    fed_status status = row->size == arch.layout.size
+                            ? fed_checkpoint_save(path, &arch.layout, row->values, metadata, err)
+                            : fed_fail(err, FED_EFORMAT, "the stored model is damaged");
+    fed_arch_free(&arch);
+    return status;
+}
+
+fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
+                                  fed_error *err) {
+    fedserver_task found;
+    fedserver_model_row row;
+    fed_status status = pick_task(server, task, &found, err);
+    if (status == FED_ENOTFOUND) {
+        return task == 0 ? fed_fail(err, status, "no task has started yet")
+                         : fed_fail(err, status, "there is no task %llu", (unsigned long long)task);
+    }
+    FED_TRY(status);
+    if (found.state == FEDSERVER_TASK_CANCELLED) {
+        return fed_fail(err, FED_ENOTFOUND, "task %llu (%s) was cancelled; its model is deleted",
+                        (unsigned long long)task, found.name);
+    }
+    FED_TRY(server->store->model_find(server->db, found.wire.id, &row, err));
+    status = save_model(&found, &row, path, err);
+    free(row.values);
+    free(row.residual);
+    free(row.state);
+    return status;
+}
+
+typedef struct history {
+    fedserver_round_entry_visit visit;
+    void *user;
+} history;
+
+static fed_status tell_round(void *user, const fedserver_round_row *row, fed_error *err) {
+    const history *h = user;
+    const fedserver_round_entry entry = {.number = row->number,
+                                         .attempts = row->attempts,
+                                         .opened_ms = row->opened_ms,
+                                         .committed_ms = row->committed_ms,
+                                         .updates = row->updates,
+                                         .samples = row->samples,
+                                         .loss = row->loss,
+                                         .update_bytes = row->update_bytes,
+                                         .delta_bytes = row->delta_bytes,
+                                         .measured = row->measured,
+                                         .accuracy = row->accuracy,
+                                         .test_loss = row->test_loss};
+    return row->committed_ms != 0 ? h->visit(h->user, &entry, err) : FED_OK;
+}
+
+fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
+                                fedserver_round_entry_visit visit, void *user, fed_error *err) {
+    fedserver_task found;
+    history h = {.visit = visit, .user = user};
+    FED_TRY(pick_task(server, task, &found, err));
+    const bool open = found.state != FEDSERVER_TASK_FINISHED; /* its row may be the first */
+    most += open && most < UINT32_MAX;
+    return server->store->round_each(server->db, found.wire.id, most, tell_round, &h, err);
+}

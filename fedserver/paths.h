@@ -1,0 +1,10 @@
+/* Names of files in a coordinator's directory. */
+#ifndef FEDSERVER_PATHS_H
+#define FEDSERVER_PATHS_H
+
+#include <stddef.h>
+
+/** DIRECTORY/name, cut where too long for cap. */
+void fedserver_path(const char *directory, const char *name, char *dst, size_t cap);
+
+#endif

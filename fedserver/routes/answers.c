@@ -1,0 +1,49 @@
+/* Answers that several routes give. */
+#include "fedserver/routes/answers.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+fed_status fedserver_answer(fedserver_response *response, int status, const char *content_type,
+                            fed_writer *bytes, fed_error *err) {
+    fedserver_blob *body = fedserver_blob_new(bytes);
+    if (body == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for an answer");
+    }
+    response->status = status;
+    response->content_type = content_type;
+    response->body = body;
+    return FED_OK;
+}
+
+static int append_json(const char *text, size_t len, void *user) {
+    fed_write_bytes(user, text, len);
+    return 0;
+}
+
+fed_status fedserver_answer_json(fedserver_response *response, int status, json_t *value,
+                                 fed_error *err) {
+    fed_writer text;
+    fed_writer_growing(&text);
+    int failed = json_dump_callback(value, append_json, &text, JSON_COMPACT);
+    json_decref(value);
+    if (failed) {
+        fed_writer_free(&text);
+        return fed_fail(err, FED_ENOMEM, "out of memory for an answer");
+    }
+    return fedserver_answer(response, status, "application/json", &text, err);
+}
+
+fed_status fedserver_answer_error(fedserver_response *response, fed_error *err, int status,
+                                  const char *word, const char *format, ...) {
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    for (char *c = message; *c != '\0'; c++) { /* it may quote bytes that came from outside */
+        *c = *c < ' ' || *c > '~' ? '?' : *c;
+    }
+    return fedserver_answer_json(response, status,
+                                 json_pack("{s:s, s:s}", "error", word, "message", message), err);
+}

@@ -1,0 +1,28 @@
+/* Answers that several routes give. */
+#ifndef FEDSERVER_ANSWERS_H
+#define FEDSERVER_ANSWERS_H
+
+#include <jansson.h>
+
+#include "fed/bytes.h"
+#include "fed/error.h"
+#include "fedserver/fedserver.h"
+
+/** Answer with bytes; takes the growing writer's memory. */
+fed_status fedserver_answer(fedserver_response *response, int status, const char *content_type,
+                            fed_writer *bytes, fed_error *err) FED_CHECKED;
+
+/** Answer with a file of the page, named by its path; 404 for another. */
+fed_status fedserver_answer_page(fedserver_response *response, int status, const char *path,
+                                 fed_error *err) FED_CHECKED;
+
+/** Answer with a JSON value; takes the caller's reference. NULL: no memory. */
+fed_status fedserver_answer_json(fedserver_response *response, int status, json_t *value,
+                                 fed_error *err) FED_CHECKED;
+
+/** Answer {"error": word, "message": ...}. A request's own fault: FED_OK unless memory runs out. */
+fed_status fedserver_answer_error(fedserver_response *response, fed_error *err, int status,
+                                  const char *word, const char *format, ...)
+    FED_PRINTF(5, 6) FED_CHECKED;
+
+#endif

@@ -1,0 +1,70 @@
+/* Who asks at the front, and what a stranger is told. */
+#include "fedserver/routes/visitors.h"
+
+#include <string.h>
+
+#include "fedserver/identity/passes.h"
+#include "fedserver/routes/answers.h"
+
+/* The value of our cookie in a Cookie header. */
+static bool find_cookie(const char *header, char value[FEDSERVER_TOKEN]) {
+    static const char name[] = FEDSERVER_COOKIE "=";
+    for (const char *at = header; at != NULL && *at != '\0'; at += strcspn(at, ";")) {
+        at += strspn(at, "; ");
+        if (strncmp(at, name, sizeof name - 1) == 0) {
+            const char *text = at + sizeof name - 1;
+            const size_t len = strcspn(text, "; ");
+            if (len != FEDSERVER_TOKEN - 1) {
+                return false;
+            }
+            memcpy(value, text, len);
+            value[len] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *request,
+                                  int64_t now_ms, fedserver_visitor *visitor, fed_error *err) {
+    const fedserver_page page = server->setup.page;
+    char cookie[FEDSERVER_TOKEN];
+    bool holds = false;
+    *visitor = FEDSERVER_VISITOR_OPERATOR;
+    if (request->listener == FEDSERVER_DEVICES || server->setup.part == FEDSERVER_ROUNDS) {
+        return FED_OK; /* the certificate's role said so; or the front, which asks, has looked */
+    }
+    if (find_cookie(request->cookie, cookie)) {
+        FED_TRY(fedserver_pass_holds(server->store, server->db, cookie, FEDSERVER_PASS_SESSION,
+                                     now_ms, &holds, err));
+    }
+    if (holds) {
+        return FED_OK;
+    }
+    *visitor = FEDSERVER_VISITOR_READER;
+    if (page == FEDSERVER_PAGE_ALL || (page == FEDSERVER_PAGE_LOOPBACK && request->loopback)) {
+        return FED_OK;
+    }
+    if (request->bearer != NULL) {
+        FED_TRY(fedserver_pass_holds(server->store, server->db, request->bearer,
+                                     FEDSERVER_PASS_READER, now_ms, &holds, err));
+    }
+    *visitor = holds ? FEDSERVER_VISITOR_READER : FEDSERVER_VISITOR_STRANGER;
+    return FED_OK;
+}
+
+fed_status fedserver_visitor_refuse(const fedserver *server, const fedserver_request *request,
+                                    fedserver_visitor visitor, fedserver_response *response,
+                                    fed_error *err) {
+    const bool program =
+        strncmp(request->path, "/v1/", 4) == 0 || strcmp(request->path, "/metrics") == 0;
+    const int status = visitor == FEDSERVER_VISITOR_STRANGER ? 401 : 403;
+    return program
+               ? fedserver_answer_error(
+                     response, err, status, "login",
+                     "this is for operators: run `fedserver page --dir DIR` on the coordinator's "
+                     "machine and open its link (a program: `fedserver page --bearer`), or ask "
+                     "port %u with an operator's certificate",
+                     server->devices_port)
+               : fedserver_answer_page(response, status, "/login", err);
+}
