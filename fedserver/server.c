@@ -266,7 +266,7 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
     FED_TRY(note(server, fedserver_queue_advance(&server->rounds, now_ms, &queue_ms, err)));
     *next_ms = next_tick_ms(t, now_ms);
     *next_ms = queue_ms < *next_ms ? queue_ms : *next_ms;
-    int64_t wake_ms = fedserver_places_wake(&server->rounds, now_ms);
+    int64_t wake_ms = fedserver_slots_wake(&server->rounds, now_ms);
     *next_ms = wake_ms < *next_ms ? wake_ms : *next_ms;
     FED_TRY(note(server, fedserver_devices_save(&server->rounds, now_ms, err)));
     return note(server, fedserver_relay_serve(server->relay, answer_front, server, now_ms, err));

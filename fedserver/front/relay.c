@@ -1,4 +1,4 @@
-/* The status for people, asked for across processes: packets on a Unix socket. */
+/* Questions about the status, carried from the front to the process of the rounds. */
 #include "fedserver/front/relay.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ static void watch(const fedserver_relay *relay, int fd) {
     (void)epoll_ctl(relay->epoll, EPOLL_CTL_ADD, fd, &event); /* where it fails, ticks look */
 }
 
-/* This process holds the directory's lock: what is there is left from one that was killed. */
+/* This process holds the lock of the directory: a socket there is left from a process that died. */
 static fed_status start_listening(fedserver_relay *relay, fed_error *err) {
     const struct sockaddr_un address = address_of(relay);
     (void)unlink(address.sun_path);
@@ -225,7 +225,7 @@ static bool split_head(char *head, int *status, char **path, char **etag, char *
     return *status >= 200 && *status <= 599;
 }
 
-/* An answer: its first line says what of. False: it makes no sense. */
+/* Take an answer for the path that its first line names. False: it is malformed. */
 static bool take_answer(fedserver_relay *relay, size_t len) {
     char head[HEAD];
     char *path = NULL, *etag = NULL, *type = NULL;
@@ -286,7 +286,7 @@ static front *free_slot(fedserver_relay *relay) {
     return NULL;
 }
 
-/* One too many is shown the door: where it waited, the socket would stay readable for ever. */
+/* A front too many is closed: while it waited, the socket would stay readable for ever. */
 static void accept_fronts(fedserver_relay *relay) {
     for (int fd; (fd = accept(relay->listening, NULL, NULL)) >= 0;) {
         front *f = free_slot(relay);
@@ -345,7 +345,7 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
         return FED_OK;
     }
     accept_fronts(relay);
-    for (size_t k = 0; k < PEERS; k++) { /* one question each: the next ones wait their turn */
+    for (size_t k = 0; k < PEERS; k++) { /* one question each; the next ones wait in the socket */
         if (relay->fronts[k].fd >= 0) {
             FED_TRY(serve_front(&relay->fronts[k], &a, err));
         }
@@ -368,7 +368,7 @@ void fedserver_relay_send(fedserver_relay *relay) {
         fedserver_blob_free(f->body);
         f->body = NULL;
         if (!sent) {
-            drop_front(f); /* it does not read what it asks for: it may come again */
+            drop_front(f); /* it does not read its answers; it may connect again */
         }
     }
 }

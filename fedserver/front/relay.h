@@ -10,7 +10,7 @@
  * that file may ask for what fedserver_relay_answer answers, and for nothing else. A question
  * is one packet, "GET PATH"; so is its answer, a line "STATUS TYPE PATH" and the body. However many
  * people ask the front, there is one question under way for each path, and no more than 50 a
- * second: so nobody at the front can keep the rounds' process busy.
+ * second: so visitors can't keep the rounds' process busy.
  */
 typedef struct fedserver_relay fedserver_relay;
 

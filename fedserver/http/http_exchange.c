@@ -1,4 +1,4 @@
-/* The life of a request: head, body, its place in a batch, its end. */
+/* The life of a request: head, body, batch, end. */
 #include "fedserver/http/http_exchange.h"
 
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static const char *header(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Does the peer pass on what somebody else asks? */
+/* Does the peer pass on the request of another one, as a proxy does? */
 static bool proxied(http_exchange *x) {
     for (const char *const *name = http_headers_of_proxies; *name != NULL; name++) {
         if (header(x, *name) != NULL) {
@@ -167,7 +167,7 @@ static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* Could somebody in between have read another request in this head? libmicrohttpd hands over a
+/* Could a proxy have read another request in this head? libmicrohttpd hands over a
  * target as a string, so a NUL in it shows in that the version does not follow its end. */
 static bool ambiguous(const http_exchange *x, const char *version) {
     enum { HEAD_MOST = 64 * 1024 }; /* beyond that it is another piece of memory */
@@ -209,7 +209,7 @@ static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_
         header(x, MHD_HTTP_HEADER_EXPECT) != NULL) {
         return http_answer(x);
     }
-    x->stage = STAGE_DISCARD;
+    x->state = STATE_DISCARD;
     return MHD_YES;
 }
 
@@ -249,7 +249,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
         x->http->bodies += x->body_size;
         http_peer_body_begins(x->peer, size);
     }
-    x->stage = STAGE_BODY;
+    x->state = STATE_BODY;
     return MHD_YES;
 }
 
@@ -259,7 +259,7 @@ enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t le
         return MHD_NO; /* closes the connection: no answer can be given in the middle of a body */
     }
     x->taken += len;
-    if (x->stage == STAGE_DISCARD) {
+    if (x->state == STATE_DISCARD) {
         return MHD_YES;
     }
     if (len > x->body_size - x->request.body_len) {
@@ -292,18 +292,18 @@ enum MHD_Result http_exchange_end(http_exchange *x) {
     x->request.body = x->body;
     x->request.wire_bytes += x->request.body_len;
     x->parked_ms = fed_clock_monotonic_ms();
-    x->stage = STAGE_PARKED;
+    x->state = STATE_PARKED;
     http_queue_add(&h->queue, x);
     MHD_suspend_connection(x->connection);
     return MHD_YES;
 }
 
 bool http_exchange_keep_cut(http_exchange *x) {
-    if (x->stage != STAGE_BODY || x->request.body_len == 0 || x->http->closing ||
+    if (x->state != STATE_BODY || x->request.body_len == 0 || x->http->closing ||
         !fedserver_body_in_parts(&x->request)) {
         return false;
     }
-    x->stage = STAGE_CUT;
+    x->state = STATE_CUT;
     http_peer_body_ends(x->peer, x->body_size);
     x->identity = x->peer->identity;
     x->peer = NULL;

@@ -30,30 +30,30 @@ typedef struct http_refusal {
     bool closes; /* the connection, too */
 } http_refusal;
 
-/** How far an exchange has come. */
-typedef enum http_stage {
-    STAGE_HEAD,    /* the head is being read */
-    STAGE_BODY,    /* the body is being read */
-    STAGE_DISCARD, /* refused, and the body is read only to get the refusal across */
-    STAGE_PARKED,  /* complete and suspended: in http.queue or http.held */
-    STAGE_CUT,     /* the line broke in the middle of the body: what has come is in http.queue */
-    STAGE_ANSWER,  /* there is an answer */
-    STAGE_GONE     /* the peer is not there any more */
-} http_stage;
+/** The state of an exchange. */
+typedef enum http_state {
+    STATE_HEAD,    /* the head is being read */
+    STATE_BODY,    /* the body is being read */
+    STATE_DISCARD, /* refused; the body is read so that the peer gets the refusal */
+    STATE_PARKED,  /* complete and suspended: in http.queue or http.held */
+    STATE_CUT,     /* the connection broke within the body; what has come is in http.queue */
+    STATE_ANSWER,  /* there is an answer */
+    STATE_GONE     /* the peer has closed the connection */
+} http_state;
 
 /** A request and its answer. */
 typedef struct http_exchange {
     http *http;
     http_peer *peer; /* CUT: gone */
     struct MHD_Connection *connection;
-    http_stage stage;
+    http_state state;
     struct http_exchange *next; /* in http.queue or http.held */
     int64_t begun_ms, parked_ms, held_until_ms;
     fedserver_request request;
     http_tls_identity identity; /* CUT: of the peer, which is gone */
     uint8_t *body;
     size_t body_size; /* what the head announced, and body has room for; request.body_len is here */
-    size_t taken;     /* of a body, kept or discarded */
+    size_t taken;     /* bytes of the body that have come, kept or discarded */
     fedserver_response response;
     const http_refusal *refused; /* instead of response */
     uint32_t wait_s;             /* 429: after how long to come again */
@@ -73,23 +73,23 @@ struct http {
     http_tls tls;
     http_peers peers;
     http_queue queue;     /* complete requests, for the next batch */
-    http_queue held;      /* asked, told to wait */
-    int64_t held_next_ms; /* when the first of them is to be asked again */
-    uint64_t epoch;       /* of the coordinator, when they were asked */
+    http_queue held;      /* handled once, and told to wait */
+    int64_t held_next_ms; /* when the first of them is handled again */
+    uint64_t epoch;       /* the coordinator's, when they were handled */
     size_t live;          /* exchanges */
-    size_t bodies;        /* bytes of bodies announced by them */
+    size_t bodies;        /* bytes of all their bodies, as announced */
     int64_t next_ms;      /* when fedserver_tick wants to be called, Unix time */
     uint64_t progress;    /* grows whenever a byte or a request moves */
-    unsigned idle_turns;
-    uint64_t throttled;   /* answers of 429 that the log has not said yet, */
-    int64_t throttled_ms; /* and when it said some last */
+    unsigned idle_iterations;
+    uint64_t throttled;   /* answers of 429 since the last line of the log about them, */
+    int64_t throttled_ms; /* and when that line was written */
     http_gzip gzip;
     int64_t warned_ms; /* when certificates were looked at last, Unix time; 0: never */
     bool resumed, stopping, closing;
     bool woken; /* the coordinator wants a batch */
 };
 
-/** Empty the queue (who wants its exchanges takes `first` before), or add one at its end. */
+/** Empty the queue, or add an exchange at its end. The exchanges stay: take `first` before. */
 void http_queue_clear(http_queue *queue);
 void http_queue_add(http_queue *queue, http_exchange *x);
 
@@ -100,22 +100,23 @@ void http_exchange_free(http_exchange *x);
 
 /* What came of a request, for libmicrohttpd. MHD_NO closes the connection. */
 
-/** Its head is complete: it is refused, or its body is to come. version: as libmicrohttpd gives it,
- * behind the request's target. */
+/** The head is complete: refuse the request, or wait for its body. version: libmicrohttpd's
+ * pointer, which lies behind the request's target. */
 enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version);
-/** Another piece of its body has come. */
+/** A piece of the body has come. */
 enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len);
-/** All of it has come: it joins the next batch, its connection suspended. */
+/** The request is complete: it joins the next batch, and its connection is suspended. */
 enum MHD_Result http_exchange_end(http_exchange *x);
 
-/** Its body is done with. */
+/** Free the request's body. */
 void http_exchange_drop_body(http_exchange *x);
 
-/** The connection is lost. In the middle of a body whose beginning is worth something that is kept
- * for the next batch: then true. Nothing of the connection may be used from here on. */
+/** The connection is lost. true: the request is kept for the next batch, as the beginning of its
+ * body is of use (fedserver_body_in_parts). Use nothing of the connection from here on. */
 bool http_exchange_keep_cut(http_exchange *x);
 
-/** What everybody hears while the coordinator stops; and who asks too much, with x->wait_s. */
+/** The answer to all requests while the coordinator stops; and to a peer that asks too much, with
+ * x->wait_s. */
 extern const http_refusal http_refusal_stopping, http_refusal_too_many;
 
 /** Send x->refused, or x->response. */

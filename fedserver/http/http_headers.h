@@ -21,7 +21,7 @@ typedef void (*http_headers_put)(void *user, const char *name, const char *value
 
 void http_headers_each(const http_headers_answer *answer, http_headers_put put, void *user);
 
-/** Those that a reverse proxy adds to what it passes on: whoever sends one is not the peer. The
+/** Headers that a reverse proxy adds to what it passes on: then another one than the peer asks. The
  * list ends with NULL. */
 extern const char *const http_headers_of_proxies[];
 

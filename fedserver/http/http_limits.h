@@ -1,4 +1,4 @@
-/* How much one peer may ask for: token buckets, and what it has open. Not for threads. */
+/* How much one peer may ask for: token buckets, and numbers of connections. For one thread. */
 #ifndef FEDSERVER_HTTP_LIMITS_H
 #define FEDSERVER_HTTP_LIMITS_H
 
@@ -8,8 +8,9 @@
 
 /*
  * A bucket fills at its rate up to its burst. A request is let in while no bucket of its peer is
- * empty; what it costs is taken then, if need be into debt: so a body of any size gets in, and the
- * peer pays for it by waiting. A peer is a key: a device's fingerprint, or the hash of an address.
+ * empty. Then its cost is taken from the buckets, below zero if need be: a body of any size gets
+ * in, and the peer waits for it afterwards. A peer is a key: the fingerprint of a device, or the
+ * hash of an address.
  */
 enum { HTTP_LIMITS_KEY = 32, HTTP_LIMITS_PEERS = 65536 };
 
@@ -31,37 +32,36 @@ typedef struct http_limits {
     http_limits_rules rules;
     http_limits_peer **slots;
     size_t slot_count, count;
-    http_limits_peer crowd; /* whoever comes when there are too many peers, or no memory */
+    http_limits_peer crowd; /* stands for all peers that there is no room for */
 } http_limits;
 
-/** Open those of docs/protocol.md#limits: of a device (both numbers 0: the default), of an address
- * at the front, and of all together, whose peer is its crowd. */
+/** Open the limits of docs/protocol.md#limits: of a device (both numbers 0: the default), of an
+ * address at the front, and of all together, whose one peer is the crowd. */
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all);
-/** Likewise those of handshakes, each of which counts as a request: of an address, and of all
- * together. tickets: of those that offer to resume a session; else of full ones. */
+/** Open the limits of handshakes, each of which counts as a request: of an address, and of all
+ * together. tickets: of handshakes that offer to resume a session; else of full ones. */
 void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
                             http_limits *all);
 void http_limits_open(http_limits *limits, const http_limits_rules *rules);
 void http_limits_free(http_limits *limits);
 
-/** The peer of that key, with one connection more. It stays where it is until http_limits_leave;
- * one without connections is forgotten once its buckets are full. */
+/** The peer of that key, with one connection more. The pointer is valid until http_limits_leave. A
+ * peer without connections is forgotten once its buckets are full. */
 http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_LIMITS_KEY],
                                     int64_t now_ms);
 void http_limits_leave(http_limits_peer *peer);
 
-/** May this peer have one more request in? 0: yes, and the request has been paid for; else after
- * how many seconds to ask again. upload: it counts as one while it lasts; the caller sees to
- * peer->uploads. */
+/** May this peer send one more request? 0: yes, and the peer has paid for it; else after how many
+ * seconds to ask again. upload: the request is an upload; the caller counts peer->uploads. */
 uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, bool upload,
                          int64_t now_ms);
 
-/** Bytes that come from it or go to it: paid for by waiting. */
+/** The peer pays for bytes that it sent or was sent. */
 void http_limits_pay(http_limits_peer *peer, uint64_t bytes);
 
-/** It has failed, as by a wrong token. 0: that is counted; else it fails too often, and this is
- * after how many seconds to try again. */
+/** The peer has failed, for example by a wrong token. 0: the failure is counted. Else the peer
+ * fails too often: after how many seconds to try again. */
 uint32_t http_limits_fail(const http_limits *limits, http_limits_peer *peer, int64_t now_ms);
 
 #endif

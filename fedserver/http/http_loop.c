@@ -9,27 +9,27 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    LOOK_MS = 100,            /* how long a look at *stop may be away */
-    HOLD_MOST_MS = 55 * 1000, /* routers on the way forget a silent connection after a minute */
+    LOOK_MS = 100,            /* the loop looks at *stop at least this often */
+    HOLD_MOST_MS = 55 * 1000, /* routers drop a silent connection after a minute */
     DRAIN_MS = 2000,          /* to get the last answers out when stopping */
-    IDLE_TURNS = 4,           /* turns without a byte moved before we believe it */
-    IDLE_MOST_MS = 50         /* then the loop slows down to this */
+    IDLE_ITERATIONS = 4,      /* iterations without a byte moved, then the loop waits */
+    IDLE_MOST_MS = 50         /* the longest of these waits */
 };
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-static void resume(http *h, http_exchange *x, http_stage as) {
-    x->stage = as;
+static void resume(http *h, http_exchange *x, http_state as) {
+    x->state = as;
     h->resumed = true;
     MHD_resume_connection(x->connection);
 }
 
-void http_loop_resume_all(http *h, http_queue *queue, http_stage as) {
+void http_loop_resume_all(http *h, http_queue *queue, http_state as) {
     http_exchange *x = queue->first;
     http_queue_clear(queue);
     for (http_exchange *next = NULL; x != NULL; x = next) {
         next = x->next;
-        if (x->stage == STAGE_CUT) {
+        if (x->state == STATE_CUT) {
             http_exchange_free(x);
         } else {
             resume(h, x, as);
@@ -54,7 +54,7 @@ static void pay(http_exchange *x) {
     if (x->response.body != NULL) {
         (void)fedserver_blob_data(x->response.body, &len);
     }
-    const bool trial = strcmp(x->request.method, "POST") == 0; /* who only looks is no attacker */
+    const bool trial = strcmp(x->request.method, "POST") == 0; /* a GET tries no token */
     x->wait_s = http_peer_answered(x->peer, trial, x->response.status, len);
     x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;
 }
@@ -66,14 +66,14 @@ static void release(http *h) {
     http_queue_clear(&h->queue);
     for (http_exchange *next = NULL; x != NULL; x = next) {
         next = x->next;
-        if (x->stage == STAGE_CUT) {
+        if (x->state == STATE_CUT) {
             http_exchange_free(x);
         } else if (x->response.hold) {
             hold(h, x, now_ms + hold_ms(&x->response));
         } else {
             pay(x);
             http_exchange_drop_body(x);
-            resume(h, x, STAGE_ANSWER);
+            resume(h, x, STATE_ANSWER);
         }
     }
 }
@@ -93,7 +93,7 @@ fed_status http_loop_batch(http *h, fed_error *err) {
     return FED_OK;
 }
 
-/* Queue those held whom there may be news for, or whose time is over. */
+/* Queue the held requests if the epoch has moved; else those whose time is over. */
 static void wake_held(http *h) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     const uint64_t epoch = fedserver_epoch(h->server);
@@ -108,8 +108,8 @@ static void wake_held(http *h) {
         next = x->next;
         if (!news && now_ms < x->held_until_ms) {
             hold(h, x, x->held_until_ms);
-        } else if (http_socket_gone(x->peer->wire.fd)) { /* give no place in a round to the dead */
-            resume(h, x, STAGE_GONE);
+        } else if (http_socket_gone(x->peer->wire.fd)) { /* it gets no slot of a round */
+            resume(h, x, STATE_GONE);
         } else {
             http_queue_add(&h->queue, x);
         }
@@ -118,7 +118,7 @@ static void wake_held(http *h) {
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
-static fed_status turn(http *h, fed_error *err) {
+static fed_status iterate(http *h, fed_error *err) {
     h->resumed = false;
     for (size_t k = 0; k < 2; k++) {
         if (h->listeners[k].daemon != NULL) {
@@ -134,7 +134,7 @@ static fed_status turn(http *h, fed_error *err) {
     return FED_OK;
 }
 
-/* When libmicrohttpd wants its next turn; 0: at once. */
+/* When libmicrohttpd wants to run again; 0: at once. */
 static int64_t daemons_wait_ms(http *h) {
     int64_t least_ms = LOOK_MS;
     for (size_t k = 0; k < 2; k++) {
@@ -148,22 +148,22 @@ static int64_t daemons_wait_ms(http *h) {
     return least_ms;
 }
 
-/* "At once" is to be believed while bytes move. A few turns that move none show that the peers said
- * to be ready are not: then wait too, longer and longer. A real event ends the wait in any case. */
+/* libmicrohttpd may say "at once" though no peer is ready. Believe it while bytes move. After a few
+ * iterations that move none, wait all the same, longer and longer; an event ends the wait. */
 static int64_t believed_wait_ms(http *h, int64_t asked_ms, bool moved_any) {
     if (asked_ms > 0 || moved_any) {
-        h->idle_turns = 0;
+        h->idle_iterations = 0;
         return asked_ms;
     }
-    if (h->idle_turns < IDLE_TURNS) {
-        h->idle_turns++;
+    if (h->idle_iterations < IDLE_ITERATIONS) {
+        h->idle_iterations++;
         return 0;
     }
-    const int64_t slow_ms = INT64_C(2) << (h->idle_turns - IDLE_TURNS);
+    const int64_t slow_ms = INT64_C(2) << (h->idle_iterations - IDLE_ITERATIONS);
     if (slow_ms >= IDLE_MOST_MS) {
         return IDLE_MOST_MS;
     }
-    h->idle_turns++;
+    h->idle_iterations++;
     return slow_ms;
 }
 
@@ -173,7 +173,7 @@ static int64_t least(int64_t a, int64_t b) {
 
 static int64_t wait_ms(http *h, bool moved_any) {
     if (h->resumed || h->queue.first != NULL || fedserver_epoch(h->server) != h->epoch) {
-        h->idle_turns = 0;
+        h->idle_iterations = 0;
         return 0;
     }
     int64_t wait = believed_wait_ms(h, daemons_wait_ms(h), moved_any);
@@ -184,9 +184,9 @@ static int64_t wait_ms(http *h, bool moved_any) {
     return wait > 0 ? wait : 0;
 }
 
-fed_status http_loop_turn(http *h, fed_error *err) {
+fed_status http_loop_iterate(http *h, fed_error *err) {
     const uint64_t before = h->progress;
-    FED_TRY(turn(h, err));
+    FED_TRY(iterate(h, err));
     struct pollfd wakers[3] = {{.fd = h->listeners[0].epoll_fd, .events = POLLIN},
                                {.fd = h->listeners[1].epoll_fd, .events = POLLIN},
                                {.fd = fedserver_wake_fd(h->server), .events = POLLIN}};
@@ -195,7 +195,6 @@ fed_status http_loop_turn(http *h, fed_error *err) {
     return FED_OK;
 }
 
-/* Take no more connections, send home who is held, and get out what is owed. */
 fed_status http_loop_drain(http *h, fed_error *err) {
     h->stopping = true;
     for (size_t k = 0; k < 2; k++) {
@@ -208,10 +207,10 @@ fed_status http_loop_drain(http *h, fed_error *err) {
     for (http_exchange *x = h->held.first; x != NULL; x = x->next) {
         x->refused = &http_refusal_stopping;
     }
-    http_loop_resume_all(h, &h->held, STAGE_ANSWER);
+    http_loop_resume_all(h, &h->held, STATE_ANSWER);
     const int64_t end_ms = fed_clock_monotonic_ms() + DRAIN_MS;
     while (h->live > 0 && fed_clock_monotonic_ms() < end_ms) {
-        FED_TRY(http_loop_turn(h, err));
+        FED_TRY(http_loop_iterate(h, err));
     }
     return FED_OK;
 }

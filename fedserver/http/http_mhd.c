@@ -1,8 +1,8 @@
 /* The coordinator's HTTPS adapter: libmicrohttpd above, fedserver_handle below.
  *
- * One thread runs two daemons (front, devices) and the coordinator. Each turn of the loop: let both
- * daemons read and write; take every request that is complete as one batch, in one transaction;
- * then wait. A request waits for its batch, or for news, as a suspended connection.
+ * One thread runs two daemons (front, devices) and the coordinator. Each iteration of the loop lets
+ * both daemons read and write, takes the complete requests as one batch in one transaction, and
+ * waits. A request waits for its batch, or for a new epoch, as a suspended connection.
  *
  * What libmicrohttpd 0.9.75 makes one know:
  * - With TLS and epoll, a peer that stalls in its handshake is "ready" for ever, and the library's
@@ -60,22 +60,22 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     if (x == NULL) {
         return MHD_NO;
     }
-    switch (x->stage) {
-    case STAGE_HEAD:
+    switch (x->state) {
+    case STATE_HEAD:
         return http_exchange_begin(x, method, version);
-    case STAGE_BODY:
-    case STAGE_DISCARD:
+    case STATE_BODY:
+    case STATE_DISCARD:
         if (*len > 0) {
             const size_t piece = *len;
             *len = 0;
             return http_exchange_take(x, data, piece);
         }
         return http_exchange_end(x);
-    case STAGE_ANSWER:
+    case STATE_ANSWER:
         return http_answer(x);
-    case STAGE_PARKED:
-    case STAGE_CUT:
-    case STAGE_GONE:
+    case STATE_PARKED:
+    case STATE_CUT:
+    case STATE_GONE:
         break;
     }
     return MHD_NO;
@@ -183,8 +183,8 @@ fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd, fed_
 
 static void close_doors(http *h) {
     h->closing = true;
-    http_loop_resume_all(h, &h->queue, STAGE_GONE); /* unanswered: their batch failed */
-    http_loop_resume_all(h, &h->held, STAGE_GONE);
+    http_loop_resume_all(h, &h->queue, STATE_GONE); /* unanswered: their batch failed */
+    http_loop_resume_all(h, &h->held, STATE_GONE);
     for (size_t k = 0; k < 2; k++) {
         if (h->listeners[k].daemon != NULL) {
             MHD_stop_daemon(h->listeners[k].daemon);
@@ -233,7 +233,7 @@ static fed_status serve(http *h, const fedserver_http_options *options, fed_erro
         if (options->tend != NULL) {
             options->tend(options->user);
         }
-        FED_TRY(http_loop_turn(h, err));
+        FED_TRY(http_loop_iterate(h, err));
     }
     return http_loop_drain(h, err);
 }

@@ -12,11 +12,11 @@ struct http_listener; /* the adapter's */
 
 typedef struct http_peer http_peer;
 
-/** All of them. */
+/** All connections of the adapter. */
 typedef struct http_peers {
-    http_peer *oldest, *newest; /* those that owe a request head */
+    http_peer *oldest, *newest; /* the peers that owe a request head */
     http_limits limits[2];      /* of one peer of each listener */
-    http_limits all;            /* of all together: its crowd */
+    http_limits all;            /* of all peers together: its crowd */
     http_limits handshakes[2];  /* of one address; [1]: those that offer a ticket */
     http_limits handshakes_of_all[2];
     http_proxies proxies;
@@ -35,44 +35,44 @@ struct http_peer {
     http_peer *before, *after; /* among those that owe us a request head, the oldest first */
     bool owes;
     bool spoke;       /* a request has come */
-    bool over_budget; /* its handshake was one too many */
+    bool over_budget; /* its handshake was refused: too many */
     int64_t since_ms;
     http_tls_identity identity;
     http_limits_peer *account; /* of its address or, of a device, of its key; NULL: not known yet */
 };
 
-/** Open all limits, those of docs/protocol.md#limits; 0: the default. */
+/** Set the limits of docs/protocol.md#limits. 0: the default. */
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections);
 void http_peers_free(http_peers *peers);
 
-/** A connection whose handshake (session: gnutls_session_t) has not begun; it owes a request. NULL:
- * no memory. Owner: http_peer_free, where NULL is fine. */
+/** A new connection, whose handshake has not begun; it owes a request. session: a gnutls_session_t.
+ * NULL: no memory. Owner: http_peer_free, which takes NULL. */
 http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, fedserver_listener kind,
                          void *session, int fd);
 void http_peer_free(http_peer *peer);
 
-/** It owes a request head from now on; and: it has come. */
+/** The peer owes a request head from now on; the head has come. */
 void http_peer_owes(http_peer *peer);
 void http_peer_settled(http_peer *peer);
 
-/** Shake off who connects and is silent, or sends a handshake or a head by drops. */
+/** Close the connections of peers that have owed a handshake or a head for too long. */
 void http_peers_cut_silent(http_peers *peers);
 
 /** Is the peer's certificate valid now? A resumed session is not verified again, and a connection
  * may live longer than a certificate. */
 bool http_peer_valid(http_peer *peer, void *session, int64_t now_s);
 
-/** May it have one more request in, with a body of that size? 0: yes; else after how many seconds
- * to ask again. It must be valid. */
+/** May the peer send one more request, with a body of that size? 0: yes; else after how many
+ * seconds to ask again. The peer must be valid. */
 uint32_t http_peer_ask(http_peer *peer, uint64_t body);
 
-/** The body is taken: it is paid for, and an upload while it lasts. */
+/** The body begins: the peer pays for it, and it counts as an upload until it ends. */
 void http_peer_body_begins(http_peer *peer, uint64_t body);
 void http_peer_body_ends(http_peer *peer, uint64_t body);
 
-/** An answer was made, whose bytes cost. trial: the request could show a wrong token or key; at the
- * front that costs too (401, 403). 0: send the answer; else its address fails too often: say after
- * how many seconds to come again, and not what was wrong. */
+/** An answer was made; the peer pays for its bytes. trial: the request could try a wrong token or
+ * key; at the front the peer pays for 401 and 403, too. 0: send the answer. Else the address fails
+ * too often: answer only after how many seconds to come again. */
 uint32_t http_peer_answered(http_peer *peer, bool trial, int status, uint64_t bytes);
 
 #endif

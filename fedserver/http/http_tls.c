@@ -145,7 +145,7 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listene
     pair->before = tls->pairs[kind];
     tls->pairs[kind] = pair;
     if (pair->before != NULL && strstr(pair->ca, pair->before->ca) == NULL) {
-        forget_tickets(tls); /* a CA may have gone: nobody is let in as verified by it */
+        forget_tickets(tls); /* a CA may have gone: no session that it has verified is resumed */
     }
     gnutls_datum_t ticket_key = {tls->ticket_key, tls->ticket_key_size};
     if (ticket_key.data == NULL && gnutls_session_ticket_key_generate(&ticket_key) < 0) {
@@ -291,7 +291,7 @@ static void log_refused(const http_tls_wire *wire, unsigned status) {
     gnutls_free(reason.data);
 }
 
-/* Runs inside the handshake: whoever fails here never reaches the parser of requests. */
+/* Runs inside the handshake: a peer that fails here never reaches the parser of requests. */
 static int verify_device(gnutls_session_t session) {
     unsigned char client_use[] = GNUTLS_KP_TLS_WWW_CLIENT;
     gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = client_use};

@@ -15,7 +15,7 @@
  * TLS 1.3 only: no renegotiation, and a device's certificate travels encrypted. Groups: only the
  * two that are cheap for a server. GnuTLS computes a key share while it reads a hello, before it
  * knows anything of the peer: with ffdhe8192 each hello would cost 400 ms. Signatures: devices have
- * P-256 keys, so nobody can make the coordinator verify with a huge RSA key. The front verifies no
+ * P-256 keys, so no peer can make the coordinator verify with a huge RSA key. The front verifies no
  * peer; its own certificate may be an RSA one from a public authority.
  */
 #define HTTP_TLS_PRIORITY                                                                          \
@@ -63,11 +63,11 @@ typedef struct http_tls_wire {
     int fd;
     http_address address; /* of the client, once the handshake has begun */
     bool proxied;         /* a PROXY header comes first, and says the address */
-    bool refused;         /* the peer's certificate was */
-    uint64_t *progress;   /* grows with every byte moved, and with the end of the line */
+    bool refused;         /* the peer's certificate was refused */
+    uint64_t *progress;   /* grows with every byte moved, and at the end of the connection */
     const fed_log *log;
     /** May the handshake go on? Asked at the first hello, before anything is computed for it.
-     * ticket: it offers one. Asked again, without, where the ticket proves to be none. */
+     * ticket: the hello offers one. Asked again without one where the ticket is not valid. */
     bool (*admit)(void *user, bool ticket);
     void *user;
     bool asked, ticket; /* of admit */

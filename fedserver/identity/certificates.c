@@ -1,4 +1,4 @@
-/* The coordinator's own certificate and its CA: what they say, and how others take their place. */
+/* The coordinator's own certificate and its CA: read, renewed, replaced. */
 #include <arpa/inet.h>
 #include <gnutls/x509.h>
 #include <limits.h>
@@ -36,7 +36,7 @@ static fed_status write_file(const char *directory, const char *name, const char
     return fed_file_replace(path, text, strlen(text), mode, err);
 }
 
-/* One of its names. False: it has no more. */
+/* The next name of the certificate. False: there is none. */
 static bool read_host(gnutls_x509_crt_t leaf, unsigned index, char host[FEDSERVER_HOST]) {
     char name[FEDSERVER_HOST] = "";
     size_t size = sizeof name - 1;
@@ -203,7 +203,7 @@ uint64_t fedserver_ca_id_at(const char *directory) {
                : 0;
 }
 
-/* Which CA issues, and how does it stand beside another? */
+/* Which CA issues, and is there another one beside it? */
 static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_change *change,
                           fed_error *err) {
     fed_pem bundle, key = {.text = ""};

@@ -32,7 +32,7 @@ fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
     return index == 0 ? NULL : &devices->items[index - 1];
 }
 
-/* Twice the room; the hash table stays at most half full. */
+/* Double the arrays; the hash table stays at most half full. */
 static fed_status devices_grow(fedserver_devices *devices) {
     size_t cap = devices->cap == 0 ? 64 : devices->cap * 2;
     fedserver_device *items = realloc(devices->items, cap * sizeof *items);
@@ -60,7 +60,7 @@ fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_dev
     return FED_OK;
 }
 
-/* The old name's slot stays, so that searches go on behind it; it names nobody. */
+/* The slot of the old fingerprint stays, so that searches go on behind it; it finds no device. */
 fed_status fedserver_devices_name(fedserver_devices *devices, const fedserver_device *device,
                                   const uint8_t fingerprint[FED_SHA256_SIZE]) {
     size_t index = (size_t)(device - devices->items);

@@ -58,7 +58,7 @@ static fed_status read_request(const uint8_t *request, size_t len, fed_pem *csr,
     return FED_OK;
 }
 
-/* FED_OK too where there is none: then id is 0. */
+/* Without such a device: FED_OK, and device->id is 0. */
 static fed_status find_device(const fedserver_auth *auth,
                               const uint8_t fingerprint[FED_SHA256_SIZE], fedserver_device *device,
                               fed_error *err) {
@@ -114,7 +114,7 @@ fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant
     fedserver_device *device = &issued->device;
     fed_pem csr;
     FED_TRY(token_state(auth, applicant->token, now_ms, hash, &known, outcome, err));
-    if (*outcome != FEDSERVER_ENROLLED) { /* no work for strangers */
+    if (*outcome != FEDSERVER_ENROLLED) { /* a stranger costs no signature */
         return FED_OK;
     }
     uint8_t fingerprint[FED_SHA256_SIZE];

@@ -61,7 +61,7 @@ fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant
 
 /**
  * Issue a newer certificate for the key of an enrolled device. Who signs a request with that key is
- * the device: nothing else is asked for, and what comes out is of use to nobody without the key.
+ * the device: nothing else is asked for, and the certificate is of no use without the key.
  * The device stays the same one, with its lease and all that was counted of it; its old certificate
  * is good until its own end, so a lost answer costs no more than asking again.
  */

@@ -36,41 +36,42 @@ static size_t up_to(const fedserver_candidate *candidates, size_t count, uint32_
     return found;
 }
 
-/* The first round by which enough for all places took part last. */
-static void find_turn(fedserver_cohort *cohort, const fedserver_candidate *candidates, size_t count,
-                      uint32_t places) {
+/* The first round such that the candidates whose last round is up to it are enough for all
+ * slots. */
+static void find_longest_ago(fedserver_cohort *cohort, const fedserver_candidate *candidates,
+                             size_t count, uint32_t slots) {
     uint32_t low = 0;
     uint32_t high = cohort->round;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (up_to(candidates, count, middle) >= places) {
+        if (up_to(candidates, count, middle) >= slots) {
             high = middle;
         } else {
             low = middle + 1;
         }
     }
-    cohort->turn = low;
+    cohort->longest_ago = low;
     cohort->before = low == 0 ? 0 : (double)up_to(candidates, count, low - 1) / (double)count;
     cohort->behind = (double)up_to(candidates, count, low) / (double)count;
 }
 
 void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *candidates,
-                           size_t count, uint32_t places) {
+                           size_t count, uint32_t slots) {
     cohort->start = 1;
     cohort->samples = 1;
-    cohort->turn = 0;
+    cohort->longest_ago = 0;
     cohort->before = 0;
     cohort->behind = 1;
-    if (places == 0 || count <= places) {
+    if (slots == 0 || count <= slots) {
         return;
     }
-    /* Two standard deviations fewer than there are places: so that those let in at once seldom are
+    /* Two standard deviations fewer than there are slots: so that those let in at once seldom are
      * too many, and who asks first has no advantage. */
-    cohort->start = (double)places / (double)count / (1.0 + 2.0 / sqrt(places));
+    cohort->start = (double)slots / (double)count / (1.0 + 2.0 / sqrt(slots));
     cohort->samples = samples_mean(candidates, count);
     if (cohort->selection == FEDSERVER_SELECT_ROUND_ROBIN) {
-        find_turn(cohort, candidates, count, places);
-        /* Who is before the others needs no threshold: these are fewer than there are places. */
+        find_longest_ago(cohort, candidates, count, slots);
+        /* The candidates before the others need no threshold: they are fewer than the slots. */
         cohort->start = cohort->before > cohort->start ? cohort->before : cohort->start;
     }
 }
@@ -96,13 +97,14 @@ double fedserver_cohort_priority(const fedserver_cohort *cohort,
         return u;
     }
     uint32_t last_round = least(candidate->last_round, cohort->round); /* it may be newer */
-    if (last_round < cohort->turn) {
+    if (last_round < cohort->longest_ago) {
         return u * cohort->before;
     }
-    if (last_round == cohort->turn) {
+    if (last_round == cohort->longest_ago) {
         return cohort->before + u * (cohort->behind - cohort->before);
     }
-    double later = (last_round - cohort->turn - 1 + u) / (cohort->round - cohort->turn);
+    double later =
+        (last_round - cohort->longest_ago - 1 + u) / (cohort->round - cohort->longest_ago);
     return cohort->behind + later * (1.0 - cohort->behind);
 }
 

@@ -1,4 +1,4 @@
-/* Who gets a round's places, among devices that come when they like. Pure. */
+/* Which devices get the slots of a round. Pure. */
 #ifndef FEDSERVER_COHORT_H
 #define FEDSERVER_COHORT_H
 
@@ -8,53 +8,54 @@
 #include "fedserver/stores/store.h"
 
 /*
- * Nobody can be called: devices come and ask, each at its own time. So places are not handed out
- * from a list. When places become free each device has a priority in [0, 1), a hash of the task's
- * seed, the drawing and the device, and it may have a place once the threshold has reached that
- * priority. The threshold starts a little below places / candidates and grows to 1 over a window:
- * chosen ones that stay away hold up nobody for long. Where there are places for all candidates,
- * all may come at once.
+ * The coordinator can't call a device: each device asks at a time of its own. So slots are not
+ * handed out from a list. When slots become free, each device has a priority in [0, 1): a hash of
+ * the task's seed, the drawing and the device. The cohort admits the device once a threshold has
+ * reached that priority. The threshold starts a little below slots / candidates and grows to 1 over
+ * a window, so that a chosen device that stays away keeps its slot from others for a short time
+ * only. Where there are slots for all candidates, all are admitted at once.
  */
 typedef struct fedserver_cohort {
     fedserver_selection selection;
     uint64_t seed;
-    uint32_t round, drawing; /* name the drawing: others have other priorities */
-    int64_t opened_ms;       /* when the places became free */
-    int64_t window_ms;       /* after it everybody may have one */
+    uint32_t round, drawing; /* name the drawing; another drawing has other priorities */
+    int64_t opened_ms;       /* when the slots became free */
+    int64_t window_ms;       /* after it all devices are admitted */
     /* what fedserver_cohort_draw has found out */
-    double start;   /* the threshold's first value; 1: everybody may have a place */
-    double samples; /* mean of those that are known; 1 where none is */
-    uint32_t turn;  /* round robin: whose turn it is took part in this round last, */
-    double before;  /* this fraction of the candidates in an earlier one, */
-    double behind;  /* and this in the same or an earlier one */
+    double start;   /* the threshold's first value; 1: all devices are admitted */
+    double samples; /* mean of the candidates whose samples are known; 1: of none */
+    /* round robin: the slots go to those whose last round is this one or an earlier one */
+    uint32_t longest_ago;
+    double before; /* the fraction of candidates whose last round is earlier */
+    double behind; /* the fraction of candidates whose last round is this one or earlier */
 } fedserver_cohort;
 
-/** A device that could take a place. */
+/** A device that could take a slot. */
 typedef struct fedserver_candidate {
     int64_t device;
-    uint32_t samples;    /* 0: unknown, and taken for the mean */
-    uint32_t last_round; /* in which it took part; 0: none */
+    uint32_t samples;    /* 0: unknown; the mean is taken for it */
+    uint32_t last_round; /* the last one in which it took part; 0: none */
 } fedserver_candidate;
 
 /**
- * Draw: places have become free for these candidates, who were seen lately. The fields before
- * `start` are the caller's.
+ * Draw: slots have become free for these candidates, which were seen lately. The caller sets the
+ * fields before `start`.
  *
  * uniform      every candidate has the same chance
  * weighted     in proportion to its samples, without replacement: 1 - (u^(1/samples))^mean, u the
  *              hash, is in [0, 1) and orders as u^(1/samples) does (Efraimidis and Spirakis,
  *              "Weighted random sampling with a reservoir", 2006)
- * round robin  who took part longest ago comes first; among equals chance decides
+ * round robin  the candidate that took part longest ago comes first; equals are drawn as in uniform
  */
 void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *candidates,
-                           size_t count, uint32_t places);
+                           size_t count, uint32_t slots);
 
-/** In [0, 1): who has less comes first. */
+/** In [0, 1): the lowest priority comes first. */
 double fedserver_cohort_priority(const fedserver_cohort *cohort,
                                  const fedserver_candidate *candidate);
 
-/** From when on it may have a place, Unix milliseconds: in one of 64 steps, so that those who wait
- * are asked again in groups. */
+/** When the cohort admits the device, Unix milliseconds. The window has 64 steps, so that waiting
+ * devices are asked again in groups. */
 int64_t fedserver_cohort_admits_ms(const fedserver_cohort *cohort,
                                    const fedserver_candidate *candidate);
 

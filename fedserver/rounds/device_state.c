@@ -16,7 +16,7 @@ const char *fedserver_device_state(const fedserver_training *t, const fedserver_
     if (device->cloned_ms != 0 && now_ms - device->cloned_ms < FEDSERVER_CLONED_MS) {
         return "cloned";
     }
-    /* a process that only looks on may see a round whose deadline nobody has acted on */
+    /* where no process serves, a round may be open though its deadline is over */
     if (fedserver_lease_stands(t, device, now_ms) && now_ms < fedserver_lease_deadline(t, device)) {
         return "training";
     }

@@ -4,10 +4,10 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** One word for what a device does: revoked, expired, cloned, training, declined, late (its lease
- * ended without an update), waiting (seen lately), away. */
+/** revoked, expired, cloned, training, declined, late (its lease ended without an update), waiting
+ * (seen lately) or away. */
 const char *fedserver_device_state(const fedserver_training *training,
                                    const fedserver_device *device, int64_t now_ms);
-#define FEDSERVER_CLONED_MS (INT64_C(24) * 3600 * 1000) /* so long after two copies were seen */
+#define FEDSERVER_CLONED_MS (INT64_C(24) * 3600 * 1000) /* a device is "cloned" for this time */
 
 #endif

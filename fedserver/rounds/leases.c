@@ -1,4 +1,4 @@
-/* Leases: who holds a place in the open round, who gets one next, and when one is free again. */
+/* Leases: which device holds a slot of the open round, which gets one, and when a slot is free. */
 #include "fedserver/rounds/leases.h"
 
 #include <math.h>
@@ -9,10 +9,10 @@
 #include "fedserver/rounds/pace.h"
 #include "fedserver/rounds/roster.h"
 
-/* Everybody who waits is asked again when places become free, so not more often than this. */
+/* All waiting devices ask again when slots become free, so not more often than this. */
 enum { WAKE_SPACING_MS = 100 };
-/* The places that chosen devices leave empty are open to everybody after this part of the deadline,
- * and at most this. */
+/* After this part of the deadline, or after the most, all devices are admitted to slots that drawn
+ * devices have not taken. */
 enum { WINDOW_PART = 50, WINDOW_MOST_MS = 2000 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -45,10 +45,10 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
     return asynchronous(t) ? device->lease_deadline_ms : t->round.deadline_ms;
 }
 
-/* -- places -- */
+/* -- slots -- */
 
 /* The time is not known yet: leases that are over may count until fedserver_leases_advance looks,
- * though others have their places. */
+ * though others have their slots. */
 uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_training *t) {
     uint32_t taken = asynchronous(t) ? 0 : t->round.received;
     for (size_t k = 0; k < rounds->devices.count; k++) {
@@ -57,8 +57,8 @@ uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_
     return taken < t->task.rules.cohort ? taken : t->task.rules.cohort;
 }
 
-/* The places taken now; and when to look again. */
-static uint32_t count_places(fedserver_rounds *rounds, int64_t now_ms) {
+/* The slots taken now. Sets when to look again. */
+static uint32_t count_slots(fedserver_rounds *rounds, int64_t now_ms) {
     fedserver_training *t = &rounds->training;
     uint32_t taken = asynchronous(t) ? 0 : t->round.received;
     const int64_t most_ms = now_ms + t->task.rules.deadline_ms;
@@ -89,17 +89,17 @@ void fedserver_leases_advance(fedserver_rounds *rounds, int64_t now_ms) {
     if (t->round.phase == FEDSERVER_ROUND_NONE || (now_ms < t->lease_ends_ms && !set_back)) {
         return;
     }
-    uint32_t taken = count_places(rounds, now_ms);
+    uint32_t taken = count_slots(rounds, now_ms);
     bool full = t->round.phase == FEDSERVER_ROUND_FULL;
     while (t->round.leased > taken) {
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
     }
     if (full && t->round.phase == FEDSERVER_ROUND_OPEN) {
-        fedserver_places_freed(rounds, now_ms);
+        fedserver_slots_freed(rounds, now_ms);
     }
 }
 
-/* -- who gets one -- */
+/* -- which device gets one -- */
 
 static fedserver_candidate candidate_of(const fedserver_training *t,
                                         const fedserver_device *device) {
@@ -145,7 +145,7 @@ static bool had_its_part(const fedserver_training *t, const fedserver_device *de
     return (double)mine >= part;
 }
 
-/* Places are free: who may have them? */
+/* Slots are free: draw the devices that may have them. */
 static void draw(fedserver_rounds *rounds, int64_t now_ms) {
     fedserver_training *t = &rounds->training;
     const fedserver_round_rules *rules = &t->task.rules;
@@ -167,7 +167,7 @@ static void draw(fedserver_rounds *rounds, int64_t now_ms) {
             candidates[count++] = candidate_of(t, device);
         }
     }
-    if (candidates != NULL) { /* else the first to come are served */
+    if (candidates != NULL) { /* without memory the first devices that come are served */
         fedserver_cohort_draw(&t->cohort, candidates, count, rules->cohort - t->round.leased);
     }
     free(candidates);
@@ -179,22 +179,22 @@ static void wake(fedserver_rounds *rounds, int64_t now_ms) {
     rounds->epoch++;
 }
 
-void fedserver_places_open(fedserver_rounds *rounds, int64_t now_ms) {
+void fedserver_slots_open(fedserver_rounds *rounds, int64_t now_ms) {
     const fedserver_training *t = &rounds->training;
     if (asynchronous(t) && t->round.number > 1) {
-        rounds->wake_due = true; /* no place is free that was not before; but there is a model */
+        rounds->wake_due = true; /* no more slots are free than before, but there is a new model */
         return;
     }
     draw(rounds, now_ms);
     wake(rounds, now_ms);
 }
 
-void fedserver_places_freed(fedserver_rounds *rounds, int64_t now_ms) {
+void fedserver_slots_freed(fedserver_rounds *rounds, int64_t now_ms) {
     draw(rounds, now_ms);
     rounds->wake_due = true;
 }
 
-int64_t fedserver_places_wake(fedserver_rounds *rounds, int64_t now_ms) {
+int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms) {
     if (!rounds->wake_due) {
         return INT64_MAX;
     }
@@ -270,7 +270,7 @@ static fed_status give_again(fedserver_rounds *rounds, fedserver_device *device,
 }
 
 static fedserver_round_event checkin_event(fedserver_training *t, const fedserver_device *device,
-                                           int64_t now_ms, int64_t *turn_ms) {
+                                           int64_t now_ms, int64_t *admit_ms) {
     if (fedserver_lease_stands(t, device, now_ms)) {
         return FEDSERVER_ON_CHECKIN_LEASED;
     }
@@ -284,20 +284,20 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
         t->cohort.opened_ms = now_ms;
     }
     const fedserver_candidate candidate = candidate_of(t, device);
-    *turn_ms = fedserver_cohort_admits_ms(&t->cohort, &candidate);
-    return now_ms < *turn_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
+    *admit_ms = fedserver_cohort_admits_ms(&t->cohort, &candidate);
+    return now_ms < *admit_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
 }
 
 fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
                                     int64_t now_ms, fedserver_round_action *action,
-                                    int64_t *turn_ms, fed_error *err) {
+                                    int64_t *admit_ms, fed_error *err) {
     fedserver_training *t = &rounds->training;
     bool runs = t->round.deadline_ms != 0;
     device->checkin_ms = now_ms;
     *action = fedserver_round_step(&t->task.rules, &t->round,
-                                   checkin_event(t, device, now_ms, turn_ms), now_ms);
-    if (*action != FEDSERVER_DO_WAIT_TURN) {
-        *turn_ms = 0;
+                                   checkin_event(t, device, now_ms, admit_ms), now_ms);
+    if (*action != FEDSERVER_DO_WAIT_ADMISSION) {
+        *admit_ms = 0;
     }
     if (*action == FEDSERVER_DO_LEASE_AGAIN) {
         return give_again(rounds, device, err);
@@ -311,7 +311,7 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
 
 /* -- a device declines -- */
 
-/* Without a task its lease stands for nothing, in whatever round, whenever that is looked at. */
+/* A lease of task 0 stands in no round. */
 static fed_status end_lease(fedserver_rounds *rounds, fedserver_device *device, int64_t now_ms,
                             fed_error *err) {
     fedserver_training *t = &rounds->training;
@@ -323,7 +323,7 @@ static fed_status end_lease(fedserver_rounds *rounds, fedserver_device *device, 
     const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
     fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
     if (full) {
-        fedserver_places_freed(rounds, now_ms);
+        fedserver_slots_freed(rounds, now_ms);
     }
     return FED_OK;
 }
@@ -335,7 +335,7 @@ static fed_status note_decline(fedserver_rounds *rounds, fedserver_device *devic
     char name[DIGITS + 1];
     FED_TRY(
         rounds->store->decline_put(rounds->db, t->task.wire.id, device->id, reason, now_ms, err));
-    if (!fedserver_declined(t, device, now_ms)) { /* sent again, it is no news */
+    if (!fedserver_declined(t, device, now_ms)) { /* sent again, it is not logged again */
         fed_hex(device->fingerprint, DIGITS / 2, name);
         fed_logf(rounds->log, FED_LOG_WARN, "device %s declines task %llu (%s): %s", name,
                  (unsigned long long)t->task.wire.id, t->task.name, reason);

@@ -1,5 +1,4 @@
-/* Which task runs: the queue's next, another one where nobody can serve that, none that a person
- * has cancelled or paused. */
+/* Which task runs: the first of the queue that a device can serve. */
 #include "fedserver/rounds/queue.h"
 
 #include <stdlib.h>
@@ -10,13 +9,13 @@
 #include "fedserver/rounds/training.h"
 #include "fedserver/stores/stores.h"
 
-/* A task that nobody takes a place of gives way after its deadline, and after this at the latest.
- */
+/* A task gives way when no device has taken a slot for its deadline, or for this time if that is
+ * shorter. */
 enum { PATIENCE_MS = 60000, SHRINK_PAUSE_MS = 5 };
 
 /* -- let go of a task -- */
 
-/* The one that finished last is the one in memory again: devices may ask for its model. */
+/* Then the task that finished last is in memory again: devices may ask for its model. */
 static fed_status put_away(fedserver_rounds *rounds, fed_error *err) {
     rounds->epoch++;
     rounds->queue_changed = true;
@@ -104,7 +103,7 @@ static bool fits(const fedserver_task *task, const fedserver_device *device) {
            (task->tag[0] == '\0' || strcmp(task->tag, device->tag) == 0);
 }
 
-/* Is there a device that was seen lately, and can serve it? Where nobody was seen, who knows. */
+/* Can a device that was seen lately serve the task? true where no device was seen lately. */
 static fed_status can_be_served(fedserver_rounds *rounds, const fedserver_task *task,
                                 int64_t now_ms, bool *can, fed_error *err) {
     const fedserver_devices *all = &rounds->devices;
@@ -129,29 +128,29 @@ static fed_status can_be_served(fedserver_rounds *rounds, const fedserver_task *
 /* -- the next one -- */
 
 /* The numbers of the tasks that are queued, in order. */
-typedef struct line {
+typedef struct queued {
     uint64_t *ids;
     size_t count;
-} line;
+} queued;
 
 static fed_status queue_up(void *user, const fedserver_task_entry *entry, fed_error *err) {
-    line *l = user;
+    queued *q = user;
     if (entry->state != FEDSERVER_TASK_QUEUED) {
         return FED_OK;
     }
-    uint64_t *ids = realloc(l->ids, (l->count + 1) * sizeof *ids);
+    uint64_t *ids = realloc(q->ids, (q->count + 1) * sizeof *ids);
     if (ids == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the queue");
     }
-    l->ids = ids;
-    l->ids[l->count++] = entry->id;
+    q->ids = ids;
+    q->ids[q->count++] = entry->id;
     return FED_OK;
 }
 
-/* The first that somebody can serve; *found: there is one. */
+/* The first queued task that a device can serve. *found: there is one. */
 static fed_status find_servable(fedserver_rounds *rounds, int64_t now_ms, fedserver_task *task,
                                 bool *found, fed_error *err) {
-    line queue = {0};
+    queued queue = {0};
     fed_status status = rounds->store->task_each(rounds->db, now_ms, queue_up, &queue, err);
     *found = false;
     for (size_t k = 0; k < queue.count && status == FED_OK && !*found; k++) {
@@ -164,7 +163,8 @@ static fed_status find_servable(fedserver_rounds *rounds, int64_t now_ms, fedser
     return status;
 }
 
-/* Where nobody can serve any of them, the first waits for somebody who can. */
+/* Where no device can serve any of the queued tasks, the first one starts and waits for a
+ * device. */
 static fed_status start_next(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
     fedserver_task task;
     bool found = false;
@@ -183,9 +183,9 @@ static fed_status start_next(fedserver_rounds *rounds, int64_t now_ms, fed_error
     return fedserver_training_start(rounds, &task, now_ms, err);
 }
 
-/* -- a task that nobody serves -- */
+/* -- a task that no device serves -- */
 
-static bool somebody_trains(const fedserver_training *t) {
+static bool any_lease_stands(const fedserver_training *t) {
     return t->round.leased > (t->task.rules.staleness > 0 ? 0 : t->round.received);
 }
 
@@ -207,14 +207,14 @@ static fed_status set_aside(fedserver_rounds *rounds, const fedserver_task *next
     return put_away(rounds, err);
 }
 
-/* Nobody has taken a place for a while, nobody who was seen can, and another task waits that
- * somebody can serve. */
+/* Set the task aside if no device has taken a slot for a while, no device that was seen lately can
+ * serve the task, and one can serve another queued task. */
 static fed_status give_way(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                            fed_error *err) {
     fedserver_training *t = &rounds->training;
     const int64_t deadline_ms = t->task.rules.deadline_ms;
     const int64_t patience_ms = deadline_ms < PATIENCE_MS ? deadline_ms : PATIENCE_MS;
-    if (t->round.phase == FEDSERVER_ROUND_NONE || somebody_trains(t)) {
+    if (t->round.phase == FEDSERVER_ROUND_NONE || any_lease_stands(t)) {
         t->vacant_ms = 0;
         return FED_OK;
     }
@@ -235,7 +235,7 @@ static fed_status give_way(fedserver_rounds *rounds, int64_t now_ms, int64_t *ne
     return found ? set_aside(rounds, &next, err) : FED_OK;
 }
 
-/* While nobody waits for an answer, a piece at a time. */
+/* A piece at a time, in batches without a request. */
 static fed_status give_space_back(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                   fed_error *err) {
     if (!rounds->shrinks) {

@@ -1,4 +1,4 @@
-/* The devices that the rounds know: loaded, written back, and said to people. */
+/* The devices in memory: read from the store, written back, named for people. */
 #include "fedserver/rounds/roster.h"
 
 #include <stdio.h>
@@ -11,8 +11,6 @@ enum { SAVE_EVERY_MS = 60 * 1000, SAVE_AT_ONCE = 256 };
 
 /* -- what the store has -- */
 
-/* A device as the store has it. Of one that is known only what others may have changed: the rest
- * may be ahead of the store, in this batch. */
 static fed_status take_device(void *user, const fedserver_device *device, fed_error *err) {
     fedserver_rounds *rounds = user;
     fedserver_device *known = fedserver_devices_find(&rounds->devices, device->fingerprint);
@@ -21,8 +19,8 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
         fed_hex(device->fingerprint, 8, name);
         fed_logf(rounds->log, FED_LOG_INFO, "revoked device=%s name=\"%s\"", name, device->name);
         known->revoked_ms = device->revoked_ms;
-        rounds->training.lease_ends_ms = 0; /* another may have its place */
-        rounds->epoch++;                    /* it may be waiting */
+        rounds->training.lease_ends_ms = 0; /* another device may have its slot */
+        rounds->epoch++;                    /* the revoked device may be waiting */
     }
     if (known != NULL) {
         known->expires_ms = device->expires_ms;
@@ -76,7 +74,7 @@ fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_
     return FED_OK;
 }
 
-/* -- what people are told -- */
+/* -- for people -- */
 
 void fedserver_device_say(const fedserver_rounds *rounds, int64_t device,
                           char said[FEDSERVER_DEVICE_SAID]) {

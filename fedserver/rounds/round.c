@@ -19,7 +19,7 @@ static const uint8_t table[FEDSERVER_ROUND_EVENTS][3] = {
     ROW(COMMITTED,        NOTHING,        OPEN,           OPEN),
     ROW(LEASE_ENDED,      NOTHING,        FREE,           FREE),
     ROW(CHECKIN_NEW,      WAIT_NO_TASK,   LEASE,          WAIT_FULL),
-    ROW(CHECKIN_EARLY,    WAIT_NO_TASK,   WAIT_TURN,      WAIT_FULL),
+    ROW(CHECKIN_EARLY,    WAIT_NO_TASK,   WAIT_ADMISSION, WAIT_FULL),
     ROW(CHECKIN_OTHER,    WAIT_NO_TASK,   WAIT_NO_TASK,   WAIT_NO_TASK),
     ROW(CHECKIN_LEASED,   WAIT_NO_TASK,   LEASE_AGAIN,    LEASE_AGAIN),
     ROW(CHECKIN_REPORTED, WAIT_NO_TASK,   WAIT_REPORTED,  WAIT_REPORTED),
@@ -93,7 +93,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
                                    .leased = asynchronous(rules) ? round->leased : 0,
                                    .opened_ms = now_ms};
         break;
-    case FEDSERVER_DO_REOPEN: /* those that reported keep their places */
+    case FEDSERVER_DO_REOPEN: /* those that reported keep their slots */
         reopen(rules, round, now_ms);
         break;
     case FEDSERVER_DO_FREE:

@@ -7,68 +7,71 @@
 #include "fedserver/task/task.h"
 
 /*
- * One machine, two settings. Synchronous (staleness 0): a round gives its places once, waits for
- * `goal` updates or the deadline, and an attempt that misses the minimum is abandoned with its
- * leases. Asynchronous (FedBuff): a place is free again once its device has reported or its lease's
- * own time is over, leases stand from round to round, and nothing is ever abandoned.
+ * One machine for two kinds of tasks.
+ *
+ * Synchronous (staleness 0): a round leases each slot once, and waits for `goal` updates or for the
+ * deadline. An attempt that misses the minimum is abandoned, and its leases end.
+ *
+ * Asynchronous (FedBuff): a slot is free again once its device has reported, or once its lease has
+ * ended at a time of its own. Leases stand from round to round. No attempt is abandoned.
  */
 
 typedef enum fedserver_round_phase {
     FEDSERVER_ROUND_NONE = 0, /* no task runs */
-    FEDSERVER_ROUND_OPEN = 1, /* places are left */
-    FEDSERVER_ROUND_FULL = 2  /* every place is taken */
+    FEDSERVER_ROUND_OPEN = 1, /* slots are free */
+    FEDSERVER_ROUND_FULL = 2  /* every slot is taken */
 } fedserver_round_phase;
 
 typedef struct fedserver_round {
     fedserver_round_phase phase;
     uint32_t number, attempt; /* both count from 1 */
-    uint32_t leased;          /* places taken: this attempt's leases, and all that have reported;
-                                 asynchronous: the leases that stand */
+    uint32_t leased;          /* slots taken: the leases of this attempt, and all that have
+                                 reported; asynchronous: the leases that stand */
     uint32_t received;        /* updates counted, of every attempt */
     int64_t opened_ms;
-    int64_t deadline_ms; /* 0: it does not run yet */
+    int64_t deadline_ms; /* 0: the deadline does not run yet */
 } fedserver_round;
 
-/** What happened. The caller has looked up what the device holds: a lease stands while its update
- * would count. */
+/** What happened. The caller has looked up the lease of the device. A lease stands as long as an
+ * update with it would count. */
 typedef enum fedserver_round_event {
     FEDSERVER_ON_START = 0,        /* a task starts with round 1 */
     FEDSERVER_ON_RESUMED,          /* a task that was set aside goes on with its open round */
     FEDSERVER_ON_TICK,             /* time has passed, or an update was counted */
     FEDSERVER_ON_COMMITTED,        /* the caller has done what COMMIT asked for */
-    FEDSERVER_ON_LEASE_ENDED,      /* a place's device was shut out; asynchronous: or was late */
+    FEDSERVER_ON_LEASE_ENDED,      /* a slot's device was revoked; asynchronous: or was late */
     FEDSERVER_ON_CHECKIN_NEW,      /* a device without a lease that stands */
-    FEDSERVER_ON_CHECKIN_EARLY,    /* likewise, while others come first */
-    FEDSERVER_ON_CHECKIN_OTHER,    /* one that the task does not want */
-    FEDSERVER_ON_CHECKIN_LEASED,   /* one whose lease stands */
-    FEDSERVER_ON_CHECKIN_REPORTED, /* synchronous: one whose update is counted in this round */
+    FEDSERVER_ON_CHECKIN_EARLY,    /* the same, before the cohort admits the device */
+    FEDSERVER_ON_CHECKIN_OTHER,    /* a device that the task does not want */
+    FEDSERVER_ON_CHECKIN_LEASED,   /* a device whose lease stands */
+    FEDSERVER_ON_CHECKIN_REPORTED, /* synchronous: its update is counted in this round */
     FEDSERVER_ON_UPDATE_LEASED,    /* an update with the lease that stands */
-    FEDSERVER_ON_UPDATE_EXPIRED,   /* with a lease that no longer does */
+    FEDSERVER_ON_UPDATE_EXPIRED,   /* an update with a lease that no longer stands */
     FEDSERVER_ON_UPDATE_STALE,     /* asynchronous: trained on too old a version */
-    FEDSERVER_ON_UPDATE_UNKNOWN,   /* with a lease that the device does not have */
-    FEDSERVER_ON_UPDATE_CLOSED,    /* of another task; synchronous: or round */
-    FEDSERVER_ON_UPDATE_COUNTED,   /* the one that was counted last */
-    FEDSERVER_ON_UPDATE_CLONED,    /* another one with the lease that was counted last */
+    FEDSERVER_ON_UPDATE_UNKNOWN,   /* an update with a lease that the device does not have */
+    FEDSERVER_ON_UPDATE_CLOSED,    /* an update of another task; synchronous: or round */
+    FEDSERVER_ON_UPDATE_COUNTED,   /* the update that was counted last, again */
+    FEDSERVER_ON_UPDATE_CLONED,    /* another update with the lease that was counted last */
     FEDSERVER_ROUND_EVENTS
 } fedserver_round_event;
 
 /** What the caller must do. */
 typedef enum fedserver_round_action {
     FEDSERVER_DO_NOTHING = 0,
-    FEDSERVER_DO_OPEN,          /* a round has opened: write it down, wake who waits */
-    FEDSERVER_DO_REOPEN,        /* likewise an attempt; leases of earlier ones no longer stand */
-    FEDSERVER_DO_FREE,          /* a place is free again */
-    FEDSERVER_DO_COMMIT,        /* aggregate, then come back with COMMITTED */
-    FEDSERVER_DO_FINISH,        /* that was the last round */
-    FEDSERVER_DO_LEASE,         /* give a new lease; deadline_ms may run from now */
-    FEDSERVER_DO_LEASE_AGAIN,   /* give the same one */
-    FEDSERVER_DO_WAIT_NO_TASK,  /* answer WAIT */
-    FEDSERVER_DO_WAIT_FULL,     /* ... */
-    FEDSERVER_DO_WAIT_TURN,     /* ... */
-    FEDSERVER_DO_WAIT_REPORTED, /* ... */
+    FEDSERVER_DO_OPEN,           /* a round has opened: store it, and move the epoch */
+    FEDSERVER_DO_REOPEN,         /* an attempt has opened: the same; earlier leases have ended */
+    FEDSERVER_DO_FREE,           /* a slot is free again */
+    FEDSERVER_DO_COMMIT,         /* aggregate, then come back with COMMITTED */
+    FEDSERVER_DO_FINISH,         /* that was the last round */
+    FEDSERVER_DO_LEASE,          /* give a new lease; deadline_ms may run from now */
+    FEDSERVER_DO_LEASE_AGAIN,    /* give the lease that the device has */
+    FEDSERVER_DO_WAIT_NO_TASK,   /* answer WAIT */
+    FEDSERVER_DO_WAIT_FULL,      /* ... */
+    FEDSERVER_DO_WAIT_ADMISSION, /* ... */
+    FEDSERVER_DO_WAIT_REPORTED,  /* ... */
     FEDSERVER_DO_COUNT, /* store and fold the update, then TICK; deadline_ms may run from now */
-    FEDSERVER_DO_COUNTED_BEFORE, /* say yes again */
-    FEDSERVER_DO_REFUSE_CLOSED,  /* not counted, and never will be */
+    FEDSERVER_DO_COUNTED_BEFORE, /* answer as the first time */
+    FEDSERVER_DO_REFUSE_CLOSED,  /* the update is not counted, and never will be */
     FEDSERVER_DO_REFUSE_EXPIRED, /* ... */
     FEDSERVER_DO_REFUSE_STALE,   /* ... */
     FEDSERVER_DO_REFUSE_UNKNOWN, /* ... */
@@ -76,8 +79,8 @@ typedef enum fedserver_round_action {
 } fedserver_round_action;
 
 /**
- * (state, event, now) -> state and action. TICK first whenever time may have passed: the other
- * events take it that the deadline has not.
+ * (state, event, now) -> state and action. Where time has passed, step with TICK first: the other
+ * events assume that the deadline is not over.
  */
 fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
                                             fedserver_round *round, fedserver_round_event event,

@@ -20,29 +20,28 @@
 
 /** The task that runs or, where none does, the one that ran last. */
 typedef struct fedserver_training {
-    bool loaded; /* false: no task has ever started, and nothing below means anything */
+    bool loaded; /* false: no task has ever started; the other fields are empty */
     fedserver_task task;
     fed_arch arch;
-    uint64_t update_limit; /* bytes of the largest update that any of its phases allows */
+    uint64_t update_limit; /* bytes of the largest update in any of its phases */
     fedserver_strategy strategy;
-    float *state; /* the strategy's, after the newest version; NULL: it has none */
+    float *state; /* the strategy's state after the newest version; NULL: it has none */
     fedserver_round round;
     fedserver_sum sum;       /* of the open round */
-    fedserver_cohort cohort; /* who may take its free places */
-    int64_t vacant_ms;       /* since when nobody has held a lease; 0: somebody does */
-    int64_t lease_ends_ms; /* leases are looked at again then: the first of them ends, or may have;
-                              0: at once */
+    fedserver_cohort cohort; /* which devices may take its free slots */
+    int64_t vacant_ms;       /* since when no lease stands; 0: one stands */
+    int64_t lease_ends_ms;   /* when to look at the leases again; 0: at once */
     fedserver_versions versions;
-    fedserver_downloads downloads; /* made of them */
+    fedserver_downloads downloads; /* made of the versions */
 } fedserver_training;
 
 /*
- * All but the counters is a cache of the store. Every change is made in the store first or in the
- * same breath. Where the store fails, the cache may be ahead of it: whoever owns this struct throws
- * it away then, and loads a new one.
+ * All but the counters is a cache of the store. A change is made in the store and in the cache by
+ * the same function. Where the store fails, the cache may be ahead of the store: the owner of this
+ * struct then throws the struct away and loads a new one.
  */
 typedef struct fedserver_rounds {
-    /* what the rounds work with; lent, and set by the owner */
+    /* set by the owner, who keeps them */
     const fedserver_store *store;
     void *db;
     const fed_log *log;
@@ -52,31 +51,31 @@ typedef struct fedserver_rounds {
     fedserver_training training;
     fedserver_counters counters;
 
-    uint64_t epoch;    /* grows whenever those who wait should ask again */
-    bool wake_due;     /* slots are free: the epoch is to move, */
-    int64_t woken_ms;  /* but not too soon after this */
-    uint64_t active;   /* devices that were seen lately, */
-    int64_t active_ms; /* counted at this time */
+    uint64_t epoch;    /* grows whenever waiting devices should ask again */
+    bool wake_due;     /* slots are free, and the epoch must move */
+    int64_t woken_ms;  /* when the epoch moved last */
+    uint64_t active;   /* number of devices seen lately */
+    int64_t active_ms; /* when they were counted */
     bool asked;        /* a request of the open batch waits for its answer */
 
     bool queue_changed;    /* a task may be waiting to start */
-    bool tasks_changed;    /* by another process: look before the next batch */
+    bool tasks_changed;    /* another process has changed a task: look before the next batch */
     bool shrinks;          /* the store may have space to give back */
-    uint64_t update_limit; /* that of the task before the one in memory: its updates may come yet */
+    uint64_t update_limit; /* of the task before the one in memory: its updates may still come */
 
-    int64_t saved_ms; /* when the devices were last looked through for what is to be saved; */
-    size_t save_next; /* where that goes on; 0: it is done */
+    int64_t saved_ms; /* when devices were written last */
+    size_t save_next; /* the device at which writing goes on; 0: all are written */
 } fedserver_rounds;
 
 void fedserver_training_free(fedserver_training *training);
 
-/** Free the task in memory and the devices; nothing that was lent. */
+/** Free the task in memory and the devices. */
 void fedserver_rounds_free(fedserver_rounds *rounds);
 
 /** The open round as the store keeps it. */
 fedserver_round_row fedserver_round_row_of(const fedserver_training *training);
 
-/** Write the open round down as it is now. */
+/** Store the open round as it is now. */
 fed_status fedserver_round_save(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** The stored versions of the task in memory. */

@@ -232,7 +232,7 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     fedserver_round_step(&t->task.rules, &t->round,
                          again ? FEDSERVER_ON_RESUMED : FEDSERVER_ON_START, now_ms);
     FED_TRY(fedserver_round_save(rounds, err));
-    fedserver_places_open(rounds, now_ms);
+    fedserver_slots_open(rounds, now_ms);
     fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) %s: round %u of %u, %zu parameters",
              (unsigned long long)t->task.wire.id, t->task.name, again ? "goes on" : "starts",
              t->round.number, t->task.rules.rounds, t->arch.layout.size);
@@ -307,7 +307,7 @@ static fed_status move_on(fedserver_rounds *rounds, int64_t now_ms, fed_error *e
     if (action != FEDSERVER_DO_FINISH) {
         t->lease_ends_ms = 0; /* some may be too old now */
         fedserver_leases_advance(rounds, now_ms);
-        fedserver_places_open(rounds, now_ms);
+        fedserver_slots_open(rounds, now_ms);
         return fedserver_round_save(rounds, err);
     }
     rounds->epoch++;
@@ -388,7 +388,7 @@ static fed_status reopen(fedserver_rounds *rounds, const fedserver_round *before
              "what is counted stays counted",
              before->number, before->attempt, before->received, rounds->training.task.rules.minimum,
              before->leased);
-    fedserver_places_open(rounds, now_ms);
+    fedserver_slots_open(rounds, now_ms);
     return fedserver_round_save(rounds, err);
 }
 
@@ -413,7 +413,7 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, int64_t now_ms, 
 static fed_status counted_in_between(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
     const fedserver_training *t = &rounds->training;
     if (t->round.leased + 1 == t->task.rules.cohort) {
-        fedserver_places_freed(rounds, now_ms);
+        fedserver_slots_freed(rounds, now_ms);
     }
     return t->round.received == 1 ? fedserver_round_save(rounds, err) : FED_OK;
 }

@@ -70,14 +70,15 @@ static void after_the_task(fedserver *server, const fedserver_call *call,
     }
 }
 
-/* *turn_ms: when this device may have a place, if that is known. */
+/* *admit_ms: when the cohort admits this device; 0: unknown. */
 static fed_status train(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
-                        fed_assignment *answer, int64_t *turn_ms, fed_error *err) {
+                        fed_assignment *answer, int64_t *admit_ms, fed_error *err) {
     const fedserver_training *t = &server->rounds.training;
     fedserver_device *device = call->device;
     fedserver_round_action action;
     device->samples = checkin->samples != 0 ? checkin->samples : device->samples;
-    FED_TRY(fedserver_leases_checkin(&server->rounds, device, call->now_ms, &action, turn_ms, err));
+    FED_TRY(
+        fedserver_leases_checkin(&server->rounds, device, call->now_ms, &action, admit_ms, err));
     switch (action) {
     case FEDSERVER_DO_LEASE:
     case FEDSERVER_DO_LEASE_AGAIN:
@@ -88,7 +89,7 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
             (uint32_t)clamp(fedserver_lease_deadline(t, device) - call->now_ms, 0, UINT32_MAX);
         return FED_OK;
     case FEDSERVER_DO_WAIT_FULL:
-    case FEDSERVER_DO_WAIT_TURN:
+    case FEDSERVER_DO_WAIT_ADMISSION:
         wait_for(server, call, FED_WAIT_FULL, answer);
         return FED_OK;
     case FEDSERVER_DO_WAIT_REPORTED:
@@ -116,7 +117,7 @@ static void evaluate(fedserver *server, const fedserver_call *call, const fed_ch
     }
 }
 
-/* The certificate that it came with is of another CA than the one that issues now. */
+/* The CA of the device's certificate is not the one that issues now. */
 static bool of_old_ca(const fedserver *server, const fedserver_request *request) {
     return request->authority != 0 && server->authority != 0 &&
            request->authority != server->authority;
@@ -148,24 +149,24 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
                                             "token of `fedserver token` enrols one that trains");
     }
     fed_assignment answer = {0};
-    int64_t turn_ms = 0;
+    int64_t admit_ms = 0;
     if (checkin.role == FED_ROLE_EVALUATE) {
         evaluate(server, call, &checkin, &answer);
     } else {
-        FED_TRY(train(server, call, &checkin, &answer, &turn_ms, err));
+        FED_TRY(train(server, call, &checkin, &answer, &admit_ms, err));
     }
-    int64_t until_turn_ms = turn_ms - call->now_ms; /* 0 or less: it is not known, or has come */
+    int64_t until_admitted_ms = admit_ms - call->now_ms; /* 0 or less: unknown, or over */
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
     /* An evaluator holds the last model before the task is over: this is how it learns the end. */
     bool news = checkin.role == FED_ROLE_EVALUATE && answer.reason == FED_WAIT_FINISHED;
     if (answer.action == FED_ACTION_WAIT && hold_ms > 0 && !news) {
         response->hold = true;
         response->hold_ms =
-            (uint32_t)(until_turn_ms > 0 ? clamp(until_turn_ms, 0, hold_ms) : hold_ms);
+            (uint32_t)(until_admitted_ms > 0 ? clamp(until_admitted_ms, 0, hold_ms) : hold_ms);
         return FED_OK;
     }
-    if (answer.action == FED_ACTION_WAIT && answer.retry_ms < until_turn_ms) {
-        answer.retry_ms = (uint32_t)until_turn_ms;
+    if (answer.action == FED_ACTION_WAIT && answer.retry_ms < until_admitted_ms) {
+        answer.retry_ms = (uint32_t)until_admitted_ms;
     }
     answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
                           (checkin.capabilities & (FED_CAN_PATCH | fed_task_capabilities())) |

@@ -1,4 +1,4 @@
-/* POST /v1/decline: a device can't serve the task, and says why; its place is for others. */
+/* POST /v1/decline: a device can't serve the task, and says why; its slot is free for others. */
 #include "fed/utf8.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/routes/answers.h"

@@ -1,4 +1,5 @@
-/* POST /v1/piece: an update in pieces, for lines that break before all of it is through. */
+/* POST /v1/piece: an update in pieces, for connections that break before the whole update is
+ * sent. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +42,8 @@ static fed_status answer_head(fedserver *server, const fedserver_call *call, con
     return fedserver_update_take(server, call, bytes, w.len, p->head.digest, response, err);
 }
 
-/* How many bytes of this very message are there. *other: those of another one are in its place. */
+/* How many bytes of this message are stored. *other: pieces of another message are stored
+ * instead. */
 static fed_status find_end(fedserver *server, const fedserver_call *call, const piece *p,
                            uint64_t *end, bool *other, fed_error *err) {
     fed_piece last;

@@ -25,7 +25,7 @@ enum {
     DEVICE = 1 << FEDSERVER_ROLE_DEVICE,
     EVALUATOR = 1 << FEDSERVER_ROLE_EVALUATOR,
     OPERATOR = 1 << FEDSERVER_ROLE_OPERATOR,
-    READER = 1 << 8, /* of the front: whoever --page lets in, and operators */
+    READER = 1 << 8, /* of the front: those whom --page admits, and operators */
     ANYBODY = 0
 };
 
@@ -45,7 +45,7 @@ static const route routes[] = {
 #undef FEDSERVER_ROUTE
 };
 
-/* Why a request is not let through, or status 0. */
+/* Why a request is refused; status 0: it is not refused. */
 typedef struct refusal {
     int status;
     const char *word, *message;
@@ -62,7 +62,7 @@ static uint64_t body_limit(const fedserver *server, const route *to) {
                                                    : fedserver_update_limit(server);
 }
 
-/* Who asks. A device of an old database is known by its certificate until it is seen. */
+/* The device that asks. In an old database a device is known by its certificate until it comes. */
 static fedserver_device *device_of(const fedserver *server, const fedserver_request *request) {
     if (request->listener != FEDSERVER_DEVICES || request->fingerprint == NULL) {
         return NULL;
@@ -159,7 +159,8 @@ static bool expired(const fedserver_device *device, int64_t now_ms) {
     return device != NULL && device->expires_ms <= now_ms;
 }
 
-/* From now on it is known by its key, as every device is: so that it can renew its certificate. */
+/* From now on the device is known by its key, as every device is: so it can renew its
+ * certificate. */
 static fed_status adopt(fedserver *server, fedserver_device **device, const uint8_t *fingerprint,
                         fed_error *err) {
     if (*device == NULL || memcmp((*device)->fingerprint, fingerprint, FED_SHA256_SIZE) == 0) {
@@ -173,7 +174,7 @@ static fed_status adopt(fedserver *server, fedserver_device **device, const uint
     return FED_OK;
 }
 
-/* A change of the CA waits for this: so it is stored at once. */
+/* A change of the CA waits until all devices are of the new CA: so this is stored at once. */
 static fed_status note_authority(fedserver *server, fedserver_device *device, uint64_t authority,
                                  fed_error *err) {
     if (device == NULL || authority == 0 || device->authority == authority) {
@@ -187,7 +188,7 @@ static bool is_relayed(const fedserver_request *request) {
     return has_way(request, RELAYED);
 }
 
-/* Who may read at the front, and does this peer? False: *response says what to do. */
+/* *admitted: the peer may have this route. If not, *response says what to do. */
 static fed_status admit_visitor(fedserver *server, const route *to, const fedserver_call *call,
                                 bool *admitted, fedserver_response *response, fed_error *err) {
     fedserver_visitor visitor = FEDSERVER_VISITOR_OPERATOR;
@@ -251,7 +252,7 @@ static fed_status answer(fedserver *server, const fedserver_request *request, in
                          fedserver_response *response, fed_error *err) {
     FED_TRY(dispatch(server, request, now_ms, response, err));
     if (response->hold) {
-        return FED_OK; /* it comes back */
+        return FED_OK; /* the request is handled again */
     }
     uint64_t received = request->wire_bytes != 0 ? request->wire_bytes : request->body_len;
     size_t sent = 0;

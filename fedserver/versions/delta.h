@@ -19,7 +19,7 @@
  * snapshot's values loses its oldest deltas: a snapshot is shorter then
  * (fedserver/versions/downloads.h).
  */
-enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* and at most so many */
+enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* at most */
 
 /** One delta in the chain. */
 typedef struct fedserver_link {

@@ -63,8 +63,8 @@ static fedserver_made *find(fedserver_downloads *d, const fedserver_made *sought
                                       : find_made(d->patches, FEDSERVER_PATCHES, sought);
 }
 
-/* A free place or, where all are in use, that of the youngest. */
-static fedserver_made *place_for_snapshot(fedserver_downloads *d) {
+/* A free slot; where all are in use, that of the newest version. */
+static fedserver_made *slot_for_snapshot(fedserver_downloads *d) {
     fedserver_made *youngest = &d->snapshots[0];
     for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
         if (d->snapshots[k].blob == NULL) {
@@ -76,30 +76,30 @@ static fedserver_made *place_for_snapshot(fedserver_downloads *d) {
     return youngest;
 }
 
-/* Its fetchers have had their time, or want a newer version by now. */
+/* The devices that asked for the patch have had time to fetch it, or want a newer version by
+ * now. */
 static bool is_over(const fedserver_made *patch, uint32_t newest, int64_t now_ms) {
     return patch->to != newest || now_ms - patch->asked_ms >= FEDSERVER_PATCH_MS;
 }
 
-/* A free place, once no more than a snapshot's bytes are in the others; NULL: too many are in use.
- */
-static fedserver_made *place_for_patch(fedserver_downloads *d, const fedserver_versions *v,
-                                       int64_t now_ms) {
+/* A free slot, once the others have no more than a snapshot's bytes. NULL: too many are in use. */
+static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_versions *v,
+                                      int64_t now_ms) {
     for (;;) {
-        fedserver_made *place = NULL, *oldest = NULL;
+        fedserver_made *slot = NULL, *oldest = NULL;
         size_t bytes = 0;
         for (size_t k = 0; k < FEDSERVER_PATCHES; k++) {
             fedserver_made *made = &d->patches[k];
             bytes += made_len(made);
             if (made->blob == NULL) {
-                place = made;
+                slot = made;
             } else if (is_over(made, v->version, now_ms) &&
                        (oldest == NULL || made->asked_ms < oldest->asked_ms)) {
                 oldest = made;
             }
         }
-        if (place != NULL && bytes <= v->snapshot_limit) {
-            return place;
+        if (slot != NULL && bytes <= v->snapshot_limit) {
+            return slot;
         }
         if (oldest == NULL) {
             return NULL;
@@ -198,7 +198,7 @@ static fed_status make(const fedserver_versions *v, const fedserver_past *past,
                               : fed_fail(err, FED_ENOMEM, "out of memory for a model download");
 }
 
-/* What is sought, made if it is not there. FED_ENOTFOUND: it can't be had, or not now. */
+/* Find the answer, or make it. FED_ENOTFOUND: the version can't be had, or not now. */
 static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
                            const fedserver_past *past, fedserver_made sought, int64_t now_ms,
                            fedserver_made **found, fed_error *err) {
@@ -210,8 +210,8 @@ static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
     if (sought.to > v->version || (!newest && now_ms < d->rests_until_ms)) {
         return fed_fail(err, FED_ENOTFOUND, "version %u can't be had now", sought.to);
     }
-    fedserver_made *place = patch ? place_for_patch(d, v, now_ms) : NULL;
-    if (patch && place == NULL) {
+    fedserver_made *slot = patch ? slot_for_patch(d, v, now_ms) : NULL;
+    if (patch && slot == NULL) {
         return fed_fail(err, FED_ENOTFOUND, "too many patches are being fetched");
     }
     sought.asked_ms = now_ms;
@@ -219,7 +219,7 @@ static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
     if (!newest) {
         d->rests_until_ms = now_ms + (int64_t)(v->layout->size / FEDSERVER_MADE_VALUES);
     }
-    *found = patch ? place : place_for_snapshot(d);
+    *found = patch ? slot : slot_for_snapshot(d);
     **found = sought;
     return FED_OK;
 }

@@ -21,14 +21,14 @@
  * - patches of up to two snapshots' bytes. One to the newest version that was asked for within
  *   FEDSERVER_PATCH_MS does not make room for another.
  *
- * What nobody has asked for within FEDSERVER_SNAPSHOT_MS goes.
+ * What no device has asked for within FEDSERVER_SNAPSHOT_MS is freed.
  */
 enum {
     FEDSERVER_SNAPSHOTS = 3,
     FEDSERVER_PATCHES = 16,
     FEDSERVER_SNAPSHOT_MS = 30 * 60 * 1000,
     FEDSERVER_PATCH_MS = 60 * 1000,
-    FEDSERVER_MADE_VALUES = 1024 /* for each so many values of what was made: 1 ms of rest */
+    FEDSERVER_MADE_VALUES = 1024 /* 1 ms without making follows each 1024 values that were made */
 };
 
 /** An answer that was made. */
@@ -75,7 +75,8 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
 void fedserver_downloads_write(const fedserver_downloads *d, fed_writer *w);
 fed_status fedserver_downloads_read(fedserver_downloads *d, fed_reader *r) FED_CHECKED;
 
-/** Let go of what nobody asks for any more; of the newest version's snapshots never. */
+/** Free what no device has asked for within FEDSERVER_SNAPSHOT_MS, but not the newest version's
+ * snapshots. */
 void fedserver_downloads_trim(fedserver_downloads *d, uint32_t newest, int64_t now_ms);
 
 #endif

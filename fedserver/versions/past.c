@@ -55,7 +55,7 @@ fed_status fedserver_past_keep(const fedserver_archive *archive, const fedserver
 typedef struct replay {
     const fed_layout *layout;
     float *values;
-    uint32_t version; /* theirs */
+    uint32_t version; /* the version of the values */
 } replay;
 
 static fed_status apply_delta(void *user, uint32_t version, const uint8_t *bytes, size_t len,
@@ -87,7 +87,7 @@ fed_status fedserver_past_replay(const fedserver_archive *archive,
                                 : fed_fail(err, FED_EFORMAT, "delta %u is missing", r.version + 1);
 }
 
-/* What is damaged can't be had: devices get something else. `fedserver check` names it, too. */
+/* Where a version is damaged, devices get another answer. `fedserver check` reports the damage. */
 fed_status fedserver_past_values(void *user, uint32_t version, float **values, fed_error *err) {
     const fedserver_archive *archive = user;
     fedserver_keyframe keyframe;

@@ -205,7 +205,7 @@ static void who_comes_early_waits_for_its_turn_and_who_is_not_wanted_for_a_task(
     fedserver_round round = {0};
     EXPECT(&round, CHECKIN_EARLY, 0, WAIT_NO_TASK);
     round = opened();
-    EXPECT(&round, CHECKIN_EARLY, 100, WAIT_TURN);
+    EXPECT(&round, CHECKIN_EARLY, 100, WAIT_ADMISSION);
     EXPECT(&round, CHECKIN_OTHER, 100, WAIT_NO_TASK);
     for (int k = 0; k < 3; k++) {
         EXPECT(&round, CHECKIN_NEW, 100, LEASE);
