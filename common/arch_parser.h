@@ -1,4 +1,4 @@
-/* The parser of a model's text, shared by arch.c, arch_text.c, arch_blocks.c and arch_layers.c. */
+/* The parser of a model's text: what the files arch_*.c share. */
 #ifndef COMMON_ARCH_PARSER_H
 #define COMMON_ARCH_PARSER_H
 

@@ -1,11 +1,10 @@
 /* Model descriptions: from a name or a text to layers and tensors. */
-#include "fed/arch.h"
+#include "common/arch_parser.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/arch_parser.h"
 #include "fed/bytes.h"
 #include "fed/file.h"
 #include "fed/small.h"
