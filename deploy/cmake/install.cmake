@@ -80,7 +80,7 @@ function(fed_install_library target name description)
     target_link_libraries(${target}_shared PUBLIC ${fed_targets} PRIVATE ${fed_others})
     target_link_options(${target}_shared PRIVATE -Wl,--no-undefined)
     set_target_properties(${target}_shared PROPERTIES OUTPUT_NAME fed${name} EXPORT_NAME ${name} LINKER_LANGUAGE C
-                          VERSION ${PROJECT_VERSION} SOVERSION ${fed_abi} INSTALL_RPATH $ORIGIN)
+                          VERSION ${PROJECT_VERSION} SOVERSION ${fed_abi} BUILD_RPATH_USE_ORIGIN ON INSTALL_RPATH $ORIGIN)
     install(TARGETS ${target}_shared EXPORT fedSharedTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
             INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   endif()
