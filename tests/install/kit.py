@@ -71,7 +71,7 @@ class Kit:
         wanted += [f"share/man/man1/{name}.1" for name in PROGRAMS] + ["include/fed/version.h", "share/doc/fed/LICENSE"]
         for path in sorted(set(wanted) - set(there)):
             fail(f"{path} is not installed")
-        public = [path for path in tree.files(self.root, (".h", ".h.in")) if "/include/" in path and not path.startswith("tests/")]
+        public = [path for path in tree.files(self.root, (".h", ".h.in", ".def")) if "/include/" in path and not path.startswith("tests/")]
         for name in sorted(path.split("/include/", 1)[1].removesuffix(".in") for path in public):
             if f"include/{name}" not in there:
                 fail(f"the public header {name} is not installed")

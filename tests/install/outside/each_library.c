@@ -6,6 +6,7 @@
 #include "fedcodec/codec.h"
 #include "fedserver/fedserver.h"
 #include "fedserver/http.h"
+#include "fedserver/operator.h"
 #include "fedtrain/split.h"
 
 static fed_status call_codecs(fed_error *err) {
