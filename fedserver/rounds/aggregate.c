@@ -1,4 +1,4 @@
-/* Folding updates into the exact sum, and the mean that comes out of it. */
+/* Adding updates to the exact sum, and the mean of the sum. */
 #include "fedserver/rounds/aggregate.h"
 
 #include <assert.h>
@@ -62,7 +62,7 @@ fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message
     return FED_OK;
 }
 
-/* What fedcodec_message_fold does, of values that were clipped first. */
+/* fedcodec_message_fold of clipped values. */
 static fed_status fold_clipped(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                                fed_error *err) {
     FED_TRY(fedserver_sum_decode(sum, values, err));

@@ -46,8 +46,8 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_share
 fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 
-/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. The sum is settled, and the
- * strategy does without all at once. */
+/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. Only for a settled sum that has
+ * `acc`. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
 
 /** sum->decoded = an update's values, clipped as the strategy says: the same bits from the same

@@ -1,4 +1,4 @@
-/* Late updates' running statistics. */
+/* Running statistics in late updates: corrected by what the model's have moved since. */
 #include "fedserver/rounds/drift.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void find_ages(const fedserver_training *t, fedserver_drift *drift) {
     }
 }
 
-/* -- what has moved since -- */
+/* -- Find how far the statistics have moved -- */
 
 typedef struct walk {
     const fedserver_training *training;
@@ -53,7 +53,7 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes,
     return FED_OK;
 }
 
-/* A delta that an earlier release has forgotten counts as none. */
+/* A delta that an earlier release has deleted counts as no movement. */
 static fed_status find_moved(fedserver_rounds *rounds, fedserver_drift *drift, fed_error *err) {
     const fedserver_training *t = &rounds->training;
     const uint32_t newest = t->versions.version;
@@ -92,7 +92,7 @@ void fedserver_drift_free(fedserver_drift *drift) {
     *drift = (fedserver_drift){0};
 }
 
-/* -- and is taken off -- */
+/* -- Subtract it -- */
 
 static void take_off(const fedserver_drift *drift, uint32_t age, double share, float *values) {
     for (size_t i = 0; age > 0 && i < drift->count; i++) {

@@ -10,14 +10,14 @@
 /* A device with all of its updates. */
 typedef struct party {
     int64_t device;
-    double weight, reach, norm; /* norm: the longest */
-    double kept, pulled;        /* what is left of its weight, and then of its reach: 0 to 1 */
+    double weight, reach, norm; /* norm: of its longest update */
+    double kept, pulled; /* the fraction that is kept of its weight, then of its reach: 0 to 1 */
 } party;
 
 typedef struct parties {
-    party *all; /* in the order of their devices */
+    party *all; /* in the order of device ids */
     size_t count;
-    double *sorted, *rest; /* room for find_cap: [count], [count + 1] */
+    double *sorted, *rest; /* scratch of find_cap: [count], [count + 1] */
 } parties;
 
 static void parties_free(parties *p) {
@@ -30,7 +30,7 @@ static int ascending(double a, double b) {
     return (a > b) - (a < b);
 }
 
-/* A total order of what is added up, so that the sums do not depend on the order of arrival. */
+/* A total order, so that sums do not depend on the order of arrival. */
 static int compare_parties(const void *a, const void *b) {
     const party *x = a, *y = b;
     if (x->device != y->device) {
@@ -73,8 +73,9 @@ static fed_status gather(const fedserver_claim *claims, size_t count, double cli
     return FED_OK;
 }
 
-/* What values have to be lowered to for none to be above `most` of their sum; INFINITY: they need
- * not. With the k largest at the cap: cap = most * (k * cap + the sum of the rest). */
+/* The cap to which values are lowered, so that none is above `most` of their sum. INFINITY: none
+ * has to be lowered. With the k largest at the cap: cap = most * (k * cap + the sum of the rest).
+ */
 static double find_cap(parties *p, double most) {
     const size_t n = p->count;
     double *v = p->sorted, *rest = p->rest;
@@ -83,10 +84,10 @@ static double find_cap(parties *p, double most) {
     }
     qsort(v, n, sizeof *v, descending);
     rest[n] = 0;
-    for (size_t k = n; k-- > 0;) { /* from the smallest on: nothing is lost beside a huge one */
+    for (size_t k = n; k-- > 0;) { /* the smallest first: a huge one would absorb them */
         rest[k] = rest[k + 1] + v[k];
     }
-    for (size_t k = 0; k < n; k++) { /* ends by itself, since most * n is above 1 */
+    for (size_t k = 0; k < n; k++) { /* ends, since most * n is above 1 */
         const double cap = most * rest[k] / (1 - most * (double)k);
         if (v[k] <= cap || most * (double)(k + 1) >= 1 - 1e-9) {
             return k > 0 ? cap : INFINITY;
@@ -95,7 +96,7 @@ static double find_cap(parties *p, double most) {
     return INFINITY;
 }
 
-/* Rules 1 and 2. Is anything lowered? */
+/* Apply rules 1 and 2. Is anything lowered? */
 static bool lower(parties *p, double most) {
     bool lowered = false;
     if (most >= 1 || most <= 0) {
@@ -130,7 +131,7 @@ static const party *find(const parties *p, int64_t device) {
     return &p->all[low];
 }
 
-/* Rule 3: the largest power of two with which all weights fit, each being 1 at least. */
+/* Apply rule 3: the largest power of two with which all weights fit; each is at least 1. */
 static void scale(fedserver_claim *claims, size_t count, const parties *p,
                   fedserver_shares *shares) {
     double total = 0;
@@ -138,7 +139,7 @@ static void scale(fedserver_claim *claims, size_t count, const parties *p,
         total += p->all[k].weight * p->all[k].kept;
     }
     const double room = (double)(FEDCODEC_FOLD_WEIGHT - 1) - (double)count;
-    int power = 0; /* that of two next above room / total */
+    int power = 0; /* of the power of two next above room / total */
     (void)frexp(room / total, &power);
     power--;
     shares->weight = 0;
@@ -159,7 +160,7 @@ static void take_as_claimed(fedserver_claim *claims, size_t count) {
     }
 }
 
-/* One device's nonsense does not become the round's loss. */
+/* Limited: one device's absurd loss must not become the round's. */
 static double mean_loss(const fedserver_claim *claims, size_t count, double *room,
                         bool as_claimed) {
     enum { TIMES = 100, FEWEST = 3 };
