@@ -7,11 +7,9 @@
 
 static const fedcodec_sparse KIND = FEDCODEC_SPARSE_VALUES;
 
-static const fedcodec_param dgc_params[] = {FEDCODEC_SPARSE_PARAMS(0.001)};
+FEDCODEC_SPARSE_FUNCTIONS(KIND)
 
-static size_t dgc_bound(const double *param, size_t n) {
-    return fedcodec_sparse_bound(KIND, param, n);
-}
+static const fedcodec_param dgc_params[] = {FEDCODEC_SPARSE_PARAMS(0.001)};
 
 static size_t dgc_work_size(const double *param, size_t n) {
     return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
@@ -23,39 +21,12 @@ static fed_status dgc_encode(const fedcodec_job *job, size_t *len) {
     return fedcodec_sparse_put(KIND, job, chosen, 0.0, len);
 }
 
-static fed_status dgc_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
-    return fedcodec_sparse_check(KIND, src, len, n, max_abs);
-}
-
-static void dgc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    fedcodec_sparse_decode(KIND, src, len, y, n);
-}
-
-static void dgc_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    fedcodec_sparse_axpy(KIND, src, len, w, y, n);
-}
-
-static void dgc_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    fedcodec_sparse_fold(KIND, src, len, weight, acc, n);
-}
-
-static double dgc_squares(const uint8_t *src, size_t len, size_t n) {
-    return fedcodec_sparse_squares(KIND, src, len, n);
-}
-
 const fedcodec_vtable FEDCODEC_VTABLE(dgc) = {
     .id = FEDCODEC_ID_dgc,
     .name = "dgc",
     .about = "the values of largest magnitude and where they are (gradient dropping, DGC)",
     .params = dgc_params,
-    .feedback = true,
-    .bound = dgc_bound,
     .work_size = dgc_work_size,
-    .scan = fedcodec_scan_added,
     .encode = dgc_encode,
-    .check = dgc_check,
-    .decode = dgc_decode,
-    .axpy = dgc_axpy,
-    .fold = dgc_fold,
-    .squares = dgc_squares,
+    FEDCODEC_SPARSE_MEMBERS,
 };

@@ -41,4 +41,33 @@ void fedcodec_sparse_fold(fedcodec_sparse kind, const uint8_t *src, size_t len, 
                           int64_t *acc, size_t n);
 double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n);
 
+/** Defines the functions of a vtable that differ between codecs only by `kind`, a constant.
+ * FEDCODEC_SPARSE_MEMBERS puts them into the vtable. */
+// clang-format off
+#define FEDCODEC_SPARSE_FUNCTIONS(kind)                                                            \
+    static size_t sparse_bound(const double *param, size_t n) {                                    \
+        return fedcodec_sparse_bound(kind, param, n);                                              \
+    }                                                                                              \
+    static fed_status sparse_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {     \
+        return fedcodec_sparse_check(kind, src, len, n, max_abs);                                  \
+    }                                                                                              \
+    static void sparse_decode(const uint8_t *src, size_t len, float *y, size_t n) {                \
+        fedcodec_sparse_decode(kind, src, len, y, n);                                              \
+    }                                                                                              \
+    static void sparse_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {         \
+        fedcodec_sparse_axpy(kind, src, len, w, y, n);                                             \
+    }                                                                                              \
+    static void sparse_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc,          \
+                            size_t n) {                                                            \
+        fedcodec_sparse_fold(kind, src, len, weight, acc, n);                                      \
+    }                                                                                              \
+    static double sparse_squares(const uint8_t *src, size_t len, size_t n) {                       \
+        return fedcodec_sparse_squares(kind, src, len, n);                                         \
+    }
+
+#define FEDCODEC_SPARSE_MEMBERS                                                                    \
+    .feedback = true, .bound = sparse_bound, .scan = fedcodec_scan_added, .check = sparse_check,   \
+    .decode = sparse_decode, .axpy = sparse_axpy, .fold = sparse_fold, .squares = sparse_squares
+// clang-format on
+
 #endif
