@@ -281,8 +281,9 @@ static fed_status make_room(frame_values *room, size_t n, fed_error *err) {
     free(room->values);
     room->cap = 0;
     room->values = malloc(n * sizeof *room->values);
-    FED_REQUIRE(room->values != NULL,
-                fed_fail(err, FED_ENOMEM, "no memory for %zu values of a tensor", n));
+    if (room->values == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for %zu values of a tensor", n);
+    }
     room->cap = n;
     return FED_OK;
 }

@@ -95,8 +95,9 @@ static fed_status make_room(fedserver_sum *sum, fed_error *err) {
     }
     const uint32_t cap = sum->cap > 0 ? 2 * sum->cap : FIRST;
     fedserver_claim *grown = realloc(sum->claims, cap * sizeof *grown);
-    FED_REQUIRE(grown != NULL,
-                fed_fail(err, FED_ENOMEM, "out of memory for %u updates of a round", cap));
+    if (grown == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for %u updates of a round", cap);
+    }
     sum->claims = grown;
     sum->cap = cap;
     return FED_OK;

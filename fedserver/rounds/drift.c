@@ -44,8 +44,9 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes,
     fed_reader reader;
     fed_part part;
     fed_reader_init(&reader, bytes, len);
-    FED_REQUIRE(fed_part_read(&reader, &part) == FED_OK,
-                fed_fail(err, FED_EFORMAT, "delta %u is damaged" FEDSERVER_RESTORE, version));
+    if (fed_part_read(&reader, &part) != FED_OK) {
+        return fed_fail(err, FED_EFORMAT, "delta %u is damaged" FEDSERVER_RESTORE, version);
+    }
     FED_TRY(fedcodec_envelope_decode(part.envelope, (size_t)part.envelope_len, &t->arch.layout,
                                      w->delta, err));
     memcpy(drift->moved + (t->versions.version - version) * drift->count, w->delta + drift->first,
@@ -79,8 +80,9 @@ fed_status fedserver_drift_find(fedserver_rounds *rounds, fedserver_drift *drift
         return FED_OK;
     }
     drift->weight = calloc(t->task.rules.staleness + 1, sizeof *drift->weight);
-    FED_REQUIRE(drift->weight != NULL,
-                fed_fail(err, FED_ENOMEM, "out of memory for late updates' ages"));
+    if (drift->weight == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for late updates' ages");
+    }
     drift->all = t->sum.weight;
     find_ages(t, drift);
     return drift->oldest > 0 ? find_moved(rounds, drift, err) : FED_OK;

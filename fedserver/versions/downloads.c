@@ -237,8 +237,9 @@ static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
     if (!wish->any && wish->have < wish->want) {
         fed_error absent = {0};
         fed_status status = get_made(d, v, past, patch, now_ms, &first, &absent);
-        FED_REQUIRE(status == FED_OK || status == FED_ENOTFOUND,
-                    fed_fail(err, status, "%s", absent.text));
+        if (status != FED_OK && status != FED_ENOTFOUND) {
+            return fed_fail(err, status, "%s", absent.text);
+        }
     }
     if (first == NULL || wish->want == v->version || find(d, &whole) != NULL) {
         FED_TRY(get_made(d, v, past, whole, now_ms, &second, err));
@@ -267,8 +268,9 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
         fed_error why = {0};
         fed_status status = wish->patches ? get_patch(d, v, past, wish, now_ms, &made, &why)
                                           : get_snapshot(d, v, past, wish, now_ms, &made, &why);
-        FED_REQUIRE(status == FED_OK || (leads && status == FED_ENOTFOUND),
-                    fed_fail(err, status, "%s", why.text));
+        if (status != FED_OK && !(leads && status == FED_ENOTFOUND)) {
+            return fed_fail(err, status, "%s", why.text);
+        }
     }
     if (made == NULL || chain <= made_len(made)) {
         fed_status status = fedserver_versions_chain(v, wish->have, wish->want, parts, tag);

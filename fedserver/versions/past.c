@@ -64,8 +64,9 @@ static fed_status apply_delta(void *user, uint32_t version, const uint8_t *bytes
     fed_reader reader;
     fed_part part;
     fed_reader_init(&reader, bytes, len);
-    FED_REQUIRE(version == r->version + 1 && fed_part_read(&reader, &part) == FED_OK,
-                fed_fail(err, FED_EFORMAT, "delta %u is missing or damaged", r->version + 1));
+    if (version != r->version + 1 || fed_part_read(&reader, &part) != FED_OK) {
+        return fed_fail(err, FED_EFORMAT, "delta %u is missing or damaged", r->version + 1);
+    }
     FED_TRY(fedcodec_envelope_axpy(part.envelope, (size_t)part.envelope_len, r->layout, 1.0f,
                                    r->values, err));
     r->version = version;
