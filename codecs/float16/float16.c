@@ -33,56 +33,12 @@ static inline float from_half(uint16_t v) {
     return fedcodec_float(sign | choose(m < 0x400, small, normal));
 }
 
-static size_t float16_bound(const double *param, size_t n) {
-    (void)param;
-    return 2 * n;
-}
-
-static void encode_block(const fedcodec_job *block, size_t k, void *with) {
-    (void)k;
-    (void)with;
-    fedcodec_narrow_encode(block, to_half, from_half);
-}
-
-static fed_status float16_encode(const fedcodec_job *job, size_t *len) {
-    FED_TRY(fedcodec_dense_encode(job, 0, 16, encode_block, NULL));
-    *len = 2 * job->n;
-    return FED_OK;
-}
-
-static fed_status float16_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
-    uint16_t max = 0;
-    FED_TRY(fedcodec_narrow_check(src, len, n, INFINITE, &max));
-    *max_abs = from_half(max);
-    return FED_OK;
-}
-
-static void float16_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    (void)len;
-    fedcodec_narrow_decode(src, y, n, from_half);
-}
-
-static void float16_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    (void)len;
-    fedcodec_narrow_axpy(src, w, y, n, from_half);
-}
-
-static void float16_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    (void)len;
-    fedcodec_narrow_fold(src, weight, acc, n, from_half);
-}
+FEDCODEC_NARROW_FUNCTIONS(to_half, from_half, INFINITE)
 
 const fedcodec_vtable FEDCODEC_VTABLE(float16) = {
     .id = FEDCODEC_ID_float16,
     .name = "float16",
     .about = "each value as the nearest half (IEEE 754 binary16)",
     .params = float16_params,
-    .feedback = true,
-    .bound = float16_bound,
-    .scan = fedcodec_scan_added,
-    .encode = float16_encode,
-    .check = float16_check,
-    .decode = float16_decode,
-    .axpy = float16_axpy,
-    .fold = float16_fold,
+    FEDCODEC_NARROW_MEMBERS,
 };

@@ -84,4 +84,46 @@ static inline void fedcodec_narrow_fold(const uint8_t *restrict src, int64_t wei
     }
 }
 
+/** Defines all functions of a vtable, given the two conversions and `infinity` of
+ * fedcodec_narrow_check. FEDCODEC_NARROW_MEMBERS puts them into the vtable. */
+// clang-format off
+#define FEDCODEC_NARROW_FUNCTIONS(narrow, widen, infinity)                                         \
+    static size_t narrow_bound(const double *param, size_t n) {                                    \
+        (void)param;                                                                               \
+        return 2 * n;                                                                              \
+    }                                                                                              \
+    static void encode_block(const fedcodec_job *block, size_t k, void *with) {                    \
+        (void)k, (void)with;                                                                       \
+        fedcodec_narrow_encode(block, narrow, widen);                                              \
+    }                                                                                              \
+    static fed_status narrow_encode(const fedcodec_job *job, size_t *len) {                        \
+        FED_TRY(fedcodec_dense_encode(job, 0, 16, encode_block, NULL));                            \
+        *len = 2 * job->n;                                                                         \
+        return FED_OK;                                                                             \
+    }                                                                                              \
+    static fed_status narrow_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {     \
+        uint16_t max = 0;                                                                          \
+        FED_TRY(fedcodec_narrow_check(src, len, n, infinity, &max));                               \
+        *max_abs = widen(max);                                                                     \
+        return FED_OK;                                                                             \
+    }                                                                                              \
+    static void narrow_decode(const uint8_t *src, size_t len, float *y, size_t n) {                \
+        (void)len;                                                                                 \
+        fedcodec_narrow_decode(src, y, n, widen);                                                  \
+    }                                                                                              \
+    static void narrow_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {         \
+        (void)len;                                                                                 \
+        fedcodec_narrow_axpy(src, w, y, n, widen);                                                 \
+    }                                                                                              \
+    static void narrow_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc,          \
+                            size_t n) {                                                            \
+        (void)len;                                                                                 \
+        fedcodec_narrow_fold(src, weight, acc, n, widen);                                          \
+    }
+
+#define FEDCODEC_NARROW_MEMBERS                                                                    \
+    .feedback = true, .bound = narrow_bound, .scan = fedcodec_scan_added, .encode = narrow_encode, \
+    .check = narrow_check, .decode = narrow_decode, .axpy = narrow_axpy, .fold = narrow_fold
+// clang-format on
+
 #endif

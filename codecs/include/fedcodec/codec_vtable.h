@@ -16,7 +16,7 @@ FED_API_BEGIN
  *         .check = check, .decode = decode, .axpy = axpy, .fold = fold,
  *     };
  *
- * codecs/float16/float16.c is the shortest one. docs/adding.md has the recipe, and
+ * codecs/identity/identity.c has each of them in few lines. docs/adding.md has the recipe, and
  * contract.test_codecs checks each codec of the table for what is promised here. The functions are
  * called through fedcodec/codec.h, which checks arguments first.
  *
