@@ -273,10 +273,10 @@ void fedserver_columns_bind(const fedserver_column *columns, int count, const vo
     for (int k = 0; k < count; k++) {
         const fedserver_column *c = &columns[k];
         const void *member = (const char *)record + c->offset;
-        values[k] = (fedserver_value){.kind = c->type};
-        if (c->type == FEDSERVER_VALUE_INT) {
+        values[k] = (fedserver_value){.kind = c->kind};
+        if (c->kind == FEDSERVER_VALUE_INT) {
             values[k].integer = get_integer(member, c->size);
-        } else if (c->type == FEDSERVER_VALUE_REAL) {
+        } else if (c->kind == FEDSERVER_VALUE_REAL) {
             values[k].real = get_real(member, c->size);
         } else {
             values[k].bytes = member;
@@ -286,11 +286,11 @@ void fedserver_columns_bind(const fedserver_column *columns, int count, const vo
 }
 
 static void read_column(const fedserver_column *c, sqlite3_stmt *row, int at, void *member) {
-    if (c->type == FEDSERVER_VALUE_INT) {
+    if (c->kind == FEDSERVER_VALUE_INT) {
         set_integer(sqlite3_column_int64(row, at), member, c->size);
-    } else if (c->type == FEDSERVER_VALUE_REAL) {
+    } else if (c->kind == FEDSERVER_VALUE_REAL) {
         set_real(sqlite3_column_double(row, at), member, c->size);
-    } else if (c->type == FEDSERVER_VALUE_TEXT) {
+    } else if (c->kind == FEDSERVER_VALUE_TEXT) {
         fedserver_database_text(row, at, member, c->size);
     } else if ((size_t)sqlite3_column_bytes(row, at) == c->size) {
         memcpy(member, sqlite3_column_blob(row, at), c->size);

@@ -42,14 +42,16 @@ fed_status fedserver_database_fail(fedserver_database *db, int code, fed_error *
 fed_status fedserver_database_script(fedserver_database *db, const char *sql,
                                      fed_error *err) FED_CHECKED;
 
+typedef enum fedserver_value_kind {
+    FEDSERVER_VALUE_INT,
+    FEDSERVER_VALUE_REAL,
+    FEDSERVER_VALUE_TEXT,
+    FEDSERVER_VALUE_BLOB
+} fedserver_value_kind;
+
 /** A value to bind. NULL text or bytes bind as NULL. */
 typedef struct fedserver_value {
-    enum {
-        FEDSERVER_VALUE_INT,
-        FEDSERVER_VALUE_REAL,
-        FEDSERVER_VALUE_TEXT,
-        FEDSERVER_VALUE_BLOB
-    } kind;
+    fedserver_value_kind kind;
     int64_t integer;
     double real;
     const void *bytes;
@@ -71,7 +73,7 @@ typedef struct fedserver_value {
 
 /** A column that is a member of a record: tables.h lists them. */
 typedef struct fedserver_column {
-    int type; /* FEDSERVER_VALUE_... */
+    fedserver_value_kind kind;
     size_t offset, size;
 } fedserver_column;
 
