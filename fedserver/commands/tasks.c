@@ -124,7 +124,7 @@ static fed_status move_task(fedserver *server, const arguments *args, fed_error 
     unsigned long long position = 0;
     FED_TRY(take_task(args, &id, err));
     if (!take_number(args->operands[1], UINT32_MAX, &position)) {
-        return fed_fail(err, FED_EINVAL, "\"%.40s\" is not a place in the queue; the first is 1",
+        return fed_fail(err, FED_EINVAL, "\"%.40s\" is not a position in the queue; the first is 1",
                         args->operands[1]);
     }
     FED_TRY(fedserver_task_move(server, fed_clock_unix_ms(), id, (uint32_t)position, err));
@@ -202,7 +202,7 @@ const command command_move = {
     .operands = "ID POSITION",
     .brief = "move a task in the queue",
     .help = "usage: fedserver move --dir DIR ID POSITION\n"
-            "Give task ID, which is queued, another place in the queue; the first is 1.\n"};
+            "Give task ID, which is queued, another position in the queue; the first is 1.\n"};
 
 const command command_status = {
     .name = "status",

@@ -471,7 +471,7 @@ static void check_start(checking *c) {
         return;
     }
     if (t->round.leased > t->task.rules.cohort || t->round.received != c->running_updates) {
-        FOUND("S4: round %u has %u of %u places taken and %u of %zu updates" FEDSERVER_RESTORE,
+        FOUND("S4: round %u has %u of %u slots taken and %u of %zu updates" FEDSERVER_RESTORE,
               t->round.number, t->round.leased, t->task.rules.cohort, t->round.received,
               c->running_updates);
     }
@@ -479,7 +479,7 @@ static void check_start(checking *c) {
         CHECKED("S4: a restart finds no task that runs");
         return;
     }
-    CHECKED("D3, S4: a restart goes on with round %u, %u places taken, %u updates folded again",
+    CHECKED("D3, S4: a restart goes on with round %u, %u slots taken, %u updates folded again",
             t->round.number, t->round.leased, t->round.received);
 }
 

@@ -69,7 +69,7 @@ static const char *plural(uint32_t count) {
     return count == 1 ? "" : "s";
 }
 
-/* " from 7 devices (1f2e..., ... and 2 more) and 3 free places" */
+/* " from 7 devices (1f2e..., ... and 2 more) and 3 free slots" */
 static void say_whom(sentence *s, const fedserver_waiting *w) {
     if (w->out > 0) {
         say(s, " from %u device%s (", w->out, plural(w->out));
@@ -83,7 +83,7 @@ static void say_whom(sentence *s, const fedserver_waiting *w) {
         say(s, ")");
     }
     if (w->free > 0) {
-        say(s, " %s %u free place%s", w->out > 0 ? "and" : "from", w->free, plural(w->free));
+        say(s, " %s %u free slot%s", w->out > 0 ? "and" : "from", w->free, plural(w->free));
     }
 }
 
@@ -114,7 +114,7 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
     uint32_t missing = rules->goal - round->received;
     if (w->out == 0 && round->deadline_ms == 0) {
         say(s,
-            "a device to check in (%u place%s free, %u update%s missing); the deadline of %.1f s ",
+            "a device to check in (%u slot%s free, %u update%s missing); the deadline of %.1f s ",
             w->free, w->free == 1 ? " is" : "s are", missing, missing == 1 ? " is" : "s are",
             (double)rules->deadline_ms / 1000.0);
         say(s, rules->staleness > 0 ? "starts with its update" : "starts then");
@@ -128,7 +128,7 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
     }
     say(s, "; the first lease ends at ");
     say_time(s, w->lease_ends_ms);
-    say(s, ", and its place is free again then");
+    say(s, ", and its slot is free again then");
 }
 
 void fedserver_waiting_say(const fedserver_training *t, const fedserver_waiting *w, int64_t now_ms,

@@ -66,23 +66,23 @@ static void the_sentence_says_what_is_awaited_until_when_and_what_then(void **st
     test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
     coordinator_task(c, task);
     expect_sentence(c, d,
-                    "a device to check in (3 places are free, 2 updates are missing); the deadline "
+                    "a device to check in (3 slots are free, 2 updates are missing); the deadline "
                     "of 90.0 s starts then");
     fed_assignment work = device_ask_work(c, &d[0]);
     expect_sentence(c, d,
-                    "2 more updates (0 of 2) from 1 device (*) and 2 free places until 00:01:30 "
+                    "2 more updates (0 of 2) from 1 device (*) and 2 free slots until 00:01:30 "
                     "UTC; then a new attempt opens, unless the minimum of 1 is met by 1 more");
     assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
     expect_sentence(c, d,
-                    "1 more update (1 of 2) from 2 free places until 00:01:30 UTC; then the round "
+                    "1 more update (1 of 2) from 2 free slots until 00:01:30 UTC; then the round "
                     "commits, since the minimum of 1 is met");
     (void)device_ask_work(c, &d[1]);
     expect_sentence(c, &d[1],
-                    "1 more update (1 of 2) from 1 device (*) and 1 free place until 00:01:30 UTC; "
+                    "1 more update (1 of 2) from 1 device (*) and 1 free slot until 00:01:30 UTC; "
                     "then the round commits, since the minimum of 1 is met");
 }
 
-static void the_sentence_of_an_asynchronous_round_says_when_a_place_is_free(void **state) {
+static void the_sentence_of_an_asynchronous_round_says_when_a_slot_is_free(void **state) {
     coordinator *c = *state;
     test_device d[7];
     fed_assignment work = {0};
@@ -93,7 +93,7 @@ static void the_sentence_of_an_asynchronous_round_says_when_a_place_is_free(void
                         " \"rounds\": 2, \"cohort\": 7, \"goal\": 3, \"minimum\": 2,"
                         " \"deadline_s\": 90, \"staleness\": 1}");
     expect_sentence(c, d,
-                    "a device to check in (7 places are free, 3 updates are missing); the deadline "
+                    "a device to check in (7 slots are free, 3 updates are missing); the deadline "
                     "of 90.0 s starts with its update");
     for (int k = 6; k >= 0; k--) {
         work = device_ask_work(c, &d[k]);
@@ -101,14 +101,14 @@ static void the_sentence_of_an_asynchronous_round_says_when_a_place_is_free(void
     }
     expect_sentence(c, d,
                     "3 more updates (0 of 3) from 7 devices (*, *, *, * and 3 more); the first "
-                    "lease ends at 00:01:30 UTC, and its place is free again then");
+                    "lease ends at 00:01:30 UTC, and its slot is free again then");
     assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
     expect_sentence(c, &d[1],
                     "2 more updates (1 of 3) from 6 devices (*, *, *, * and 2 more) and 1 free "
-                    "place until 00:01:37 UTC; from then on the minimum of 2 is enough to commit");
+                    "slot until 00:01:37 UTC; from then on the minimum of 2 is enough to commit");
     coordinator_wait(c, 90000);
     expect_sentence(c, d,
-                    "2 more updates (1 of 3) from 7 free places; the round commits with the "
+                    "2 more updates (1 of 3) from 7 free slots; the round commits with the "
                     "minimum of 2");
 }
 
@@ -342,7 +342,7 @@ int main(void) {
         WITH_COORDINATOR(an_idle_coordinator_has_nulls),
         WITH_COORDINATOR(a_round_says_who_weighed_most_and_who_moved_the_model_most),
         WITH_COORDINATOR(the_sentence_says_what_is_awaited_until_when_and_what_then),
-        WITH_COORDINATOR(the_sentence_of_an_asynchronous_round_says_when_a_place_is_free),
+        WITH_COORDINATOR(the_sentence_of_an_asynchronous_round_says_when_a_slot_is_free),
         WITH_COORDINATOR(who_is_out_is_told_to_programs_too),
         WITH_COORDINATOR(the_command_line_says_the_same),
         WITH_COORDINATOR(the_phase_of_the_open_round_is_told),
