@@ -1,5 +1,6 @@
 /* Between inceptionn's two forms: planes in memory, bursts of eight values at a network card.
  * Format: docs/codec-formats.md#bursts   Paper: INCEPTIONN, section VI-A */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/bursts.h"
 
 #include <string.h>

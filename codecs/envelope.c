@@ -1,4 +1,5 @@
 /* Writing envelopes: a frame for each large tensor, and one for all small tensors together. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/envelope.h"
 
 #include <stddef.h>

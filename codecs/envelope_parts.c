@@ -1,4 +1,5 @@
 /* Which tensors of a layout go into which frame; the group of small tensors. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/envelope_parts.h"
 
 #include <string.h>

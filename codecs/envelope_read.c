@@ -1,4 +1,5 @@
 /* Reading envelopes frame by frame. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
 

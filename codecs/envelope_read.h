@@ -1,4 +1,5 @@
 /* Inside the library: reading one frame, for a message that is checked as a whole. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_ENVELOPE_READ_H
 #define FEDCODEC_ENVELOPE_READ_H
 

@@ -1,4 +1,5 @@
 /* Whole messages: checked against a layout once, then decoded, added, folded or measured. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>

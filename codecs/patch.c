@@ -1,5 +1,6 @@
 /* Patches: blocks of integer differences between values' bits, entropy coded. Format:
  * docs/codec-formats.md#patch */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/patch.h"
 
 #include <stdlib.h>

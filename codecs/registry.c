@@ -1,4 +1,5 @@
 /* Which codecs there are, and which unit of vector instructions they run on. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/registry.h"
 
 #include "fed/cpu.h"

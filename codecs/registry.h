@@ -1,4 +1,5 @@
 /* Inside the library: the codecs by folder name, from codecs.def, for each vector unit. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_REGISTRY_H
 #define FEDCODEC_REGISTRY_H
 

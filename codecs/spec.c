@@ -1,4 +1,5 @@
 /* Spec strings: "sbc:p=0.01" to a codec with its parameters and back. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* The table of second stages, in the order of stages.def. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/stage.h"
 
 #define FEDCODEC_STAGE(id, folder) extern const fedcodec_stage fedcodec_stage_##folder;

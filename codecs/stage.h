@@ -1,4 +1,5 @@
 /* Inside the library: second stages, which make a codec's message shorter without loss. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_STAGE_H
 #define FEDCODEC_STAGE_H
 

@@ -1,4 +1,5 @@
 /* The public calls on one tensor: they check everything, then the codec's folder does the work. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/tensor.h"
 
 #include <math.h>

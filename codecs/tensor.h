@@ -1,4 +1,5 @@
 /* Inside the library: the steps of fedcodec_encode, for envelopes: they check all tensors first. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_TENSOR_H
 #define FEDCODEC_TENSOR_H
 

@@ -1,4 +1,5 @@
 /* The vector instructions that a file of codecs is compiled for, and the names that it then has. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_UNIT_H
 #define FEDCODEC_UNIT_H
 

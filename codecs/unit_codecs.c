@@ -1,4 +1,5 @@
 /* The table of the codecs as compiled for one unit of vector instructions. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/registry.h"
 
 #define TEXT_(x) #x

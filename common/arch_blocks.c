@@ -1,4 +1,5 @@
 /* Blocks of layers and their repetition, branches, and names in a model's text. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Initial weights: the same bits for a seed on every machine. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

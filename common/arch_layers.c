@@ -1,4 +1,5 @@
 /* The layers of a model's text: each kind's words, output shape and tensors. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

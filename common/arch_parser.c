@@ -1,4 +1,5 @@
 /* Model descriptions: from a name or a text to layers and tensors. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "common/arch_parser.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* The parser of a model's text: what the files arch_*.c share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef COMMON_ARCH_PARSER_H
 #define COMMON_ARCH_PARSER_H
 

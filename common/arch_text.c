@@ -1,4 +1,5 @@
 /* A model's text as words: split, shown in errors, read as numbers. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

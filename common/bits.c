@@ -1,4 +1,5 @@
 /* The rare cases of the bit readers and writers: ends, long runs and failures. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/bits.h"
 
 void fed_bit_writer_init(fed_bit_writer *w, void *dst, size_t cap) {

@@ -1,4 +1,5 @@
 /* Bounded, sticky readers and writers of little-endian bytes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/bytes.h"
 
 #include <stdarg.h>

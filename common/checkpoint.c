@@ -1,4 +1,5 @@
 /* Models as safetensors files. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/checkpoint.h"
 
 #include <stdbool.h>

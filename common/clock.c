@@ -1,4 +1,5 @@
 /* The system's clocks. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/clock.h"
 
 #include <time.h>

@@ -1,4 +1,5 @@
 /* Keys, certificate requests and certificates: the only file that knows mbedTLS's X.509. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/crypto.h"
 
 #include <stdlib.h>

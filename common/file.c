@@ -1,4 +1,5 @@
 /* Whole files: read or map one, replace one atomically. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/file.h"
 
 #include <dirent.h>

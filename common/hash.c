@@ -1,4 +1,5 @@
 /* Digests: XXH3-64, compiled in from its header; and hexadecimal. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/hash.h"
 
 #define XXH_INLINE_ALL

@@ -1,4 +1,5 @@
 /* A server's names and addresses in the format of its certificate. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_HOSTS_H
 #define FED_HOSTS_H
 

@@ -1,4 +1,5 @@
 /* Log lines: formatting, and a sink that writes to stderr. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/log.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* mbedTLS 2.28 and 3.6 under the names of 3.6. Include it before any header of mbedTLS. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_COMMON_MBEDTLS_H
 #define FED_COMMON_MBEDTLS_H
 

@@ -1,4 +1,5 @@
 /* Tensor layouts: building, finding, comparing. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/model.h"
 
 #include <stdlib.h>

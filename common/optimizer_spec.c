@@ -1,4 +1,5 @@
 /* Optimizer specs: "adam:lr=1e-3+cosine:steps=1000" to numbers. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/optimizer_spec.h"
 
 #include <float.h>

@@ -1,4 +1,5 @@
 /* Spec strings: parameters by a table, and numbers that are the same on every machine. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/params.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* One line on a terminal that shows the progress of long work. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/progress.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* Philox4x32-10: four 32-bit numbers from a counter and a key, in ten rounds of multiply and swap.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* The JSON header of a safetensors file: a writer, and a strict reader of just this subset. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "common/safetensors.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* The JSON header of a safetensors file: the position of each tensor in the bytes after it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_SAFETENSORS_H
 #define FED_SAFETENSORS_H
 

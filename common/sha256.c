@@ -1,4 +1,5 @@
 /* SHA-256, from mbedTLS. It has a file of its own, so that the other hashes need no mbedTLS. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/hash.h"
 
 #include "common/mbedtls.h"

@@ -1,4 +1,5 @@
 /* Names and words of the status codes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/status.h"
 
 #include <stddef.h>

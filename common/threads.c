@@ -1,4 +1,5 @@
 /* A pool of threads. They wait for a run, take its chunks one after the other, and wait again. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/threads.h"
 
 #include <pthread.h>

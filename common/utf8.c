@@ -1,4 +1,5 @@
 /* Well-formed UTF-8 (RFC 3629), and the characters that may be shown to people. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/utf8.h"
 
 #include <stdbool.h>

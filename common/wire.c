@@ -1,4 +1,5 @@
 /* The byte layouts of the messages, each writer next to its reader. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/wire.h"
 
 #include <math.h>

@@ -9,6 +9,7 @@ memory; CMake's target client-memory does all. Code is measured here: aarch64, -
 can't measure stays as it is: code needs Debian's cross compiler (deploy/setup.sh --cross), transports need mbedTLS 3.6 and libcurl,
 as on Debian 13. Memory must be as written, code within a few percent, transports within a tenth.
 """
+# SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
 import glob
 import os

@@ -2,6 +2,7 @@
 
 Used by client-memory.py. It needs a build with both transports: mbedTLS 3.6 and libcurl, as on Debian 13.
 """
+# SPDX-License-Identifier: Apache-2.0
 import os
 import re
 import subprocess

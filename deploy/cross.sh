@@ -6,6 +6,7 @@
 #   deploy/cross.sh --check ARCH...  only say whether compilers and emulators are here (exit status)
 #
 # Debian's cross compilers and qemu come with deploy/setup.sh --cross.
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

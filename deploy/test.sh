@@ -2,6 +2,7 @@
 # Every test: with gcc, with clang and libFuzzer, under AddressSanitizer, UBSan and ThreadSanitizer, and the lint.
 # With FED_CROSS=1, or where cross compilers and qemu are installed, codecs and trainer also on other machines, emulated.
 # Stops at the first stage that fails. The last lines are ctest's summary of the optimised build.
+# SPDX-License-Identifier: Apache-2.0
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 

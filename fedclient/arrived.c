@@ -1,5 +1,6 @@
 /* The bytes of an unfinished download. They are kept in the store, so that a broken connection or a
  * reboot loses only the piece under way. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fedclient/client.h"

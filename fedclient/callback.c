@@ -1,4 +1,5 @@
 /* Calls the program's callback, which trains or measures, and checks the callback's results. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
 #include "fedclient/client.h"

@@ -1,4 +1,5 @@
 /* Check-in: ask the coordinator for work, and check that this client can do it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fed/version.h"

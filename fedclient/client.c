@@ -1,5 +1,6 @@
 /* The client: reads its stored state, then runs one step after the other. The only state
  * machine. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/client.h"
 
 #include <inttypes.h>

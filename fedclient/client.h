@@ -1,4 +1,5 @@
 /* Inside the client library: the client, one step of it, and the functions of its files. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_CLIENT_H
 #define FEDCLIENT_CLIENT_H
 

@@ -1,4 +1,5 @@
 /* Declining: tell the coordinator that this device can't serve a task, so that another one does. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/client.h"
 
 #include <inttypes.h>

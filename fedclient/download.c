@@ -1,4 +1,5 @@
 /* Download: bring the stored model to the version that the coordinator asks for. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Identity: enrolment, which turns a one-time token into a key and a certificate, and renewal,
  * which gets the next certificate. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

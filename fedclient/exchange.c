@@ -1,4 +1,5 @@
 /* One request to the coordinator, and what its answer's status means for a device. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

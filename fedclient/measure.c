@@ -1,4 +1,5 @@
 /* Evaluation: measure a model with the program's callback, and report the result. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
 #include "fedclient/client.h"

@@ -1,4 +1,5 @@
 /* Inside the client library: the records that the client keeps in its platform's store. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_RECORD_H
 #define FEDCLIENT_RECORD_H
 

@@ -1,4 +1,5 @@
 /* The residual: the sum of all training that the coordinator has not acknowledged. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* How long to wait after failures: exponential back-off with jitter, hours after a refusal. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fed/rng.h"

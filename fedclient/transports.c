@@ -1,4 +1,5 @@
 /* The transports that this build has, by name. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/transports.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* An entry of the table of transports; each folder of transports/ has one. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_TRANSPORTS_H
 #define FEDCLIENT_TRANSPORTS_H
 

@@ -1,4 +1,5 @@
 /* Upload: compress the residual, keep the message until its fate is known, send it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* During a callback: is its result still wanted, and how far has it come? */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/client.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* The audit log: who did what when, in the store and in the log. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_AUDIT_LOG_H
 #define FEDSERVER_AUDIT_LOG_H
 

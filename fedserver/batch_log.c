@@ -1,4 +1,5 @@
 /* Log lines of a batch, kept until its end. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/batch_log.h"
 
 #include <string.h>

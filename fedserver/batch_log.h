@@ -1,4 +1,5 @@
 /* A log that keeps its word: what a batch says is written once the batch is committed. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_BATCH_LOG_H
 #define FEDSERVER_BATCH_LOG_H
 

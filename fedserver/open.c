@@ -1,4 +1,5 @@
 /* A coordinator, put together from its parts. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/open.h"
 
 #include "fedserver/routes/router.h"

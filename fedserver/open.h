@@ -1,4 +1,5 @@
 /* A coordinator, put together from its parts. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_OPEN_H
 #define FEDSERVER_OPEN_H
 

@@ -1,4 +1,5 @@
 /* Names of files in a coordinator's directory. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/paths.h"
 
 #include <stdio.h>

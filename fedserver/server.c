@@ -1,5 +1,6 @@
 /* The coordinator as a whole: open, begin, handle, tick, commit, close, and what the CLI asks for.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/server.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 /* The coordinator's insides: what it holds in memory between requests. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_SERVER_H
 #define FEDSERVER_SERVER_H
 

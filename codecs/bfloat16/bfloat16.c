@@ -1,4 +1,5 @@
 /* bfloat16: the upper half of each float32, rounded. Format: docs/codec-formats.md#bfloat16 */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/narrow.h"
 #include "codecs/registry.h"
 

@@ -1,5 +1,6 @@
 /* dgc: the values of largest magnitude as float32, and their positions (gradient dropping).
  * Format: docs/codec-formats.md#dgc   Paper: Aji and Heafield 2017; Lin et al. 2018, section 3 */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"
 #include "codecs/prim/sparse.h"

@@ -1,4 +1,5 @@
 /* float16: each value as the nearest IEEE 754 binary16. Format: docs/codec-formats.md#float16 */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/narrow.h"
 #include "codecs/registry.h"
 

@@ -1,4 +1,5 @@
 /* float32: the values themselves. Format: docs/codec-formats.md#float32 */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
 

@@ -1,4 +1,5 @@
 /* inceptionn's inner loops over 64 values: classify the values, and pack their bytes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_H
 #define FEDCODEC_INCEPTIONN_BLOCK_H
 

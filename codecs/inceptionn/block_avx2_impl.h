@@ -1,4 +1,5 @@
 /* inceptionn's inner loops for AVX2: eight values at a time, bytes moved by a table of shuffles. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_AVX2_IMPL_H
 #define FEDCODEC_INCEPTIONN_BLOCK_AVX2_IMPL_H
 

@@ -1,4 +1,5 @@
 /* inceptionn's inner loops for AVX-512: sixteen values at a time, bytes moved by masks. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_AVX512_IMPL_H
 #define FEDCODEC_INCEPTIONN_BLOCK_AVX512_IMPL_H
 

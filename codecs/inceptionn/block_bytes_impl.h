@@ -1,4 +1,5 @@
 /* inceptionn's payload from words, and back: a tag says how many upper bytes of a word are sent. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_BYTES_IMPL_H
 #define FEDCODEC_INCEPTIONN_BLOCK_BYTES_IMPL_H
 

@@ -1,4 +1,5 @@
 /* inceptionn's inner loops for all other units: loops for the compiler, a shuffle for the bytes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_PLAIN_IMPL_H
 #define FEDCODEC_INCEPTIONN_BLOCK_PLAIN_IMPL_H
 

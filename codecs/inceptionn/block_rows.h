@@ -1,5 +1,6 @@
 /* inceptionn's four words as one vector: for each byte of tags, where the vector's bytes come from.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_ROWS_H
 #define FEDCODEC_INCEPTIONN_BLOCK_ROWS_H
 

@@ -1,5 +1,6 @@
 /* inceptionn: each value in 0, 8, 16 or 32 bits, as its magnitude needs; two-bit tags say which.
  * Format: docs/codec-formats.md#inceptionn   Paper: INCEPTIONN, algorithms 2 and 3 */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "codecs/inceptionn/block.h"

@@ -1,5 +1,6 @@
 /* int8: each value as one of 255 multiples of a scale. Format: docs/codec-formats.md#int8
  * Paper: 3LC, section 5 ("8-bit int") */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <float.h>
 #include <math.h>

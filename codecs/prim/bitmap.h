@@ -1,4 +1,5 @@
 /* One bit a value: the first value has a byte's most significant bit; zeros fill the last byte. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_BITMAP_H
 #define FEDCODEC_PRIM_BITMAP_H
 

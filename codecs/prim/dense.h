@@ -1,5 +1,6 @@
 /* Codecs that write the same number of bits for each value. A part of the tensor then has a known
  * offset in the message, so parts can be encoded side by side. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_DENSE_H
 #define FEDCODEC_PRIM_DENSE_H
 

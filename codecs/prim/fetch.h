@@ -1,5 +1,6 @@
 /* Prefetches farther ahead than processors do by themselves. Worth it in a loop that does more than
  * copy or add. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_FETCH_H
 #define FEDCODEC_PRIM_FETCH_H
 

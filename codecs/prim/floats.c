@@ -1,4 +1,5 @@
 /* Largest magnitudes, found on the bits: a float comparison would overlook NaN. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/floats.h"
 
 #include "codecs/prim/fetch.h"

@@ -1,4 +1,5 @@
 /* Floats as bits, as bytes and as fixed-point numbers; scans of whole buffers. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_FLOATS_H
 #define FEDCODEC_PRIM_FLOATS_H
 

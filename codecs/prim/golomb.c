@@ -1,4 +1,5 @@
 /* Golomb coding: its parameter and its worst case. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/golomb.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Golomb coding of ascending positions, as SBC's algorithms 3 and 4. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_GOLOMB_H
 #define FEDCODEC_PRIM_GOLOMB_H
 

@@ -1,5 +1,6 @@
 /* Vectors of 32-bit lanes, for loops that keep only some of the values, which no compiler
  * vectorises. Without FEDCODEC_LANES there are none: the loop's plain form does all the work. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_LANES_H
 #define FEDCODEC_PRIM_LANES_H
 

@@ -1,5 +1,6 @@
 /* Tensors of two-byte floats: what float16 and bfloat16 share, all but the conversion of a value.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_NARROW_H
 #define FEDCODEC_PRIM_NARROW_H
 

@@ -1,4 +1,5 @@
 /* A large tensor cut into parts, which a pool encodes side by side. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_PARTS_H
 #define FEDCODEC_PRIM_PARTS_H
 

@@ -1,4 +1,5 @@
 /* Positions: the choice of a code to write them in, and reading any code. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/positions.h"
 
 /* The three high bits of `how`. */

@@ -1,4 +1,5 @@
 /* The positions of the values that a sparse codec sends, as bytes in one of several codes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_POSITIONS_H
 #define FEDCODEC_PRIM_POSITIONS_H
 

@@ -1,4 +1,5 @@
 /* The values in each base-3^5 byte, written out by the preprocessor. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/quartic.h"
 
 #define VALUES(b) {(b) / 81 - 1, (b) / 27 % 3 - 1, (b) / 9 % 3 - 1, (b) / 3 % 3 - 1, (b) % 3 - 1},

@@ -1,4 +1,5 @@
 /* Five three-valued digits a byte: the base-3^5 encoding of 3LC. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_QUARTIC_H
 #define FEDCODEC_PRIM_QUARTIC_H
 

@@ -1,5 +1,6 @@
 /* The adaptive binary range coder. Each bit of a gap narrows an interval of 32-bit numbers in
  * proportion to the bit's probability. High bytes that both ends share are written. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/range.h"
 
 enum {

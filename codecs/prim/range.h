@@ -1,4 +1,5 @@
 /* Ascending positions by an adaptive binary range coder on the gaps between them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_RANGE_H
 #define FEDCODEC_PRIM_RANGE_H
 

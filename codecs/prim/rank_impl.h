@@ -1,5 +1,6 @@
 /* The k-th greatest of a list, exactly: count keys in bins, then compare the few keys of one bin.
  * For select.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_RANK_IMPL_H
 #define FEDCODEC_PRIM_RANK_IMPL_H
 

@@ -1,5 +1,6 @@
 /* Static rANS over numbers, or over the gaps between positions. The state has 32 bits, and is
  * refilled by 16. The encoder runs backwards, so that the decoder runs forwards. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/rans.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
 /* Static rANS of numbers, or of ascending positions by the gaps between them: first their
  * distribution, then the numbers. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_RANS_H
 #define FEDCODEC_PRIM_RANS_H
 

@@ -6,6 +6,7 @@
  * the sample misled (adversarial data, many equal values), the k-th is sought in the whole tensor:
  * slower, with the same result. So the sample decides the time, never the choice.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/select.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The k largest and the k most negative values, or the k of largest magnitude, exactly. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_SELECT_H
 #define FEDCODEC_PRIM_SELECT_H
 

@@ -1,4 +1,5 @@
 /* Messages of positions and values, written and read back. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/sparse.h"
 
 #include <assert.h>

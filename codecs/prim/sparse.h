@@ -1,5 +1,6 @@
 /* What sbc, stc and dgc share: messages of some positions, and of the value at each of them.
  * Format: docs/codec-formats.md#positions */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_SPARSE_H
 #define FEDCODEC_PRIM_SPARSE_H
 

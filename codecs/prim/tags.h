@@ -1,4 +1,5 @@
 /* The tag plane of inceptionn: two bits a value, which say how many bytes the value takes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_TAGS_H
 #define FEDCODEC_PRIM_TAGS_H
 

@@ -1,5 +1,6 @@
 /* Values as -m, 0 or m, FEDCODEC_TERNARY of them at once, with vectors. Without that macro there
  * are no vectors, and a plain loop does all the work. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_TERNARY_H
 #define FEDCODEC_PRIM_TERNARY_H
 

@@ -1,4 +1,5 @@
 /* Zero-run encoding: find the bytes that are not 121, then write each after the run before it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/zerorun.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* Runs of the byte 121 in one byte: the zero-run encoding of 3LC. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_ZERORUN_H
 #define FEDCODEC_PRIM_ZERORUN_H
 

@@ -1,5 +1,6 @@
 /* stc: the positions of the values of largest magnitude, their signs, and one magnitude for all.
  * Format: docs/codec-formats.md#stc   Paper: Sattler et al. 2019, algorithm 1 */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"
 #include "codecs/prim/sparse.h"

@@ -1,4 +1,5 @@
 /* stoch3's random numbers: any stretch of a stream, several drawn at once. For stoch3.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_STOCH3_RANDOM_IMPL_H
 #define FEDCODEC_STOCH3_RANDOM_IMPL_H
 

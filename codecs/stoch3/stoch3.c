@@ -1,6 +1,7 @@
 /* stoch3: -m, 0 or m for each value, at random, so that its mean is the value; five of them a byte.
  * Format: docs/codec-formats.md#stoch3   Paper: 3LC, section 5 ("Stoch 3-value + QE"), after
  * TernGrad */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "codecs/prim/floats.h"

@@ -1,4 +1,5 @@
 /* 3LC's digits, 32 bytes at a time, with AVX2: from values, and back. For threelc.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_THREELC_DIGITS_AVX2_IMPL_H
 #define FEDCODEC_THREELC_DIGITS_AVX2_IMPL_H
 

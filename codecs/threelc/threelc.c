@@ -1,5 +1,6 @@
 /* 3lc: one of -m, 0, m for each value, five of them a byte, runs of zeros shortened.
  * Format: docs/codec-formats.md#3lc   Paper: 3LC, section 3 */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <float.h>
 #include <math.h>

@@ -1,4 +1,5 @@
 /* fedcodec compare: size, loss and speed of the codecs on the user's own tensors. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

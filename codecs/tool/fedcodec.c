@@ -1,5 +1,6 @@
 /* fedcodec: encode files of float32 values, decode and inspect envelopes, list and compare codecs.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* The fedcodec program: messages to its user, arguments, input tensors. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/tool/tool.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* What the files of the fedcodec program share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_TOOL_H
 #define FEDCODEC_TOOL_H
 

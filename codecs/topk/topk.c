@@ -1,5 +1,6 @@
 /* topk: a bitmap of the values of largest magnitude, and these values. Format:
  * docs/codec-formats.md#topk   Paper: 3LC, section 5 ("5% sparsification") */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "codecs/prim/bitmap.h"

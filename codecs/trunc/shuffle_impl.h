@@ -1,5 +1,6 @@
 /* trunc's packing by shuffles: eight values of at most 25 bits are two vectors of bytes. For
  * trunc.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_TRUNC_SHUFFLE_IMPL_H
 #define FEDCODEC_TRUNC_SHUFFLE_IMPL_H
 

@@ -1,5 +1,6 @@
 /* trunc: each value without its b least significant bits. Format: docs/codec-formats.md#trunc
  * Paper: INCEPTIONN, section III and figure 14 ("16b-T" and its like) */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "codecs/prim/bitmap.h"

@@ -1,5 +1,6 @@
 /* twobit: -t, 0 or t for each value, four of them a byte. Format: docs/codec-formats.md#twobit
  * Paper: CD-SGD, section 2 (MXNet's 2-bit quantization) */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
 

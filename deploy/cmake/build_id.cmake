@@ -1,5 +1,6 @@
 # Write OUT, a source that names the commit that is being built. Runs in every build; OUT changes only with the commit.
 #   cmake -D SOURCE=... -D OUT=... -P build_id.cmake
+# SPDX-License-Identifier: Apache-2.0
 find_program(GIT git)
 set(id unknown)
 if(GIT AND EXISTS ${SOURCE}/.git)

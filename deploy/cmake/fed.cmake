@@ -1,4 +1,5 @@
 # What every library, program and test of this project is compiled with.
+# SPDX-License-Identifier: Apache-2.0
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)

@@ -1,5 +1,6 @@
 # `cmake --install BUILD --prefix P` and what it puts there: see docs/install.md. Nothing of it holds a path of this machine, so that
 # the folder P can be moved, and another machine makes the same files.
+# SPDX-License-Identifier: Apache-2.0
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -1,4 +1,5 @@
 /* `fedsim report`: runs read back from their directories, side by side. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* `fedsim run`: a scenario's cells one after the other, each into a directory of its own. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* What the command line asks for. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_COMMANDS_H
 #define FEDSIM_COMMANDS_H
 

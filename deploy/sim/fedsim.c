@@ -1,4 +1,5 @@
 /* fedsim: a coordinator and many clients on one machine, from a scenario to a report. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@ A table is an INI file of deploy/sim/papers: [table] has its title, what to show
 [column NAME] have the keys of a scenario, the later ones going before the earlier; a row's "COLUMN: key" is for that
 cell alone. `paper_KIND` in a row has the paper's figures of a kind that is shown, one for each column.
 """
+# SPDX-License-Identifier: Apache-2.0
 import argparse
 import configparser
 import csv

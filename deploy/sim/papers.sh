@@ -7,6 +7,7 @@
 # iterations: minutes, to see that it works; --only, the cells whose "ROW, COLUMN" has that text in it, such as "SBC(2)".
 # Keys and values go to every run (threads=2 seed=7). Runs that are finished are not run again: what was broken off
 # goes on. Results lie in build/papers/TABLE, each run's with its page of plots.
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,4 +1,5 @@
 /* The progress of a run. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/progress_bar.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* How far a run, or a grid of runs, is: a bar at a terminal, elsewhere a line every ten seconds. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_PROGRESS_BAR_H
 #define FEDSIM_PROGRESS_BAR_H
 

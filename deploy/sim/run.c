@@ -1,4 +1,5 @@
 /* A run from its options to its log. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/run.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* A run: from options to its log. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_RUN_H
 #define FEDSIM_RUN_H
 

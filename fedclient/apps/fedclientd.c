@@ -1,5 +1,6 @@
 /* fedclientd: a device as a program. It enrols, then trains or evaluates whatever the coordinator
  * asks for, on labelled samples. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>

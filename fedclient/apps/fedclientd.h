@@ -1,4 +1,5 @@
 /* fedclientd's settings, and the functions of its files. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_APPS_FEDCLIENTD_H
 #define FEDCLIENT_APPS_FEDCLIENTD_H
 

@@ -1,4 +1,5 @@
 /* fedclientd's log lines about events. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
 #include "fedclient/apps/fedclientd.h"

@@ -1,4 +1,5 @@
 /* The main loop of fedclientd: open store and transport, enrol once, then take part. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

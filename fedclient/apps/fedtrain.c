@@ -1,4 +1,5 @@
 /* fedtrain: train, measure and export models on one machine, without any federation. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* fedtrain's data: opened by name, normalised by numbers that travel with the weights. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

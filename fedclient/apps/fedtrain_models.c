@@ -1,4 +1,5 @@
 /* fedtrain models: each model's input, number of parameters, and memory for training. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
 /* fedtrain train: epoch after epoch, with a checkpoint and a line of the curve after each. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

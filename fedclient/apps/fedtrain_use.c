@@ -1,4 +1,5 @@
 /* fedtrain evaluate and export: uses of trained weights. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* fedtrain's weights: made, or read from a file that says which model it is. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

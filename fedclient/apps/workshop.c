@@ -1,4 +1,5 @@
 /* A device's training: gets a round from the library, and gives the trained weights back. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/workshop.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* The training callback of fedclientd: libfedtrain inside libfedclient's callback. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_APPS_WORKSHOP_H
 #define FEDCLIENT_APPS_WORKSHOP_H
 

@@ -3,6 +3,7 @@
  *
  *     minimal https://127.0.0.1:8443 ca.pem TOKEN
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

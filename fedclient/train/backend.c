@@ -1,4 +1,5 @@
 /* The backends of this build, by name. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/backend.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* What a backend is: the layers of one net, run forward and backward over a batch. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_BACKEND_VTABLE_H
 #define FEDTRAIN_BACKEND_VTABLE_H
 

@@ -1,4 +1,5 @@
 /* The batches of a job: a walk through the client's samples, or through its text. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/batches.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* Data of either kind: chooses between samples and text, so that programs need not. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/data.h"
 
 #include <inttypes.h>

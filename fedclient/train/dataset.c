@@ -1,4 +1,5 @@
 /* Samples in memory: where each lies, and how it becomes floats. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/dataset.h"
 
 #include <math.h>

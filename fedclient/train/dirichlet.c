@@ -1,4 +1,5 @@
 /* Splits by a Dirichlet distribution over the classes, with the same result on every machine. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/dirichlet.h"
 
 #include <math.h>

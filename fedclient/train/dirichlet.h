@@ -1,4 +1,5 @@
 /* The split by a Dirichlet distribution over the classes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_DIRICHLET_H
 #define FEDTRAIN_DIRICHLET_H
 

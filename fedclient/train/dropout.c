@@ -1,4 +1,5 @@
 /* Dropout's random numbers: 16 bits a value, compared with the share that is dropped. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/dropout.h"
 
 #include <math.h>

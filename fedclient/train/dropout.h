@@ -1,4 +1,5 @@
 /* Which values dropout keeps: the same ones in every backend. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_DROPOUT_H
 #define FEDTRAIN_DROPOUT_H
 

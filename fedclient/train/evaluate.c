@@ -1,4 +1,5 @@
 /* How good a model is: scores over a data set, or over a text. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/evaluate.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Which model can be trained on which data. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/fits.h"
 
 #include <inttypes.h>

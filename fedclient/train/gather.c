@@ -1,4 +1,5 @@
 /* Samples on their way into a net's buffers. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/gather.h"
 
 fed_status fedtrain_check_batch(const struct fedtrain_net *net, size_t batch, fed_error *err) {

@@ -1,4 +1,5 @@
 /* The items that are split: equal shards, and the order by labels. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/items.h"
 
 #include <string.h>

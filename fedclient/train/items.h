@@ -1,4 +1,5 @@
 /* The items that are split: samples of a dataset, or units of a text. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_ITEMS_H
 #define FEDTRAIN_ITEMS_H
 

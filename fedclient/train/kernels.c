@@ -1,4 +1,5 @@
 /* Picks the kernels for the processor that the program runs on. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels.h"
 #include "fed/cpu.h"
 

@@ -1,4 +1,5 @@
 /* The inner loops: one table for each kind of vector unit, picked at run time. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_KERNELS_H
 #define FEDTRAIN_KERNELS_H
 

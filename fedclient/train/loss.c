@@ -1,4 +1,5 @@
 /* Losses that backends share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/loss.h"
 
 #include <math.h>

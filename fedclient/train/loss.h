@@ -1,4 +1,5 @@
 /* Losses that backends share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_LOSS_H
 #define FEDTRAIN_LOSS_H
 

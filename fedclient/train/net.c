@@ -1,4 +1,5 @@
 /* A net: checks arguments, computes the loss, and leaves the layers to a backend. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/net.h"
 
 #include <inttypes.h>

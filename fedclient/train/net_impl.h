@@ -1,4 +1,5 @@
 /* Inside a net: its backend's workspace, and the buffers of a training step. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_NET_IMPL_H
 #define FEDTRAIN_NET_IMPL_H
 

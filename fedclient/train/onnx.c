@@ -1,4 +1,5 @@
 /* A model as an ONNX graph: what each layer is called there, and in which form values travel. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/onnx.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
  *
  * Numbers of fields and types are those of onnx.proto. A message inside another has its length in
  * front of it, so all but the weights' floats is put together in memory first. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/onnx_graph.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* An ONNX graph while it is being written: nodes in memory, weights where they are. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_ONNX_GRAPH_H
 #define FEDTRAIN_ONNX_GRAPH_H
 

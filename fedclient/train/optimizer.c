@@ -1,4 +1,5 @@
 /* Optimizers: what they remember between steps and rounds. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/optimizer.h"
 
 #include <string.h>

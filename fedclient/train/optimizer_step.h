@@ -1,4 +1,5 @@
 /* One optimizer step in numbers: what it makes of a gradient, and where it finds its memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_OPTIMIZER_STEP_H
 #define FEDTRAIN_OPTIMIZER_STEP_H
 

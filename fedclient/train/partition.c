@@ -1,4 +1,5 @@
 /* A partition of samples among clients: views of it, and its end. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/partition.h"
 
 #include <stdlib.h>

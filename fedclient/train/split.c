@@ -1,4 +1,5 @@
 /* Splits samples among clients: by chance, a few classes each, by Dirichlet's rule, or by group. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/split.h"
 
 #include <inttypes.h>

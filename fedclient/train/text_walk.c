@@ -1,4 +1,5 @@
 /* Language models: the walk through a text, window by window. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/text_walk.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* Training on text: where in it each step reads. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_TEXT_WALK_H
 #define FEDTRAIN_TEXT_WALK_H
 

@@ -1,4 +1,5 @@
 /* Local training: one optimizer step a batch. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/train.h"
 
 #include <inttypes.h>

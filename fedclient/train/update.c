@@ -1,4 +1,5 @@
 /* An optimizer step: its learning rate, its numbers, and its kernels at work. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/update.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* An optimizer step in parts, on this processor: a tensor is updated while it is still in cache. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_UPDATE_H
 #define FEDTRAIN_UPDATE_H
 

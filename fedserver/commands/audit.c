@@ -1,4 +1,5 @@
 /* audit: who did what when. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
 #include "fedserver/commands/command.h"

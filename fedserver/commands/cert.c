@@ -1,4 +1,5 @@
 /* cert: the coordinator's own certificate, and its CA. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

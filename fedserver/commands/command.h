@@ -1,4 +1,5 @@
 /* A command of the program fedserver: its name, what it takes, and the function that does it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMMANDS_COMMAND_H
 #define FEDSERVER_COMMANDS_COMMAND_H
 

@@ -1,4 +1,5 @@
 /* The command line's options: one table, and the parser that walks it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <limits.h>
 #include <stdint.h>

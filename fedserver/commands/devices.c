@@ -1,4 +1,5 @@
 /* devices, rename, revoke: who may come in. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
 #include "fed/clock.h"

@@ -1,4 +1,5 @@
 /* Lists for people and for programs: what the listing commands share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <time.h>
 

@@ -1,4 +1,5 @@
 /* The program fedserver: finds the command that is asked for, and runs it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

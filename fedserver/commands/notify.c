@@ -1,4 +1,5 @@
 /* Messages to the service manager. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/commands/notify.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* What a program tells the service manager that started it: sd_notify(3)'s protocol. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMMANDS_NOTIFY_H
 #define FEDSERVER_COMMANDS_NOTIFY_H
 

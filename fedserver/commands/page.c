@@ -1,4 +1,5 @@
 /* page: links and bearer tokens for those who may read the page. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* run and front: the two processes that serve. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>

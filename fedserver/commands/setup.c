@@ -1,4 +1,5 @@
 /* init, backup, restore, check: a coordinator's directory as a whole. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 /* task, tasks, cancel, pause, resume, move, status, export: what is trained, in which order, how
  * far it is, and what came out. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

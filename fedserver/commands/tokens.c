@@ -1,4 +1,5 @@
 /* token, tokens: who may enrol. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

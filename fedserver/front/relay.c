@@ -1,4 +1,5 @@
 /* Questions about the status, carried from the front to the process of the rounds. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/front/relay.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* Between the process at the front and the one that does the rounds: the status, for people. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_RELAY_H
 #define FEDSERVER_RELAY_H
 

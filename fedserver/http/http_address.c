@@ -1,4 +1,5 @@
 /* Addresses of both kinds in one form. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_address.h"
 
 #include <arpa/inet.h>

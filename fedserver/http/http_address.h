@@ -1,4 +1,5 @@
 /* A peer's address: as text for the log, as a key for the limits. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_ADDRESS_H
 #define FEDSERVER_HTTP_ADDRESS_H
 

@@ -1,5 +1,6 @@
 /* Answers: a coordinator's response, or a refusal of the adapter's own, as libmicrohttpd sends it.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

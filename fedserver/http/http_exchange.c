@@ -1,4 +1,5 @@
 /* The life of a request: head, body, batch, end. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
 
 #include <stdlib.h>

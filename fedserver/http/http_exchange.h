@@ -1,6 +1,7 @@
 /* A request on its way through the HTTPS adapter, and what the adapter's parts share: http_mhd.c
  * has libmicrohttpd's callbacks, http_exchange.c takes requests in, http_loop.c handles them in
  * batches and http_answer.c sends the answers. All of it belongs to one thread. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_EXCHANGE_H
 #define FEDSERVER_HTTP_EXCHANGE_H
 

@@ -1,4 +1,5 @@
 /* gzip of whole bodies, with the last few kept. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_gzip.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* Answers made small for who reads gzip, on zlib; a build without it sends them as they are. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_GZIP_H
 #define FEDSERVER_HTTP_GZIP_H
 

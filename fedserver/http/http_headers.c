@@ -1,4 +1,5 @@
 /* What the page may load and do, which is little; and what else an answer says of itself. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_headers.h"
 
 #include <stddef.h>

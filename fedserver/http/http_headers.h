@@ -1,4 +1,5 @@
 /* The headers of an answer, most of which tell a browser what it may do with it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_HEADERS_H
 #define FEDSERVER_HTTP_HEADERS_H
 

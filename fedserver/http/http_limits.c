@@ -1,4 +1,5 @@
 /* Token buckets in a hash table of peers that forgets those who are idle. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_limits.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* How much one peer may ask for: token buckets, and numbers of connections. For one thread. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_LIMITS_H
 #define FEDSERVER_HTTP_LIMITS_H
 

@@ -1,4 +1,5 @@
 /* The adapter's loop: let the daemons read and write, handle complete requests in a batch, wait. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_loop.h"
 
 #include <poll.h>

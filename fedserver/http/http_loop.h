@@ -1,5 +1,6 @@
 /* The loop of the HTTPS adapter: batches of requests, one transaction each, and the wait
  * between. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_LOOP_H
 #define FEDSERVER_HTTP_LOOP_H
 

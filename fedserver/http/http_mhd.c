@@ -11,6 +11,7 @@
  * - An answer to the first call of the handler closes the connection: answer the second one.
  * - A suspended connection has no timeout, and its peer's going away is not noticed.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* Peers: a list by age of those that owe a request, and an account each. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_peer.h"
 
 #include <stdlib.h>

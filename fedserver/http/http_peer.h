@@ -1,5 +1,6 @@
 /* Connections as the HTTP adapter sees them: who is at the other end, how long it has been silent,
  * and what it may still ask for. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_PEER_H
 #define FEDSERVER_HTTP_PEER_H
 

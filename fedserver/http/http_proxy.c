@@ -1,4 +1,5 @@
 /* The PROXY protocol's two headers: a line of text, and a binary one. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_proxy.h"
 
 #include <stdio.h>

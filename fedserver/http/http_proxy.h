@@ -1,5 +1,6 @@
 /* The PROXY protocol, versions 1 and 2 (HAProxy's proxy-protocol.txt): a proxy that passes TLS on
  * says first whose connection it is. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_PROXY_H
 #define FEDSERVER_HTTP_PROXY_H
 

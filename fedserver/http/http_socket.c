@@ -1,5 +1,6 @@
 /* Listening sockets with messages that help, and the questions that libmicrohttpd has no answer to.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "fedserver/http/http_socket.h"
 

@@ -1,4 +1,5 @@
 /* The sockets below the HTTP adapter: listening, and asking whether a peer is still there. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_SOCKET_H
 #define FEDSERVER_HTTP_SOCKET_H
 

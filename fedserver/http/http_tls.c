@@ -1,4 +1,5 @@
 /* GnuTLS below libmicrohttpd: certificates checked early, devices verified in the handshake. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_tls.h"
 
 #include <errno.h>

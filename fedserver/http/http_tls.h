@@ -1,4 +1,5 @@
 /* TLS for the HTTP adapter, on GnuTLS: certificates, who a device is, and how bytes are counted. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_TLS_H
 #define FEDSERVER_HTTP_TLS_H
 

@@ -1,4 +1,5 @@
 /* The coordinator's own certificate and its CA: read, renewed, replaced. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <gnutls/x509.h>
 #include <limits.h>

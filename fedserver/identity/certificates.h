@@ -1,4 +1,5 @@
 /* The certificates in a coordinator's directory, and which CA has signed what. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CERTIFICATES_H
 #define FEDSERVER_CERTIFICATES_H
 

@@ -1,4 +1,5 @@
 /* The enrolled devices in memory: a list, and a hash table over it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/device_table.h"
 
 #include <stdlib.h>

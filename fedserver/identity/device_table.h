@@ -1,4 +1,5 @@
 /* The enrolled devices in memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DEVICE_TABLE_H
 #define FEDSERVER_DEVICE_TABLE_H
 

@@ -1,4 +1,5 @@
 /* Tokens in, certificates out. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/enrolment.h"
 
 #include <stdio.h>

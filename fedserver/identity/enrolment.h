@@ -1,4 +1,5 @@
 /* Who may talk to the coordinator: one-time tokens, enrolment, renewal. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ENROLMENT_H
 #define FEDSERVER_ENROLMENT_H
 

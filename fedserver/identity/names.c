@@ -1,4 +1,5 @@
 /* Names of devices, as they and operators give them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/names.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Names of devices, as they and operators give them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_NAMES_H
 #define FEDSERVER_NAMES_H
 

@@ -1,4 +1,5 @@
 /* Tokens as text, and the passes that people and programs show instead of a certificate. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/passes.h"
 
 #include <string.h>

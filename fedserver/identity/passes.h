@@ -1,4 +1,5 @@
 /* Tokens as text, and the passes that people and programs show instead of a certificate. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PASSES_H
 #define FEDSERVER_PASSES_H
 

@@ -1,4 +1,5 @@
 /* Back a coordinator up while it serves, and restore it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
 /* fedserver check: does what is stored keep the rules of docs/durability.md? Changes nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>

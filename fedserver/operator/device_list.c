@@ -1,4 +1,5 @@
 /* Devices as people see them: the commands about them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

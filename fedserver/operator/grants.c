@@ -1,4 +1,5 @@
 /* Tokens and passes, for the command line: who may enrol, and as what; who may read the page. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fedserver/audit_log.h"

@@ -1,4 +1,5 @@
 /* Make a coordinator's directory: its CA, its server certificate, an empty store. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* What a task takes of the machine, from the size of its model. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/operator/needs.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* How much disk and memory a task takes: estimated before it is queued. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_NEEDS_H
 #define FEDSERVER_NEEDS_H
 

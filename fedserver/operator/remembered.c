@@ -1,4 +1,5 @@
 /* What the coordinator remembers without storing it: written for a process that goes on for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/remembered.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* A task from its file into the queue. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "fed/hash.h"

@@ -1,4 +1,5 @@
 /* What a task has come to, for the command line: its model as a file, and its rounds. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* What a person sees of the tasks, and does with them. A command writes the store; the process that
  * serves follows (queue.c). */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
 /* The sentence that tells an operator what a round waits for, and `fedserver status`. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/operator/waiting.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* What an open round waits for: for whom, until when, and what happens then. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_WAITING_H
 #define FEDSERVER_WAITING_H
 

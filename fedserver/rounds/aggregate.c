@@ -1,4 +1,5 @@
 /* Adding updates to the exact sum, and the mean of the sum. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/aggregate.h"
 
 #include <assert.h>

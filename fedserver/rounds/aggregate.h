@@ -1,4 +1,5 @@
 /* The sum of a round's updates: exact integers, so that no order and no restart changes a bit. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_AGGREGATE_H
 #define FEDSERVER_AGGREGATE_H
 

@@ -1,4 +1,5 @@
 /* Priorities of devices, and the threshold that lets them in. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/cohort.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Which devices get the slots of a round. Pure. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COHORT_H
 #define FEDSERVER_COHORT_H
 

@@ -1,4 +1,5 @@
 /* What has happened in the rounds since this process started to serve. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COUNTERS_H
 #define FEDSERVER_COUNTERS_H
 

@@ -1,4 +1,5 @@
 /* What a device does, in one word for people. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/device_state.h"
 
 #include "fedserver/rounds/leases.h"

@@ -1,4 +1,5 @@
 /* What a device does, in one word for people. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DEVICE_STATE_H
 #define FEDSERVER_DEVICE_STATE_H
 

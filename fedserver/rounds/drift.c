@@ -1,4 +1,5 @@
 /* Running statistics in late updates: corrected by what the model's have moved since. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/drift.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* How far running statistics have moved since the versions that late updates were trained on. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DRIFT_H
 #define FEDSERVER_DRIFT_H
 

@@ -1,4 +1,5 @@
 /* Updates: checked as they come, added to the round's sum, and closed into one change. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/intake.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 /* What an update is, from its bytes to what it changes in the model. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_INTAKE_H
 #define FEDSERVER_INTAKE_H
 

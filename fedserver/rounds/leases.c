@@ -1,4 +1,5 @@
 /* Leases: which device holds a slot of the open round, which gets one, and when a slot is free. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/leases.h"
 
 #include <math.h>

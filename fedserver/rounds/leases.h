@@ -1,4 +1,5 @@
 /* Leases: who holds a slot of the open round, who gets one next, and when one is free again. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_LEASES_H
 #define FEDSERVER_LEASES_H
 

@@ -1,4 +1,5 @@
 /* Pace steering: a wait, spread over a window that follows the number of devices. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/pace.h"
 
 /* A check-in costs the coordinator some 20 us of CPU time, and one on a new connection 1 ms: 100 a

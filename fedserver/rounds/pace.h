@@ -1,4 +1,5 @@
 /* When a device shall come back: at random, and later the more devices there are. Pure. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PACE_H
 #define FEDSERVER_PACE_H
 

@@ -1,4 +1,5 @@
 /* Which task runs: the first of the queue that a device can serve. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/queue.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* Which task runs. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_QUEUE_H
 #define FEDSERVER_QUEUE_H
 

@@ -1,4 +1,5 @@
 /* The devices in memory: read from the store, written back, named for people. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/roster.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* The devices in memory: read from the store, written back, named for people. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROSTER_H
 #define FEDSERVER_ROSTER_H
 

@@ -1,4 +1,5 @@
 /* The round's table: what each event means in each phase, and what it changes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/round.h"
 
 #include <assert.h>

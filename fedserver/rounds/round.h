@@ -1,4 +1,5 @@
 /* A round's state machine: pure, so that every case can be tested without a database or a clock. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROUND_H
 #define FEDSERVER_ROUND_H
 

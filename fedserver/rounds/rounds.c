@@ -1,4 +1,5 @@
 /* What several files of the rounds do with their state. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/rounds.h"
 
 #include <stdlib.h>

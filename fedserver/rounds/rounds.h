@@ -1,4 +1,5 @@
 /* The state of the rounds in memory: the task that runs, its open round, and the devices. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROUNDS_H
 #define FEDSERVER_ROUNDS_H
 

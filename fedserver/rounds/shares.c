@@ -1,4 +1,5 @@
 /* Settling the claims of a round. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/shares.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 /* What each update of a round counts for: settled from all of them when the round commits. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_SHARES_H
 #define FEDSERVER_SHARES_H
 

@@ -1,4 +1,5 @@
 /* A task from its start to its last round: every deed changes the store and the cache together. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/training.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 /* A task from its start to its last round. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TRAINING_H
 #define FEDSERVER_TRAINING_H
 

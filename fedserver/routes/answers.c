@@ -1,4 +1,5 @@
 /* Answers that several routes give. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/answers.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* Answers that several routes give. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ANSWERS_H
 #define FEDSERVER_ANSWERS_H
 

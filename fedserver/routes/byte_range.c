@@ -1,4 +1,5 @@
 /* Reading Range and If-Range. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/byte_range.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* Which bytes of an answer a request wants: the Range and If-Range headers (RFC 9110, 14
  * and 13.1.5). */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_BYTE_RANGE_H
 #define FEDSERVER_BYTE_RANGE_H
 

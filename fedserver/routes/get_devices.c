@@ -1,4 +1,5 @@
 /* GET /v1/devices?after=ID&limit=N: who is out there, a portion at a time. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/leases.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"

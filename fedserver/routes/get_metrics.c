@@ -1,4 +1,5 @@
 /* GET /metrics: counters and gauges in the text format of Prometheus. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fedserver/rounds/device_state.h"

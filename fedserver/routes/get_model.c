@@ -1,5 +1,6 @@
 /* GET /v1/model?task=T&have=V&want=W&can=C: what a device lacks of a version, or the rest of that.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

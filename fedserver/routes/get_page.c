@@ -1,5 +1,6 @@
 /* GET / and what it loads: the dashboard, without anything from elsewhere; and the page to log in.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fedserver/front/dashboard/dashboard.h"

@@ -1,4 +1,5 @@
 /* GET /model.safetensors?task=N: the newest model of a task, for operators. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
 /* GET /v1/status: the whole state as JSON, with a sentence that says what the round waits for. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* Metrics in the text format of Prometheus, and those that every process of the coordinator has. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/metrics.h"
 
 #include <stdio.h>

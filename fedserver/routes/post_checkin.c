@@ -1,4 +1,5 @@
 /* POST /v1/checkin: a device says what it holds and is told what to do. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/pace.h"

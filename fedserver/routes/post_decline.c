@@ -1,4 +1,5 @@
 /* POST /v1/decline: a device can't serve the task, and says why; its slot is free for others. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/utf8.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/routes/answers.h"

@@ -1,4 +1,5 @@
 /* POST /v1/enrol: a one-time token and a certificate request in, a certificate out. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/audit_log.h"
 #include "fedserver/identity/enrolment.h"
 #include "fedserver/identity/passes.h"

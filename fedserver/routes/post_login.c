@@ -1,4 +1,5 @@
 /* POST /v1/login: a link becomes a session. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* POST /v1/metric: an evaluating device says how good a version of the model is. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/roster.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"

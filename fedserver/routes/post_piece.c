@@ -1,5 +1,6 @@
 /* POST /v1/piece: an update in pieces, for connections that break before the whole update is
  * sent. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* POST /v1/renew: a request signed with an enrolled device's key in, its next certificate out. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fedserver/audit_log.h"

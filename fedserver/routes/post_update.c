@@ -1,4 +1,5 @@
 /* POST /v1/update: a device's update is checked whole, then counted, once and durably. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"

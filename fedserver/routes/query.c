@@ -1,4 +1,5 @@
 /* Keys and values behind the question mark. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/query.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* The part of an address behind the question mark. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_QUERY_H
 #define FEDSERVER_QUERY_H
 

@@ -1,4 +1,5 @@
 /* The table of routes, and the checks that come before every one of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/router.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* From a request to the function that answers it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROUTER_H
 #define FEDSERVER_ROUTER_H
 

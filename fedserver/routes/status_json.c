@@ -1,4 +1,5 @@
 /* Parts of the status as JSON: the open round, and the list of tasks. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/status_json.h"
 
 #include "fedserver/operator/waiting.h"

@@ -1,4 +1,5 @@
 /* Parts of the status as JSON, which the page, programs and the command line share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STATUS_JSON_H
 #define FEDSERVER_STATUS_JSON_H
 

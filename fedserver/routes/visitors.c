@@ -1,4 +1,5 @@
 /* Who asks at the front, and what a stranger is told. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/visitors.h"
 
 #include <string.h>

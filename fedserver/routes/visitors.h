@@ -1,4 +1,5 @@
 /* Who asks at the front, by the pass that is shown. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_VISITORS_H
 #define FEDSERVER_VISITORS_H
 

@@ -1,4 +1,5 @@
 /* Where a coordinator keeps what must survive: the records, and the functions of a store. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORE_H
 #define FEDSERVER_STORE_H
 

@@ -1,4 +1,5 @@
 /* The table of stores, and the file of a coordinator's directory that names one of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/stores.h"
 
 #include <stdio.h>

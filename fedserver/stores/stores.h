@@ -1,4 +1,5 @@
 /* Which stores there are, and which one a coordinator's directory uses. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_H
 #define FEDSERVER_STORES_H
 

@@ -1,4 +1,5 @@
 /* Adaptive server optimizers: what fedadagrad, fedadam and fedyogi share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ADAPTIVE_H
 #define FEDSERVER_ADAPTIVE_H
 

@@ -1,4 +1,5 @@
 /* Krum: the updates that lie nearest to the others, and their mean. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* Rules that no small number of hostile updates can move far: what several strategies share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROBUST_H
 #define FEDSERVER_ROBUST_H
 

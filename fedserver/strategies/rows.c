@@ -1,4 +1,5 @@
 /* The matrix of a round's updates: written row by row, read by blocks of columns. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/rows.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* All updates of a round as a matrix that does not fit into memory: a row each, in a file. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROWS_H
 #define FEDSERVER_ROWS_H
 

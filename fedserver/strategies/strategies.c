@@ -1,4 +1,5 @@
 /* The table of strategies, and their specs. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Strategies: how a round's updates become the change of the model, chosen by a spec string. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STRATEGY_H
 #define FEDSERVER_STRATEGY_H
 

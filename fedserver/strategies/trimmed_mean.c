@@ -1,4 +1,5 @@
 /* Mean of the middle values, column by column: sorts many columns at once. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
 

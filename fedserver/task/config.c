@@ -1,5 +1,6 @@
 /* The checks of a task file that need more than one key, and the canonical text of models and
  * codecs. task_source.c has read each value and checked it by itself. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/config.h"
 
 #include <stdio.h>

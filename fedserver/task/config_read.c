@@ -1,4 +1,5 @@
 /* Reads a task's file, and makes the model that the task begins with. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "fed/arch.h"

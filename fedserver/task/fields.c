@@ -1,4 +1,5 @@
 /* The table of a task's keys as an array, and the conversions of its values. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/fields.h"
 
 #include <assert.h>

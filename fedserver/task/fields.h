@@ -1,5 +1,6 @@
 /* The table of a task's keys (fedserver/task_keys.def), and the conversion of one value from and to
  * JSON. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_FIELDS_H
 #define FEDSERVER_FIELDS_H
 

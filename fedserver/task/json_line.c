@@ -1,4 +1,5 @@
 /* Walks over the brackets and strings of a JSON text, without understanding its values. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/json_line.h"
 
 #include <stdbool.h>

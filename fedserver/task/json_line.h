@@ -1,4 +1,5 @@
 /* The line of a key in a JSON text. jansson tells lines of syntax errors only. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_JSON_LINE_H
 #define FEDSERVER_JSON_LINE_H
 

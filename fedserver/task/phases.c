@@ -1,4 +1,5 @@
 /* Looks up what a task says of a round. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/phases.h"
 
 #include <assert.h>

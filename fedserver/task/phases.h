@@ -1,4 +1,5 @@
 /* The phases of a task: what holds in a round of a task that changes with its rounds. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PHASES_H
 #define FEDSERVER_PHASES_H
 

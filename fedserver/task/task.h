@@ -1,5 +1,6 @@
 /* What the coordinator knows of a task. Of the other folders of the coordinator this one includes
  * strategies/ only, which includes none. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_H
 #define FEDSERVER_TASK_H
 

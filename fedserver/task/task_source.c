@@ -1,4 +1,5 @@
 /* Reads a task's JSON into its members: one loop over the table of fields. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/task_source.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* A task's JSON: read into a fedserver_config by the table of fields. Messages name the line of a
  * key. What the values mean together is config.c's. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_SOURCE_H
 #define FEDSERVER_TASK_SOURCE_H
 

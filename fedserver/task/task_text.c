@@ -1,4 +1,5 @@
 /* Writes and reads the text of a task by the table of fields. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/task_text.h"
 
 #include <stdio.h>

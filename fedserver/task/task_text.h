@@ -1,4 +1,5 @@
 /* A task as one text, for stores: everything that its file said, in one order. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_TEXT_H
 #define FEDSERVER_TASK_TEXT_H
 

@@ -1,4 +1,5 @@
 /* Immutable bytes with a count of holders: one model, however many answers carry it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/blob.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 /* Shared bytes, the part that only the coordinator itself uses. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_BLOB_H
 #define FEDSERVER_BLOB_H
 

@@ -1,4 +1,5 @@
 /* Deltas and their chain. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/delta.h"
 
 #include <stdlib.h>

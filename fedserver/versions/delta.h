@@ -1,4 +1,5 @@
 /* The versions of a task's model: how round k's mean makes version k, and the chain of deltas. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DELTA_H
 #define FEDSERVER_DELTA_H
 

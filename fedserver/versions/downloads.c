@@ -1,4 +1,5 @@
 /* Which way to a version is the shortest, and the answers that were made for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/downloads.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* What a device that lacks a version is sent: the shortest of deltas, a patch and a snapshot. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DOWNLOADS_H
 #define FEDSERVER_DOWNLOADS_H
 

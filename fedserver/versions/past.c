@@ -1,4 +1,5 @@
 /* Versions before the newest: which of them are kept whole, and how the others come back. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/past.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* What the benchmarks share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* What the benchmarks share: a clock, medians of it, and memory; each stops the program on failure.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_H
 #define BENCH_H
 

@@ -13,6 +13,7 @@
  * for one unit of the processor: plain, avx2, avx512. Several tensors, or a second stage, make an
  * envelope, which the fastest unit reads: there the others are left out.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

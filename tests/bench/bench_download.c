@@ -1,4 +1,5 @@
 /* What a device that is behind is sent by a coordinator whose task has run, and what that costs. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

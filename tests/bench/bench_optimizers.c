@@ -1,4 +1,5 @@
 /* How fast optimizers step, beside the traffic that they can't avoid. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

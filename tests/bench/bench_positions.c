@@ -8,6 +8,7 @@
  * MODEL is a name or a text as in fed/arch.h; lenet5-caffe if not given. bench_positions_avx2 and
  * bench_positions_avx512 are the same with the library's code for those units of the processor.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

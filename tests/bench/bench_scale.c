@@ -1,4 +1,5 @@
 /* The scale run: thousands of connected devices at one coordinator, and nginx beside it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

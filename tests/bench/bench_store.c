@@ -1,4 +1,5 @@
 /* How fast updates become durable, beside the same in the database's rows, and beside the disk. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* How fast nets train beside PyTorch: whole steps, on one thread of one core that both share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <math.h>
 #include <sched.h>

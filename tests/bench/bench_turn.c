@@ -1,4 +1,5 @@
 /* What a client's turn takes beside training and the coordinator: storing, copying, compressing. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

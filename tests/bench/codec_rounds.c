@@ -1,4 +1,5 @@
 /* The rounds: what is timed, and in which order. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_rounds.h"
 
 #include <stdlib.h>

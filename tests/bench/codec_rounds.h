@@ -1,4 +1,5 @@
 /* One codec on gradients that come round by round, in turn with memcpy and e[i] += g[i]. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CODEC_ROUNDS_H
 #define CODEC_ROUNDS_H
 

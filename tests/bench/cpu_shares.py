@@ -6,6 +6,7 @@ that they are from, others by their shared object, the kernel by itself. Prints 
 
     tests/bench/cpu_shares.py build/release build/release/bin/fedsim run SCENARIO --out DIR
 """
+# SPDX-License-Identifier: Apache-2.0
 import collections
 import os
 import re

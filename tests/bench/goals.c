@@ -1,4 +1,5 @@
 /* The table of goals: single thread, ratios of one run. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "goals.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* How fast each codec is meant to be. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GOALS_H
 #define GOALS_H
 

@@ -1,4 +1,5 @@
 /* Gradients: the distributions they are drawn from, and files. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gradients.h"
 
 #include <math.h>

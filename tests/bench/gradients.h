@@ -1,4 +1,5 @@
 /* Gradients to measure with: drawn at random, or read from the user's own files. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GRADIENTS_H
 #define GRADIENTS_H
 

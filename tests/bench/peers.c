@@ -1,4 +1,5 @@
 /* The calls of each lossless compressor, and a table of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "peers.h"
 
 #include <stdbool.h>

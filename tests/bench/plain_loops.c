@@ -1,4 +1,5 @@
 /* The yardsticks' loops: written to be read, not to be fast. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plain_loops.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Yardsticks: some codecs as one would first write them, loop after loop in plain C. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PLAIN_LOOPS_H
 #define PLAIN_LOOPS_H
 

@@ -1,4 +1,5 @@
 /* A pipe to torch_worker.py and one from it: a line each for question and answer. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "torch_peer.h"
 
 #include <fcntl.h>

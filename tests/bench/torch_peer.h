@@ -1,4 +1,5 @@
 /* PyTorch as a process of its own (torch_worker.py), which trains whenever it is told to. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TORCH_PEER_H
 #define TORCH_PEER_H
 

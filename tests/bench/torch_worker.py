@@ -5,6 +5,7 @@
 
 The first line that it writes says which PyTorch this is, and which BLAS it calls.
 """
+# SPDX-License-Identifier: Apache-2.0
 import ctypes
 import os
 import re

@@ -1,4 +1,5 @@
 /* Picks the yardsticks of a unit. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "yardstick.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* What a processor can do at most: multiply-adds, and going over memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef YARDSTICK_H
 #define YARDSTICK_H
 

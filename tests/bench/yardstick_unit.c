@@ -1,4 +1,5 @@
 /* The yardsticks, with the vectors that this is compiled for. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "yardstick_unit.h"
 
 #include <stdint.h>

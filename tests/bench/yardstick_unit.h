@@ -1,4 +1,5 @@
 /* The yardsticks of one unit, as yardstick_unit.c is compiled for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef YARDSTICK_UNIT_H
 #define YARDSTICK_UNIT_H
 

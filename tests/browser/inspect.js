@@ -1,4 +1,5 @@
 /* What a test asks of the page; each function is the body of a script that chromedriver runs. */
+/* SPDX-License-Identifier: Apache-2.0 */
 
 /* Texts whose contrast with what is behind them is below WCAG's AA. */
 function weak_contrast() {

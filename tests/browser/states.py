@@ -1,4 +1,5 @@
 """The life of a run as /v1/status and /v1/devices tell it: one function a state."""
+# SPDX-License-Identifier: Apache-2.0
 import math
 
 NOW = 1_760_000_000_000

@@ -6,6 +6,7 @@ usage: test_page.py SOURCE_DIR BIN_DIR [PART ...] [--shots DIR]
 Made-up states (states.py) are served over loopback with the page's own files; then a real fedserver with real devices.
 Exit status 77: there is no Chromium here.
 """
+# SPDX-License-Identifier: Apache-2.0
 import argparse
 import glob
 import gzip

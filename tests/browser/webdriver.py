@@ -1,4 +1,5 @@
 """A browser that a test drives: headless Chromium through chromedriver, by plain WebDriver HTTP."""
+# SPDX-License-Identifier: Apache-2.0
 import base64
 import http.client
 import json

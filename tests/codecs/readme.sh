@@ -3,6 +3,7 @@
 # folders that it names.
 #
 #   readme.sh ROOT FOLDER     builds in FOLDER, which is made anew
+# SPDX-License-Identifier: Apache-2.0
 set -eu
 root=$1
 folder=$2

@@ -1,4 +1,5 @@
 /* Bursts: the same message in a network card's form, there and back. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/rng.h"

@@ -1,4 +1,5 @@
 /* Writing envelopes: layout of the bytes, the group, all or nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "envelope_case.h"

@@ -1,4 +1,5 @@
 /* Reading envelopes frame by frame: what a frame says of itself, and what is refused. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "envelope_case.h"
 #include "fed_test.h"
 

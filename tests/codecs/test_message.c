@@ -1,4 +1,5 @@
 /* Whole messages: checked once, what is refused and what an error says, second stages. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>
 

@@ -1,4 +1,5 @@
 /* Patches: exact whatever the values, small where little changed, and nothing else is read. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <float.h>

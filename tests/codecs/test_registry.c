@@ -1,4 +1,5 @@
 /* The table of codecs: ids and names. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedcodec/codec_vtable.h"

@@ -1,4 +1,5 @@
 /* Spec strings: what is understood, what is refused and how it is said. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <locale.h>

@@ -1,4 +1,5 @@
 /* The public calls on one tensor, beyond what the codec contract covers. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/rng.h"

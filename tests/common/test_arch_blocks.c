@@ -1,4 +1,5 @@
 /* Blocks and names in a model's text: what they expand to, and what bounds them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "arch_case.h"

@@ -1,4 +1,5 @@
 /* Initial weights: their range, the same bits for ever, and none that depends on another tensor. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

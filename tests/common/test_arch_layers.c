@@ -1,4 +1,5 @@
 /* The layers of a model: their shapes, numbers and tensors, and what each refuses. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "arch_case.h"

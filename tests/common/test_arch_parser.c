@@ -1,4 +1,5 @@
 /* Model descriptions as a whole: the input, the output, names of models, texts from files. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "arch_case.h"

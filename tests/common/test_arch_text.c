@@ -1,4 +1,5 @@
 /* A model's text: what separates words, what is made canonical, where an error says it is. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "arch_case.h"

@@ -1,4 +1,5 @@
 /* Bit readers and writers: golden bytes, long runs, every end and every truncation. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/bits.h"

@@ -1,4 +1,5 @@
 /* Readers and writers of bytes: layout, bounds, stickiness. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Checkpoints: the exact bytes of a file, the way back, and files that lie. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Clocks: their units and that they run; never how fast. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/clock.h"

@@ -1,4 +1,5 @@
 /* Certificates as others see them: every claim is checked with the openssl program too. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/crypto.h"
 #include "fed/file.h"
 #include "fed_test.h"

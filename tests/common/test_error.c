@@ -1,4 +1,5 @@
 /* Errors with a sentence. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/error.h"

@@ -1,4 +1,5 @@
 /* Files: whole reads, atomic replacement, directories. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <dirent.h>

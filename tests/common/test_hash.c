@@ -1,4 +1,5 @@
 /* Known answers of the hashes, and hex in both directions. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/hash.h"
 #include "fed_test.h"
 

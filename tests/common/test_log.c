@@ -1,4 +1,5 @@
 /* Logging through a callback. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
 /* Layouts of tensors. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

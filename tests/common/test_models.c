@@ -1,4 +1,5 @@
 /* The models of models.def: as many parameters as published, and named as there. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "arch_case.h"

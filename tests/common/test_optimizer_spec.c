@@ -1,4 +1,5 @@
 /* Optimizer specs: what they say, and what is wrong with others. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The progress line: a bar at a terminal, nothing elsewhere. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* posix_openpt */
 #include "fed_test.h"
 

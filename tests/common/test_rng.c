@@ -1,4 +1,5 @@
 /* The random number generator: known answers, streams, fairness. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/rng.h"

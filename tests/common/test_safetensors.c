@@ -1,4 +1,5 @@
 /* The safetensors header: what is written, what is read, and everything that is refused. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "common/safetensors.h"

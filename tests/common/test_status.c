@@ -1,4 +1,5 @@
 /* Status codes: pinned values, names and words. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/status.h"

@@ -1,4 +1,5 @@
 /* A pool of threads does each part once, and is done when it says so. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
 /* Text from outside: what is for people stays, everything else becomes a question mark. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/utf8.h"

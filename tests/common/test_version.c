@@ -1,4 +1,5 @@
 /* One version: the macros, the library and each program name the same release and commit. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/version.h"

@@ -1,4 +1,5 @@
 /* The wire messages: golden bytes, truncation at every byte, and values that are not allowed. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

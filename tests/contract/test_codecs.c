@@ -1,5 +1,6 @@
 /* What every codec of codecs.def promises, whatever it does inside, on each unit of vector
  * instructions that this machine can run. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <float.h>

@@ -1,4 +1,5 @@
 /* What every strategy must keep, those of tomorrow too: walks strategies.def. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/hash.h"

@@ -1,5 +1,6 @@
 /* What every platform of platforms.def promises: fedclient/platform.h, on a disk that fails, too.
  * A platform that is memory also promises fedclient/memory_store.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_sweep.h"
 #include "fed_test.h"
 

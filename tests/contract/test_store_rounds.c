@@ -1,4 +1,5 @@
 /* What every store of stores.def promises of models, rounds, updates and pieces. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "store_fixture.h"

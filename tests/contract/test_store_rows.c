@@ -1,5 +1,6 @@
 /* What every store of stores.def promises of tokens, devices, tasks and the audit log. Rounds are
  * in test_store_rounds.c, transactions and faults in test_stores.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "store_fixture.h"

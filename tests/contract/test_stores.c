@@ -2,6 +2,7 @@
  * serves (S6), transactions (S5), copies (S12), bodies that are what was acknowledged (S9), and all
  * of this on a disk that fails, and in a process that dies. Its rows are in test_store_rows.c and
  * test_store_rounds.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_sweep.h"
 #include "fed_test.h"
 

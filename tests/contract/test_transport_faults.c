@@ -1,5 +1,6 @@
 /* What every transport of transports.def promises whatever the other side does: a TLS server plays
  * each test's script. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "fed_tls.h"
 

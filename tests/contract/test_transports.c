@@ -1,5 +1,6 @@
 /* What every transport of transports.def promises, against a real coordinator on loopback. The
  * faults that a coordinator does not have are in test_transport_faults.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/clock.h"
 #include "fed_coordinator.h"
 #include "fed_test.h"

@@ -2,6 +2,7 @@
 """The alert rules, by promtool's own tests; and every query of the Grafana dashboard, put to a
 Prometheus that has scraped a short run: each must return data. Usage: monitoring.py SOURCE BIN.
 Exits with 77 where Prometheus is missing (Debian: apt install prometheus)."""
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import re

@@ -5,6 +5,7 @@
 Of fedserver's and fedclientd's commands, which need a coordinator that runs, the options are checked against --help; the
 end-to-end tests run them. Scripts must be there and, where a word follows them, know it.
 """
+# SPDX-License-Identifier: Apache-2.0
 import os
 import re
 import shlex

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The systemd units: systemd can read them, and its own security check scores each under 2.0.
 #   units.sh SOURCE     exits with 77 where systemd-analyze is not installed, or too old to read units from files
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$1/deploy/systemd"
 

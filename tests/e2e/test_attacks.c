@@ -3,6 +3,7 @@
  *
  *   test_attacks [SCALE]    so many times as many bad inputs (default 1: a few seconds)
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <signal.h>
 #include <sys/socket.h>

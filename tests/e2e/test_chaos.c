@@ -6,6 +6,7 @@
  *     e2e.test_chaos                            24 devices: what ctest runs
  *     e2e.test_chaos DEVICES ROUNDS [SEED]      e2e.test_chaos 400 8
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>

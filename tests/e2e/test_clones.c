@@ -1,5 +1,6 @@
 /* Two copies of one device's state directory, with other data: nothing that either has trained is
  * acknowledged and lost (D4), and the coordinator names the device. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <math.h>
 

@@ -1,5 +1,6 @@
 /* Who gets how far into a real coordinator: nobody, people, strangers with a good certificate, and
  * devices that have enrolled. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_curl.h"
 #include "fed_test.h"
 

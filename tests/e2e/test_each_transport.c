@@ -1,5 +1,6 @@
 /* A coordinator and two devices, each fedclientd as a person starts it, train to the end of a task
  * over each transport that this build has. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 /* The whole house at once: a coordinator process and real HTTPS clients, killed and started again.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 #include <signal.h>
 #include <sys/stat.h>

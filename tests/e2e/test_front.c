@@ -1,4 +1,5 @@
 /* The front as a process: it alone needs the CA's key, it comes back, it ends with its parent. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,6 +1,7 @@
 /* What a stranger's first message costs: a TLS hello is answered before anything is known of its
  * sender. Every group, signature and cipher suite that GnuTLS knows is offered to a coordinator's
  * processes, and its CPU time is counted; then devices train while hellos rain down. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>

@@ -1,4 +1,5 @@
 /* The coordinator gets another CA while devices go on: over each transport that this build has. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 /* A coordinator that was restored from an older backup: devices that are ahead of it heal by
  * themselves (D5, D6). */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <unistd.h>
 
 #include "fed/hash.h"

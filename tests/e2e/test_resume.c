@@ -4,6 +4,7 @@
  * In the test suite 20 MB with a break each 1 MB. FED_RESUME_MB and FED_RESUME_BREAK_MB ask for
  * others (docs/results/broken-connections.md has the figures of 100 and 5). FED_RESUME_TRANSPORT
  * names another transport than the first. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_line.h"
 #include "fed_test.h"
 

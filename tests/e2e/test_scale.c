@@ -1,5 +1,6 @@
 /* The scale run, small: the coordinator's memory does not grow with the updates, and little with
  * the connections. bench_scale is the whole one. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "scale_run.h"
 

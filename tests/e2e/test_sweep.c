@@ -5,6 +5,7 @@
  *     e2e.test_sweep          every k-th call, a bounded time: what ctest runs
  *     e2e.test_sweep whole    every call, and many storms; behind it, which tests: whole '*large*'
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

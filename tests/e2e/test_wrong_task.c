@@ -1,5 +1,6 @@
 /* A task that fits no device stands in front of one that does: no device ends, each says why it
  * declines, and the second task is trained to its end. With real programs. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>

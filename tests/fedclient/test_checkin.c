@@ -1,4 +1,5 @@
 /* Check-ins at coordinators of other releases. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"
 

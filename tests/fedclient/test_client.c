@@ -1,4 +1,5 @@
 /* The client's turns: what it does, what it says, and that no gradient is ever lost. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "fed_device.h"

@@ -1,4 +1,5 @@
 /* A task that does not fit a device: it says so, its place is free, and it lives on. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"
 

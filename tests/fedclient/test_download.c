@@ -1,4 +1,5 @@
 /* Downloads: deltas, snapshots, and what happens when they are not what was announced. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"
 #include "fedclient/record.h"

@@ -1,4 +1,5 @@
 /* Enrolment: whole or not at all. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_fake.h"
 #include "fed_test.h"
 #include "fedclient/fedclient.h"

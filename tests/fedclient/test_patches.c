@@ -1,5 +1,6 @@
 /* Downloads of patches: they lead to the very bits, are asked for only where they are offered, and
  * what is wrong with one is healed by another download. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"
 #include "fedcodec/patch.h"

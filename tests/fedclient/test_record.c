@@ -1,4 +1,5 @@
 /* Records: what is read back is what was stored, or nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "fedclient/record.h"
 

@@ -1,5 +1,6 @@
 /* What is owed: it outlives a change of codec, what was counted is told, and with a momentum that
  * stays on the device all of it is DGC. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "fed/optimizer_spec.h"

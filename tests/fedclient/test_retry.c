@@ -1,4 +1,5 @@
 /* Back-off. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "fedclient/client.h"
 

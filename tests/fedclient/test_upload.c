@@ -1,4 +1,5 @@
 /* Uploads: up to which size an update is sent as one. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"
 

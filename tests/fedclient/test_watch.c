@@ -1,4 +1,5 @@
 /* While it trains: the deadline, the program's word, the coordinator's word, and progress. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"
 

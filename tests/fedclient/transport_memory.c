@@ -3,6 +3,7 @@
  * libraries' too, while it talks to a server in another process. Prints the table of
  * docs/client-memory.md; fails where memory is left over at the end.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>

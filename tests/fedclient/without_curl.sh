@@ -2,6 +2,7 @@
 # The client library builds and links without libcurl: with the transport on mbedTLS where mbedTLS speaks TLS 1.3, else with none.
 #
 #   without_curl.sh ROOT FOLDER COMPILER     builds in FOLDER
+# SPDX-License-Identifier: Apache-2.0
 set -eu
 root=$1
 folder=$2

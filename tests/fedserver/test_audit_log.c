@@ -1,4 +1,5 @@
 /* The audit log: who did what when is written down with it, and strangers can't fill it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 #include "fedserver/identity/passes.h"
 

@@ -1,5 +1,6 @@
 /* A store that fails: nothing was promised that is not kept, and the coordinator says so and stops.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fed/version.h"

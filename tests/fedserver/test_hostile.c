@@ -1,5 +1,6 @@
 /* One hostile device among honest ones, in a task that says nothing about such devices: the model
  * is learned all the same, and the device is named. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* What a coordinator refuses stays with its clients: real ones, that reach it without a network. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Whole rounds through fedserver_handle: what devices are told, what counts, what the model
  * becomes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Fuzz model descriptions: none may make the parser misbehave, and what it takes must be a sound
  * net.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

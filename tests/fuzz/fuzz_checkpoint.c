@@ -1,5 +1,6 @@
 /* Fuzz: no bytes may make the checkpoint reader misbehave, and what it takes must be a sound model.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "fed/checkpoint.h"

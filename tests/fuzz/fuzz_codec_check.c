@@ -3,6 +3,7 @@
  *
  * With a codec's name in FED_FUZZ_CODEC inputs of all others are passed over, so that one decoder
  * has the whole run. What is found is good for all, since its first byte stays true. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

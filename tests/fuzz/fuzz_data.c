@@ -1,5 +1,6 @@
 /* Fuzz: no bytes may make a reader of data files misbehave, and what one takes must be a sound set.
  * The first byte chooses the reader. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Fuzz what enrolment reads: a certificate request, as PEM or (wrapped here) as DER; and, on the
  * device, the certificate that comes back. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

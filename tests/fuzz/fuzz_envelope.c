@@ -1,4 +1,5 @@
 /* Fuzz envelopes: frame by frame, and against the layout of a small model. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

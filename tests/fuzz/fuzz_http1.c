@@ -1,5 +1,6 @@
 /* Fuzz: an answer in HTTP/1.1 reads the same in one piece and in any others, and never passes its
  * limit. The first byte says how it is cut. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Fuzz patches: the first byte picks the number of values, the others are the patch. What can be
  * read leads to finite values, and those can be written and read again. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

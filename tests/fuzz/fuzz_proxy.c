@@ -1,4 +1,5 @@
 /* Fuzz: the header of the PROXY protocol, on any first bytes of a connection. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

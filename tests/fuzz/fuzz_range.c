@@ -1,4 +1,5 @@
 /* Fuzz: Range and If-Range on any text; a part that is granted lies inside of what there is. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

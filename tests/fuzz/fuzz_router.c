@@ -1,5 +1,6 @@
 /* Fuzz requests to a coordinator with a task: a byte that says who asks, a line "METHOD PATH?QUERY
  * TOKEN", and the body. None may make it fail, and every answer must be a sound one. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

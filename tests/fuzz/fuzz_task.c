@@ -1,4 +1,5 @@
 /* Fuzz task files: none may make the reader misbehave, and what it takes must be a sound task. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

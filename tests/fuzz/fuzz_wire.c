@@ -1,4 +1,5 @@
 /* Fuzz: every message reader on any bytes; what one takes, its writer must give back unchanged. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

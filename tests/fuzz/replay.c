@@ -5,6 +5,7 @@
  *   fuzz_x CORPUS --keep FILE   write each input into FILE first: after a crash it is the one that
  * did it fuzz_x FILE                 that input only
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>

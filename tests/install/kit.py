@@ -10,6 +10,7 @@ It checks, in this order:
   rounds     a coordinator that is installed, and a device of each of those programs, finish a task over TLS
 Without a C++ compiler, without man, or with a build of static libraries alone, it leaves out what needs them, and says so.
 """
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import re

@@ -1,4 +1,5 @@
 /* Read by clang-tidy before each source: what its analyzer can't see across files. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_ANALYZER_H
 #define FED_ANALYZER_H
 

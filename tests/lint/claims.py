@@ -3,6 +3,7 @@
 
 usage: claims.py ROOT
 """
+# SPDX-License-Identifier: Apache-2.0
 import pathlib
 import re
 import sys

@@ -2,6 +2,7 @@
 
     format.py ROOT      exit status 1 if it would, 77 (skip) where clang-format 14 is missing
 """
+# SPDX-License-Identifier: Apache-2.0
 import subprocess
 import sys
 

@@ -4,6 +4,7 @@
 A header that compiles alone includes what it needs; as C++17 it can be used from C++. MADE is where CMake puts the headers that it makes.
 Without a C++ compiler (c++ or g++) only C is compiled, and the output says so.
 """
+# SPDX-License-Identifier: Apache-2.0
 import os
 import shutil
 import subprocess

@@ -5,6 +5,7 @@ in its own place.
 
 The tables below are the rules; docs/architecture.md draws them.
 """
+# SPDX-License-Identifier: Apache-2.0
 import os
 import re
 import sys

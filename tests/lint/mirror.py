@@ -7,6 +7,7 @@ The test of a/b/x.c is tests/a/b/test_x.c. A line of untested.txt says where ano
     PATTERN  TEST...    sources without a test of their own (* stands for anything but a slash), and the tests that run them
     - TEST              a test that belongs to no single source
 """
+# SPDX-License-Identifier: Apache-2.0
 import fnmatch
 import os
 import sys

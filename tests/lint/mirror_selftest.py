@@ -1,4 +1,5 @@
 """Does the mirror lint find what it is there to find? Plants gaps in a made-up tree, one at a time."""
+# SPDX-License-Identifier: Apache-2.0
 import os
 import tempfile
 import unittest

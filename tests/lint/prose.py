@@ -5,6 +5,7 @@
 A code span and a link count as they read: the span as one word, the link as its text. Tables and code blocks are
 left alone, and so is docs/results/history, which keeps pages as they once were.
 """
+# SPDX-License-Identifier: Apache-2.0
 import re
 import sys
 

@@ -1,4 +1,5 @@
 """Does the prose lint find what it is there to find, and leave alone what it should?"""
+# SPDX-License-Identifier: Apache-2.0
 import sys
 
 import prose

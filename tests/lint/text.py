@@ -2,6 +2,7 @@
 
     text.py ROOT        prints path:line: what is wrong; exit status 1 if anything is
 """
+# SPDX-License-Identifier: Apache-2.0
 import re
 import sys
 

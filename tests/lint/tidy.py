@@ -7,6 +7,7 @@
 A source without findings is remembered in BUILD/tidy, and not looked at again as long as it is the same, is compiled
 alike, and no header, check or clang-tidy has changed.
 """
+# SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
 import hashlib
 import json

@@ -1,4 +1,5 @@
 """The files that the lint looks at: everything in the tree but what was built, and hidden folders other than .ci."""
+# SPDX-License-Identifier: Apache-2.0
 import os
 import re
 import shutil

@@ -12,6 +12,7 @@ Prints a table in Markdown: the step, and for both the loss in training since th
 accuracy or perplexity; a row for each epoch and, of pictures, with --every within it too. Exit status 77 where PyTorch
 is missing.
 """
+# SPDX-License-Identifier: Apache-2.0
 import argparse
 import collections
 import csv

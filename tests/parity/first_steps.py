@@ -5,6 +5,7 @@
 
 Prints a table in Markdown: the mean loss of so many steps. Each column begins with the same weights and reads the same.
 """
+# SPDX-License-Identifier: Apache-2.0
 import copy
 import itertools
 import sys

@@ -16,6 +16,7 @@ differ by if each engine chooses for itself is the column without a bound.
 Prints a table in Markdown, of norms of differences over norms. Exit status 1 if one is above its bound, 77 (skip) where
 PyTorch is missing.
 """
+# SPDX-License-Identifier: Apache-2.0
 import collections
 import contextlib
 import json

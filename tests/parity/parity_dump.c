@@ -1,4 +1,5 @@
 /* What our engine makes of a model, step by step, written down for parity.py to compare. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

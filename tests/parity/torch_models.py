@@ -1,6 +1,7 @@
 """The models of models.def in PyTorch, with its own modules. Nothing here is derived from the texts there: it says a
 second time what each model is, with the names that its tensors have where it was published.
 """
+# SPDX-License-Identifier: Apache-2.0
 import torch
 from torch import nn
 from torch.nn import functional

@@ -1,4 +1,5 @@
 """Our optimizers' spec strings as PyTorch's classes."""
+# SPDX-License-Identifier: Apache-2.0
 import math
 
 import torch

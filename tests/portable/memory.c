@@ -3,6 +3,7 @@
  * is what it holds, and a step is seen to allocate nothing. Prints the tables of
  * docs/client-memory.md, for 128-bit vectors and 64-bit pointers; fails where something is hidden.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

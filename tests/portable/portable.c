@@ -7,6 +7,7 @@
  * decodes and encodes the golden messages, envelopes and patches, then tries each codec of
  * codecs.def against its reference, on tensors whose values the machines must agree on too.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,6 @@
 /* What a small build leaves out it refuses, with a sentence that says so. A plain program, which
  * deploy/client-memory.py runs where it builds small. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

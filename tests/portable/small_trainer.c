@@ -3,6 +3,7 @@
  * pictures that it makes up. A plain program, of which deploy/client-memory.py measures the code
  * that it takes; it fails unless the loss falls as it should.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 

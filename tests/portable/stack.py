@@ -6,6 +6,7 @@ HEADERS is where CMake puts the headers that it makes.
 Compiles common/, the client library and the codecs as a small device's build does, with gcc's -fstack-usage. A function above the
 limit fails the test, unless it stands below with the size that it may have. Exit status 77, skipped: the compiler is not gcc.
 """
+# SPDX-License-Identifier: Apache-2.0
 import glob
 import os
 import subprocess

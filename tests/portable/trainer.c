@@ -3,6 +3,7 @@
  * framework, so that deploy/cross.sh can run it on ARM, on big-endian and on 32-bit machines: the
  * fast layers against the reference's, and a few steps of training.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

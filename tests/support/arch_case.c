@@ -1,4 +1,5 @@
 /* Model descriptions in tests. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "arch_case.h"
 
 #include "fed_test.h"

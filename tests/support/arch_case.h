@@ -1,4 +1,5 @@
 /* Model descriptions in tests: those that must parse, and those that must not. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ARCH_CASE_H
 #define ARCH_CASE_H
 

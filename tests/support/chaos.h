@@ -1,4 +1,5 @@
 /* A federation over real TLS in which everything that can go wrong does: its processes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CHAOS_H
 #define FED_CHAOS_H
 

@@ -1,5 +1,6 @@
 /* A device of the chaos run: the real client and transport, on a line that repeats and loses
  * things. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* Bad lines: a proxy that breaks, slows and stalls connections; and senders that never finish. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

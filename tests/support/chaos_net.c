@@ -1,5 +1,6 @@
 /* Lines with a bandwidth: a network of the run's own, and a second one behind a pair of virtual
  * cards, each of which lets so many bits a second out. All of it is gone with the processes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare, setns */
 #include <fcntl.h>
 #include <net/if.h>

@@ -1,4 +1,5 @@
 /* One message of a codec, tried from all sides: what most tests of one codec consist of. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CODEC_CASE_H
 #define FED_CODEC_CASE_H
 

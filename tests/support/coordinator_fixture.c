@@ -1,4 +1,5 @@
 /* The hand-made devices: real certificates and real messages, but no sockets and no clock. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fed/arch.h"

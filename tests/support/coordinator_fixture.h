@@ -1,5 +1,6 @@
 /* A coordinator in a temporary directory, and hand-made devices that talk to it without a network.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_COORDINATOR_FIXTURE_H
 #define FED_TEST_COORDINATOR_FIXTURE_H
 

@@ -1,4 +1,5 @@
 /* A model with small tensors, what is to be sent of it, and its envelope. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENVELOPE_CASE_H
 #define ENVELOPE_CASE_H
 

@@ -1,4 +1,5 @@
 /* One deed, with each kind of fault at each of its system calls in turn. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FAULT_SWEEP_H
 #define FAULT_SWEEP_H
 

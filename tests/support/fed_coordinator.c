@@ -1,4 +1,5 @@
 /* A real coordinator for tests. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_coordinator.h"
 
 #include "fed/clock.h"

@@ -1,4 +1,5 @@
 /* A real coordinator for tests: a directory of its own, served on loopback by a thread. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_COORDINATOR_H
 #define FED_COORDINATOR_H
 

@@ -1,4 +1,5 @@
 /* An HTTPS client for tests, on libcurl. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_curl.h"
 
 #include "fed_test.h"

@@ -1,4 +1,5 @@
 /* An HTTPS client for tests, on libcurl: with any certificate, or none. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CURL_H
 #define FED_CURL_H
 

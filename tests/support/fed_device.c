@@ -1,4 +1,5 @@
 /* A device under test. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* A device under test: a client on a flash chip that can lose power, at a fake coordinator. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_DEVICE_H
 #define FED_DEVICE_H
 

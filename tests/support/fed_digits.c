@@ -1,4 +1,5 @@
 /* Made-up digits in IDX files. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_digits.h"
 
 #include "fed/rng.h"

@@ -1,4 +1,5 @@
 /* A made-up data set in MNIST's files, for tests that must not depend on a download. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_DIGITS_H
 #define FED_DIGITS_H
 

@@ -1,4 +1,5 @@
 /* Training that can be added up, and what is owed of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_drill.h"
 
 #include <stdlib.h>

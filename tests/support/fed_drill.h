@@ -1,4 +1,5 @@
 /* Made-up training whose every value is known, and what a device's store says is owed of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_DRILL_H
 #define FED_DRILL_H
 

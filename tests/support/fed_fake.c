@@ -1,4 +1,5 @@
 /* A coordinator of one device in the test's own process, and a flash chip that loses power. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_fake.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* A coordinator of one device, in the test's own process, whose line fails as the test says. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FAKE_H
 #define FED_FAKE_H
 

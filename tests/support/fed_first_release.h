@@ -1,4 +1,5 @@
 /* A coordinator's database made into one of an earlier release. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FIRST_RELEASE_H
 #define FED_FIRST_RELEASE_H
 

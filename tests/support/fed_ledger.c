@@ -1,4 +1,5 @@
 /* What was acknowledged, and a plain computation of what must come of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_ledger.h"
 
 #include <math.h>

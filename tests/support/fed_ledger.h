@@ -1,4 +1,5 @@
 /* Every update that was acknowledged, kept by the test; and the models that must come of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_LEDGER_H
 #define FED_LEDGER_H
 

@@ -1,4 +1,5 @@
 /* A line that breaks. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_line.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,6 @@
 /* A line between devices and a coordinator that breaks: forwards TCP connections, and cuts them
  * off. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_LINE_H
 #define FED_LINE_H
 

@@ -1,4 +1,5 @@
 /* Many devices' connections in one thread: GnuTLS below, epoll around. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_load.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* Many devices' connections in one thread: TLS with a certificate each, HTTP/1.1, kept open. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_LOAD_H
 #define FED_LOAD_H
 

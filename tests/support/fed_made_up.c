@@ -1,4 +1,5 @@
 /* A run's log that nobody ran: learning curves, absences and bytes as a run might have them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_made_up.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* A run's log that nobody ran, for what reads logs. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_MADE_UP_H
 #define FED_MADE_UP_H
 

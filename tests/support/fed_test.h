@@ -1,4 +1,5 @@
 /* What every test includes: cmocka with its prerequisites, and a few helpers of our own. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_H
 #define FED_TEST_H
 

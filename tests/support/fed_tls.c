@@ -1,4 +1,5 @@
 /* A TLS server for tests, on GnuTLS: one thread, one connection at a time. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_tls.h"
 
 #include <arpa/inet.h>

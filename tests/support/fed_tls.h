@@ -1,4 +1,5 @@
 /* A TLS server for tests, which does on each connection what a script says. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TLS_H
 #define FED_TLS_H
 

@@ -1,4 +1,5 @@
 /* The driver of a little federation: whose turn it is, what travels, who died and comes back. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "federation.h"
 
 #include <dirent.h>

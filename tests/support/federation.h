@@ -1,5 +1,6 @@
 /* A little federation: a coordinator and a few devices, each a process of its own that can be
  * killed alone, joined by sockets of one machine and driven turn by turn in a time of their own. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FEDERATION_H
 #define FED_FEDERATION_H
 

@@ -1,4 +1,5 @@
 /* What a federation begins with, and what must be true of it in the end: D1 to D5. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>

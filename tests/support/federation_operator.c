@@ -1,5 +1,6 @@
 /* A person's commands in the middle of a task: backup, restore, and the first start of a newer
  * release. They die, too; what they leave is whole or clearly nothing, and then they do. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Asynchronous: in which round did an update count? A round takes the next few that come, so their
  * order says it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* The processes of a little federation: a coordinator without a network, and a device. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

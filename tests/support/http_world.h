@@ -1,6 +1,7 @@
 /* For the tests of the HTTPS adapter: a coordinator made up for the purpose below it, and peers
  * with good and bad manners above. Defines the fedserver_ functions that the adapter calls, in
  * place of the library's: one inclusion a program. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_HTTP_WORLD_H
 #define TESTS_HTTP_WORLD_H
 

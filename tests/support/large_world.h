@@ -1,4 +1,5 @@
 /* A coordinator, three devices and a model whose updates are large, for tests of what is stored. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LARGE_WORLD_H
 #define LARGE_WORLD_H
 

@@ -1,4 +1,5 @@
 /* Nets of every kind of layer, with weights and a batch; and every engine that can run them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NET_CASE_H
 #define NET_CASE_H
 

@@ -1,5 +1,6 @@
 /* Reference codecs: bit by bit, digit by digit, with a sort for a selection. Never optimise them.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_codecs.h"
 
 #include <float.h>

@@ -1,5 +1,6 @@
 /* The codecs once more, slow and plain, straight from docs/codec-formats.md: the oracle of their
  * tests. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_CODECS_H
 #define FED_REFERENCE_CODECS_H
 

@@ -1,5 +1,6 @@
 /* Reference codes for positions: bit by bit, with the numbers of the format's text. Never optimise
  * them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_positions.h"
 
 #include <float.h>

@@ -1,5 +1,6 @@
 /* The codes for positions and the codecs that send values of largest magnitude, once more, slow and
  * plain, straight from docs/codec-formats.md. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_POSITIONS_H
 #define FED_REFERENCE_POSITIONS_H
 

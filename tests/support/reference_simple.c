@@ -1,4 +1,5 @@
 /* Reference codecs of fixed layout, straight from docs/codec-formats.md. Never optimise them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_simple.h"
 
 #include <float.h>

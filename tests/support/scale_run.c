@@ -1,4 +1,5 @@
 /* The scale run, step by step. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "scale_run.h"
 
 #include <stdbool.h>

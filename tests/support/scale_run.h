@@ -1,4 +1,5 @@
 /* The scale run: many connected devices, mostly waiting; what they are served, and at what cost. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SCALE_RUN_H
 #define SCALE_RUN_H
 

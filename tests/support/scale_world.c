@@ -1,4 +1,5 @@
 /* A coordinator process with many enrolled devices; an nginx beside it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "scale_world.h"
 
 #include <netinet/in.h>

@@ -1,4 +1,5 @@
 /* A coordinator process with many enrolled devices, and what it costs; an nginx beside it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SCALE_WORLD_H
 #define SCALE_WORLD_H
 

@@ -1,4 +1,5 @@
 /* A store in a directory of its own: the default one, or the one that a contract test tries. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STORE_FIXTURE_H
 #define STORE_FIXTURE_H
 

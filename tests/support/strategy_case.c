@@ -1,4 +1,5 @@
 /* Whole rounds of one task, device by device, through fedserver_handle. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "strategy_case.h"
 
 #include <math.h>

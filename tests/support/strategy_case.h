@@ -1,4 +1,5 @@
 /* A strategy at work: whole rounds on a real coordinator, beside what the test says it must do. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_STRATEGY_CASE_H
 #define FED_TEST_STRATEGY_CASE_H
 

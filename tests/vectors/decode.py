@@ -9,6 +9,7 @@ A new codec takes one function, (message, n) to the bits of n values, and one li
 second stage one of (packed, plain_len) to the message, and one in STAGES. A vector whose codec has
 no section in the document is counted as not covered.
 """
+# SPDX-License-Identifier: Apache-2.0
 import itertools
 import os
 import re

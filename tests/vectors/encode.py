@@ -6,6 +6,7 @@ written from docs/codec-formats.md alone.
 To add some, add to CASES. Each sends all its values that are not 0 (sbc: that are positive), so
 there is nothing to choose; decode.py and the library's tests then check the files.
 """
+# SPDX-License-Identifier: Apache-2.0
 import math
 import os
 import random

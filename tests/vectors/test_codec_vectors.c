@@ -10,6 +10,7 @@
  * floats as the hexadecimal digits of their bits, bytes as two such digits, other numbers in such
  * digits too, any of them with "COUNT*" before it for a repetition.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <dirent.h>

@@ -6,6 +6,7 @@
  * bits as eight hexadecimal digits, behind from "none" for nothing; behind patch its bytes as two.
  * "COUNT*" before any of them is a repetition.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <dirent.h>

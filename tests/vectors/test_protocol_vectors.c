@@ -7,6 +7,7 @@
  * two hexadecimal digits. ?? is any byte; LEASE the 8 bytes that the coordinator made up when it
  * last said them.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <dirent.h>

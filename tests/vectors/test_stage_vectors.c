@@ -6,6 +6,7 @@
  * A file has comments (#) and the words stage, plain and packed, followed by the stage's name or by
  * bytes as two hexadecimal digits, with "COUNT*" before them for a repetition.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* The INCEPTIONN wire form: bursts of eight values, as the paper's network card sends them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_BURSTS_H
 #define FEDCODEC_BURSTS_H
 

@@ -1,4 +1,5 @@
 /* Gradient codecs: one tensor of float32 values to few bytes and back, with error feedback. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_CODEC_H
 #define FEDCODEC_CODEC_H
 

@@ -1,4 +1,5 @@
 /* What a codec's folder provides: for who writes a codec. Callers need fedcodec/codec.h alone. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_CODEC_VTABLE_H
 #define FEDCODEC_CODEC_VTABLE_H
 

@@ -1,4 +1,5 @@
 /* The envelope: all tensors of a model in one message. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_ENVELOPE_H
 #define FEDCODEC_ENVELOPE_H
 

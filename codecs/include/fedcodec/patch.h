@@ -1,4 +1,5 @@
 /* Patches: they turn one version of a model into another, to the bit. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PATCH_H
 #define FEDCODEC_PATCH_H
 

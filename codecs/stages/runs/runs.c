@@ -1,5 +1,6 @@
 /* runs: a run of bytes 255 as one byte and a count. In 3lc long runs of zeros are such bytes.
  * Format: docs/codec-formats.md#runs */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "codecs/stage.h"

@@ -1,4 +1,5 @@
 /* zstd: the library of that name on a codec's message. Format: docs/codec-formats.md#zstd */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 #include <zstd.h>
 

@@ -1,4 +1,5 @@
 /* Brackets around what a public header declares: C names in C++, visible in a shared library. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_API_H
 #define FED_API_H
 

@@ -1,5 +1,6 @@
 /* A model's architecture: layers, written as a short text. The text determines the model's
  * tensors. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_ARCH_H
 #define FED_ARCH_H
 

@@ -1,4 +1,5 @@
 /* Bounded bit readers and writers, most significant bit first, for the entropy coders. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_BITS_H
 #define FED_BITS_H
 

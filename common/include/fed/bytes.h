@@ -1,5 +1,6 @@
 /* Bounded readers and writers of little-endian bytes. All messages are read and written with
  * these. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_BYTES_H
 #define FED_BYTES_H
 

@@ -1,4 +1,5 @@
 /* Checkpoints in the safetensors format, so that PyTorch and Hugging Face tools open them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CHECKPOINT_H
 #define FED_CHECKPOINT_H
 

@@ -1,4 +1,5 @@
 /* Clocks. Libraries take times as arguments; only programs and ports read these. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CLOCK_H
 #define FED_CLOCK_H
 

@@ -1,4 +1,5 @@
 /* Which vector instructions this machine can run, as compilers group them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CPU_H
 #define FED_CPU_H
 

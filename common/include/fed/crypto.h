@@ -1,4 +1,5 @@
 /* Keys, certificate requests, certificates and random bytes, on mbedTLS. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CRYPTO_H
 #define FED_CRYPTO_H
 

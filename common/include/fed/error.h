@@ -1,4 +1,5 @@
 /* An error with a sentence for a person: what was wrong, where, and what to do next. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_ERROR_H
 #define FED_ERROR_H
 

@@ -1,4 +1,5 @@
 /* Files: read or map a whole file, replace a file atomically. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FILE_H
 #define FED_FILE_H
 

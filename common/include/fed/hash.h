@@ -1,4 +1,5 @@
 /* Hashes: SHA-256 for identities and secrets, a fast 64-bit digest for "is it the same model". */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_HASH_H
 #define FED_HASH_H
 

@@ -1,4 +1,5 @@
 /* Logging through a callback: libraries never print. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_LOG_H
 #define FED_LOG_H
 

@@ -1,4 +1,5 @@
 /* A model: named tensors laid out one after the other in a flat float32 buffer. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_MODEL_H
 #define FED_MODEL_H
 

@@ -1,4 +1,5 @@
 /* An optimizer's spec string, and its parameters as numbers. libfedtrain runs the optimizer. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_OPTIMIZER_SPEC_H
 #define FED_OPTIMIZER_SPEC_H
 

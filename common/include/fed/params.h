@@ -1,5 +1,6 @@
 /* Spec strings, "name:key=value,key=value": they name a codec or an optimizer with its
  * parameters. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_PARAMS_H
 #define FED_PARAMS_H
 

@@ -1,4 +1,5 @@
 /* A pool: runs the chunks of a job side by side. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_POOL_H
 #define FED_POOL_H
 

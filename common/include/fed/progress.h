@@ -1,4 +1,5 @@
 /* The progress of long work: one line on a terminal, rewritten in place. For programs. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_PROGRESS_H
 #define FED_PROGRESS_H
 

@@ -1,4 +1,5 @@
 /* A counter-based random number generator: the same numbers on every machine, in any order. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_RNG_H
 #define FED_RNG_H
 

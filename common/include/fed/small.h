@@ -1,5 +1,6 @@
 /* The small build, for a device that trains one kind of net. It leaves out what that net does not
  * need. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_SMALL_H
 #define FED_SMALL_H
 

@@ -1,4 +1,5 @@
 /* Status codes: the one error type of every library in this project. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_STATUS_H
 #define FED_STATUS_H
 

@@ -1,4 +1,5 @@
 /* A pool of threads of this process. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_THREADS_H
 #define FED_THREADS_H
 

@@ -1,5 +1,6 @@
 /* The messages between a device and the coordinator: one struct a message, one byte layout
  * (docs/protocol.md). */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_WIRE_H
 #define FED_WIRE_H
 

@@ -1,4 +1,5 @@
 /* The clients of a run: opened with their data and the workers, closed at the end. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/clients/clients.h"
 
 #include <stdio.h>

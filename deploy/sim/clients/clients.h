@@ -1,4 +1,5 @@
 /* The clients of a run, and what they share, whatever carries their requests. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_CLIENTS_H
 #define FEDSIM_CLIENTS_H
 

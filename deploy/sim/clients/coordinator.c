@@ -1,4 +1,5 @@
 /* The coordinator of a simulation: a real fedserver process on a directory of its own. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>

@@ -1,4 +1,5 @@
 /* The coordinator of a run: its directory, and over HTTPS its process. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_COORDINATOR_H
 #define FEDSIM_COORDINATOR_H
 

@@ -1,5 +1,6 @@
 /* The log of a run is written: clients' bytes are charged to rounds, the rest of a round comes from
  * the coordinator. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/clients/run_log.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The log of a run is written: by what clients do, and from the coordinator's rounds. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_RUN_LOG_H
 #define FEDSIM_RUN_LOG_H
 

@@ -1,4 +1,5 @@
 /* How far a run is, for whoever watches it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_RUN_PROGRESS_H
 #define FEDSIM_RUN_PROGRESS_H
 

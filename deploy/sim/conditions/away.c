@@ -1,4 +1,5 @@
 /* Which clients are away in a round, drawn from the seed. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/away.h"
 
 #include "deploy/sim/conditions/streams.h"

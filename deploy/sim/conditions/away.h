@@ -1,4 +1,5 @@
 /* Which clients are away in a round. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_AWAY_H
 #define FEDSIM_AWAY_H
 

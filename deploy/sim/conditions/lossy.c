@@ -1,4 +1,5 @@
 /* A transport, some of whose uploads break: midway, or after the last byte. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/lossy.h"
 
 #include "deploy/sim/conditions/streams.h"

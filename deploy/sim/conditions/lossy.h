@@ -1,4 +1,5 @@
 /* A client's transport, some of whose uploads break. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_LOSSY_H
 #define FEDSIM_LOSSY_H
 

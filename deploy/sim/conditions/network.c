@@ -1,4 +1,5 @@
 /* The clients' links: reads a spec, draws a class for each client, and says how long bytes take. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/network.h"
 
 #include <stdio.h>

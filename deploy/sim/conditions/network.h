@@ -1,4 +1,5 @@
 /* The clients' links to the coordinator: how long requests and answers take in virtual time. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_NETWORK_H
 #define FEDSIM_NETWORK_H
 

@@ -1,4 +1,5 @@
 /* When the clients are there: reads conditions, and walks from interval to interval. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/presence.h"
 
 #include <errno.h>

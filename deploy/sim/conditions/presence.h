@@ -1,4 +1,5 @@
 /* When the clients are there, and can take part, in virtual time. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_PRESENCE_H
 #define FEDSIM_PRESENCE_H
 

@@ -1,4 +1,5 @@
 /* How fast the clients train: one slowness each, by a lognormal law. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/speed.h"
 
 #include <math.h>

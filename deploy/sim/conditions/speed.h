@@ -1,4 +1,5 @@
 /* How fast the clients train, in virtual time. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_SPEED_H
 #define FEDSIM_SPEED_H
 

@@ -1,5 +1,6 @@
 /* The streams of random numbers that a run draws from its seed: the last argument of fed_rng_init
  * keeps them apart. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_STREAMS_H
 #define FEDSIM_STREAMS_H
 

@@ -1,4 +1,5 @@
 /* Clients over HTTPS: one thread each, with a libfedclient and a transport of its own. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/https/https_clients.h"
 
 #include <stdlib.h>

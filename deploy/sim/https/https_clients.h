@@ -1,4 +1,5 @@
 /* Clients over HTTPS: one thread each. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_HTTPS_CLIENTS_H
 #define FEDSIM_HTTPS_CLIENTS_H
 

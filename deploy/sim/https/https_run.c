@@ -1,5 +1,6 @@
 /* A run over HTTPS: it starts a coordinator process and a thread for each client, and watches both.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/https/https_run.h"
 
 #include <signal.h>

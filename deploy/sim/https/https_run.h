@@ -1,4 +1,5 @@
 /* A run over HTTPS: a coordinator process, and a thread for each client. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_HTTPS_RUN_H
 #define FEDSIM_HTTPS_RUN_H
 

@@ -1,4 +1,5 @@
 /* A binary heap that knows where each client is, so that an entry can move. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/heap.h"
 
 #include <stdlib.h>

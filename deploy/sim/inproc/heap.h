@@ -1,4 +1,5 @@
 /* What comes next in virtual time: a heap with at most one entry for each client. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_HEAP_H
 #define FEDSIM_HEAP_H
 

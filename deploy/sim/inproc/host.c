@@ -1,4 +1,5 @@
 /* The coordinator of a run in one process: it handles requests in batches, and can be killed. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/host.h"
 
 enum { FRONT_PORT = 10443, DEVICES_PORT = 10444 };

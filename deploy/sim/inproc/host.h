@@ -1,4 +1,5 @@
 /* The coordinator of a run in one process. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_HOST_H
 #define FEDSIM_HOST_H
 

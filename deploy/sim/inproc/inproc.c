@@ -1,4 +1,5 @@
 /* A run in one process: from enrolment to the end of the task. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* SCHED_BATCH */
 #include "deploy/sim/inproc/inproc.h"
 

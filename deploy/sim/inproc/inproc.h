@@ -1,4 +1,5 @@
 /* A run in one process and in virtual time: the coordinator's function is called directly. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_INPROC_H
 #define FEDSIM_INPROC_H
 

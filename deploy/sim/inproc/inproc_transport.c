@@ -1,5 +1,6 @@
 /* The transport of a run in one process: a request becomes one of the coordinator's function, takes
  * its virtual time to travel, and waits for its answer. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/inproc_transport.h"
 
 #include <stdio.h>

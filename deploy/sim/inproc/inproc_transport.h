@@ -1,4 +1,5 @@
 /* The transport of a run in one process: it hands requests to the scheduler. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_INPROC_TRANSPORT_H
 #define FEDSIM_INPROC_TRANSPORT_H
 

@@ -1,4 +1,5 @@
 /* Check-ins that the coordinator holds back: they wait without their client's thread. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/parked.h"
 
 #include <string.h>

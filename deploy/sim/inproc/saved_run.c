@@ -1,4 +1,5 @@
 /* A stopped run on the disk: the clients in virtual time, the log, the coordinator. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/saved_run.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* What a run that was stopped goes on from. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_SAVED_RUN_H
 #define FEDSIM_SAVED_RUN_H
 

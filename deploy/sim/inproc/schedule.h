@@ -1,4 +1,5 @@
 /* The scheduler: it handles what is due first in virtual time, or waits for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_SCHEDULE_H
 #define FEDSIM_SCHEDULE_H
 

@@ -1,5 +1,6 @@
 /* Threads that run clients' steps, and the workers that the steps need: what is due first goes
  * first. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/step_threads.h"
 
 #include <stdlib.h>

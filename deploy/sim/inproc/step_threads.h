@@ -1,4 +1,5 @@
 /* The threads that run clients' steps, and the workers that the steps need. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_STEP_THREADS_H
 #define FEDSIM_STEP_THREADS_H
 

@@ -1,4 +1,5 @@
 /* The clients' clocks in virtual time, and when their next events are due. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/world.h"
 
 #include "deploy/sim/conditions/streams.h"

@@ -1,5 +1,6 @@
 /* The world of a run in one process and in virtual time: its clients, their clocks, and what is
  * next. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_WORLD_H
 #define FEDSIM_WORLD_H
 

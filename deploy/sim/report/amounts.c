@@ -1,4 +1,5 @@
 /* Times and bytes, as a person reads them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/amounts.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Times and bytes, as a person reads them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_AMOUNTS_H
 #define FEDSIM_AMOUNTS_H
 

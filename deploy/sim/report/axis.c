@@ -1,4 +1,5 @@
 /* Ticks at round values. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/axis.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The axis of a plot: from values to positions, and where its ticks are. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_AXIS_H
 #define FEDSIM_AXIS_H
 

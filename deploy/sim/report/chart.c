@@ -1,4 +1,5 @@
 /* Line plots: axes, one line a series, their names at their ends. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/chart.h"
 
 #include <math.h>

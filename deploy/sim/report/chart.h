@@ -1,4 +1,5 @@
 /* Plots as SVG, for a page, whose style sheet (report.c) has their colours. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_CHART_H
 #define FEDSIM_CHART_H
 

@@ -1,4 +1,5 @@
 /* Plots of runs. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/curves.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The plots of runs: numbers out of their logs. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_CURVES_H
 #define FEDSIM_CURVES_H
 

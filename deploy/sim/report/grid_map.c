@@ -1,4 +1,5 @@
 /* The heat map of a grid: two keys that differ, accuracy as colours. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Maps: who took part, and a grid's results as colours. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

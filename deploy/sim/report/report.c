@@ -1,4 +1,5 @@
 /* The page: figures, plots, then the scenario's keys. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/report.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The page of a run, or of several side by side: one HTML file that needs no other. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_REPORT_H
 #define FEDSIM_REPORT_H
 

@@ -1,4 +1,5 @@
 /* A run's files, from its log. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/results.h"
 
 #include <inttypes.h>

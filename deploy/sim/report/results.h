@@ -1,4 +1,5 @@
 /* The directory of results that a run leaves: written from a log, and read into one. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_RESULTS_H
 #define FEDSIM_RESULTS_H
 

@@ -1,4 +1,5 @@
 /* A run's files, back into a log. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* Tables of several runs, and of one. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/run_table.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* Runs side by side: the same cells as text and as HTML. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_RUN_TABLE_H
 #define FEDSIM_RUN_TABLE_H
 

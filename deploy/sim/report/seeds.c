@@ -1,4 +1,5 @@
 /* Means over seeds. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/seeds.h"
 
 #include <math.h>

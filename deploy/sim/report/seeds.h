@@ -1,4 +1,5 @@
 /* Runs that differ in nothing but their seed: their mean, and how far they spread. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_SEEDS_H
 #define FEDSIM_SEEDS_H
 

@@ -1,4 +1,5 @@
 /* A run's log in memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/sim_log.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The log of a run: its rounds and its clients. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_SIM_LOG_H
 #define FEDSIM_SIM_LOG_H
 

@@ -1,4 +1,5 @@
 /* Alternatives of values, and their product. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/grid.h"
 
 #include <stdio.h>

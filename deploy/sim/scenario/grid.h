@@ -1,4 +1,5 @@
 /* Grids: every combination of the alternatives that a scenario's values have. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_GRID_H
 #define FEDSIM_GRID_H
 

@@ -1,4 +1,5 @@
 /* The keys of a scenario, and the search among them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/keys.h"
 
 #include <string.h>

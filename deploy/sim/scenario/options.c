@@ -1,4 +1,5 @@
 /* Checks what a run is asked to do, before anything is done. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/options.h"
 
 #include <stddef.h>

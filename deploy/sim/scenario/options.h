@@ -1,4 +1,5 @@
 /* What a run is asked to do: made from a scenario. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_OPTIONS_H
 #define FEDSIM_OPTIONS_H
 

@@ -1,4 +1,5 @@
 /* Scenario files: lines of `key = value`. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/scenario.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* A scenario: the text of every key, from a small file and from the command line. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_SCENARIO_H
 #define FEDSIM_SCENARIO_H
 

@@ -1,4 +1,5 @@
 /* The task and the options of a run, from the text of a scenario. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/task_file.h"
 
 #include <jansson.h>

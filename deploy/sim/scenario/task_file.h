@@ -1,4 +1,5 @@
 /* From a scenario to what a run needs: the task's JSON and the run's options. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_TASK_FILE_H
 #define FEDSIM_TASK_FILE_H
 

@@ -1,4 +1,5 @@
 /* Blocks of memory, and of a sparse file where memory ends. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, madvise */
 #include "deploy/sim/stores/blocks.h"
 

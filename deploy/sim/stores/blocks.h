@@ -1,5 +1,6 @@
 /* Blocks of memory, and of a sparse file where memory ends: the system may write the file's to the
  * disk. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_BLOCKS_H
 #define FEDSIM_BLOCKS_H
 

@@ -1,4 +1,5 @@
 /* What the clients of a simulation keep: the stores of all of them, in memory and one file. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/stores/client_stores.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* What the clients of a simulation keep: the stores of all of them, in memory and one file. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_CLIENT_STORES_H
 #define FEDSIM_CLIENT_STORES_H
 

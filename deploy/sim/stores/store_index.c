@@ -1,5 +1,6 @@
 /* The clients' stores in their file: an index after the blocks, and a first page that says whether
  * the index holds. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/stores/store_index.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 /* The file of the clients' stores: saved for a run that is resumed. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_STORE_INDEX_H
 #define FEDSIM_STORE_INDEX_H
 

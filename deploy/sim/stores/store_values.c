@@ -1,4 +1,5 @@
 /* The values of clients' stores. Clients share models: of each there is one copy. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/stores/store_values.h"
 
 #include <stdio.h>

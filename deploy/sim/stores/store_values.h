@@ -1,4 +1,5 @@
 /* Inside the clients' stores: the values of each client, and the models that clients share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_STORE_VALUES_H
 #define FEDSIM_STORE_VALUES_H
 

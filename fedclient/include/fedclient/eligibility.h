@@ -1,5 +1,6 @@
 /* When a Linux device may train: while it charges, on an unmetered network, while nobody uses
  * it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_ELIGIBILITY_H
 #define FEDCLIENT_ELIGIBILITY_H
 

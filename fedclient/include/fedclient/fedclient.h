@@ -1,4 +1,5 @@
 /* The client library: a device embeds it to take part in training. Its data stays on the device. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_FEDCLIENT_H
 #define FEDCLIENT_FEDCLIENT_H
 

@@ -1,5 +1,6 @@
 /* Stores that are nothing but this process's memory: what they can do beyond fedclient/platform.h.
  * For simulators and tests. A port to a device needs none of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_MEMORY_STORE_H
 #define FEDCLIENT_MEMORY_STORE_H
 

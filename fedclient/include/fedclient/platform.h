@@ -1,4 +1,5 @@
 /* What a port provides: two clocks, and durable storage of a few named values. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_PLATFORM_H
 #define FEDCLIENT_PLATFORM_H
 

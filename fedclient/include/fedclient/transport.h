@@ -1,4 +1,5 @@
 /* A transport: carries a device's requests to the coordinator, and its answers back. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_TRANSPORT_H
 #define FEDCLIENT_TRANSPORT_H
 

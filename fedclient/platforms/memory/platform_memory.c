@@ -1,4 +1,5 @@
 /* The memory platform: a store that lives as long as its process, for simulations and tests. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

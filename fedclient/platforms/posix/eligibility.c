@@ -1,4 +1,5 @@
 /* Conditions of training on Linux: power supplies from /sys, the rest by asking D-Bus. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/eligibility.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* The POSIX platform: one file a key in a directory that one process holds. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* Reads the binary files of CIFAR-10 and CIFAR-100: records of labels and planes of pixels. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/data/input.h"
 #include "fedtrain/dataset.h"
 

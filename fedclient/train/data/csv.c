@@ -1,5 +1,6 @@
 /* Reads a table: a line a sample, numbers separated by commas, one column of them the class, or the
  * number to predict. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

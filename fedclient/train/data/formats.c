@@ -1,4 +1,5 @@
 /* The names of data sets, and the files that each consists of. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

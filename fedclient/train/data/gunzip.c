@@ -1,4 +1,5 @@
 /* Unpacks gzip files: the only file that knows zlib, which a build may lack. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/data/input.h"
 
 #ifndef FEDTRAIN_ZLIB

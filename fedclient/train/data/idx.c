@@ -1,4 +1,5 @@
 /* Reads IDX pairs, as MNIST has them, refusing whatever is not exactly one. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
 #include "fedclient/train/data/input.h"

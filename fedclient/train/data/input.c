@@ -1,4 +1,5 @@
 /* Finds a data file, packed or not, and has its bytes at hand. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/data/input.h"
 
 #include <stdio.h>

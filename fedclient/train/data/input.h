@@ -1,4 +1,5 @@
 /* A data file's bytes, and the parsers that make samples of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_INPUT_H
 #define FEDTRAIN_INPUT_H
 

@@ -1,4 +1,5 @@
 /* Reads a text: cuts it into units and tokens, and numbers these. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/text.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* Numbers for words: a hash table with open addressing, over words kept end to end. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/vocabulary.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* Numbers for words: a table that grows while a text is read, and is then put in order. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_VOCABULARY_TABLE_H
 #define FEDTRAIN_VOCABULARY_TABLE_H
 

@@ -1,4 +1,5 @@
 /* Convolutions by register tiles, forward and backward. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 #include "fedclient/train/kernels/tile.h"

@@ -1,4 +1,5 @@
 /* Convolutions that a max-pool follows: gradients by weighted sums over the values other than 0. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 

@@ -1,4 +1,5 @@
 /* Dense layers. A weight's row is contiguous along its inputs, so everything streams that way. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 #include "fedclient/train/kernels/tile.h"

@@ -1,4 +1,5 @@
 /* What happens to each value by itself, and sums. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/exponential.h"
 #include "fedclient/train/kernels/isa.h"
 

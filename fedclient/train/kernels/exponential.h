@@ -1,4 +1,5 @@
 /* exp, the logistic function and tanh of a vector, each within 2 units in the last place. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_EXPONENTIAL_H
 #define FEDTRAIN_EXPONENTIAL_H
 

@@ -1,4 +1,5 @@
 /* Products of matrices, one of them packed: tiles of c stay in registers for all of k. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
 
 /*

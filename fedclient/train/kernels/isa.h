@@ -1,4 +1,5 @@
 /* The kernels of the ISA being compiled, as table.c collects them. Shapes: see kernels.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_ISA_H
 #define FEDTRAIN_ISA_H
 

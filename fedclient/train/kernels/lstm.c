@@ -1,4 +1,5 @@
 /* The functions inside an LSTM's cell, forward and backward; its products are gemm's. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/exponential.h"
 #include "fedclient/train/kernels/isa.h"
 

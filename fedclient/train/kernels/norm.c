@@ -1,4 +1,5 @@
 /* Batch normalization of rows of channels. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
 
 enum {

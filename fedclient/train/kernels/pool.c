@@ -1,4 +1,5 @@
 /* Max-pooling, a vector of channels at a time. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
 
 /* The part of a window along one side that is in the picture: first .. end - 1. */

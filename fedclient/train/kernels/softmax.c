@@ -1,4 +1,5 @@
 /* Softmax and cross-entropy of one position: its words may be many, so e^x counts. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "fed/small.h"

@@ -3,6 +3,7 @@
  * without fused multiply-add, so that each value is rounded alike in a vector and in a loop's tail:
  * the same bits in one call or in slices, and on every machine.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>
 

@@ -1,4 +1,5 @@
 /* The table of this ISA's kernels. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 

@@ -1,4 +1,5 @@
 /* Register tiles: what convolutions and dense layers sum in. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_TILE_H
 #define FEDTRAIN_TILE_H
 

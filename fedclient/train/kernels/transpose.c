@@ -1,4 +1,5 @@
 /* Transposes matrices, a square of vectors at a time. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
 
 /* Halves of the blocks of h rows and lanes are swapped. */

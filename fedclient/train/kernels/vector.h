@@ -1,4 +1,5 @@
 /* Vectors of FEDTRAIN_LANES floats: compiler extensions that gcc and clang share on every ISA. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_VECTOR_H
 #define FEDTRAIN_VECTOR_H
 

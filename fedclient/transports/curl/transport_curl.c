@@ -1,4 +1,5 @@
 /* The transport over HTTPS, by libcurl: one easy handle, one kept connection. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <curl/curl.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* An answer in HTTP/1.1: lines are collected, bodies pass through. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/transports/mbedtls/http1.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* A reader of answers in HTTP/1.1 (RFC 9112), fed as bytes arrive. It is strict: it refuses an
  * answer that two readers could understand differently. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_HTTP1_H
 #define FEDCLIENT_HTTP1_H
 

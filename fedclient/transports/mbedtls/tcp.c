@@ -1,4 +1,5 @@
 /* A TCP connection: POSIX sockets that never block, and poll. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/transports/mbedtls/tcp.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* A TCP connection over the system's sockets. Every wait has an end. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_TCP_H
 #define FEDCLIENT_TCP_H
 

@@ -1,5 +1,6 @@
 /* TLS 1.3 by mbedTLS 3.6, and the tasks that mbedTLS leaves to its callers: addresses in
  * certificates, tickets, sentences for failures. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/transports/mbedtls/tls.h"
 
 #include <arpa/inet.h>

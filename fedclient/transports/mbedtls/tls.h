@@ -1,4 +1,5 @@
 /* TLS 1.3 by mbedTLS, over one TCP connection at a time. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_TLS_H
 #define FEDCLIENT_TLS_H
 

@@ -1,4 +1,5 @@
 /* The transport on mbedTLS alone: HTTP/1.1 over TLS 1.3 over one kept connection. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* https://HOST:PORT/PATH?QUERY, as far as a device needs it (RFC 3986): no user, no fragment. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/transports/mbedtls/url.h"
 
 #include <stdlib.h>

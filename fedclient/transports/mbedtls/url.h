@@ -1,4 +1,5 @@
 /* The parts of an address that begins with https://. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_URL_PARTS_H
 #define FEDCLIENT_URL_PARTS_H
 

@@ -1,6 +1,7 @@
 "use strict";
 /* Line charts over the rounds. An axis leaves out a few outliers, so that they do not flatten the rest; an outlier is a
    triangle at the axis' edge, with its value. Pointer and arrow keys show a round's values. */
+/* SPDX-License-Identifier: Apache-2.0 */
 const CHART_HEIGHT = 224;
 const charts = {}; /* by id: what the last drawing needs for its cursor */
 

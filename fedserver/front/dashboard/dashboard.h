@@ -1,4 +1,5 @@
 /* The coordinator's page: its files, compiled in from this folder by embed.cmake. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DASHBOARD_H
 #define FEDSERVER_DASHBOARD_H
 

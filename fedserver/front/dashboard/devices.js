@@ -1,5 +1,6 @@
 "use strict";
 /* The table of devices: fifty rows a page, devices that need attention first. */
+/* SPDX-License-Identifier: Apache-2.0 */
 const ROWS = 50, DEVICES_MOST = 20000, FETCH = 2000;
 const table = {list: [], total: 0, sort: "attention", down: true, page: 0, drawn: ""};
 

@@ -1,6 +1,7 @@
 "use strict";
 /* /login#TOKEN: a browser does not send what follows the #, so no server's log has the token. This
    script sends the token once, and the coordinator answers with a cookie that scripts can't read. */
+/* SPDX-License-Identifier: Apache-2.0 */
 async function login() {
   const token = location.hash.slice(1);
   const link = document.createElement("a");

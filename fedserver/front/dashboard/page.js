@@ -1,5 +1,6 @@
 "use strict";
 /* The page: asks for the status every second and for the devices less often, and shows what has changed. */
+/* SPDX-License-Identifier: Apache-2.0 */
 const POLL_MS = 1000, HIDDEN_MS = 10000, GIVE_UP_MS = 5000;
 let seen = null, tag = null, aheadMs = 0, lostSince = null, ended = false, drawn = "", drawnTasks = "";
 

@@ -1,5 +1,6 @@
 "use strict";
 /* What the numbers mean: a sentence on the open round, the expected end, and alarms with what to do. */
+/* SPDX-License-Identifier: Apache-2.0 */
 const DAY_MS = 86400000;
 
 function median(values) {

@@ -1,5 +1,6 @@
 "use strict";
 /* How things are written: numbers with units, times, and text into the page. */
+/* SPDX-License-Identifier: Apache-2.0 */
 const $ = id => document.getElementById(id);
 const known = x => x !== null && x !== undefined;
 const whole = x => known(x) ? x.toLocaleString("en") : "-";

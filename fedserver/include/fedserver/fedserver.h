@@ -1,4 +1,5 @@
 /* The coordinator as a library: requests in, answers out. There are no sockets in here. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_FEDSERVER_H
 #define FEDSERVER_FEDSERVER_H
 

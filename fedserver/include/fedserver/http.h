@@ -1,4 +1,5 @@
 /* The coordinator on the network: HTTPS by libmicrohttpd, two listeners, one thread. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_H
 #define FEDSERVER_HTTP_H
 

@@ -1,4 +1,5 @@
 /* What people do with a coordinator: tasks, devices, tokens, backups, certificates. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_OPERATOR_H
 #define FEDSERVER_OPERATOR_H
 

@@ -1,5 +1,6 @@
 /* What a coordinator remembers but does not store, for a process that goes on exactly where another
  * one stopped: a simulation that is resumed. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_REMEMBERED_H
 #define FEDSERVER_REMEMBERED_H
 

@@ -1,4 +1,5 @@
 /* The store in memory: models, rounds, updates and pieces. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

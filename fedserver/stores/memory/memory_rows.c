@@ -1,5 +1,6 @@
 /* A table is an array of rows, ordered by key. Handles and walks share tables, tables share rows; a
  * write copies what is shared. So a rollback only frees, and a walk never sees a write. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/memory/memory_rows.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
 /* Tables of rows in memory: ordered by key, with transactions, for several handles of one process.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_MEMORY_ROWS_H
 #define FEDSERVER_STORES_MEMORY_ROWS_H
 

@@ -6,6 +6,7 @@
  * process; `fedserver init` therefore refuses it. Several handles may be open. They and their
  * coordinators are one thread's.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* The store in memory, in three files: memory_store.c, memory_tasks.c and memory_rounds.c. The
  * functions are store.h's. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_MEMORY_TABLES_H
 #define FEDSERVER_STORES_MEMORY_TABLES_H
 

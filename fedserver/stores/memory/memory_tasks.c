@@ -1,4 +1,5 @@
 /* The store in memory: tasks, their list, and what a cancelled one leaves. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

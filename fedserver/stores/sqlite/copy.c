@@ -1,4 +1,5 @@
 /* A copy of the store as of one instant, made while another process may go on writing to it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

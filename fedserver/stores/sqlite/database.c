@@ -1,4 +1,5 @@
 /* SQLite as the store uses it: one connection, WAL, every commit flushed to the disk. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/database.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
 /* A thin layer over SQLite: named statements, values to bind, transactions, errors with a sentence.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_DATABASE_H
 #define FEDSERVER_STORES_SQLITE_DATABASE_H
 

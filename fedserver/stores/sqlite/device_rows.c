@@ -1,4 +1,5 @@
 /* The table of devices. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/sqlite_rows.h"
 

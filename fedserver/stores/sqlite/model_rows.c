@@ -1,4 +1,5 @@
 /* The tables of models, deltas and keyframes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

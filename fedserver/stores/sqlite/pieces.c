@@ -1,4 +1,5 @@
 /* The table of pieces. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fedserver/stores/sqlite/database.h"

@@ -1,4 +1,5 @@
 /* The tables of rounds and of what evaluators measured. Updates are in updates.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/sqlite_rows.h"
 

@@ -1,4 +1,5 @@
 /* The tables of server.db, and how older ones become them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_SCHEMA_H
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 

@@ -1,4 +1,5 @@
 /* A round's segment file: append, sync, read back, and find those that are there. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/segment.h"
 
 #include <dirent.h>

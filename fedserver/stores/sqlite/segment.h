@@ -1,4 +1,5 @@
 /* One file a round, beside server.db, for the bodies that are too large for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_SEGMENT_H
 #define FEDSERVER_STORES_SQLITE_SEGMENT_H
 

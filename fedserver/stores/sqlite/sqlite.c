@@ -1,4 +1,5 @@
 /* The store on SQLite as a whole: its file, its versions, and the table of its functions. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /* The store's lock. Two coordinators on one directory would each believe in a cache of its own. The
  * system lets go of the lock when the process ends, however it ends (S6). */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/sqlite_lock.h"
 
 #include <errno.h>

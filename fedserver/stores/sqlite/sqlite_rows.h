@@ -1,4 +1,5 @@
 /* The rows of server.db: the store's functions of that name, as in store.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_ROWS_H
 #define FEDSERVER_STORES_SQLITE_ROWS_H
 

@@ -1,5 +1,6 @@
 /* The columns of server.db that are members of a record. One list names them in SQL, binds them and
  * reads them. A member that is not here is a statement's own business. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_TABLES_H
 #define FEDSERVER_STORES_SQLITE_TABLES_H
 

@@ -1,4 +1,5 @@
 /* The columns of a task, one by one, by the names that they had. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/task_columns.h"
 
 #include <stdio.h>

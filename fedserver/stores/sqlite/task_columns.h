@@ -1,4 +1,5 @@
 /* Tasks as layouts 1 to 8 of server.db kept them: a column a key, and a row a phase. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_TASK_COLUMNS_H
 #define FEDSERVER_STORES_SQLITE_TASK_COLUMNS_H
 

@@ -1,4 +1,5 @@
 /* Tasks, the list of them, and the space of those that are cancelled. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/task_rows.h"
 
 #include <assert.h>

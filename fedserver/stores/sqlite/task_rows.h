@@ -1,5 +1,6 @@
 /* Tasks, a row each, and what is left of those that are over: the store's functions of that name
  * (store.h). A row has a task's number, text, state, times and position in the queue. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_TASK_ROWS_H
 #define FEDSERVER_STORES_SQLITE_TASK_ROWS_H
 

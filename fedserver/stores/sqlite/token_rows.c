@@ -1,4 +1,5 @@
 /* The tables of tokens and of passes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* The open round's updates: small bodies in their rows, large ones in the round's segment file. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/updates.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
 /* What the store can say of itself: sound pages, rows that refer to rows, files that rows refer to,
  * bodies that fit their guards. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/updates.h"
 

@@ -1,4 +1,5 @@
 /* FedAdagrad, Reddi et al. 2021, algorithm 2: v grows by u^2. See adaptive.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/adaptive.h"
 #include "fedserver/strategies/strategy.h"
 

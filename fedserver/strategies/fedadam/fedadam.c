@@ -1,4 +1,5 @@
 /* FedAdam, Reddi et al. 2021, algorithm 2: v is a running mean of u^2. See adaptive.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/adaptive.h"
 #include "fedserver/strategies/strategy.h"
 

@@ -1,5 +1,6 @@
 /* FedAvg, McMahan et al. 2017 (Communication-Efficient Learning of Deep Networks from Decentralized
  * Data), algorithm 1: the mean of the updates, weighted by samples, is the change of the model. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/strategy.h"
 
 extern const fedserver_strategy_vtable fedserver_strategy_fedavg;

@@ -1,5 +1,6 @@
 /* Krum, Blanchard et al. 2017 (Machine Learning with Adversaries: Byzantine Tolerant Gradient
  * Descent), section 4: the one update that lies nearest to its neighbours. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/robust.h"
 #include "fedserver/strategies/strategy.h"
 

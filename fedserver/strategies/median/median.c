@@ -1,6 +1,7 @@
 /* Coordinate-wise median, Yin et al. 2018 (Byzantine-Robust Distributed Learning: Towards Optimal
  * Statistical Rates), definition 1. Of an even number of values it is the mean of the two in the
  * middle. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/robust.h"
 #include "fedserver/strategies/strategy.h"
 

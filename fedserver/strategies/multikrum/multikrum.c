@@ -1,6 +1,7 @@
 /* Multi-Krum, Blanchard et al. 2017 (Machine Learning with Adversaries: Byzantine Tolerant Gradient
  * Descent): the mean of the m updates that are best by Krum's score. Departs: m=0 follows the
  * round's size n, m = n - f - 2, as many as a score has neighbours. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/robust.h"
 #include "fedserver/strategies/strategy.h"
 

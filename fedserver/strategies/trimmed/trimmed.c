@@ -1,5 +1,6 @@
 /* Coordinate-wise trimmed mean, Yin et al. 2018 (Byzantine-Robust Distributed Learning: Towards
  * Optimal Statistical Rates), definition 2. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "fedserver/strategies/robust.h"

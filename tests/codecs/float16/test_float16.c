@@ -1,4 +1,5 @@
 /* float16: every half there is, rounding, and both ends of the range. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <float.h>

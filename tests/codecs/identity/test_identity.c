@@ -1,4 +1,5 @@
 /* float32: exact to the bit, and finite. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

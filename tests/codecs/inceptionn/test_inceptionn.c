@@ -1,4 +1,5 @@
 /* inceptionn: classes at their boundaries, against the paper's algorithms bit by bit. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* int8: its levels, its scale at both ends of the range, and the messages that it refuses. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <float.h>

@@ -1,4 +1,5 @@
 /* onebit: its means, its signs, and the messages that it refuses. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <float.h>

@@ -1,4 +1,5 @@
 /* Bitmaps: the order of bits, and reading them back at every length. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "codecs/prim/bitmap.h"

@@ -1,4 +1,5 @@
 /* Bits and bytes of floats, largest magnitudes, fixed point. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

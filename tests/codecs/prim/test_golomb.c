@@ -1,4 +1,5 @@
 /* Golomb coding: its parameter, its bits, its limits, and how near it comes to the entropy. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Positions in every code: they come back, nothing malformed does, and no choice is a bad one. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

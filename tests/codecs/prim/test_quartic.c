@@ -1,4 +1,5 @@
 /* The table of base-3^5 bytes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "codecs/prim/quartic.h"

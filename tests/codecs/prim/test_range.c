@@ -1,4 +1,5 @@
 /* The range coder's limits: the highest position, and the bytes that end a message. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "codecs/prim/range.h"

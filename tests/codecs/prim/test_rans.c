@@ -1,4 +1,5 @@
 /* rANS at its limits: counts that are scaled down, the longest weight, the padding behind them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "codecs/prim/rans.h"

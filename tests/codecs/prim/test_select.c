@@ -1,4 +1,5 @@
 /* Selection must be exact wherever the sample leads: against a sort, on data made to mislead it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <float.h>

@@ -1,4 +1,5 @@
 /* Zero-run encoding: bytes, lengths, and the one form that is accepted. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* stoch3: the mean of what it sends, its random numbers, and the messages that it refuses. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

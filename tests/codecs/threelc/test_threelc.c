@@ -1,4 +1,5 @@
 /* 3lc: its bytes by hand, its rule at the edges, and the messages that it refuses. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <float.h>

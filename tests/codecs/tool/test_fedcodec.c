@@ -1,4 +1,5 @@
 /* The fedcodec program, run as a user runs it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

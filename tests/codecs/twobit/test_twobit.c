@@ -1,4 +1,5 @@
 /* twobit: its threshold, the order of its bits, and the messages that it refuses. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* fedclientd as a person runs it: against a real coordinator, on made-up digits. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <math.h>
 #include <netinet/in.h>

@@ -1,4 +1,5 @@
 /* The fedtrain program, run as a user runs it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
 Exit status 1 if a file is not valid, or its scores are not ours. The operators are written here from their definitions in ONNX's
 documentation, for the version that the files name; only what our models use.
 """
+# SPDX-License-Identifier: Apache-2.0
 import glob
 import os
 import sys

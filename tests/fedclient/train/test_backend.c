@@ -1,4 +1,5 @@
 /* The table of backends: names, and what a program is told of one that is not there. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedclient/train/backend_vtable.h"

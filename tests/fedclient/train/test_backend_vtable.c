@@ -1,4 +1,5 @@
 /* Backends as net.c meets them: one that fails, and one whose parameters live elsewhere. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

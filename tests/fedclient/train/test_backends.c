@@ -1,4 +1,5 @@
 /* The fast backend, with every set of kernels, against the reference. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "net_case.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The batches of a job: those that training takes, in any order, by hand. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedclient/train/net_impl.h"

@@ -1,4 +1,5 @@
 /* Data of either kind by its name, and a client's share of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "fedtrain/data.h"
 

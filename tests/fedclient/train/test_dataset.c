@@ -1,4 +1,5 @@
 /* Samples as floats: scaled, normalised, cropped, flipped; and what a set is measured to be. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

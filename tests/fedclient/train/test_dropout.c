@@ -1,4 +1,5 @@
 /* Dropout's draws: how many stay, and that they depend on seed and layer only. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedclient/train/dropout.h"

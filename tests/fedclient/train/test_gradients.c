@@ -1,4 +1,5 @@
 /* Gradients of every layer, on every engine, against finite differences. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "net_case.h"
 
 #include <math.h>

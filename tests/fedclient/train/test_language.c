@@ -2,6 +2,7 @@
  *
  *   FED_TEXT_DIR    else ../shared/data/text
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* What each layer gives, worked out by hand, on every engine. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "net_case.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Training on MNIST itself, where its files are at hand. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/arch.h"

@@ -1,4 +1,5 @@
 /* What a net does around its layers: losses, checks, memory, and which bits may differ. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "net_case.h"
 
 #include <math.h>

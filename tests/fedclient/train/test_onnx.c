@@ -1,5 +1,6 @@
 /* ONNX files: their exact bytes for a small net; and, where Python's onnx is installed, that they
  * are valid and give the scores that our own nets give. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Optimizers against their formulas in double precision, with every kind of vectors, at once and in
  * slices. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

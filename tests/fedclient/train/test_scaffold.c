@@ -1,5 +1,6 @@
 /* SCAFFOLD, whose c is a part of the model, against the paper's algorithm; and what it is good for.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

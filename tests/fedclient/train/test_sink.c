@@ -1,4 +1,5 @@
 /* What a sink is told of a gradient: each layer once, the last one first, with the same bits. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "net_case.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Splits: every sample with exactly one client, the same for the same seed, and what each promises.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/hash.h"

@@ -1,5 +1,6 @@
 /* Training on text: which windows each step reads, what an LSTM remembers of them, what is refused.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

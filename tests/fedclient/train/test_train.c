@@ -1,5 +1,6 @@
 /* Local training: where each round's walk goes, what a step is, what is refused, what is measured.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The commands that list and change what a coordinator holds, run as an operator runs them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,5 @@
 /* The command line: what it prints and how it exits. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <sys/wait.h>

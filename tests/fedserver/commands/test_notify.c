@@ -1,4 +1,5 @@
 /* What `fedserver run` tells a service manager: it serves, it lives, it ends. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <signal.h>

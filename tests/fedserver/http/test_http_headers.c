@@ -1,4 +1,5 @@
 /* The headers of an answer: what browsers may do with it, and who a request is from. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "http_world.h"
 

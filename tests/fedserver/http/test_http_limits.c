@@ -1,4 +1,5 @@
 /* Token buckets: what one peer may ask for, and that the table forgets who is idle. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/hash.h"

@@ -1,4 +1,5 @@
 /* The HTTPS adapter: requests, refused bodies, holding, batches, starting and stopping. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "http_world.h"
 

@@ -1,4 +1,5 @@
 /* The PROXY protocol's headers: whole, in pieces, damaged. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedserver/http/http_proxy.h"

@@ -1,4 +1,5 @@
 /* The adapter's TLS: who comes in, and peers that stall in the handshake. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "http_world.h"
 

@@ -1,4 +1,5 @@
 /* The coordinator's own certificate: read, renewed, for one host more. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <gnutls/x509.h>

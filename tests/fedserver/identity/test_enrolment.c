@@ -1,4 +1,5 @@
 /* Who gets a certificate, and who does not. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fed/crypto.h"

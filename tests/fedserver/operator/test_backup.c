@@ -1,4 +1,5 @@
 /* Backup and restore: a copy made at any time is a whole coordinator, and goes on bit for bit. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>

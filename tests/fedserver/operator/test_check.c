@@ -1,4 +1,5 @@
 /* fedserver check: what is sound is called sound, and each rule that is broken is named. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <sqlite3.h>
 #include <sys/stat.h>
 

@@ -1,5 +1,6 @@
 /* fedserver check finds a flipped bit in all that the next model is made from, keys that are not
  * what they should be, and does without writing anything. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <sqlite3.h>

@@ -1,4 +1,5 @@
 /* What the coordinator writes down of each device for people: name, last seen, software, counts. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fedserver/identity/device_table.h"

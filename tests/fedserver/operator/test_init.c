@@ -1,4 +1,5 @@
 /* A new coordinator's directory. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
 /* What a task takes is said before it takes it, and one that can't fit is refused. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fedserver/operator/needs.h"

@@ -1,4 +1,5 @@
 /* The exact sum: what it is, what it refuses, and that a refusal leaves no trace. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedserver/rounds/aggregate.h"

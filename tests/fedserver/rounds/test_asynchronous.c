@@ -1,5 +1,6 @@
 /* Buffered asynchronous training through fedserver_handle: what counts, what it weighs, what a
  * crash leaves, and that real clients keep what was refused. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <math.h>

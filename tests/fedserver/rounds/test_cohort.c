@@ -1,4 +1,5 @@
 /* Who gets a place: over many rounds, whoever asks first. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

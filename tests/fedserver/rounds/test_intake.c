@@ -1,4 +1,5 @@
 /* The door for updates: what is taken apart, what is refused and err, and how large one can be. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/arch.h"

@@ -1,5 +1,6 @@
 /* Places through fedserver_handle: who is let in, when it may ask again, and whose place is free.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fed/rng.h"

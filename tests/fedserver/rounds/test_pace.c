@@ -1,4 +1,5 @@
 /* Waits: what a few devices are told, and that a crowd is spread. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/rng.h"

@@ -1,4 +1,5 @@
 /* The round's state machine, case by case and by a walk through everything it can reach. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <stdbool.h>

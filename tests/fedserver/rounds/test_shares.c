@@ -1,4 +1,5 @@
 /* What updates count for: as claimed where that is fair; and the same whatever their order. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Tasks that are cancelled, paused, resumed and moved while devices train, and the queue between
  * them. A person's command is another process: here another handle of the same directory. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
 /* Range headers: what they mean, and what is no range. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedserver/routes/byte_range.h"

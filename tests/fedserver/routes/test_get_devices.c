@@ -1,4 +1,5 @@
 /* Who is out there, in portions; and what can be saved: the rounds as a table, the model. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <jansson.h>

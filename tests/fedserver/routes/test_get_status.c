@@ -1,4 +1,5 @@
 /* The status that programs and the page read, and the metrics. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <jansson.h>

@@ -1,5 +1,6 @@
 /* A device that can't serve a task says so: its place is free at once, and it is not asked again.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fed/version.h"

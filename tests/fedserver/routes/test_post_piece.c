@@ -1,5 +1,6 @@
 /* Updates in pieces: in any order, twice, by the wrong device, with lies; and what is kept of them.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fed/hash.h"

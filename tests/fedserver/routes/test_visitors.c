@@ -1,4 +1,5 @@
 /* Who may read the page: by --page, with a link, a session, a bearer token, a certificate. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 static void serve_with(coordinator *c, fedserver_page page) {

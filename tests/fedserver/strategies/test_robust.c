@@ -1,4 +1,5 @@
 /* The robust rules on many sizes, against sorting and against every distance by itself. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* The matrix of a round's updates: its order, what it leaves behind, and the memory that it takes.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <dirent.h>

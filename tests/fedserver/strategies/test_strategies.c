@@ -1,5 +1,6 @@
 /* Strategy specs: what they mean, what is said about those that are wrong, and their stored state.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fedserver/task/config.h"

@@ -1,4 +1,5 @@
 /* Task files: what they mean, and what is said about those that are wrong. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/checkpoint.h"

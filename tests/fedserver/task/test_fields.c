@@ -1,5 +1,6 @@
 /* The table of a task's keys: each line agrees with its defaults, with what devices are told and
  * with the page that explains it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/file.h"

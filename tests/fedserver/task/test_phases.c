@@ -1,5 +1,6 @@
 /* A task that changes on the way: each round is told, sent and decoded as its phase says, whatever
  * dies and however late an update comes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fed/rng.h"

@@ -1,4 +1,5 @@
 /* A task's text: what is written is read, bit for bit, whatever the task says. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Shared bytes: their holders, and slices that keep the whole alive. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedserver/versions/blob.h"

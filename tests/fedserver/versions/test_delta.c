@@ -1,4 +1,5 @@
 /* Versions of a model: what the deltas leave out is not lost, and the chain stays short. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/hash.h"

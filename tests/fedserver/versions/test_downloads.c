@@ -1,5 +1,6 @@
 /* Downloads: the shortest way is sent, each leads to the same bits, and what making costs is
  * bounded. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed/hash.h"

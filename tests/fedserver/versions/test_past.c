@@ -1,4 +1,5 @@
 /* Versions before the newest: what is kept of them, how they come back, and what devices get. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "fed/hash.h"

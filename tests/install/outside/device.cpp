@@ -1,4 +1,5 @@
 // A device in C++17: its training pulls each value a little towards 0.
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

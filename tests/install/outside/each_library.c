@@ -1,4 +1,5 @@
 /* One call or two of each library but the client: each_library DIR makes a coordinator in DIR. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

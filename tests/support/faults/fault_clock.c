@@ -1,4 +1,5 @@
 /* A wall clock that is wrong by as much as the test says. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: syscall */
 #include <sys/syscall.h>
 #include <time.h>

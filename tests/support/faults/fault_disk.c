@@ -1,4 +1,5 @@
 /* The calls that change files, between the program and the system. See fault_disk.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: syscall */
 #include "tests/support/faults/fault_disk.h"
 

@@ -1,5 +1,6 @@
 /* A disk that fails: the system calls that change files, numbered, and what goes wrong at one of
  * them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FAULT_DISK_H
 #define FED_FAULT_DISK_H
 

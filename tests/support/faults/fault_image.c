@@ -1,4 +1,5 @@
 /* The image in memory of what has reached the disk. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: syscall */
 #include "tests/support/faults/fault_image.h"
 

@@ -1,5 +1,6 @@
 /* What of a directory a power cut would leave: every file as it was last synced, under synced
  * names. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FAULT_IMAGE_H
 #define FED_FAULT_IMAGE_H
 

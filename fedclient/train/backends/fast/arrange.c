@@ -1,4 +1,5 @@
 /* Reorders pictures and convolution weights, and lists a gradient's values other than 0. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/fast/arrange.h"
 
 #include <string.h>

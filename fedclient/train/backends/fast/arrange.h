@@ -1,4 +1,5 @@
 /* The fast backend's data in other orders: pictures, convolution weights, sparse gradients. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_ARRANGE_H
 #define FEDTRAIN_ARRANGE_H
 

@@ -1,4 +1,5 @@
 /* The fast backend: runs a net's nodes forward and backward over planned memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/fast/fast.h"
 
 #include <assert.h>

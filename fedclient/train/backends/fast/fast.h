@@ -1,4 +1,5 @@
 /* The fast backend with kernels of one's choice: for tests. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_FAST_H
 #define FEDTRAIN_FAST_H
 

@@ -1,4 +1,5 @@
 /* The fast backend's convolutions. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/fast/fast_conv.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* The fast backend's convolutions: what their files share. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_FAST_CONV_H
 #define FEDTRAIN_FAST_CONV_H
 

@@ -1,4 +1,5 @@
 /* The fast backend's dense layers. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fed/small.h"

@@ -1,4 +1,5 @@
 /* Inside the fast backend: values, nodes, and what each kind of layer implements. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_FAST_IMPL_H
 #define FEDTRAIN_FAST_IMPL_H
 

@@ -1,4 +1,5 @@
 /* The fast backend's layers that put values together: add, concat, widen. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fedclient/train/backends/fast/fast_impl.h"

@@ -1,5 +1,6 @@
 /* The fast backend's products of many vectors with one weight: dense at each position, and LSTMs'.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fedclient/train/backends/fast/fast_impl.h"

@@ -1,4 +1,5 @@
 /* The fast backend's plan: which node reads which value, merged nodes, and shared memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* The reference backend: each layer as its definition reads, in plain loops. The tests' oracle. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/reference/reference.h"
 
 #include <stdlib.h>

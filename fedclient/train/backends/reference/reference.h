@@ -1,4 +1,5 @@
 /* Inside the reference backend: what a kind of layer is, and what it is given. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_REFERENCE_H
 #define FEDTRAIN_REFERENCE_H
 

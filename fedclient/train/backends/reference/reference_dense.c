@@ -1,4 +1,5 @@
 /* The reference's dense layers, and embeddings, which share their weights where they are tied. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/reference/reference.h"
 
 /*

@@ -1,4 +1,5 @@
 /* The reference's layers that take each value by itself: relu, tanh, sigmoid, dropout. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "fedclient/train/backends/reference/reference.h"

@@ -1,4 +1,5 @@
 /* The reference's LSTM layer. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

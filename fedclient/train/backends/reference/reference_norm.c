@@ -1,4 +1,5 @@
 /* The reference's normalizations: over the batch, and over neighbouring channels. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "fedclient/train/backends/reference/reference.h"

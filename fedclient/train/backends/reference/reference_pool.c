@@ -1,4 +1,5 @@
 /* The reference's pools: the largest value of each window, or their mean. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/reference/reference.h"
 
 typedef fedtrain_reference_place place;

@@ -1,4 +1,5 @@
 /* The backends of this build: implementations of the layers, of which a net takes one. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_BACKEND_H
 #define FEDTRAIN_BACKEND_H
 

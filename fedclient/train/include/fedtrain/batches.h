@@ -1,4 +1,5 @@
 /* The batches of a job, one by one: for a program that takes the optimizer's steps itself. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_BATCHES_H
 #define FEDTRAIN_BATCHES_H
 

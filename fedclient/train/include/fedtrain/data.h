@@ -1,4 +1,5 @@
 /* Data of either kind by its name, labelled samples or a text; and what one client holds of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_DATA_H
 #define FEDTRAIN_DATA_H
 

@@ -1,4 +1,5 @@
 /* Labelled samples: where they come from, and how they are handed to a net. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_DATASET_H
 #define FEDTRAIN_DATASET_H
 

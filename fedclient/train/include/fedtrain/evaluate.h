@@ -1,4 +1,5 @@
 /* How good a model is, on data of either kind. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_EVALUATE_H
 #define FEDTRAIN_EVALUATE_H
 

@@ -1,4 +1,5 @@
 /* The bytes of a data file: mapped, unpacked, or the caller's. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_FILE_BYTES_H
 #define FEDTRAIN_FILE_BYTES_H
 

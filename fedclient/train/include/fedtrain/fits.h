@@ -1,4 +1,5 @@
 /* Which model can be trained on which data. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_FITS_H
 #define FEDTRAIN_FITS_H
 

@@ -1,4 +1,5 @@
 /* A job: what one client trains on in one round. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_JOB_H
 #define FEDTRAIN_JOB_H
 

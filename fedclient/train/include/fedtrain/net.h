@@ -1,4 +1,5 @@
 /* A neural net that runs: gradients and scores for a fed_arch, without allocation in a step. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_NET_H
 #define FEDTRAIN_NET_H
 

@@ -1,4 +1,5 @@
 /* Models as ONNX files, for inference elsewhere. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_ONNX_H
 #define FEDTRAIN_ONNX_H
 

@@ -1,4 +1,5 @@
 /* Optimizers at work, over flat buffers: what they remember, and one step. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_OPTIMIZER_H
 #define FEDTRAIN_OPTIMIZER_H
 

@@ -1,4 +1,5 @@
 /* A partition of samples among clients, which is the result of a split. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_PARTITION_H
 #define FEDTRAIN_PARTITION_H
 

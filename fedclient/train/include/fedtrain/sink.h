@@ -1,4 +1,5 @@
 /* Where a net's gradient goes, layer by layer, while the backward pass still runs. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_SINK_H
 #define FEDTRAIN_SINK_H
 

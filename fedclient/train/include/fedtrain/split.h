@@ -1,4 +1,5 @@
 /* Dividing a data set among clients, between opening the data and training. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_SPLIT_H
 #define FEDTRAIN_SPLIT_H
 

@@ -1,4 +1,5 @@
 /* Text for language models: the text as numbers of words or characters. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_TEXT_H
 #define FEDTRAIN_TEXT_H
 

@@ -1,4 +1,5 @@
 /* Local training: what a client does with a task. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_TRAIN_H
 #define FEDTRAIN_TRAIN_H
 

@@ -1,4 +1,5 @@
 /* Numbers for words: the vocabulary of a text. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_VOCABULARY_H
 #define FEDTRAIN_VOCABULARY_H
 

@@ -1,4 +1,5 @@
 /* runs: exact, in one form, and small where 3lc sits on its floor. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

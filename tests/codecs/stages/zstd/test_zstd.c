@@ -1,4 +1,5 @@
 /* zstd: exact, and no frame but one that says its size. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "codecs/stage.h"

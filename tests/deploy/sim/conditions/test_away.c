@@ -1,4 +1,5 @@
 /* The simulation's schedule: who is away, and when. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/away.h"
 #include "fed_test.h"
 

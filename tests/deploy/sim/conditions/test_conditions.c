@@ -1,4 +1,5 @@
 /* Lines, speeds and presence: specs are read or refused, what is drawn follows them. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
 /* The heap of what comes next: the least entry is on top, whatever moves. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/heap.h"
 #include "fed/rng.h"
 #include "fed_test.h"

@@ -1,4 +1,5 @@
 /* Runs in one process: they learn what HTTPS learns, and come out the same however they are run. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>

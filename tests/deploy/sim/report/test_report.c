@@ -1,4 +1,5 @@
 /* Pages and plots: well-formed, self-contained, and never a NaN among their numbers. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <math.h>
 

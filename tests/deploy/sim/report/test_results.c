@@ -1,4 +1,5 @@
 /* The results of a run: what is written is what is read, also of a run with gaps. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "deploy/sim/report/report.h"

@@ -1,4 +1,5 @@
 /* A run's log: rounds are added, who took part is a bit, what was not measured is no number. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
 /* The table of keys says the same as the page that explains them, and as the coordinator. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/task_file.h"
 #include "fed/file.h"
 #include "fed_test.h"

@@ -1,4 +1,5 @@
 /* A run's options: each key of the scenario reaches its member, and makes the run another run. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/task_file.h"
 #include "fed_test.h"
 

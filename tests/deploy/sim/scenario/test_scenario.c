@@ -1,5 +1,6 @@
 /* Scenario files and grids: what is taken, what is refused with which words, what goes on to a run.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 
 #include "deploy/sim/scenario/grid.h"

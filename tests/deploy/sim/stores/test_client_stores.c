@@ -1,4 +1,5 @@
 /* The stores of a simulation's clients: each its own, models shared, and all of it in one file. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
 /* Conditions of training, on made-up trees of power supplies and with a made-up busctl. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/eligibility.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
 /* The POSIX platform: what is its own. Its whole contract is in tests/contract/test_platforms.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>

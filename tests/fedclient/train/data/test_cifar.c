@@ -1,4 +1,5 @@
 /* CIFAR's records: what is taken, and that each lie in a file is named with its place. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedclient/train/data/input.h"

@@ -1,4 +1,5 @@
 /* Tables: what is taken as one, and that each mistake is named with its line and column. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedclient/train/data/input.h"

@@ -1,4 +1,5 @@
 /* Data by name: which files each name finds, packed or not, and what is said where none fits. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedtrain/dataset.h"

@@ -1,4 +1,5 @@
 /* Unpacking: what gzip wrote comes back, and damaged files are named with the place of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <zlib.h>

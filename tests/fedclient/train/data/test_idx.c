@@ -1,4 +1,5 @@
 /* The IDX reader: what it accepts, and that each lie in a file is named with its place. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedtrain/dataset.h"

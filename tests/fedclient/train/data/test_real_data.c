@@ -5,6 +5,7 @@
  *   FED_CIFAR10_DIR         else build/data/cifar10
  *   FED_TEXT_DIR            else ../shared/data/text
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Texts: tokens, units, speakers, parts, and the vocabulary that numbers the tokens. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedtrain/text.h"

@@ -1,5 +1,6 @@
 /* A dense layer's way back, of every kernel set: against plain loops, and a step against its parts.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

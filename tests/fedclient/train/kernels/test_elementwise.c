@@ -1,4 +1,5 @@
 /* tanh and the logistic function of every kernel set, against libm's in double. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

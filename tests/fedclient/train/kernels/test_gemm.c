@@ -1,4 +1,5 @@
 /* Products of matrices of every kernel set, against three plain loops. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

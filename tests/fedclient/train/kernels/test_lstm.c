@@ -1,4 +1,5 @@
 /* An LSTM's cell of every kernel set: against its formula, and its gradient against differences. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

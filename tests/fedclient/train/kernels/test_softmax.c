@@ -1,4 +1,5 @@
 /* The cross-entropy of every kernel set, against the one in double. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

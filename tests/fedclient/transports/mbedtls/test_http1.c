@@ -1,4 +1,5 @@
 /* Answers in HTTP/1.1, whole and byte by byte. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedclient/transports/mbedtls/http1.h"

@@ -1,4 +1,5 @@
 /* Addresses in their parts. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedclient/transports/mbedtls/url.h"

@@ -1,4 +1,5 @@
 /* What another program may do to the SQLite store's database. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef MEDDLE_H
 #define MEDDLE_H
 

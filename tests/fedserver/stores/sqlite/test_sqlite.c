@@ -1,4 +1,5 @@
 /* The SQLite store: what is its own. The whole contract is in tests/contract/test_stores.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fed_first_release.h"

@@ -1,5 +1,6 @@
 /* The open round's updates (S9): what was committed comes back bit for bit or is named; what a
  * crash has left goes. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <fcntl.h>

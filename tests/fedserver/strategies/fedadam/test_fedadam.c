@@ -1,4 +1,5 @@
 /* FedAdam against algorithm 2 of its paper. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

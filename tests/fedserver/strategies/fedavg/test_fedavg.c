@@ -1,4 +1,5 @@
 /* FedAvg: the mean, weighted by samples; and clipping, which goes with any. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* FedAvgM against its definition. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "strategy_case.h"
 

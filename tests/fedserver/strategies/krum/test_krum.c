@@ -1,4 +1,5 @@
 /* Krum, against its definition. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "fed_test.h"

@@ -1,4 +1,5 @@
 /* The coordinate-wise median, against sorting each value by itself. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "strategy_case.h"
 

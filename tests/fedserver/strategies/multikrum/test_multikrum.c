@@ -1,4 +1,5 @@
 /* Multi-Krum, against its definition. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "strategy_case.h"
 

@@ -1,5 +1,6 @@
 /* Two keys that new_key.py has added: `patience`, of fed_task and of phases, and `mercy`, of the
  * coordinator's own. Nothing in the tree knows them but their lines in the tables. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include "deploy/sim/scenario/task_file.h"

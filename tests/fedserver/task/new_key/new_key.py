@@ -6,6 +6,7 @@ builds the coordinator of the copy and runs new_key.c, which shows that the keys
 BUILD: where the tree is built; its generated files are used. LIBRARIES: archives of that build, joined by '|', with what
 does not depend on the keys.
 """
+# SPDX-License-Identifier: Apache-2.0
 import filecmp
 import os
 import shutil
