@@ -1,10 +1,9 @@
 /* fedclientd: a device as a program. It enrols, then trains or evaluates whatever the coordinator
  * asks for, on labelled samples. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "fed/version.h"
 #include "fedclient/apps/fedclientd.h"
+#include "fedclient/apps/option_table.h"
 #include "fedtrain/backend.h"
 
 static const char usage[] =
@@ -64,164 +64,99 @@ static void on_signal(int number) {
     stop = 1;
 }
 
-static bool parse_number(const char *text, uint32_t most, char end_with, uint32_t *value,
-                         const char **rest_of_it) {
-    char *end = NULL;
-    errno = 0;
-    unsigned long number = strtoul(text, &end, 10);
-    if (errno != 0 || end == text || text[0] < '0' || text[0] > '9' || *end != end_with ||
-        number > most) {
-        return false;
-    }
-    *value = (uint32_t)number;
-    *rest_of_it = end + (end_with != '\0');
-    return true;
-}
-
-static bool parse_shard(const char *text, fedclientd_settings *s) {
-    const char *after = NULL;
-    return parse_number(text, UINT32_MAX, '/', &s->work.shard, &after) &&
-           parse_number(after, UINT32_MAX, '\0', &s->work.shards, &after) &&
-           s->work.shard < s->work.shards;
-}
-
-static bool parse_hold(const char *text, fedclientd_settings *s) {
-    const char *after = NULL;
-    uint32_t seconds = 0;
-    if (!parse_number(text, 3600, '\0', &seconds, &after)) {
-        return false;
-    }
-    s->hold_ms = seconds * 1000;
-    return true;
-}
-
-static int complain(const char *what, const char *value) {
-    fprintf(stderr, "fedclientd: %s%s%s (fedclientd --help tells more)\n", what,
-            value != NULL ? " " : "", value != NULL ? value : "");
+static int complain(const char *what) {
+    fprintf(stderr, "fedclientd: %s (fedclientd --help tells more)\n", what);
     return STATUS_USAGE;
 }
 
-static int take_transport(fedclientd_settings *s) {
+static fed_status take_shard(const char *value, void *values, fed_error *err) {
+    workshop_settings *work = &((fedclientd_settings *)values)->work;
+    const char *slash = option_number(value, '/', 0, UINT32_MAX, &work->shard);
+    if (slash == NULL || option_number(slash + 1, '\0', 0, UINT32_MAX, &work->shards) == NULL ||
+        work->shard >= work->shards) {
+        return fed_fail(err, FED_EINVAL, "--shard wants K/N with K under N, not %s", value);
+    }
+    return FED_OK;
+}
+
+static fed_status take_split(const char *value, void *values, fed_error *err) {
+    return fedtrain_split_parse(value, &((fedclientd_settings *)values)->work.split, err);
+}
+
+static fed_status take_when(const char *value, void *values, fed_error *err) {
+    fed_error why = {0};
+    const fed_status status =
+        fedclient_conditions_parse(value, &((fedclientd_settings *)values)->when, &why);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "--when: %s", why.text);
+}
+
+static fed_status take_hold(const char *value, void *values, fed_error *err) {
+    uint32_t seconds = 0;
+    if (option_number(value, '\0', 0, 3600, &seconds) == NULL) {
+        return fed_fail(err, FED_EINVAL, "--hold wants 0 to 3600 seconds, not %s", value);
+    }
+    ((fedclientd_settings *)values)->hold_ms = seconds * 1000;
+    return FED_OK;
+}
+
+static fed_status take_transport(const char *value, void *values, fed_error *err) {
     for (size_t k = 0; fedclient_transport_name(k) != NULL; k++) {
-        if (strcmp(optarg, fedclient_transport_name(k)) == 0) {
-            s->transport = optarg;
-            return 0;
+        if (strcmp(value, fedclient_transport_name(k)) == 0) {
+            ((fedclientd_settings *)values)->transport = value;
+            return FED_OK;
         }
     }
-    return complain("this build has no --transport", optarg);
+    return fed_fail(err, FED_EINVAL, "this build has no --transport %s", value);
 }
 
-enum { OPTION_STOPPED = -1 }; /* --help and --version: nothing else to do */
-
-/** The destination of an option whose value is any text; NULL: another option. */
-static const char **text_of(int letter, fedclientd_settings *s) {
-    switch (letter) {
-    case 's':
-        return &s->server;
-    case 'c':
-        return &s->ca;
-    case 'd':
-        return &s->state;
-    case 'm':
-        return &s->work.data;
-    case 'n':
-        return &s->work.dataset;
-    case 't':
-        return &s->token;
-    case 'f':
-        return &s->token_file;
-    case 'N':
-        return &s->name;
-    default:
-        return NULL;
-    }
+static fed_status take_backend(const char *value, void *values, fed_error *err) {
+    ((fedclientd_settings *)values)->work.backend = value;
+    return fedtrain_backend_fits(value, NULL, err);
 }
 
-static int take_option(int letter, fedclientd_settings *s) {
-    fed_error err = {0};
-    const char **text = text_of(letter, s);
-    if (text != NULL) {
-        *text = optarg;
-        return 0;
-    }
-    switch (letter) {
-    case 'x':
-        return take_transport(s);
-    case 'W':
-        return fedclient_conditions_parse(optarg, &s->when, &err) == FED_OK
-                   ? 0
-                   : complain("--when:", err.text);
-    case 'k':
-        return parse_shard(optarg, s) ? 0
-                                      : complain("--shard wants K/N with K under N, not", optarg);
-    case 'p':
-        return fedtrain_split_parse(optarg, &s->work.split, &err) == FED_OK
-                   ? 0
-                   : complain(err.text, NULL);
-    case 'w':
-        return parse_hold(optarg, s) ? 0 : complain("--hold wants 0 to 3600 seconds, not", optarg);
-    case 'e':
-        s->work.evaluate = true;
-        return 0;
-    case 'u':
-        s->until_finished = true;
-        return 0;
-    case 'z':
-        s->work.normalise = true;
-        return 0;
-    case 'r':
-        s->work.backend = optarg;
-        return fedtrain_backend_fits(optarg, NULL, &err) == FED_OK ? 0 : complain(err.text, NULL);
-    case 'v':
-        s->log.level = FED_LOG_DEBUG;
-        return 0;
-    case 'V':
-        printf("fedclientd %s (%s)\n", FED_VERSION, fed_build_id());
-        return OPTION_STOPPED;
-    case 'h':
-        fputs(usage, stdout);
-        return OPTION_STOPPED;
-    default:
-        return complain("unknown option, or one without its value", NULL);
-    }
-}
-
-static int parse_arguments(int argc, char **argv, fedclientd_settings *s) {
-    static const struct option options[] = {{"server", required_argument, NULL, 's'},
-                                            {"ca", required_argument, NULL, 'c'},
-                                            {"state", required_argument, NULL, 'd'},
-                                            {"data", required_argument, NULL, 'm'},
-                                            {"dataset", required_argument, NULL, 'n'},
-                                            {"token", required_argument, NULL, 't'},
-                                            {"token-file", required_argument, NULL, 'f'},
-                                            {"name", required_argument, NULL, 'N'},
-                                            {"shard", required_argument, NULL, 'k'},
-                                            {"split", required_argument, NULL, 'p'},
-                                            {"when", required_argument, NULL, 'W'},
-                                            {"hold", required_argument, NULL, 'w'},
-                                            {"transport", required_argument, NULL, 'x'},
-                                            {"evaluate", no_argument, NULL, 'e'},
-                                            {"until-finished", no_argument, NULL, 'u'},
-                                            {"normalise", no_argument, NULL, 'z'},
-                                            {"backend", required_argument, NULL, 'r'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"version", no_argument, NULL, 'V'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    int letter = 0;
-    while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        int result = take_option(letter, s);
-        if (result != 0) {
-            return result;
-        }
-    }
-    if (optind < argc) {
-        return complain("not an option:", argv[optind]);
+static fed_status parse_arguments(int argc, char **argv, fedclientd_settings *s, fed_error *err) {
+    enum { ANY = 1 }; /* the program is one command */
+#define AT(member) offsetof(fedclientd_settings, member)
+    static const option_row rows[] = {
+        {"server", OPTION_TEXT, AT(server), .commands = ANY},
+        {"ca", OPTION_TEXT, AT(ca), .commands = ANY},
+        {"state", OPTION_TEXT, AT(state), .commands = ANY},
+        {"data", OPTION_TEXT, AT(work.data), .commands = ANY},
+        {"dataset", OPTION_TEXT, AT(work.dataset), .commands = ANY},
+        {"token", OPTION_TEXT, AT(token), .commands = ANY},
+        {"token-file", OPTION_TEXT, AT(token_file), .commands = ANY},
+        {"name", OPTION_TEXT, AT(name), .commands = ANY},
+        {"shard", OPTION_OTHER, .commands = ANY, .take = take_shard},
+        {"split", OPTION_OTHER, .commands = ANY, .take = take_split},
+        {"when", OPTION_OTHER, .commands = ANY, .take = take_when},
+        {"hold", OPTION_OTHER, .commands = ANY, .take = take_hold},
+        {"transport", OPTION_OTHER, .commands = ANY, .take = take_transport},
+        {"backend", OPTION_OTHER, .commands = ANY, .take = take_backend},
+        {"evaluate", OPTION_FLAG, AT(work.evaluate), .commands = ANY},
+        {"until-finished", OPTION_FLAG, AT(until_finished), .commands = ANY},
+        {"normalise", OPTION_FLAG, AT(work.normalise), .commands = ANY},
+        {"verbose", OPTION_FLAG, AT(verbose), .commands = ANY},
+    };
+#undef AT
+    int words = 0;
+    FED_TRY(option_table_read(rows, sizeof rows / sizeof rows[0], ANY, argc, argv, s, &words, err));
+    if (words < argc) {
+        return fed_fail(err, FED_EINVAL, "not an option: %.200s", argv[words]);
     }
     if (s->server == NULL || s->ca == NULL || s->state == NULL || s->work.data == NULL) {
-        return complain("--server, --ca, --state and --data are needed", NULL);
+        return fed_fail(err, FED_EINVAL, "--server, --ca, --state and --data are needed");
     }
-    return 0;
+    s->log.level = s->verbose ? FED_LOG_DEBUG : FED_LOG_INFO;
+    return FED_OK;
+}
+
+static bool is_given(const char *option, int argc, char **argv) {
+    for (int k = 1; k < argc; k++) {
+        if (strcmp(argv[k], option) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int main(int argc, char **argv) {
@@ -231,16 +166,23 @@ int main(int argc, char **argv) {
                              .stop = &stop,
                              .work = {.dataset = "mnist", .shards = 1},
                              .hold_ms = 25000,
-                             .log = {.write = fed_log_stderr, .level = FED_LOG_INFO}};
-    int result = parse_arguments(argc, argv, &s);
-    if (result != 0) {
-        return result == OPTION_STOPPED ? 0 : result;
+                             .log = {.write = fed_log_stderr}};
+    fed_error err = {0};
+    if (is_given("--help", argc, argv)) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    if (is_given("--version", argc, argv)) {
+        printf("fedclientd %s (%s)\n", FED_VERSION, fed_build_id());
+        return 0;
+    }
+    if (parse_arguments(argc, argv, &s, &err) != FED_OK) {
+        return complain(err.text);
     }
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL); /* a second signal ends the program at once */
     sigaction(SIGTERM, &action, NULL);
-    fed_error err = {0};
     fed_status status = fedclientd_serve(&s, &err);
     if (status != FED_OK && stop == 0) {
         fprintf(stderr, "fedclientd: %s\n",

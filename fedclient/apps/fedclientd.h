@@ -20,7 +20,7 @@ typedef struct fedclientd_settings {
     workshop_settings work;
     fedclient_conditions when;
     uint32_t hold_ms;
-    bool until_finished;
+    bool until_finished, verbose;
     fed_log log;
     const atomic_int *stop; /* not 0: end soon */
 } fedclientd_settings;

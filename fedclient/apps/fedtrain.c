@@ -1,13 +1,14 @@
 /* fedtrain: train, measure and export models on one machine, without any federation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fed/version.h"
 #include "fedclient/apps/fedtrain.h"
+#include "fedclient/apps/option_table.h"
 #include "fedtrain/backend.h"
 
 static const char usage[] =
@@ -65,7 +66,7 @@ enum { TRAIN = 1, EVALUATE = 2, EXPORT = 4, MODELS = 8 };
 
 static const struct {
     const char *name;
-    int bit;
+    unsigned bit;
     size_t words; /* most words after the options */
     fed_status (*run)(const app_options *o, fed_error *err);
 } commands[] = {{"train", TRAIN, 0, app_train},
@@ -75,84 +76,35 @@ static const struct {
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
-/* An option, the commands that take it, and the destination of its value: one of the pointers. */
-typedef struct option_place {
-    const char *name;
-    int commands;
-    const char **text;
-    uint32_t *number;
-    uint32_t low;
-    bool *flag;
-} option_place;
-
-static fed_status parse_number(const option_place *place, const char *text, fed_error *err) {
-    char *end = NULL;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > UINT32_MAX ||
-        value < place->low) {
-        return fed_fail(err, FED_EINVAL, "--%s is a whole number from %u to 4294967295, not %s",
-                        place->name, place->low, text);
-    }
-    *place->number = (uint32_t)value;
-    return FED_OK;
-}
-
-static fed_status take_option(const option_place *place, const char *command, int bit,
-                              const char *value, fed_error *err) {
-    if ((place->commands & bit) == 0) {
-        return fed_fail(err, FED_EINVAL, "%s has no option --%s", command, place->name);
-    }
-    if (place->number != NULL) {
-        return parse_number(place, value, err);
-    }
-    if (place->text != NULL) {
-        *place->text = value;
-    } else {
-        *place->flag = true;
-    }
-    return FED_OK;
-}
-
-static fed_status parse_options(int argc, char **argv, int bit, app_options *o, fed_error *err) {
-    const option_place places[] = {
-        {"model", TRAIN | EVALUATE | EXPORT, .text = &o->model},
-        {"data", TRAIN | EVALUATE, .text = &o->data},
-        {"dataset", TRAIN | EVALUATE, .text = &o->dataset},
-        {"train-part", TRAIN | EVALUATE, .text = &o->train_part},
-        {"test-part", TRAIN | EVALUATE, .text = &o->test_part},
-        {"weights", EVALUATE | EXPORT, .text = &o->weights},
-        {"batch", TRAIN | EVALUATE | MODELS, .number = &o->batch, .low = 1},
-        {"backend", TRAIN | EVALUATE | MODELS, .text = &o->backend},
-        {"epochs", TRAIN, .number = &o->epochs, .low = 1},
-        {"steps", TRAIN, .number = &o->steps, .low = 1},
-        {"optimizer", TRAIN | MODELS, .text = &o->optimizer},
-        {"augment", TRAIN, .text = &o->augment},
-        {"normalise", TRAIN | EVALUATE, .flag = &o->normalise},
-        {"seed", TRAIN, .number = &o->seed},
-        {"init", TRAIN, .text = &o->init},
-        {"checkpoint", TRAIN, .text = &o->checkpoint},
-        {"resume", TRAIN, .flag = &o->resume},
-        {"csv", TRAIN, .text = &o->csv},
+static fed_status parse_options(int argc, char **argv, unsigned command, app_options *o,
+                                fed_error *err) {
+#define AT(member) offsetof(app_options, member)
+    static const option_row rows[] = {
+        {"model", OPTION_TEXT, AT(model), .commands = TRAIN | EVALUATE | EXPORT},
+        {"data", OPTION_TEXT, AT(data), .commands = TRAIN | EVALUATE},
+        {"dataset", OPTION_TEXT, AT(dataset), .commands = TRAIN | EVALUATE},
+        {"train-part", OPTION_TEXT, AT(train_part), .commands = TRAIN | EVALUATE},
+        {"test-part", OPTION_TEXT, AT(test_part), .commands = TRAIN | EVALUATE},
+        {"weights", OPTION_TEXT, AT(weights), .commands = EVALUATE | EXPORT},
+        {"batch", OPTION_NUMBER, AT(batch), 1, UINT32_MAX, TRAIN | EVALUATE | MODELS, NULL},
+        {"backend", OPTION_TEXT, AT(backend), .commands = TRAIN | EVALUATE | MODELS},
+        {"epochs", OPTION_NUMBER, AT(epochs), 1, UINT32_MAX, TRAIN, NULL},
+        {"steps", OPTION_NUMBER, AT(steps), 1, UINT32_MAX, TRAIN, NULL},
+        {"optimizer", OPTION_TEXT, AT(optimizer), .commands = TRAIN | MODELS},
+        {"augment", OPTION_TEXT, AT(augment), .commands = TRAIN},
+        {"normalise", OPTION_FLAG, AT(normalise), .commands = TRAIN | EVALUATE},
+        {"seed", OPTION_NUMBER, AT(seed), 0, UINT32_MAX, TRAIN, NULL},
+        {"init", OPTION_TEXT, AT(init), .commands = TRAIN},
+        {"checkpoint", OPTION_TEXT, AT(checkpoint), .commands = TRAIN},
+        {"resume", OPTION_FLAG, AT(resume), .commands = TRAIN},
+        {"csv", OPTION_TEXT, AT(csv), .commands = TRAIN},
     };
-    enum { PLACES = sizeof places / sizeof places[0] };
-    struct option names[PLACES + 1] = {{NULL, 0, NULL, 0}};
-    for (size_t i = 0; i < PLACES; i++) {
-        names[i].name = places[i].name;
-        names[i].has_arg = places[i].flag != NULL ? no_argument : required_argument;
-    }
-    opterr = 0; /* the words are ours */
-    int which = 0;
-    for (int found = 0; (found = getopt_long(argc, argv, ":", names, &which)) != -1;) {
-        if (found != 0) {
-            return fed_fail(err, FED_EINVAL, "%s %s",
-                            found == ':' ? "a value is missing after" : "unknown option",
-                            argv[optind - 1]);
-        }
-        FED_TRY(take_option(&places[which], argv[0], bit, optarg, err));
-    }
-    o->words = argv + optind;
-    o->word_count = (size_t)(argc - optind);
+#undef AT
+    int words = 0;
+    FED_TRY(
+        option_table_read(rows, sizeof rows / sizeof rows[0], command, argc, argv, o, &words, err));
+    o->words = argv + words;
+    o->word_count = (size_t)(argc - words);
     return FED_OK;
 }
 

@@ -1,0 +1,42 @@
+/* The options of a command line as a table: a row an option, and the parser that walks the rows. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDCLIENT_APPS_OPTION_TABLE_H
+#define FEDCLIENT_APPS_OPTION_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+/** The type of an option's member in the struct of all values. */
+typedef enum option_kind {
+    OPTION_FLAG,   /* bool; the option has no value */
+    OPTION_TEXT,   /* const char *; argv's own */
+    OPTION_NUMBER, /* uint32_t, from `low` to `high` */
+    OPTION_OTHER   /* `take` reads the value */
+} option_kind;
+
+typedef struct option_row {
+    const char *name; /* without "--" */
+    option_kind kind;
+    size_t offset; /* of its member */
+    uint32_t low, high;
+    unsigned commands; /* the bits of the commands that take it */
+    fed_status (*take)(const char *value, void *values, fed_error *err);
+} option_row;
+
+enum { OPTION_ROWS = 32 }; /* most rows of a table */
+
+/**
+ * Read the options of argv[1] and the following into *values. argv[0] is the name of the command,
+ * `command` its bit. *words = the index of the first word that is no option.
+ * FED_EINVAL: the sentence says which option is wrong, and what its value must be.
+ */
+fed_status option_table_read(const option_row *rows, size_t count, unsigned command, int argc,
+                             char **argv, void *values, int *words, fed_error *err) FED_CHECKED;
+
+/** A whole number in decimal digits, from low to high, that ends before the character `end`.
+ * Returns where it ends; NULL: the text does not begin with such a number. */
+const char *option_number(const char *text, char end, uint32_t low, uint32_t high, uint32_t *value);
+
+#endif
