@@ -5,6 +5,7 @@
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed_test.h"
+#include "fedserver/server.h"
 
 static void note_ready(void *user, uint16_t front, uint16_t devices) {
     fed_coordinator *c = user;
@@ -48,10 +49,22 @@ void fed_coordinator_start(fed_coordinator *c) {
     assert_int_not_equal(c->front, 0);
 }
 
-void fed_coordinator_stop(fed_coordinator *c) {
+static void end_thread(fed_coordinator *c) {
     c->stop = 1;
     pthread_join(c->thread, NULL);
+}
+
+void fed_coordinator_stop(fed_coordinator *c) {
+    end_thread(c);
     fedserver_close(c->server);
+}
+
+void fed_coordinator_look(fed_coordinator *c, uint32_t *leased, uint64_t *declines) {
+    end_thread(c);
+    *leased = c->server->rounds.training.round.leased;
+    *declines = c->server->rounds.counters.declines;
+    fedserver_close(c->server);
+    fed_coordinator_start(c);
 }
 
 void fed_coordinator_open(fed_coordinator *c, const char *parent, const char *name) {

@@ -30,6 +30,11 @@ void fed_coordinator_close(fed_coordinator *c);
 void fed_coordinator_start(fed_coordinator *c);
 void fed_coordinator_stop(fed_coordinator *c);
 
+/** How many slots of the open round are taken, and how often a device has declined since the start.
+ * The thread that serves ends first, as the figures are its own; then the coordinator starts again.
+ */
+void fed_coordinator_look(fed_coordinator *c, uint32_t *leased, uint64_t *declines);
+
 /** A token for one device. */
 void fed_coordinator_token(const fed_coordinator *c, char token[FEDSERVER_TOKEN]);
 void fed_coordinator_token_for(const fed_coordinator *c, fedserver_role role,

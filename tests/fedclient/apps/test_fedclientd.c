@@ -16,7 +16,7 @@
 #include "fed_digits.h"
 #include "fed_test.h"
 #include "fedcodec/envelope.h"
-#include "fedserver/server.h"
+#include "fedserver/operator.h"
 #include "fedtrain/data.h"
 
 typedef struct world {
@@ -417,8 +417,11 @@ static void declines(world *w, const char *json, const char *reason) {
     wait_until_it_says(w, pid, reason);
     wait_until_it_says(w, pid, "this device has declined the task that runs");
     stop(pid);
-    assert_int_equal(w->coordinator.server->rounds.counters.declines, 1);
-    assert_int_equal(w->coordinator.server->rounds.training.round.leased, 0);
+    uint32_t leased = 1;
+    uint64_t declines = 0;
+    fed_coordinator_look(&w->coordinator, &leased, &declines);
+    assert_int_equal(declines, 1);
+    assert_int_equal(leased, 0);
 }
 
 static void a_task_that_does_not_fit_the_data_is_declined(void **state) {
@@ -471,8 +474,11 @@ static void it_trains_only_when_it_may(void **state) {
     const char *const args[] = {"--token", token, "--until-finished", "--when", when, NULL};
     pid_t pid = spawn(w, args);
     wait_until_it_says(w, pid, "/go is not there: this device pauses");
-    assert_int_equal(w->coordinator.server->rounds.training.round.leased, 0);
     stop(pid);
+    uint32_t leased = 1;
+    uint64_t declines = 0;
+    fed_coordinator_look(&w->coordinator, &leased, &declines);
+    assert_int_equal(leased, 0);
     fed_error err = {0};
     assert_fed_ok_err(fed_file_replace(path, "", 0, 0600, &err));
     assert_run(w, args, 0, "round 3: update counted");
