@@ -64,6 +64,7 @@ static fed_status list_devices(const fedserver *server, listing *l, fed_error *e
         status = server->store->device_each(server->db, list_device, l, err);
     }
     fedserver_rounds_free(&view);
+    l->rounds = NULL;
     return status;
 }
 

@@ -32,7 +32,7 @@ typedef struct fast_conv_pooled {
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool);
 
 /** packed: floats that the packed weights take. */
-void fedtrain_conv_pooled_plan(const fast_net *f, const fast_node *s, size_t columns,
+void fedtrain_conv_pooled_plan(const fast_net *f, const fast_node *s, size_t packed,
                                fast_conv_pooled *p, fast_arena *a);
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p);
 

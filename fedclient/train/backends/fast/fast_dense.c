@@ -88,9 +88,10 @@ static void weight_backward(const fast_net *f, const fast_node *s, float *dx, co
     fedtrain_dense d = sizes(s, w->pass->batch);
     size_t offset = fedtrain_fast_offset(f, s->layer->weight);
     const float *params = w->pass->params, *x = input(s), *dy = s->out->grad;
-    float rate = w->update != NULL ? fedtrain_update_only_rate(w->update) : 0;
-    if (rate > 0 && d.in >= f->kernels->lanes) {
-        f->kernels->dense_grad(&d, params + offset, x, dy, dx, w->update->params + offset, rate);
+    const fedtrain_update *update = w->update;
+    float rate = update != NULL ? fedtrain_update_only_rate(update) : 0;
+    if (update != NULL && rate > 0 && d.in >= f->kernels->lanes) {
+        f->kernels->dense_grad(&d, params + offset, x, dy, dx, update->params + offset, rate);
         return;
     }
     for (size_t end = d.out; end > 0; end -= d.rows) {
