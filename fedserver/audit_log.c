@@ -1,4 +1,4 @@
-/* The audit log: who did what when, in the store and in the log. */
+/* Writes the audit log: which person or device did what, and when, in the store and in the log. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stdio.h>

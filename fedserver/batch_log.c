@@ -1,4 +1,4 @@
-/* Log lines of a batch, kept until its end. */
+/* Keeps the log lines of a batch until the batch ends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/batch_log.h"
 
@@ -10,7 +10,8 @@ static void keep(void *user, fed_log_level level, const char *line) {
         fed_write_u8(&b->lines, (uint8_t)level);
         fed_write_bytes(&b->lines, (const uint8_t *)line, strlen(line) + 1);
     }
-    if (!b->open || b->lines.status != FED_OK) { /* out of memory: too early is better than never */
+    /* write at once without memory: a line that is too early is better than a lost one */
+    if (!b->open || b->lines.status != FED_OK) {
         b->to->write(b->to->user, level, line);
     }
 }

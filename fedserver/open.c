@@ -1,4 +1,4 @@
-/* A coordinator, put together from its parts. */
+/* Opens a coordinator: puts the server, the routes and the store together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/open.h"
 

@@ -1,4 +1,4 @@
-/* A coordinator, put together from its parts. */
+/* Opens a coordinator: puts the server, the routes and the store together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_OPEN_H
 #define FEDSERVER_OPEN_H
@@ -7,8 +7,8 @@
 #include "fedserver/fedserver.h"
 #include "fedserver/stores/store.h"
 
-/** fedserver_open with a store of one's own instead of the directory's, whose rows it uses: how the
- * tests inject faults. NULL: the directory's. */
+/** As fedserver_open, but with the functions of `store`, on the rows of the directory's store.
+ * Tests inject faults this way. NULL: the directory's own store. */
 fed_status fedserver_open_store(const char *directory, const fedserver_store *store,
                                 const fed_log *log, fedserver **server, fed_error *err) FED_CHECKED;
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/** DIRECTORY/name, cut where too long for cap. */
+/** DIRECTORY/name, cut to the size of cap. */
 void fedserver_path(const char *directory, const char *name, char *dst, size_t cap);
 
 #endif

@@ -1,5 +1,5 @@
-/* The coordinator as a whole: open, begin, handle, tick, commit, close, and what the CLI asks for.
- */
+/* The coordinator as a whole: opening, serving requests in batches, closing, and what the CLI
+ * needs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/server.h"
 
@@ -118,7 +118,7 @@ static fed_status read_pem(const fedserver *server, const char *name, fed_pem *p
     return FED_OK;
 }
 
-/* Whoever reads the CA's key can enrol what they like. */
+/* Warn if others can read the CA's key: they could enrol any device. */
 static void warn_of_readers(const fedserver *server) {
     char path[4096];
     struct stat file;
@@ -163,7 +163,7 @@ fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_erro
 }
 
 static fed_status start_serving(fedserver *server, fed_error *err) {
-    if (server->setup.part == FEDSERVER_GATE) { /* nothing of a device is kept in this process */
+    if (server->setup.part == FEDSERVER_GATE) { /* this process keeps nothing about a device */
         fedserver_auth auth;
         FED_TRY(fedserver_auth_open(server, &auth, err));
     } else {
@@ -182,13 +182,15 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
 
 /* -- a batch -- */
 
-/* After a failure the cache may be ahead of the store: only opening anew brings them together. */
+/* Note a failure. Then the cache may differ from the store, and only a reopened server is right
+ * again. */
 static fed_status note(fedserver *server, fed_status status) {
     server->broken = server->broken || status != FED_OK;
     return status;
 }
 
-/* The command line may have queued a task or revoked a device, the front enrolled one. */
+/* Read what other processes changed. The command line may have queued a task or revoked a
+ * device; the front may have enrolled a device. */
 fed_status fedserver_notice_others(fedserver *server, fed_error *err) {
     bool changed = false;
     if (server->setup.part == FEDSERVER_GATE) {
@@ -232,7 +234,8 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     return note(server, status);
 }
 
-/* What the other process asks for, which has looked who asks. */
+/* Answer a request that the front passes on. The front has already checked which device or
+ * person asks. */
 static fed_status answer_front(void *user, const char *path, int64_t now_ms, bool *known,
                                fedserver_response *response, fed_error *err) {
     fedserver *server = user;
@@ -242,7 +245,8 @@ static fed_status answer_front(void *user, const char *path, int64_t now_ms, boo
     return *known ? server->routing->answer(server, &request, now_ms, response, err) : FED_OK;
 }
 
-/* When something happens by itself: a deadline, of the round or of a lease. */
+/* The next time at which the rounds act without a request: a deadline of the round or of a
+ * lease. */
 static int64_t next_tick_ms(const fedserver_training *t, int64_t now_ms) {
     if (t->round.phase == FEDSERVER_ROUND_NONE) {
         return now_ms + IDLE_TICK_MS;

@@ -1,4 +1,4 @@
-/* The coordinator's insides: what it holds in memory between requests. */
+/* The coordinator's internals: what the server holds in memory between requests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_SERVER_H
 #define FEDSERVER_SERVER_H
@@ -14,28 +14,28 @@
 #include "fedserver/rounds/rounds.h"
 #include "fedserver/stores/store.h"
 
-/** Since this process started to serve. */
+/** Counts since this process started to serve. */
 typedef struct fedserver_traffic {
     uint64_t requests, received_bytes, sent_bytes;
 } fedserver_traffic;
 
-/** How requests are answered. It is handed in, so that the server does not know the routes, which
- * know the server. */
+/** How requests are answered. The caller hands in the routing, since the routes include the
+ * server, and the server must not include the routes. */
 typedef struct fedserver_routing {
-    /** Find the request's route and let it answer. */
+    /** Find the request's route, and answer the request by it. */
     fed_status (*answer)(fedserver *server, const fedserver_request *request, int64_t now_ms,
                          fedserver_response *response, fed_error *err);
-    /** Does the process of the rounds answer it, also where the front is another process? */
+    /** Does the rounds process answer the request, even if the front is another process? */
     bool (*relayed)(const fedserver_request *request);
 } fedserver_routing;
 
 /*
- * `rounds` is a cache of the store, filled by the first fedserver_begin. Where the store fails, the
- * server is `broken`: the cache is thrown away with the server instead of being repaired.
+ * `rounds` is a cache of the store, filled by the first fedserver_begin. If the store fails, the
+ * server becomes `broken`: the cache is thrown away together with the server, and is not repaired.
  */
 struct fedserver {
     char *directory;
-    const fed_log *log; /* lines of a batch are written after its commit */
+    const fed_log *log; /* the lines of a batch are written after the batch is committed */
     fedserver_batch_log batch_log;
     const fedserver_store *store;
     void *db;
@@ -43,30 +43,33 @@ struct fedserver {
     fedserver_setup setup;
     bool serving; /* the lock is held and the cache is filled */
     bool broken;
-    fed_pem ca_key, ca_cert, ca_bundle; /* read when first asked for: auth_open */
-    uint64_t authority; /* fedserver_ca_id of the CA that issues; 0: not known. Not in GATE */
-    struct fedserver_relay *relay; /* between front and rounds; NULL: one process does both */
+    /* fedserver_auth_open reads these when they are first needed */
+    fed_pem ca_key, ca_cert, ca_bundle;
+    /* fedserver_ca_id of the CA that issues certificates; 0: not known. Not in GATE */
+    uint64_t authority;
+    struct fedserver_relay *relay; /* connects front and rounds; NULL: one process does both */
     uint16_t front_port, devices_port;
-    uint64_t refusals;  /* that the audit log has not said yet, */
-    int64_t refusal_ms; /* and when it said some last */
+    uint64_t refusals;  /* refusals that the audit log does not have yet */
+    int64_t refusal_ms; /* time when the audit log last had refusals */
     fedserver_rounds rounds;
     fedserver_traffic traffic;
     fedserver_wire_totals wire;
 };
 
-/** Open a coordinator that answers by `routing`, which outlives it. store: how tests inject faults;
- * NULL: the one that the directory names. */
+/** Open a coordinator that answers by `routing`, which must outlive the coordinator. store:
+ * tests inject faults with it; NULL: the store that the directory names. */
 fed_status fedserver_open_with(const char *directory, const fedserver_store *store,
                                const fedserver_routing *routing, const fed_log *log,
                                fedserver **server, fed_error *err) FED_CHECKED;
 
-/** Take over what other processes have written: new devices, revocations, tasks. */
+/** Read what other processes have written: new devices, revocations, tasks. */
 fed_status fedserver_notice_others(fedserver *server, fed_error *err) FED_CHECKED;
 
-/** What enrolment works on. Reads the CA's key: never called in a process without the front. */
+/** Open what enrolment needs. Reads the CA's key, so a process without the front never calls
+ * this. */
 fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) FED_CHECKED;
 
-/** Commit what a command has written, or forget it where it failed. */
+/** Commit what a command has written, or roll it back if the command failed. */
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) FED_CHECKED;
 
 #endif

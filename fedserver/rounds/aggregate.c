@@ -1,4 +1,4 @@
-/* Adding updates to the exact sum, and the mean of the sum. */
+/* Adds updates to the exact sum, and computes the mean of the sum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/aggregate.h"
 
@@ -39,7 +39,7 @@ void fedserver_sum_clear(fedserver_sum *sum) {
     sum->samples = sum->weight = sum->bytes = 0;
 }
 
-/* x min(1, norm / |x|) */
+/* Replace x by x min(1, norm / |x|). */
 static void clip(float *x, size_t n, double norm) {
     double squares = 0;
     for (size_t i = 0; i < n; i++) {
@@ -63,7 +63,7 @@ fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message
     return FED_OK;
 }
 
-/* fedcodec_message_fold of clipped values. */
+/* As fedcodec_message_fold, but clips the values before it adds them. */
 static fed_status fold_clipped(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                                fed_error *err) {
     FED_TRY(fedserver_sum_decode(sum, values, err));
@@ -137,7 +137,8 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_share
 
 fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
                                 fed_error *err) {
-    assert(number < sum->updates); /* D2: each stored update once, and no other */
+    /* D2: each stored update counts once, and no other update counts */
+    assert(number < sum->updates);
     const uint32_t count = sum->claims[number].count;
     return count > 0 ? fold(sum, values, count, err) : FED_OK;
 }

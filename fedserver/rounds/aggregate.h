@@ -13,35 +13,36 @@
 #include "fedserver/strategies/strategy.h"
 
 typedef struct fedserver_sum {
-    int64_t *acc;   /* [size]: sum of count * rint(value * 2^30). NULL: the strategy needs all
-                       updates at once, and they are only counted here */
+    /* [size]: sum of count * rint(value * 2^30). NULL: the strategy needs all updates at once,
+     * and the sum only counts them */
+    int64_t *acc;
     float *decoded; /* [size]: one update's values. NULL: the sum takes them from the message */
     size_t size, trained;
-    double clip_norm;        /* 0: none */
+    double clip_norm;        /* the norm to which updates are clipped; 0: updates are not clipped */
     fedserver_claim *claims; /* [updates], in the order of arrival */
     uint32_t updates, cap;
     uint64_t samples;
-    uint64_t weight; /* of all claims. From FEDCODEC_FOLD_WEIGHT on acc is not the sum any more, and
-                        the commit folds all updates again. Settled: what acc is divided by */
-    uint64_t bytes;  /* of the updates' bodies */
+    /* sum of the claims' weights. From FEDCODEC_FOLD_WEIGHT on, acc is no longer the sum, and the
+     * commit folds all updates again. After fedserver_sum_settle: the divisor of acc */
+    uint64_t weight;
+    uint64_t bytes; /* bytes of all updates' bodies */
 } fedserver_sum;
 
-/** An empty sum. Owner: fedserver_sum_free. */
+/** Make an empty sum. Owner: fedserver_sum_free. */
 fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
                               const fedserver_strategy *strategy) FED_CHECKED;
 void fedserver_sum_free(fedserver_sum *sum);
 void fedserver_sum_clear(fedserver_sum *sum);
 
-/**
- * Add an update's values and its claim; this finds the claim's norm. An error leaves the sum as it
- * was: FED_ERANGE a value is too large for the sum; FED_ENOMEM.
- */
+/** Add an update's values and its claim, and set the norm in the claim. An error leaves the sum
+ * as it was. FED_ERANGE: a value is too large for the sum. FED_ENOMEM. */
 fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
                              fedserver_claim claim, fed_error *err) FED_CHECKED;
 
-/** All updates of the round are in, at least one: settle what each counts for. If that is not what
- * the updates claimed, and the strategy does without all updates at once, *refold is set and the
- * sum is 0: call fedserver_sum_refold with each update's values then, in the order of arrival. */
+/** Settle what each update counts for, after all updates of the round have arrived (at least
+ * one). If the counts differ from the claims and the strategy works from a sum, *refold is set and
+ * the sum is 0. Then call fedserver_sum_refold with each update's values, in the order of arrival.
+ */
 fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_shares *shares,
                                 bool *refold, fed_error *err) FED_CHECKED;
 fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
@@ -51,8 +52,8 @@ fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedco
  * `acc`. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
 
-/** sum->decoded = an update's values, clipped as the strategy says: the same bits from the same
- * message. Only for a sum that has `decoded`. */
+/** sum->decoded = an update's values, clipped as the strategy says. The same message gives the
+ * same bits. Only for a sum that has `decoded`. */
 fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* Priorities of devices, and the threshold that lets them in. */
+/* Computes the priorities of devices, and the threshold that admits them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/cohort.h"
 
@@ -9,7 +9,8 @@
 
 enum { STEPS = 64 };
 
-/* One device's word for its samples is worth no more than what an update may weigh. */
+/* The samples by which a device is drawn, limited to what an update may weigh: the coordinator has
+ * only the device's word for them. */
 static double samples_of(const fedserver_cohort *cohort, const fedserver_candidate *candidate) {
     const uint32_t most = 1 << 20;
     return candidate->samples == 0     ? cohort->samples
@@ -28,7 +29,7 @@ static double samples_mean(const fedserver_candidate *candidates, size_t count) 
     return known > 0 ? sum / (double)known : 1;
 }
 
-/* How many took part in `round` last, or earlier. */
+/* How many candidates took part last in `round` or in an earlier round. */
 static size_t up_to(const fedserver_candidate *candidates, size_t count, uint32_t round) {
     size_t found = 0;
     for (size_t k = 0; k < count; k++) {
@@ -37,8 +38,8 @@ static size_t up_to(const fedserver_candidate *candidates, size_t count, uint32_
     return found;
 }
 
-/* The first round such that the candidates whose last round is up to it are enough for all
- * slots. */
+/* Find the first round such that the candidates with that last round, or an earlier one, are
+ * enough for all slots. */
 static void find_longest_ago(fedserver_cohort *cohort, const fedserver_candidate *candidates,
                              size_t count, uint32_t slots) {
     uint32_t low = 0;
@@ -66,18 +67,20 @@ void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *
     if (slots == 0 || count <= slots) {
         return;
     }
-    /* Two standard deviations fewer than there are slots: so that those let in at once seldom are
-     * too many, and who asks first has no advantage. */
+    /* The expected number of devices under the first threshold is two standard deviations below
+     * the slots. So the first threshold seldom admits more devices than there are slots, and a
+     * device that asks first has no advantage. */
     cohort->start = (double)slots / (double)count / (1.0 + 2.0 / sqrt(slots));
     cohort->samples = samples_mean(candidates, count);
     if (cohort->selection == FEDSERVER_SELECT_ROUND_ROBIN) {
         find_longest_ago(cohort, candidates, count, slots);
-        /* The candidates before the others need no threshold: they are fewer than the slots. */
+        /* The candidates whose last round is earlier need no threshold: they are fewer than the
+         * slots. */
         cohort->start = cohort->before > cohort->start ? cohort->before : cohort->start;
     }
 }
 
-/* In (0, 1), with 53 random bits. */
+/* A random number in (0, 1), with 53 random bits. */
 static double chance(const fedserver_cohort *cohort, int64_t device) {
     const uint64_t name[] = {cohort->seed, (uint64_t)cohort->round << 32 | cohort->drawing,
                              (uint64_t)device};
@@ -97,7 +100,8 @@ double fedserver_cohort_priority(const fedserver_cohort *cohort,
     if (cohort->selection == FEDSERVER_SELECT_UNIFORM) {
         return u;
     }
-    uint32_t last_round = least(candidate->last_round, cohort->round); /* it may be newer */
+    /* the candidate's round may be newer than the cohort's */
+    uint32_t last_round = least(candidate->last_round, cohort->round);
     if (last_round < cohort->longest_ago) {
         return u * cohort->before;
     }

@@ -13,19 +13,21 @@
  * handed out from a list. When slots become free, each device has a priority in [0, 1): a hash of
  * the task's seed, the drawing and the device. The cohort admits the device once a threshold has
  * reached that priority. The threshold starts a little below slots / candidates and grows to 1 over
- * a window, so that a chosen device that stays away keeps its slot from others for a short time
- * only. Where there are slots for all candidates, all are admitted at once.
+ * a window. So a chosen device that stays away keeps its slot from others for a short time only. If
+ * there are slots for all candidates, all are admitted at once.
  */
 typedef struct fedserver_cohort {
     fedserver_selection selection;
     uint64_t seed;
-    uint32_t round, drawing; /* name the drawing; another drawing has other priorities */
-    int64_t opened_ms;       /* when the slots became free */
-    int64_t window_ms;       /* after it all devices are admitted */
-    /* what fedserver_cohort_draw has found out */
-    double start;   /* the threshold's first value; 1: all devices are admitted */
-    double samples; /* mean of the candidates whose samples are known; 1: of none */
-    /* round robin: the slots go to those whose last round is this one or an earlier one */
+    /* round and drawing name the drawing; another drawing gives other priorities */
+    uint32_t round, drawing;
+    int64_t opened_ms; /* when the slots became free */
+    int64_t window_ms; /* after this time all devices are admitted */
+    /* The fields from here on are the result of fedserver_cohort_draw. */
+    double start; /* the threshold's first value; 1: all devices are admitted */
+    /* mean samples of the candidates with known samples; 1: no candidate's samples are known */
+    double samples;
+    /* round robin: the slots go to devices whose last round is this one or an earlier one */
     uint32_t longest_ago;
     double before; /* the fraction of candidates whose last round is earlier */
     double behind; /* the fraction of candidates whose last round is this one or earlier */
@@ -34,8 +36,8 @@ typedef struct fedserver_cohort {
 /** A device that could take a slot. */
 typedef struct fedserver_candidate {
     int64_t device;
-    uint32_t samples;    /* 0: unknown; the mean is taken for it */
-    uint32_t last_round; /* the last one in which it took part; 0: none */
+    uint32_t samples;    /* 0: unknown, and the mean counts instead */
+    uint32_t last_round; /* the last round in which the device took part; 0: none */
 } fedserver_candidate;
 
 /**
@@ -51,12 +53,12 @@ typedef struct fedserver_candidate {
 void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *candidates,
                            size_t count, uint32_t slots);
 
-/** In [0, 1): the lowest priority comes first. */
+/** The device's priority in [0, 1). The cohort admits the lowest priority first. */
 double fedserver_cohort_priority(const fedserver_cohort *cohort,
                                  const fedserver_candidate *candidate);
 
-/** When the cohort admits the device, Unix milliseconds. The window has 64 steps, so that waiting
- * devices are asked again in groups. */
+/** When the cohort admits the device, in Unix milliseconds. The window has 64 steps, so that the
+ * coordinator wakes waiting devices in groups. */
 int64_t fedserver_cohort_admits_ms(const fedserver_cohort *cohort,
                                    const fedserver_candidate *candidate);
 

@@ -1,4 +1,4 @@
-/* What has happened in the rounds since this process started to serve. */
+/* Counts what has happened in the rounds since this process started to serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/counters.h"
 

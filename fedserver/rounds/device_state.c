@@ -1,4 +1,4 @@
-/* What a device does, in one word for people. */
+/* Says in one word, for people, what a device does. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/device_state.h"
 
@@ -17,7 +17,7 @@ const char *fedserver_device_state(const fedserver_training *t, const fedserver_
     if (device->cloned_ms != 0 && now_ms - device->cloned_ms < FEDSERVER_CLONED_MS) {
         return "cloned";
     }
-    /* where no process serves, a round may be open though its deadline is over */
+    /* in a process that does not serve, a round may be open after its deadline */
     if (fedserver_lease_stands(t, device, now_ms) && now_ms < fedserver_lease_deadline(t, device)) {
         return "training";
     }

@@ -1,4 +1,4 @@
-/* Running statistics in late updates: corrected by what the model's have moved since. */
+/* Corrects the running statistics in late updates by the model's movement since their versions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/drift.h"
 
@@ -34,7 +34,7 @@ static void find_ages(const fedserver_training *t, fedserver_drift *drift) {
 typedef struct walk {
     const fedserver_training *training;
     fedserver_drift *drift;
-    float *delta; /* float32[layout->size] */
+    float *delta; /* float32[layout->size]: a decoded delta */
 } walk;
 
 static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes, size_t len,
@@ -55,7 +55,7 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes,
     return FED_OK;
 }
 
-/* A delta that an earlier release has deleted counts as no movement. */
+/* A delta that an earlier release of the program has deleted counts as no movement. */
 static fed_status find_moved(fedserver_rounds *rounds, fedserver_drift *drift, fed_error *err) {
     const fedserver_training *t = &rounds->training;
     const uint32_t newest = t->versions.version;
@@ -95,7 +95,7 @@ void fedserver_drift_free(fedserver_drift *drift) {
     *drift = (fedserver_drift){0};
 }
 
-/* -- Subtract it -- */
+/* -- Subtract the movement -- */
 
 static void take_off(const fedserver_drift *drift, uint32_t age, double share, float *values) {
     for (size_t i = 0; age > 0 && i < drift->count; i++) {

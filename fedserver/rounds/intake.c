@@ -1,4 +1,4 @@
-/* Updates: checked as they come, added to the round's sum, and closed into one change. */
+/* Checks updates as they come, adds them to the round's sum, and makes one change of all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/intake.h"
 
@@ -96,9 +96,9 @@ fed_status fedserver_intake_count(fedserver_training *t, const fedserver_update 
     return fedserver_sum_add(&t->sum, &update->values, claim, err);
 }
 
-/* -- Read again what is stored -- */
+/* -- Read the stored updates again -- */
 
-/* What is done with each stored update, which is open. */
+/* Called for each stored update, after the update was opened. */
 typedef fed_status (*stored_visit)(void *user, const fedserver_update_row *row,
                                    const fedserver_update *update, fed_error *err);
 
@@ -108,7 +108,7 @@ typedef struct stored_walk {
     void *user;
 } stored_walk;
 
-/* Its codec was checked when it came. */
+/* The codec needs no check: the coordinator checked the codec when the update arrived. */
 static fed_status open_stored(const fedserver_training *t, const fedserver_update_row *row,
                               const uint8_t *body, size_t len, fedserver_update *update,
                               fed_error *err) {
@@ -135,7 +135,7 @@ static fed_status visit_stored(void *user, const fedserver_update_row *row, cons
     return status;
 }
 
-/* In the order of arrival. */
+/* Visit the stored updates in the order of arrival. */
 static fed_status each_stored(const fedserver_rounds *rounds, stored_visit visit, void *user,
                               fed_error *err) {
     const fedserver_training *t = &rounds->training;
@@ -158,14 +158,14 @@ fed_status fedserver_intake_load(fedserver_rounds *rounds, fed_error *err) {
 
 typedef struct refolding {
     fedserver_sum *sum;
-    uint32_t number; /* of the next update */
+    uint32_t number; /* number of the next update */
 } refolding;
 
 static fed_status refold_stored(void *user, const fedserver_update_row *row,
                                 const fedserver_update *update, fed_error *err) {
     refolding *r = user;
     const uint32_t number = r->number++;
-    (void)row; /* but for the assertion */
+    (void)row; /* only the assertion uses row */
     assert(number < r->sum->updates && r->sum->claims[number].device == row->device);
     return fedserver_sum_refold(r->sum, number, &update->values, err);
 }
@@ -178,7 +178,7 @@ static fed_status settle(fedserver_rounds *rounds, fedserver_shares *shares, fed
     return refold ? each_stored(rounds, refold_stored, &r, err) : FED_OK;
 }
 
-/* The rows of a strategy that needs all updates at once. */
+/* Collects the rows of a strategy that needs all updates at once. */
 typedef struct gathering {
     const fedserver_training *training;
     const fedserver_drift *drift;
@@ -194,7 +194,7 @@ static fed_status gather_stored(void *user, const fedserver_update_row *row,
     return fedserver_rows_add(&g->rows, row->device, update->head.lease, t->sum.decoded, err);
 }
 
-/* change = what the strategy makes of all updates of the round */
+/* change = what the strategy makes of all updates of the round. */
 static fed_status combine_all(fedserver_rounds *rounds, const fedserver_drift *drift, float *change,
                               fed_error *err) {
     const fedserver_training *t = &rounds->training;

@@ -10,10 +10,11 @@
 #include "fedserver/rounds/pace.h"
 #include "fedserver/rounds/roster.h"
 
-/* All waiting devices ask again when slots become free, so not more often than this. */
+/* The least time between two wakings. All waiting devices ask again when slots become free, so
+ * the coordinator does not wake them more often. */
 enum { WAKE_SPACING_MS = 100 };
-/* After this part of the deadline, or after the most, all devices are admitted to slots that drawn
- * devices have not taken. */
+/* The window is the deadline / WINDOW_PART, at most WINDOW_MOST_MS. After the window the cohort
+ * admits all devices to slots that drawn devices have not taken. */
 enum { WINDOW_PART = 50, WINDOW_MOST_MS = 2000 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -48,8 +49,8 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
 
 /* -- slots -- */
 
-/* The time is not known yet: leases that are over may count until fedserver_leases_advance looks,
- * though others have their slots. */
+/* This function does not know the time. So a lease that has ended may count until the next
+ * fedserver_leases_advance, although another device has the slot. */
 uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_training *t) {
     uint32_t taken = asynchronous(t) ? 0 : t->round.received;
     for (size_t k = 0; k < rounds->devices.count; k++) {
@@ -58,7 +59,7 @@ uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_
     return taken < t->task.rules.cohort ? taken : t->task.rules.cohort;
 }
 
-/* The slots taken now. Sets when to look again. */
+/* Count the slots that are taken now, and set when to look at the leases again. */
 static uint32_t count_slots(fedserver_rounds *rounds, int64_t now_ms) {
     fedserver_training *t = &rounds->training;
     uint32_t taken = asynchronous(t) ? 0 : t->round.received;
@@ -68,7 +69,8 @@ static uint32_t count_slots(fedserver_rounds *rounds, int64_t now_ms) {
         fedserver_device *device = &rounds->devices.items[k];
         if (!fedserver_lease_stands(t, device, now_ms)) {
             if (device->lease_task == t->task.wire.id) {
-                device->lease_deadline_ms = 0; /* nor will it if the wall clock is set back */
+                /* the lease stays ended even if the wall clock is set back */
+                device->lease_deadline_ms = 0;
             }
             continue;
         }
@@ -76,7 +78,7 @@ static uint32_t count_slots(fedserver_rounds *rounds, int64_t now_ms) {
         if (!asynchronous(t)) {
             continue;
         }
-        /* Should the clock be set back, a lease's end is not out of reach. */
+        /* If the wall clock was set back, the lease still ends within the deadline. */
         device->lease_deadline_ms = least(device->lease_deadline_ms, most_ms);
         t->lease_ends_ms = least(t->lease_ends_ms, device->lease_deadline_ms);
     }
@@ -100,7 +102,7 @@ void fedserver_leases_advance(fedserver_rounds *rounds, int64_t now_ms) {
     }
 }
 
-/* -- which device gets one -- */
+/* -- which device gets a slot -- */
 
 static fedserver_candidate candidate_of(const fedserver_training *t,
                                         const fedserver_device *device) {
@@ -126,14 +128,15 @@ bool fedserver_seen_lately(const fedserver_device *device, int64_t now_ms) {
            now_ms - device->checkin_ms < FEDSERVER_PACE_LATELY_MS;
 }
 
-/* Synchronous: it has reported in this round, and does not take part again. */
+/* Synchronous: the device has reported in this round, and does not take part again. */
 static bool reported(const fedserver_training *t, const fedserver_device *device) {
     return !asynchronous(t) && leased_for(t, device) && device->lease_round == t->round.number &&
            device->counted_lease == device->lease;
 }
 
-/* Asynchronous: it has had its part of this round, and others are at work on the rest. Of a round
- * of few updates two: there is nobody to compare it with. */
+/* Asynchronous: the device has reported its portion of this round, and other devices work on the
+ * rest. In a round of few updates the portion is two updates: there is no other device to compare
+ * with. */
 static bool had_its_part(const fedserver_training *t, const fedserver_device *device) {
     const double part = fmax(2, floor(t->task.device_share * (double)t->task.rules.goal));
     uint32_t mine = 0;
@@ -146,7 +149,7 @@ static bool had_its_part(const fedserver_training *t, const fedserver_device *de
     return (double)mine >= part;
 }
 
-/* Slots are free: draw the devices that may have them. */
+/* Slots are free: draw the devices that may take them. */
 static void draw(fedserver_rounds *rounds, int64_t now_ms) {
     fedserver_training *t = &rounds->training;
     const fedserver_round_rules *rules = &t->task.rules;
@@ -168,7 +171,7 @@ static void draw(fedserver_rounds *rounds, int64_t now_ms) {
             candidates[count++] = candidate_of(t, device);
         }
     }
-    if (candidates != NULL) { /* without memory the first devices that come are served */
+    if (candidates != NULL) { /* without memory, the devices that come first get the slots */
         fedserver_cohort_draw(&t->cohort, candidates, count, rules->cohort - t->round.leased);
     }
     free(candidates);
@@ -183,7 +186,8 @@ static void wake(fedserver_rounds *rounds, int64_t now_ms) {
 void fedserver_slots_open(fedserver_rounds *rounds, int64_t now_ms) {
     const fedserver_training *t = &rounds->training;
     if (asynchronous(t) && t->round.number > 1) {
-        rounds->wake_due = true; /* no more slots are free than before, but there is a new model */
+        /* the number of free slots is the same, but there is a new model */
+        rounds->wake_due = true;
         return;
     }
     draw(rounds, now_ms);
@@ -223,7 +227,7 @@ uint64_t fedserver_devices_active(fedserver_rounds *rounds, int64_t now_ms) {
 
 /* -- a device checks in -- */
 
-/* Random, so that no lease of a database that was restored from a backup is ever given twice. */
+/* Make a random lease, so that a coordinator restored from a backup never gives a lease twice. */
 static fed_status lease_name(uint64_t *lease) {
     uint64_t name = 0;
     while (name == 0) {
@@ -259,8 +263,8 @@ static fed_status give_lease(fedserver_rounds *rounds, fedserver_device *device,
     return lease_store(rounds, device, &leased, err);
 }
 
-/* Asynchronous: the model may be newer than when the lease was given, and it is the newest that is
- * trained on. */
+/* Give the device its lease again. Asynchronous: the model may be newer than the lease, and the
+ * device trains the newest model. */
 static fed_status give_again(fedserver_rounds *rounds, fedserver_device *device, fed_error *err) {
     fedserver_device leased = *device;
     if (leased.lease_round == rounds->training.round.number) {
@@ -312,7 +316,7 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
 
 /* -- a device declines -- */
 
-/* A lease of task 0 stands in no round. */
+/* End the device's lease. A lease of task 0 stands in no round. */
 static fed_status end_lease(fedserver_rounds *rounds, fedserver_device *device, int64_t now_ms,
                             fed_error *err) {
     fedserver_training *t = &rounds->training;
@@ -336,7 +340,8 @@ static fed_status note_decline(fedserver_rounds *rounds, fedserver_device *devic
     char name[DIGITS + 1];
     FED_TRY(
         rounds->store->decline_put(rounds->db, t->task.wire.id, device->id, reason, now_ms, err));
-    if (!fedserver_declined(t, device, now_ms)) { /* sent again, it is not logged again */
+    /* a decline that the device repeats is not logged again */
+    if (!fedserver_declined(t, device, now_ms)) {
         fed_hex(device->fingerprint, DIGITS / 2, name);
         fed_logf(rounds->log, FED_LOG_WARN, "device %s declines task %llu (%s): %s", name,
                  (unsigned long long)t->task.wire.id, t->task.name, reason);

@@ -1,18 +1,18 @@
-/* Leases: who holds a slot of the open round, who gets one next, and when one is free again. */
+/* Leases: which device holds a slot of the open round, which gets one, and when a slot is free. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_LEASES_H
 #define FEDSERVER_LEASES_H
 
 #include "fedserver/rounds/rounds.h"
 
-/** A device checks in. *action says what to answer. After LEASE the device has its new lease. After
- * WAIT_ADMISSION the cohort admits the device at *admit_ms. */
+/** A device checks in. *action says what to answer. After LEASE the device has its new lease.
+ * After WAIT_ADMISSION the cohort admits the device at *admit_ms. */
 fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
                                     int64_t now_ms, fedserver_round_action *action,
                                     int64_t *admit_ms, fed_error *err) FED_CHECKED;
 
-/** A device can't serve the task in memory: store its reason, and end its lease if the lease
- * stands. reason "": the device only gives its slot back, and may get another one later. */
+/** A device can't serve the task in memory. Store the reason, and end the device's lease if the
+ * lease stands. reason "": the device only gives its slot back, and may get another slot later. */
 fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_device *device,
                                     const char *reason, int64_t now_ms, fed_error *err) FED_CHECKED;
 
@@ -21,32 +21,34 @@ bool fedserver_declined(const fedserver_training *training, const fedserver_devi
                         int64_t now_ms);
 #define FEDSERVER_DECLINE_MS (INT64_C(24) * 3600 * 1000)
 
-/** The event that an update is for fedserver_round_step.
- *    head    the head of the update
- *    digest  the digest of the whole message */
+/**
+ * The event for fedserver_round_step that an update causes.
+ * head    the head of the update
+ * digest  the digest of the whole message
+ */
 fedserver_round_event fedserver_leases_update_event(const fedserver_training *training,
                                                     const fedserver_device *device,
                                                     const fed_update *head, uint64_t digest,
                                                     int64_t now_ms);
 
-/** Another copy of the device's state has reported: write this to the log and to the device's
+/** Another copy of the device's state has reported. Write this to the log and to the device's
  * row. */
 fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
                                    int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** Would an update with the device's lease count? */
+/** Does the device's lease stand, so that an update with the lease would count? */
 bool fedserver_lease_stands(const fedserver_training *training, const fedserver_device *device,
                             int64_t now_ms);
 
-/** When the lease that stands ends, Unix milliseconds. */
+/** When a lease that stands ends, in Unix milliseconds. */
 int64_t fedserver_lease_deadline(const fedserver_training *training,
                                  const fedserver_device *device);
 
-/** Free the slots of leases that no longer stand. Looks at the leases only when one of them may
- * have ended since the last call. */
+/** Free the slots of leases that no longer stand. The function looks at the leases only when a
+ * lease may have ended since the last call. */
 void fedserver_leases_advance(fedserver_rounds *rounds, int64_t now_ms);
 
-/** How many slots are taken. For a restart: the number is counted from the devices. */
+/** How many slots are taken, counted from the devices. For a restart. */
 uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_training *training);
 
 /** A round or an attempt has opened: draw the devices that may have its slots, and move the
@@ -57,10 +59,11 @@ void fedserver_slots_open(fedserver_rounds *rounds, int64_t now_ms);
  * fedserver_slots_wake, once for all slots that became free meanwhile. */
 void fedserver_slots_freed(fedserver_rounds *rounds, int64_t now_ms);
 
-/** Move the epoch if slots became free. Returns when to call again; INT64_MAX: no slot is free. */
+/** Move the epoch if slots became free. Returns when to call this again; INT64_MAX: no slot is
+ * free. */
 int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms);
 
-/** Has the device checked in within the last 20 minutes, and is it not revoked? */
+/** Has the device checked in within the last 20 minutes, and is the device not revoked? */
 bool fedserver_seen_lately(const fedserver_device *device, int64_t now_ms);
 
 /** How many devices were seen lately. */

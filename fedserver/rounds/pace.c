@@ -1,10 +1,10 @@
-/* Pace steering: a wait, spread over a window that follows the number of devices. */
+/* Pace steering: spreads waits over a window that grows with the number of devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/pace.h"
 
-/* A check-in costs the coordinator some 20 us of CPU time, and one on a new connection 1 ms: 100 a
- * second are a tenth of a core at worst. A quarter of an hour is what Google's client waits after a
- * transient refusal; a device that stayed away for longer would miss whole rounds. */
+/* A check-in costs the coordinator some 20 us of CPU time, or 1 ms on a new connection. So 100
+ * check-ins a second need a tenth of a core at worst. Google's client waits a quarter of an hour
+ * after a transient refusal. A device that stayed away for longer would miss whole rounds. */
 enum { MS_A_DEVICE = 20, WINDOW_MOST_MS = 15 * 60 * 1000 };
 
 uint32_t fedserver_pace_ms(uint32_t least_ms, uint64_t devices, uint32_t random) {

@@ -1,12 +1,12 @@
-/* When a device shall come back: at random, and later the more devices there are. Pure. */
+/* When a device shall come back: a random time, later the more devices there are. Pure. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PACE_H
 #define FEDSERVER_PACE_H
 
 #include <stdint.h>
 
-/** A device that came within this time is "seen lately". It is longer than any wait that a device
- * is told. */
+/** A device that came within this time is "seen lately". The time is longer than any wait that
+ * the coordinator tells a device. */
 #define FEDSERVER_PACE_LATELY_MS (INT64_C(20) * 60 * 1000)
 
 /**

@@ -1,4 +1,4 @@
-/* Which task runs: the first of the queue that a device can serve. */
+/* Decides which task runs: the first queued task that a device can serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/queue.h"
 
@@ -10,13 +10,14 @@
 #include "fedserver/rounds/training.h"
 #include "fedserver/stores/stores.h"
 
-/* A task gives way when no device has taken a slot for its deadline, or for this time if that is
- * shorter. */
+/* PATIENCE_MS: a task gives way when no device has taken a slot for the task's deadline, or for
+ * this time if this is shorter. SHRINK_PAUSE_MS: the pause between two pieces of space given back.
+ */
 enum { PATIENCE_MS = 60000, SHRINK_PAUSE_MS = 5 };
 
-/* -- let go of a task -- */
+/* -- put a task away -- */
 
-/* Then the task that finished last is in memory again: devices may ask for its model. */
+/* Afterwards the task that finished last is in memory again: devices may ask for its model. */
 static fed_status put_away(fedserver_rounds *rounds, fed_error *err) {
     rounds->epoch++;
     rounds->queue_changed = true;
@@ -81,7 +82,7 @@ fed_status fedserver_queue_tidy(fedserver_rounds *rounds, fed_error *err) {
     return FED_OK;
 }
 
-/* -- who could serve a task -- */
+/* -- which devices could serve a task -- */
 
 typedef struct outlook {
     const fedserver_rounds *rounds;
@@ -104,7 +105,7 @@ static bool fits(const fedserver_task *task, const fedserver_device *device) {
            (task->tag[0] == '\0' || strcmp(task->tag, device->tag) == 0);
 }
 
-/* Can a device that was seen lately serve the task? true where no device was seen lately. */
+/* Can a device that was seen lately serve the task? True if no device was seen lately. */
 static fed_status can_be_served(fedserver_rounds *rounds, const fedserver_task *task,
                                 int64_t now_ms, bool *can, fed_error *err) {
     const fedserver_devices *all = &rounds->devices;
@@ -126,7 +127,7 @@ static fed_status can_be_served(fedserver_rounds *rounds, const fedserver_task *
     return status;
 }
 
-/* -- the next one -- */
+/* -- the next task -- */
 
 /* The numbers of the tasks that are queued, in order. */
 typedef struct queued {
@@ -148,7 +149,7 @@ static fed_status queue_up(void *user, const fedserver_task_entry *entry, fed_er
     return FED_OK;
 }
 
-/* The first queued task that a device can serve. *found: there is one. */
+/* Find the first queued task that a device can serve. *found: there is such a task. */
 static fed_status find_servable(fedserver_rounds *rounds, int64_t now_ms, fedserver_task *task,
                                 bool *found, fed_error *err) {
     queued queue = {0};
@@ -164,8 +165,7 @@ static fed_status find_servable(fedserver_rounds *rounds, int64_t now_ms, fedser
     return status;
 }
 
-/* Where no device can serve any of the queued tasks, the first one starts and waits for a
- * device. */
+/* If no device can serve any queued task, the first task starts and waits for a device. */
 static fed_status start_next(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
     fedserver_task task;
     bool found = false;
@@ -190,7 +190,7 @@ static bool any_lease_stands(const fedserver_training *t) {
     return t->round.leased > (t->task.rules.staleness > 0 ? 0 : t->round.received);
 }
 
-/* Back into the queue, where it was. */
+/* Put the task back into the queue, at its earlier position. */
 static fed_status set_aside(fedserver_rounds *rounds, const fedserver_task *next, fed_error *err) {
     fedserver_task aside = rounds->training.task;
     aside.state = FEDSERVER_TASK_QUEUED;
@@ -208,8 +208,8 @@ static fed_status set_aside(fedserver_rounds *rounds, const fedserver_task *next
     return put_away(rounds, err);
 }
 
-/* Set the task aside if no device has taken a slot for a while, no device that was seen lately can
- * serve the task, and one can serve another queued task. */
+/* Set the task aside under three conditions. No device has taken a slot for a while; no device
+ * seen lately can serve the task; a device can serve another queued task. */
 static fed_status give_way(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                            fed_error *err) {
     fedserver_training *t = &rounds->training;
@@ -224,7 +224,7 @@ static fed_status give_way(fedserver_rounds *rounds, int64_t now_ms, int64_t *ne
         *next_ms = t->vacant_ms + patience_ms;
         return FED_OK;
     }
-    t->vacant_ms = now_ms; /* look again as long after it */
+    t->vacant_ms = now_ms; /* look again after the same time */
     *next_ms = now_ms + patience_ms;
     fedserver_task next;
     bool can = true;
@@ -236,7 +236,7 @@ static fed_status give_way(fedserver_rounds *rounds, int64_t now_ms, int64_t *ne
     return found ? set_aside(rounds, &next, err) : FED_OK;
 }
 
-/* A piece at a time, in batches without a request. */
+/* Give back space, one piece at a time, in batches without a request. */
 static fed_status give_space_back(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                   fed_error *err) {
     if (!rounds->shrinks) {

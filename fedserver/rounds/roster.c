@@ -1,4 +1,5 @@
-/* The devices in memory: read from the store, written back, named for people. */
+/* Keeps the devices in memory: reads them from the store, writes them back, names them for
+ * people. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/roster.h"
 
@@ -10,7 +11,7 @@
 
 enum { SAVE_EVERY_MS = 60 * 1000, SAVE_AT_ONCE = 256 };
 
-/* -- what the store has -- */
+/* -- read from the store -- */
 
 static fed_status take_device(void *user, const fedserver_device *device, fed_error *err) {
     fedserver_rounds *rounds = user;
@@ -20,7 +21,7 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
         fed_hex(device->fingerprint, 8, name);
         fed_logf(rounds->log, FED_LOG_INFO, "revoked device=%s name=\"%s\"", name, device->name);
         known->revoked_ms = device->revoked_ms;
-        rounds->training.lease_ends_ms = 0; /* another device may have its slot */
+        rounds->training.lease_ends_ms = 0; /* another device may get the revoked device's slot */
         rounds->epoch++;                    /* the revoked device may be waiting */
     }
     if (known != NULL) {
@@ -36,7 +37,7 @@ fed_status fedserver_devices_load(fedserver_rounds *rounds, fed_error *err) {
     return rounds->store->device_each(rounds->db, take_device, rounds, err);
 }
 
-/* -- what is written down -- */
+/* -- write to the store -- */
 
 void fedserver_device_seen(fedserver_device *device, const char *agent, int64_t now_ms) {
     if (device == NULL) {
@@ -57,7 +58,8 @@ fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *dev
 
 fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
     const fedserver_devices *devices = &rounds->devices;
-    if (rounds->saved_ms == 0 || now_ms < rounds->saved_ms) { /* or the clock was set back */
+    /* saved_ms may be later than now_ms if the clock was set back */
+    if (rounds->saved_ms == 0 || now_ms < rounds->saved_ms) {
         rounds->saved_ms = now_ms;
     }
     if (rounds->save_next == 0 && now_ms - rounds->saved_ms < SAVE_EVERY_MS) {

@@ -5,14 +5,14 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** A device's name for people: the first digits of its fingerprint and, in brackets, its own name
- * if it has one. "?": the device is not known. */
+/** Size of a device's name for people: the first digits of the fingerprint, then the device's
+ * own name, if any, in brackets. "?": the device is not known. */
 enum { FEDSERVER_DEVICE_SAID = FEDSERVER_NAME + 32 };
 void fedserver_device_say(const fedserver_rounds *rounds, int64_t device,
                           char said[FEDSERVER_DEVICE_SAID]);
 
-/** Read all devices from the store. Of a device in memory only those fields that other processes
- * change: the others may be ahead of the store, in this batch. */
+/** Read all devices from the store. For a device in memory, read only the fields that other
+ * processes change: within a batch, the other fields may be newer in memory than in the store. */
 fed_status fedserver_devices_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** A request has come from this device.
@@ -24,8 +24,8 @@ void fedserver_device_seen(fedserver_device *device, const char *agent, int64_t 
 fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *device,
                                  fed_error *err) FED_CHECKED;
 
-/** Once a minute, write the rows of devices of which only "last seen" and the counts have changed,
- * at most 256 in a batch. After a crash these fields may be a minute old. */
+/** Once a minute, write the rows of devices of which only "last seen" and the counts have
+ * changed, at most 256 rows in a batch. After a crash these fields may be a minute old. */
 fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms,
                                   fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* The round's table: what each event means in each phase, and what it changes. */
+/* The round's table: what each event means in each phase of a round, and what the event changes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/round.h"
 
@@ -9,8 +9,8 @@
 #define ROW(event, none, open, full)                                                               \
     [FEDSERVER_ON_##event] = {FEDSERVER_DO_##none, FEDSERVER_DO_##open, FEDSERVER_DO_##full}
 
-/* Phases in which an event can't happen have a harmless answer all the same: the machine is total.
- * TICK's COMMIT and COMMITTED's OPEN depend on numbers too: decide(). */
+/* The machine is total: an event that can't happen in a phase has a harmless answer all the
+ * same. TICK's COMMIT and COMMITTED's OPEN depend on numbers too: see decide(). */
 // clang-format off
 static const uint8_t table[FEDSERVER_ROUND_EVENTS][3] = {
     /*                    NONE            OPEN            FULL */
@@ -38,7 +38,7 @@ static bool asynchronous(const fedserver_round_rules *rules) {
     return rules->staleness > 0;
 }
 
-/* Is it time to commit, or to give an attempt up? */
+/* Is it time to commit, or to abandon the attempt? */
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
     if (round->received >= rules->goal) {
@@ -74,7 +74,7 @@ static void run_deadline(const fedserver_round_rules *rules, fedserver_round *ro
     }
 }
 
-/* Asynchronous, resumed: leases and the round stay, and the deadline runs anew. */
+/* Asynchronous, resumed: leases and the round stay, and the deadline starts anew. */
 static void reopen(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
     round->deadline_ms = 0;
     if (!asynchronous(rules)) {
@@ -94,7 +94,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
                                    .leased = asynchronous(rules) ? round->leased : 0,
                                    .opened_ms = now_ms};
         break;
-    case FEDSERVER_DO_REOPEN: /* those that reported keep their slots */
+    case FEDSERVER_DO_REOPEN: /* devices that have reported keep their slots */
         reopen(rules, round, now_ms);
         break;
     case FEDSERVER_DO_FREE:
@@ -110,7 +110,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
     case FEDSERVER_DO_COUNT:
         round->received++;
         if (asynchronous(rules)) {
-            assert(round->leased > 0); /* S10: the slot that the update frees is its lease's */
+            assert(round->leased > 0); /* S10: the update frees the slot of its own lease */
             round->leased--;
             run_deadline(rules, round, now_ms);
         }
@@ -128,7 +128,7 @@ fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
                                             fedserver_round *round, fedserver_round_event event,
                                             int64_t now_ms) {
     assert(event < FEDSERVER_ROUND_EVENTS);
-    /* Should the wall clock be set back, a deadline moves nearer again instead of out of reach. */
+    /* If the wall clock was set back, a deadline moves nearer again instead of out of reach. */
     if (round->deadline_ms > now_ms + rules->deadline_ms) {
         round->deadline_ms = now_ms + rules->deadline_ms;
     }

@@ -1,4 +1,4 @@
-/* What several files of the rounds do with their state. */
+/* Functions on the state of the rounds that several files use. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/rounds.h"
 

@@ -19,7 +19,7 @@
 #include "fedserver/versions/downloads.h"
 #include "fedserver/versions/past.h"
 
-/** The task that runs or, where none does, the one that ran last. */
+/** The task that runs or, if no task runs, the task that ran last. */
 typedef struct fedserver_training {
     bool loaded; /* false: no task has ever started; the other fields are empty */
     fedserver_task task;
@@ -28,25 +28,25 @@ typedef struct fedserver_training {
     fedserver_strategy strategy;
     float *state; /* the strategy's state after the newest version; NULL: it has none */
     fedserver_round round;
-    fedserver_sum sum;       /* of the open round */
-    fedserver_cohort cohort; /* which devices may take its free slots */
-    int64_t vacant_ms;       /* since when no lease stands; 0: one stands */
+    fedserver_sum sum;       /* the sum of the open round */
+    fedserver_cohort cohort; /* decides which devices may take the free slots */
+    int64_t vacant_ms;       /* since when no lease stands; 0: a lease stands */
     int64_t lease_ends_ms;   /* when to look at the leases again; 0: at once */
     fedserver_versions versions;
-    fedserver_downloads downloads; /* made of the versions */
+    fedserver_downloads downloads; /* answers made from the versions */
 } fedserver_training;
 
 /*
- * All but the counters is a cache of the store. A change is made in the store and in the cache by
- * the same function. Where the store fails, the cache may be ahead of the store: the owner of this
- * struct then throws the struct away and loads a new one.
+ * All but the counters is a cache of the store. One function makes a change both in the store and
+ * in the cache. If the store fails, the cache may be newer than the store. Then the owner of this
+ * struct throws the struct away and loads a new one.
  */
 typedef struct fedserver_rounds {
-    /* set by the owner, who keeps them */
+    /* The owner of this struct sets the next four. fedserver_rounds_free does not free them. */
     const fedserver_store *store;
     void *db;
     const fed_log *log;
-    const char *directory; /* for temporary files */
+    const char *directory; /* directory of temporary files */
 
     fedserver_devices devices;
     fedserver_training training;
@@ -56,15 +56,17 @@ typedef struct fedserver_rounds {
     bool wake_due;     /* slots are free, and the epoch must move */
     int64_t woken_ms;  /* when the epoch moved last */
     uint64_t active;   /* number of devices seen lately */
-    int64_t active_ms; /* when they were counted */
+    int64_t active_ms; /* when active was counted */
     bool asked;        /* a request of the open batch waits for its answer */
 
-    bool queue_changed;    /* a task may be waiting to start */
-    bool tasks_changed;    /* another process has changed a task: look before the next batch */
-    bool shrinks;          /* the store may have space to give back */
-    uint64_t update_limit; /* of the task before the one in memory: its updates may still come */
+    bool queue_changed; /* a task may be waiting to start */
+    /* another process has changed a task: look at the tasks before the next batch */
+    bool tasks_changed;
+    bool shrinks; /* the store may have space to give back */
+    /* limit of the task before the one in memory: updates of that task may still come */
+    uint64_t update_limit;
 
-    int64_t saved_ms; /* when devices were written last */
+    int64_t saved_ms; /* when the devices were written last */
     size_t save_next; /* the device at which writing goes on; 0: all are written */
 } fedserver_rounds;
 

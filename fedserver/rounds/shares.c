@@ -1,4 +1,4 @@
-/* Settling the claims of a round. */
+/* Settles the claims of a round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/shares.h"
 
@@ -11,8 +11,9 @@
 /* A device with all of its updates. */
 typedef struct party {
     int64_t device;
-    double weight, reach, norm; /* norm: of its longest update */
-    double kept, pulled; /* the fraction that is kept of its weight, then of its reach: 0 to 1 */
+    double weight, reach, norm; /* norm: norm of the device's longest update */
+    /* fractions from 0 to 1: kept of the weight (rule 1), then pulled of the reach (rule 2) */
+    double kept, pulled;
 } party;
 
 typedef struct parties {
@@ -74,9 +75,9 @@ static fed_status gather(const fedserver_claim *claims, size_t count, double cli
     return FED_OK;
 }
 
-/* The cap to which values are lowered, so that none is above `most` of their sum. INFINITY: none
- * has to be lowered. With the k largest at the cap: cap = most * (k * cap + the sum of the rest).
- */
+/* The cap to which values are lowered, so that no value is above `most` of the sum. INFINITY: no
+ * value must be lowered. With the k largest values at the cap: cap = most * (k * cap + the sum of
+ * the rest). */
 static double find_cap(parties *p, double most) {
     const size_t n = p->count;
     double *v = p->sorted, *rest = p->rest;
@@ -85,10 +86,10 @@ static double find_cap(parties *p, double most) {
     }
     qsort(v, n, sizeof *v, descending);
     rest[n] = 0;
-    for (size_t k = n; k-- > 0;) { /* the smallest first: a huge one would absorb them */
+    for (size_t k = n; k-- > 0;) { /* smallest first: a huge value would absorb the small ones */
         rest[k] = rest[k + 1] + v[k];
     }
-    for (size_t k = 0; k < n; k++) { /* ends, since most * n is above 1 */
+    for (size_t k = 0; k < n; k++) { /* the loop ends, since most * n is above 1 */
         const double cap = most * rest[k] / (1 - most * (double)k);
         if (v[k] <= cap || most * (double)(k + 1) >= 1 - 1e-9) {
             return k > 0 ? cap : INFINITY;
@@ -97,7 +98,7 @@ static double find_cap(parties *p, double most) {
     return INFINITY;
 }
 
-/* Apply rules 1 and 2. Is anything lowered? */
+/* Apply rules 1 and 2. Returns whether any claim is lowered. */
 static bool lower(parties *p, double most) {
     bool lowered = false;
     if (most >= 1 || most <= 0) {
@@ -132,7 +133,8 @@ static const party *find(const parties *p, int64_t device) {
     return &p->all[low];
 }
 
-/* Apply rule 3: the largest power of two with which all weights fit; each is at least 1. */
+/* Apply rule 3: multiply by the largest power of two with which all weights fit; each weight is
+ * at least 1. */
 static void scale(fedserver_claim *claims, size_t count, const parties *p,
                   fedserver_shares *shares) {
     double total = 0;
@@ -140,7 +142,7 @@ static void scale(fedserver_claim *claims, size_t count, const parties *p,
         total += p->all[k].weight * p->all[k].kept;
     }
     const double room = (double)(FEDCODEC_FOLD_WEIGHT - 1) - (double)count;
-    int power = 0; /* of the power of two next above room / total */
+    int power = 0; /* exponent of the power of two next above room / total */
     (void)frexp(room / total, &power);
     power--;
     shares->weight = 0;
@@ -161,7 +163,8 @@ static void take_as_claimed(fedserver_claim *claims, size_t count) {
     }
 }
 
-/* Limited: one device's absurd loss must not become the round's. */
+/* The mean loss, with each loss limited: one device's absurd loss must not become the round's
+ * loss. */
 static double mean_loss(const fedserver_claim *claims, size_t count, double *room,
                         bool as_claimed) {
     enum { TIMES = 100, FEWEST = 3 };

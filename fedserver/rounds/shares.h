@@ -1,4 +1,4 @@
-/* What each update of a round counts for: settled from all of them when the round commits. */
+/* What each update of a round counts for: settled when the round commits, from all updates. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_SHARES_H
 #define FEDSERVER_SHARES_H
@@ -24,30 +24,34 @@
 
 typedef struct fedserver_claim {
     int64_t device;
-    uint64_t weight; /* its claim: samples, times the weight of its age */
-    double norm;     /* of its trained values */
+    uint64_t weight; /* the claim: the update's samples, times the weight of its age */
+    double norm;     /* norm of the update's trained values */
     uint32_t samples;
-    uint32_t round; /* of the version that it was trained on */
+    uint32_t round; /* the version that the update was trained on */
     float loss;
-    size_t bytes; /* of the update's body */
-    /* settled: */
+    size_t bytes; /* size of the update's body */
+    /* The fields from here on are set by fedserver_shares_settle. */
     uint32_t share; /* its weight; their sum is fedserver_shares.weight */
-    uint32_t count; /* how often its values are added: share, or fewer */
+    uint32_t count; /* how often the update's values are added: share, or fewer */
 } fedserver_claim;
 
 typedef struct fedserver_shares {
-    bool as_claimed; /* share and count of each are its weight */
+    bool as_claimed; /* share and count of each update equal its weight */
     uint64_t weight; /* under FEDCODEC_FOLD_WEIGHT */
-    double loss;     /* mean; with three losses or more none counts as over 100 times the median */
-    int64_t heaviest, furthest; /* the devices with the largest claim, and the largest reach */
-    double heaviest_share;      /* fraction of the claimed weight */
-    double furthest_norm;       /* of its longest update */
-    bool heaviest_lowered, furthest_lowered; /* by rule 1, by rule 2 */
+    /* mean loss; of three losses or more, none counts as more than 100 times the median */
+    double loss;
+    /* the device with the largest claim, and the device with the largest reach */
+    int64_t heaviest, furthest;
+    double heaviest_share;                   /* heaviest's fraction of the claimed weight */
+    double furthest_norm;                    /* norm of furthest's longest update */
+    bool heaviest_lowered, furthest_lowered; /* lowered by rule 1, lowered by rule 2 */
 } fedserver_shares;
 
 /**
- * Settle claims[count], count >= 1. most: 1 or more for no limit. clip_norm: the norm to which the
- * strategy clips each update; 0: none. FED_ENOMEM: nothing is settled.
+ * Settle claims[count], count >= 1.
+ * most: 1 or more for no limit.
+ * clip_norm: the norm to which the strategy clips each update; 0: no clipping.
+ * FED_ENOMEM: nothing is settled.
  */
 fed_status fedserver_shares_settle(fedserver_claim *claims, size_t count, double most,
                                    double clip_norm, fedserver_shares *shares) FED_CHECKED;

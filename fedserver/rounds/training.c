@@ -1,4 +1,5 @@
-/* A task from its start to its last round: every deed changes the store and the cache together. */
+/* Runs a task from its start to its last round: each step changes the store and the cache
+ * together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/training.h"
 
@@ -24,7 +25,7 @@ static fed_status append_delta(void *user, uint32_t version, const uint8_t *part
                                        fed_status_text(status));
 }
 
-/* The strategy's state as it was saved with the model, or where a task starts. */
+/* The strategy's state as it was saved with the model, or the state with which a task starts. */
 static fed_status keep_state(fedserver_training *t, const fedserver_model_row *row,
                              fed_error *err) {
     size_t trained = fedserver_trained(&t->arch.layout);
@@ -47,7 +48,7 @@ static fed_status keep_state(fedserver_training *t, const fedserver_model_row *r
     return FED_OK;
 }
 
-/* The chain as it was: the last deltas that fit into it, the newest one at least. */
+/* Load the chain as it was: the last deltas that fit into the chain, at least the newest. */
 static fed_status load_chain(fedserver_rounds *rounds, uint64_t id, fedserver_versions *v,
                              fed_error *err) {
     uint32_t after = 0, last = v->version > 0 ? v->version - 1 : 0;
@@ -118,7 +119,8 @@ static fed_status load_open_round(fedserver_rounds *rounds, fed_error *err) {
 }
 
 static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
-    t->cohort.start = 1; /* who is there is not known yet: the first to come are served */
+    /* the devices that will come are unknown yet: the first ones get the slots */
+    t->cohort.start = 1;
     FED_TRY(load_open_round(rounds, err));
     return fedserver_intake_load(rounds, err);
 }
@@ -155,7 +157,8 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(rounds, t, err) : FED_OK;
 }
 
-/* Make `task` the one in memory. The arch's layout is pointed to, so it is parsed in its place. */
+/* Make `task` the one in memory. The layout is parsed where it stays, since other structs point
+ * to it. */
 static fed_status training_open(fedserver_rounds *rounds, const fedserver_task *task,
                                 fed_error *err) {
     fedserver_training *t = &rounds->training;
@@ -209,7 +212,7 @@ fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const f
     return fedserver_declines_load(view, err);
 }
 
-/* -- the deeds of a round -- */
+/* -- the steps of a round -- */
 
 fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
                                     int64_t now_ms, fed_error *err) {
@@ -220,15 +223,15 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     fed_error absent = {0};
     fed_status status =
         rounds->store->task_put(rounds->db, &starting, 1 << FEDSERVER_TASK_QUEUED, &absent);
-    if (status == FED_ENOTFOUND) { /* a person was faster */
+    if (status == FED_ENOTFOUND) { /* a person has cancelled or paused the task first */
         rounds->queue_changed = true;
         return FED_OK;
     }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", absent.text);
     }
-    FED_TRY(
-        training_open(rounds, &starting, err)); /* with its open round, where it has run before */
+    /* a task that has run before continues with its open round */
+    FED_TRY(training_open(rounds, &starting, err));
     const bool again = t->round.phase != FEDSERVER_ROUND_NONE;
     fedserver_round_step(&t->task.rules, &t->round,
                          again ? FEDSERVER_ON_RESUMED : FEDSERVER_ON_START, now_ms);
@@ -240,8 +243,8 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     return FED_OK;
 }
 
-/* The new version, which differs from the last one by what the strategy makes of `change`: in
- * memory, and its rows. */
+/* Make the new version, in memory and as rows. The new version is the last one plus what the
+ * strategy makes of `change`. */
 static fed_status make_version(fedserver_rounds *rounds, float *change, size_t *delta_len,
                                fed_error *err) {
     fedserver_training *t = &rounds->training;
@@ -274,7 +277,7 @@ static fed_status make_version(fedserver_rounds *rounds, float *change, size_t *
     return rounds->store->delta_prune(rounds->db, id, v->oldest < reach ? v->oldest : reach, err);
 }
 
-/* The round's updates become the new version. */
+/* Make the new version from the round's updates. */
 static fed_status take_step(fedserver_rounds *rounds, fedserver_shares *shares, size_t *delta_len,
                             fed_error *err) {
     float *change = malloc(rounds->training.arch.layout.size * sizeof *change);
@@ -289,8 +292,8 @@ static fed_status take_step(fedserver_rounds *rounds, fedserver_shares *shares, 
     return status;
 }
 
-/* One that was paused a moment ago is over all the same; of one that was cancelled nothing stays.
- */
+/* Finish the task, even if a person paused the task a moment ago. Nothing remains of a cancelled
+ * task. */
 static fed_status finish_task(fedserver_rounds *rounds, fed_error *err) {
     const unsigned from =
         1 << FEDSERVER_TASK_QUEUED | 1 << FEDSERVER_TASK_RUNNING | 1 << FEDSERVER_TASK_PAUSED;
@@ -300,13 +303,13 @@ static fed_status finish_task(fedserver_rounds *rounds, fed_error *err) {
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
-/* After a commit: the next round, or the end of the task. */
+/* After a commit, open the next round or end the task. */
 static fed_status move_on(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
     fedserver_training *t = &rounds->training;
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
-        t->lease_ends_ms = 0; /* some may be too old now */
+        t->lease_ends_ms = 0; /* some leases may be too old now */
         fedserver_leases_advance(rounds, now_ms);
         fedserver_slots_open(rounds, now_ms);
         return fedserver_round_save(rounds, err);
@@ -314,14 +317,14 @@ static fed_status move_on(fedserver_rounds *rounds, int64_t now_ms, fed_error *e
     rounds->epoch++;
     t->task.state = FEDSERVER_TASK_FINISHED;
     t->task.finished_ms = now_ms;
-    rounds->queue_changed = true; /* the next one may start */
+    rounds->queue_changed = true; /* the next task may start */
     rounds->shrinks = true;
     fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) is finished with version %u",
              (unsigned long long)t->task.wire.id, t->task.name, t->versions.version);
     return finish_task(rounds, err);
 }
 
-/* What has arrived of updates that can't be counted any more, now that the round is over. */
+/* Delete the stored pieces of updates that no longer count, now that the round is over. */
 static fed_status prune_pieces(fedserver_rounds *rounds, fed_error *err) {
     const fedserver_training *t = &rounds->training;
     uint32_t next = t->round.number + 1;
@@ -329,7 +332,7 @@ static fed_status prune_pieces(fedserver_rounds *rounds, fed_error *err) {
     return rounds->store->piece_prune(rounds->db, t->task.wire.id, next - stale, err);
 }
 
-/* So that a person can find the device, and revoke it. */
+/* Log the devices whose updates were lowered, so that a person can find and revoke a device. */
 static void say_who_is_bounded(const fedserver_rounds *rounds, uint32_t round,
                                const fedserver_shares *shares) {
     char name[FEDSERVER_DEVICE_SAID];
@@ -355,7 +358,7 @@ static fed_status commit_round(fedserver_rounds *rounds, int64_t now_ms, fed_err
     fedserver_training *t = &rounds->training;
     size_t delta_len = 0;
     fedserver_shares shares;
-    assert(t->sum.updates == t->round.received); /* S4: what is summed is what is stored */
+    assert(t->sum.updates == t->round.received); /* S4: the sum holds exactly the stored updates */
     FED_TRY(take_step(rounds, &shares, &delta_len, err));
     fedserver_round_row row = fedserver_round_row_of(t);
     row.committed_ms = now_ms;
@@ -380,7 +383,7 @@ static fed_status commit_round(fedserver_rounds *rounds, int64_t now_ms, fed_err
     return move_on(rounds, now_ms, err);
 }
 
-/* An attempt is over below the minimum. */
+/* Open the next attempt, after an attempt that ended below the minimum. */
 static fed_status reopen(fedserver_rounds *rounds, const fedserver_round *before, int64_t now_ms,
                          fed_error *err) {
     rounds->counters.attempts_abandoned++;
@@ -410,7 +413,8 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, int64_t now_ms, 
     return FED_OK;
 }
 
-/* Asynchronous: the first update starts the round's deadline, and each frees its device's place. */
+/* Asynchronous: the first update starts the round's deadline, and each update frees its device's
+ * slot. */
 static fed_status counted_in_between(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
     const fedserver_training *t = &rounds->training;
     if (t->round.leased + 1 == t->task.rules.cohort) {

@@ -1,35 +1,35 @@
-/* A task from its start to its last round. */
+/* Runs a task from its start to its last round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TRAINING_H
 #define FEDSERVER_TRAINING_H
 
 #include "fedserver/rounds/intake.h"
 
-/** Fill in rounds->training from the store: devices must be loaded. */
+/** Fill in rounds->training from the store. The devices must be loaded. */
 fed_status fedserver_training_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
-/** Run a queued task, from its start or where it was set aside. Another process may have taken it
- * out of the queue: then nothing runs. */
+/** Run a queued task, from its start or from where it was set aside. If another process has
+ * taken the task out of the queue, nothing runs. */
 fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
                                     int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** Deadlines and goals: commit or reopen the round where it is time. */
+/** Check deadline and goal: commit or reopen the round if it is time. */
 fed_status fedserver_training_advance(fedserver_rounds *rounds, int64_t now_ms,
                                       fed_error *err) FED_CHECKED;
 
-/** Store an update that is open, and add it to the round's sum, after fedserver_round_step said so.
- * digest: of its body. */
+/** Store an open update, and add the update to the round's sum. The caller has asked
+ * fedserver_round_step first.   digest: of the update's body */
 fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_device *device,
                                     const fedserver_update *update, uint64_t digest, int64_t now_ms,
                                     fed_error *err) FED_CHECKED;
 
-/** For a process that does not serve: what the store has of the running task, its open round and
- * the devices. *view: the task as much as its round needs; without a running task it is empty.
- * *runs: a task runs. log: NULL for none. Owner: fedserver_rounds_free, after a failure too. */
+/** For a process that does not serve: read the running task, its open round and the devices from
+ * the store. *view has as much of the task as its round needs, and is empty without a running task.
+ * *runs: a task runs. log may be NULL. Owner: fedserver_rounds_free, also after a failure. */
 fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
                                  fedserver_rounds *view, bool *runs, fed_error *err) FED_CHECKED;
 
-/** Mark the devices that have declined the task in rounds->training: devices must be loaded. */
+/** Mark the devices that have declined the task in rounds->training. The devices must be loaded. */
 fed_status fedserver_declines_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 #endif

@@ -34,7 +34,7 @@ enum {
     [FEDSERVER_ADAPTIVE_B2] = {"b2",  0.99, 0, 0.9999999, "share of the mean square that is kept", \
                                false, NULL}
 
-/* Inline, so that each strategy's rule becomes part of its loop. */
+/* Inline, so that the compiler puts each strategy's rule into its loop. */
 static inline void fedserver_adaptive_step(const double *param, float *state, float *u, size_t n,
                                            double (*rule)(const double *param, double v,
                                                           double square)) {

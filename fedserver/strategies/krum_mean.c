@@ -1,4 +1,4 @@
-/* Krum: the updates that lie nearest to the others, and their mean. */
+/* Krum: finds the updates that lie nearest to the others, and computes their mean. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdbool.h>
@@ -6,20 +6,21 @@
 
 #include "fedserver/strategies/robust.h"
 
-/* Columns whose squares are added as floats, in so many lanes, before they go to the sum. */
+/* The squares of TILE columns are added as floats, in LANES lanes, before they go to the sum. */
 enum { TILE = 256, LANES = 16 };
 
 typedef struct krum {
     size_t count;
-    double *distance; /* (count, count): squared; only i < j is filled at first */
-    double *nearest;  /* [count]: a row's, while its score is computed */
-    double *score;    /* [count] */
-    size_t *chosen;   /* [m], ascending */
+    /* (count, count): squared distances; at first only those with i < j are set */
+    double *distance;
+    double *nearest; /* [count]: a row's distances, while its score is computed */
+    double *score;   /* [count] */
+    size_t *chosen;  /* [m], ascending */
     size_t m;
     float *u;
 } krum;
 
-/* sum of (a - b)^2 over at most TILE values, in the same order on every machine */
+/* Sum of (a - b)^2 over at most TILE values, in the same order on every machine. */
 static double squared_distance(const float *restrict a, const float *restrict b, size_t n) {
     float lane[LANES] = {0};
     size_t i = 0;
@@ -76,7 +77,7 @@ static void compute_scores(const krum *k, size_t f) {
     }
 }
 
-/* The m best rows. Simple selection: at most 2^20 steps. */
+/* Choose the m best rows by simple selection: at most 2^20 steps. */
 static void choose(const krum *k) {
     bool taken[FEDSERVER_KRUM_ROWS] = {false};
     for (size_t n = 0; n < k->m; n++) {

@@ -1,4 +1,4 @@
-/* The table of strategies, and their specs. */
+/* Has the table of strategies, parses their specs, and checks that they fit a task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static fed_status read_clip(const char *text, fedserver_strategy *strategy, fed_
     return fed_params_read("strategy's part", "clip", clip_params, text, &strategy->clip_norm, err);
 }
 
-/* What stands between two '+'. */
+/* Parse the text between two '+'. */
 static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_error *err) {
     fed_word name = fed_word_take(&text, ":");
     if (fed_word_is(name, "clip")) {
@@ -71,7 +71,7 @@ static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_
 
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) {
-    char parts[FEDSERVER_STRATEGY_SPEC]; /* each ends with a NUL instead of its '+' */
+    char parts[FEDSERVER_STRATEGY_SPEC]; /* Each part ends with a NUL instead of its '+'. */
     if (strlen(spec) >= sizeof parts) {
         return fed_fail(err, FED_EINVAL, "a strategy is at most %zu characters long",
                         sizeof parts - 1);
@@ -89,7 +89,7 @@ fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strate
     return FED_OK;
 }
 
-/* -- does it fit the task? -- */
+/* -- checking that a strategy fits a task -- */
 
 static uint32_t least(const fedserver_strategy_half *half) {
     return half->vtable->least != NULL ? half->vtable->least(half->param) : 1;
@@ -159,7 +159,7 @@ fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t
     return vtable->dense ? check_codec(vtable->name, codec_up, err) : FED_OK;
 }
 
-/* -- use -- */
+/* -- using a strategy -- */
 
 bool fedserver_strategy_needs_all(const fedserver_strategy *strategy) {
     return strategy->combine.vtable != NULL && strategy->combine.vtable->combine != NULL;

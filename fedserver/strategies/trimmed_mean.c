@@ -1,11 +1,12 @@
-/* Mean of the middle values, column by column: sorts many columns at once. */
+/* Computes the mean of the middle values of each column, by sorting many columns at once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
 
 #include "fedserver/strategies/robust.h"
 
-/* Columns that are sorted together: so few that they stay in cache. */
+/* The number of columns that are sorted together. TILE_VALUES is so small that the columns stay
+ * in cache. */
 enum { TILE_VALUES = 32768, TILE_MIN = 16, TILE_MAX = 512 };
 
 typedef struct trimming {
@@ -13,8 +14,8 @@ typedef struct trimming {
     float *u;
 } trimming;
 
-/* Floats to whole numbers of the same order, in their places, and back: comparing these becomes
- * vector instructions, and -0 is always before 0. */
+/* Replace floats by integers of the same order, or such integers by their floats. Compilers turn
+ * comparisons of integers into vector instructions, and -0 is always before 0. */
 static void swap_keys(float *x, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int32_t bits;
@@ -24,7 +25,7 @@ static void swap_keys(float *x, size_t n) {
     }
 }
 
-/* a, b = the smaller and the larger of each pair of keys */
+/* a, b = the smaller and the larger of each pair of keys. */
 static void exchange(float *restrict a, float *restrict b, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int32_t x, y;
@@ -36,9 +37,9 @@ static void exchange(float *restrict a, float *restrict b, size_t n) {
     }
 }
 
-/* Sort n columns of `count` keys, with Batcher's network (Knuth, The Art of Computer Programming,
- * volume 3, algorithm 5.2.2M): which pairs it compares does not depend on the values, so that whole
- * rows are compared at a time. */
+/* Sort n columns of `count` keys with Batcher's network (Knuth, The Art of Computer Programming,
+ * volume 3, algorithm 5.2.2M). The pairs that the network compares do not depend on the values. So
+ * the code compares whole rows at a time. */
 static void sort_columns(float *x, size_t count, size_t stride, size_t n) {
     size_t top = 1;
     while (top * 2 < count) {
@@ -62,7 +63,7 @@ static void sort_columns(float *x, size_t count, size_t stride, size_t n) {
     }
 }
 
-/* u = mean of the rows [cut, count - cut) of n columns of sorted keys */
+/* u = mean of the rows [cut, count - cut) of n columns of sorted keys. */
 static void mean_of_middle(const trimming *t, float *x, size_t stride, float *u, size_t n) {
     double sum[TILE_MAX];
     memset(sum, 0, sizeof sum);

@@ -1,5 +1,5 @@
-/* The checks of a task file that need more than one key, and the canonical text of models and
- * codecs. task_source.c has read each value and checked it by itself. */
+/* Checks of a task file that need more than one key, and the canonical text of models and
+ * codecs. task_source.c has read each value and checked it separately. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/config.h"
 
@@ -32,8 +32,8 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
     return FED_OK;
 }
 
-/* The path of a file that a task names: relative to the task file, so that a person can move both
- * together. A path that is too long becomes "", which names no file. */
+/* The path of a file that a task names. The path is relative to the task file, so that a person
+ * can move both files together. A path that is too long becomes "", which names no file. */
 static void path_beside(const source *s, const char *file, char *dst, size_t cap) {
     const char *slash = strrchr(s->path, '/');
     bool relative = file[0] != '\0' && file[0] != '/' && slash != NULL;
@@ -107,7 +107,7 @@ static fed_status take_phase(const source *s, const char *model, fedserver_phase
     return FED_OK;
 }
 
-/* The phase that the task begins with. */
+/* Take the phase that the task begins with. */
 static fed_status take_first(const source *s, fedserver_task *task, fed_error *err) {
     fedserver_phase first = fedserver_phase_at(task, 0);
     fed_optimizer optimizer;
@@ -134,7 +134,7 @@ static fed_status take_cohort(const source *s, fedserver_round_rules *rules, fed
     return FED_OK;
 }
 
-/* minimum <= goal; synchronous: goal <= cohort */
+/* Checks that minimum <= goal and, if synchronous, goal <= cohort. */
 static fed_status take_rules(const source *s, fedserver_round_rules *rules, fed_error *err) {
     FED_TRY(take_cohort(s, rules, err));
     if (rules->goal > rules->cohort && rules->staleness == 0) {
@@ -160,7 +160,7 @@ static fed_status fit_strategy(const fedserver_task *task, const char *codec_spe
                                     why);
 }
 
-/* After take_rules and take_first. */
+/* Called after take_rules and take_first. */
 static fed_status check_strategy(const source *s, const fedserver_task *task, fed_error *err) {
     fed_error why = {0};
     return fit_strategy(task, task->wire.codec_up, &why) == FED_OK
@@ -170,7 +170,8 @@ static fed_status check_strategy(const source *s, const fedserver_task *task, fe
 
 /* -- phases -- */
 
-/* Do both keep the same state, so that a device can go on with it in the other phase? */
+/* Do both optimizers keep the same state, so that a device can go on with the state in the other
+ * phase? */
 static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
     return a->rule == b->rule && (a->warmup_steps > 0) == (b->warmup_steps > 0) &&
            (a->step_every > 0) == (b->step_every > 0) &&
@@ -179,8 +180,11 @@ static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
            (a->scaffold_share > 0) == (b->scaffold_share > 0);
 }
 
-/* Can devices go on with the phase's optimizer, and is its rate the one that the phase names?
- * written: the rate in the file. */
+/*
+ * Can devices go on with the phase's optimizer, and is its learning rate the one that the phase
+ * names?
+ * written  the rate in the file
+ */
 static fed_status check_optimizer(const source *s, const fedserver_task *task, uint32_t k,
                                   float written, const fed_optimizer *optimizer, fed_error *err) {
     fed_optimizer first;
@@ -199,7 +203,7 @@ static fed_status check_optimizer(const source *s, const fedserver_task *task, u
     return FED_OK;
 }
 
-/* Phase k from 0. The phases before it are done. */
+/* Take phase k, which counts from 0. The phases before phase k are done. */
 static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, fed_error *err) {
     fedserver_phase *phase = &task->phases[k];
     const float written = phase->learning_rate;
@@ -217,7 +221,7 @@ static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, 
                : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
 }
 
-/* After everything else of the task. */
+/* Called after all other values of the task are taken. */
 static fed_status take_phases(const source *s, fedserver_task *task, fed_error *err) {
     for (uint32_t k = 0; k < task->phase_count; k++) {
         source later = *s;
@@ -227,7 +231,7 @@ static fed_status take_phases(const source *s, fedserver_task *task, fed_error *
     return FED_OK;
 }
 
-/* Checks what the file says, and replaces texts by their canonical ones. */
+/* Checks the values of the file, and replaces texts by their canonical texts. */
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     if (task->name[0] == '\0') {

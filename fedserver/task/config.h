@@ -1,4 +1,4 @@
-/* Task files: the JSON that `fedserver task` reads (docs/protocol.md#task). */
+/* Reads task files: the JSON that `fedserver task` takes (docs/protocol.md#task). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CONFIG_H
 #define FEDSERVER_CONFIG_H

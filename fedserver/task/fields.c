@@ -1,4 +1,4 @@
-/* The table of a task's keys as an array, and the conversions of its values. */
+/* Has the table of a task's keys as an array, and converts values of keys from and to JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/fields.h"
 
@@ -74,7 +74,7 @@ const char *fedserver_field_right(const fedserver_field *field, char dst[96]) {
 
 /* -- choices -- */
 
-/* The length of the next text of "a, b or c". *right moves behind it. */
+/* The length of the next text of "a, b or c". *right moves to the text after it. */
 static size_t choice_take(const char **right, const char **text) {
     static const char comma[] = ", ", or [] = " or ";
     *text = *right;
@@ -202,7 +202,8 @@ const char *fedserver_field_take(const fedserver_field *field, void *member, con
 
 /* -- to JSON -- */
 
-/* JSON is UTF-8. Only a name that was a file's name may have other bytes: each becomes '?'. */
+/* JSON is UTF-8. Only a name that was a file's name may have other bytes: each such byte becomes
+ * '?'. */
 static void write_text(const char *text, size_t len, fed_writer *w) {
     json_t *value = json_stringn(text, len);
     if (value == NULL) {
@@ -255,7 +256,7 @@ void fedserver_field_write(const fedserver_field *field, const void *member, fed
             fed_write_printf(w, "%lu", (unsigned long)*(const uint32_t *)member);
         }
         break;
-    case FEDSERVER_U64: /* JSON's integers have 64 bits and a sign here */
+    case FEDSERVER_U64: /* JSON integers have 64 bits and a sign in jansson */
         fed_write_printf(w, "%lld", (long long)*(const uint64_t *)member);
         break;
     case FEDSERVER_I64:

@@ -45,18 +45,19 @@ typedef struct fedserver_field {
     const char *name;
     unsigned where;
     fedserver_field_kind kind;
-    fedserver_member_type type; /* of its member */
-    size_t offset, size;        /* of its member in fedserver_config */
-    size_t phase_offset;        /* of its member in fedserver_phase */
+    fedserver_member_type type; /* type of the key's member */
+    size_t offset, size;        /* offset and size of the member in fedserver_config */
+    size_t phase_offset;        /* offset of the member in fedserver_phase */
     double low, high;
-    const char *preset, *right; /* NULL: as in task_keys.def */
+    /* texts of the default and of the allowed values; NULL: as in task_keys.def */
+    const char *preset, *right;
 } fedserver_field;
 
 extern const fedserver_field fedserver_fields[FEDSERVER_FIELDS];
 
-/** Does the store keep it in the text of a task? */
+/** Does the store keep the value in the text of a task? */
 bool fedserver_field_kept(const fedserver_field *field);
-/** Are devices told? */
+/** Does the coordinator tell devices the value? */
 bool fedserver_field_told(const fedserver_field *field);
 
 /** What the value must be: the end of the sentence "it must be ...". */
@@ -65,14 +66,14 @@ const char *fedserver_field_right(const fedserver_field *field, char dst[96]);
 /** Put the default into *member. */
 void fedserver_field_preset(const fedserver_field *field, void *member);
 
-/** Put a JSON value into *member. NULL: done. Else the value is wrong, and the result says what it
- * is, as static text or in found. bounded: the value must be between low and high; if not bounded,
- * it must only fit into the member. */
+/** Put a JSON value into *member. Returns NULL on success. If the value is wrong, the result
+ * says what the value is, as static text or in `found`. bounded: the value must be between low and
+ * high. Not bounded: the value must only fit into the member. */
 const char *fedserver_field_take(const fedserver_field *field, void *member, const json_t *value,
                                  bool bounded, char found[96]);
 
-/** The value as JSON: the shortest text that fedserver_field_take reads back to the same bits. Not
- * for a LIST. */
+/** Write the value as JSON: the shortest text that fedserver_field_take reads back to the same
+ * bits. Not for a LIST. */
 void fedserver_field_write(const fedserver_field *field, const void *member, fed_writer *w);
 
 #endif

@@ -1,11 +1,11 @@
-/* Walks over the brackets and strings of a JSON text, without understanding its values. */
+/* Walks over the brackets and strings of a JSON text, and ignores its values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/json_line.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* The offset of the closing quote of the string that opens at `at`. */
+/* The offset of the closing quote of the string that opens at offset `at`. */
 static size_t string_end(const fedserver_json_text *json, size_t at) {
     for (at++; at < json->len && json->text[at] != '"'; at++) {
         at += json->text[at] == '\\';
@@ -26,8 +26,8 @@ static int deeper(char c) {
     return (c == '{' || c == '[') - (c == '}' || c == ']');
 }
 
-/* The offset of the quote before that key of the object itself; keys of inner objects do not count.
- * `start`: the object does not have the key. */
+/* The offset of the opening quote of that key. The key must be the object's own: keys of inner
+ * objects do not count. `start`: the object does not have the key. */
 static size_t find_key(const fedserver_json_text *json, size_t start, const char *key) {
     int depth = 0;
     for (size_t at = start; at < json->len; at++) {

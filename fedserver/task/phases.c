@@ -1,4 +1,4 @@
-/* Looks up what a task says of a round. */
+/* Looks up what holds in a phase and in a round of a task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/phases.h"
 
@@ -15,7 +15,7 @@ uint32_t fedserver_phase_number(const fedserver_task *task, uint32_t round) {
     return number;
 }
 
-/* Does the task have this key, and may a phase change it? */
+/* Is this a key of the task that a phase may change? */
 static bool changes(const fedserver_field *field) {
     return field->where == FEDSERVER_IN_BOTH;
 }

@@ -1,4 +1,4 @@
-/* The phases of a task: what holds in a round of a task that changes with its rounds. */
+/* The phases of a task: which values hold in which of its rounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PHASES_H
 #define FEDSERVER_PHASES_H
@@ -6,23 +6,25 @@
 #include "fedserver/task/task.h"
 
 /*
- * The phase follows from the round, and is stored nowhere. So a restart goes on in the right phase,
- * and an update that was trained in an earlier round is judged by the phase of that round.
+ * The number of the round decides the phase, so the store keeps no phase. After a restart the task
+ * goes on in the right phase. And an update that was trained in an earlier round is judged by the
+ * phase of that round.
  */
 
-/** The number of a round's phase: 0, the phase that the task begins with, to task->phase_count. */
+/** The number of a round's phase, from 0 to task->phase_count. Phase 0 is the phase that the
+ * task begins with. */
 uint32_t fedserver_phase_number(const fedserver_task *task, uint32_t round);
 
-/** What holds in phase `number`. Phase 0 begins with round 1. */
+/** The values that hold in phase `number`. Phase 0 begins with round 1. */
 fedserver_phase fedserver_phase_at(const fedserver_task *task, uint32_t number);
 
-/** What holds in round `round`. */
+/** The values that hold in round `round`. */
 fedserver_phase fedserver_phase_of(const fedserver_task *task, uint32_t round);
 
-/** Copy the phase into the task itself. It becomes the task's phase 0. */
+/** Copy the phase's values into the task itself, where they become phase 0. */
 void fedserver_phase_begin(const fedserver_phase *phase, fedserver_task *task);
 
-/** Copy what the phase says into what devices are told. */
+/** Copy the phase's values into the part of the task that devices are told. */
 void fedserver_phase_apply(const fedserver_phase *phase, fed_task *wire);
 
 #endif

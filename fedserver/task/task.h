@@ -1,5 +1,5 @@
-/* What the coordinator knows of a task. Of the other folders of the coordinator this one includes
- * strategies/ only, which includes none. */
+/* What the coordinator knows of a task. This folder includes only strategies/ of the
+ * coordinator's other folders, and strategies/ includes none. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_H
 #define FEDSERVER_TASK_H
@@ -15,14 +15,14 @@
 /** Which devices get the slots of a round. */
 typedef enum fedserver_selection {
     FEDSERVER_SELECT_UNIFORM = 0,    /* every device with the same chance */
-    FEDSERVER_SELECT_WEIGHTED = 1,   /* each with a chance in proportion to its samples */
-    FEDSERVER_SELECT_ROUND_ROBIN = 2 /* those that have waited longest */
+    FEDSERVER_SELECT_WEIGHTED = 1,   /* the chance of a device is proportional to its samples */
+    FEDSERVER_SELECT_ROUND_ROBIN = 2 /* the slots go to the devices that have waited longest */
 } fedserver_selection;
 
-/** What holds from a round on, until the next phase. It has a member for each key that a phase may
- * change, such as codec_up or local_steps; task_keys.def names them. */
+/** The values that hold from a round on, until the next phase. There is a member for each key
+ * that a phase may change, such as codec_up or local_steps; task_keys.def names them. */
 typedef struct fedserver_phase {
-    uint32_t round; /* the phase's first */
+    uint32_t round; /* the first round of the phase */
 #define FEDSERVER_TASK_MEMBER(name, kind, room)
 #define FEDSERVER_PHASE_MEMBER(name, kind, room)
 #define FEDSERVER_BOTH_MEMBER(name, kind, room) FEDSERVER_##kind##_MEMBER(name, room)
@@ -34,42 +34,47 @@ typedef struct fedserver_phase {
 #include "fedserver/task_keys.def"
 } fedserver_phase;
 
-enum { FEDSERVER_PHASES = 32 }; /* at most, beside the phase that a task begins with */
+enum { FEDSERVER_PHASES = 32 }; /* the most phases after phase 0 */
 
 /** What the task says about its rounds. 1 <= minimum <= goal; synchronous: goal <= cohort. */
 typedef struct fedserver_round_rules {
-    uint32_t rounds;  /* of the whole task */
-    uint32_t cohort;  /* slots: leases of a round; asynchronous: leases at any time */
-    uint32_t goal;    /* with so many updates a round commits at once */
-    uint32_t minimum; /* with so many updates a round commits at the deadline */
-    /* Synchronous: counts from the first lease of an attempt. Asynchronous: of a round from its
-     * first update, of a lease from when it was given. */
+    uint32_t rounds;  /* number of rounds of the whole task */
+    uint32_t cohort;  /* number of slots: leases in a round; asynchronous: leases at any time */
+    uint32_t goal;    /* with this many updates a round commits at once */
+    uint32_t minimum; /* with this many updates a round commits at the deadline */
+    /* Synchronous: the time from the first lease of an attempt. Asynchronous: of a round, the
+     * time from its first update; of a lease, the time from when it was given. */
     int64_t deadline_ms;
-    /* 0: synchronous. Else buffered asynchronous (FedBuff): an update counts if its model is at
-     * most so many versions old. */
+    /* 0: synchronous. Above 0: buffered asynchronous (FedBuff); an update counts if its model is
+     * at most this many versions old. */
     uint32_t staleness;
 } fedserver_round_rules;
 
 /** A task. task_keys.def has a line for each member that a task file can set. */
 typedef struct fedserver_task {
-    fed_task wire; /* what devices are told in the first phase; wire.id is the task's number */
+    /* the values of the first phase that devices are told; wire.id is the task's number */
+    fed_task wire;
     char name[FEDSERVER_TASK_NAME];
-    char codec_down[FEDCODEC_SPEC];           /* of the model deltas in the first phase */
-    fedserver_phase phases[FEDSERVER_PHASES]; /* the later ones, in the order of their rounds */
+    char codec_down[FEDCODEC_SPEC]; /* codec of the model deltas in the first phase */
+    /* the phases after phase 0, in the order of their rounds */
+    fedserver_phase phases[FEDSERVER_PHASES];
     uint32_t phase_count;
-    char strategy[FEDSERVER_STRATEGY_SPEC]; /* how updates become the next version */
+    /* the strategy's spec: how updates become the next version */
+    char strategy[FEDSERVER_STRATEGY_SPEC];
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices with this tag take part; "": all devices */
     double device_share;     /* the fraction of a round that one device may weigh or move */
     fedserver_round_rules rules;
     fedserver_task_state state;
-    int64_t queued_ms, started_ms, finished_ms; /* 0: not yet */
+    /* 0: the task was not queued, started or finished yet */
+    int64_t queued_ms, started_ms, finished_ms;
 } fedserver_task;
 
 /** A task as its file describes it. */
 typedef struct fedserver_config {
-    fedserver_task task; /* without id, state and times; model and codecs as canonical text */
-    char initial[1024];  /* path of a safetensors file to start from; "": random weights */
+    /* the task without id, state and times; model and codecs are canonical text */
+    fedserver_task task;
+    char initial[1024]; /* path of a safetensors file to start from; "": random weights */
 } fedserver_config;
 
 #endif

@@ -8,7 +8,7 @@
 #include "fedserver/task/phases.h"
 #include "fedserver/task/task_source.h"
 
-/* A comma stands before every key but the first of an object. */
+/* A comma precedes every key except the first key of an object. */
 static void write_name(fed_writer *w, const char *name, bool *first) {
     fed_write_printf(w, "%s\"%s\":", *first ? "" : ",", name);
     *first = false;
@@ -36,7 +36,7 @@ static void write_phases(const fedserver_task *task, fed_writer *w) {
     fed_write_printf(w, "]");
 }
 
-/* Can the key be left out, since the member is empty and that is the default? */
+/* Can the key be left out, because the member is empty and the default is empty too? */
 static bool is_empty(const fedserver_task *task, const fedserver_field *field, const char *member) {
     const bool none = field->kind == FEDSERVER_LIST    ? task->phase_count == 0
                       : field->type == FEDSERVER_CHARS ? member[0] == '\0'

@@ -10,8 +10,9 @@ struct fedserver_blob {
     atomic_size_t holders;
     const uint8_t *data;
     size_t len;
-    uint8_t *owned;        /* what to free, or NULL where the bytes are another blob's */
-    fedserver_blob *whole; /* that other blob, of which we hold a share */
+    uint8_t *owned; /* memory to free; NULL if the bytes belong to another blob */
+    /* the blob that the bytes belong to; this blob holds a reference to it */
+    fedserver_blob *whole;
 };
 
 fedserver_blob *fedserver_blob_new(fed_writer *bytes) {
@@ -24,7 +25,7 @@ fedserver_blob *fedserver_blob_new(fed_writer *bytes) {
     atomic_init(&blob->holders, 1);
     blob->data = blob->owned = bytes->data;
     blob->len = bytes->len;
-    fed_writer_growing(bytes); /* it has given its memory away */
+    fed_writer_growing(bytes); /* the writer has given its memory away */
     return blob;
 }
 
@@ -47,7 +48,7 @@ fedserver_blob *fedserver_blob_share(fedserver_blob *blob) {
 }
 
 void fedserver_blob_free(fedserver_blob *blob) {
-    /* The last holder must see every other holder's reads done before it frees. */
+    /* The last holder frees the blob only after every other holder's reads are done. */
     if (blob == NULL || atomic_fetch_sub_explicit(&blob->holders, 1, memory_order_acq_rel) != 1) {
         return;
     }

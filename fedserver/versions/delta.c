@@ -1,4 +1,4 @@
-/* Deltas and their chain. */
+/* Makes versions, and keeps their deltas in a chain. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/delta.h"
 
@@ -62,7 +62,8 @@ fed_status fedserver_part_encode(fed_part_kind kind, uint32_t from, uint32_t to,
                                        to, fed_status_text(status));
 }
 
-/* How many of the chain's oldest parts are no longer worth keeping once `len` more bytes follow. */
+/* How many of the chain's oldest parts are no longer worth keeping once `len` more bytes are
+ * appended. */
 static uint32_t parts_to_drop(const fedserver_versions *v, size_t chain_len, size_t len) {
     uint32_t drop = v->parts >= FEDSERVER_CHAIN_PARTS ? v->parts - FEDSERVER_CHAIN_PARTS + 1 : 0;
     while (drop < v->parts && chain_len - v->links[drop].start + len > v->snapshot_limit) {
@@ -93,7 +94,7 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     size_t from = kept > 0 ? v->links[drop].start : chain_len;
     FED_TRY(links_reserve(v, kept + 1));
 
-    /* A new blob, because answers under way still hold the old one. */
+    /* The chain becomes a new blob, because answers under way still use the old one. */
     fed_writer bytes;
     fed_writer_growing(&bytes);
     if (kept > 0) {
@@ -155,7 +156,7 @@ bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32
     return oldest <= have && have <= want && want <= v->version;
 }
 
-/* Where the part begins that leads on from that version. */
+/* The offset in the chain of the part that begins at that version. */
 static size_t chain_offset(const fedserver_versions *v, uint32_t version) {
     size_t end = 0;
     if (version < v->version) {
@@ -184,7 +185,8 @@ fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, 
     FED_TRY(status);
     size_t start = chain_offset(v, have), len = chain_offset(v, want) - start;
     fedserver_blob *found = len > 0 ? fedserver_blob_slice(v->chain, start, len)
-                                    : fedserver_blob_new(&digests); /* no bytes */
+                                    /* a chain of no parts: a blob of no bytes */
+                                    : fedserver_blob_new(&digests);
     FED_REQUIRE(found != NULL, FED_ENOMEM);
     *parts = found;
     *tag = name;

@@ -14,66 +14,68 @@
 #include "fedserver/versions/blob.h"
 
 /*
- * Every device applies the very deltas that the coordinator applied itself, so both hold the same
- * bits. The deltas of recent versions lie one behind the other in a single blob, the chain: what a
- * device misses is a slice of it, shared by all answers. A chain that has grown larger than a
- * snapshot's values loses its oldest deltas: a snapshot is shorter then
- * (fedserver/versions/downloads.h).
+ * Every device applies the same deltas that the coordinator applied, so both have the same bits.
+ * The deltas of recent versions lie one after the other in a single blob, the chain. The deltas
+ * that a device lacks are a slice of the chain, and all answers share the chain's bytes. A chain
+ * that has grown larger than a snapshot's values loses its oldest deltas, because a snapshot is
+ * shorter than they are (fedserver/versions/downloads.h).
  */
 enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* at most */
 
 /** One delta in the chain. */
 typedef struct fedserver_link {
-    size_t start;    /* where it begins */
-    uint64_t digest; /* of its bytes */
+    size_t start;    /* offset of the part in the chain */
+    uint64_t digest; /* digest of the part's bytes */
 } fedserver_link;
 
 typedef struct fedserver_versions {
-    const fed_layout *layout; /* the task's; outlives this */
+    const fed_layout *layout; /* the task's layout; it outlives this struct */
     uint32_t version;
     uint64_t digest;
     float *values;   /* float32[layout->size] */
-    float *residual; /* float32[layout->size]: what the deltas so far have left out */
+    float *residual; /* float32[layout->size]: what the deltas so far did not carry */
 
-    fedserver_blob *chain; /* turns version `oldest` into oldest + parts; NULL: no part */
+    /* the parts that turn version `oldest` into oldest + parts; NULL: no part */
+    fedserver_blob *chain;
     uint32_t oldest, parts;
     fedserver_link *links; /* links[k]: the part from version oldest + k */
     size_t links_cap;
 
-    size_t snapshot_limit; /* bytes that a snapshot can have */
+    size_t snapshot_limit; /* upper limit of a snapshot's bytes */
 } fedserver_versions;
 
-/** Takes values and residual (NULL: zeros), which were malloc'd, even on failure. Owner:
- * fedserver_versions_free. */
+/** Takes ownership of values and residual (NULL: zeros), which must come from malloc, also after
+ * a failure. Owner: fedserver_versions_free. */
 fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layout,
                                    uint32_t version, float *values, float *residual) FED_CHECKED;
 void fedserver_versions_free(fedserver_versions *v);
 
 /**
  * Make the next version: delta = codec(mean + residual); values += delta. *part is the new
- * fed_part, in the chain's bytes until the next version.
+ * fed_part. The part points into the chain's bytes, and is valid until the next version.
  */
 fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *codec, uint32_t small,
                                       const float *mean, const uint8_t **part, size_t *part_len,
                                       fed_error *err) FED_CHECKED;
 
-/** After a restart: append the part that led to version `to`; oldest first, without a gap
- * (FED_EFORMAT), the last one leads to v->version. */
+/** For a restart: append the part that led to version `to`. The caller appends the oldest part
+ * first, leaves no gap (FED_EFORMAT), and ends with the part that leads to v->version. */
 fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const uint8_t *part,
                                      size_t len) FED_CHECKED;
 
 /** Do the chain's deltas lead from version `have` to `want`? */
 bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want);
 
-/** Bytes of those deltas, where they lead there. */
+/** Bytes of the deltas from version `have` to `want`. The chain must lead there. */
 size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
 
-/** They themselves: a share for the caller. *tag names these very bytes, also over a restart.
- * FED_ENOMEM. */
+/** The deltas from version `have` to `want`; the caller gets a reference. *tag names these very
+ * bytes, also after a restart. FED_ENOMEM. */
 fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
                                     fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
 
-/** Append a fed_part with an envelope of `codec`; as fedcodec_envelope_encode. */
+/** Append a fed_part with an envelope of `codec`; parameters and errors as in
+ * fedcodec_envelope_encode. */
 fed_status fedserver_part_encode(fed_part_kind kind, uint32_t from, uint32_t to,
                                  const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                  float *residual, const float *x, fed_writer *part,

@@ -1,4 +1,4 @@
-/* Which way to a version is the shortest, and the answers that were made for it. */
+/* Chooses the shortest way to a version, and keeps the answers that were made. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/downloads.h"
 
@@ -9,9 +9,10 @@
 #include "fedcodec/envelope.h"
 #include "fedcodec/patch.h"
 
-enum { SHORT_CHAIN = 4 }; /* nothing is sought that is shorter than this part of a snapshot */
+/* A shorter answer is sought only for a chain longer than a snapshot / SHORT_CHAIN. */
+enum { SHORT_CHAIN = 4 };
 
-/* -- what was made -- */
+/* -- answers that were made -- */
 
 static void forget(fedserver_made *made) {
     fedserver_blob_free(made->blob);
@@ -64,7 +65,7 @@ static fedserver_made *find(fedserver_downloads *d, const fedserver_made *sought
                                       : find_made(d->patches, FEDSERVER_PATCHES, sought);
 }
 
-/* A free slot; where all are in use, that of the newest version. */
+/* A free slot. If all slots are in use: the slot of the newest version among them. */
 static fedserver_made *slot_for_snapshot(fedserver_downloads *d) {
     fedserver_made *youngest = &d->snapshots[0];
     for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
@@ -77,13 +78,14 @@ static fedserver_made *slot_for_snapshot(fedserver_downloads *d) {
     return youngest;
 }
 
-/* The devices that asked for the patch have had time to fetch it, or want a newer version by
- * now. */
+/* Is the patch no longer needed? The devices that asked for it have had time to fetch it, or
+ * want a newer version by now. */
 static bool is_over(const fedserver_made *patch, uint32_t newest, int64_t now_ms) {
     return patch->to != newest || now_ms - patch->asked_ms >= FEDSERVER_PATCH_MS;
 }
 
-/* A free slot, once the others have no more than a snapshot's bytes. NULL: too many are in use. */
+/* A free slot, once the other patches have no more than a snapshot's bytes. NULL: too many
+ * patches are in use. */
 static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_versions *v,
                                       int64_t now_ms) {
     for (;;) {
@@ -109,9 +111,9 @@ static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_ve
     }
 }
 
-/* -- to make -- */
+/* -- making an answer -- */
 
-/* A version's, the newest one's or what `past` brought back. */
+/* The values of a version: of the newest version, or values that `past` brought back. */
 typedef struct values {
     const float *values;
     float *owned;
@@ -130,7 +132,7 @@ static fed_status take_values(const fedserver_versions *v, const fedserver_past 
 static fed_status encode_values(const fedserver_versions *v, uint32_t version, const float *from,
                                 fed_writer *part, fed_error *err) {
     size_t size = v->layout->size;
-    float *copy = malloc(size * sizeof *copy); /* encoding uses up its residual */
+    float *copy = malloc(size * sizeof *copy); /* encoding destroys its input */
     if (copy == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a snapshot of the model");
     }
@@ -183,7 +185,7 @@ static fed_status encode(const fedserver_versions *v, const fedserver_past *past
     return status;
 }
 
-/* Fill in what `made` says that it is. */
+/* Make the answer that `made` describes, and fill in its bytes. */
 static fed_status make(const fedserver_versions *v, const fedserver_past *past,
                        fedserver_made *made, fed_error *err) {
     fed_writer part;
@@ -199,7 +201,8 @@ static fed_status make(const fedserver_versions *v, const fedserver_past *past,
                               : fed_fail(err, FED_ENOMEM, "out of memory for a model download");
 }
 
-/* Find the answer, or make it. FED_ENOTFOUND: the version can't be had, or not now. */
+/* Find the answer, or make it. FED_ENOTFOUND: the version can't be made any more, or can't be
+ * made now. */
 static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
                            const fedserver_past *past, fedserver_made sought, int64_t now_ms,
                            fedserver_made **found, fed_error *err) {
@@ -225,10 +228,10 @@ static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
     return FED_OK;
 }
 
-/* -- to choose -- */
+/* -- choosing an answer -- */
 
-/* The shorter of a patch from what is held and one from nothing; of the latter only what costs
- * little to know, unless there is no other. */
+/* Get the shorter of two patches: from the version that the device has, and from nothing. A
+ * patch from nothing is made only if its making costs little, or if there is no other patch. */
 static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
                             const fedserver_past *past, const fedserver_wish *wish, int64_t now_ms,
                             fedserver_made **found, fed_error *err) {
@@ -284,7 +287,7 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
     return FED_OK;
 }
 
-/* -- to go on in another process -- */
+/* -- going on in another process -- */
 
 static void write_made(const fedserver_made *made, size_t count, fed_writer *w) {
     for (size_t k = 0; k < count; k++) {

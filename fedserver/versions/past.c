@@ -1,4 +1,4 @@
-/* Versions before the newest: which of them are kept whole, and how the others come back. */
+/* Keeps some versions before the newest whole, and computes the others from them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/past.h"
 
@@ -8,9 +8,9 @@
 #include "fed/wire.h"
 #include "fedcodec/envelope.h"
 
-/* -- to keep -- */
+/* -- keeping versions -- */
 
-/* *found false: there is no keyframe up to that version. */
+/* Find the newest keyframe up to that version. *found false: there is none. */
 static fed_status find_keyframe(const fedserver_archive *archive, uint32_t version,
                                 fedserver_keyframe *keyframe, bool *found, fed_error *err) {
     fed_error absent = {0};
@@ -51,7 +51,7 @@ fed_status fedserver_past_keep(const fedserver_archive *archive, const fedserver
     return FED_OK;
 }
 
-/* -- to bring back -- */
+/* -- bringing versions back -- */
 
 typedef struct replay {
     const fed_layout *layout;
@@ -89,7 +89,8 @@ fed_status fedserver_past_replay(const fedserver_archive *archive,
                                 : fed_fail(err, FED_EFORMAT, "delta %u is missing", r.version + 1);
 }
 
-/* Where a version is damaged, devices get another answer. `fedserver check` reports the damage. */
+/* If a stored version is damaged, devices get another answer. `fedserver check` reports the
+ * damage. */
 fed_status fedserver_past_values(void *user, uint32_t version, float **values, fed_error *err) {
     const fedserver_archive *archive = user;
     fedserver_keyframe keyframe;

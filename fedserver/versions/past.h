@@ -1,4 +1,4 @@
-/* Versions before the newest: which of them are kept whole, and how the others come back. */
+/* Versions before the newest: which of them are kept whole, and how the others are computed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PAST_H
 #define FEDSERVER_PAST_H
@@ -11,11 +11,11 @@
 #include "fedserver/versions/delta.h"
 
 /*
- * A version is kept whole, as a keyframe, when the deltas since the last one have come to a
- * snapshot's bytes. The last two keyframes stay, and the deltas since the older one. So in the long
- * run a commit writes no more for this than deltas take; the versions of the last one to two
- * snapshots' worth of deltas can be had again; and for each no more than one snapshot's worth of
- * deltas is read and applied.
+ * A version is kept whole, as a keyframe, when the deltas since the last keyframe have as many
+ * bytes as a snapshot. The last two keyframes stay, and the deltas since the older one. So in the
+ * long run a commit writes no more bytes for keyframes than for deltas. The versions of the last
+ * one to two snapshots' worth of deltas can be computed again. Each of these versions costs reading
+ * and applying at most one snapshot's worth of deltas.
  */
 
 /** Where the versions of one task are stored. */
@@ -23,18 +23,18 @@ typedef struct fedserver_archive {
     const fedserver_store *store;
     void *db;
     uint64_t task;
-    const fed_layout *layout; /* its model's */
-    const fed_log *log;       /* gets a warning where a stored version is damaged */
+    const fed_layout *layout; /* layout of the task's model */
+    const fed_log *log;       /* gets a warning if a stored version is damaged */
 } fedserver_archive;
 
-/** The newest version, v, is about to become one before the newest: keep it whole if it is due, and
- * forget keyframes. *reach = the oldest one that is left: deltas that lead to versions after it are
- * needed. */
+/** Call this before version v stops being the newest. The function keeps v whole if a keyframe
+ * is due, and deletes old keyframes. *reach = the oldest keyframe that is left: the deltas to later
+ * versions are needed. */
 fed_status fedserver_past_keep(const fedserver_archive *archive, const fedserver_versions *v,
                                uint32_t *reach, fed_error *err) FED_CHECKED;
 
-/** values, the keyframe's, become those of that version or a later one. FED_EFORMAT: what is stored
- * does not lead there. */
+/** Apply deltas to a keyframe's values, until they are the values of that version or a later
+ * one. FED_EFORMAT: the stored deltas do not lead there. */
 fed_status fedserver_past_replay(const fedserver_archive *archive,
                                  const fedserver_keyframe *keyframe, float *values,
                                  uint32_t version, fed_error *err) FED_CHECKED;

@@ -218,7 +218,7 @@ static void updates_that_can_not_count_say_why(void **state) {
     assert_string_equal(word, "out_of_range");
     upload_expect_loss(c, &a, &work, -3e38f);
     assert_int_equal(c->server->rounds.training.round.received, 0);
-    /* none of that has cost the device its place */
+    /* none of that has cost the device its slot */
     assert_int_equal(device_upload(c, &a, &work, ones, 1, word), 200);
 }
 

@@ -5,5 +5,5 @@
 
 extern const fedserver_strategy_vtable fedserver_strategy_fedavg;
 
-/* The mean is summed up as updates arrive (aggregate.h): there is nothing left to do. */
+/* The coordinator sums the mean as updates arrive (aggregate.h), so this strategy needs no code. */
 const fedserver_strategy_vtable fedserver_strategy_fedavg = {.name = "fedavg"};

@@ -14,7 +14,7 @@ static fed_status combine(const double *param, const fedserver_rows *rows, float
     return fedserver_krum_mean(rows, f, m != 0 && m < rows->count ? m : neighbours, u, err);
 }
 
-/* The paper's 2f + 2 < n; and m of them must not have to take in a hostile one. */
+/* The paper demands 2f + 2 < n. And m updates must exist without a hostile one among them. */
 static uint32_t least(const double *param) {
     uint32_t f = (uint32_t)param[F], m = (uint32_t)param[M];
     return m > f + 3 ? m + f : 2 * f + 3;

@@ -8,8 +8,9 @@
 
 enum { P };
 
-/* Rounded up, so that a share that is not 0 always cuts; but one value is left. The paper's share
- * of the updates is whole; 1e-9 keeps it so where 0.07 * 100 is 7.000000000000001. */
+/* The cut is rounded up, so that a fraction above 0 always cuts; but at least one value is left.
+ * In the paper, p times the number of updates is a whole number. The 1e-9 keeps the product whole
+ * where 0.07 * 100 is 7.000000000000001. */
 static fed_status combine(const double *param, const fedserver_rows *rows, float *u,
                           fed_error *err) {
     size_t cut = (size_t)ceil(param[P] * (double)rows->count - 1e-9);

@@ -128,7 +128,7 @@ static void late_statistics_count_as_what_was_measured(void **state) {
     check_late_statistics("median", 1, 1, true);
 }
 
-static void too_old_an_update_is_refused_and_its_place_is_free(void **state) {
+static void too_old_an_update_is_refused_and_its_slot_is_free(void **state) {
     coordinator *c = *state;
     char word[32];
     test_device d[3] = {coordinator_enrol(c), coordinator_enrol(c), coordinator_enrol(c)};
@@ -155,7 +155,7 @@ static void too_old_an_update_is_refused_and_its_place_is_free(void **state) {
     assert_int_equal(device_upload(c, &d[0], &fresh, ones, 1, NULL), 200);
 }
 
-static void a_lease_ends_at_its_own_deadline_and_its_place_is_given_to_who_waits(void **state) {
+static void a_lease_ends_at_its_own_deadline_and_its_slot_is_given_to_who_waits(void **state) {
     coordinator *c = *state;
     char word[32];
     fed_error err = {0};
@@ -179,7 +179,7 @@ static void a_lease_ends_at_its_own_deadline_and_its_place_is_given_to_who_waits
     assert_int_equal(round_of(c)->leased, 2);
     assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, word), 409);
     assert_string_equal(word, "lease_expired");
-    coordinator_wait(c, 500); /* both wait for one place: one of them may have it a little later */
+    coordinator_wait(c, 500); /* both wait for one slot: one of them may have it a little later */
     assert_int_equal(device_ask_work(c, &d[3]).action, FED_ACTION_TRAIN);
     assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 200);
 }
@@ -307,7 +307,7 @@ static void after_a_restart_everything_is_as_before(void **state) {
     assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200); /* it was counted */
 }
 
-static void leases_that_are_over_take_no_place_after_a_restart(void **state) {
+static void leases_that_are_over_take_no_slot_after_a_restart(void **state) {
     coordinator *c = *state;
     test_device d[5];
     fed_assignment work = {0};
@@ -427,14 +427,14 @@ int main(void) {
         WITH_COORDINATOR(a_device_trains_again_at_once_after_its_report),
         WITH_COORDINATOR(older_updates_count_for_less),
         cmocka_unit_test(late_statistics_count_as_what_was_measured),
-        WITH_COORDINATOR(too_old_an_update_is_refused_and_its_place_is_free),
-        WITH_COORDINATOR(a_lease_ends_at_its_own_deadline_and_its_place_is_given_to_who_waits),
+        WITH_COORDINATOR(too_old_an_update_is_refused_and_its_slot_is_free),
+        WITH_COORDINATOR(a_lease_ends_at_its_own_deadline_and_its_slot_is_given_to_who_waits),
         WITH_COORDINATOR(the_deadline_commits_what_is_in_and_without_anything_waits_on),
         WITH_COORDINATOR(who_asks_again_gets_its_lease_with_the_newest_model),
         WITH_COORDINATOR(a_round_of_large_devices_is_reached),
         WITH_COORDINATOR(one_device_does_not_fill_a_round_that_others_work_on),
         WITH_COORDINATOR(after_a_restart_everything_is_as_before),
-        WITH_COORDINATOR(leases_that_are_over_take_no_place_after_a_restart),
+        WITH_COORDINATOR(leases_that_are_over_take_no_slot_after_a_restart),
         WITH_COORDINATOR(a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now),
         WITH_COORDINATOR(a_new_version_wakes_who_waits_for_one),
         cmocka_unit_test(neither_order_nor_a_crash_at_every_upload_changes_a_bit),

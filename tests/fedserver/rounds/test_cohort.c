@@ -1,4 +1,4 @@
-/* Who gets a place: over many rounds, whoever asks first. */
+/* Who gets a slot: over many rounds, whoever asks first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -8,12 +8,12 @@
 #include "fed/rng.h"
 #include "fedserver/rounds/cohort.h"
 
-enum { DEVICES = 40, PLACES = 8, WINDOW_MS = 1000 };
+enum { DEVICES = 40, SLOTS = 8, WINDOW_MS = 1000 };
 
 typedef struct crowd {
     fedserver_candidate devices[DEVICES];
     bool away[DEVICES];
-    uint32_t taken[DEVICES]; /* places in all rounds */
+    uint32_t taken[DEVICES]; /* slots in all rounds */
     int64_t full_ms;         /* how long the last round took to fill */
 } crowd;
 
@@ -32,24 +32,24 @@ static fedserver_cohort drawn(const crowd *c, fedserver_selection selection, uin
                                .drawing = 1,
                                .opened_ms = 1000000,
                                .window_ms = WINDOW_MS};
-    fedserver_cohort_draw(&cohort, c->devices, DEVICES, PLACES);
+    fedserver_cohort_draw(&cohort, c->devices, DEVICES, SLOTS);
     return cohort;
 }
 
 /* All ask again and again, always in the same order: the first ones have an advantage only where
- * more are let in than there are places. */
+ * more are let in than there are slots. */
 static void play(crowd *c, fedserver_selection selection, uint32_t round) {
     fedserver_cohort cohort = drawn(c, selection, round);
     bool has[DEVICES] = {false};
-    uint32_t places = PLACES;
-    for (int64_t now = cohort.opened_ms; places > 0; now += 5) {
+    uint32_t slots = SLOTS;
+    for (int64_t now = cohort.opened_ms; slots > 0; now += 5) {
         assert_true(now <= cohort.opened_ms + WINDOW_MS);
         c->full_ms = now - cohort.opened_ms;
-        for (uint32_t k = 0; k < DEVICES && places > 0; k++) {
+        for (uint32_t k = 0; k < DEVICES && slots > 0; k++) {
             if (!has[k] && !c->away[k] &&
                 fedserver_cohort_admits_ms(&cohort, &c->devices[k]) <= now) {
                 has[k] = true;
-                places--;
+                slots--;
             }
         }
     }
@@ -66,8 +66,8 @@ static void uniform_gives_everybody_the_same(void **state) {
     for (uint32_t round = 1; round <= ROUNDS; round++) {
         play(&c, FEDSERVER_SELECT_UNIFORM, round);
     }
-    const double mean = (double)ROUNDS * PLACES / DEVICES;
-    const double sigma = sqrt(mean * (1 - (double)PLACES / DEVICES));
+    const double mean = (double)ROUNDS * SLOTS / DEVICES;
+    const double sigma = sqrt(mean * (1 - (double)SLOTS / DEVICES));
     for (uint32_t k = 0; k < DEVICES; k++) {
         /* 5 sigma, and the little that asking first still brings */
         assert_true(fabs(c.taken[k] - mean) < 5 * sigma + 0.04 * mean);
@@ -98,7 +98,7 @@ static void another_seed_or_round_or_drawing_draws_others(void **state) {
 /* The oracle draws without replacement: one after the other, in proportion to the samples. */
 static void draw_plainly(const crowd *c, fed_rng *rng, uint32_t taken[DEVICES]) {
     bool has[DEVICES] = {false};
-    for (int place = 0; place < PLACES; place++) {
+    for (int slot = 0; slot < SLOTS; slot++) {
         uint32_t sum = 0;
         for (int k = 0; k < DEVICES; k++) {
             sum += has[k] ? 0 : c->devices[k].samples;
@@ -169,7 +169,7 @@ static void round_robin_prefers_who_has_waited_longest(void **state) {
         c.devices[k].last_round = k;
     }
     fedserver_cohort cohort = drawn(&c, FEDSERVER_SELECT_ROUND_ROBIN, DEVICES);
-    const uint32_t last = PLACES - 1; /* it and those before it get the places */
+    const uint32_t last = SLOTS - 1; /* it and those before it get the slots */
     for (uint32_t k = 0; k < DEVICES; k++) {
         const fedserver_candidate *before = &c.devices[k <= last ? last : k - 1];
         bool later = fedserver_cohort_priority(&cohort, before) <
@@ -183,7 +183,7 @@ static void who_took_part_after_the_drawing_comes_last(void **state) {
     crowd c = crowd_of();
     for (uint32_t round = 1; round < 3; round++) { /* the turn is that of round 0, or the last */
         for (uint32_t k = 0; k < DEVICES; k++) {
-            c.devices[k].last_round = round == 1 && k < PLACES ? 0 : round;
+            c.devices[k].last_round = round == 1 && k < SLOTS ? 0 : round;
         }
         fedserver_cohort cohort = drawn(&c, FEDSERVER_SELECT_ROUND_ROBIN, round);
         fedserver_candidate later = c.devices[0];
@@ -197,7 +197,7 @@ static void who_took_part_after_the_drawing_comes_last(void **state) {
 static void a_round_fills_within_its_window_though_most_stay_away(void **state) {
     (void)state;
     crowd c = crowd_of();
-    for (uint32_t k = PLACES; k < DEVICES; k++) {
+    for (uint32_t k = SLOTS; k < DEVICES; k++) {
         c.away[k] = true;
     }
     for (uint32_t round = 1; round <= 20; round++) {
@@ -208,16 +208,16 @@ static void a_round_fills_within_its_window_though_most_stay_away(void **state) 
     assert_true(c.full_ms > 0);
 }
 
-static void with_places_for_all_everybody_comes_at_once(void **state) {
+static void with_slots_for_all_everybody_comes_at_once(void **state) {
     (void)state;
     crowd c = crowd_of();
     for (int selection = 0; selection < 3; selection++) {
         fedserver_cohort cohort = drawn(&c, (fedserver_selection)selection, 1);
-        fedserver_cohort_draw(&cohort, c.devices, PLACES, PLACES);
+        fedserver_cohort_draw(&cohort, c.devices, SLOTS, SLOTS);
         for (uint32_t k = 0; k < DEVICES; k++) {
             assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[k]) == cohort.opened_ms);
         }
-        fedserver_cohort_draw(&cohort, c.devices, 0, PLACES); /* nobody was seen yet */
+        fedserver_cohort_draw(&cohort, c.devices, 0, SLOTS); /* nobody was seen yet */
         assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[0]) == cohort.opened_ms);
     }
 }
@@ -232,7 +232,7 @@ int main(void) {
         cmocka_unit_test(round_robin_prefers_who_has_waited_longest),
         cmocka_unit_test(who_took_part_after_the_drawing_comes_last),
         cmocka_unit_test(a_round_fills_within_its_window_though_most_stay_away),
-        cmocka_unit_test(with_places_for_all_everybody_comes_at_once),
+        cmocka_unit_test(with_slots_for_all_everybody_comes_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Places through fedserver_handle: who is let in, when it may ask again, and whose place is free.
+/* Slots through fedserver_handle: who is let in, when it may ask again, and whose slot is free.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
@@ -100,7 +100,7 @@ static void those_whose_turn_has_not_come_are_held_until_it_does(void **state) {
     coordinator *c = *state;
     test_device d[CROWD];
     bool in[CROWD];
-    unsigned places[CROWD] = {0};
+    unsigned slots[CROWD] = {0};
     crowd_seen(c, d);
     task_of(c, "\"cohort\": 3");
     for (int round = 0; round < 40; round++) {
@@ -108,27 +108,27 @@ static void those_whose_turn_has_not_come_are_held_until_it_does(void **state) {
         assert_in_range(asked, 3, 3 * CROWD);
         finish_round(c, d, CROWD, in);
         for (int k = 0; k < CROWD; k++) {
-            places[k] += in[k];
+            slots[k] += in[k];
         }
     }
     for (int k = 0; k < CROWD; k++) { /* 10 are expected, and 5 sigma are 13.7 */
-        assert_in_range(places[k], 1, 23);
+        assert_in_range(slots[k], 1, 23);
     }
 }
 
-static void round_robin_gives_everybody_a_place_before_anybody_two(void **state) {
+static void round_robin_gives_everybody_a_slot_before_anybody_two(void **state) {
     coordinator *c = *state;
     test_device d[CROWD];
     bool in[CROWD];
-    unsigned places[CROWD] = {0};
+    unsigned slots[CROWD] = {0};
     crowd_seen(c, d);
     task_of(c, "\"cohort\": 3, \"selection\": \"round_robin\"");
     for (unsigned round = 1; round <= 12; round++) {
         fill(c, d, CROWD, in);
         finish_round(c, d, CROWD, in);
         for (int k = 0; k < CROWD; k++) {
-            places[k] += in[k];
-            assert_in_range(places[k], round / 4, (round + 3) / 4);
+            slots[k] += in[k];
+            assert_in_range(slots[k], round / 4, (round + 3) / 4);
         }
     }
 }
@@ -199,7 +199,7 @@ static void revoke(coordinator *c, const test_device *d) {
     coordinator_commit(c);
 }
 
-static void a_revoked_devices_place_goes_to_another(void **state) {
+static void a_revoked_devices_slot_goes_to_another(void **state) {
     coordinator *c = *state;
     static const char *const settings[] = {"\"cohort\": 2", "\"cohort\": 2, \"staleness\": 1"};
     for (int k = 0; k < 2; k++) {
@@ -248,8 +248,8 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
     assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
 }
 
-/* What must be true after every request: each place that is taken is somebody's. */
-static void check_places(const coordinator *c) {
+/* What must be true after every request: each slot that is taken is somebody's. */
+static void check_slots(const coordinator *c) {
     const fedserver_training *t = &c->server->rounds.training;
     uint32_t taken = t->task.rules.staleness > 0 ? 0 : t->round.received;
     for (size_t k = 0; k < c->server->rounds.devices.count; k++) {
@@ -267,7 +267,7 @@ static fed_status add_updates(void *user, const fedserver_round_row *row, fed_er
 }
 
 /* Devices come, report, repeat themselves, vanish and are shut out, the coordinator is killed, the
- * clock jumps: places always add up, and every yes is counted once. */
+ * clock jumps: slots always add up, and every yes is counted once. */
 static void live(coordinator *c, const char *keys, uint32_t seed) {
     test_device d[CROWD];
     fed_assignment work[CROWD] = {{0}};
@@ -301,7 +301,7 @@ static void live(coordinator *c, const char *keys, uint32_t seed) {
             revoke(c, &d[who]);
             coordinator_wait(c, 0);
         }
-        check_places(c);
+        check_slots(c);
     }
     assert_fed_ok_err(c->server->store->round_each(
         c->server->db, c->server->rounds.training.task.wire.id, 1000, add_updates, &updates, &err));
@@ -309,7 +309,7 @@ static void live(coordinator *c, const char *keys, uint32_t seed) {
     assert_true(c->server->rounds.training.versions.version > 10);
 }
 
-static void whatever_happens_places_and_updates_add_up(void **state) {
+static void whatever_happens_slots_and_updates_add_up(void **state) {
     coordinator *c = *state;
     static const char *const settings[] = {
         "\"cohort\": 4, \"goal\": 3, \"minimum\": 2",
@@ -328,13 +328,13 @@ static void whatever_happens_places_and_updates_add_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_COORDINATOR(those_whose_turn_has_not_come_are_held_until_it_does),
-        WITH_COORDINATOR(round_robin_gives_everybody_a_place_before_anybody_two),
+        WITH_COORDINATOR(round_robin_gives_everybody_a_slot_before_anybody_two),
         WITH_COORDINATOR(who_may_not_hold_is_told_to_come_when_its_turn_comes),
         WITH_COORDINATOR(a_tag_admits_only_its_own),
         WITH_COORDINATOR(what_a_device_says_of_its_samples_is_kept),
-        WITH_COORDINATOR(a_revoked_devices_place_goes_to_another),
+        WITH_COORDINATOR(a_revoked_devices_slot_goes_to_another),
         WITH_COORDINATOR(a_crowd_without_work_comes_back_over_a_longer_time),
-        WITH_COORDINATOR(whatever_happens_places_and_updates_add_up),
+        WITH_COORDINATOR(whatever_happens_slots_and_updates_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

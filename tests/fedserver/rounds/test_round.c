@@ -135,7 +135,7 @@ static void what_was_counted_stays_counted_in_the_next_attempt(void **state) {
     assert_int_equal(fedserver_round_step(&strict, &round, FEDSERVER_ON_TICK, 1000),
                      FEDSERVER_DO_REOPEN);
     assert_int_equal(round.received, 1);
-    assert_int_equal(round.leased, 1); /* who has reported keeps its place */
+    assert_int_equal(round.leased, 1); /* who has reported keeps its slot */
     assert_int_equal(fedserver_round_step(&strict, &round, FEDSERVER_ON_CHECKIN_REPORTED, 1001),
                      FEDSERVER_DO_WAIT_REPORTED);
     fedserver_round_step(&strict, &round, FEDSERVER_ON_CHECKIN_NEW, 1001);
@@ -188,7 +188,7 @@ static void a_clock_set_back_does_not_put_the_deadline_out_of_reach(void **state
     EXPECT(&round, TICK, 2000, REOPEN);
 }
 
-static void a_place_whose_device_was_shut_out_is_given_to_another(void **state) {
+static void a_slot_whose_device_was_shut_out_is_given_to_another(void **state) {
     (void)state;
     fedserver_round round = opened();
     for (int k = 0; k < 3; k++) {
@@ -223,7 +223,7 @@ static fedserver_round flows(void) {
     return round;
 }
 
-static void asynchronous_a_report_frees_its_place_at_once(void **state) {
+static void asynchronous_a_report_frees_its_slot_at_once(void **state) {
     (void)state;
     fedserver_round round = flows();
     for (int k = 0; k < 3; k++) {
@@ -385,9 +385,9 @@ int main(void) {
         cmocka_unit_test(a_repeated_update_is_welcome_in_every_phase),
         cmocka_unit_test(strangers_updates_are_refused),
         cmocka_unit_test(a_clock_set_back_does_not_put_the_deadline_out_of_reach),
-        cmocka_unit_test(a_place_whose_device_was_shut_out_is_given_to_another),
+        cmocka_unit_test(a_slot_whose_device_was_shut_out_is_given_to_another),
         cmocka_unit_test(who_comes_early_waits_for_its_turn_and_who_is_not_wanted_for_a_task),
-        cmocka_unit_test(asynchronous_a_report_frees_its_place_at_once),
+        cmocka_unit_test(asynchronous_a_report_frees_its_slot_at_once),
         cmocka_unit_test(asynchronous_the_goal_commits_and_leases_stand_from_round_to_round),
         cmocka_unit_test(asynchronous_the_deadline_runs_from_the_first_update_and_abandons_nothing),
         cmocka_unit_test(asynchronous_too_old_an_update_is_refused),

@@ -120,7 +120,7 @@ static int upload(coordinator *c, const test_device *d, const fed_assignment *wo
     return device_upload(c, d, work, x, 10, word);
 }
 
-/* One that takes part gets its place and reports. */
+/* One that takes part gets its slot and reports. */
 static void report(coordinator *c, const test_device *d, uint64_t task) {
     const fed_assignment work = device_ask_work(c, d);
     assert_int_equal(work.action, FED_ACTION_TRAIN);

@@ -1,4 +1,4 @@
-/* A device that can't serve a task says so: its place is free at once, and it is not asked again.
+/* A device that can't serve a task says so: its slot is free at once, and it is not asked again.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
@@ -61,8 +61,8 @@ static int upload(coordinator *c, const test_device *d, const fed_assignment *wo
     return device_upload(c, d, work, x, 10, NULL);
 }
 
-/* Two of three hold places: one of these declines, and the third gets its place at once. */
-static void place_goes_to_another(const char *task) {
+/* Two of three hold slots: one of these declines, and the third gets its slot at once. */
+static void slot_goes_to_another(const char *task) {
     coordinator c;
     test_device d[3];
     fed_assignment work[3];
@@ -90,14 +90,14 @@ static void place_goes_to_another(const char *task) {
     coordinator_teardown(&c);
 }
 
-static void test_its_place_is_another_ones_at_once(void **state) {
+static void test_its_slot_is_another_ones_at_once(void **state) {
     (void)state;
-    place_goes_to_another(SYNCHRONOUS);
+    slot_goes_to_another(SYNCHRONOUS);
 }
 
 static void test_so_it_is_in_asynchronous_rounds(void **state) {
     (void)state;
-    place_goes_to_another(ASYNCHRONOUS);
+    slot_goes_to_another(ASYNCHRONOUS);
 }
 
 static void decline_outlives_a_restart(const char *task) {
@@ -175,7 +175,7 @@ static void test_it_is_of_one_task(void **state) {
     coordinator_teardown(&c);
 }
 
-static void test_an_older_lease_takes_no_place_away(void **state) {
+static void test_an_older_lease_takes_no_slot_away(void **state) {
     (void)state;
     coordinator c;
     coordinator_setup(&c);
@@ -232,7 +232,7 @@ static void test_a_reason_is_made_fit_for_people(void **state) {
     coordinator_teardown(&c);
 }
 
-static void test_without_a_reason_the_place_is_free_and_the_device_may_come_again(void **state) {
+static void test_without_a_reason_the_slot_is_free_and_the_device_may_come_again(void **state) {
     (void)state;
     coordinator c;
     coordinator_setup(&c);
@@ -270,16 +270,16 @@ static void test_what_is_no_decline_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_its_place_is_another_ones_at_once),
+        cmocka_unit_test(test_its_slot_is_another_ones_at_once),
         cmocka_unit_test(test_so_it_is_in_asynchronous_rounds),
         cmocka_unit_test(test_a_restart_knows_of_it),
         cmocka_unit_test(test_it_may_be_sent_again),
         cmocka_unit_test(test_after_a_day_the_device_is_asked_again),
         cmocka_unit_test(test_it_is_of_one_task),
-        cmocka_unit_test(test_an_older_lease_takes_no_place_away),
+        cmocka_unit_test(test_an_older_lease_takes_no_slot_away),
         cmocka_unit_test(test_an_evaluator_declines_too),
         cmocka_unit_test(test_a_reason_is_made_fit_for_people),
-        cmocka_unit_test(test_without_a_reason_the_place_is_free_and_the_device_may_come_again),
+        cmocka_unit_test(test_without_a_reason_the_slot_is_free_and_the_device_may_come_again),
         cmocka_unit_test(test_what_is_no_decline_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

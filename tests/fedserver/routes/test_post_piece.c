@@ -266,7 +266,7 @@ static void crumbs_are_not_kept(void **state) {
         coordinator_wait(&s->c, 10001);
     }
     coordinator_task(&s->c, large);
-    coordinator_wait(&s->c, 2000); /* by then its one place is open to either device */
+    coordinator_wait(&s->c, 2000); /* by then its one slot is open to either device */
     s->work = device_ask_work(&s->c, &s->d);
     assert_int_equal(s->work.action, FED_ACTION_TRAIN);
     float *x = calloc(15150, sizeof *x);

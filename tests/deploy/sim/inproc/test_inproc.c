@@ -33,13 +33,13 @@ static const char some_are_late[] =
     "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1,\n"
     "  \"rounds\": 6, \"cohort\": 8, \"goal\": 6, \"minimum\": 2, \"deadline_s\": 20 }\n";
 
-static const char places_for_all[] =
+static const char slots_for_all[] =
     "{ \"name\": \"late\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
     "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1,\n"
     "  \"optimizer\": \"adam\", \"rounds\": 6, \"cohort\": 12, \"goal\": 7, \"minimum\": 2,\n"
     "  \"deadline_s\": 20 }\n";
 
-static const char few_places[] =
+static const char few_slots[] =
     "{ \"name\": \"few\", \"model\": \"lr\", \"codec_up\": \"float32\", \"codec_down\": "
     "\"float32\",\n"
     "  \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1, \"selection\": \"weighted\",\n"
@@ -322,7 +322,7 @@ static void a_run_that_was_stopped_goes_on_to_the_same_bits(void **state) {
 
 static void so_does_one_that_is_stopped_while_some_are_at_every_stage(void **state) {
     const world *w = *state;
-    write_task(w, places_for_all);
+    write_task(w, slots_for_all);
     sim_options o = options_of(w);
     o.line = "3g:0.5+wifi:0.5";
     o.speed = "sample_s=0.05,spread=1";
@@ -332,13 +332,13 @@ static void so_does_one_that_is_stopped_while_some_are_at_every_stage(void **sta
     resume_and_compare(o, w, 4);
 }
 
-/* Of a coordinator that has fewer places than devices, sends patches and is sent pieces, most that
+/* Of a coordinator that has fewer slots than devices, sends patches and is sent pieces, most that
  * counts is in memory only. */
 static void so_does_one_whose_coordinator_must_remember(void **state) {
     const world *w = *state;
-    char task[sizeof few_places + 16];
+    char task[sizeof few_slots + 16];
     for (int staleness = 0; staleness <= 3; staleness += 3) {
-        snprintf(task, sizeof task, few_places, staleness);
+        snprintf(task, sizeof task, few_slots, staleness);
         write_task(w, task);
         sim_options o = options_of(w);
         o.clients = 30;
