@@ -33,7 +33,7 @@ static fed_status show(fedserver *server, const arguments *args, fed_error *err)
     return FED_OK;
 }
 
-/* While the CA changes: what would shut devices out waits for them. */
+/* While the CA changes: a step that would shut devices out waits for those devices. */
 static fed_status settled(fedserver *server, const arguments *args, fed_error *err) {
     fedserver_ca_change change;
     FED_TRY(fedserver_ca_look(server, fed_clock_unix_ms(), &change, err));

@@ -24,14 +24,13 @@ enum { COMMAND_LIST = 32, COMMAND_OPERANDS = 4 };
 
 /** The values of an option that may be repeated. */
 typedef struct command_list {
-    const char *items[COMMAND_LIST + 1]; /* NULL behind the last */
+    const char *items[COMMAND_LIST + 1]; /* NULL after the last value */
     size_t count;
 } command_list;
 
 typedef struct command command;
 
-/** What stands on the command line. An option that is not given keeps its default
- * (command_options.c). */
+/** The command line's values. An option that is not given keeps its default (command_options.c). */
 typedef struct arguments {
     const command *command;
     const char *dir;
@@ -49,41 +48,42 @@ typedef struct arguments {
     bool bearer, revoke;
     double days;
     long task;                                  /* 0: none */
-    const char *operands[COMMAND_OPERANDS + 1]; /* NULL behind the last */
+    const char *operands[COMMAND_OPERANDS + 1]; /* NULL after the last one */
 } arguments;
 
-/** What a command does with an open coordinator. */
+/** The work of a command on an open coordinator. */
 typedef fed_status (*command_work)(fedserver *server, const arguments *args, fed_error *err);
 
 struct command {
     const char *name;
-    command_work work;                 /* opens, works, closes: command_with; or, if it is NULL, */
-    int (*run)(const arguments *args); /* returns COMMAND_OK or COMMAND_FAILED, or COMMAND_USAGE */
-    const char *options;  /* those that it takes beside --dir: "bind front-port"; NULL: none */
+    /* called by command_with, which opens and closes. NULL: `run` is used */
+    command_work work;
+    int (*run)(const arguments *args); /* returns COMMAND_OK, COMMAND_FAILED or COMMAND_USAGE */
+    const char *options;  /* options that it takes besides --dir: "bind front-port"; NULL: none */
     const char *operands; /* what follows the options: "FILE", "ID [POSITION]"; NULL: nothing */
     const char *brief;    /* a few words for the list of commands */
-    const char *help;     /* its usage, then a line each option */
+    const char *help;     /* its usage, then a line for each option */
 };
 
-/** Read a command's words, argv[0] being its name. Returns -1 to go on, or what to exit with: the
- * help is then printed, or what is wrong. */
+/** Read a command's words; argv[0] is its name. Returns -1 to go on, else the exit status: the
+ * help or the error has been printed. */
 int command_parse(const command *cmd, int argc, char **argv, arguments *args);
 
-/** Say what is wrong with the command line, and how it is used. Returns COMMAND_USAGE. */
+/** Print what is wrong with the command line, and the usage. Returns COMMAND_USAGE. */
 int command_usage(const arguments *args, const char *what, const char *value);
 
-/** Say why the command failed. Returns COMMAND_FAILED. */
+/** Print why the command failed. Returns COMMAND_FAILED. */
 int command_fail(const arguments *args, const fed_error *err);
 
-/** What most commands are: open the coordinator, do one thing with it, close it. Returns what the
- * program exits with; a failure is said. */
+/** What most commands do: open the coordinator, do one thing with it, close it. Prints a
+ * failure. Returns the exit status. */
 int command_with(const arguments *args, command_work work);
 
-/** The meaning of --page. False: it has none. */
+/** The meaning of --page. False: the value has no meaning. */
 bool command_find_page(const char *name, fedserver_page *page);
 
 /** Print one more object of a JSON list, on a line of its own; takes the caller's reference.
- * *count: of those before. */
+ * *count: how many were printed before. */
 fed_status command_json_item(size_t *count, json_t *item, fed_error *err);
 /** End the list, which may be empty. */
 void command_json_end(size_t count);

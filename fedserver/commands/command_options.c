@@ -15,8 +15,8 @@ typedef enum kind { FLAG, TEXT, LIST, WHOLE, REAL } kind;
 static const struct row {
     const char *name;
     kind kind;
-    size_t offset;    /* of its member of `arguments` */
-    double low, high; /* of a number */
+    size_t offset;    /* offset of its member of `arguments` */
+    double low, high; /* range of a number */
 } rows[] = {
 #define AT(member) offsetof(arguments, member)
     {"dir", TEXT, AT(dir), 0, 0},
@@ -86,7 +86,7 @@ int command_with(const arguments *args, command_work work) {
     return status == FED_OK ? COMMAND_OK : command_fail(args, &err);
 }
 
-/* Is the word one of those of a list that blanks separate? */
+/* Is the word in a list whose words blanks separate? */
 static bool among(const char *list, const char *word) {
     const size_t len = strlen(word);
     for (const char *at = list; at != NULL && *at != '\0'; at += strcspn(at, " ")) {
@@ -125,7 +125,7 @@ static bool take_item(const char *text, command_list *list) {
     return true;
 }
 
-/* Take one option's value; false: it makes no sense. */
+/* Take one option's value. False: the value is not valid. */
 static bool take(const struct row *row, const char *value, arguments *args) {
     void *member = (char *)args + row->offset;
     switch (row->kind) {
@@ -144,7 +144,7 @@ static bool take(const struct row *row, const char *value, arguments *args) {
     }
 }
 
-/* How many words follow the options, at least and at most: "ID [POSITION]" is 1 and 2. */
+/* How many words may follow the options, at least and at most: "ID [POSITION]" is 1 and 2. */
 static void count_operands(const char *operands, int *least, int *most) {
     *least = *most = 0;
     for (const char *at = operands; at != NULL && *at != '\0'; at += strcspn(at, " ")) {

@@ -12,7 +12,7 @@
 
 #include "fed/clock.h"
 
-/* The socket's address; its length, or 0: nobody listens. */
+/* The length of the socket's address, or 0: there is no service manager. */
 static socklen_t manager(struct sockaddr_un *address) {
     const char *path = getenv("NOTIFY_SOCKET");
     const size_t len = path != NULL ? strlen(path) : 0;
@@ -37,7 +37,7 @@ void notify_send(const char *message) {
     }
 }
 
-/* The watchdog's limit for this process, 0: there is none. */
+/* The watchdog's limit for this process; 0: there is none. */
 static int64_t watchdog_ms(void) {
     const char *limit = getenv("WATCHDOG_USEC");
     const char *pid = getenv("WATCHDOG_PID");

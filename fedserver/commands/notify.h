@@ -4,10 +4,10 @@
 #define FEDSERVER_COMMANDS_NOTIFY_H
 
 /*
- * A service manager such as systemd names a datagram socket in $NOTIFY_SOCKET. A program sends it
- * lines: "READY=1", "STOPPING=1", and "WATCHDOG=1" again and again where $WATCHDOG_USEC asks for a
- * sign of life. Without that variable nothing is sent. Nothing here fails: who does not listen, or
- * has gone, misses a message that nobody else waits for.
+ * A service manager such as systemd names a datagram socket in $NOTIFY_SOCKET. A program sends
+ * lines to the socket: "READY=1", "STOPPING=1", and "WATCHDOG=1" again and again where
+ * $WATCHDOG_USEC asks for a sign of life. Without that variable nothing is sent. Nothing here
+ * fails: if the service manager does not listen, it misses a message that nobody else waits for.
  */
 
 /** Send one message of at most 500 bytes, such as "READY=1". */

@@ -37,23 +37,24 @@ static void raise_file_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* where refused, the old limit is good enough */
+        /* if the system refuses, the old limit is good enough */
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
 }
 
-/* The process at the front, as its parent sees it. */
+/* The front's process, as its parent sees it. */
 typedef struct front {
     const arguments *args;
     const fed_log *log;
     pid_t pid;  /* 0: none runs */
-    int socket; /* listens, here too: while the process is started again, people only wait */
+    int socket; /* listens here, too: while the process is started again, people only wait */
     uint16_t port, devices_port;
     int64_t started_ms;
-    fed_status status; /* of opening it */
+    fed_status status; /* result of opening the socket */
     fed_error err;
 } front;
 
-/* In the child: become `fedserver front`, with nothing of this process but that socket. */
+/* In the child: become `fedserver front`. It keeps nothing of this process but that socket. */
 static void exec_front(const front *f, pid_t parent_pid) {
     char socket_text[16], port[16], days[32], requests[32], parent[32];
     const char *words[24] = {"fedserver-front", "front",  "--dir",
@@ -87,11 +88,11 @@ static void start_front(front *f) {
     if (f->pid == 0) {
         exec_front(f, self);
     }
-    f->pid = f->pid < 0 ? 0 : f->pid; /* tried again, a second later */
+    f->pid = f->pid < 0 ? 0 : f->pid; /* a second later the parent tries again */
     children = f->pid == 0;
 }
 
-/* A child has ended, or could not be started: start it anew, but not more than once a second. */
+/* A child has ended, or could not be started. Start it again, but not more than once a second. */
 static void restart_front(front *f) {
     enum { RESTART_MS = 1000 };
     int how = 0;
@@ -108,7 +109,7 @@ static void restart_front(front *f) {
     children = children != 0 || f->pid == 0;
 }
 
-/* Run's part of each turn of the loop. */
+/* What `run` does in each iteration of the loop. */
 static void tend_run(void *user) {
     front *f = user;
     notify_alive();
@@ -125,7 +126,7 @@ static void tend_front(void *user) {
     notify_alive();
 }
 
-/* It is told more than once: what comes between its fork and its exec is lost. */
+/* Tell the child more than once: a signal between its fork and its exec is lost. */
 static void stop_front(front *f) {
     enum { PAUSE_MS = 5, TRIES = 1000 };
     for (int k = 0; f->pid > 0; k++) {
@@ -197,7 +198,7 @@ static fed_status serve(const arguments *args, fedserver_part part,
     return status;
 }
 
-/* The last line of a process that serves, with its time and level as every line. */
+/* The last line of a process that serves, with time and level like every line. */
 static int fail(const fed_log *log, const fed_error *err) {
     fed_logf(log, FED_LOG_ERROR, "%s", err->text);
     return COMMAND_FAILED;
@@ -232,7 +233,7 @@ static int run(const arguments *args) {
                               : COMMAND_OK;
 }
 
-/* People and enrolment; the only process that reads the CA's key. */
+/* Serve people and enrolment: the only process that reads the CA's key. */
 static int serve_front(const arguments *args) {
     fedserver_page page;
     if (!command_find_page(args->page, &page)) {
@@ -240,7 +241,7 @@ static int serve_front(const arguments *args) {
     }
     if (args->parent != 0 &&
         (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != (pid_t)args->parent)) {
-        return COMMAND_FAILED; /* it has ended already */
+        return COMMAND_FAILED; /* the child has ended already */
     }
     const fed_log log = {.write = fed_log_stderr,
                          .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};

@@ -14,24 +14,24 @@
 #include <unistd.h>
 
 enum {
-    PEERS = 4,              /* fronts at a time */
-    PATHS = 2,              /* that are relayed: routes.def says which */
-    QUESTION = 64,          /* bytes of a packet that asks, at most */
-    HEAD = 128,             /* of an answer's first line, at most */
-    PACKET = 512 * 1024,    /* of an answer */
-    SPACING_MS = 20,        /* between two questions for a path */
-    AGAIN_MS = 200,         /* to look whether the rounds' process has come up */
-    PATIENCE_MS = 10 * 1000 /* then say that it has not */
+    PEERS = 4,              /* how many fronts may be connected */
+    PATHS = 2,              /* how many paths are relayed: routes.def says which */
+    QUESTION = 64,          /* most bytes of a question's packet */
+    HEAD = 128,             /* most bytes of an answer's first line */
+    PACKET = 512 * 1024,    /* most bytes of an answer */
+    SPACING_MS = 20,        /* time between two questions for a path */
+    AGAIN_MS = 200,         /* time until the front looks again for the rounds' process */
+    PATIENCE_MS = 10 * 1000 /* time until the front gives up the rounds' process */
 };
 
-/* The front: what is known of one path. */
+/* The front: what it knows of one path. */
 typedef struct topic {
     char path[QUESTION];
     char type[64], etag[20];
     int status;
     fedserver_blob *body; /* NULL: never answered */
     bool asked;           /* a question is under way */
-    int64_t asked_ms;     /* when the last one left */
+    int64_t asked_ms;     /* when the last question left */
     int64_t heard_ms;     /* when the question that `body` answers left */
 } topic;
 
@@ -64,7 +64,8 @@ static void watch(const fedserver_relay *relay, int fd) {
     (void)epoll_ctl(relay->epoll, EPOLL_CTL_ADD, fd, &event); /* where it fails, ticks look */
 }
 
-/* This process holds the lock of the directory: a socket there is left from a process that died. */
+/* This process holds the lock of the directory. So if there is a socket already, a dead process
+ * has left it. */
 static fed_status start_listening(fedserver_relay *relay, fed_error *err) {
     const struct sockaddr_un address = address_of(relay);
     (void)unlink(address.sun_path);
@@ -226,7 +227,7 @@ static bool split_head(char *head, int *status, char **path, char **etag, char *
     return *status >= 200 && *status <= 599;
 }
 
-/* Take an answer for the path that its first line names. False: it is malformed. */
+/* Take an answer for the path that its first line names. False: the answer is malformed. */
 static bool take_answer(fedserver_relay *relay, size_t len) {
     char head[HEAD];
     char *path = NULL, *etag = NULL, *type = NULL;
@@ -268,7 +269,7 @@ unsigned fedserver_relay_hear(fedserver_relay *relay) {
             break;
         }
         if (len <= 0 || !take_answer(relay, (size_t)len)) {
-            hang_up(relay); /* it is asked anew */
+            hang_up(relay); /* then the question is asked anew */
             break;
         }
         answers++;
@@ -287,7 +288,7 @@ static front *free_slot(fedserver_relay *relay) {
     return NULL;
 }
 
-/* A front too many is closed: while it waited, the socket would stay readable for ever. */
+/* Close a front that is one too many: while it waited, the socket would stay readable for ever. */
 static void accept_fronts(fedserver_relay *relay) {
     for (int fd; (fd = accept(relay->listening, NULL, NULL)) >= 0;) {
         front *f = free_slot(relay);
@@ -302,7 +303,7 @@ static void accept_fronts(fedserver_relay *relay) {
     }
 }
 
-/* What answers, and what it is given. */
+/* The function that answers, and its argument. */
 typedef struct answerer {
     fedserver_relay_answer answer;
     void *user;
@@ -346,7 +347,8 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
         return FED_OK;
     }
     accept_fronts(relay);
-    for (size_t k = 0; k < PEERS; k++) { /* one question each; the next ones wait in the socket */
+    /* one question of each front; the next ones wait in the socket */
+    for (size_t k = 0; k < PEERS; k++) {
         if (relay->fronts[k].fd >= 0) {
             FED_TRY(serve_front(&relay->fronts[k], &a, err));
         }
@@ -369,7 +371,7 @@ void fedserver_relay_send(fedserver_relay *relay) {
         fedserver_blob_free(f->body);
         f->body = NULL;
         if (!sent) {
-            drop_front(f); /* it does not read its answers; it may connect again */
+            drop_front(f); /* the front does not read its answers; it may connect again */
         }
     }
 }

@@ -14,24 +14,24 @@ typedef struct http_address {
     uint8_t bytes[16];
 } http_address;
 
-/** The address behind a connected socket; not known where it has gone. */
+/** The address of a connected socket's peer; "not known" if the peer has left. */
 http_address http_address_of(int fd);
 
-/** Read "192.0.2.1" or "2001:db8::1". Returns false, and leaves *address alone: it is neither. */
+/** Read "192.0.2.1" or "2001:db8::1". False: the text is neither, and *address keeps its value. */
 bool http_address_read(const char *text, http_address *address);
 
 /** Four bytes of an IPv4 address, in network order. */
 http_address http_address_v4(const uint8_t bytes[4]);
 
-/** As read takes it, for the log; "?" where it is not known. */
+/** The text that http_address_read takes, for the log; "?" where the address is not known. */
 enum { HTTP_ADDRESS_TEXT = 64 };
 void http_address_write(const http_address *address, char text[HTTP_ADDRESS_TEXT]);
 
-/** Hash of the address; of an IPv6 address its network (64 bits), since that is what one customer
- * is given. */
+/** Hash of the address. For IPv6: hash of its network (64 bits), because one customer gets a
+ * whole network. */
 void http_address_key(const http_address *address, uint8_t key[FED_SHA256_SIZE]);
 
-/** Is it this machine itself? */
+/** Is it an address of this machine itself? */
 bool http_address_loopback(const http_address *address);
 
 #endif

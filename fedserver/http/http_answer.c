@@ -19,7 +19,7 @@ static struct MHD_Response *refusal_response(const http_refusal *r) {
     return MHD_create_response_from_buffer((size_t)len, json, MHD_RESPMEM_MUST_COPY);
 }
 
-/* The body's share goes to the response. */
+/* The response takes over the reference to the body. */
 static struct MHD_Response *blob_response(fedserver_response *response) {
     if (response->body == NULL) {
         return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
@@ -42,7 +42,8 @@ static const char *header_of(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Does the asker have this very answer already? Its tag is one of a list, weak or not. */
+/* Does the client have this very answer already? The answer's tag is then in the client's list,
+ * weak or strong. */
 static bool is_known(http_exchange *x) {
     const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);
     const char *tag = x->response.etag;
@@ -51,7 +52,8 @@ static bool is_known(http_exchange *x) {
            (strcmp(known, "*") == 0 || strstr(known, tag) != NULL);
 }
 
-/* Compress the body, where that is of use and wanted. Parts of a body are not. */
+/* Compress the body where the client accepts that and it helps. Ranges of a body are not
+ * compressed. */
 static bool zip(http_exchange *x) {
     fedserver_response *response = &x->response;
     const char *type = response->content_type;
@@ -68,7 +70,7 @@ static bool zip(http_exchange *x) {
     return zipped != NULL;
 }
 
-/* Shape the response by what its asker has and reads. Returns whether it is compressed. */
+/* Fit the response to what its client has and accepts. Returns whether it is compressed. */
 static bool suit(http_exchange *x) {
     if (is_known(x)) {
         fedserver_blob_free(x->response.body);
@@ -79,7 +81,8 @@ static bool suit(http_exchange *x) {
     return zip(x);
 }
 
-/* For the totals; and of those who are told to come less often the log says one in ten seconds. */
+/* Count the answer in the totals. The log gets one line in ten seconds about clients that are
+ * told to come less often. */
 static void count_answer(const http_exchange *x, int status) {
     enum { SAY_EVERY_MS = 10 * 1000 };
     http *h = x->http;

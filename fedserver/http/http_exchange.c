@@ -11,10 +11,10 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    BODIES_MOST = 256 << 20,   /* request bodies in memory, together */
-    DISCARD_MOST = 8 << 20,    /* a refused body up to this is read all the same, see refuse */
-    BODY_BYTES_PER_MS = 4,     /* a body slower than this, ... */
-    BODY_GRACE_MS = 60 * 1000, /* ... once this is over, is cut off */
+    BODIES_MOST = 256 << 20,   /* bytes of all request bodies in memory */
+    DISCARD_MOST = 8 << 20,    /* a refused body up to this size is still read, see refuse */
+    BODY_BYTES_PER_MS = 4,     /* a body that is slower after BODY_GRACE_MS is cut off */
+    BODY_GRACE_MS = 60 * 1000, /* how long a body may be slower */
 };
 
 static const http_refusal refusals[] = {
@@ -100,7 +100,7 @@ static const char *header(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Does the peer pass on the request of another one, as a proxy does? */
+/* Does the peer pass on another client's request, as a proxy does? */
 static bool proxied(http_exchange *x) {
     for (const char *const *name = http_headers_of_proxies; *name != NULL; name++) {
         if (header(x, *name) != NULL) {
@@ -119,7 +119,7 @@ static const char *bearer(http_exchange *x) {
     return value + sizeof scheme - 1;
 }
 
-/* Bytes of body to come; libmicrohttpd has refused what is not a number. */
+/* Bytes of body to come; libmicrohttpd has refused a length that is not a number. */
 static uint64_t content_length(http_exchange *x) {
     const char *value = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
     return value != NULL ? strtoull(value, NULL, 10) : 0;
@@ -144,14 +144,14 @@ static void *session_of(http_exchange *x) {
     return MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
 }
 
-/* What of a head could be read in two ways. */
+/* The headers that different readers may read differently. */
 typedef struct head_look {
-    unsigned lengths; /* lines of Content-Length */
+    unsigned lengths; /* how many Content-Length headers */
     bool bad;
 } head_look;
 
-/* A header's name ends at its colon: one with a blank before that is another to some readers. A
- * length is digits. */
+/* A header's name ends at its colon: some readers take one with a blank before the colon for
+ * another header. A length consists of digits. */
 static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const char *name,
                                       const char *value) {
     static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -168,17 +168,17 @@ static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* Could a proxy have read another request in this head? libmicrohttpd hands over a
- * target as a string, so a NUL in it shows in that the version does not follow its end. */
+/* Could a proxy have read another request in this head? libmicrohttpd hands over the target as a
+ * string. If the target holds a NUL, the version does not follow the string's end. */
 static bool ambiguous(const http_exchange *x, const char *version) {
-    enum { HEAD_MOST = 64 * 1024 }; /* beyond that it is another piece of memory */
+    enum { HEAD_MOST = 64 * 1024 }; /* further away the version is in another block of memory */
     const uintptr_t gap = (uintptr_t)version - (uintptr_t)x->target_end;
     head_look look = {.lengths = 0};
     (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, look_at_header, &look);
     return look.bad || look.lengths > 1 || (gap > 1 && gap < HEAD_MOST);
 }
 
-/* Why a request with this head and body size is not taken; NULL: it is. */
+/* Why is a request with this head and body size refused? NULL: it is not refused. */
 static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     const http *h = x->http;
     if (!http_peer_valid(x->peer, session_of(x), fed_clock_unix_ms() / 1000)) {
@@ -201,9 +201,10 @@ static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     return size > BODIES_MOST - h->bodies ? &full : NULL;
 }
 
-/* Refuse a body before it is read. A client that is in the middle of sending hardly ever sees an
- * answer that comes with a closed connection, and would send the same again: so unless it waits for
- * leave to send ("Expect"), or the body is huge, the body is read, dropped, and then answered. */
+/* Refuse a body before it is read. A client that is sending hardly ever sees an answer that
+ * comes with a closed connection, and would send the same again. So the body is read and dropped,
+ * and then answered. Exceptions: the client waits for leave to send ("Expect"), or the body is
+ * huge. */
 static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_t size) {
     x->refused = why;
     if (size > DISCARD_MOST || why == &chunked || why == &malformed ||
@@ -240,7 +241,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     if (why != NULL) {
         return refuse(x, why, size);
     }
-    x->request.authority = x->peer->identity.authority; /* known since why_not */
+    x->request.authority = x->peer->identity.authority; /* why_not has read it before */
     if (size > 0) {
         x->body = malloc((size_t)size);
         if (x->body == NULL) {
@@ -308,7 +309,7 @@ bool http_exchange_keep_cut(http_exchange *x) {
     http_peer_body_ends(x->peer, x->body_size);
     x->identity = x->peer->identity;
     x->peer = NULL;
-    /* Nothing of the connection's memory. Such routes have no other method, and need no headers. */
+    /* Uses no memory of the connection. Such routes have no other method, and need no headers. */
     x->request = (fedserver_request){.listener = x->request.listener,
                                      .method = "POST",
                                      .path = x->request.path,

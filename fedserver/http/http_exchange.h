@@ -1,6 +1,6 @@
-/* A request on its way through the HTTPS adapter, and what the adapter's parts share: http_mhd.c
- * has libmicrohttpd's callbacks, http_exchange.c takes requests in, http_loop.c handles them in
- * batches and http_answer.c sends the answers. All of it belongs to one thread. */
+/* A request on its way through the HTTPS adapter, and the types that the adapter's files share.
+ * http_mhd.c has libmicrohttpd's callbacks, http_exchange.c takes requests in, http_loop.c handles
+ * them in batches and http_answer.c sends the answers. All of it belongs to one thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_EXCHANGE_H
 #define FEDSERVER_HTTP_EXCHANGE_H
@@ -24,11 +24,11 @@ typedef struct http_listener {
     int epoll_fd;
 } http_listener;
 
-/** An error that the adapter answers by itself. */
+/** An error that the adapter answers without the coordinator. */
 typedef struct http_refusal {
     int status;
     const char *error, *message;
-    bool closes; /* the connection, too */
+    bool closes; /* close the connection, too */
 } http_refusal;
 
 /** The state of an exchange. */
@@ -45,20 +45,21 @@ typedef enum http_state {
 /** A request and its answer. */
 typedef struct http_exchange {
     http *http;
-    http_peer *peer; /* CUT: gone */
+    http_peer *peer; /* NULL if state is CUT */
     struct MHD_Connection *connection;
     http_state state;
     struct http_exchange *next; /* in http.queue or http.held */
     int64_t begun_ms, parked_ms, held_until_ms;
     fedserver_request request;
-    http_tls_identity identity; /* CUT: of the peer, which is gone */
+    http_tls_identity identity; /* of the peer; needed when state is CUT and the peer has left */
     uint8_t *body;
-    size_t body_size; /* what the head announced, and body has room for; request.body_len is here */
-    size_t taken;     /* bytes of the body that have come, kept or discarded */
+    /* size that the head announced, and capacity of body; request.body_len counts in here */
+    size_t body_size;
+    size_t taken; /* bytes of the body that have arrived, kept or discarded */
     fedserver_response response;
-    const http_refusal *refused; /* instead of response */
-    uint32_t wait_s;             /* 429: after how long to come again */
-    const char *target_end;      /* of libmicrohttpd's copy of the target */
+    const http_refusal *refused; /* the answer, instead of response */
+    uint32_t wait_s;             /* 429: seconds until the client should come again */
+    const char *target_end;      /* end of libmicrohttpd's copy of the target */
     char uri[];
 } http_exchange;
 
@@ -70,22 +71,22 @@ typedef struct http_queue {
 struct http {
     fedserver *server;
     const fed_log *log;
-    http_listener listeners[2]; /* daemon NULL: another process's */
+    http_listener listeners[2]; /* daemon NULL: another process has this listener */
     http_tls tls;
     http_peers peers;
     http_queue queue;     /* complete requests, for the next batch */
-    http_queue held;      /* handled once, and told to wait */
-    int64_t held_next_ms; /* when the first of them is handled again */
-    uint64_t epoch;       /* the coordinator's, when they were handled */
-    size_t live;          /* exchanges */
-    size_t bodies;        /* bytes of all their bodies, as announced */
+    http_queue held;      /* handled once, and told to wait: held */
+    int64_t held_next_ms; /* when the first held request is handled again */
+    uint64_t epoch;       /* the coordinator's epoch when they were handled */
+    size_t live;          /* number of exchanges */
+    size_t bodies;        /* bytes of the bodies of all exchanges, as announced */
     int64_t next_ms;      /* when fedserver_tick wants to be called, Unix time */
     uint64_t progress;    /* grows whenever a byte or a request moves */
     unsigned idle_iterations;
-    uint64_t throttled;   /* answers of 429 since the last line of the log about them, */
-    int64_t throttled_ms; /* and when that line was written */
+    uint64_t throttled;   /* answers of 429 since the log's last line about them */
+    int64_t throttled_ms; /* when that line was written */
     http_gzip gzip;
-    int64_t warned_ms; /* when certificates were looked at last, Unix time; 0: never */
+    int64_t warned_ms; /* when certificates were last looked at, Unix time; 0: never */
     bool resumed, stopping, closing;
     bool woken; /* the coordinator wants a batch */
 };
@@ -94,17 +95,17 @@ struct http {
 void http_queue_clear(http_queue *queue);
 void http_queue_add(http_queue *queue, http_exchange *x);
 
-/** A request line has come; uri is copied. Returns NULL without memory. */
+/** A request line has arrived; uri is copied. NULL: out of memory. */
 http_exchange *http_exchange_new(http_listener *listener, http_peer *peer,
                                  struct MHD_Connection *connection, const char *uri);
 void http_exchange_free(http_exchange *x);
 
-/* What came of a request, for libmicrohttpd. MHD_NO closes the connection. */
+/* The result of a call, for libmicrohttpd. MHD_NO closes the connection. */
 
 /** The head is complete: refuse the request, or wait for its body. version: libmicrohttpd's
- * pointer, which lies behind the request's target. */
+ * pointer, which lies after the request's target in memory. */
 enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version);
-/** A piece of the body has come. */
+/** A piece of the body has arrived. */
 enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len);
 /** The request is complete: it joins the next batch, and its connection is suspended. */
 enum MHD_Result http_exchange_end(http_exchange *x);
@@ -112,12 +113,12 @@ enum MHD_Result http_exchange_end(http_exchange *x);
 /** Free the request's body. */
 void http_exchange_drop_body(http_exchange *x);
 
-/** The connection is lost. true: the request is kept for the next batch, as the beginning of its
- * body is of use (fedserver_body_in_parts). Use nothing of the connection from here on. */
+/** The connection is lost. true: the request stays for the next batch, because the beginning of
+ * its body is of use (fedserver_body_in_parts). Do not use the connection from here on. */
 bool http_exchange_keep_cut(http_exchange *x);
 
-/** The answer to all requests while the coordinator stops; and to a peer that asks too much, with
- * x->wait_s. */
+/** The answer to all requests while the coordinator stops, and to a peer that asks too much,
+ * with x->wait_s. */
 extern const http_refusal http_refusal_stopping, http_refusal_too_many;
 
 /** Send x->refused, or x->response. */

@@ -1,4 +1,4 @@
-/* What the page may load and do, which is little; and what else an answer says of itself. */
+/* What the page may load and do, which is little, and other headers of an answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_headers.h"
 
@@ -54,7 +54,7 @@ static bool is_page(const http_headers_answer *a) {
     return a->content_type != NULL && strncmp(a->content_type, "text/html", 9) == 0;
 }
 
-/* For browsers. A device's link is too dear for what only browsers heed. */
+/* For browsers only. A device's link is too slow for headers that only browsers heed. */
 static void put_security(const http_headers_answer *a, http_headers_put put, void *user) {
     PUT_ALL(of_the_front);
     if (is_page(a)) {
@@ -70,7 +70,7 @@ static void put_security(const http_headers_answer *a, http_headers_put put, voi
 void http_headers_each(const http_headers_answer *a, http_headers_put put, void *user) {
     char text[96];
     PUT_ALL(of_all);
-    if (a->listener == FEDSERVER_FRONT || is_page(a)) { /* operators read it on both */
+    if (a->listener == FEDSERVER_FRONT || is_page(a)) { /* operators read it on both listeners */
         put_security(a, put, user);
     }
     put_text("Content-Type", a->content_type != NULL ? a->content_type : "", put, user);

@@ -17,13 +17,13 @@ typedef struct http_headers_answer {
     const fedserver_response *response;
 } http_headers_answer;
 
-/** Takes one header; *value is not "" and lives for the call only. */
+/** Takes one header; *value is not "" and is valid for the call only. */
 typedef void (*http_headers_put)(void *user, const char *name, const char *value);
 
 void http_headers_each(const http_headers_answer *answer, http_headers_put put, void *user);
 
-/** Headers that a reverse proxy adds to what it passes on: then another one than the peer asks. The
- * list ends with NULL. */
+/** Headers that a reverse proxy adds to a request that it passes on for another client. The list
+ * ends with NULL. */
 extern const char *const http_headers_of_proxies[];
 
 #endif

@@ -1,4 +1,4 @@
-/* Token buckets in a hash table of peers that forgets those who are idle. */
+/* Token buckets in a hash table of peers. The table forgets idle peers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_limits.h"
 
@@ -49,7 +49,7 @@ void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limit
     http_limits_open(device, &rules);
     rules.requests_per_s = rate * 10;
     rules.requests_burst = rate * 100;
-    rules.connections = UINT32_MAX; /* libmicrohttpd sees to that */
+    rules.connections = UINT32_MAX; /* libmicrohttpd limits these */
     http_limits_open(address, &rules);
     rules.requests_per_s = rate * 256;
     rules.requests_burst = rate * 256;
@@ -58,7 +58,7 @@ void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limit
 }
 
 /* A full handshake costs up to a millisecond of the one thread, a resumed one half of that. Many
- * devices may share an address, and after a restart all of them come at once. */
+ * devices may share an address, and after a restart all of them connect at once. */
 void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
                             http_limits *all) {
     const double rate = (requests_per_s != 0 ? requests_per_s : REQUESTS_PER_S) * (tickets ? 2 : 1);
@@ -85,7 +85,7 @@ void http_limits_free(http_limits *limits) {
     *limits = (http_limits){.slots = NULL};
 }
 
-/* Keys are hashes: any of their bytes are a good one. */
+/* Keys are hashes: any bytes of a key are a good hash. */
 static size_t slot_of(const uint8_t key[HTTP_LIMITS_KEY], size_t slot_count) {
     uint64_t hash;
     memcpy(&hash, key, sizeof hash);
@@ -99,7 +99,7 @@ static bool forgettable(const http_limits *limits, http_limits_peer *peer, int64
            peer->bytes >= rules->bytes_burst && peer->failures >= rules->failures_burst;
 }
 
-/* Forget who is idle; then, if still more than half is in use, double. */
+/* Forget idle peers. If more than half of the table is still in use, double it. */
 static bool make_room(http_limits *limits, int64_t now_ms) {
     size_t kept = 0;
     for (size_t k = 0; k < limits->slot_count; k++) {
@@ -174,7 +174,7 @@ void http_limits_leave(http_limits_peer *peer) {
     peer->connections--;
 }
 
-/* Seconds until a bucket holds something again. */
+/* Seconds until a bucket is above zero again. */
 static double wait_s(double left, double per_s) {
     return left > 0 ? 0 : per_s > 0 ? (1 - left) / per_s : 1;
 }

@@ -18,14 +18,14 @@ enum { HTTP_LIMITS_KEY = 32, HTTP_LIMITS_PEERS = 65536 };
 typedef struct http_limits_rules {
     double requests_per_s, bytes_per_s, failures_per_s;
     double requests_burst, bytes_burst, failures_burst;
-    uint32_t connections, uploads; /* at a time */
+    uint32_t connections, uploads; /* connections at a time */
 } http_limits_rules;
 
 typedef struct http_limits_peer {
-    struct http_limits_peer *next; /* of the same slot */
+    struct http_limits_peer *next; /* next peer of the same hash slot */
     uint8_t key[HTTP_LIMITS_KEY];
     int64_t filled_ms;
-    double requests, bytes, failures; /* left in the buckets */
+    double requests, bytes, failures; /* tokens left in the buckets */
     uint32_t connections, uploads;
 } http_limits_peer;
 
@@ -33,36 +33,38 @@ typedef struct http_limits {
     http_limits_rules rules;
     http_limits_peer **slots;
     size_t slot_count, count;
-    http_limits_peer crowd; /* stands for all peers that there is no room for */
+    http_limits_peer crowd; /* stands for all peers that have no room in the table */
 } http_limits;
 
 /** Open the limits of docs/protocol.md#limits: of a device (both numbers 0: the default), of an
- * address at the front, and of all together, whose one peer is the crowd. */
+ * address at the front, and of all peers together. The last table has one peer, `crowd`. */
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all);
 /** Open the limits of handshakes, each of which counts as a request: of an address, and of all
- * together. tickets: of handshakes that offer to resume a session; else of full ones. */
+ * addresses together. tickets: limits of handshakes that offer to resume a session; else of full
+ * ones. */
 void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
                             http_limits *all);
 void http_limits_open(http_limits *limits, const http_limits_rules *rules);
 void http_limits_free(http_limits *limits);
 
-/** The peer of that key, with one connection more. The pointer is valid until http_limits_leave. A
- * peer without connections is forgotten once its buckets are full. */
+/** The peer of that key, with one more connection. The pointer is valid until http_limits_leave.
+ * A peer without connections is forgotten once its buckets are full. */
 http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_LIMITS_KEY],
                                     int64_t now_ms);
 void http_limits_leave(http_limits_peer *peer);
 
-/** May this peer send one more request? 0: yes, and the peer has paid for it; else after how many
- * seconds to ask again. upload: the request is an upload; the caller counts peer->uploads. */
+/** May this peer send one more request? 0: yes, and the peer has paid for the request; else the
+ * seconds until it may ask again. upload: the request is an upload; the caller counts
+ * peer->uploads. */
 uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, bool upload,
                          int64_t now_ms);
 
-/** The peer pays for bytes that it sent or was sent. */
+/** Charge the peer for bytes that it sent or received. */
 void http_limits_pay(http_limits_peer *peer, uint64_t bytes);
 
 /** The peer has failed, for example by a wrong token. 0: the failure is counted. Else the peer
- * fails too often: after how many seconds to try again. */
+ * fails too often: the seconds until it may try again. */
 uint32_t http_limits_fail(const http_limits *limits, http_limits_peer *peer, int64_t now_ms);
 
 #endif

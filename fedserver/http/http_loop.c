@@ -12,8 +12,8 @@
 enum {
     LOOK_MS = 100,            /* the loop looks at *stop at least this often */
     HOLD_MOST_MS = 55 * 1000, /* routers drop a silent connection after a minute */
-    DRAIN_MS = 2000,          /* to get the last answers out when stopping */
-    IDLE_ITERATIONS = 4,      /* iterations without a byte moved, then the loop waits */
+    DRAIN_MS = 2000,          /* time to send the last answers when stopping */
+    IDLE_ITERATIONS = 4,      /* after so many iterations in which no byte moved, the loop waits */
     IDLE_MOST_MS = 50         /* the longest of these waits */
 };
 
@@ -60,7 +60,7 @@ static void pay(http_exchange *x) {
     x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;
 }
 
-/* The batch is durable: its answers may leave. */
+/* The batch is durable: release its answers. */
 static void release(http *h) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     http_exchange *x = h->queue.first;
@@ -94,7 +94,7 @@ fed_status http_loop_batch(http *h, fed_error *err) {
     return FED_OK;
 }
 
-/* Queue the held requests if the epoch has moved; else those whose time is over. */
+/* Queue the held requests: all if the epoch has moved, else those whose time is over. */
 static void wake_held(http *h) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     const uint64_t epoch = fedserver_epoch(h->server);
@@ -109,7 +109,7 @@ static void wake_held(http *h) {
         next = x->next;
         if (!news && now_ms < x->held_until_ms) {
             hold(h, x, x->held_until_ms);
-        } else if (http_socket_gone(x->peer->wire.fd)) { /* it gets no slot of a round */
+        } else if (http_socket_gone(x->peer->wire.fd)) { /* a peer that has left gets no slot */
             resume(h, x, STATE_GONE);
         } else {
             http_queue_add(&h->queue, x);
@@ -149,8 +149,8 @@ static int64_t daemons_wait_ms(http *h) {
     return least_ms;
 }
 
-/* libmicrohttpd may say "at once" though no peer is ready. Believe it while bytes move. After a few
- * iterations that move none, wait all the same, longer and longer; an event ends the wait. */
+/* libmicrohttpd may say "at once" although no peer is ready. Believe it while bytes move. After
+ * a few iterations in which no byte moved, wait longer and longer; an event ends the wait. */
 static int64_t believed_wait_ms(http *h, int64_t asked_ms, bool moved_any) {
     if (asked_ms > 0 || moved_any) {
         h->idle_iterations = 0;

@@ -1,24 +1,24 @@
-/* The loop of the HTTPS adapter: batches of requests, one transaction each, and the wait
- * between. */
+/* The loop of the HTTPS adapter: batches of requests, one transaction each, and waiting between
+ * batches. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_LOOP_H
 #define FEDSERVER_HTTP_LOOP_H
 
 #include "fedserver/http/http_exchange.h"
 
-/** Handle the requests of h->queue in one transaction, with fedserver_tick behind them, and release
- * the answers after the commit. Errors: those of the coordinator; then no answer is released. */
+/** Handle the requests of h->queue in one transaction, then call fedserver_tick, commit, and
+ * release the answers. Errors: those of the coordinator; then no answer is released. */
 fed_status http_loop_batch(http *h, fed_error *err) FED_CHECKED;
 
 /** One iteration: let both daemons read and write, handle the complete requests, and wait for an
  * event. Errors: those of http_loop_batch. */
 fed_status http_loop_iterate(http *h, fed_error *err) FED_CHECKED;
 
-/** Accept no more connections, answer the held requests with 503, and send the answers that are
- * left. */
+/** Accept no more connections, answer the held requests with 503, and send the remaining
+ * answers. */
 fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 
-/** Resume the connections of these exchanges, in that state. */
+/** Resume the connections of these exchanges, and set their state. */
 void http_loop_resume_all(http *h, http_queue *queue, http_state as);
 
 #endif

@@ -24,8 +24,8 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    POOL_BYTES = 32 * 1024, /* libmicrohttpd's memory a connection; bounds a request's head */
-    STALL_S = 60            /* nothing sent, nothing taken */
+    POOL_BYTES = 32 * 1024, /* libmicrohttpd's memory for a connection; bounds a request's head */
+    STALL_S = 60            /* seconds in which a connection neither sends nor receives */
 };
 
 /* ---- libmicrohttpd's callbacks -------------------------------------------------------------- */
@@ -34,7 +34,8 @@ static void *session_of(struct MHD_Connection *connection) {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
 }
 
-/* libmicrohttpd: a connection came (before its handshake) or went (after everything else). */
+/* libmicrohttpd: a connection has opened (before its handshake) or closed (after everything
+ * else). */
 static void on_peer(void *user, struct MHD_Connection *connection, void **context,
                     enum MHD_ConnectionNotificationCode what) {
     http_listener *l = user;
@@ -50,8 +51,8 @@ static void on_peer(void *user, struct MHD_Connection *connection, void **contex
     }
 }
 
-/* libmicrohttpd: called when a request's head is there, for each piece of its body, when it is
- * complete, and again when it is resumed. */
+/* libmicrohttpd: called when a request's head is there, for each piece of its body, when the
+ * request is complete, and again when it is resumed. */
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *len, void **context) {
@@ -82,8 +83,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     return MHD_NO;
 }
 
-/* libmicrohttpd: a request line is there. The path and the query are taken from here because
- * on_request gets them taken apart. */
+/* libmicrohttpd: a request line is there. The path and the query are read here, because
+ * on_request gets them already taken apart. */
 static void *on_uri(void *user, const char *uri, struct MHD_Connection *connection) {
     http_listener *l = user;
     http_peer *p =
@@ -93,7 +94,7 @@ static void *on_uri(void *user, const char *uri, struct MHD_Connection *connecti
     return x;
 }
 
-/* libmicrohttpd: the answer is out, or the connection is lost. */
+/* libmicrohttpd: the answer is sent, or the connection is lost. */
 static void on_completed(void *user, struct MHD_Connection *connection, void **context,
                          enum MHD_RequestTerminationCode why) {
     (void)connection, (void)why;
@@ -123,12 +124,13 @@ static void on_log(void *user, const char *format, va_list arguments) {
 static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_t limit,
                                fed_error *err) {
     http_listener *l = &h->listeners[kind];
-    const http_tls_pair *pair = h->tls.pairs[kind]; /* sessions get theirs from http_tls_serve */
+    /* http_tls_serve gives each session its credentials */
+    const http_tls_pair *pair = h->tls.pairs[kind];
     unsigned flags = MHD_USE_TLS | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
     if (h->log != NULL && h->log->level <= FED_LOG_DEBUG) {
         flags |= MHD_USE_ERROR_LOG;
     }
-    /* what comes from a proxy comes from many */
+    /* a proxy's one address stands for many clients */
     const uint32_t of_one = h->peers.proxies.count > 0 ? limit : limit - limit / 4;
     *l = (http_listener){.http = h, .kind = kind};
     l->daemon = MHD_start_daemon(
@@ -143,7 +145,8 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
         MHD_OPTION_HTTPS_MEM_CERT, pair->certificate, MHD_OPTION_HTTPS_MEM_KEY, pair->key,
         kind == FEDSERVER_DEVICES ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, pair->ca,
         MHD_OPTION_END);
-    if (l->daemon == NULL) { /* it may have closed the socket, or not: the program ends anyway */
+    /* libmicrohttpd may have closed the socket, or not: the program ends anyway */
+    if (l->daemon == NULL) {
         return fed_fail(err, FED_ENOMEM, "libmicrohttpd can't start: out of memory or open files");
     }
     l->epoll_fd = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
@@ -184,7 +187,8 @@ fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd, fed_
 
 static void close_doors(http *h) {
     h->closing = true;
-    http_loop_resume_all(h, &h->queue, STATE_GONE); /* unanswered: their batch failed */
+    /* requests without an answer: their batch failed */
+    http_loop_resume_all(h, &h->queue, STATE_GONE);
     http_loop_resume_all(h, &h->held, STATE_GONE);
     for (size_t k = 0; k < 2; k++) {
         if (h->listeners[k].daemon != NULL) {
@@ -196,7 +200,7 @@ static void close_doors(http *h) {
     http_tls_free(&h->tls);
 }
 
-/* Read the certificates again. Connections that are open go on with those that they began with. */
+/* Read the certificates again. Open connections keep the certificates that they began with. */
 static void reload(http *h) {
     for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
         fed_error why = {0};
@@ -215,7 +219,7 @@ static void reload(http *h) {
     h->warned_ms = 0;
 }
 
-/* What is to be said of the certificates, once a day and after each change. */
+/* Log warnings about the certificates, once a day and after each change. */
 static void look_at_certificates(http *h, atomic_int *changed) {
     enum { DAY_MS = 24 * 3600 * 1000 };
     const int64_t now_ms = fed_clock_unix_ms();
@@ -251,7 +255,8 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
                            .progress = &h.progress,
                            .failed = fedserver_wire(server)->handshakes};
     http_peers_open(&h.peers, options->requests_per_s, options->connections);
-    fed_status status = http_loop_batch(&h, err); /* without requests: can it work at all? */
+    /* a batch without requests: can the coordinator work at all? */
+    fed_status status = http_loop_batch(&h, err);
     if (status == FED_OK) {
         status = open_doors(&h, options, ports, err);
     }

@@ -1,4 +1,4 @@
-/* Peers: a list by age of those that owe a request, and an account each. */
+/* Peers: a list, by age, of those that owe a request, and each peer's account. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_peer.h"
 
@@ -31,7 +31,7 @@ void http_peers_free(http_peers *peers) {
     http_limits_free(&peers->all);
 }
 
-/* Whose limits it is under: from now on that key's. */
+/* Put the peer under the limits of that key from now on. */
 static void take_account(http_peer *p, const uint8_t *key) {
     if (p->account != NULL) {
         http_limits_leave(p->account);
@@ -42,7 +42,7 @@ static void take_account(http_peer *p, const uint8_t *key) {
     }
 }
 
-/* Is there a handshake left in the budget of its address, and of all? */
+/* Do the budgets of its address, and of all addresses, allow one more handshake? */
 static bool admit(void *user, bool ticket) {
     http_peer *p = user;
     http_limits *of_address = &p->peers->handshakes[ticket];
@@ -86,7 +86,7 @@ http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, feds
     return p;
 }
 
-/* It goes: did its handshake come to nothing? */
+/* The peer leaves: did its handshake fail? */
 static void count_handshake(const http_peer *peer) {
     if (peer->spoke) {
         return;
@@ -131,7 +131,7 @@ void http_peers_cut_silent(http_peers *peers) {
     while (peers->oldest != NULL && now_ms - peers->oldest->since_ms >= HEAD_MS) {
         http_peer *p = peers->oldest;
         http_peer_settled(p);
-        (void)shutdown(p->wire.fd, SHUT_RDWR); /* libmicrohttpd finds it closed */
+        (void)shutdown(p->wire.fd, SHUT_RDWR); /* libmicrohttpd then finds the socket closed */
     }
 }
 

@@ -1,5 +1,5 @@
-/* Connections as the HTTP adapter sees them: who is at the other end, how long it has been silent,
- * and what it may still ask for. */
+/* Connections as the HTTP adapter sees them: which peer it is, how long the peer has been
+ * silent, and how much more it may ask for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_PEER_H
 #define FEDSERVER_HTTP_PEER_H
@@ -17,8 +17,9 @@ typedef struct http_peer http_peer;
 typedef struct http_peers {
     http_peer *oldest, *newest; /* the peers that owe a request head */
     http_limits limits[2];      /* of one peer of each listener */
-    http_limits all;            /* of all peers together: its crowd */
-    http_limits handshakes[2];  /* of one address; [1]: those that offer a ticket */
+    http_limits all;            /* limits of all peers together: one peer, `crowd` */
+    /* limits of handshakes of one address; [1]: of those that offer a ticket */
+    http_limits handshakes[2];
     http_limits handshakes_of_all[2];
     http_proxies proxies;
     const http_tls *tls;
@@ -33,26 +34,28 @@ struct http_peer {
     struct http_listener *listener;
     fedserver_listener kind;
     http_tls_wire wire;
-    http_peer *before, *after; /* among those that owe us a request head, the oldest first */
+    /* neighbours in the list of peers that owe a request head, the oldest first */
+    http_peer *before, *after;
     bool owes;
-    bool spoke;       /* a request has come */
+    bool spoke;       /* a request has arrived */
     bool over_budget; /* its handshake was refused: too many */
     int64_t since_ms;
     http_tls_identity identity;
-    http_limits_peer *account; /* of its address or, of a device, of its key; NULL: not known yet */
+    /* account of its address or, for a device, of its key; NULL: not known yet */
+    http_limits_peer *account;
 };
 
 /** Set the limits of docs/protocol.md#limits. 0: the default. */
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections);
 void http_peers_free(http_peers *peers);
 
-/** A new connection, whose handshake has not begun; it owes a request. session: a gnutls_session_t.
- * NULL: no memory. Owner: http_peer_free, which takes NULL. */
+/** Add a connection whose handshake has not begun; the peer owes a request. session: a
+ * gnutls_session_t. NULL: out of memory. End with http_peer_free, which takes NULL. */
 http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, fedserver_listener kind,
                          void *session, int fd);
 void http_peer_free(http_peer *peer);
 
-/** The peer owes a request head from now on; the head has come. */
+/** The peer owes a request head from now on; the head has arrived. */
 void http_peer_owes(http_peer *peer);
 void http_peer_settled(http_peer *peer);
 
@@ -63,17 +66,17 @@ void http_peers_cut_silent(http_peers *peers);
  * may live longer than a certificate. */
 bool http_peer_valid(http_peer *peer, void *session, int64_t now_s);
 
-/** May the peer send one more request, with a body of that size? 0: yes; else after how many
- * seconds to ask again. The peer must be valid. */
+/** May the peer send one more request, with a body of that size? 0: yes; else the seconds until
+ * it may ask again. The peer must be valid. */
 uint32_t http_peer_ask(http_peer *peer, uint64_t body);
 
 /** The body begins: the peer pays for it, and it counts as an upload until it ends. */
 void http_peer_body_begins(http_peer *peer, uint64_t body);
 void http_peer_body_ends(http_peer *peer, uint64_t body);
 
-/** An answer was made; the peer pays for its bytes. trial: the request could try a wrong token or
- * key; at the front the peer pays for 401 and 403, too. 0: send the answer. Else the address fails
- * too often: answer only after how many seconds to come again. */
+/** An answer was made; the peer pays for its bytes. trial: the request could try a wrong token
+ * or key; at the front the peer pays for 401 and 403, too. 0: send the answer. Else the address
+ * fails too often: answer only with the seconds until it may come again. */
 uint32_t http_peer_answered(http_peer *peer, bool trial, int status, uint64_t bytes);
 
 #endif

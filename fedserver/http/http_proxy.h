@@ -1,5 +1,5 @@
-/* The PROXY protocol, versions 1 and 2 (HAProxy's proxy-protocol.txt): a proxy that passes TLS on
- * says first whose connection it is. */
+/* The PROXY protocol, versions 1 and 2 (HAProxy's proxy-protocol.txt). A proxy that passes TLS
+ * on first says which client the connection is for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_PROXY_H
 #define FEDSERVER_HTTP_PROXY_H
@@ -9,25 +9,26 @@
 #include "fed/error.h"
 #include "fedserver/http/http_address.h"
 
-/** The proxies whose word counts. */
+/** The proxies whose PROXY headers are believed. */
 enum { HTTP_PROXIES = 16 };
 typedef struct http_proxies {
     http_address items[HTTP_PROXIES];
     size_t count;
 } http_proxies;
 
-/** Read "192.0.2.1,2001:db8::1"; NULL: none. Errors: FED_EINVAL what is no address, or too many. */
+/** Read "192.0.2.1,2001:db8::1"; NULL: none. FED_EINVAL: an item is not an address, or there are
+ * too many. */
 fed_status http_proxies_read(const char *list, http_proxies *proxies, fed_error *err) FED_CHECKED;
 bool http_proxies_have(const http_proxies *proxies, const http_address *address);
 
 /** What the first bytes of a connection are. */
 typedef enum http_proxy_found {
-    HTTP_PROXY_MORE, /* a header so far */
+    HTTP_PROXY_MORE, /* the beginning of a header */
     HTTP_PROXY_DONE,
     HTTP_PROXY_NONE /* not a header */
 } http_proxy_found;
 
-/** A header is no longer than this, or refused. */
+/** The longest header; a longer one is refused. */
 enum { HTTP_PROXY_MOST = 1024 };
 
 /**

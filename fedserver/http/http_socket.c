@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Files that are not connections: the database, its log, the libraries' own. */
+/* Files that are not connections: the database, its log, the libraries' own files. */
 enum { FILES_KEPT = 64, BUDGET_LEAST = 16, BUDGET_MOST = 65536 };
 enum { PORT_TRIES = 20, PORT_PAUSE_NS = 50 * 1000 * 1000 };
 

@@ -37,9 +37,9 @@ static gnutls_datum_t datum(const char *text) {
                             .size = text != NULL ? (unsigned)strlen(text) : 0};
 }
 
-/* Who may read a private key besides its owner's group? */
+/* Which users besides the owner's group may read a private key? */
 static void warn_of_readers(const char *directory, const char *name, const fed_log *log) {
-    enum { WIDE = 0037 }; /* the group may read: it may be another unit's user */
+    enum { WIDE = 0037 }; /* the group may read: another unit's user may be in it */
     char path[4096];
     struct stat file;
     snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -123,7 +123,7 @@ static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserve
     return fill(pair, directory, err);
 }
 
-/* Sessions hold copies of the key. */
+/* Sessions hold copies of the ticket key. */
 static void forget_tickets(http_tls *tls) {
     if (tls->ticket_key != NULL) {
         gnutls_memset(tls->ticket_key, 0, tls->ticket_key_size);
@@ -146,7 +146,8 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listene
     pair->before = tls->pairs[kind];
     tls->pairs[kind] = pair;
     if (pair->before != NULL && strstr(pair->ca, pair->before->ca) == NULL) {
-        forget_tickets(tls); /* a CA may have gone: no session that it has verified is resumed */
+        /* a CA may have been removed: resume no session that the CA has verified */
+        forget_tickets(tls);
     }
     gnutls_datum_t ticket_key = {tls->ticket_key, tls->ticket_key_size};
     if (ticket_key.data == NULL && gnutls_session_ticket_key_generate(&ticket_key) < 0) {
@@ -195,7 +196,8 @@ static void count(const http_tls_wire *wire, ssize_t result) {
     }
 }
 
-/* Read the proxy's header once all of it is there. False: not yet, or never; errno says which. */
+/* Read the proxy's header once it has arrived completely. False: not yet, or never; errno says
+ * which. */
 static bool take_proxy_header(http_tls_wire *wire) {
     uint8_t bytes[HTTP_PROXY_MOST];
     size_t used = 0;
@@ -253,7 +255,7 @@ static bool offers_ticket(const gnutls_datum_t *hello) {
     return found;
 }
 
-/* GnuTLS: a hello has come (GNUTLS_HOOK_PRE), or has been read and its key share computed. */
+/* GnuTLS: a hello has arrived (GNUTLS_HOOK_PRE), or has been read and its key share computed. */
 static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
                     const gnutls_datum_t *hello) {
     (void)type;
@@ -262,7 +264,8 @@ static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsi
     if (incoming == 0) {
         return 0;
     }
-    if (when == GNUTLS_HOOK_PRE && !wire->asked) { /* a second one answers our question: free */
+    /* the second hello answers our question: it is free */
+    if (when == GNUTLS_HOOK_PRE && !wire->asked) {
         wire->asked = true;
         wire->ticket = offers_ticket(hello);
         admitted = wire->admit(wire->user, wire->ticket);
@@ -313,8 +316,8 @@ void http_tls_demand(void *session, const http_tls *tls) {
     const gnutls_datum_t ticket_key = {.data = tls->ticket_key, .size = tls->ticket_key_size};
     gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
     gnutls_session_set_verify_function(session, verify_device);
-    /* Tickets only where everybody is verified: one of an anonymous session would be resumed here
-     * without a certificate. Failure costs no more than the resumption. */
+    /* Give tickets only where every peer is verified: a ticket of an anonymous session could be
+     * resumed here without a certificate. If this fails, only resumption is lost. */
     (void)gnutls_session_ticket_enable_server(session, &ticket_key);
 }
 

@@ -1,4 +1,5 @@
-/* TLS for the HTTP adapter, on GnuTLS: certificates, who a device is, and how bytes are counted. */
+/* TLS for the HTTP adapter, on GnuTLS: certificates, the peer's identity, and the count of
+ * bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_TLS_H
 #define FEDSERVER_HTTP_TLS_H
@@ -34,10 +35,10 @@ typedef struct http_tls_pair {
     char *ca, *certificate, *key;
     void *credentials;            /* gnutls_certificate_credentials_t */
     int64_t expires_s;            /* Unix time */
-    struct http_tls_pair *before; /* loaded earlier, which old sessions still use */
+    struct http_tls_pair *before; /* the pair loaded before, which old sessions still use */
 } http_tls_pair;
 
-/** What the listeners serve with, by fedserver_listener, and the key of the session tickets. */
+/** The pairs of the listeners, by fedserver_listener, and the key of the session tickets. */
 typedef struct http_tls {
     http_tls_pair *pairs[2]; /* NULL: not loaded */
     uint8_t *ticket_key;
@@ -45,25 +46,26 @@ typedef struct http_tls {
 } http_tls;
 
 /**
- * Read a listener's pair, and ca.pem, and see that they can serve; new sessions use them from then
- * on. The front has front.pem and front.key where there are such, say an operator's own of a public
- * authority; else, as devices always, server.pem and server.key. A key with too many readers is
- * warned of. Where a CA has gone from ca.pem, no older session is resumed. Errors: FED_ENOTFOUND,
- * FED_EIO; FED_EFORMAT not certificates, or not each other's: what was loaded before stays. Owner:
- * http_tls_free, also after an error, of an *tls that was zeroed.
+ * Read a listener's pair, and ca.pem, and check that they can serve; new sessions use them from
+ * then on. The front uses front.pem and front.key where they exist, for example from a public
+ * authority. Without them the front, and devices always, use server.pem and server.key. The log
+ * warns of a key with too many readers. If a CA has been removed from ca.pem, no older session is
+ * resumed. Errors: FED_ENOTFOUND, FED_EIO; FED_EFORMAT the files are not certificates, or do not
+ * match: the pair loaded before stays. The caller zeroes *tls first, and ends it with
+ * http_tls_free, also after an error.
  */
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
                          const fed_log *log, fed_error *err) FED_CHECKED;
 void http_tls_free(http_tls *tls);
 
-/** Log a warning of what has expired, or will within 30 days. */
+/** Log a warning about certificates that have expired, or will expire within 30 days. */
 void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log);
 
-/** What a session moves its bytes through. Must outlive the session's last byte. */
+/** The connection below a session. It must outlive the session's last byte. */
 typedef struct http_tls_wire {
     int fd;
     http_address address; /* of the client, once the handshake has begun */
-    bool proxied;         /* a PROXY header comes first, and says the address */
+    bool proxied;         /* a PROXY header comes first, and names the address */
     bool refused;         /* the peer's certificate was refused */
     uint64_t *progress;   /* grows with every byte moved, and at the end of the connection */
     const fed_log *log;
@@ -71,7 +73,7 @@ typedef struct http_tls_wire {
      * ticket: the hello offers one. Asked again without one where the ticket is not valid. */
     bool (*admit)(void *user, bool ticket);
     void *user;
-    bool asked, ticket; /* of admit */
+    bool asked, ticket; /* argument of admit */
 } http_tls_wire;
 
 /* A session is a gnutls_session_t that has not begun its handshake. */
@@ -86,16 +88,19 @@ void http_tls_serve(void *session, const http_tls *tls, fedserver_listener kind)
  * http_tls_attach. */
 void http_tls_demand(void *session, const http_tls *tls);
 
-/** Who is at the other end. */
+/** The peer of a session. */
 typedef struct http_tls_identity {
     bool known;
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* of the key: its SubjectPublicKeyInfo's DER */
-    uint8_t certificate[FED_SHA256_SIZE]; /* of the certificate's DER */
-    uint64_t authority;                   /* who signed it: first bytes of the key id; 0: unknown */
-    int64_t expires_s;                    /* Unix time */
+    /* SHA-256 of the key: of its SubjectPublicKeyInfo's DER */
+    uint8_t fingerprint[FED_SHA256_SIZE];
+    uint8_t certificate[FED_SHA256_SIZE]; /* SHA-256 of the certificate's DER */
+    /* the CA that signed it: first bytes of the key id; 0: unknown */
+    uint64_t authority;
+    int64_t expires_s; /* Unix time */
 } http_tls_identity;
 
-/** The peer that this session's handshake, or the one that it resumes, has verified. */
+/** The peer that this session's handshake has verified, or the handshake of the session that it
+ * resumes. */
 void http_tls_identify(void *session, http_tls_identity *identity);
 
 #endif

@@ -97,7 +97,7 @@ int32_t fedserver_certificate_days(const char *directory, int64_t now_ms) {
     return (int32_t)(left_s < 0 ? -1 - -left_s / day_s : left_s / day_s);
 }
 
-/* The hosts of old, then those of `more` that are not among them. hosts: NULL at the end. */
+/* The hosts of old, then those of `more` that old does not have. hosts: NULL at the end. */
 static fed_status list_hosts(const fedserver_certificate *old, const char *const *more,
                              const char *hosts[FEDSERVER_CERTIFICATE_HOSTS + 1], fed_error *err) {
     size_t count = 0;
@@ -220,7 +220,8 @@ static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_c
     return FED_OK;
 }
 
-/* Its name says which one it is: where two have one name, not all software finds the right one. */
+/* The CA's name tells it from others: if two CAs had one name, some software would not find the
+ * right one. */
 static fed_status make_ca(int64_t now_s, fed_pem *key, fed_pem *cert, fed_error *err) {
     uint8_t digest[FED_SHA256_SIZE];
     char hex[17], name[64];
@@ -231,8 +232,8 @@ static fed_status make_ca(int64_t now_s, fed_pem *key, fed_pem *cert, fed_error 
     return fed_ca_new(key, name, now_s - 3600, now_s + 20 * 365 * day_s, cert, err);
 }
 
-/* ca.pem goes first: until ca.key is there, the old key's certificate is found in it, and issues.
- */
+/* ca.pem is written first. Until ca.key is written, the old key's certificate is in ca.pem, and
+ * the old CA issues. */
 static fed_status store_ca(const char *directory, const fed_pem *key, const char *bundle,
                            fed_error *err) {
     FED_TRY(write_file(directory, "ca.pem", bundle, 0644, err));
@@ -275,7 +276,7 @@ fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) {
     return write_file(directory, "ca.pem", issuer.text, 0644, err);
 }
 
-/* Counts those that a change of the CA is about. */
+/* Counts the devices that a change of the CA affects. */
 typedef struct count {
     int64_t now_ms;
     uint64_t issuer;

@@ -8,15 +8,15 @@
 #include "fedserver/fedserver.h"
 #include "fedserver/stores/store.h"
 
-/** Which of the bundle's certificates (ca.pem) is the key's (ca.key)? FED_EINVAL: none. */
+/** Which of the bundle's certificates (ca.pem) belongs to the key (ca.key)? FED_EINVAL: none. */
 fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem *cert,
                              fed_error *err) FED_CHECKED;
 
-/** A name for the first CA of that text, which its certificates bear, too: the first 8 bytes of its
- * key's id. 0: it has none. */
+/** An id of the first CA in that text: the first 8 bytes of its key's id. The certificates that
+ * it has signed bear the id, too. 0: the CA has none. */
 uint64_t fedserver_ca_id(const char *pem);
 
-/** That of the directory's ca.pem. 0: it can't be read. */
+/** The id of the first CA in the directory's ca.pem. 0: the file can't be read. */
 uint64_t fedserver_ca_id_at(const char *directory);
 
 /** fedserver_ca_look, for the devices of that store. */

@@ -11,7 +11,7 @@ void fedserver_devices_free(fedserver_devices *devices) {
     *devices = (fedserver_devices){0};
 }
 
-/* A fingerprint is a SHA-256 already: any of its bytes are a good hash. */
+/* A fingerprint is a SHA-256 already: any bytes of it are a good hash. */
 static size_t slot_of(const fedserver_devices *devices, const uint8_t *fingerprint) {
     uint64_t hash;
     memcpy(&hash, fingerprint, sizeof hash);
@@ -61,7 +61,8 @@ fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_dev
     return FED_OK;
 }
 
-/* The slot of the old fingerprint stays, so that searches go on behind it; it finds no device. */
+/* The old fingerprint's slot stays, so that searches go on after it; a search finds no device
+ * there. */
 fed_status fedserver_devices_name(fedserver_devices *devices, const fedserver_device *device,
                                   const uint8_t fingerprint[FED_SHA256_SIZE]) {
     size_t index = (size_t)(device - devices->items);

@@ -13,7 +13,7 @@
 typedef struct fedserver_devices {
     fedserver_device *items;
     size_t count, cap;
-    size_t stale;    /* slots of names that are no more */
+    size_t stale;    /* slots of old fingerprints */
     uint32_t *slots; /* hash table of index + 1; 0: empty */
     size_t slot_count;
 } fedserver_devices;
@@ -26,7 +26,7 @@ fed_status fedserver_devices_add(fedserver_devices *devices,
 fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
                                          const uint8_t fingerprint[FED_SHA256_SIZE]);
 
-/** Let a device of the list be found by this fingerprint, and not by its old one. */
+/** Make a device of the list known by this fingerprint, and no longer by its old one. */
 fed_status fedserver_devices_name(fedserver_devices *devices, const fedserver_device *device,
                                   const uint8_t fingerprint[FED_SHA256_SIZE]) FED_CHECKED;
 

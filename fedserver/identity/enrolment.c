@@ -42,7 +42,7 @@ static fed_status token_state(const fedserver_auth *auth, const char *token, int
 
 /* -- enrolment and renewal -- */
 
-/* The request as text, and whose key it names. The device's faults are in *outcome. */
+/* Read the request's text, and find whose key it names. The device's faults are in *outcome. */
 static fed_status read_request(const uint8_t *request, size_t len, fed_pem *csr,
                                uint8_t fingerprint[FED_SHA256_SIZE], fedserver_enrolment *outcome,
                                fed_error *why) {
@@ -59,7 +59,7 @@ static fed_status read_request(const uint8_t *request, size_t len, fed_pem *csr,
     return FED_OK;
 }
 
-/* Without such a device: FED_OK, and device->id is 0. */
+/* If there is no such device: FED_OK, and device->id is 0. */
 static fed_status find_device(const fedserver_auth *auth,
                               const uint8_t fingerprint[FED_SHA256_SIZE], fedserver_device *device,
                               fed_error *err) {
@@ -79,7 +79,8 @@ static fed_status issue(const fedserver_auth *auth, const fed_pem *csr, int64_t 
     fed_hex(issued->device.fingerprint, 8, hex);
     snprintf(name, sizeof name, "device-%s", hex);
     int64_t now = now_ms / 1000;
-    int64_t behind = auth->life_s < HOUR_S ? auth->life_s : HOUR_S; /* a device's clock may be */
+    /* how far a device's clock may be slow */
+    int64_t behind = auth->life_s < HOUR_S ? auth->life_s : HOUR_S;
     fed_cert_options options = {.purpose = FED_CERT_CLIENT,
                                 .common_name = name,
                                 .not_before = now - behind,
@@ -115,7 +116,8 @@ fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant
     fedserver_device *device = &issued->device;
     fed_pem csr;
     FED_TRY(token_state(auth, applicant->token, now_ms, hash, &known, outcome, err));
-    if (*outcome != FEDSERVER_ENROLLED) { /* a stranger costs no signature */
+    /* before signing: a stranger's request costs no signature */
+    if (*outcome != FEDSERVER_ENROLLED) {
         return FED_OK;
     }
     uint8_t fingerprint[FED_SHA256_SIZE];

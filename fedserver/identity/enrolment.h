@@ -1,4 +1,4 @@
-/* Who may talk to the coordinator: one-time tokens, enrolment, renewal. */
+/* Which devices may talk to the coordinator: one-time tokens, enrolment, renewal. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ENROLMENT_H
 #define FEDSERVER_ENROLMENT_H
@@ -11,7 +11,7 @@
 #include "fedserver/identity/device_table.h"
 #include "fedserver/stores/store.h"
 
-/** What became of an enrolment or a renewal. The device's own faults are outcomes, not errors. */
+/** The result of an enrolment or a renewal. The device's own faults are outcomes, not errors. */
 typedef enum fedserver_enrolment {
     FEDSERVER_ENROLLED = 0,
     FEDSERVER_TOKEN_MISSING,
@@ -21,50 +21,50 @@ typedef enum fedserver_enrolment {
     FEDSERVER_TOKEN_WITHDRAWN,
     FEDSERVER_REQUEST_MALFORMED,
     FEDSERVER_REQUEST_REFUSED,
-    FEDSERVER_KEY_KNOWN,      /* enrolment of a key that is enrolled */
-    FEDSERVER_KEY_UNKNOWN,    /* renewal for one that is not */
-    FEDSERVER_DEVICE_REVOKED, /* ... */
-    FEDSERVER_DEVICE_EXPIRED  /* ... */
+    FEDSERVER_KEY_KNOWN,      /* enrolment: the key is enrolled already */
+    FEDSERVER_KEY_UNKNOWN,    /* renewal: the key is not enrolled */
+    FEDSERVER_DEVICE_REVOKED, /* renewal: the device is revoked */
+    FEDSERVER_DEVICE_EXPIRED  /* renewal: the last certificate has expired */
 } fedserver_enrolment;
 
-/** What enrolment works on. */
+/** What enrolment works with. */
 typedef struct fedserver_auth {
     const fedserver_store *store;
     void *db;
-    fedserver_devices *devices; /* kept up to date; NULL: there is no list in this process */
+    fedserver_devices *devices; /* kept up to date; NULL: this process has no list */
     const fed_pem *ca_key, *ca_cert;
-    int64_t life_s; /* of a certificate */
+    int64_t life_s; /* life of a certificate */
 } fedserver_auth;
 
-/** A certificate that was issued, and for which device. */
+/** An issued certificate, and its device. */
 typedef struct fedserver_issued {
     fed_pem cert;
     fedserver_device device;
 } fedserver_issued;
 
-/** What a device sends in order to enrol; nothing of it is trusted. */
+/** What a device sends in order to enrol; none of it is trusted. */
 typedef struct fedserver_applicant {
     const char *token;      /* NULL: none */
-    const char *name;       /* what it calls itself; NULL: nothing */
+    const char *name;       /* the name that the device gives itself; NULL: none */
     const uint8_t *request; /* [len]: a certificate request, PEM */
     size_t len;
 } fedserver_applicant;
 
 /**
- * Issue a device's certificate for a token and a certificate request. The token's name goes before
- * the one that the device gives itself.
- * On ENROLLED the token is used up, the device is stored and *issued filled in, else nothing has
- * changed and *why says in a sentence what was wrong with the request.
+ * Issue a device's certificate for a token and a certificate request. If the token has a name for
+ * the device, that name is used, else the name that the device gives itself. On ENROLLED the token
+ * is used up, the device is stored and *issued is filled in. Otherwise nothing has changed, and
+ * *why says in a sentence what was wrong with the request.
  */
 fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant *applicant,
                            int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,
                            fed_error *why, fed_error *err) FED_CHECKED;
 
 /**
- * Issue a newer certificate for the key of an enrolled device. Who signs a request with that key is
- * the device: nothing else is asked for, and the certificate is of no use without the key.
- * The device stays the same one, with its lease and all that was counted of it; its old certificate
- * is good until its own end, so a lost answer costs no more than asking again.
+ * Issue a newer certificate for the key of an enrolled device. A request signed with that key comes
+ * from the device: nothing else is asked for, and the certificate is useless without the key. The
+ * device keeps its lease and its counted updates. Its old certificate is valid until its own end,
+ * so after a lost answer the device only asks again.
  */
 fed_status fedserver_renew(const fedserver_auth *auth, const uint8_t *request, size_t len,
                            int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,

@@ -6,13 +6,13 @@
 #include "fed/error.h"
 #include "fedserver/stores/store.h"
 
-/** As much of src as dst has room for, in whole characters, fit to be shown between quotes. */
+/** Copy as much of src as dst has room for, in whole characters, fit to be shown between quotes. */
 void fedserver_text_take(char *dst, size_t cap, const char *src);
 
-/** Take a name that a device gave itself: cut to what there is room for, and cleaned. */
+/** Take a name that a device gave itself: cut it to the room that there is, and clean it. */
 void fedserver_device_call(fedserver_device *device, const char *name);
 
-/** A name that an operator gives: FED_EINVAL where it is too long or not printable. */
+/** Take a name that an operator gives. FED_EINVAL: the name is too long or not printable. */
 fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME],
                                 fed_error *err) FED_CHECKED;
 

@@ -19,7 +19,7 @@
 /** A new random token as text. */
 fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 
-/** The name under which the store keeps a token. */
+/** The hash by which the store knows a token. */
 void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
 
 /** Make a pass and store it. */
@@ -27,11 +27,11 @@ fed_status fedserver_pass_make(const fedserver_store *store, void *db, fedserver
                                int64_t expires_ms, char token[FEDSERVER_TOKEN],
                                fed_error *err) FED_CHECKED;
 
-/** The pass of that token; an empty one where there is none: then it has expired long ago. */
+/** Find the pass of that token. If there is none, the pass is empty: its end is long past. */
 fed_status fedserver_pass_find(const fedserver_store *store, void *db, const char *token,
                                fedserver_pass *pass, fed_error *err) FED_CHECKED;
 
-/** *holds: it is a pass of that kind, and good at now_ms. */
+/** *holds: the pass is of that kind, and valid at now_ms. */
 fed_status fedserver_pass_holds(const fedserver_store *store, void *db, const char *token,
                                 fedserver_pass_kind kind, int64_t now_ms, bool *holds,
                                 fed_error *err) FED_CHECKED;

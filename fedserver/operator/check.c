@@ -1,4 +1,4 @@
-/* fedserver check: does what is stored keep the rules of docs/durability.md? Changes nothing. */
+/* fedserver check: do the stored data keep the rules of docs/durability.md? Changes nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,18 +27,20 @@ typedef struct checking {
     fedserver *server;
     fedserver_checker *checker;
 
-    fedserver_task task; /* that is checked now */
-    uint64_t id;         /* its number */
-    fed_arch arch;       /* its model, once it could be parsed */
-    uint32_t version;    /* of its model */
-    uint32_t last;       /* the last delta or round of the walk */
+    fedserver_task task; /* the task that is checked now */
+    uint64_t id;         /* the task's number */
+    fed_arch arch;       /* the task's model, once it is parsed */
+    uint32_t version;    /* the model's version */
+    uint32_t last;       /* version or number of the walk's last delta or round */
     size_t deltas, keyframes, rounds, open_rounds;
 
     size_t running;
-    size_t updates, all_updates; /* of this task's open round; of all tasks' */
+    size_t updates, all_updates; /* of this task's open round; of all tasks' rounds */
     size_t running_updates;
-    int64_t running_started_ms, last_started_ms; /* of the running task; of any */
-    uint64_t *leases; /* of the running task's open round: device by device, the last update's */
+    /* of the running task; of the task that started last */
+    int64_t running_started_ms, last_started_ms;
+    /* of the running task's open round: the newest update's lease, for each device */
+    uint64_t *leases;
 } checking;
 
 #define CHECKED(...) fedserver_check_say(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
@@ -68,7 +70,7 @@ static void check_model(checking *c, const fedserver_model_row *row) {
     }
 }
 
-/* Is this an envelope as the task's codec of deltas makes it? */
+/* Could the task's codec of deltas have made this envelope? */
 static fed_status check_envelope(const checking *c, uint32_t round, const uint8_t *bytes,
                                  size_t len, fed_error *why) {
     const fedserver_phase phase = fedserver_phase_of(&c->task, round);
@@ -147,7 +149,7 @@ static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) 
         fed_error absent = {0};
         status =
             s->store->keyframe_find(s->db, c->id, next.version - 1, &keyframe, &values, &absent);
-        if (status == FED_ENOTFOUND) { /* the last one was the oldest */
+        if (status == FED_ENOTFOUND) { /* the last delta was the oldest one */
             return FED_OK;
         }
         status = status == FED_OK ? check_keyframe(c, &keyframe, values, &next, err)
@@ -242,8 +244,8 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
     return FED_OK;
 }
 
-/* Of the checked task, which may have an open round. A body that is damaged is a finding of the
- * store's own check, and not a second one here. */
+/* The checked task may have an open round. The store's own check reports a damaged body; here it
+ * is no second finding. */
 static fed_status check_updates(checking *c, fed_error *err) {
     fedserver *s = c->server;
     fed_error why = {0};
@@ -439,7 +441,7 @@ static void check_pair(checking *c, const char *cert_name, const char *key_name,
     }
 }
 
-/* A key that too many can read breaks no rule of the data, so it is a note. */
+/* A key that too many users can read breaks no rule of the data, so it is a note. */
 static void note_readers(checking *c, const char *key_name, unsigned too_many) {
     char path[1024];
     struct stat file;
@@ -454,7 +456,7 @@ static void note_readers(checking *c, const char *key_name, unsigned too_many) {
 
 static void check_keys(checking *c) {
     note_readers(c, "ca.key", 0077);
-    note_readers(c, "server.key", 0037); /* two units may share it by their group */
+    note_readers(c, "server.key", 0037); /* two units may share the key by their group */
     check_pair(c, "ca.pem", "ca.key", true);
     check_pair(c, "server.pem", "server.key", false);
     CHECKED("S7: the CA's and the server's certificate, and their keys");

@@ -1,4 +1,4 @@
-/* Devices as people see them: the commands about them. */
+/* Devices as people see them: the operator's functions about devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -12,11 +12,11 @@
 #include "fedserver/server.h"
 
 typedef struct listing {
-    const fedserver_rounds *rounds; /* what they do in the open round */
+    const fedserver_rounds *rounds; /* what the devices do in the open round */
     int64_t now_ms;
     fedserver_entry_visit visit;
     void *user;
-    const char *prefix; /* of the fingerprints that are listed */
+    const char *prefix; /* length of the prefixes of fingerprints in the list */
     size_t count;
     int64_t id; /* of the last one listed */
 } listing;
@@ -42,7 +42,7 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
     }
     const fedserver_device *known =
         fedserver_devices_find(&l->rounds->devices, device->fingerprint);
-    fedserver_device now = *device; /* with what only the round knows */
+    fedserver_device now = *device; /* the entry, with what only the round knows */
     now.declined_task = known != NULL ? known->declined_task : 0;
     now.declined_ms = known != NULL ? known->declined_ms : 0;
     entry.state = fedserver_device_state(&l->rounds->training, &now, l->now_ms);
@@ -80,7 +80,7 @@ static fed_status keep_entry(void *user, const fedserver_entry *entry, fed_error
     return FED_OK;
 }
 
-/* The one device whose fingerprint begins so. */
+/* The one device whose fingerprint begins with the prefix. */
 static fed_status find_by_prefix(fedserver *server, int64_t now_ms, const char *prefix,
                                  fedserver_entry *entry, int64_t *id, fed_error *err) {
     enum { PREFIX_MIN = 8 };

@@ -85,6 +85,6 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     fed_dir_tidy(directory);
     FED_TRY(make_certificates(directory, hosts, fed_clock_unix_ms() / 1000, err));
     FED_TRY(fedserver_store_write(directory, &choice, err));
-    /* S7: the store comes last; its being there says that the coordinator is complete */
+    /* S7: the store comes last; a directory with a store is a complete coordinator */
     return choice.store->create(directory, choice.where, err);
 }

@@ -1,4 +1,4 @@
-/* What a task takes of the machine, from the size of its model. */
+/* What a task needs of the machine, estimated from the size of its model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/operator/needs.h"
 
@@ -11,14 +11,14 @@
 #include "fedserver/server.h"
 #include "fedserver/task/phases.h"
 
-/* Vectors of the model's size, as the parts of the coordinator have them: */
+/* How many vectors of the model's size the coordinator keeps for: */
 enum {
     /* model and residual; two keyframes; deltas, up to two models' worth */
     DISK_VECTORS = 2 + 2 + 2,
     /* a commit's journal: model and residual, a keyframe, a delta */
     JOURNAL_VECTORS = 2 + 1 + 1,
-    /* model and residual, the chain of deltas, downloads; a round's sum, which has 8 bytes a value;
-     * and while it commits the change, what is decoded, and the commit's journal */
+    /* model and residual, the chain of deltas, downloads; a round's sum, with 8 bytes a value;
+     * and during the commit the change, the decoded values and the commit's journal */
     MEMORY_VECTORS = 2 + 1 + 2 + 2 + 2 + 2
 };
 

@@ -1,4 +1,5 @@
-/* What the coordinator remembers without storing it: written for a process that goes on for it. */
+/* What the coordinator remembers without storing it: written for a process that continues its
+ * run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/remembered.h"
 
@@ -6,7 +7,7 @@
 
 #include "fedserver/server.h"
 
-/* It travels as it lies in memory; the devices and the downloads follow. */
+/* This head is written as it lies in memory; the devices and the downloads follow. */
 typedef struct remembered {
     uint64_t epoch, active, devices;
     int64_t woken_ms, active_ms, lease_ends_ms;
@@ -21,7 +22,7 @@ typedef struct seen {
 fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     const fedserver_training *t = &server->rounds.training;
     remembered m;
-    memset(&m, 0, sizeof m); /* the gaps too: the same state is the same bytes */
+    memset(&m, 0, sizeof m); /* the gaps too, so that the same state gives the same bytes */
     m.epoch = server->rounds.epoch, m.active = server->rounds.active,
     m.devices = server->rounds.devices.count;
     m.woken_ms = server->rounds.woken_ms, m.active_ms = server->rounds.active_ms,

@@ -1,4 +1,4 @@
-/* What a task has come to, for the command line: its model as a file, and its rounds. */
+/* A task's results, for the command line: its model as a file, and its rounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "fed/checkpoint.h"
 #include "fedserver/server.h"
 
-/* The task of that id or, for 0, the one that runs or ran last. */
+/* The task of that id; for 0 the task that runs, or else the one that ran last. */
 static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task, fed_error *err) {
     const fedserver_store *store = server->store;
     if (id != 0) {

@@ -1,5 +1,5 @@
-/* What a person sees of the tasks, and does with them. A command writes the store; the process that
- * serves follows (queue.c). */
+/* The list of tasks, and what a person can do to a task. A command writes the store; the process
+ * that serves follows (queue.c). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static fed_status find(fedserver *server, uint64_t id, fedserver_task *task, fed
 
 /* -- the queue -- */
 
-/* The tasks that may run yet, in order. */
+/* The tasks that may still run, in order. */
 typedef struct order {
     struct {
         uint64_t id;
@@ -55,8 +55,7 @@ static fed_status append(void *user, const fedserver_task_entry *entry, fed_erro
     return FED_OK;
 }
 
-/* Number all of them anew, `id` as the one before which `position` - 1 others of the queue stand.
- */
+/* Number all of them anew. `id` comes after `position` - 1 others of the queue. */
 static fed_status renumber(fedserver *server, const order *o, uint64_t id, uint32_t position,
                            fed_error *err) {
     uint64_t next = 1;
@@ -111,7 +110,7 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
 
 /* -- cancel, pause, resume -- */
 
-/* From which states, to which one, and what is said of the others. */
+/* The states that allow a change, the state after it, and the words of the messages. */
 static const struct {
     const char *verb;
     unsigned from;
@@ -149,14 +148,14 @@ static fed_status change(fedserver *server, int64_t now_ms, fedserver_task *task
     return deed == FEDSERVER_RESUME ? place(server, task->wire.id, 1, err) : FED_OK;
 }
 
-/* Nobody serves: then this process gives the space back. */
+/* No process serves: then this process returns the space. */
 static fed_status tidy_if_alone(fedserver *server, fed_error *err) {
     if (server->serving) {
         return FED_OK;
     }
     fed_error taken = {0};
     fed_status status = server->store->lock(server->db, &taken);
-    if (status != FED_OK) { /* whoever serves does it */
+    if (status != FED_OK) { /* the process that serves does it */
         return status == FED_EBUSY ? FED_OK : fed_fail(err, status, "%s", taken.text);
     }
     return fedserver_queue_tidy(&server->rounds, err);

@@ -88,7 +88,7 @@ static void say_whom(sentence *s, const fedserver_waiting *w) {
     }
 }
 
-/* What happens at the deadline, or has to happen after it. */
+/* What happens at the deadline, or what must happen after it. */
 static void say_then(sentence *s, const fedserver_training *t, int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
@@ -143,7 +143,7 @@ void fedserver_waiting_say(const fedserver_training *t, const fedserver_waiting 
 
 /* -- the command line asks -- */
 
-/* The task to speak of: the one that runs, or is next, or was the last. */
+/* The task to speak of: the running one, else the next one, else the last one. */
 static fed_status find_task(fedserver *server, fedserver_task *task, fed_error *err) {
     static const fedserver_task_pick picks[] = {FEDSERVER_PICK_RUNNING, FEDSERVER_PICK_QUEUED,
                                                 FEDSERVER_PICK_FINISHED};
@@ -199,7 +199,7 @@ static void say_round(const fedserver_rounds *rounds, int64_t now_ms, sentence *
 /* What the list of tasks adds: why devices declined, and how many tasks wait. */
 typedef struct summary {
     sentence *s;
-    uint64_t task; /* that is spoken of */
+    uint64_t task; /* the task that is spoken of */
     uint32_t queued, paused;
 } summary;
 
@@ -218,7 +218,7 @@ static fed_status sum_up_task(void *user, const fedserver_task_entry *entry, fed
     return FED_OK;
 }
 
-/* task: the one that is spoken of; 0: none */
+/* task: the task that is spoken of; 0: none */
 static fed_status say_others(fedserver *server, uint64_t task, int64_t now_ms, sentence *s,
                              fed_error *err) {
     summary sum = {.s = s, .task = task};

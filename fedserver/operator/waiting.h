@@ -1,4 +1,4 @@
-/* What an open round waits for: for whom, until when, and what happens then. */
+/* What an open round waits for: which devices, until when, and what happens then. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_WAITING_H
 #define FEDSERVER_WAITING_H
@@ -8,23 +8,24 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/* A device's name for people: so many digits of its fingerprint, which `fedserver revoke` takes. */
+/* A device's name for people: the first digits of its fingerprint, as `fedserver revoke` takes
+ * them. */
 enum { FEDSERVER_WAITING_NAMES = 4, FEDSERVER_WAITING_DIGITS = 8 };
 
 typedef struct fedserver_waiting {
-    uint32_t out;  /* devices with a lease, whose reports are not in */
-    uint32_t free; /* places that nobody has */
-    /* the first of those devices, as they enrolled */
+    uint32_t out;  /* devices that have a lease and have not reported */
+    uint32_t free; /* slots that no device has */
+    /* names of the first of those devices, in the order of enrolment */
     char names[FEDSERVER_WAITING_NAMES][FEDSERVER_WAITING_DIGITS + 1];
     int64_t lease_ends_ms; /* when the first of their leases ends */
-    uint32_t declined;     /* devices that said they can't serve the task */
+    uint32_t declined;     /* devices that said that they can't serve the task */
 } fedserver_waiting;
 
-/** Of an open round. */
+/** Find what an open round waits for. */
 void fedserver_waiting_find(const fedserver_rounds *rounds, int64_t now_ms,
                             fedserver_waiting *waiting);
 
-/** As a sentence that follows "waiting for"; cut where it is longer than cap. */
+/** Write it as a sentence that follows "waiting for", cut where it is longer than cap. */
 void fedserver_waiting_say(const fedserver_training *training, const fedserver_waiting *waiting,
                            int64_t now_ms, char *dst, size_t cap);
 

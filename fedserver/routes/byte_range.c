@@ -12,8 +12,8 @@ void fedserver_tag_write(uint64_t tag, char dst[FEDSERVER_TAG_TEXT]) {
     snprintf(dst, FEDSERVER_TAG_TEXT, "\"%016" PRIx64 "\"", tag);
 }
 
-/* Digits at *text, which moves behind them; false where there are none. What is too large for 64
- * bits is UINT64_MAX: behind the end of everything, which is what it means. */
+/* Read digits and move *text after them; false where there are none. A number too large for 64
+ * bits becomes UINT64_MAX: after the end of everything, which is what it means. */
 static bool read_number(const char **text, uint64_t *number) {
     const char *c = *text;
     uint64_t value = 0;
@@ -27,7 +27,7 @@ static bool read_number(const char **text, uint64_t *number) {
     return some;
 }
 
-/* "5-9", "5-" or "-5" and nothing behind it: first and last, still unbounded by what there is. */
+/* Read "5-9", "5-" or "-5" with nothing after it: first and last, not yet limited by the total. */
 static bool read_ends(const char *text, uint64_t total, uint64_t *first, uint64_t *last) {
     bool from = read_number(&text, first);
     if (*text++ != '-') {
@@ -37,7 +37,7 @@ static bool read_ends(const char *text, uint64_t total, uint64_t *first, uint64_
     if (*text != '\0' || (!from && !to)) {
         return false;
     }
-    if (!from) { /* so many at the end */
+    if (!from) { /* the last so many bytes */
         *first = *last == 0 ? UINT64_MAX : *last < total ? total - *last : 0;
         *last = UINT64_MAX;
     } else if (!to) {

@@ -10,7 +10,7 @@ typedef enum fedserver_range_kind {
     FEDSERVER_RANGE_WHOLE =
         0,                    /* no range, or none that is understood: answer 200 with everything */
     FEDSERVER_RANGE_PART = 1, /* 206 */
-    FEDSERVER_RANGE_NONE = 2  /* 416: it begins behind the end */
+    FEDSERVER_RANGE_NONE = 2  /* 416: the range begins after the end */
 } fedserver_range_kind;
 
 enum { FEDSERVER_TAG_TEXT = 19 }; /* an entity tag with its quotes, and the NUL */

@@ -1,4 +1,4 @@
-/* GET /v1/devices?after=ID&limit=N: who is out there, a portion at a time. */
+/* GET /v1/devices?after=ID&limit=N: the enrolled devices, a portion at a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/leases.h"
 #include "fedserver/routes/answers.h"
@@ -7,7 +7,7 @@
 
 enum { PORTION = 100, PORTION_MOST = 2000, AWAY_MS = 30 * 60 * 1000 };
 
-/* What devices are looked at with: the task that runs, its open round, and the list to fill. */
+/* What the list is made from: the running task, its open round, and the list to fill. */
 typedef struct scene {
     fedserver_training training;
     int64_t now_ms;
@@ -54,7 +54,8 @@ static fed_status take_open_round(void *user, const fedserver_round_row *row, fe
     return FED_OK;
 }
 
-/* From the store, which the front has too: the rounds' process is not asked. */
+/* The devices come from the store, which the front can read: it does not ask the rounds'
+ * process. */
 static fed_status set_scene(fedserver *server, scene *s, fed_error *err) {
     fed_error absent = {0};
     fed_status status =

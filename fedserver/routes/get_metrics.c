@@ -70,7 +70,7 @@ static void training(fed_writer *w, const fedserver_training *t) {
                            (double)t->round.deadline_ms / 1000.0);
 }
 
-/* Nothing where it can't be read: this process may not be the one that serves it. */
+/* Writes nothing if the certificate can't be read: another process may serve it. */
 static void certificate(fed_writer *w, const char *directory, int64_t now_ms) {
     const int32_t days = fedserver_certificate_days(directory, now_ms);
     if (days != INT32_MIN) {
@@ -97,7 +97,7 @@ static void devices(fed_writer *w, const fedserver *server, int64_t now_ms) {
     }
 }
 
-/* What the newest rounds say: the quality that was measured last, and the last commit. */
+/* What the newest rounds say: the quality measured last, and the last commit. */
 typedef struct recent {
     fedserver_round_row measured;
     int64_t committed_ms;

@@ -1,5 +1,4 @@
-/* GET /v1/model?task=T&have=V&want=W&can=C: what a device lacks of a version, or the rest of that.
- */
+/* GET /v1/model?task=T&have=V&want=W&can=C: what a device lacks of a version, or the rest of it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +34,7 @@ static fed_status answer_range(const fedserver_request *request, uint64_t tag,
     snprintf(response->content_range, sizeof response->content_range,
              "bytes %" PRIu64 "-%" PRIu64 "/%zu", first, first + len - 1, total);
     response->body = fedserver_blob_slice(whole, (size_t)first, (size_t)len);
-    fedserver_blob_free(whole); /* the slice holds a share */
+    fedserver_blob_free(whole); /* the slice holds a reference */
     return response->body != NULL ? FED_OK
                                   : fed_fail(err, FED_ENOMEM, "out of memory for a model download");
 }
@@ -58,7 +57,7 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
                                       "have may be none");
     }
     if (!fedserver_query_number(query, "can", UINT32_MAX, &can)) {
-        can = 0; /* a device of an older release does not say */
+        can = 0; /* a device of an older release does not say what it has */
     }
     fedserver_training *t = &server->rounds.training;
     uint64_t tag = 0;

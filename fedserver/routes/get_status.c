@@ -59,7 +59,7 @@ static json_t *task_json(const fedserver_training *t) {
     return made;
 }
 
-/* NULL: it is not known. */
+/* NULL: the sentence is not known. */
 static json_t *standout_json(const fedserver_standout *who, const char *amount) {
     return who->device == 0 ? json_null()
                             : json_pack("{s:s, s:f}", "device", who->name, amount, who->amount);
@@ -67,7 +67,7 @@ static json_t *standout_json(const fedserver_standout *who, const char *amount) 
 
 typedef struct told_rounds {
     json_t *rounds;
-    bool regression; /* the model predicts numbers: none of them is just right */
+    bool regression; /* the model predicts numbers, so accuracy means nothing */
 } told_rounds;
 
 static fed_status append_round(void *user, const fedserver_round_row *row, fed_error *err) {
@@ -118,7 +118,8 @@ static int append_text(const char *text, size_t len, void *user) {
     return 0;
 }
 
-/* A tag that stays while nothing but the time and the traffic changes, which each answer does. */
+/* An entity tag that stays the same while only the time and the traffic change, as they do in
+ * each answer. */
 static void tag_status(json_t *root, fedserver_response *response) {
     fed_writer text;
     json_t *rest = json_copy(root);

@@ -52,7 +52,7 @@ void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters)
 /* -- a process -- */
 
 static void answers(const fedserver *server, const char *prefix, fed_writer *w) {
-    static const int always[] = {200, 400, 401, 403, 409, 429, 503}; /* rates need a beginning */
+    static const int always[] = {200, 400, 401, 403, 409, 429, 503}; /* rates need the start time */
     char name[NAME];
     snprintf(name, sizeof name, "%s_responses_total", prefix);
     fedserver_metric_head(w, name, "counter", "Answers sent, by status.");
@@ -111,7 +111,7 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
 
 /* -- the directory -- */
 
-/* 0: it can't be read. */
+/* 0: the directory can't be read. */
 static int64_t expires_s(const fedserver *server, const char *file) {
     char path[1024];
     uint8_t *text = NULL;

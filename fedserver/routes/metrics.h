@@ -13,14 +13,14 @@ void fedserver_metric_gauge(fed_writer *w, const char *name, const char *help, d
 /** The histogram of how long rounds took. */
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters);
 
-/** Of this process, each name beginning with prefix: answers by status, failed handshakes by
- * reason, CPU and memory. */
+/** Metrics of this process, each name beginning with prefix: answers by status, failed
+ * handshakes by reason, CPU and memory. */
 void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_writer *w);
 
-/** Of the directory: free bytes, until when the certificates are good; and the build. */
+/** Metrics of the directory: free bytes and the certificates' end; and the build. */
 void fedserver_metrics_place(const fedserver *server, fed_writer *w);
 
-/** A front: put its own metrics behind those in `response`, which the other process has told. */
+/** A front: append its own metrics to those in `response`, which come from the other process. */
 fed_status fedserver_metrics_append(const fedserver *server, fedserver_response *response,
                                     fed_error *err) FED_CHECKED;
 

@@ -8,17 +8,17 @@
 #include "fedserver/routes/router.h"
 #include "fedserver/task/phases.h"
 
-/* The longest that an answer is held back: shorter than what NATs and proxies forget. */
+/* The longest time that an answer is held back: NATs and proxies forget a connection later. */
 enum { HOLD_LIMIT_MS = 55000 };
-/* About how long there is nothing to say: idle, and at least and at most while a deadline runs. */
+/* How long a device waits: when idle, and at least and at most while a deadline runs. */
 enum { IDLE_MS = 5000, OPEN_MIN_MS = 500, OPEN_MAX_MS = 10000 };
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Come back in about a tenth of what is left of the round, or when the crowd allows; for a request
- * that was held, the time since it came is a part of that. */
+/* Come back in about a tenth of what is left of the round, or later if many devices wait. The
+ * time for which a request was held counts as part of that wait. */
 static void wait_for(fedserver *server, const fedserver_call *call, fed_wait_reason reason,
                      fed_assignment *answer) {
     const fedserver_round *round = &server->rounds.training.round;
@@ -52,8 +52,8 @@ static bool cancelled(fedserver *server, const fed_checkin *checkin) {
            fedserver_task_cancelled(&server->rounds, checkin->task);
 }
 
-/* No task runs, or none for this device. Whoever took part in the last one gets its last model,
- * once; all others are told that it is over. */
+/* No task runs, or none for this device. A device that took part in the last task gets its last
+ * model, once; all others are told that the task is over. */
 static void after_the_task(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer) {
     const fedserver_training *t = &server->rounds.training;
@@ -102,7 +102,8 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
     }
 }
 
-/* Each evaluating device measures each version once, the last one too: their test data differ. */
+/* Each evaluating device measures each version once, the last one too: the devices' test data
+ * differ. */
 static void evaluate(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
                      fed_assignment *answer) {
     const fedserver_training *t = &server->rounds.training;
@@ -156,9 +157,9 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     } else {
         FED_TRY(train(server, call, &checkin, &answer, &admit_ms, err));
     }
-    int64_t until_admitted_ms = admit_ms - call->now_ms; /* 0 or less: unknown, or over */
+    int64_t until_admitted_ms = admit_ms - call->now_ms; /* 0 or less: unknown, or already past */
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
-    /* An evaluator holds the last model before the task is over: this is how it learns the end. */
+    /* An evaluator holds the last model before the task is over: this answer tells it the end. */
     bool news = checkin.role == FED_ROLE_EVALUATE && answer.reason == FED_WAIT_FINISHED;
     if (answer.action == FED_ACTION_WAIT && hold_ms > 0 && !news) {
         response->hold = true;

@@ -32,7 +32,7 @@ static fed_update update_head(const piece *p) {
         .task = p->head.task, .round = p->head.round, .lease = p->head.lease, .samples = 1};
 }
 
-/* The lease does not stand, or is counted: say so, as to any update. */
+/* The lease does not stand, or its update is counted: say so, as to any update. */
 static fed_status answer_head(fedserver *server, const fedserver_call *call, const piece *p,
                               fedserver_response *response, fed_error *err) {
     uint8_t bytes[64];
@@ -74,7 +74,7 @@ static fed_status answer_end(fedserver_response *response, uint64_t end, fed_err
     return fedserver_answer(response, 202, "application/octet-stream", &body, err);
 }
 
-/* A message that is complete: an update like any other. */
+/* Answer a complete message: it is an update like any other. */
 static fed_status take_message(fedserver *server, const fedserver_call *call, const piece *p,
                                const uint8_t *bytes, size_t len, fedserver_response *response,
                                fed_error *err) {
@@ -88,7 +88,7 @@ static fed_status take_message(fedserver *server, const fedserver_call *call, co
                                   "digest differs)");
 }
 
-/* All stored pieces and this one, the last. */
+/* Put together all stored pieces and this one, the last. */
 static fed_status take_whole(fedserver *server, const fedserver_call *call, const piece *p,
                              fedserver_response *response, fed_error *err) {
     const size_t total = (size_t)p->head.total;
@@ -110,7 +110,7 @@ static fed_status take_whole(fedserver *server, const fedserver_call *call, cons
     return status;
 }
 
-/* A piece of this device's own, standing lease. */
+/* Take a piece of this device's own, standing lease. */
 static fed_status take_piece(fedserver *server, const fedserver_call *call, const piece *p,
                              fedserver_response *response, fed_error *err) {
     const fedserver_store *store = server->store;
@@ -120,7 +120,8 @@ static fed_status take_piece(fedserver *server, const fedserver_call *call, cons
     FED_TRY(find_end(server, call, p, &end, &other, err));
     bool last = p->head.offset == end && end + p->len == p->head.total;
     if (p->head.offset != end || p->len == 0 || (!last && p->len < p->head.total / FED_PIECES)) {
-        return answer_end(response, end, err); /* a question, sent before, too early, or a crumb */
+        /* a question, bytes sent before, a piece too early, or one too small */
+        return answer_end(response, end, err);
     }
     if (last) {
         FED_TRY(take_whole(server, call, p, response, err));

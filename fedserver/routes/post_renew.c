@@ -49,7 +49,8 @@ fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrol
     }
     fed_writer body;
     fed_writer_growing(&body);
-    /* The CAs: so a device learns of a new one. Those that would not fit are for a person. */
+    /* Send the CAs, so that a device learns of a new one. A person must solve it if they do not
+     * fit. */
     const char *cas = server->ca_bundle.text;
     cas = strlen(issued->cert.text) + strlen(cas) < FED_PEM_SIZE ? cas : "";
     fed_write_printf(&body, "devices-port: %u\n%s%s", server->devices_port, issued->cert.text, cas);

@@ -7,7 +7,7 @@
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
-/* status: why it can't be counted, as fedserver_intake_open says; *why: the sentence. */
+/* status: why the update can't be counted, as fedserver_intake_open says; *why: the sentence. */
 static fed_status refuse_unfit(fedserver *server, const fedserver_call *call, fed_status status,
                                const fed_error *why, fedserver_response *response, fed_error *err) {
     const bool range = status == FED_ERANGE;
@@ -28,7 +28,7 @@ static fed_status refuse_cloned(fedserver *server, const fedserver_call *call,
                                   "and enrol it with a token of its own");
 }
 
-/* Of what an older release counted the digest is learned from its first repetition. */
+/* An older release stored no digest: it is learned from the update's first repetition. */
 static fed_status say_yes_again(fedserver *server, fedserver_device *device, uint64_t digest,
                                 fed_error *err) {
     server->rounds.counters.updates_repeated++;

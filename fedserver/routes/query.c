@@ -1,4 +1,4 @@
-/* Keys and values behind the question mark. */
+/* Keys and values after the question mark. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/query.h"
 

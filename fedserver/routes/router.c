@@ -18,7 +18,7 @@
 enum {
     PLAIN = 0,
     RELAYED = 1, /* the process of the rounds answers, also where the front is another process */
-    IN_PARTS = 2 /* the beginning of a body is worth something by itself */
+    IN_PARTS = 2 /* the beginning of a body is of use without the rest */
 };
 
 /* Bits of a route's roles. */
@@ -26,7 +26,7 @@ enum {
     DEVICE = 1 << FEDSERVER_ROLE_DEVICE,
     EVALUATOR = 1 << FEDSERVER_ROLE_EVALUATOR,
     OPERATOR = 1 << FEDSERVER_ROLE_OPERATOR,
-    READER = 1 << 8, /* of the front: those whom --page admits, and operators */
+    READER = 1 << 8, /* at the front: operators, and those that --page admits */
     ANYBODY = 0
 };
 
@@ -63,7 +63,8 @@ static uint64_t body_limit(const fedserver *server, const route *to) {
                                                    : fedserver_update_limit(server);
 }
 
-/* The device that asks. In an old database a device is known by its certificate until it comes. */
+/* The device that asks. An old database knows a device by its certificate until the device's
+ * next request. */
 static fedserver_device *device_of(const fedserver *server, const fedserver_request *request) {
     if (request->listener != FEDSERVER_DEVICES || request->fingerprint == NULL) {
         return NULL;
@@ -75,7 +76,7 @@ static fedserver_device *device_of(const fedserver *server, const fedserver_requ
                : fedserver_devices_find(&server->rounds.devices, request->certificate);
 }
 
-/* NULL: there is none. *path_known: the path has routes, be it for other methods. */
+/* NULL: there is none. *path_known: the path has routes, perhaps for other methods. */
 static const route *find(const fedserver_request *request, bool *path_known) {
     const route *found = NULL;
     *path_known = false;
@@ -94,7 +95,7 @@ static bool has_way(const fedserver_request *request, unsigned way) {
     return to != NULL && (to->ways & way) != 0;
 }
 
-/* The route of this request and the device behind it, or why there is none. */
+/* The route of this request and its device, or why there is none. */
 static refusal admit(const fedserver *server, const fedserver_request *request, uint64_t body_len,
                      const route **to, fedserver_device **device) {
     bool path_known = false;
@@ -155,7 +156,8 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
     return status == 403 && len < FED_PEM_SIZE ? 0 : status; /* small: read it, to say why */
 }
 
-/* An expired certificate resumes old TLS sessions without being looked at again: so look here. */
+/* An old TLS session can be resumed after its certificate has expired, and TLS does not check
+ * again. So check here. */
 static bool expired(const fedserver_device *device, int64_t now_ms) {
     return device != NULL && device->expires_ms <= now_ms;
 }
@@ -175,7 +177,7 @@ static fed_status adopt(fedserver *server, fedserver_device **device, const uint
     return FED_OK;
 }
 
-/* A change of the CA waits until all devices are of the new CA: so this is stored at once. */
+/* A change of the CA waits until all devices use the new CA: so this is stored at once. */
 static fed_status note_authority(fedserver *server, fedserver_device *device, uint64_t authority,
                                  fed_error *err) {
     if (device == NULL || authority == 0 || device->authority == authority) {
@@ -202,7 +204,7 @@ static fed_status admit_visitor(fedserver *server, const route *to, const fedser
                      : fedserver_visitor_refuse(server, call->request, visitor, response, err);
 }
 
-/* The front: the answer of the process of the rounds. */
+/* The front: get the answer from the process of the rounds. */
 static fed_status ask_rounds(fedserver *server, const route *to, const fedserver_call *call,
                              fedserver_response *response, fed_error *err) {
     if (!fedserver_relay_ask(server->relay, call->request, call->now_ms, response)) {

@@ -8,11 +8,11 @@
 #include "fedserver/routes/byte_range.h"
 #include "fedserver/server.h"
 
-/** A request that has passed the checks every one must pass. */
+/** A request that has passed the checks that every request must pass. */
 typedef struct fedserver_call {
     const fedserver_request *request;
     int64_t now_ms;
-    fedserver_device *device; /* DEVICES: who asks; FRONT: NULL */
+    fedserver_device *device; /* DEVICES: the device that asks; FRONT: NULL */
 } fedserver_call;
 
 /** Answers a call. The device's own faults are answers; an error means that the store, or memory,
@@ -32,16 +32,16 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
                                  size_t len, uint64_t digest, fedserver_response *response,
                                  fed_error *err) FED_CHECKED;
 
-/** Most bytes that an update of the current task can have. */
+/** The largest size of an update of the current task, in bytes. */
 uint64_t fedserver_update_limit(const fedserver *server);
 
 /** Finds a request's route and lets it answer; counts the traffic. For fedserver_open_with. */
 extern const fedserver_routing fedserver_router;
 
-/** "token_used": the word of a refusal. */
+/** The word of a refusal, such as "token_used". */
 const char *fedserver_enrolment_word(fedserver_enrolment outcome);
 
-/** Answer with the certificate that was issued or, where outcome says so, with a refusal. */
+/** Answer with the issued certificate or, where outcome says so, with a refusal. */
 fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrolment outcome,
                                         const fedserver_issued *issued, const fed_error *why,
                                         fedserver_response *response, fed_error *err) FED_CHECKED;

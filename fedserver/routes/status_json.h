@@ -11,7 +11,7 @@
 /** The open round of the task in memory; null: there is none. NULL: no memory. */
 json_t *fedserver_round_json(const fedserver_rounds *rounds, int64_t now_ms);
 
-/** The list of tasks; of those that are over the newest `most`. *tasks is the caller's. */
+/** The list of tasks; of the ended ones only the newest `most`. The caller owns *tasks. */
 fed_status fedserver_tasks_list(fedserver *server, int64_t now_ms, size_t most, json_t **tasks,
                                 fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* Who asks at the front, and what a stranger is told. */
+/* Which visitor asks at the front, and what a stranger is told. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/visitors.h"
 
@@ -33,7 +33,7 @@ fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *re
     bool holds = false;
     *visitor = FEDSERVER_VISITOR_OPERATOR;
     if (request->listener == FEDSERVER_DEVICES || server->setup.part == FEDSERVER_ROUNDS) {
-        return FED_OK; /* the certificate's role said so; or the front, which asks, has looked */
+        return FED_OK; /* the certificate's role said so; or the front asks, which has checked */
     }
     if (find_cookie(request->cookie, cookie)) {
         FED_TRY(fedserver_pass_holds(server->store, server->db, cookie, FEDSERVER_PASS_SESSION,

@@ -1,4 +1,4 @@
-/* Who asks at the front, by the pass that is shown. */
+/* Which visitor asks at the front, known by the pass that the request shows. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_VISITORS_H
 #define FEDSERVER_VISITORS_H
@@ -8,11 +8,11 @@
 /** The cookie of a session. Browsers take such a name only over TLS, for this host and path /. */
 #define FEDSERVER_COOKIE "__Host-fed"
 
-/** Who asks at the front. */
+/** Which visitor asks at the front. */
 typedef enum fedserver_visitor {
     FEDSERVER_VISITOR_STRANGER = 0,
     FEDSERVER_VISITOR_READER = 1,  /* may read the page, the status, the devices, the metrics */
-    FEDSERVER_VISITOR_OPERATOR = 2 /* and take the model */
+    FEDSERVER_VISITOR_OPERATOR = 2 /* may also take the model */
 } fedserver_visitor;
 
 fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *request,

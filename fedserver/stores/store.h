@@ -16,7 +16,7 @@
 enum { FEDSERVER_AUDIT_LINES = 100000 };
 
 typedef struct fedserver_token {
-    int64_t made_ms; /* 0: not known, of a release before layout 8 */
+    int64_t made_ms; /* 0: not known; releases before layout 8 did not store it */
     int64_t expires_ms;
     int64_t used_ms;      /* 0: not yet */
     int64_t withdrawn_ms; /* 0: not withdrawn */
@@ -26,7 +26,7 @@ typedef struct fedserver_token {
     char name[FEDSERVER_NAME]; /* "": the device names itself */
 } fedserver_token;
 
-/** A person's or a program's key to the front: front/passes.h. */
+/** A person's or a program's key to the front: identity/passes.h. */
 typedef struct fedserver_pass {
     fedserver_pass_kind kind;
     int64_t expires_ms;
@@ -37,25 +37,30 @@ typedef struct fedserver_pass {
  * an update that is sent again gets the same answer, however late (S3). */
 typedef struct fedserver_device {
     int64_t id;
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* of its key; until layout 3 of its certificate */
+    /* SHA-256 of its key; until layout 3, of its certificate */
+    uint8_t fingerprint[FED_SHA256_SIZE];
     int64_t enrolled_ms, expires_ms;
-    uint64_t lease; /* the newest; 0: none yet. It is for this task, round and attempt: */
+    /* the newest lease; 0: none yet. The next members are its task, round and attempt: */
+    uint64_t lease;
     uint64_t lease_task;
     uint32_t lease_round, lease_attempt;
-    uint64_t counted_lease;     /* the last lease whose update was counted; 0: none */
-    uint64_t counted_digest;    /* of that update's message; 0: not known, of layout 7 and before */
-    uint64_t evaluated_task;    /* the newest model that the device has measured: task, */
-    uint32_t evaluated_version; /* and version */
+    uint64_t counted_lease; /* the last lease whose update was counted; 0: none */
+    /* digest of that update's message; 0: not known (layout 7 and before) */
+    uint64_t counted_digest;
+    uint64_t evaluated_task;    /* the newest model that the device has measured: its task, */
+    uint32_t evaluated_version; /* and its version */
     int64_t revoked_ms;         /* 0: not revoked */
-    int64_t lease_deadline_ms;  /* until then the lease has its slot */
-    int64_t cloned_ms;          /* when another copy of its state reported last; 0: never */
-    uint32_t samples;           /* of its data, as the device said last; 0: not yet */
+    int64_t lease_deadline_ms;  /* the lease has its slot until then */
+    int64_t cloned_ms;          /* when a copy of the device's state reported last; 0: never */
+    /* samples of its data, as the device last said; 0: it has not said yet */
+    uint32_t samples;
     fedserver_role role;
     char tag[FEDSERVER_TAG];
     char name[FEDSERVER_NAME];         /* for people; "": none */
     char software[FEDSERVER_SOFTWARE]; /* its last User-Agent; "": none */
     int64_t seen_ms;                   /* its last request; 0: none yet */
-    uint64_t authority; /* fedserver_ca_id of the certificate that it used last; 0: not known */
+    /* fedserver_ca_id of the certificate that the device used last; 0: not known */
+    uint64_t authority;
     /* its updates: counted; refused as too late; refused for another reason */
     uint64_t counted, late, refused;
     /* Not stored: */
@@ -79,13 +84,13 @@ typedef struct fedserver_model_row {
     uint32_t version;
     uint64_t digest;
     float *values;   /* [size] */
-    float *residual; /* [size]: what the deltas have left out so far; NULL: nothing */
+    float *residual; /* [size]: values that the deltas have left out so far; NULL: none */
     size_t size;
-    uint8_t *state; /* [state_len]: of the strategy, flat; NULL: none */
+    uint8_t *state; /* [state_len]: the strategy's state, flat; NULL: none */
     size_t state_len;
 } fedserver_model_row;
 
-/** An older version of a model that is kept whole. */
+/** An older version of a model, kept whole. */
 typedef struct fedserver_keyframe {
     uint32_t version;
     uint64_t digest;
@@ -95,7 +100,7 @@ typedef struct fedserver_keyframe {
 
 /** A device that stands out in a round. */
 typedef struct fedserver_standout {
-    int64_t device; /* 0: not known, in rounds of releases before layout 8 */
+    int64_t device; /* 0: not known; releases before layout 8 did not store it */
     char name[17];  /* the first digits of its fingerprint; set when the row is read */
     double amount;
 } fedserver_standout;
@@ -108,16 +113,19 @@ typedef struct fedserver_round_row {
     uint64_t samples;
     double loss; /* mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    fedserver_standout heaviest; /* who claims most of the weight; amount: that share, 0 to 1 */
-    fedserver_standout furthest; /* whose updates move the model most; amount: the largest norm */
-    bool measured;               /* by evaluating devices: the fields below. Read only. */
+    /* the device with the largest share of the weight; amount: that share, 0 to 1 */
+    fedserver_standout heaviest;
+    /* the device whose updates move the model most; amount: the largest norm */
+    fedserver_standout furthest;
+    bool measured; /* evaluating devices have set the fields below. Read only. */
     double accuracy, test_loss;
 } fedserver_round_row;
 
-/** An update of the open round: who sent it, and for which of the device's leases. */
+/** An update of the open round: the device that sent it, and which of the device's leases it is
+ * for. */
 typedef struct fedserver_update_row {
     uint64_t task;
-    uint32_t round; /* in which it counts */
+    uint32_t round; /* the round in which it counts */
     int64_t device;
     uint64_t lease;
 } fedserver_update_row;
@@ -129,8 +137,8 @@ typedef struct fedserver_decline {
     int64_t at_ms;
 } fedserver_decline;
 
-/** Is called for one row after the other; a failure ends the walk and becomes its result. What the
- * pointers point to lives for the call only. */
+/** The store calls it for one row after the other. A failure ends the walk and becomes the
+ * walk's result. The pointers are valid for the call only. */
 typedef fed_status (*fedserver_device_visit)(void *user, const fedserver_device *device,
                                              fed_error *err);
 typedef fed_status (*fedserver_token_visit)(void *user, const uint8_t *hash,
@@ -145,7 +153,7 @@ typedef fed_status (*fedserver_update_visit)(void *user, const fedserver_update_
 typedef fed_status (*fedserver_decline_visit)(void *user, const fedserver_decline *decline,
                                               fed_error *err);
 
-/** Who checks, and how much was found. */
+/** A check of the store: where to report, and the number of findings. */
 typedef struct fedserver_checker {
     fedserver_check_report report;
     void *user;
@@ -156,7 +164,7 @@ typedef struct fedserver_checker {
 void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, const char *format,
                          ...) FED_PRINTF(3, 4);
 
-/** What to do where only a copy can help; the end of a sentence. */
+/** What to do where only a copy can help. It ends a sentence. */
 #define FEDSERVER_RESTORE "; restore the coordinator from a backup (fedserver restore)"
 
 /**
@@ -179,7 +187,7 @@ typedef struct fedserver_store {
     /** What WHERE is in `fedserver init --store NAME:WHERE`, for people: "a connection string".
      * NULL: the store takes none; functions get "". */
     const char *where;
-    /** What is stored ends with the process that made it, and other processes never see it. */
+    /** What is stored ends with the process that made it. Other processes never see it. */
     bool in_process;
     /** The bytes of the longest row; 0: no limit. A model's row has its values, its residual and
      * its strategy's state. */
@@ -187,27 +195,28 @@ typedef struct fedserver_store {
 
     /** Is there a store? One that `create` or `copy` did not finish is not there. */
     bool (*exists)(const char *directory, const char *where);
-    /** Make a new, empty store, which appears whole: after a crash it is complete, or not there.
-     * What an unfinished one has left is removed. Called where `exists` is false. */
+    /** Make a new, empty store. It appears whole: after a crash it is complete, or not there.
+     * `create` removes the remains of an unfinished one. Call it where `exists` is false. */
     fed_status (*create)(const char *directory, const char *where, fed_error *err);
     /** FED_ENOTFOUND: there is none; FED_EFORMAT, FED_EVERSION: this build can't read it. */
     fed_status (*open)(const char *directory, const char *where, void **db, fed_error *err);
-    void (*close)(void *db); /* what was not committed is lost, and so is the lock */
-    /** Be the only handle that serves or checks this store, until close. FED_EBUSY: another one is;
-     * the sentence names its process. Who has the lock may ask again. */
+    void (*close)(void *db); /* drops writes that were not committed, and the lock */
+    /** Become the only handle that serves or checks this store, until close. FED_EBUSY: another
+     * handle is; the sentence names its process. A handle that has the lock may ask again. */
     fed_status (*lock)(void *db, fed_error *err);
-    /** The process that has the lock; 0: none. Not for a process that has the lock itself, which
-     * may lose it. */
+    /** The process that has the lock; 0: none. Do not call it in the process that has the lock:
+     * the process may lose the lock. */
     long (*holder)(void *db);
-    /** Make in that directory a store as `create` does, with what is committed now; other handles
-     * may go on writing meanwhile. Not inside a transaction. FED_EFORMAT: a body is damaged.
-     * Optional: who takes a WHERE has its own means of making backups. */
+    /** Make a store in that directory as `create` does, with what is committed now. Other
+     * handles may go on writing meanwhile. Do not call it inside a transaction. FED_EFORMAT: a body
+     * is damaged. Optional: a store that takes a WHERE has its own means of making backups. */
     fed_status (*copy)(void *db, const char *directory, fed_error *err);
     /** Report whether the stored bytes are sound, as far as the store can tell. Changes nothing.
      * The handle has the lock. */
     fed_status (*check)(void *db, fedserver_checker *checker, fed_error *err);
-    /** Delete what a crash has left and nobody was promised (S9). The process that serves calls it
-     * once, with the lock, before its first write. FED_EFORMAT: something promised is missing. */
+    /** Delete what a crash has left and no answer has promised (S9). The process that serves
+     * calls it once, with the lock, before its first write. FED_EFORMAT: something promised is
+     * missing. */
     fed_status (*recover)(void *db, fed_error *err);
     fed_status (*commit)(void *db, fed_error *err);
     void (*rollback)(void *db);
@@ -219,36 +228,37 @@ typedef struct fedserver_store {
     fed_status (*token_find)(void *db, const uint8_t *hash, fedserver_token *token, fed_error *err);
     /** In the order of made_ms; equal times in the order of their hashes. */
     fed_status (*token_each)(void *db, fedserver_token_visit visit, void *user, fed_error *err);
-    /** Nobody can enrol with it any more. FED_ENOTFOUND: there is no unused token of that hash. */
+    /** Make sure that nobody can enrol with the token any more. FED_ENOTFOUND: no unused token
+     * has that hash. */
     fed_status (*token_withdraw)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
-    /** FED_ENOTFOUND: there is no unused token of that hash. */
+    /** FED_ENOTFOUND: no unused token has that hash. */
     fed_status (*token_use)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
 
     fed_status (*pass_add)(void *db, const uint8_t *hash, const fedserver_pass *pass,
                            fed_error *err);
     fed_status (*pass_find)(void *db, const uint8_t *hash, fedserver_pass *pass, fed_error *err);
     fed_status (*pass_use)(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err);
-    /** Delete the passes that expire by then. */
+    /** Delete the passes that expire by that time. */
     fed_status (*pass_end)(void *db, int64_t until_ms, fed_error *err);
 
     /** Sets device->id. FED_EIO: another device has that fingerprint. */
     fed_status (*device_add)(void *db, fedserver_device *device, fed_error *err);
-    /** Write the device's state. Its identity stays as stored: fingerprint, enrolled_ms,
-     * expires_ms, role, tag, name and revoked_ms, which other processes write. */
+    /** Write the device's state. Its identity stays as stored, because other processes write it:
+     * fingerprint, enrolled_ms, expires_ms, role, tag, name and revoked_ms. */
     fed_status (*device_put)(void *db, const fedserver_device *device, fed_error *err);
-    /** A device that is revoked keeps its first time. */
+    /** Revoke a device. A device that is revoked already keeps its first time. */
     fed_status (*device_revoke)(void *db, int64_t device, int64_t now_ms, fed_error *err);
     /** Set its fingerprint. */
     fed_status (*device_name)(void *db, int64_t device, const uint8_t *fingerprint, fed_error *err);
     /** Set its name. */
     fed_status (*device_rename)(void *db, int64_t device, const char *name, fed_error *err);
-    /** It has a new certificate, which ends then. */
+    /** Note the device's new certificate and when the certificate expires. */
     fed_status (*device_renew)(void *db, int64_t device, int64_t expires_ms, fed_error *err);
     fed_status (*device_find)(void *db, const uint8_t *fingerprint, fedserver_device *device,
                               fed_error *err);
     fed_status (*device_each)(void *db, fedserver_device_visit visit, void *user, fed_error *err);
-    /** At most `limit` devices with an id above `after`, in the order of their ids. declined_task
-     * is `task` if the device has declined that. */
+    /** Visit at most `limit` devices with an id above `after`, in the order of their ids.
+     * declined_task is `task` if the device has declined that task. */
     fed_status (*device_page)(void *db, uint64_t task, int64_t after, uint32_t limit,
                               fedserver_device_visit visit, void *user, fed_error *err);
     fed_status (*device_count)(void *db, uint64_t *count, fed_error *err);
@@ -257,19 +267,20 @@ typedef struct fedserver_store {
     fed_status (*task_add)(void *db, fedserver_task *task, fed_error *err);
     fed_status (*task_find)(void *db, fedserver_task_pick pick, uint64_t id, fedserver_task *task,
                             fed_error *err);
-    /** Write its state and times, if the stored state is one of `from`, a bit each (1 << state).
-     * FED_ENOTFOUND: another process has changed the state; nothing is written (S14). */
+    /** Write the task's state and times, if the stored state is in `from`, which has a bit for
+     * each state (1 << state). FED_ENOTFOUND: another process has changed the state; nothing is
+     * written (S14). */
     fed_status (*task_put)(void *db, const fedserver_task *task, unsigned from, fed_error *err);
-    /** The running task, the queue in its order, paused tasks, then those that ended, newest first.
-     * Declines up to that time are not counted. */
+    /** Visit the running task, the queue in its order, the paused tasks, then the ended ones,
+     * newest first. Declines up to that time are not counted. */
     fed_status (*task_each)(void *db, int64_t declines_after_ms, fedserver_task_visit visit,
                             void *user, fed_error *err);
-    /** Set its position among the tasks that are queued, running or paused: small numbers first. */
+    /** Set its position among the queued, running and paused tasks: small numbers first. */
     fed_status (*task_place)(void *db, uint64_t id, uint64_t position, fed_error *err);
-    /** Delete what a cancelled task has left: all but its row and its committed rounds. *id = that
-     * task. FED_ENOTFOUND: no cancelled task has anything left. */
+    /** Delete what a cancelled task has left, except its row and its committed rounds. *id =
+     * that task. FED_ENOTFOUND: no cancelled task has anything left. */
     fed_status (*task_clear)(void *db, uint64_t *id, fed_error *err);
-    /** Give some free space back to the disk. *left: there is more to give. */
+    /** Return some free space to the disk. *left: more can be returned. */
     fed_status (*shrink)(void *db, bool *left, fed_error *err);
 
     /** Replaces the device's earlier decline of that task. */
@@ -309,14 +320,14 @@ typedef struct fedserver_store {
     /** Delete the keyframes of versions before this one. */
     fed_status (*keyframe_prune)(void *db, uint64_t task, uint32_t version, fed_error *err);
 
-    /** Replaces the row of that number. */
+    /** Replaces the round of that number. */
     fed_status (*round_put)(void *db, uint64_t task, const fedserver_round_row *row,
                             fed_error *err);
     /** At most `limit` rounds, newest first; the open round is one of them. */
     fed_status (*round_each)(void *db, uint64_t task, uint32_t limit, fedserver_round_visit visit,
                              void *user, fed_error *err);
 
-    /** body: of POST /v1/update, as it came. FED_EIO: the lease has an update already. */
+    /** body: the body of POST /v1/update, unchanged. FED_EIO: the lease has an update already. */
     fed_status (*update_add)(void *db, const fedserver_update_row *row, const uint8_t *body,
                              size_t len, fed_error *err);
     /** The updates of the task's open round (task 0: of all tasks), in the order of their arrival.
@@ -327,15 +338,16 @@ typedef struct fedserver_store {
     fed_status (*update_count)(void *db, uint64_t task, uint32_t *count, fed_error *err);
     fed_status (*update_clear)(void *db, uint64_t task, fed_error *err);
 
-    /** Add bytes of the message that a device is sending. They begin where its last piece ends. */
+    /** Add bytes of the message that a device is sending. They begin where the device's last
+     * piece ends. */
     fed_status (*piece_add)(void *db, int64_t device, const fed_piece *piece, const uint8_t *data,
                             size_t len, fed_error *err);
     /** Find the device's last piece, and where it ends. Sets lease, digest, total and offset of
      * *piece. FED_ENOTFOUND: there is none. */
     fed_status (*piece_find)(void *db, int64_t device, fed_piece *piece, uint64_t *end,
                              fed_error *err);
-    /** Copy all pieces of the device into dst[cap], in their order. FED_EFORMAT: they leave a gap,
-     * or are longer. */
+    /** Copy all pieces of the device into dst[cap], in their order. FED_EFORMAT: the pieces
+     * leave a gap, or are longer than cap. */
     fed_status (*piece_join)(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
                              fed_error *err);
     fed_status (*piece_clear)(void *db, int64_t device, fed_error *err);
@@ -344,7 +356,7 @@ typedef struct fedserver_store {
 
     /** Add a line. The newest FEDSERVER_AUDIT_LINES are kept. */
     fed_status (*audit_add)(void *db, const fedserver_audit_entry *entry, fed_error *err);
-    /** The lines since then, oldest first. */
+    /** The lines since that time, oldest first. */
     fed_status (*audit_each)(void *db, int64_t since_ms, fedserver_audit_visit visit, void *user,
                              fed_error *err);
 

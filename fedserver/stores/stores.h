@@ -15,7 +15,7 @@ fed_status fedserver_store_finish(const fedserver_store *store, void *db, fed_st
 /** A store, and where it lies: the text of `fedserver init --store`, and of the file DIR/store. */
 typedef struct fedserver_store_choice {
     const fedserver_store *store;
-    char where[512]; /* "": in the coordinator's directory */
+    char where[512]; /* "": the store lies in the coordinator's directory */
 } fedserver_store_choice;
 
 /** Read "NAME" or "NAME:WHERE"; NULL is the default. FED_EINVAL: this build has no such store, or

@@ -1,4 +1,4 @@
-/* The coordinator as a library: requests in, answers out. There are no sockets in here. */
+/* The coordinator as a library: requests in, answers out. It has no sockets. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_FEDSERVER_H
 #define FEDSERVER_FEDSERVER_H
@@ -47,10 +47,10 @@ FED_API_BEGIN
 typedef struct fedserver fedserver;
 
 /**
- * Open a coordinator. The first fedserver_begin goes on where the last process stopped: it adds up
- * the open round's updates again from the database. A second process may open the same directory,
- * as the command line does while the service runs. Only one may serve: begin says FED_EBUSY to the
- * others. End with fedserver_close.
+ * Open a coordinator. The first fedserver_begin continues where the last process stopped: it adds
+ * up the open round's updates again from the database. A second process may open the same
+ * directory, as the command line does while the service runs. Only one process may serve:
+ * fedserver_begin returns FED_EBUSY to the others. End with fedserver_close.
  *
  * Errors: FED_ENOTFOUND (no such directory: run init), FED_EFORMAT, FED_EVERSION, FED_EIO.
  */
@@ -72,7 +72,7 @@ typedef enum fedserver_part {
 /** Who may read the page, the status, the devices and the metrics at the front. */
 typedef enum fedserver_page {
     FEDSERVER_PAGE_LOOPBACK = 0,  /* this machine and operators */
-    FEDSERVER_PAGE_OPERATORS = 1, /* who has a pass */
+    FEDSERVER_PAGE_OPERATORS = 1, /* clients that show a pass */
     FEDSERVER_PAGE_ALL = 2        /* everybody */
 } fedserver_page;
 
@@ -93,16 +93,16 @@ const char *fedserver_directory(const fedserver *server);
 
 /* -- Requests and answers -- */
 
-/** Immutable bytes that several answers share. */
+/** Immutable bytes, which several answers may refer to. */
 typedef struct fedserver_blob fedserver_blob;
 
 /** Takes the growing writer's memory. NULL: out of memory. */
 fedserver_blob *fedserver_blob_new(fed_writer *bytes);
 
-/** One holder more. Any thread may call it. */
+/** Add a holder to the blob. Any thread may call it. */
 fedserver_blob *fedserver_blob_share(fedserver_blob *blob);
 
-/** One holder less; the last one frees the blob. NULL is fine. */
+/** Remove a holder; the last one frees the blob. NULL is fine. */
 void fedserver_blob_free(fedserver_blob *blob);
 
 const uint8_t *fedserver_blob_data(const fedserver_blob *blob, size_t *len);
@@ -114,19 +114,22 @@ typedef struct fedserver_request {
     const char *method;           /* "GET" */
     const char *path;             /* "/v1/status" */
     const char *query;            /* without '?'; "" for none */
-    const char *bearer;           /* from Authorization: Bearer; NULL for none */
+    const char *bearer;           /* from Authorization: Bearer; NULL: there is none */
     const char *range, *if_range; /* the headers of that name; NULL for none */
     const char *cookie;           /* the header of that name; NULL for none */
-    bool loopback;     /* the peer is on this machine, and is no proxy that speaks for others */
-    const char *agent; /* User-Agent; NULL for none */
+    /* the peer is on this machine, and is not a proxy that passes on other peers' requests */
+    bool loopback;
+    const char *agent;       /* User-Agent; NULL for none */
     const char *device_name; /* Fed-Device-Name; NULL for none */
     const uint8_t *body;
     size_t body_len;
 
     /* On the listener FEDSERVER_DEVICES, from the certificate that TLS has verified: */
-    const uint8_t *fingerprint; /* of its key; else NULL */
-    const uint8_t *certificate; /* its SHA-256, by which old databases know it; NULL: not given */
-    uint64_t authority;         /* the first bytes of its CA's key id; 0: not given */
+    const uint8_t *fingerprint; /* fingerprint of the certificate's key; else NULL */
+    /* SHA-256 of the certificate, by which old databases know the device; NULL: not given */
+    const uint8_t *certificate;
+    /* first bytes of the key id of the certificate's CA; 0: not given */
+    uint64_t authority;
 
     uint64_t wire_bytes; /* size of the request with its head, for the traffic totals; 0: unknown */
     int64_t waited_ms;   /* how long this request has been held so far */
@@ -135,7 +138,7 @@ typedef struct fedserver_request {
 typedef struct fedserver_response {
     int status;               /* 200 */
     const char *content_type; /* static */
-    fedserver_blob *body;     /* one share, the receiver's; NULL: empty */
+    fedserver_blob *body;     /* one reference, which the receiver owns; NULL: empty */
     uint32_t retry_after_s;   /* as Retry-After; 0: none */
     char etag[20];            /* as ETag, which names the whole body; "": none */
     char content_range[72];   /* as Content-Range; "": none */
@@ -159,7 +162,7 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) FED_CHECKED;
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
                             fedserver_response *response, fed_error *err) FED_CHECKED;
 
-/** Let time pass: deadlines, commits, new tasks. *next_ms = when to call again at the latest. */
+/** Let time pass: deadlines, commits, new tasks. *next_ms = the latest time for the next call. */
 fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms,
                           fed_error *err) FED_CHECKED;
 fed_status fedserver_commit(fedserver *server, fed_error *err) FED_CHECKED;
@@ -171,14 +174,15 @@ uint64_t fedserver_epoch(const fedserver *server);
  * none. May change with each batch. */
 int fedserver_wake_fd(const fedserver *server);
 
-/** The version of the newest model. *running: of the task that runs; else of the task that ran
- * last. 0: no task has started. Inside a batch it counts what the batch has done so far. */
+/** The version of the newest model. *running: a task runs, and the version is its own; else it
+ * belongs to the task that ran last. 0: no task has started. Inside a batch it counts what the
+ * batch has done so far. */
 uint32_t fedserver_version(const fedserver *server, bool *running);
 
 /** Read the certificate files again: they were changed. */
 void fedserver_certificates_changed(fedserver *server);
 
-/* -- For who writes an adapter of sockets, as fedserver/http.h is one -- */
+/* -- For an adapter of sockets, such as fedserver/http.h -- */
 
 /** May a request with this head send a body of `len` bytes? 0: yes; else the HTTP status of the
  * refusal. */
@@ -187,15 +191,17 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
 /** The methods that this request's path takes, as Allow lists them: "GET, HEAD"; "": none. */
 const char *fedserver_methods(const fedserver_request *head);
 
-/** Is the beginning of this request's body of use by itself? If the connection then breaks within
- * the body, hand over what has arrived. Nobody waits for the answer. */
+/** Is the beginning of this request's body of use without the rest? If so, and the connection
+ * breaks within the body, hand over what has arrived. Nobody waits for the answer. */
 bool fedserver_body_in_parts(const fedserver_request *head);
 
 /** Why a connection ended before its first request. */
 typedef enum fedserver_handshake {
-    FEDSERVER_HANDSHAKE_BUDGET = 0,      /* too many from its address, or from all */
-    FEDSERVER_HANDSHAKE_CERTIFICATE = 1, /* the device's certificate is not good */
-    FEDSERVER_HANDSHAKE_UNFINISHED = 2   /* it failed otherwise, or the peer went or was silent */
+    /* too many connections from its address, or from all addresses */
+    FEDSERVER_HANDSHAKE_BUDGET = 0,
+    FEDSERVER_HANDSHAKE_CERTIFICATE = 1, /* the device's certificate is not valid */
+    /* the handshake failed for another reason, or the peer left or was silent */
+    FEDSERVER_HANDSHAKE_UNFINISHED = 2
 } fedserver_handshake;
 
 /** Totals of the sockets since this process started. The adapter counts, /metrics shows them. */

@@ -22,7 +22,7 @@ typedef atomic_int fedserver_flag;
 
 FED_API_BEGIN
 
-/** Which of the two listeners to serve: those of the server's part. */
+/** Which of the two listeners to serve: those that the server's role needs. */
 typedef enum fedserver_doors {
     FEDSERVER_DOORS_BOTH = 0,
     FEDSERVER_DOOR_FRONT = 1,
@@ -33,19 +33,21 @@ typedef struct fedserver_http_options {
     const char *bind;    /* address: "127.0.0.1", "0.0.0.0", "::" */
     uint16_t front_port; /* 0: any free one */
     uint16_t devices_port;
-    fedserver_doors doors;     /* the port of the other one is only told to devices */
-    int front_socket;          /* one that listens already, which is taken over; 0: none */
-    uint32_t connection_limit; /* each listener; 0: as many as the process may open */
-    uint32_t requests_per_s;   /* of one device; an address may do more; 0: 100 */
-    uint32_t connections;      /* of one device at a time; 0: 16 */
-    /** Addresses with commas between them: what they send begins with a PROXY header, which says
-     * who the client is. NULL: nobody's does. */
+    fedserver_doors doors; /* devices are told the other listener's port */
+    int front_socket;      /* a socket that listens already, which is taken over; 0: none */
+    /* connections of each listener; 0: as many as the process may open */
+    uint32_t connection_limit;
+    /* requests a second of one device; an address may send more; 0: 100 */
+    uint32_t requests_per_s;
+    uint32_t connections; /* of one device at a time; 0: 16 */
+    /** Addresses of proxies, separated by commas. A connection from one begins with a PROXY
+     * header, which names the client. NULL: there are no such proxies. */
     const char *proxies;
-    /** Called in each turn of the loop, so several times a second, until *stop. NULL: not wanted.
-     */
+    /** Called in each iteration of the loop, so several times a second, until *stop. NULL: not
+     * wanted. */
     void (*tend)(void *user);
     fedserver_flag *reload;     /* becomes non-zero: read the certificates again. NULL: never */
-    const fedserver_flag *stop; /* becomes non-zero: answer what is held, finish, return */
+    const fedserver_flag *stop; /* becomes non-zero: answer the held requests, finish, return */
     /** The listeners are up, on these ports. NULL: not wanted. */
     void (*ready)(void *user, uint16_t front_port, uint16_t devices_port);
     void *user;
@@ -62,7 +64,8 @@ typedef struct fedserver_http_options {
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
                                 const fed_log *log, fed_error *err) FED_CHECKED;
 
-/** Listen, for `front_socket`: *port 0: any free one. Errors as those of serve, for the port. */
+/** Open a listening socket, for `front_socket`. *port 0: any free port. Errors: as
+ * fedserver_http_serve has for the port. */
 fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd,
                                  fed_error *err) FED_CHECKED;
 

@@ -31,11 +31,12 @@ FED_API_BEGIN
 typedef struct fedserver_init_options {
     const char *const *hosts; /* names and addresses in the server certificate, NULL at the end */
     const char *store;        /* "NAME" or "NAME:WHERE"; NULL: the default, sqlite */
-    bool in_process;          /* this process will open it: a store that ends with it will do */
+    bool in_process;          /* this process will open it, so the store may end with the process */
 } fedserver_init_options;
 
-/** Make directory with a CA, a server certificate and an empty store. FED_EEXIST: there is a
- * coordinator already. FED_EINVAL: there is no such store, or it would not outlive this process. */
+/** Make directory with a CA, a server certificate and an empty store. FED_EEXIST: the directory
+ * has a coordinator already. FED_EINVAL: there is no such store, or the store would not outlive
+ * this process. */
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
                           fed_error *err) FED_CHECKED;
 
@@ -49,8 +50,8 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) FED_CHECKED;
 
-/** Would text[len] be a task? `path` is the file's name in errors; relative paths in the text start
- * beside that file. Errors as fedserver_task_add. */
+/** Would text[len] be a valid task? `path` is the file's name in errors; relative paths in the
+ * text start in that file's folder. Errors as fedserver_task_add. */
 fed_status fedserver_task_check(const char *path, const char *text, size_t len,
                                 fed_error *err) FED_CHECKED;
 
@@ -71,21 +72,22 @@ typedef struct fedserver_task_entry {
     uint64_t id;
     char name[FEDSERVER_TASK_NAME];
     fedserver_task_state state;
-    uint32_t position;                          /* in the queue, from 1; 0: not in the queue */
-    uint32_t rounds, version;                   /* how many it is to have; how many are committed */
-    int64_t queued_ms, started_ms, finished_ms; /* 0: not yet. finished_ms: or cancelled */
+    uint32_t position; /* in the queue, from 1; 0: not in the queue */
+    /* rounds that the task is to have; rounds that are committed */
+    uint32_t rounds, version;
+    /* 0: not yet. finished_ms: also when it was cancelled */
+    int64_t queued_ms, started_ms, finished_ms;
     uint32_t declined; /* devices that said in the last 24 hours that they can't serve it */
     struct {
         char text[FEDSERVER_REASON]; /* printable UTF-8 */
         uint32_t devices;
-    } reasons[FEDSERVER_TASK_REASONS]; /* the most frequent ones; after the last: devices 0 */
+    } reasons[FEDSERVER_TASK_REASONS]; /* the most frequent; after the last: devices 0 */
 } fedserver_task_entry;
 
 typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entry *entry,
                                            fed_error *err);
 
-/** All tasks: the running one, the queue, the paused ones, then those that are over, newest first.
- */
+/** All tasks: the running one, the queue, the paused ones, then the ended ones, newest first. */
 fed_status fedserver_task_each(fedserver *server, int64_t now_ms, fedserver_task_visit visit,
                                void *user, fed_error *err) FED_CHECKED;
 
@@ -95,13 +97,13 @@ fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w
 
 /** What a person may do to a task. */
 typedef enum fedserver_task_deed {
-    /** End it. Its model, deltas and updates are deleted; its rounds stay in the history. Devices
-     * that train for it are told, and keep what they owe in their residual. */
+    /** End the task. Its model, deltas and updates are deleted; its rounds stay in the history.
+     * Devices that train for it are told, and keep their unsent training in their residual. */
     FEDSERVER_CANCEL = 0,
-    /** Give no device a slot in it. Its open round keeps the updates that are acknowledged. The
+    /** Give no device a slot in the task. Its open round keeps the acknowledged updates. The
      * next task of the queue runs. */
     FEDSERVER_PAUSE = 1,
-    /** Make it the first of the queue. Devices that declined it are asked again. */
+    /** Make the task the first of the queue. Devices that declined it are asked again. */
     FEDSERVER_RESUME = 2
 } fedserver_task_deed;
 
@@ -114,10 +116,11 @@ fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
 fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, uint32_t position,
                                fed_error *err) FED_CHECKED;
 
-/** What a task takes while it runs, estimated. */
+/** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
-    uint64_t values;          /* of its model */
-    uint64_t row_bytes;       /* model, what its deltas leave out, the strategy's state */
+    uint64_t values; /* bytes of its model */
+    /* of the model's row: model, what its deltas leave out, the strategy's state */
+    uint64_t row_bytes;
     uint64_t model_bytes;     /* of disk: model, older versions, deltas, a commit's journal */
     uint64_t update_bytes;    /* of disk: the updates of a round, at most */
     uint64_t memory_bytes;    /* of the process that serves */
@@ -128,10 +131,10 @@ typedef struct fedserver_needs {
 fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
                                 fed_error *err) FED_CHECKED;
 
-/** Is it a gigabyte, or more than half of what the machine has? Then a person should be told. */
+/** Does the task need a gigabyte, or more than half of what the machine has? Then tell a person. */
 bool fedserver_needs_much(const fedserver_needs *needs);
 
-/** As a sentence, cut if it is longer than cap. */
+/** Write the estimate as a sentence, cut if it is longer than cap. */
 void fedserver_needs_say(const fedserver_needs *needs, char *dst, size_t cap);
 
 /* -- Status, rounds and models -- */
@@ -155,9 +158,10 @@ typedef struct fedserver_round_entry {
     int64_t opened_ms, committed_ms;
     uint32_t updates;
     uint64_t samples;
-    double loss; /* of the updates' training, mean over the samples */
+    double loss; /* loss in the updates' training, mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    bool measured;              /* evaluating devices have measured it; else the rest is 0 */
+    /* evaluating devices have measured the model; if not, the rest is 0 */
+    bool measured;
     double accuracy, test_loss; /* accuracy is 0 for a model trained with mse */
 } fedserver_round_entry;
 
@@ -186,12 +190,12 @@ typedef enum fedserver_role {
 /** "device", "evaluator", "operator"; NULL: there is no such role. */
 const char *fedserver_role_name(fedserver_role role);
 
-/* Bytes with the NUL: of a tag; of a device's name, printable UTF-8; of its software's name. */
+/* Bytes, with the NUL, of a tag; of a device's name, printable UTF-8; of its software's name. */
 enum { FEDSERVER_TAG = 32, FEDSERVER_NAME = 64, FEDSERVER_SOFTWARE = 48 };
 
-/** What a token is good for. */
+/** What a token allows. */
 typedef struct fedserver_grant {
-    int64_t ttl_s; /* how long it can be used */
+    int64_t ttl_s; /* how long the token can be used */
 
     /* Of the device that enrols with it: */
     fedserver_role role;
@@ -209,24 +213,24 @@ fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedser
 fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
                                char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 
-/** A token without its characters, which nothing keeps. */
+/** A token's record. The token's characters are not in it: nothing keeps them. */
 typedef struct fedserver_token_entry {
     char id[13]; /* the first digits of its SHA-256 */
     fedserver_role role;
     char tag[FEDSERVER_TAG], name[FEDSERVER_NAME];
-    int64_t made_ms, expires_ms, used_ms, withdrawn_ms; /* 0: not, or unknown */
+    int64_t made_ms, expires_ms, used_ms, withdrawn_ms; /* 0: not yet, or unknown */
 } fedserver_token_entry;
 
 typedef fed_status (*fedserver_token_entry_visit)(void *user, const fedserver_token_entry *entry,
                                                   fed_error *err);
 
-/** All tokens that were ever made, in that order. */
+/** All tokens that were ever made, the oldest first. */
 fed_status fedserver_token_each(fedserver *server, fedserver_token_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
 
-/** End a token: no device can enrol with it from now on. id: its first 8 digits or more. Errors:
- * FED_EINVAL id is too short; FED_ENOTFOUND no token has it, or several, or it is used or withdrawn
- * already. */
+/** End a token: from now on no device can enrol with it. id: its first 8 digits or more.
+ * FED_EINVAL: id is too short. FED_ENOTFOUND: no token or several tokens begin with id, or the
+ * token is used or withdrawn already. */
 fed_status fedserver_token_withdraw(fedserver *server, int64_t now_ms, const char *id,
                                     fedserver_token_entry *entry, fed_error *err) FED_CHECKED;
 
@@ -236,14 +240,14 @@ typedef struct fedserver_entry {
     char fingerprint[2 * FED_SHA256_SIZE + 1]; /* of its key, hexadecimal */
     int64_t enrolled_ms, expires_ms;
     int64_t revoked_ms; /* 0: not revoked */
-    int64_t cloned_ms;  /* when another copy of its state reported last; 0: never */
+    int64_t cloned_ms;  /* when a copy of the device's state reported last; 0: never */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
     char name[FEDSERVER_NAME];         /* "": none */
-    char software[FEDSERVER_SOFTWARE]; /* the software that it says it runs; "": it says nothing */
+    char software[FEDSERVER_SOFTWARE]; /* the software that the device names; "": it names none */
     int64_t seen_ms;                   /* its last request, to about a minute; 0: none yet */
     uint32_t samples;                  /* of its data; 0: unknown */
-    uint64_t counted, late, refused;   /* its updates, by what became of them */
+    uint64_t counted, late, refused;   /* its updates, counted by outcome */
     const char *state;                 /* one word, static: docs/protocol.md#devices */
 } fedserver_entry;
 
@@ -265,8 +269,8 @@ fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_en
 fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char *prefix,
                                    fedserver_entry *entry, fed_error *err) FED_CHECKED;
 
-/** Give a device another name for people; "": none. prefix, entry and errors as above. FED_EINVAL:
- * also if it is no name. */
+/** Give a device another name for people; "": none. prefix, entry and errors as above.
+ * FED_EINVAL also means that the name is not valid. */
 fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char *prefix,
                                    const char *name, fedserver_entry *entry,
                                    fed_error *err) FED_CHECKED;
@@ -276,7 +280,7 @@ fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char
 typedef enum fedserver_pass_kind {
     FEDSERVER_PASS_NONE = 0,
     FEDSERVER_PASS_LINK = 1,    /* logs in, once */
-    FEDSERVER_PASS_SESSION = 2, /* a browser's cookie, which a link became */
+    FEDSERVER_PASS_SESSION = 2, /* a browser's cookie, made from a link */
     FEDSERVER_PASS_READER = 3   /* a program's bearer token */
 } fedserver_pass_kind;
 
@@ -322,18 +326,18 @@ fed_status fedserver_restore(const char *backup, const char *directory, fed_erro
 
 /** The kind of a line of fedserver_check's report. */
 typedef enum fedserver_check_kind {
-    FEDSERVER_CHECKED = 0, /* what was checked, and how much of it */
-    FEDSERVER_NOTED = 1,   /* a crash has left it; the next start tidies it up */
+    FEDSERVER_CHECKED = 0, /* what was checked, and how many of them */
+    FEDSERVER_NOTED = 1,   /* a crash has left something; the next start removes it */
     FEDSERVER_FOUND = 2    /* a rule is broken: where, and what to do */
 } fedserver_check_kind;
 
-/** text: one sentence, which begins with its rules of docs/durability.md. */
+/** text: one sentence, which begins with the rules of docs/durability.md that it is about. */
 typedef void (*fedserver_check_report)(void *user, fedserver_check_kind kind, const char *text);
 
 /**
  * Does everything that is stored keep the rules? Changes nothing. *findings = the number of broken
- * rules. Close the server afterwards. Errors: FED_EBUSY the coordinator is being served (check a
- * backup of it); or whatever keeps the check from going on.
+ * rules. Close the server afterwards. Errors: FED_EBUSY another process serves the coordinator
+ * (check a backup instead); or the error that stopped the check.
  */
 fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
                            size_t *findings, fed_error *err) FED_CHECKED;
@@ -371,9 +375,9 @@ fed_status fedserver_certificate_renew(const char *directory, const char *const 
  * then the old CA's. ca.key is the key of the CA that issues: the new one.
  */
 
-/** Make a new CA beside the present one. The new CA issues from now on; server.pem stays as it is.
- * If it crashes, the old CA still issues: call it again. FED_ESTATE: the last change is not
- * finished. */
+/** Make a new CA beside the present one. The new CA issues from now on; server.pem stays as it
+ * is. After a crash in this function the old CA still issues: call the function again. FED_ESTATE:
+ * the last change is not finished. */
 fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *err) FED_CHECKED;
 
 /** Trust only the new CA. FED_ESTATE: there is no old CA, or it has signed server.pem. */
@@ -384,8 +388,8 @@ typedef struct fedserver_ca_change {
     bool open;          /* ca.pem has an old CA, too */
     bool unfinished;    /* ca.pem has a new CA without its key, after a crash: make another */
     bool server_is_old; /* the old CA has signed server.pem */
-    uint64_t devices;   /* devices that may come in */
-    uint64_t waiting;   /* of these, devices that have not yet come with the new CA's certificate */
+    uint64_t devices;   /* devices that may connect */
+    uint64_t waiting;   /* those of them that have not yet used a certificate of the new CA */
 } fedserver_ca_change;
 
 fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,

@@ -1,5 +1,5 @@
-/* What a coordinator remembers but does not store, for a process that goes on exactly where another
- * one stopped: a simulation that is resumed. */
+/* What a coordinator remembers but does not store. A resumed simulation needs it, to continue
+ * exactly where another process stopped. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_REMEMBERED_H
 #define FEDSERVER_REMEMBERED_H
@@ -18,8 +18,8 @@ FED_API_BEGIN
 /** Write it after the last commit. */
 fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) FED_CHECKED;
 
-/** Read it between the first begin and the first request. The bytes must come from the same release
- * on such a machine. FED_EFORMAT: they are not of this coordinator. */
+/** Read it between the first begin and the first request. The bytes must come from the same
+ * release on a machine of the same kind. FED_EFORMAT: the bytes are not from this coordinator. */
 fed_status fedserver_remembered_read(fedserver *server, fed_reader *r, fed_error *err) FED_CHECKED;
 
 FED_API_END

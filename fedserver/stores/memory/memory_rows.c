@@ -10,13 +10,13 @@
 
 struct memory_shared {
     memory_shared *next;
-    memory_rows *tables[MEMORY_TABLES]; /* as committed; NULL: no row */
+    memory_rows *tables[MEMORY_TABLES]; /* as committed; NULL: no rows */
     uint64_t commits;
-    const memory_db *writer, *locker; /* NULL: nobody */
+    const memory_db *writer, *locker; /* NULL: no handle */
     char name[];
 };
 
-static memory_shared *all_shared; /* of this process */
+static memory_shared *all_shared; /* all stores of this process */
 
 static fed_status fail_memory(fed_error *err) {
     return fed_fail(err, FED_ENOMEM, "out of memory for the coordinator's rows");
@@ -57,7 +57,7 @@ static int compare(memory_key a, memory_key b) {
     return 0;
 }
 
-/* Where the first row is that is not before the key. */
+/* The index of the first row that is not before the key. */
 static size_t position(const memory_rows *rows, memory_key key) {
     size_t low = 0;
     size_t high = rows != NULL ? rows->count : 0;
@@ -174,7 +174,7 @@ void fedserver_memory_db_commit(memory_db *db) {
         db->own[k] = NULL;
     }
     db->seen +=
-        db->seen == shared->commits; /* `changed` does not tell a handle of its own writes */
+        db->seen == shared->commits; /* so that `changed` does not report a handle's own writes */
     shared->commits++;
     shared->writer = NULL;
     db->writing = false;
@@ -198,7 +198,8 @@ bool fedserver_memory_db_changed(memory_db *db) {
     return changed;
 }
 
-/* Start a transaction where none is open, and make the table one's own, with room for a row. */
+/* Start a transaction where none is open, and make the handle's own copy of the table, with room
+ * for a row. */
 static fed_status write_table(memory_db *db, memory_table table, fed_error *err) {
     if (!db->writing) {
         if (db->shared->writer != NULL) {

@@ -49,7 +49,7 @@ typedef struct memory_rows {
     memory_row **rows;
 } memory_rows;
 
-/** What all handles on one store share. It lives as long as the process. */
+/** What all handles on one store share. It exists as long as the process. */
 typedef struct memory_shared memory_shared;
 
 /** A handle. Its transaction's tables are its own; without one it reads the committed ones. */
@@ -57,15 +57,15 @@ typedef struct memory_db {
     memory_shared *shared;
     bool writing;
     memory_rows *own[MEMORY_TABLES];
-    uint64_t seen; /* the commit that `changed` has told of */
+    uint64_t seen; /* the commit that `changed` last reported */
 } memory_db;
 
-/** What was made under that name, or NULL. */
+/** The store made under that name, or NULL. */
 memory_shared *fedserver_memory_shared_find(const char *name);
-/** Make an empty one; it hides an older one of that name. */
+/** Make an empty store; it hides an older one of that name. */
 fed_status fedserver_memory_shared_make(const char *name, memory_shared **shared,
                                         fed_error *err) FED_CHECKED;
-/** It holds what the other has committed. */
+/** Replace the store's rows by those that the other store has committed. */
 void fedserver_memory_shared_copy(memory_shared *to, const memory_shared *from);
 
 fed_status fedserver_memory_db_open(memory_shared *shared, memory_db **db,
@@ -80,7 +80,7 @@ bool fedserver_memory_db_changed(memory_db *db);
 
 /** The row of that key; NULL: there is none. It stays until the handle's next write. */
 const memory_row *fedserver_memory_find(const memory_db *db, memory_table table, memory_key key);
-/** The last row of that key or one before; NULL: there is none. */
+/** The last row at or before that key; NULL: there is none. */
 const memory_row *fedserver_memory_find_last(const memory_db *db, memory_table table,
                                              memory_key key);
 /** One more than the first part of the last row's key. */
@@ -90,15 +90,15 @@ uint64_t fedserver_memory_next(const memory_db *db, memory_table table);
 fed_status fedserver_memory_put(memory_db *db, memory_table table, memory_key key, bool add,
                                 const void *head, size_t head_len, const void *body,
                                 size_t body_len, fed_error *err) FED_CHECKED;
-/** *bytes: of a new row that replaces the one of that key, with the same content, to be changed
- * at once. FED_ENOTFOUND: there is none. */
+/** Replace the row of that key by a new row with the same content. *bytes: the new row's, to be
+ * changed at once. FED_ENOTFOUND: there is no row. */
 fed_status fedserver_memory_edit(memory_db *db, memory_table table, memory_key key, void **bytes,
                                  fed_error *err) FED_CHECKED;
-/** Forget the rows from the one key to the other, both included. */
+/** Delete the rows from one key to the other, both included. */
 fed_status fedserver_memory_drop(memory_db *db, memory_table table, memory_key low, memory_key high,
                                  fed_error *err) FED_CHECKED;
 
-/** The rows from one key to another as they are now, whatever is written during the walk. */
+/** Walk over the rows from one key to another as they are now; later writes do not show. */
 typedef struct memory_walk {
     memory_rows *rows;
     size_t next, end;
@@ -106,7 +106,7 @@ typedef struct memory_walk {
 
 memory_walk fedserver_memory_walk_begin(const memory_db *db, memory_table table, memory_key low,
                                         memory_key high);
-/** NULL: that was the last one. */
+/** The next row; NULL: the walk has ended. */
 const memory_row *fedserver_memory_walk_next(memory_walk *walk);
 void fedserver_memory_walk_end(memory_walk *walk);
 

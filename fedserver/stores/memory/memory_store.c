@@ -56,7 +56,7 @@ static long store_holder(void *db) {
 static fed_status store_copy(void *user, const char *directory, fed_error *err) {
     const memory_db *db = user;
     memory_shared *copy = fedserver_memory_shared_find(directory);
-    assert(!db->writing); /* S12: what is committed is copied */
+    assert(!db->writing); /* S12: copy what is committed */
     if (copy == NULL) {
         FED_TRY(fedserver_memory_shared_make(directory, &copy, err));
     }
@@ -99,7 +99,7 @@ static fed_status store_shrink(void *db, bool *left, fed_error *err) {
 
 /* -- tokens and passes -- */
 
-/* Keys are in the order of the hashes' bytes. */
+/* Keys are ordered as the hashes' bytes. */
 static memory_key hash_key(const uint8_t *hash) {
     memory_key key = {{0}};
     for (size_t k = 0; k < FED_SHA256_SIZE; k++) {
@@ -158,7 +158,7 @@ static fed_status token_each(void *db, fedserver_token_visit visit, void *user, 
     return status;
 }
 
-/* Of an unused token, to be changed. */
+/* The row of an unused token, to be changed. */
 static fed_status edit_token(memory_db *db, const uint8_t *hash, fedserver_token **token,
                              fed_error *err) {
     const memory_row *row = fedserver_memory_find(db, MEMORY_TOKENS, hash_key(hash));
@@ -242,7 +242,7 @@ static const fedserver_device *device_called(const memory_db *db, const uint8_t 
     return found;
 }
 
-/* What store.h says is not stored. */
+/* Set what store.h says is not stored. */
 static void forget_unstored(fedserver_device *device) {
     device->unsaved = false;
     device->checkin_ms = device->declined_ms = 0;
@@ -270,7 +270,7 @@ static fed_status edit_device(memory_db *db, int64_t id, fedserver_device **devi
     return FED_OK;
 }
 
-/* Its identity is what the other functions made it. */
+/* Keep the identity that the other functions have written. */
 static fed_status device_put(void *db, const fedserver_device *device, fed_error *err) {
     fedserver_device *kept = NULL;
     FED_TRY(edit_device(db, device->id, &kept, err));
@@ -409,7 +409,7 @@ static fed_status audit_each(void *db, int64_t since_ms, fedserver_audit_visit v
     return status;
 }
 
-extern const fedserver_store fedserver_store_memory; /* stores.def declares it to its readers */
+extern const fedserver_store fedserver_store_memory; /* stores.def declares it to other files */
 
 const fedserver_store fedserver_store_memory = {
     .name = "memory",

@@ -1,4 +1,4 @@
-/* The store in memory: tasks, their list, and what a cancelled one leaves. */
+/* The store in memory: tasks, their list, and what a cancelled task leaves. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +181,7 @@ static int state_rank(fedserver_task_state state) {
     return state == FEDSERVER_TASK_RUNNING  ? 0
            : state == FEDSERVER_TASK_QUEUED ? 1
            : state == FEDSERVER_TASK_PAUSED ? 2
-                                            : 3; /* what is over */
+                                            : 3; /* tasks that have ended */
 }
 
 static int compare_tasks(const void *left, const void *right) {

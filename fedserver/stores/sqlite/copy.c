@@ -14,8 +14,7 @@ typedef struct large_bodies {
     uint32_t round;
 } large_bodies;
 
-/* The k-th of them; the first is the running task's, if that has one. Paused tasks have one each.
- */
+/* The k-th such round; the first is the running task's, if it has one. Each paused task has one. */
 static fed_status find_large(fedserver_database *db, int k, large_bodies *found, fed_error *err) {
     sqlite3_stmt *row;
     bool any;
@@ -57,7 +56,7 @@ static fed_status ignore(void *user, const fedserver_update_row *row, const uint
     return FED_OK;
 }
 
-/* The bodies that the copy's rows speak of. FED_ENOTFOUND: their round ended meanwhile. */
+/* Copy the bodies that the copy's rows refer to. FED_ENOTFOUND: their round ended meanwhile. */
 static fed_status complete(fedserver_database *db, fedserver_database *copy, fed_error *err) {
     large_bodies large;
     FED_TRY(fedserver_database_script(copy, "PRAGMA journal_mode = WAL", err));
@@ -75,7 +74,7 @@ static fed_status complete(fedserver_database *db, fedserver_database *copy, fed
 static fed_status copy_once(fedserver_database *db, const char *path, fed_error *err) {
     large_bodies large;
     FED_TRY(find_large(db, 0, &large, err));
-    if (large.end > 0) { /* hold the file, should its round end meanwhile */
+    if (large.end > 0) { /* hold the file open, in case its round ends meanwhile */
         fed_status status = fedserver_sqlite_segment(db, large.task, large.round, false, err);
         FED_REQUIRE(status == FED_OK || status == FED_ENOTFOUND, status);
     }

@@ -57,7 +57,7 @@ static void guard(sqlite3_context *context, int count, sqlite3_value **values) {
     sqlite3_result_int64(context, (sqlite3_int64)fed_digest_bytes(bytes, len));
 }
 
-/* The name by which SQLite opens a file that nobody writes to. */
+/* The name by which SQLite opens a file that no process writes to. */
 static void name_immutable(const char *path, char *uri, size_t cap) {
     size_t len = (size_t)snprintf(uri, cap, "file:");
     for (; *path != '\0' && len + 3 < cap; path++) {
@@ -91,8 +91,8 @@ fed_status fedserver_database_open(const char *path, int flags, fedserver_databa
     fed_status status = code == SQLITE_OK ? FED_OK : fedserver_database_fail(made, code, err);
     if (status == FED_OK) {
         sqlite3_busy_timeout(made->handle, BUSY_TIMEOUT_MS);
-        /* An answer that was sent is a promise: so every commit waits for the disk. The journal is
-         * kept small after a round with large updates. */
+        /* A sent answer is a promise, so every commit waits for the disk. The journal is kept
+         * small after a round with large updates. */
         status = fedserver_database_script(made,
                                            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
                                            "PRAGMA journal_size_limit = 67108864;",
@@ -116,7 +116,7 @@ void fedserver_database_close(fedserver_database *db) {
     fedserver_segment_close(&db->segment);
     sqlite3_close(db->handle); /* rolls back what was not committed */
     if (db->lock >= 0) {
-        close(db->lock); /* lets go of the lock */
+        close(db->lock); /* releases the lock */
     }
     free(db);
 }
@@ -165,7 +165,7 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
     }
     fed_status status = code == SQLITE_DONE ? FED_OK : fedserver_database_fail(db, code, err);
     sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement); /* they point into memory that is the caller's */
+    sqlite3_clear_bindings(statement); /* the values point into the caller's memory */
     if (status == FED_OK) {
         *row = false;
     }
@@ -192,7 +192,8 @@ fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,
         FED_TRY(run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, err));
         db->writing = true;
     }
-    assert(sqlite3_get_autocommit(db->handle) == 0); /* S1: nothing is written by itself */
+    /* S1: nothing is written outside a transaction */
+    assert(sqlite3_get_autocommit(db->handle) == 0);
     return run(db, sql, values, count, err);
 }
 
@@ -227,7 +228,7 @@ void fedserver_database_text(sqlite3_stmt *row, int column, char *dst, size_t ca
 
 /* -- columns -- */
 
-/* Of a member that has 8 bytes, or 4. */
+/* Read a member of 8 bytes, or of 4. */
 static int64_t get_integer(const void *member, size_t size) {
     int64_t wide;
     uint32_t narrow;

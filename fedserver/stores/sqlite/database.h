@@ -21,13 +21,14 @@ typedef enum fedserver_sql {
 } fedserver_sql;
 
 typedef struct fedserver_database {
-    sqlite3 *handle; /* first: the tests reach for it */
+    sqlite3 *handle; /* first: the tests access it */
     sqlite3_stmt *statements[FEDSERVER_SQL_COUNT];
-    bool writing;              /* inside a transaction */
-    int64_t data_version;      /* what other processes wrote, as of the last look */
-    fedserver_segment segment; /* of the open round's updates, or of the round last read */
-    bool cleared;              /* this transaction ends a round: its segment is over with it */
-    int lock;                  /* descriptor of server.lock; -1: this handle has no lock */
+    bool writing;         /* inside a transaction */
+    int64_t data_version; /* commits of other processes that were seen at the last look */
+    /* segment file of the open round's updates, or of the round last read */
+    fedserver_segment segment;
+    bool cleared; /* this transaction ends a round: its segment file ends with it */
+    int lock;     /* descriptor of server.lock; -1: this handle has no lock */
     char path[1024], directory[1024];
 } fedserver_database;
 

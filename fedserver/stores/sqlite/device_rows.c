@@ -24,7 +24,7 @@ fed_status fedserver_sqlite_device_put(void *db, const fedserver_device *device,
     return fedserver_database_write(db, FEDSERVER_SQL_DEVICE_PUT, values, COUNT(values), err);
 }
 
-/* Returns the column behind. */
+/* Returns the column after those it has read. */
 static int device_read(sqlite3_stmt *row, fedserver_device *device) {
     *device = (fedserver_device){.id = sqlite3_column_int64(row, 0)};
     return READ_INTO(device_state, row, READ_INTO(identity, row, 1, device), device);

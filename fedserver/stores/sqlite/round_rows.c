@@ -17,7 +17,7 @@ fed_status fedserver_sqlite_round_put(void *db, uint64_t task, const fedserver_r
     return fedserver_database_write(db, FEDSERVER_SQL_ROUND_PUT, values, COUNT(values), err);
 }
 
-/* What ROUND_EACH works out stands behind the columns. */
+/* The values that ROUND_EACH computes come after the columns. */
 static void round_read(sqlite3_stmt *row, fedserver_round_row *round) {
     *round = (fedserver_round_row){0};
     const int end = READ_INTO(round_columns, row, 0, round);

@@ -1,9 +1,9 @@
-/* The tables of server.db, and how older ones become them. */
+/* The tables of server.db, and how older versions become the present one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_SCHEMA_H
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
-#define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": says whose database it is */
+#define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
 #define FEDSERVER_SCHEMA_VERSION 9
 #define FEDSERVER_SCHEMA_TEXT    9 /* since which a task is one text: task_columns.h */
 
@@ -21,7 +21,7 @@
     " lease INTEGER NOT NULL, digest INTEGER NOT NULL, total INTEGER NOT NULL,"                    \
     " bytes BLOB NOT NULL, PRIMARY KEY (device, start)) STRICT;"
 
-/* What a task says otherwise from a round on, in versions 6 to 8. */
+/* The changes of a task from a round on, in versions 6 to 8. */
 #define FEDSERVER_SCHEMA_PHASES                                                                    \
     "CREATE TABLE phases (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"         \
     " codec_up TEXT NOT NULL, codec_down TEXT NOT NULL, local_steps INTEGER NOT NULL,"             \
@@ -44,7 +44,7 @@
     "CREATE TABLE passes (hash BLOB PRIMARY KEY, kind INTEGER NOT NULL,"                           \
     " expires_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;"
 
-/* Who did what when, since version 8. */
+/* The audit log, since version 8. */
 #define FEDSERVER_SCHEMA_AUDIT                                                                     \
     "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL,"            \
     " event TEXT NOT NULL, detail TEXT NOT NULL) STRICT;"
@@ -100,7 +100,7 @@
                 FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT,                                    \
     }
 
-/* FEDSERVER_MIGRATIONS[k] turns version k + 1 into k + 2. Only ever added to. */
+/* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Append only; never change an entry. */
 #define FEDSERVER_MIGRATIONS                                                                       \
     {                                                                                              \
         "ALTER TABLE devices ADD COLUMN revoked_ms INTEGER NOT NULL DEFAULT 0;",                   \

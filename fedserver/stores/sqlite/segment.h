@@ -12,23 +12,23 @@
 /** Its name in the coordinator's directory: task (PRIu64), round (PRIu32). */
 #define FEDSERVER_SEGMENT_NAME "updates-%" PRIu64 "-%" PRIu32 ".seg"
 
-/** What to tell a person whose disk is full: path. */
+/** What to tell a person whose disk is full. The format takes the path. */
 #define FEDSERVER_DISK_FULL                                                                        \
     "%s: the disk is full; free some space and start again: everything acknowledged so far is "    \
     "kept"
 
 /*
- * updates-TASK-ROUND.seg: bodies, one behind the other, nothing else. Where each one lies is in its
- * row of server.db, and a row is committed only after the file has reached the disk. So what lies
- * behind the last committed row belongs to nobody, and the next body goes there.
+ * updates-TASK-ROUND.seg: bodies, one after the other, nothing else. The body's row of server.db
+ * says where it lies, and a row is committed only after the file has reached the disk. So bytes
+ * after the last committed body belong to no row, and the next body overwrites them.
  */
 typedef struct fedserver_segment {
-    int fd; /* -1: none is open, and nothing else means anything */
+    int fd; /* -1: no file is open, and no other member means anything */
     uint64_t task;
     uint32_t round;
     uint64_t end;  /* where the next body goes */
-    bool appended; /* since the last sync */
-    bool fresh;    /* its name may not have reached the disk */
+    bool appended; /* bytes were appended since the last sync */
+    bool fresh;    /* the file's name may not have reached the disk */
     char path[1100];
 } fedserver_segment;
 
@@ -39,14 +39,14 @@ fed_status fedserver_segment_open(fedserver_segment *segment, const char *direct
                                   fed_error *err) FED_CHECKED;
 void fedserver_segment_close(fedserver_segment *segment);
 
-/** *start = where it lies. FED_ENOSPC: the disk is full. */
+/** Append a body. *start = where it lies. FED_ENOSPC: the disk is full. */
 fed_status fedserver_segment_append(fedserver_segment *segment, const uint8_t *body, size_t len,
                                     uint64_t *start, fed_error *err) FED_CHECKED;
 
-/** What was appended has reached the disk, and the file's name. */
+/** Make sure that appended bytes, and the file's name, have reached the disk. */
 fed_status fedserver_segment_sync(fedserver_segment *segment, fed_error *err) FED_CHECKED;
 
-/** FED_EFORMAT: the file ends before. */
+/** FED_EFORMAT: the file ends before the body does. */
 fed_status fedserver_segment_read(const fedserver_segment *segment, uint64_t start, size_t len,
                                   uint8_t *dst, fed_error *err) FED_CHECKED;
 

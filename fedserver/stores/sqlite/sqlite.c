@@ -22,7 +22,7 @@
 enum { PATH_SIZE = 1024 };
 
 static const char DATABASE[] = "server.db";
-static const char UNFINISHED[] = "server.db.new"; /* S7: what it is called until it is whole */
+static const char UNFINISHED[] = "server.db.new"; /* S7: the file's name until it is complete */
 
 /* -- the database as a whole -- */
 
@@ -49,8 +49,8 @@ static fed_status create_file(const char *path, fed_error *err) {
         status = fedserver_database_script(db, "COMMIT;", err);
     }
     if (status == FED_OK) {
-        /* Into the file itself, whose name is about to change: to close would do so, but does not
-         * say where it could not. */
+        /* Write the journal into the file itself, because the file's name is about to change.
+         * Closing would do so too, but would not report a failure. */
         int code =
             sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
         status = code == SQLITE_OK ? FED_OK : fedserver_database_fail(db, code, err);
@@ -132,7 +132,7 @@ static fed_status check_version(fedserver_database *db, fed_error *err) {
     return FED_OK;
 }
 
-/* Nobody writes to a read-only medium: what it holds is read without locks and journals. */
+/* No process writes to a read-only medium: read the file without locks and journals. */
 static fed_status open_read_only(const char *path, fedserver_database **db, fed_error *err) {
     char journal[1100];
     struct stat found;
@@ -163,7 +163,7 @@ static fed_status open_file(const char *path, void **out, fed_error *err) {
     return FED_OK;
 }
 
-/* -- its place in the coordinator's directory -- */
+/* -- the database's file in the coordinator's directory -- */
 
 static fed_status file_path(const char *directory, const char *name, char path[PATH_SIZE],
                             fed_error *err) {
@@ -187,7 +187,7 @@ static fed_status store_create(const char *directory, const char *where, fed_err
     (void)where;
     FED_TRY(file_path(directory, DATABASE, path, err));
     FED_TRY(file_path(directory, UNFINISHED, fresh, err));
-    unlink(fresh); /* of a creation that was interrupted */
+    unlink(fresh); /* files of a creation that was interrupted */
     FED_TRY(create_file(fresh, err));
     return fed_file_move(fresh, path, err);
 }
@@ -195,7 +195,7 @@ static fed_status store_create(const char *directory, const char *where, fed_err
 static fed_status store_copy(void *db, const char *directory, fed_error *err) {
     char path[PATH_SIZE];
     char fresh[PATH_SIZE];
-    assert(!((const fedserver_database *)db)->writing); /* S12: what is committed is copied */
+    assert(!((const fedserver_database *)db)->writing); /* S12: copy what is committed */
     FED_TRY(file_path(directory, DATABASE, path, err));
     FED_TRY(file_path(directory, UNFINISHED, fresh, err));
     FED_TRY(fedserver_sqlite_copy(db, fresh, err));
@@ -226,7 +226,7 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     return FED_OK;
 }
 
-extern const fedserver_store fedserver_store_sqlite; /* stores.def declares it to its readers */
+extern const fedserver_store fedserver_store_sqlite; /* stores.def declares it to other files */
 
 const fedserver_store fedserver_store_sqlite = {
     .name = "sqlite",

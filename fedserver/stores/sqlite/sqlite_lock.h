@@ -1,4 +1,4 @@
-/* Who serves a coordinator's directory: the lock on server.lock (S6). */
+/* Which process serves a coordinator's directory: the lock on server.lock (S6). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_LOCK_H
 #define FEDSERVER_STORES_SQLITE_LOCK_H

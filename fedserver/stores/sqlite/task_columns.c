@@ -1,4 +1,4 @@
-/* The columns of a task, one by one, by the names that they had. */
+/* The columns of a task, one by one, by their old names. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/task_columns.h"
 
@@ -75,7 +75,7 @@ static void task_read(sqlite3_stmt *row, fedserver_task *task) {
     fedserver_database_text(row, 19, task->tag, sizeof task->tag);
 }
 
-/* The first task behind that id. */
+/* The first task with an id after that one. */
 static fed_status find_next(fedserver_database *db, uint64_t id, fedserver_task *task, bool *found,
                             fed_error *err) {
     sqlite3_stmt *row = NULL;

@@ -1,4 +1,4 @@
-/* Tasks, the list of them, and the space of those that are cancelled. */
+/* Tasks, the list of them, and the space of cancelled tasks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/task_rows.h"
 

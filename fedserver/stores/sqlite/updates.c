@@ -69,10 +69,12 @@ fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
         fedserver_sqlite_rollback(db);
         return status;
     }
-    assert(sqlite3_get_autocommit(db->handle) != 0); /* S5: nothing of it is still to come */
+    /* S5: every write of the transaction is done */
+    assert(sqlite3_get_autocommit(db->handle) != 0);
     if (db->cleared) {
         db->cleared = false;
-        fed_status ignored = fedserver_sqlite_recover(db, NULL); /* else the next start does it */
+        /* if this fails, the next start does it */
+        fed_status ignored = fedserver_sqlite_recover(db, NULL);
         (void)ignored;
     }
     return FED_OK;
@@ -80,14 +82,14 @@ fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
 
 void fedserver_sqlite_rollback(void *user) {
     fedserver_database *db = user;
-    fedserver_segment_close(&db->segment); /* where it ends is in the rows, which are back */
+    fedserver_segment_close(&db->segment); /* the rows, now as before, say where the file ends */
     db->cleared = false;
     fedserver_database_rollback(db);
 }
 
 /* -- updates -- */
 
-enum { ROW_LIMIT = 65536 }; /* bytes of a body that lies in its row */
+enum { ROW_LIMIT = 65536 }; /* the largest body that lies in its row */
 
 /* The database would write a large body twice, into its journal and then into itself. */
 fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *row,
@@ -112,7 +114,7 @@ fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *r
     return fedserver_database_write(db, FEDSERVER_SQL_UPDATE_ADD, values, COUNT(values), err);
 }
 
-/* One update while it is walked over. Its bytes are its own, so that no statement stays open. */
+/* One update during a walk. It has its own copy of the bytes, so that no statement stays open. */
 typedef struct stored_update {
     int64_t id;
     fedserver_update_row row;
@@ -120,8 +122,8 @@ typedef struct stored_update {
     uint64_t guard;
     bool guarded; /* releases before layout 4 stored no guard */
     bool in_row;
-    uint64_t start; /* else in the segment */
-    uint64_t task;  /* whose updates are walked over; 0: all */
+    uint64_t start; /* else it lies in the segment file */
+    uint64_t task;  /* the task whose updates are walked over; 0: all */
     uint8_t *body;
 } stored_update;
 
@@ -166,7 +168,7 @@ static fed_status take_body(fedserver_database *db, stored_update *u, fed_error 
     return FED_OK;
 }
 
-/* Say whose update can't be read and what to do. */
+/* Report which device's update can't be read, and what to do. */
 static fed_status fail_damaged(fedserver_database *db, const stored_update *u, fed_error *err) {
     sqlite3_stmt *row;
     bool found;
@@ -185,7 +187,7 @@ static fed_status fail_damaged(fedserver_database *db, const stored_update *u, f
         db->directory, file, name, u->row.round, (unsigned long long)u->row.task);
 }
 
-/* The update behind u->id, or none. */
+/* The first update after u->id, or none. */
 static fed_status next_update(fedserver_database *db, stored_update *u, bool *more,
                               fed_error *err) {
     sqlite3_stmt *row;

@@ -30,8 +30,8 @@ fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_erro
 fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_checker *checker,
                                           size_t *bodies, fed_error *err) FED_CHECKED;
 
-/** Remove what a crash has left: bytes behind the last committed body, files of rounds that are
- * over. */
+/** Remove what a crash has left: bytes after the last committed body, and files of rounds that
+ * are over. */
 fed_status fedserver_sqlite_recover(void *user, fed_error *err) FED_CHECKED;
 
 /** The store's commit and rollback: bodies first, then their rows, then the files of a round that
