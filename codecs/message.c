@@ -186,7 +186,7 @@ typedef struct target {
     int64_t weight; /* of fold */
 } target;
 
-/* Each frame in turn. group: memory for the group's values. */
+/* Take one frame after the other. group: memory for the group's values. */
 static fed_status take_all(const target *to, const fedcodec_message *m, void *group,
                            fed_error *err) {
     frames f = frames_of(m);

@@ -76,7 +76,7 @@ struct fed_checkpoint {
     const char *name;
     const uint8_t *bytes; /* the whole file */
     size_t len;
-    const uint8_t *data; /* behind the header */
+    const uint8_t *data; /* after the header */
     fed_safetensors header;
 };
 

@@ -27,7 +27,7 @@ typedef enum fed_safetensors_type {
 typedef struct fed_safetensors_place {
     fed_safetensors_type type;
     const char *word; /* its dtype: "I64" */
-    uint64_t begin;   /* bytes behind the header */
+    uint64_t begin;   /* bytes after the header */
 } fed_safetensors_place;
 
 typedef struct fed_safetensors {

@@ -31,7 +31,7 @@ LINK = ["-static", "-Wl,--gc-sections", "-mno-fix-cortex-a53-843419"]  # whose s
 LIMIT_KB = 48
 TOLERANCE, SLACK = 0.04, 256  # share and bytes by which a part may differ
 
-# The parts of a program: the first whose pattern is in a source's path has it.
+# The parts of a program. A source belongs to the first part whose pattern is in the source's path.
 TRAINER = [
     ("the model's text: parser, first weights", r"^common/arch"),
     ("the optimizer, and its text", r"/optimizer|/train/update"),

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fuzz what reads bytes from outside, under AddressSanitizer and UBSan; then keep what was learned, as small as it can be,
-# in tests/fuzz/corpus/, which every run of the tests replays: commit it.
+# Fuzz all code that reads bytes from outside, under AddressSanitizer and UBSan. Then keep the smallest set of new inputs
+# in tests/fuzz/corpus/. Every run of the tests replays this corpus: commit it.
 #
 #   deploy/fuzz.sh [MINUTES [TARGET...]]     preset: 10 minutes each for all targets, as many at a time as there are cores
 #
 # A target is a codec's name ("sbc": its decoder alone) or a file of tests/fuzz/ without "fuzz_" ("envelope"). MINUTES can be
-# a fraction. At a finding everything stops; the last lines say which input it was. Logs are in build/fuzz/.
+# a fraction. At a finding all targets stop, and the last lines name the input. Logs are in build/fuzz/.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,12 +25,12 @@ build() {
     cmake --build build/clang --target fedcodec "${files[@]/#/fuzz_}" -- --quiet
 }
 
-# The program of a target, which is the folder of its corpus too.
+# The program of a target, which is also the folder of its corpus.
 program() {
     [ -f "tests/fuzz/fuzz_$1.c" ] && echo "$1" || echo codec_check
 }
 
-# Become libFuzzer on a target, told which codec it is by the environment; for a subshell, which then can be killed.
+# Become libFuzzer on a target. The environment names the codec. Call it in a subshell, which then can be killed.
 fuzzer() { # TARGET [options and folders]
     local codec=(env)
     [ -f "tests/fuzz/fuzz_$1.c" ] || codec=(env "FED_FUZZ_CODEC=$1")
@@ -64,7 +64,7 @@ stop_at() { # TARGET
     die "$1 has a finding, the input $input. To see it again: $codec$programs/fuzz_$(program "$1") $input"
 }
 
-# What covers code that the corpus does not cover yet; by lines reached, not by how often, so that it is little.
+# Keep inputs that cover code which the corpus does not cover. Only reached lines count, not how often, so the set is small.
 learn() { # TARGET
     (fuzzer "$1" -set_cover_merge=1 -use_counters=0 -max_len=1024 "$corpora/$(program "$1")" "$work/found/$1") \
         >"$work/$1-merge.log" 2>&1 || die "merging what $1 found failed: see $work/$1-merge.log"

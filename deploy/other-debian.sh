@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Does it build and pass on another Debian? Runs a command in a minimal system of that release, on a clean clone of HEAD.
+# Test on another Debian: run a command in a minimal system of that release, on a clean clone of HEAD.
 #
 #   deploy/other-debian.sh trixie|bookworm [COMMAND ...]     usual: ./deploy/demo.sh, then ./deploy/test.sh
 #

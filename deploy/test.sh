@@ -49,19 +49,19 @@ stage "fuzz targets"
 run clang -L fuzz
 
 stage "tests under AddressSanitizer and UBSan"
-# Left out, so that all of it takes less than 25 minutes: what only starts other programs, or compiles.
+# Left out, so that all of it takes less than 25 minutes: tests that only start other programs, or compile.
 run clang -LE fuzz -E '^browser\.|^e2e\.test_sweep$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.'
 
 stage "tests with threads under ThreadSanitizer"
-# Some kernels place memory so randomly that ThreadSanitizer can't start; without that it can.
+# Some kernels place memory so randomly that ThreadSanitizer can't start, so randomization is off.
 if setarch -R true 2>/dev/null; then
     prefix=(setarch -R)
 fi
-# Left out, so that all of it takes less than 25 minutes: what has one thread; and e2e.test_fedsim and e2e.test_sweep, whose
+# Left out, so that all of it takes less than 25 minutes: tests with one thread; and e2e.test_fedsim and e2e.test_sweep, whose
 # threads and processes are those of deploy.sim.test_inproc and e2e.test_chaos, which run here.
 threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.test_threads$|^codecs\.test_tensor$'
     -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|stack$|without_curl$|test_client$|apps\.test_fedtrain$)|^e2e\.test_(resume|fedsim|sweep)$')
-# gcc takes the sanitizer's own code for uses of unset variables, so warnings are no errors.
+# gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
 cmake --preset tsan -DFED_WERROR=OFF >/dev/null
 # A test NAME.memory is the program NAME, told to use another store.
 mapfile -t targets < <(ctest --test-dir build/tsan -N "${threads[@]}" |

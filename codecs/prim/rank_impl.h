@@ -18,8 +18,8 @@ enum {
     CHUNK = 256,              /* values whose keys are counted together */
     CHUNK_ROOM = 16,          /* after a list that is written: a vector's lanes */
     FEW = 32,                 /* so few keys are compared with each other */
-    WAYS = FED_SMALL ? 1 : 4, /* sets of bins, filled in turn: a bin that was just counted in must
-                                 be waited for */
+    WAYS = FED_SMALL ? 1 : 4, /* sets of bins, used alternately: a bin that was just incremented
+                                 must be waited for */
     KEY_MAX = 0x7fffffff
 };
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A paper's table, made again.
+# Reproduce a paper's table.
 #
 #   deploy/sim/papers.sh TABLE [--quick] [--only TEXT] [key=value ...]     e.g.  deploy/sim/papers.sh table3 --quick
 #
 # TABLE is a file of deploy/sim/papers without its ending, which says how long it takes. --quick takes a 25th of the
 # iterations: minutes, to see that it works; --only, the cells whose "ROW, COLUMN" has that text in it, such as "SBC(2)".
-# Keys and values go to every run (threads=2 seed=7). Runs that are finished are not run again: what was broken off
-# goes on. Results lie in build/papers/TABLE, each run's with its page of plots.
+# Keys and values go to every run (threads=2 seed=7). Finished runs are not run again; an interrupted run continues.
+# Results are in build/papers/TABLE, with a page of plots for each run.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,4 +1,4 @@
-/* What the benchmarks share. */
+/* Helpers of the benchmarks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench.h"
 

@@ -1,5 +1,5 @@
-/* What the benchmarks share: a clock, medians of it, and memory; each stops the program on failure.
- */
+/* Helpers of the benchmarks: a clock, medians of times, and memory. Each stops the program on
+ * failure. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_H
 #define BENCH_H
@@ -10,7 +10,7 @@
 
 enum { BENCH_ROUNDS_MAX = 1000 };
 
-/** How long one thing took, round by round. At first {.count = 0}. */
+/** How long one operation took in each round. At first {.count = 0}. */
 typedef struct bench_times {
     double s[BENCH_ROUNDS_MAX];
     size_t count;
@@ -18,10 +18,10 @@ typedef struct bench_times {
 
 double bench_now_s(void);
 
-/** The median; 0 where there are none. Sorts them. */
+/** The median of the times; 0 if there are none. Sorts the times. */
 double bench_median_s(bench_times *times);
 
-/** Run `work` and add the time that it took to `times`. */
+/** Run `work`, and add its time to `times`. */
 #define BENCH_TIME(times, work)                                                                    \
     do {                                                                                           \
         double start_ = bench_now_s();                                                             \
@@ -29,14 +29,14 @@ double bench_median_s(bench_times *times);
         (times)->s[(times)->count++] = bench_now_s() - start_;                                     \
     } while (0)
 
-/** Zeroed memory that has been written to, so that no page of it is new; free it. On a cache line's
- * bound. */
+/** Zeroed memory at a cache line's bound. All its pages have been written, so that no page is new.
+ * The caller frees it. */
 void *bench_alloc(size_t bytes);
 
-/** Go on only if status is FED_OK; `what` goes with the message. */
+/** Return only if status is FED_OK; else stop the program with a message that names `what`. */
 void bench_require(fed_status status, const char *what);
 
-/** The yardstick beside memcpy: e[i] += g[i], which no error feedback can do without. */
+/** The second yardstick besides memcpy: e[i] += g[i], which all error feedback needs. */
 void bench_add(float *e, const float *g, size_t n);
 
 #endif

@@ -1,17 +1,18 @@
 /*
  * Speed and size of every codec, as ratios to memcpy and to e[i] += g[i] on as many values in the
- * same run: absolute times of a shared machine say little. A ratio of 0.5 is half its speed. Beside
- * them goals, plain loops and general lossless compressors. What is printed is Markdown.
+ * same run: absolute times of a shared machine say little. A ratio of 0.5 is half the speed of
+ * memcpy. It also measures plain loops and general lossless compressors, and prints the goals. The
+ * output is Markdown.
  *
  *     bench_codecs                                     the three sizes that goals are set for
  *     bench_codecs VALUES [ROUNDS [SETTING...]]        one size; all settings, or just these
  *     bench_codecs --tensors FILE [SETTING...]         your own gradients, tensor by tensor
  *
- * A setting is a codec's spec, or one with " dense" behind it: gradients of a bell curve, of which
- * 3lc sends more. FILE is safetensors or raw float32; --tensors given again adds another gradient
- * of the same shape, and they come in turn. --unit NAME, first of all, is for the library's code
- * for one unit of the processor: plain, avx2, avx512. Several tensors, or a second stage, make an
- * envelope, which the fastest unit reads: there the others are left out.
+ * A setting is a codec's spec. With " dense" after the spec, gradients come from a bell curve, of
+ * which 3lc sends more. FILE is safetensors or raw float32. A further --tensors adds another
+ * gradient of the same shape; rounds alternate between the gradients. --unit NAME, as the first
+ * option, measures only the code for one vector unit: plain, avx2, avx512. Several tensors, or a
+ * pass, make an envelope. The fastest unit reads all envelopes, so other units are left out.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -25,7 +26,8 @@
 #include "fed/threads.h"
 #include "peers.h"
 
-/* What is measured by default, and every codec that is not among it with its presets. */
+/* The settings that are measured by default. Each codec that is missing here is measured with its
+ * presets. */
 static const char *const settings[] = {
     "3lc:s=1 dense", "3lc:s=1",    "3lc:s=1.75",          "3lc:s=1.75+runs", "3lc:s=1+zstd",
     "sbc:p=0.1",     "sbc:p=0.01", "sbc:p=0.01,pos=auto", "sbc:p=0.001",     "topk:p=0.05",
@@ -41,14 +43,14 @@ static goal speed_of(const result *r, double seconds) {
     return seconds > 0.0 ? (goal){r->copy_s / seconds, r->add_s / seconds} : (goal){0.0, 0.0};
 }
 
-/* Which part of a goal a speed is. */
+/* The part of a goal that a speed reaches. */
 static double part_of(goal want, goal speed) {
     double copy = want.copy > 0.0 ? speed.copy / want.copy : 0.0;
     double add = want.add > 0.0 ? speed.add / want.add : 0.0;
     return fmax(copy, add);
 }
 
-/* "0.70/0.62 met". `bound`: 0 where there is none. */
+/* Print "0.70/0.62 met". `bound`: 0 where there is no bound. */
 static void print_goal(goal want, goal speed, goal bound) {
     char text[40] = "", second[16] = "";
     double part = part_of(want, speed);
@@ -65,7 +67,7 @@ static void print_goal(goal want, goal speed, goal bound) {
     printf(" %-20s |", text);
 }
 
-/* None for what is faster: it leaves most values alone. */
+/* Print a bound, or none if the speed is above it: such a codec does not touch most values. */
 static void print_bound(goal speed, goal bound) {
     if (speed.copy < 1.2 * bound.copy) {
         printf(" %5.2f |", bound.copy);
@@ -130,7 +132,7 @@ static void print_row(const char *setting, const char *unit, size_t n, const pla
     fflush(stdout);
 }
 
-/* Of the setting's spec, which ends where " dense" begins. */
+/* Parse the setting's spec, which ends where " dense" begins. */
 static fed_status parse(const char *setting, fedcodec *codec, fed_error *err) {
     char spec[FEDCODEC_SPEC];
     size_t len = strcspn(setting, " ");
@@ -144,8 +146,8 @@ static bool is_dense(const char *setting) {
 
 /* ---- What is measured ---- */
 
-/* To bound the time: the fastest unit always, plain only on few values, and on many values others
- * only where there is a goal. */
+/* Whether to measure a unit. To limit the time, the fastest unit is always measured, and plain only
+ * on few values. Other units are measured on many values only where there is a goal. */
 static bool wants_unit(const bench *b, const char *setting, const fedcodec_unit *unit) {
     if (b->unit != NULL) {
         return strcmp(b->unit, unit->name) == 0;
@@ -179,7 +181,7 @@ static void bench_setting(bench *b, const char *setting) {
     }
     const fedcodec_unit *unit;
     for (size_t k = 0; (unit = fedcodec_unit_at(k)) != NULL; k++) {
-        /* an envelope is read by the fastest unit, whichever wrote it */
+        /* the fastest unit reads each envelope, whichever unit wrote it */
         if (wants_unit(b, setting, unit) &&
             (k == 0 || message_is_alone(&codec, &b->gradients.layout))) {
             codec.vtable = unit->codecs[index];
@@ -212,7 +214,8 @@ static void bench_all(bench *b) {
     }
 }
 
-/* On the floats, and on what 3lc makes of them, with and without its own encoding of runs. */
+/* Measure the compressors on the floats, and on their 3lc messages, with and without 3lc's encoding
+ * of runs. */
 static void bench_peers(bench *b) {
     static const char *const inputs[] = {"3lc:s=1,zre=0", "3lc:s=1", "3lc:s=1.75,zre=0",
                                          "3lc:s=1.75"};
@@ -232,8 +235,8 @@ static void bench_peers(bench *b) {
     }
 }
 
-/* rounds 0: as many as such a size takes in a few minutes. chosen ends with NULL; if it is empty,
- * all there is. */
+/* rounds 0: as many rounds as take a few minutes at this size. chosen ends with NULL; if it is
+ * empty, all settings are measured. */
 static void bench_size(bench *b, size_t n, size_t rounds, char **chosen) {
     const size_t preset = n <= FEW ? 61 : n <= MANY ? 15 : 5;
     bench_start(b, n, rounds > 0 ? rounds : preset);

@@ -1,4 +1,4 @@
-/* What a device that is behind is sent by a coordinator whose task has run, and what that costs. */
+/* What a coordinator sends to a device with an old version of the model, and what that costs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,11 @@
 /*
  *     bench_download DIRECTORY [BEHIND ...]
  *
- * DIRECTORY is a coordinator's, which nobody serves (fedsim --dir). For a device so many versions
- * behind, and for one without a model: the chain of deltas and the patch, as parts of a snapshot of
- * plain values, and how long it takes to bring the device's version back, to write the patch and to
- * apply it, in ms of CPU time per million values: the medians of some.
+ * DIRECTORY is that of a coordinator that does not run (fedsim --dir). BEHIND: the device's version
+ * is so many versions older than the newest; "all": the device has no model. The sizes of the chain
+ * of deltas and of the patch are fractions of a snapshot of plain values. The times are those to
+ * bring the device's version back, to write the patch and to apply it. They are medians of a few
+ * runs, in ms of CPU time per million values.
  */
 
 enum { TRIES = 9 };
@@ -34,7 +35,7 @@ typedef struct costs {
     size_t bytes;
 } costs;
 
-/* Of the patch from what `past` gives, or from nothing, to the newest version. */
+/* Measure the patch to the newest version, from the version that `past` gives or from nothing. */
 static void once(fedserver *server, const uint32_t *have, float *values, costs *c) {
     const fedserver_versions *v = &server->rounds.training.versions;
     const size_t n = v->layout->size;

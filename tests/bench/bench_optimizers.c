@@ -1,4 +1,4 @@
-/* How fast optimizers step, beside the traffic that they can't avoid. */
+/* How fast optimizers step, compared with the memory traffic that they can't avoid. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 /*
  *     bench_optimizers [PARAMETERS]
  *
- * A step reads and writes the weights and its own state, and reads the gradient. The yardstick goes
- * over as many arrays of this size in turn, with the widest vectors, and does nothing else.
+ * A step reads and writes the weights and its own state, and reads the gradient. The yardstick only
+ * reads and writes as many arrays of this size, one after the other, with the widest vectors.
  */
 
 enum { PARAMETERS = 431080, ROUNDS = 301 }; /* lenet5-caffe's */

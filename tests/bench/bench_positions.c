@@ -94,7 +94,7 @@ static void bench_random(double p, uint32_t *index, size_t n, written *w) {
     putchar('\n');
 }
 
-/* ---- Golomb's code at p = 0.01, beside memcpy of all the values that the positions are of ---- */
+/* ---- Golomb's code at p = 0.01, compared with memcpy of all values of the tensor ---- */
 
 static void print_goal(const char *what, double reached, double want) {
     printf(" | %s %.1f (%g %s)", what, reached, want, goal_verdict(reached / want));
@@ -128,7 +128,7 @@ static void bench_golomb(size_t n) {
 
 /* ---- A net that learns ---- */
 
-/* What one tensor's positions took in one phase. */
+/* The bits of one tensor's positions in one phase. */
 typedef struct tally {
     double positions, entropy, bits[FEDCODEC_POS_COUNT];
 } tally;
@@ -181,7 +181,8 @@ static void print_run(const fed_layout *layout, const tally (*tallies)[PHASES]) 
     print_tally("all", "", &all);
 }
 
-/* One client: local steps, its update through sbc, and what arrives is the next round's model. */
+/* Train with one client: local steps, then its update through sbc. The decoded update makes the
+ * next round's model. */
 static void bench_training(const fed_arch *arch, fedtrain_job job, double p, size_t rounds) {
     const fed_layout *layout = &arch->layout;
     const size_t n = layout->size;
@@ -228,7 +229,7 @@ static void bench_training(const fed_arch *arch, fedtrain_job job, double p, siz
     }
 }
 
-/* Sent after each step and after ten, 0.1 % and 1 % of the values. */
+/* Updates after each step and after ten steps, with 0.1 % and 1 % of the values. */
 static void bench_rule(const fed_arch *arch, fedtrain_job job, const char *rule, float rate,
                        size_t rounds) {
     static const double ps[] = {0.001, 0.01};

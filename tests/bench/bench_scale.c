@@ -1,4 +1,4 @@
-/* The scale run: thousands of connected devices at one coordinator, and nginx beside it. */
+/* The scale run: thousands of connected devices at one coordinator, compared with nginx. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,10 @@
  *     bench_scale [DEVICES]
  *
  * DEVICES (default 4000) connect with a certificate each and mostly wait; a quarter of them sends
- * an update. Requests are measured in a closed loop on 32 of the connections, the coordinator and
- * nginx (where it is installed) in turn, with answers of the same length over the same TLS. One
- * generator loads both, on the same processors: compare CPU a request first.
+ * an update. Requests are measured in a closed loop on 32 of the connections. They go alternately
+ * to the coordinator and to nginx (where it is installed), with answers of the same length over the
+ * same TLS. One generator loads both, on the same processors: compare the CPU time per request
+ * first.
  */
 
 static double median(const double *values, size_t count) {

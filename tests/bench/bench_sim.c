@@ -1,4 +1,5 @@
-/* A run in one process: how much of the CPU time trains, and how much memory it takes. */
+/* A simulation in one process: which part of the CPU time trains, and how much memory the run
+ * takes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* How fast updates become durable, beside the same in the database's rows, and beside the disk. */
+/* How fast updates become durable, compared with updates in the database's rows and with the bare
+ * disk. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -15,7 +16,7 @@
  *
  * In DIRECTORY (default: the working directory), which should be on the disk in question: batches
  * of updates, each with its device's row, committed; the same with every body in its row; and bare
- * appends with one fdatasync a batch. The three take turns, so their ratios come from one run.
+ * appends with one fdatasync a batch. The three ways alternate, so their ratios come from one run.
  */
 
 enum { DEVICES = 64, ROUNDS = 5 };
@@ -88,7 +89,7 @@ static void end_round(bench *b) {
     bench_require(b->store->commit(b->db, &err), err.text);
 }
 
-/* `count` updates in each way, in batches. */
+/* Store `count` updates in each way, in batches. */
 static void measure(bench *b, int batch, int count) {
     bench_times store = {.count = 0}, rows = {.count = 0}, raw = {.count = 0};
     bench_times end = {.count = 0}, rows_end = {.count = 0};

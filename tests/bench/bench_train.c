@@ -1,4 +1,5 @@
-/* How fast nets train beside PyTorch: whole steps, on one thread of one core that both share. */
+/* How fast nets train compared with PyTorch: whole steps, in one thread of one core that both
+ * share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <math.h>
@@ -20,11 +21,11 @@
 /*
  *     bench_train [NET ...]
  *
- * Everything takes short turns, in the opposite order every other round: our engine with each of
- * its kernel sets, PyTorch in both of its layouts, held to the same vectors, and a loop of nothing
- * but multiply-adds. Speeds are samples per second of CPU time; a ratio is the median of those of
- * each round, so what slows the machine for a while slows both sides of it. Of PyTorch's layouts
- * the better one counts. A goal is that ratio.
+ * Three programs alternate in short slices: our engine with each of its kernel sets; PyTorch in
+ * both of its layouts, limited to the same vectors; and a loop of only multiply-adds. Every other
+ * round has the opposite order. Speeds are samples per second of CPU time. A ratio is the median of
+ * the ratios of all rounds, so a slower machine slows both sides of it. The better one of PyTorch's
+ * layouts counts. A goal is such a ratio.
  */
 
 enum { MAX_BATCH = 32, ROUNDS = 11, BATCHES = 3, UNITS = 2, PEAK_ROUNDS = 100000 };
@@ -52,14 +53,14 @@ static const net nets[] = {
      {{1.6, 1.2, 1.1}, {0}}},
 };
 
-/* What takes turns. */
+/* The programs that alternate. */
 typedef enum turn { OURS, NCHW, NHWC, PEAK, TURNS } turn;
 
-/* One unit of the processor, both engines held to it. */
+/* One vector unit, to which both engines are limited. */
 typedef struct side {
     const fedtrain_kernels *kernels;
     fedtrain_net *net;
-    torch_peer torch; /* pid 0: it isn't there */
+    torch_peer torch; /* pid 0: there is no PyTorch */
     double rate[TURNS][ROUNDS];
 } side;
 
@@ -73,7 +74,7 @@ typedef struct bench {
     uint32_t label[MAX_BATCH];
 } bench;
 
-/* ---- Which kernels the trainer takes: it asks this instead, see CMakeLists.txt ---- */
+/* ---- Which kernels the trainer uses: it calls this function instead, see CMakeLists.txt ---- */
 
 static const fedtrain_kernels *chosen;
 
@@ -83,10 +84,10 @@ const fedtrain_kernels *__wrap_fedtrain_kernels_best(void) {
     return chosen;
 }
 
-/* ---- Turns ---- */
+/* ---- Time slices ---- */
 
-/* A slice's end is told by a clock that needs no system call: behind one, on some machines, memory
- * has to be looked up anew, which would cost a short step a tenth of its time. */
+/* The clock that ends a slice needs no system call. After a system call, some machines look up
+ * memory anew, which would cost a short step a tenth of its time. */
 static double ours_slice(bench *b, const side *s) {
     const fedtrain_batch samples = {.size = b->batch, .x = b->x, .label = b->label};
     const int64_t end_ms = fed_clock_monotonic_ms() + (int64_t)(1e3 * SLICE_S);
@@ -104,7 +105,7 @@ static double ours_slice(bench *b, const side *s) {
     return 1e6 * (double)(steps * b->batch) / (double)(fed_clock_thread_cpu_us() - begin_us);
 }
 
-/* In operations a second. */
+/* The peak, in operations per second. */
 static double peak_slice(const side *s) {
     int64_t begin = fed_clock_thread_cpu_us(), us;
     double operations = 0;
@@ -140,7 +141,7 @@ static void take_turns(bench *b) {
     }
 }
 
-/* ---- What comes of them ---- */
+/* ---- Results ---- */
 
 static double median(const double *value) {
     bench_times sorted = {.count = ROUNDS};
@@ -156,8 +157,8 @@ static double median_ratio(const double *above, const double *below) {
     return median(ratio);
 }
 
-/* Operations a sample: a multiplication and an addition for each weight at each place, forward and
- * for both gradients; the first layer's input needs none. */
+/* Operations per sample: a multiplication and an addition for each weight at each position, in the
+ * forward pass and for both gradients. The first layer needs no gradient of its input. */
 static double operations(const fed_arch *arch) {
     double sum = 0;
     for (size_t l = 0; l < arch->layer_count; l++) {
@@ -274,7 +275,7 @@ static void run_net(bench *b, const net *n) {
 
 /* ---- The machine ---- */
 
-/* The last processor that this may use, for the workers too. */
+/* Pin this process and the workers to the last processor that it may use. */
 static void pin(void) {
     cpu_set_t allowed;
     bench_require(sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? FED_OK : FED_EIO,
@@ -294,7 +295,7 @@ static void start_sides(bench *b) {
     const fedtrain_kernels *kernels;
     for (size_t k = 0; k < UNITS && (kernels = fedtrain_kernels_get(k)) != NULL; k++) {
         if (k > 0 && strcmp(kernels->isa, "baseline") == 0) {
-            break; /* nothing to compare it with */
+            break; /* no engine to compare with */
         }
         side *s = &b->sides[b->side_count++];
         s->kernels = kernels;

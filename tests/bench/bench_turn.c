@@ -1,4 +1,5 @@
-/* What a client's turn takes beside training and the coordinator: storing, copying, compressing. */
+/* What a client's step costs without training and the coordinator: storing, copying, compressing.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -14,15 +15,15 @@
 /*
  *     bench_turn [MODEL [CODEC [CLIENTS [STORE]]]]
  *
- * CLIENTS (16) train MODEL (lenet5-caffe) turn about, each at a fake coordinator of its own, so
- * that a client's memory is not the last one's. Counted is all CPU time in fedclient_step but that
- * in the callback and in the transport; of a client's turns all but the first. STORE stores: that
- * one alone.
+ * CLIENTS (16) train MODEL (lenet5-caffe) one after the other, each at a fake coordinator of its
+ * own. So each client finds the memory of another client in the caches. Counted is all CPU time in
+ * fedclient_step without the callback and the transport, in all steps of a client but the first.
+ * STORE: measure this store alone.
  */
 
 enum { TURNS = 40, CLIENTS_MAX = 400 };
 
-/** Of this thread, on a processor: others may use the machine, too. */
+/** CPU time of this thread, since other programs may use the machine, too. */
 static double cpu_s(void) {
     struct timespec used;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
@@ -31,10 +32,10 @@ static double cpu_s(void) {
 
 typedef struct device {
     fed_fake fake;
-    fedclient_transport transport; /* the fake's, with a watch */
+    fedclient_transport transport; /* the fake's transport, with a stopwatch */
     fedclient_platform platform;
     fedclient *client;
-    double outside_s; /* in this turn */
+    double outside_s; /* CPU time of the callback and the transport in this step */
 } device;
 
 static fed_status send_watched(void *user, const fedclient_request *request, int *status,
@@ -51,7 +52,7 @@ static fed_status identify(void *user, const fed_pem *key, const fed_pem *cert, 
     return FED_OK;
 }
 
-/** Something to learn: a tenth of each value away, and a little that differs. */
+/** A made-up training: it takes a tenth off each value, and adds a small random part. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     device *d = user;
     (void)err;
@@ -98,7 +99,7 @@ static double turn_s(device *d) {
     return cpu_s() - start - d->outside_s;
 }
 
-/** All clients' turns, on the platforms that they have. */
+/** Run all clients' steps, on their platforms. */
 static void run(const char *store, const char *model, const char *codec, size_t clients,
                 device *devices) {
     bench_times rounds = {.count = 0};

@@ -1,4 +1,4 @@
-/* The rounds: what is timed, and in which order. */
+/* The rounds of a codec's benchmark: which operations are timed, and in which order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_rounds.h"
 
@@ -9,7 +9,7 @@
 
 enum { WARM_ROUNDS = 8 }; /* not measured */
 
-/* Of plain loops, which are slow. */
+/* The number of rounds of plain loops, which are slow. */
 static size_t loop_rounds(const bench *b) {
     return b->rounds / 10 > 3 ? b->rounds / 10 : 3;
 }
@@ -131,9 +131,10 @@ static const char *yardstick_of(const message *m) {
     return strcmp(m->unit, "plain") != 0 ? m->unit : "baseline";
 }
 
-/* What bounds an encode that leaves its residual alone when it refuses: to see all gradients, and
- * the residual where a largest sum is sought, before the first is added. From the end to the front,
- * so that adding finds in the cache what was read last. */
+/* The bound of a guarded encode, which leaves its residual unchanged when it refuses. It must read
+ * all gradients before it adds the first; where it seeks the largest sum, it must read the
+ * residual, too. It reads from the end to the front, so that adding finds the last values read in
+ * the cache. */
 static void guarded_add(const bench *b, const message *m, const float *g) {
     enum { BLOCK = 4096 };
     const char *unit = yardstick_of(m);
@@ -147,8 +148,8 @@ static void guarded_add(const bench *b, const message *m, const float *g) {
     bench_add(b->y, g, b->n);
 }
 
-/* What bounds decoding, setting all values, with memset and with stores in turn; and what bounds
- * adding to them. The caches hold as much of them as of y in decode and axpy. */
+/* The bounds of decoding: setting all values, alternately with memset and with stores; and adding
+ * to all values. The caches hold as much of these values as of y in decode and axpy. */
 static void measure_bounds(const bench *b, const message *m, all_times *t) {
     const char *unit = yardstick_of(m);
     if (t->clear.count == t->write.count) {
@@ -159,7 +160,8 @@ static void measure_bounds(const bench *b, const message *m, all_times *t) {
     BENCH_TIME(&t->rewrite, yardstick_rewrite(unit, b->spare, b->n));
 }
 
-/* A yardstick before each way to encode, so that both find the same in the cache. */
+/* Measure one round. A yardstick precedes each way to encode, so that both ways find the same data
+ * in the cache. */
 static void measure_round(bench *b, message *m, const float *g, all_times *t) {
     BENCH_TIME(&t->copy, memcpy(b->spare, g, b->n * sizeof *g));
     if (m->codec.vtable->feedback) {
@@ -174,8 +176,8 @@ static void measure_round(bench *b, message *m, const float *g, all_times *t) {
     BENCH_TIME(&t->op[BENCH_FOLD], fold(m, b->acc));
 }
 
-/* The loop starts from the same residual as the codec, so it has to make the same message. It goes
- * before all else, so that the codec does not find its values in a cache. */
+/* The loop starts from the same residual as the codec, so it must make the same message. The loop
+ * runs first, so that the codec does not find its values in a cache. */
 static void measure_with_loop(bench *b, message *m, const plain_loop *loop, const float *g,
                               uint8_t *dst, all_times *t) {
     size_t len = 0;
@@ -188,7 +190,7 @@ static void measure_with_loop(bench *b, message *m, const plain_loop *loop, cons
     bench_require(same ? FED_OK : FED_EFORMAT, "the plain loop's message or residual differs");
 }
 
-/* Of what was measured at all. */
+/* The smaller of two times; 0 means not measured. */
 static double fastest(double a, double b) {
     return a > 0.0 && (a < b || !(b > 0.0)) ? a : b;
 }

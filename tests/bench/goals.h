@@ -1,4 +1,4 @@
-/* How fast each codec is meant to be. */
+/* The goals: how fast each codec is meant to be. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GOALS_H
 #define GOALS_H
@@ -8,10 +8,10 @@
 
 typedef enum bench_op {
     BENCH_ENCODE,
-    BENCH_UNGUARDED, /* encode, with a residual that may be lost; same goals */
+    BENCH_UNGUARDED, /* encode without guard: an error may lose the residual; same goals */
     BENCH_DECODE,
     BENCH_AXPY, /* decode and add */
-    BENCH_FOLD, /* the same, exact */
+    BENCH_FOLD, /* decode and add exactly */
     BENCH_OPS
 } bench_op;
 
@@ -19,16 +19,17 @@ typedef enum bench_op {
 enum { GOAL_SIZES = 3 };
 extern const size_t goal_sizes[GOAL_SIZES];
 
-/** A speed as a ratio to memcpy, or one to e[i] += g[i]: either will do. 0: not set. */
+/** A speed as a ratio to memcpy, or as a ratio to e[i] += g[i]. Reaching one is enough. 0: not set.
+ */
 typedef struct goal {
     double copy, add;
 } goal;
 
-/** Of a setting's operation, with the code for that unit of the processor, on n values. */
+/** The goal of a setting's operation on n values, with the code for this vector unit. */
 goal goal_find(const char *setting, const char *unit, bench_op op, size_t n);
 
-/** What to say of a result that is that part of a goal: "met"; "near", within the 10 % that goals
- * allow for noise; "missed". */
+/** The verdict on a result that reaches this part of a goal: "met"; "near", within the 10 % that
+ * goals allow for noise; or "missed". */
 const char *goal_verdict(double part);
 
 #endif

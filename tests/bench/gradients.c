@@ -1,4 +1,4 @@
-/* Gradients: the distributions they are drawn from, and files. */
+/* Gradients, drawn from distributions or read from files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gradients.h"
 

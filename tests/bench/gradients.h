@@ -14,13 +14,14 @@ typedef struct gradients {
     fed_layout layout;
     const float *g[GRADIENTS_MAX]; /* float32[layout.size] each */
     size_t count;
-    float *drawn; /* what they lie in, if not read from files */
+    float *drawn; /* memory of the gradients that were not read from files */
 } gradients;
 
 /**
- * One tensor of n values near 1e-3. Like real gradients they are nearer to Laplace than to Gauss,
- * where few values tower above all others; dense: from Gauss, where more are near the largest.
- * Each gradient begins at another place of the same numbers, which for a codec is as good as new.
+ * Draw one tensor of n values near 1e-3. Real gradients are nearer to Laplace than to Gauss: few
+ * values are much larger than all others. So are these, unless `dense` asks for Gauss, where more
+ * values are near the largest. Each gradient begins at another offset of the same numbers, which
+ * for a codec is as good as new numbers.
  */
 void gradients_draw(gradients *g, size_t n, bool dense);
 

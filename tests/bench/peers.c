@@ -14,9 +14,9 @@ enum { PEERS_MAX = 3, ROUNDS = 5 };
 typedef struct peer {
     const char *name;
     size_t (*bound)(size_t len);
-    /* How many bytes were made of src[len]; 0 on failure. */
+    /* Compresses src[len]. Returns the number of bytes; 0 on failure. */
     size_t (*pack)(const uint8_t *src, size_t len, uint8_t *dst, size_t cap);
-    /* Back again: dst[len]. */
+    /* Decompresses to dst[len]. */
     bool (*unpack)(const uint8_t *src, size_t packed, uint8_t *dst, size_t len);
 } peer;
 

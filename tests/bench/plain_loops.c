@@ -1,4 +1,4 @@
-/* The yardsticks' loops: written to be read, not to be fast. */
+/* The yardsticks' loops: written for readers, not for speed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plain_loops.h"
 
@@ -65,7 +65,7 @@ static size_t shorten_runs(const uint8_t *byte, size_t len, uint8_t *dst) {
     return out;
 }
 
-/* Six passes, as the paper has its steps. */
+/* 3lc in six passes, one for each step of the paper. */
 static size_t plain_3lc(double s, float *residual, const float *x, size_t n, void *scratch,
                         uint8_t *dst) {
     size_t len = (n + DIGITS - 1) / DIGITS;
@@ -115,7 +115,8 @@ static float kth_largest(float *x, ptrdiff_t n, ptrdiff_t k) {
     return x[k];
 }
 
-/* Of one sign: all values above `least`, and the first `ties` of those that are just that. */
+/* The values of one sign to send: all above `least`, and the first `ties` values that equal
+ * `least`. */
 typedef struct side {
     float sign, least;
     size_t ties, count;
@@ -203,7 +204,7 @@ static size_t send(const side *s, float *x, size_t n, unsigned b, uint8_t *dst) 
     return len + out.count / 8;
 }
 
-/* For each side a selection on a copy of all values. */
+/* sbc, with a selection on a copy of all values for each side. */
 static size_t plain_sbc(double p, float *residual, const float *x, size_t n, void *scratch,
                         uint8_t *dst) {
     const double phi = 0.5 * (sqrt(5.0) + 1.0);
@@ -217,7 +218,7 @@ static size_t plain_sbc(double p, float *residual, const float *x, size_t n, voi
 
 /* ---- twobit ---- */
 
-/* Value by value, as MXNet's kernel for CPUs. */
+/* twobit, value by value, as in MXNet's kernel for CPUs. */
 static size_t plain_twobit(double t, float *residual, const float *x, size_t n, void *scratch,
                            uint8_t *dst) {
     static const uint8_t plus[4] = {0xc0, 0x30, 0x0c, 0x03}, minus[4] = {0x80, 0x20, 0x08, 0x02};

@@ -1,4 +1,4 @@
-/* Yardsticks: some codecs as one would first write them, loop after loop in plain C. */
+/* Yardsticks: some codecs in their simplest form, loop after loop in plain C. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PLAIN_LOOPS_H
 #define PLAIN_LOOPS_H
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /**
- * What fedcodec_encode does, to the byte, for n >= 1 finite values. parameter is the codec's first
- * one; returns the message's length.
+ * Does the same as fedcodec_encode, to the byte, for n >= 1 finite values. `parameter` is the
+ * codec's first parameter. Returns the message's length.
  */
 typedef size_t plain_encode(double parameter, float *residual, const float *x, size_t n,
                             void *scratch, uint8_t *dst);
@@ -22,7 +22,7 @@ typedef struct plain_loop {
     double goal; /* how many times as fast the codec is meant to be */
 } plain_loop;
 
-/** The one that does what the setting does, or NULL. */
+/** The plain loop of this setting, or NULL. */
 const plain_loop *plain_loop_find(const char *setting);
 
 #endif

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Both libraries are told their kernels in any case, over what the environment says: each takes
- * processors that it has never heard of for older ones, OpenBLAS for one of twenty years ago. */
+/* Always set both libraries' kernels, even against the environment. Each library takes processors
+ * that it does not know for older ones; OpenBLAS takes them for one of twenty years ago. */
 static void hold_to(const char *unit) {
     if (strcmp(unit, "avx512") == 0) {
         setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
@@ -23,7 +23,8 @@ static void hold_to(const char *unit) {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
-/* In the child: become the worker. Where PyTorch is missing it ends before its first line. */
+/* In the child process: become the worker. Where PyTorch is missing, the worker ends before its
+ * first line. */
 static void run_worker(const char *python, const char *unit, const int in[2], const int out[2]) {
     hold_to(unit);
     dup2(in[0], STDIN_FILENO);
@@ -39,9 +40,10 @@ static bool start(torch_peer *peer, const char *python, const char *unit) {
     if (pipe(in) != 0 || pipe(out) != 0) {
         return false;
     }
-    fcntl(in[1], F_SETFD, FD_CLOEXEC); /* or the next worker would keep this one's input open */
+    fcntl(in[1], F_SETFD, FD_CLOEXEC); /* else the next worker would keep this worker's input
+                                          open */
     fcntl(out[0], F_SETFD, FD_CLOEXEC);
-    fflush(NULL); /* or the child would print it once more */
+    fflush(NULL); /* else the child would print the buffered text again */
     pid_t pid = fork();
     if (pid == 0) {
         run_worker(python, unit, in, out);
@@ -67,14 +69,15 @@ bool torch_peer_start(torch_peer *peer, const char *unit) {
 
 void torch_peer_stop(torch_peer *peer) {
     if (peer->pid > 0) {
-        fclose(peer->to); /* its input ends, so it does */
+        fclose(peer->to); /* the worker ends after its input ends */
         fclose(peer->from);
         waitpid(peer->pid, NULL, 0);
     }
     *peer = (torch_peer){0};
 }
 
-/* What it answers. It has said on standard error what went wrong, where it does not. */
+/* Read the worker's answer. A worker that does not answer has written the error to standard error.
+ */
 static void ask(torch_peer *peer, char *answer, size_t cap) {
     fflush(peer->to);
     if (fgets(answer, (int)cap, peer->from) == NULL) {

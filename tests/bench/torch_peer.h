@@ -1,4 +1,4 @@
-/* PyTorch as a process of its own (torch_worker.py), which trains whenever it is told to. */
+/* PyTorch as a process of its own (torch_worker.py), which trains on request. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TORCH_PEER_H
 #define TORCH_PEER_H
@@ -13,21 +13,22 @@ typedef enum torch_layout { TORCH_NCHW, TORCH_NHWC, TORCH_LAYOUTS } torch_layout
 typedef struct torch_peer {
     pid_t pid;
     FILE *to, *from;
-    char about[512]; /* its version and BLAS */
+    char about[512]; /* PyTorch's version and BLAS */
 } torch_peer;
 
 /**
- * Start one, on the caller's processor, held to the instructions of one unit, "avx512" or "avx2";
- * others leave it as it is. Python is $FED_TORCH_PYTHON, else the first of python3 and
- * /usr/bin/python3 that has PyTorch. false: neither has.   Owner: torch_peer_stop
+ * Start a worker on the caller's processor. `unit` "avx512" or "avx2" limits it to the instructions
+ * of that vector unit; any other text sets no limit. Python is $FED_TORCH_PYTHON, else the first of
+ * python3 and /usr/bin/python3 that has PyTorch. Returns false if neither has PyTorch. Owner:
+ * torch_peer_stop.
  */
 bool torch_peer_start(torch_peer *peer, const char *unit);
-void torch_peer_stop(torch_peer *peer); /* safe on a zeroed one */
+void torch_peer_stop(torch_peer *peer); /* safe on a zeroed peer */
 
-/** From now on it trains this net of tests/parity/torch_models.py, by "sgd" or "adam". */
+/** From now on the worker trains this net of tests/parity/torch_models.py, by "sgd" or "adam". */
 void torch_peer_case(torch_peer *peer, const char *net, size_t batch, const char *optimizer);
 
-/** Train for so many seconds: samples a second of CPU time. */
+/** Train for so many seconds. Returns samples per second of CPU time. */
 double torch_peer_slice(torch_peer *peer, torch_layout layout, double seconds);
 
 #endif

@@ -1,4 +1,4 @@
-/* Picks the yardsticks of a unit. */
+/* Picks the yardsticks of a vector unit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "yardstick.h"
 

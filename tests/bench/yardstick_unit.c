@@ -1,4 +1,4 @@
-/* The yardsticks, with the vectors that this is compiled for. */
+/* The yardsticks, with the vectors that this file is compiled for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "yardstick_unit.h"
 
@@ -8,7 +8,7 @@
 
 enum { CHAINS = 12, WAYS = 4 };
 
-/* Enough chains that none waits for itself. */
+/* Enough independent chains, so that no chain waits for its own result. */
 static double multiply_adds(size_t rounds) {
     vec sum[CHAINS], factor = (vec){0} + 0.5F, term = (vec){0} + 1.0F;
     KERNEL_UNROLL
@@ -25,13 +25,13 @@ static double multiply_adds(size_t rounds) {
     for (int c = 1; c < CHAINS; c++) {
         sum[0] += sum[c];
     }
-    volatile float result = vec_sum(sum[0]); /* so that it isn't left out */
+    volatile float result = vec_sum(sum[0]); /* so that the compiler keeps the computation */
     (void)result;
     return 2.0 * CHAINS * LANES * (double)rounds;
 }
 
 static void rewrite_memory(float *x, size_t n) {
-    volatile float nothing = 0; /* which the compiler can't see */
+    volatile float nothing = 0; /* a value that the compiler can't know */
     vec term = (vec){0} + nothing;
     for (size_t i = 0; i + LANES <= n; i += LANES) {
         vec_store(x + i, vec_load(x + i) + term);
@@ -50,7 +50,8 @@ static void read_memory(const float *x, size_t n) {
     (void)result;
 }
 
-/* Asked for ahead, which is as fast where a cache holds it, and faster where none does. */
+/* Write with prefetches, which are as fast where a cache holds the memory, and faster where none
+ * does. */
 static void write_memory(float *x, size_t n) {
     enum { AHEAD = 2048 };
     const vec one = (vec){0} + 1.0F;

@@ -1,5 +1,4 @@
-/* What every codec of codecs.def promises, whatever it does inside, on each unit of vector
- * instructions that this machine can run. */
+/* What every codec of codecs.def promises, on each vector unit that this machine can run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -10,10 +9,10 @@
 #include "fed/rng.h"
 #include "reference_codecs.h"
 
-/* The one whose codecs are tried. */
+/* The unit whose codecs are tested. */
 static const fedcodec_unit *unit;
 
-/* The same codec as another unit has it. */
+/* The same codec in another unit's code. */
 static fedcodec on_unit(const fedcodec *codec, const fedcodec_unit *other) {
     fedcodec same = *codec;
     for (size_t k = 0; k < FEDCODEC_COUNT; k++) {
@@ -24,14 +23,14 @@ static fedcodec on_unit(const fedcodec *codec, const fedcodec_unit *other) {
     return same;
 }
 
-/* Understand a spec string, as a codec of that unit. */
+/* Parse a spec string as a codec of this unit. */
 static fedcodec parse(const char *spec) {
     fedcodec codec;
     assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
     return on_unit(&codec, unit);
 }
 
-/* Tensors to try, by name so that a failure says which. */
+/* The tensors to test, with names, so that a failure names its tensor. */
 typedef enum fill {
     FILL_LAPLACE,
     FILL_ZERO,
@@ -98,7 +97,7 @@ static float *copy_values(const float *x, size_t n) {
     return copy;
 }
 
-/* A message in memory of just its length, so that a sanitizer sees a read past it. */
+/* A message in memory of exactly its length, so that a sanitizer sees a read past its end. */
 typedef struct message {
     fedcodec codec;
     size_t n;
@@ -107,7 +106,7 @@ typedef struct message {
     float *residual; /* after encoding */
 } message;
 
-/* residual: as before encoding, malloc'ed; NULL: without one. */
+/* Encode with this residual (malloc'ed, as before the encode), or without one (NULL). */
 static message encode_with(const fedcodec *codec, float *residual, const float *x, size_t n) {
     message m = {.codec = *codec, .n = n, .residual = residual};
     size_t bound = fedcodec_bound(codec, n);
@@ -137,14 +136,14 @@ static void drop(message *m) {
     free(m->residual);
 }
 
-/* What the ends of the parameters do not show. */
+/* Specs that the ends of the parameters do not cover. */
 static const char *const more_specs[] = {
     "sbc:p=0.2,pos=rice", "sbc:p=0.2,pos=rans", "sbc:p=0.2,pos=range", "sbc:p=0.2,pos=auto",
     "dgc:p=0.1,pos=rice", "dgc:p=0.1,pos=rans", "dgc:p=0.1,pos=range", "dgc:p=0.1,pos=auto",
     "stc:p=0.2,pos=rice", "stc:p=0.2,pos=rans", "stc:p=0.2,pos=range", "stc:p=0.2,pos=auto",
 };
 
-/* Each codec with its defaults, then with each parameter at its ends, then those above. */
+/* Each codec with its defaults, then with each parameter at its ends, then more_specs. */
 static bool nth_codec(size_t k, fedcodec *codec) {
     for (size_t c = 0; c < FEDCODEC_COUNT; c++) {
         const fedcodec_param *param = unit->codecs[c]->params;
@@ -199,8 +198,8 @@ static void assert_same(const message *made, const message *m, const char *what,
     }
 }
 
-/* Adding x to nothing, with a residual that is guarded or not, or having no residual at all, must
- * lead to the same message. */
+/* Encode x with a zero residual, guarded or not, and without a residual. All must give the same
+ * message. */
 static void assert_same_with_x(const message *m, const float *x, const char *what) {
     fedcodec unguarded = m->codec;
     unguarded.unguarded = true;
@@ -219,7 +218,7 @@ static void assert_same_with_x(const message *m, const float *x, const char *wha
     drop(&added);
 }
 
-/* What the reference makes of some values. */
+/* The reference's results for some values. */
 typedef struct wanted {
     uint8_t *data;
     size_t len;
@@ -290,7 +289,7 @@ static void a_large_tensor_is_coded_as_the_reference_does(void **state) {
     assert_all_same_as_reference(70003);
 }
 
-/* A pool of so many, which does the parts one by one, the last one first. */
+/* A pool that runs the chunks one by one, the last chunk first. */
 static void run_backwards(const fed_pool *self, size_t parts, void (*part)(void *job, size_t k),
                           void *job) {
     (void)self;
@@ -383,8 +382,8 @@ static void x_is_added_to_the_residual_first(void **state) {
     }
 }
 
-/* With the defaults, and values well above twobit's threshold. (3lc at its largest s overshoots so
- * much that this takes for ever.) */
+/* With the defaults, and values well above twobit's threshold. (3lc with its largest s overshoots
+ * so much that it would take too many rounds.) */
 static void feedback_sends_everything_in_the_end(void **state) {
     (void)state;
     enum { N = 200, ROUNDS = 400 };
@@ -418,7 +417,7 @@ static void nan_and_infinity_are_refused_and_nothing_changes(void **state) {
     fedcodec codec;
     for (size_t k = 0; nth_codec(k, &codec); k++) {
         float *residual = make_values(FILL_LAPLACE, N), *x = make_values(FILL_TIED, N);
-        residual[77] = FLT_MAX; /* which plus FLT_MAX overflows */
+        residual[77] = FLT_MAX; /* this plus FLT_MAX overflows */
         float *before = copy_values(residual, N);
         size_t cap = fedcodec_bound(&codec, N), len = 12345;
         uint8_t *dst = calloc(cap, 1);
@@ -599,8 +598,8 @@ static void a_trailing_byte_is_refused(void **state) {
     on_each_message(97, visit_trailing);
 }
 
-/* A changed message is refused, or it is one of other values: then it decodes to finite ones that
- * max_abs bounds, and the reference agrees. */
+/* A changed message is refused, or it is a message of other values. Then these are finite, max_abs
+ * bounds them, and the reference agrees. */
 static void try_changed(const message *m, const uint8_t *data) {
     float max_abs = -1.0f;
     float *y = make_values(FILL_LAPLACE, m->n), *expected = copy_values(y, m->n);
@@ -649,7 +648,7 @@ static void random_bytes_are_refused_or_decode_within_bounds(void **state) {
             m.len = fed_rng_below(&rng, 20);
             m.data = malloc(m.len + (m.len == 0));
             for (size_t k = 0; k < m.len; k++) {
-                /* Small bytes often: they are what counts and parameters look like. */
+                /* Often use small bytes, since counts and parameters are small. */
                 m.data[k] = (uint8_t)fed_rng_below(&rng, fed_rng_below(&rng, 2) ? 256 : 4);
             }
             try_changed(&m, m.data);

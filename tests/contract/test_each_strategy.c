@@ -1,4 +1,4 @@
-/* What every strategy must keep, those of tomorrow too: walks strategies.def. */
+/* What every strategy must keep, later ones too: the tests walk strategies.def. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -23,7 +23,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* The strategy alone, and with the part that goes with any. */
+/* Check each strategy alone, and with the option that all strategies take. */
 static void each_spec(void (*check)(const char *spec)) {
     const fedserver_strategy_vtable *vtable;
     for (size_t k = 0; (vtable = fedserver_strategy_at(k)) != NULL; k++) {

@@ -1,5 +1,5 @@
-/* What every platform of platforms.def promises: fedclient/platform.h, on a disk that fails, too.
- * A platform that is memory also promises fedclient/memory_store.h. */
+/* What every platform of platforms.def promises (fedclient/platform.h), on a failing disk, too. A
+ * platform that is memory also promises fedclient/memory_store.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_sweep.h"
 #include "fed_test.h"
@@ -28,7 +28,7 @@ static const kind kinds[] = {
 #undef FEDCLIENT_PLATFORM_IN_MEMORY
 };
 
-/* The one that is tried. */
+/* The platform under test. */
 static const kind *tried;
 
 typedef struct world {
@@ -176,7 +176,7 @@ static void values_survive_where_there_is_a_disk(void **state) {
     assert_value(w, "model", "");
 }
 
-/* In a process of its own. */
+/* Whether the directory is busy, asked by a process of its own. */
 static bool is_busy(const world *w) {
     fflush(NULL);
     const pid_t pid = fork();
@@ -200,7 +200,7 @@ static void one_client_has_a_directory(void **state) {
     assert_fed_says(w->err, w->directory);
     assert_true(is_busy(w));
     tried->close(&w->p);
-    assert_false(is_busy(w)); /* and that process's end has let go of it */
+    assert_false(is_busy(w)); /* the end of that process has released the directory */
     assert_fed_ok(open_platform(w, &w->p, &w->err));
 }
 
@@ -214,7 +214,7 @@ static fed_status put_all(fedclient_platform *p, uint8_t byte, fed_error *err) {
     return p->put(p->user, "residual", data, sizeof data, err);
 }
 
-/* Which of the two values is there; whole. */
+/* Which of the two values is stored. The value must be complete. */
 static uint8_t value_of(fedclient_platform *p) {
     uint8_t *data = NULL;
     size_t len = 0;
@@ -266,7 +266,7 @@ static void expect(world *w, uint8_t changed, bool acknowledged) {
     const uint8_t now = value_of(&w->p);
     assert_true(now == changed || (now == 1 && !acknowledged));
     assert_value(w, "identity", "kept");
-    put(w, "identity", "kept"); /* it goes on */
+    put(w, "identity", "kept"); /* the platform still works */
     tried->close(&w->p);
 }
 
@@ -295,7 +295,8 @@ static void whatever_fails_a_value_is_there_or_dropped(void **state) {
     sweep(*state, deed_drop, expect_dropped);
 }
 
-/* A write puts less than it was given, and the next one none: a file may not grow past a limit. */
+/* A write puts fewer bytes than it was given, and the next one none: a file may not grow past a
+ * limit. */
 static void a_short_write_is_a_failure_and_the_old_value_stays(void **state) {
     world *w = *state;
     if (!on_disk()) {

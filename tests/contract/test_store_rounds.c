@@ -133,7 +133,7 @@ static void a_rounds_quality_is_the_sum_of_its_evaluators(void **state) {
     }
     fed_metric metric = {.task = 1, .version = 1, .samples = 30, .correct = 0, .loss = 1};
     assert_fed_ok_err(f->store->metric_put(f->db, device[0].id, &metric, &err));
-    metric.correct = 30; /* again: it replaces */
+    metric.correct = 30; /* a second put replaces the first */
     assert_fed_ok_err(f->store->metric_put(f->db, device[0].id, &metric, &err));
     metric = (fed_metric){.task = 1, .version = 1, .samples = 10, .correct = 0, .loss = 5};
     assert_fed_ok_err(f->store->metric_put(f->db, device[1].id, &metric, &err));
@@ -167,7 +167,8 @@ static void a_round_keeps_every_field_and_names_who_stands_out(void **state) {
                                      .heaviest = {.device = device.id, .amount = 0.3},
                                      .furthest = {.device = 0, .amount = 1e300}};
     assert_fed_ok_err(f->store->round_put(f->db, id, &(fedserver_round_row){.number = 1}, &err));
-    assert_fed_ok_err(f->store->round_put(f->db, id, &row, &err)); /* it replaces */
+    assert_fed_ok_err(f->store->round_put(f->db, id, &row, &err)); /* the second put replaces the
+                                                                      first */
     assert_fed_ok_err(f->store->commit(f->db, &err));
     reopen(f);
     assert_fed_ok_err(f->store->round_each(f->db, id, 9, one_round, rows, &err));
@@ -242,7 +243,7 @@ static void updates_are_their_tasks(void **state) {
     assert_true(seen.count == 2 && seen.last.lease == 2);
 }
 
-/* Where a store may keep bodies in another way: none, one, and around powers of two. */
+/* Sizes at which a store may keep bodies differently: none, one, and around powers of two. */
 static void bodies_of_any_size_come_back(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -285,7 +286,7 @@ static void add_piece(fixture *f, size_t device, uint64_t offset, const char *by
                                           (const uint8_t *)bytes, strlen(bytes), &err));
 }
 
-/* Where the last piece ends; 0: there is none. */
+/* The offset at which the last piece ends; 0: there is no piece. */
 static uint64_t end_of(fixture *f, size_t device) {
     fed_error err = {0};
     fed_piece piece;
@@ -370,7 +371,7 @@ static void pieces_of_leases_that_are_over_are_forgotten(void **state) {
 
 /* -- what a cancelled task leaves -- */
 
-/* A row of each kind that a task has; the second of two rounds is open. */
+/* Add a row of each kind that a task has. The second of two rounds is open. */
 static void fill_task(fixture *f, uint64_t task, int64_t device) {
     fed_error err = {0};
     float value = 1;
@@ -386,7 +387,7 @@ static void fill_task(fixture *f, uint64_t task, int64_t device) {
     }
 }
 
-/* All of these rows are there, or nothing but the committed round. */
+/* Check that all of these rows exist, or only the committed round. */
 static void expect_task(fixture *f, uint64_t task, bool all) {
     fed_error err = {0};
     fedserver_model_row model = {.values = NULL};

@@ -142,7 +142,7 @@ static void a_fingerprint_is_one_devices(void **state) {
     assert_true(err.text[0] != '\0');
 }
 
-/* Two copies of a row: what one process writes must not undo what another has written. */
+/* Two processes hold copies of a row: a write of one must not undo a write of the other. */
 static void a_devices_state_leaves_its_identity_alone(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -353,7 +353,7 @@ static void declines_are_counted_by_their_reasons(void **state) {
     for (uint8_t k = 0; k < 9; k++) {
         const fedserver_device device = add_device(f, (uint8_t)(k + 1));
         assert_fed_ok_err(f->store->decline_put(f->db, id, device.id, reasons[k], 100 + k, &err));
-        if (k == 2) { /* it says something else by now */
+        if (k == 2) { /* the row has another value now */
             assert_fed_ok_err(f->store->decline_put(f->db, id, device.id, "b2", 200, &err));
         }
     }

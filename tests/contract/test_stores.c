@@ -43,7 +43,7 @@ static void commit(const fixture *f, void *db) {
 
 /* -- the table -- */
 
-/* copy and where are optional; every other member is there. */
+/* copy and where are optional; every other member is set. */
 static void every_member_is_there(void **state) {
     const fixture *f = *state;
     const fedserver_store *s = f->store;
@@ -107,7 +107,7 @@ static void what_was_committed_is_there_when_it_is_opened_again_and_nothing_else
     add_token(f, f->db, 1);
     commit(f, f->db);
     add_token(f, f->db, 2);
-    assert_fed_ok(find_token(f, f->db, 2)); /* it sees its own writes */
+    assert_fed_ok(find_token(f, f->db, 2)); /* the handle sees its own writes */
     reopen(f);
     assert_fed_ok(find_token(f, f->db, 1));
     assert_fed_status(find_token(f, f->db, 2), FED_ENOTFOUND);
@@ -154,7 +154,7 @@ static void a_commit_is_what_other_handles_see(void **state) {
     add_token(f, other, 2);
     commit(f, other);
     assert_fed_ok_err(f->store->changed(other, &changed, &err));
-    assert_false(changed); /* it knows its own */
+    assert_false(changed); /* the handle knows its own changes */
     f->store->close(other);
     assert_fed_ok(find_token(f, f->db, 2));
 }
@@ -164,7 +164,7 @@ static void a_handle_that_is_closed_leaves_nothing_uncommitted(void **state) {
     void *other = open_again(f);
     add_token(f, other, 1);
     f->store->close(other);
-    add_token(f, f->db, 2); /* nobody else is writing any more */
+    add_token(f, f->db, 2); /* no other handle writes any more */
     commit(f, f->db);
     assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
 }
@@ -193,13 +193,13 @@ static void a_visitor_that_stops_ends_the_walk_and_not_the_transaction(void **st
     assert_int_equal(count, 3);
 }
 
-/* S6. From another process, as it is meant; in one process a store may not be able to tell. */
+/* S6. The second handle is in another process: within one process, a store may not notice it. */
 static void one_process_serves(void **state) {
     fixture *f = *state;
     fed_error err = {0};
     assert_int_equal(f->store->holder(f->db), 0);
     assert_fed_ok_err(f->store->lock(f->db, &err));
-    assert_fed_ok_err(f->store->lock(f->db, &err)); /* it has it already */
+    assert_fed_ok_err(f->store->lock(f->db, &err)); /* this handle already holds the lock */
     fflush(NULL);
     const pid_t pid = fork();
     assert_true(pid >= 0);
@@ -241,7 +241,7 @@ static size_t check(const fixture *f, void *db) {
 
 enum { LARGE = 200000 };
 
-/* Leaves an update of each kind: one byte, and LARGE bytes. */
+/* Store an update of each kind: one byte, and LARGE bytes. */
 static fedserver_update_row two_updates(fixture *f) {
     fed_error err = {0};
     fedserver_update_row row = a_lease(f);
@@ -268,7 +268,7 @@ static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     two_updates(f);
     commit(f, f->db);
     void *other = open_again(f);
-    add_token(f, other, 1); /* somebody writes meanwhile */
+    add_token(f, other, 1); /* another handle writes meanwhile */
     assert_fed_ok_err(f->store->copy(f->db, copy.directory, &err));
     commit(f, other);
     f->store->close(other);
@@ -358,7 +358,7 @@ static void a_body_that_is_not_what_was_acknowledged_is_not_handed_out(void **st
 
 static const uint32_t before_version = 1, after_version = 2;
 
-/* Versions of the model, a device and an update belong together. */
+/* Write a version of the model, a device and an update in one transaction. */
 static fed_status write_together(const fixture *f, void *db, uint32_t version, fed_error *err) {
     enum { SIZE = 50000 };
     static float values[SIZE];
@@ -374,7 +374,7 @@ static fed_status write_together(const fixture *f, void *db, uint32_t version, f
     return f->store->commit(db, err);
 }
 
-/* They are there together. Returns the version. */
+/* Check that they exist together. Returns the version. */
 static uint32_t read_together(const fixture *f, void *db) {
     fed_error err = {0};
     fedserver_model_row model;
@@ -400,7 +400,7 @@ static bool deed_update(void *user) {
     }
     fed_status status = f->store->recover(db, &err);
     status = status == FED_OK ? write_together(f, db, after_version, &err) : status;
-    if (status != FED_OK) { /* nothing of it is kept, and it can be done again */
+    if (status != FED_OK) { /* no part of the transaction is kept, and it can be repeated */
         f->store->rollback(db);
         fedserver_token token;
         const uint8_t hash[FED_SHA256_SIZE] = {1};
@@ -498,7 +498,7 @@ static void expect_a_copy_or_none(void *user, bool acknowledged) {
     f->store->close(copy.db);
 }
 
-/* Does it live in the directory, where the disk can fail? */
+/* Whether the store keeps its files in the directory, where the disk can fail. */
 static bool on_disk(const fixture *f) {
     return f->store->where == NULL && !f->store->in_process;
 }

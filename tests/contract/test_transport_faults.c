@@ -1,5 +1,5 @@
-/* What every transport of transports.def promises whatever the other side does: a TLS server plays
- * each test's script. */
+/* What every transport of transports.def promises for any server: a TLS server plays each test's
+ * script. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "fed_tls.h"
@@ -13,7 +13,7 @@
 
 enum { PATIENCE_MS = 1000, HOUR_S = 3600, MB = 1 << 20, HEAD_TOO_LONG = 17000 };
 
-/* The one that is tried. */
+/* The transport under test. */
 static const char *kind;
 
 typedef struct world {
@@ -25,7 +25,7 @@ typedef struct world {
     int status;
     uint32_t hold_ms;
     int64_t stop_at_ms; /* 0: never */
-    size_t limit;       /* of an answer */
+    size_t limit;       /* largest answer in bytes */
     fed_error err;
 } world;
 
@@ -133,7 +133,7 @@ static fed_status get_range(world *w, fedclient_range *range) {
     return ask(w, url, NULL, range);
 }
 
-/* In one piece in memory, or read piece by piece. */
+/* Post a body that is in memory, or one that is read piece by piece. */
 static fed_status post(world *w, size_t size, bool in_memory) {
     char url[100];
     size_t at = 0;
@@ -323,7 +323,8 @@ static void a_kept_connection_that_was_closed_is_replaced(void **state) {
         play(w, k % 2 == 0 ? bye : cut, whole);
         const uint64_t before = traffic(w).connections;
         assert_fed_ok(get(w));
-        fed_sleep_ms(20); /* so that the end has arrived; else it comes while the request is sent */
+        fed_sleep_ms(20); /* so that the close has arrived; else it would arrive during the
+                             request */
         assert_fed_ok(post(w, sizes[k / 2], false));
         assert_hello(w);
         assert_int_equal(traffic(w).connections, before + 2);
@@ -351,7 +352,7 @@ static void a_session_is_resumed(void **state) {
     assert_int_equal(w->server.handshakes, 3);
     assert_int_equal(w->server.resumed, 2);
     assert_fed_ok(w->transport.identify(w->transport.user, NULL, NULL, &w->err));
-    assert_fed_ok(get(w)); /* as if for the first time */
+    assert_fed_ok(get(w)); /* with a new connection */
     assert_int_equal(w->server.resumed, 2);
 }
 
@@ -385,7 +386,8 @@ static void a_name_is_found_in_the_certificate(void **state) {
 static void serve_for(world *w, const char *const *hosts, const char *bind) {
     const int64_t now = fed_clock_unix_ms() / 1000;
     const fed_cert_options options = {.purpose = FED_CERT_SERVER,
-                                      .common_name = "127.0.0.1", /* which is not a host of it */
+                                      .common_name = "127.0.0.1", /* which is not among the
+                                                                     certificate's hosts */
                                       .hosts = hosts,
                                       .not_before = now - HOUR_S,
                                       .not_after = now + HOUR_S};
@@ -487,7 +489,7 @@ static void a_certificate_is_presented(void **state) {
     fed_identity_make(&w->ca_key, &w->ca, FED_CERT_CLIENT, now - HOUR_S, now + HOUR_S, &own);
     assert_fed_ok(w->transport.identify(w->transport.user, &own.key, &own.cert, &w->err));
     memset(&own, 0, sizeof own);  /* the transport has its own copy */
-    for (int k = 0; k < 3; k++) { /* resumed, too */
+    for (int k = 0; k < 3; k++) { /* with resumed sessions, too */
         assert_fed_ok(get(w));
         assert_hello(w);
         w->transport.disconnect(w->transport.user);
@@ -550,8 +552,8 @@ static void silence_in_the_handshake_is_not_waited_out(void **state) {
     assert_fails(w, get(w), FED_ETIMEOUT, "no progress");
 }
 
-/* libcurl 8.14 goes on for minutes to put a few KB a second into the system's buffer: then it is
- * the server that ends this. */
+/* libcurl 8.14 writes a few KB a second into the system's buffer for minutes. Then the server ends
+ * the transfer. */
 static void a_body_that_is_not_taken_is_not_waited_out(void **state) {
     world *w = *state;
     open_transport(w, PATIENCE_MS);
@@ -590,7 +592,7 @@ static void a_stop_ends_the_wait(void **state) {
     assert_hello(w);
 }
 
-/* -- what is no answer -- */
+/* -- invalid answers -- */
 
 static void a_cut_is_a_failure_of_the_network(void **state) {
     world *w = *state;

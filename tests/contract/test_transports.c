@@ -6,12 +6,12 @@
 #include "fed_test.h"
 #include "fedclient/fedclient.h"
 
-/* The one that is tried. */
+/* The transport under test. */
 static const char *kind;
 
 typedef struct world {
     char directory[256];
-    fed_coordinator home, other; /* other: only where a test starts it */
+    fed_coordinator home, other; /* other: only in tests that start it */
     fedclient_transport transport;
     fed_writer answer;
     int status;
@@ -243,7 +243,7 @@ static void a_stop_breaks_a_request_off(void **state) {
     assert_fed_ok(get_status(w));
 }
 
-/* With a client on top. */
+/* Tests with a client that uses the transport. */
 
 static fed_status nothing(void *user, fedclient_round *round, fed_error *err) {
     (void)user, (void)round;
@@ -359,7 +359,8 @@ static void an_answer_can_be_had_from_any_byte_on(void **state) {
     device_close(&d);
 }
 
-/** A certificate of one coordinator is none for the other: after a few times that is said. */
+/** A certificate of one coordinator is not valid for the other. After a few refusals the client
+ * reports it. */
 static void a_refused_certificate_is_told_from_bad_luck(void **state) {
     world *w = *state;
     device d = {0};
@@ -371,7 +372,7 @@ static void a_refused_certificate_is_told_from_bad_luck(void **state) {
     fedclient_close(d.client);
     fedclient_transport_close(&w->transport);
     assert_fed_ok(open_for(w, w->home.ca));
-    w->home.devices = w->other.devices; /* home takes its port */
+    w->home.devices = w->other.devices; /* home takes the port of other */
     fed_coordinator_close(&w->other);
     fed_coordinator_stop(&w->home);
     fed_coordinator_start(&w->home);

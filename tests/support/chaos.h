@@ -9,12 +9,12 @@
 
 #include "fedserver/operator.h"
 
-/** What all processes of a run see: in shared memory. */
+/** What all processes of a run see. The board lies in shared memory. */
 typedef struct chaos_board {
     atomic_uint front, devices;             /* the coordinator's ports; 0: not up yet */
-    atomic_uint proxy_front, proxy_devices; /* ... by way of bad lines */
-    atomic_int storm;                       /* 0: lines are good, requests are sent once */
-    atomic_int over;                        /* helpers end */
+    atomic_uint proxy_front, proxy_devices; /* the ports of the proxy, whose links are bad */
+    atomic_int storm;                       /* 0: links are good, and each request is sent once */
+    atomic_int over;                        /* 1: the helper processes end */
     atomic_llong clock_ahead_ms;
     /* what happened */
     atomic_uint lines, broken_lines, slow_lines, stalled_lines, loris;
@@ -26,43 +26,47 @@ typedef struct chaos_run {
     chaos_board *board;
     char directory[300]; /* holds coordinator/, device0/ ... and device0.log ... */
     uint64_t seed;
-    uint32_t wait_most_ms; /* devices ask again after this at the latest: nobody has all day */
+    uint32_t wait_most_ms; /* devices ask again after this at the latest, so that the test ends
+                              soon */
     char ca[4096];         /* PEM */
-    int far; /* a descriptor of the network behind a line with a bandwidth; -1: none */
+    int far;               /* a descriptor of the network beyond a link of limited rate; -1: none */
 } chaos_run;
 
-/** One device of so many lives there, and reaches the coordinator by that address, by no proxy. */
+/** One device of so many is in the far network. It reaches the coordinator by that address, without
+ * a proxy. */
 enum { CHAOS_FAR_EVERY = 4 };
 #define CHAOS_NEAR "10.99.0.1"
 
 /**
- * From now on this process and its children are in a network of their own, and a second one lies
- * behind a line that `devices` share. Where the system does not allow it, say so, and go on
- * without.
+ * Put this process and its children into a network of their own, and open a second one beyond a
+ * link that `devices` share. Where the system does not allow it, print a notice and go on without.
  */
 void chaos_net_open(chaos_run *run, unsigned devices);
 
-/** Does device k live there? Then it enters. */
+/** If device k belongs to the far network, enter that network. Returns whether the device does. */
 bool chaos_net_is_far(const chaos_run *run, unsigned k);
 void chaos_net_enter(const chaos_run *run);
 
-/** How often a packet to the devices had to wait for the line; and the bytes that went there. */
+/** How often a packet to the devices had to wait for the link, and how many bytes the link carried.
+ */
 unsigned long chaos_net_held_back(const chaos_run *run, unsigned long *bytes);
 
-/** How a device ends that is not finished. */
+/** The exit status of a device that has not finished the task. */
 enum { CHAOS_AGAIN = 3, CHAOS_WANTS_A_PERSON = 4 };
 
-/* Whole lives of children; none returns. */
+/* The main functions of the child processes. None of them returns. */
 
-/** The coordinator on its sockets; ports 0: any free ones, which come on the board. */
+/** The coordinator on its sockets. Ports that are 0 become free ones, which it writes to the board.
+ */
 _Noreturn void chaos_coordinator(const chaos_run *run);
 
-/** A device: steps until it knows that the task is over. life: how often it was started before.
- * Each answer that acknowledges an update is written to its log before the client hears of it. */
+/** A device: it steps until it knows that the task is over. life: how often it was started before.
+ * The device writes each answer that acknowledges an update to its log before the client sees it.
+ */
 _Noreturn void chaos_device(const chaos_run *run, unsigned k, unsigned life,
                             const char token[FEDSERVER_TOKEN]);
 
-/** Between devices and coordinator: some lines break, some are slow, some stall. */
+/** The proxy between devices and coordinator: some connections break, some are slow, some stall. */
 _Noreturn void chaos_proxy(const chaos_run *run);
 
 /** Connections that send a byte now and then, and never a whole request. */

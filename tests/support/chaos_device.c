@@ -1,5 +1,5 @@
-/* A device of the chaos run: the real client and transport, on a line that repeats and loses
- * things. */
+/* A device of the chaos run: the real client and transport, on a link that repeats and loses
+ * messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -35,7 +35,8 @@ void chaos_coordinator(const chaos_run *run) {
     const fed_log *talks = getenv("FED_CHAOS_VERBOSE") != NULL ? &log : NULL;
     fault_clock_use(&run->board->clock_ahead_ms);
     snprintf(directory, sizeof directory, "%s/coordinator", run->directory);
-    /* In a network of its own there is nobody else. */
+    /* A network of the run's own has no other users, so the coordinator may listen on all
+     * addresses. */
     const fedserver_http_options options = {.bind = run->far >= 0 ? "0.0.0.0" : "127.0.0.1",
                                             .front_port = (uint16_t)run->board->front,
                                             .devices_port = (uint16_t)run->board->devices,
@@ -63,8 +64,8 @@ typedef struct bad_line {
     fedclient_transport inner;
     fed_rng dice;
     int log;
-    bool far;           /* not by way of the proxy */
-    saved stale[STALE]; /* updates that were sent before */
+    bool far;           /* the device does not use the proxy */
+    saved stale[STALE]; /* updates that the device has sent before */
     unsigned kept;
 } bad_line;
 
@@ -86,7 +87,7 @@ static void write_log(const bad_line *l, uint8_t kind, const void *data, size_t 
     fed_writer_free(&w);
 }
 
-/** "https://HOST:PORT/..." by way of the proxy, if by one. */
+/** Write the URL "https://HOST:PORT/..." with the proxy's port, if the device uses the proxy. */
 static void detour(const bad_line *l, const char *url, char *dst, size_t cap) {
     const chaos_board *board = l->run->board;
     const char *port = strrchr(url, ':');
@@ -110,8 +111,9 @@ static fed_status read_saved(void *user, void *dst, size_t cap, size_t *len) {
     return FED_OK;
 }
 
-/** Send an update once more. Whatever comes of it, it must not count again: the check at the end
- * would see that. What was acknowledged must be so again, if it is still the last one. */
+/** Send an update once more. It must not count again, whatever the answer; the check at the end
+ * would see that. If it was acknowledged and is still the last update, it must be acknowledged
+ * again. */
 static void send_again(bad_line *l, const saved *s, bool was_counted) {
     cursor c = {.s = s};
     const fedclient_body body = {.user = &c, .size = s->len, .read = read_saved};
@@ -129,7 +131,7 @@ static void send_again(bad_line *l, const saved *s, bool was_counted) {
     }
 }
 
-/** Keep a body, in place of the oldest. */
+/** Keep a body. It replaces the oldest one. */
 static const saved *save(bad_line *l, const char *url, const uint8_t *body, size_t len) {
     saved *s = &l->stale[l->kept++ % STALE];
     free(s->body);
@@ -163,7 +165,7 @@ static void note_checkin(const bad_line *l, const uint8_t *body, size_t len,
     }
 }
 
-/** A request whose body is in memory goes out, and what it came to is logged. */
+/** Send a request whose body is in memory, and log the result. */
 static fed_status send_body(bad_line *l, const fedclient_request *request, const saved *s,
                             int *status, fed_writer *answer, fed_error *err) {
     cursor c = {.s = s};
@@ -199,7 +201,7 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
     bad_line *l = user;
     saved s;
     detour(l, request->url, s.url, sizeof s.url);
-    if (l->kept > 0 && lucky(l, 10)) { /* out of order: after newer ones, rounds later */
+    if (l->kept > 0 && lucky(l, 10)) { /* out of order: after newer updates, rounds later */
         l->run->board->stale++;
         send_again(l, &l->stale[fed_rng_below(&l->dice, l->kept < STALE ? l->kept : STALE)], false);
     }
@@ -244,7 +246,7 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
         run->board->enrolled++;
     }
     while (run->board->storm == 0 && run->board->over == 0) {
-        fed_sleep_ms(200); /* until everybody is there */
+        fed_sleep_ms(200); /* until all processes have started */
     }
     for (;;) {
         fedclient_event event = {0};
@@ -306,8 +308,8 @@ void chaos_device(const chaos_run *run, unsigned k, unsigned life,
     if (status == FED_OK) {
         _exit(0);
     }
-    /* A program ends on these and is started again: no line while enrolling, or lines that so often
-     * end in the handshake that a refused certificate looks no different. */
+    /* A program ends on these errors and is started again: there is no link while it enrols, or
+     * links so often end during the handshake that this looks like a refused certificate. */
     bool again = status == FED_ENET || status == FED_EAUTH;
     if (!again || getenv("FED_CHAOS_VERBOSE") != NULL) {
         fprintf(stderr, "chaos: device %u wants a person: %s (%s)\n", k, err.text,

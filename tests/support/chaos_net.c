@@ -1,5 +1,6 @@
-/* Lines with a bandwidth: a network of the run's own, and a second one behind a pair of virtual
- * cards, each of which lets so many bits a second out. All of it is gone with the processes. */
+/* Links of limited rate: a network of the run's own, and a second one that a pair of virtual
+ * network cards connects. Each card limits the rate at which it sends. Both networks end with the
+ * processes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare, setns */
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 #include "chaos.h"
 #include "tests/support/faults/fault_disk.h"
 
-/* A device's share of the line, were all to use it at once. */
+/* A device's part of the link's rate, if all devices use the link at the same time. */
 enum { DOWN_KBIT = 256, UP_KBIT = 96 };
 
 static bool put(const char *path, const char *text) {
@@ -31,7 +32,7 @@ static bool put(const char *path, const char *text) {
     return done;
 }
 
-/** A network of this process's own: as root, or as root of a user namespace. */
+/** Give this process a network of its own: as root, or as root of a user namespace. */
 static bool leave_network(void) {
     char users[40], groups[40];
     snprintf(users, sizeof users, "0 %u 1", (unsigned)geteuid());
@@ -59,11 +60,11 @@ __attribute__((format(printf, 1, 2))) static bool shell(const char *format, ...)
     va_start(rest, format);
     vsnprintf(command, sizeof command, format, rest);
     va_end(rest);
-    return system(command) == 0; /* NOLINT: of our own words only */
+    return system(command) == 0; /* NOLINT: the command holds only our own text */
 }
 
-/** Another network, which lasts as long as somebody has the descriptor; -1: there is none. One end
- * of the pair is put into it. */
+/** Open another network, and put one end of the pair into it. It lasts while a process has the
+ * descriptor. Returns -1 if there is none. */
 static int open_far(void) {
     int ready[2], fd = -1;
     char byte = 0, path[40];
@@ -99,7 +100,7 @@ static bool raise_card(const char *card, const char *address, unsigned kbit) {
                  address, card, card, card, kbit);
 }
 
-/** In the other network. */
+/** Set up the other network's end of the pair. */
 static bool raise_far(int fd, unsigned kbit) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -117,7 +118,7 @@ void chaos_net_open(chaos_run *run, unsigned devices) {
     }
     if (!raise_loopback()) {
         perror("chaos: lo");
-        exit(1); /* there is no way back */
+        exit(1); /* this process cannot return to its own network */
     }
     run->far = open_far();
     if (run->far < 0 || !raise_card("near", CHAOS_NEAR, DOWN_KBIT * devices) ||

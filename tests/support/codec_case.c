@@ -1,4 +1,5 @@
-/* One message of a codec, in memory of just its length, so that a sanitizer sees a read past it. */
+/* One message of a codec, in memory of exactly its length, so that a sanitizer sees a read past its
+ * end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_case.h"
 

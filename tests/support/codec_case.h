@@ -1,4 +1,4 @@
-/* One message of a codec, tried from all sides: what most tests of one codec consist of. */
+/* Helpers for a codec's tests: encode a few values, check the message, decode it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CODEC_CASE_H
 #define FED_CODEC_CASE_H
@@ -7,7 +7,7 @@
 
 enum { CODEC_CASE_VALUES = 64, CODEC_CASE_BYTES = 512 };
 
-/** What became of a tensor. */
+/** The message of a tensor, and what decoding gives. */
 typedef struct codec_case {
     uint8_t message[CODEC_CASE_BYTES];
     size_t len;

@@ -15,19 +15,19 @@
 typedef struct coordinator {
     char directory[256];
     fedserver *server;
-    int64_t now_ms; /* what it is told the time is; tests move it */
-    /* of the requests to come; NULL: none */
+    int64_t now_ms; /* the time that the coordinator sees; tests change it */
+    /* headers of the next requests; NULL: none */
     const char *range, *if_range, *bearer, *cookie, *agent, *device_name;
-    bool from_elsewhere; /* another machine sends them */
+    bool from_elsewhere; /* the next requests come from another machine */
 } coordinator;
 
 typedef struct test_device {
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* of its key */
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* of the device's key */
     uint8_t certificate[FED_SHA256_SIZE];
     fed_pem key;
 } test_device;
 
-/** What came back. The body is the caller's: answer_free. */
+/** The answer to a request. The caller frees the body with answer_free. */
 typedef struct answer {
     int status;
     char error[32]; /* the word in {"error": word}, or "" */
@@ -35,7 +35,7 @@ typedef struct answer {
     uint32_t hold_ms;
     char etag[20], content_range[72], set_cookie[128], file_name[64];
     const char *content_type;
-    uint8_t *body; /* NUL behind it */
+    uint8_t *body; /* a NUL follows it */
     size_t len;
 } answer;
 
@@ -54,10 +54,10 @@ void coordinator_crash(coordinator *c);
 /** Commit what has happened and begin the next batch. */
 void coordinator_commit(coordinator *c);
 
-/** Let time pass, and tick. */
+/** Advance the time by ms, and tick. */
 void coordinator_wait(coordinator *c, int64_t ms);
 
-/** Queue a task with that JSON, and tick so that it starts if it can. */
+/** Queue a task with this JSON, and tick, so that the task starts if it can. */
 uint64_t coordinator_task(coordinator *c, const char *json);
 
 /** Enrol with a new token, as a device does. */
@@ -65,27 +65,27 @@ test_device coordinator_enrol(coordinator *c);
 test_device coordinator_enrol_evaluator(coordinator *c);
 test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant);
 
-/** One request; device NULL: on the front. */
+/** Make one request. device NULL: to the front. */
 answer coordinator_ask(coordinator *c, const test_device *d, const char *method, const char *path,
                        const char *query, const void *body, size_t len);
 void answer_free(answer *a);
 
-/** A check-in that is not held. */
+/** A check-in that the coordinator answers at once. */
 fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role role, uint64_t task,
                               uint32_t version);
 
 /** A check-in of a device that trains and holds nothing. */
 fed_assignment device_ask_work(coordinator *c, const test_device *d);
 
-/** The bytes of an update of x[n], coded as the task says. Appends to w. */
+/** Append an update of x[n] to w, encoded as the task says. */
 void device_encode(const fed_assignment *work, const float *x, uint32_t samples, fed_writer *w);
 
 /** Upload x[n]. Returns the answer's status; *word (may be NULL) its error. */
 int device_upload(coordinator *c, const test_device *d, const fed_assignment *work, const float *x,
                   uint32_t samples, char word[32]);
 
-/** Download version `want`; have < 0: none. Applies it to values[n]; returns the status. *len (may
- * be NULL): bytes of the body. */
+/** Download version `want` for a device that has version `have` (< 0: none). Applies the download
+ * to values[n], and returns the status. *len (may be NULL): bytes of the body. */
 int device_download(coordinator *c, const test_device *d, const fed_task *task, int64_t have,
                     uint32_t want, float *values, size_t *len);
 

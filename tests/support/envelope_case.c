@@ -1,4 +1,4 @@
-/* A model with small tensors, what is to be sent of it, and its envelope. */
+/* A model with small tensors, values to send, and the envelope of these values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "envelope_case.h"
 

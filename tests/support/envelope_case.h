@@ -1,4 +1,4 @@
-/* A model with small tensors, what is to be sent of it, and its envelope. */
+/* A model with small tensors, values to send, and the envelope of these values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENVELOPE_CASE_H
 #define ENVELOPE_CASE_H
@@ -12,12 +12,12 @@ typedef struct envelope_case {
     fed_layout layout;
     fedcodec codec;
     float residual[ENVELOPE_SIZE], x[ENVELOPE_SIZE];
-    float sum[ENVELOPE_SIZE]; /* residual + x, before anything was sent */
+    float sum[ENVELOPE_SIZE]; /* residual + x, before the envelope is encoded */
     void *work;
     fed_writer out;
 } envelope_case;
 
-/** Values in both buffers, nothing sent yet. End with envelope_case_close. */
+/** Fill both buffers with values, and encode nothing yet. End with envelope_case_close. */
 void envelope_case_open(envelope_case *f, const char *spec);
 void envelope_case_close(envelope_case *f);
 
@@ -27,8 +27,8 @@ void envelope_case_move_apart(envelope_case *f);
 /** Append the envelope to out. */
 void envelope_case_encode(envelope_case *f);
 
-/** A model of one tensor with two values that are not 0: [7] and [LARGE / 2]. Nearly all that 3lc
- * sends of it are runs of zeros. */
+/** A model of one tensor with two values that are not 0: [7] and [LARGE / 2]. Its 3lc message
+ * consists almost only of runs of zeros. */
 enum { LARGE = 70000 };
 
 typedef struct large_case {
@@ -38,7 +38,7 @@ typedef struct large_case {
     float *residual, *y;
 } large_case;
 
-/** Encode it into out. End with large_case_close. */
+/** Encode the model into out. End with large_case_close. */
 void large_case_encode(large_case *l, const char *spec);
 void large_case_close(large_case *l);
 

@@ -1,4 +1,5 @@
-/* One deed, with each kind of fault at each of its system calls in turn. */
+/* A sweep runs one operation with each kind of fault at each of its system calls, one after the
+ * other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FAULT_SWEEP_H
 #define FAULT_SWEEP_H
@@ -13,12 +14,13 @@
 #include "tests/support/faults/fault_disk.h"
 
 typedef struct fault_sweep {
-    const char *directory; /* whose disk fails */
-    uint64_t step;         /* one call in so many, to save time; 1: each */
+    const char *directory; /* the faults happen to files in this directory */
+    uint64_t step;         /* test one call of so many, to save time; 1: each call */
     void *user;
-    void (*start)(void *user);                  /* makes what the deed begins with */
-    bool (*deed)(void *user);                   /* in a process of its own. Was it acknowledged? */
-    void (*end)(void *user, bool acknowledged); /* checks what it left */
+    void (*start)(void *user);                  /* prepares the directory for the operation */
+    bool (*deed)(void *user);                   /* the operation, in a process of its own;
+                                                   returns whether it was acknowledged */
+    void (*end)(void *user, bool acknowledged); /* checks the files that the operation left */
 } fault_sweep;
 
 static inline bool fault_sweep_deed(const fault_sweep *sweep, fault_plan *plan) {
@@ -52,12 +54,12 @@ static inline void fault_sweep_run(const fault_sweep *sweep) {
             assert_true(fired || acknowledged);
         }
         assert_false(fired);
-        assert_true(at > 1 + 2 * sweep->step); /* something was tried */
+        assert_true(at > 1 + 2 * sweep->step); /* the sweep tested some calls */
     }
     fault_shared_free(plan, sizeof *plan);
 }
 
-/** For main: as many syncs as these take minutes on a disk. */
+/** For main: put the directory into memory. On a disk, so many syncs would take minutes. */
 static inline void fault_sweep_in_memory(void) {
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm", 1);

@@ -13,7 +13,7 @@
 typedef struct fed_coordinator {
     char directory[300];
     char *ca;                /* PEM */
-    uint16_t front, devices; /* ports; they stay the same over a restart */
+    uint16_t front, devices; /* ports; a restart keeps them */
     uint32_t requests_per_s; /* fedserver_http_options; 0: its default */
     fedserver *server;
     pthread_t thread;
@@ -23,7 +23,7 @@ typedef struct fed_coordinator {
     bool ready;
 } fed_coordinator;
 
-/** Make one in parent/name, and start it. */
+/** Make a coordinator in parent/name, and start it. */
 void fed_coordinator_open(fed_coordinator *c, const char *parent, const char *name);
 void fed_coordinator_close(fed_coordinator *c);
 
@@ -31,8 +31,8 @@ void fed_coordinator_start(fed_coordinator *c);
 void fed_coordinator_stop(fed_coordinator *c);
 
 /** How many slots of the open round are taken, and how often a device has declined since the start.
- * The thread that serves ends first, as the figures are its own; then the coordinator starts again.
- */
+ * The figures belong to the thread that serves, so the thread ends first. Then the coordinator
+ * starts again. */
 void fed_coordinator_look(fed_coordinator *c, uint32_t *leased, uint64_t *declines);
 
 /** A token for one device. */

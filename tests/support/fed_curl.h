@@ -19,10 +19,11 @@ typedef struct fed_identity {
 void fed_identity_make(const fed_pem *ca_key, const fed_pem *ca, fed_cert_purpose purpose,
                        int64_t from, int64_t until, fed_identity *who);
 
-/** A handle for https://127.0.0.1:port/path that trusts `ca` only. who: NULL for no certificate. */
+/** A handle for https://127.0.0.1:port/path that trusts `ca` only. who: the client's certificate,
+ * or NULL for none. */
 CURL *fed_curl_new(const fed_pem *ca, const fed_identity *who, uint16_t port, const char *path);
 
-/** What came of a request. */
+/** The result of a request. */
 typedef struct fed_reply {
     CURLcode code;
     long status; /* 0: no answer */
@@ -31,7 +32,7 @@ typedef struct fed_reply {
 
 fed_reply fed_curl_ask(CURL *curl);
 
-/* The same in two steps, for curl_multi. */
+/* The same as fed_curl_ask, in two steps, for curl_multi. */
 void fed_curl_listen(CURL *curl, fed_reply *reply);
 void fed_curl_conclude(CURL *curl, CURLcode code, fed_reply *reply);
 
@@ -39,19 +40,21 @@ void fed_curl_conclude(CURL *curl, CURLcode code, fed_reply *reply);
 const char *fed_reply_text(const fed_writer *part);
 void fed_reply_free(fed_reply *reply);
 
-/** It must be an answer of that status, with that in its body; frees it. */
+/** Fails the test unless the answer has this status, and its body contains this part. Frees the
+ * reply. */
 void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body);
 
-/** Make a key, and enrol it with a token at that front; the answer's status. 200: *who is enrolled.
- */
+/** Make a key, and enrol it with a token at this front. Returns the answer's status; 200: *who is
+ * enrolled. */
 long fed_curl_enrol(const fed_pem *ca, uint16_t front_port, const char *token, fed_identity *who);
 
-/** A TLS connection on which the test says what it likes. */
+/** A TLS connection on which the test sends any bytes. */
 CURL *fed_curl_raw(const fed_pem *ca, const fed_identity *who, uint16_t port);
 void fed_curl_say(CURL *curl, const char *words);
-/** As far as it can be said before the other side hangs up; was it all? */
+/** Send data until all of it is sent or the other side closes. Returns whether all of it was sent.
+ */
 bool fed_curl_say_bytes(CURL *curl, const void *data, size_t len);
-/** What comes until `end` is among it, or the connection closes, or 10 s are over. */
+/** Receive into dst until the bytes contain `end`, or the connection closes, or 10 s are over. */
 void fed_curl_hear(CURL *curl, const char *end, char *dst, size_t cap);
 void fed_curl_hear_for(CURL *curl, const char *end, char *dst, size_t cap, int ms);
 

@@ -1,4 +1,5 @@
-/* A device under test: a client on a flash chip that can lose power, at a fake coordinator. */
+/* A device under test: a client that works with a fake coordinator, and whose flash chip can lose
+ * power. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_DEVICE_H
 #define FED_DEVICE_H
@@ -7,8 +8,9 @@
 #include "fedclient/fedclient.h"
 
 /**
- * Its callback adds a few multiples of 2^-10 to every value. `trained` sums up every training that
- * the device has made durable, so what was counted and what is owed must always add up to it.
+ * The device's callback adds a few multiples of 2^-10 to every value. `trained` is the sum of all
+ * trainings that the device has made durable. So the updates that were counted and the residual
+ * that is owed always add up to `trained`.
  */
 typedef struct fed_device {
     fed_fake fake;
@@ -18,10 +20,10 @@ typedef struct fed_device {
     fed_error err;
     float *trained, *last; /* last: the training of the latest call */
     uint64_t calls;        /* of the callback */
-    float step;            /* size of a training's values; 2^-10 */
+    float step;            /* unit of a training's values: 2^-10 */
     fed_status answer;     /* of the callback */
-    uint32_t samples;      /* which it reports */
-    float poison;          /* added to value 5 */
+    uint32_t samples;      /* the number of samples that the callback reports */
+    float poison;          /* the callback adds this to value 5 */
 } fed_device;
 
 /** The call must succeed; else the test fails with the device's error. */
@@ -33,24 +35,26 @@ typedef struct fed_device {
         }                                                                                          \
     } while (0)
 
-/** Enrolled, and nothing done yet. codec: of the updates. */
+/** A device that is enrolled and has done nothing yet. codec: of the updates. */
 void fed_device_open(fed_device *device, const char *codec, uint32_t rounds);
 void fed_device_close(fed_device *device);
 
-/** Power goes, and comes back. */
+/** Power goes and comes back: the client starts again from its store. */
 void fed_device_restart(fed_device *device);
 
-/** fedclient_step; a training that became durable in it is added to `trained`. */
+/** Call fedclient_step. If a training became durable in this step, add the training to `trained`.
+ */
 fed_status fed_device_step(fed_device *device, fedclient_event *event);
 
-/** Step until the device knows that the task is finished, at most `turns` times. */
+/** Step at most `turns` times, until the device knows that the task is finished. */
 void fed_device_finish(fed_device *device, unsigned turns);
 
-/** trained == counted + owed, value by value, within `tolerance`. Only while no upload's fate is
- * unknown. */
+/** Check each value: trained == counted + owed, within `tolerance`. Call it only while the outcome
+ * of each upload is known. */
 void fed_device_check(fed_device *device, float tolerance);
 
-/** What a device's store says is owed, by docs/durability.md. Owner: the caller. */
+/** The owed residual in a device's store, read as docs/durability.md says. The caller owns the
+ * result. */
 float *fed_owed(const fedclient_platform *store, const fed_layout *layout);
 
 /** The sum of |owed|. */

@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 /**
- * Write train and t10k image and label files into directory: 28x28 pictures of ten classes, each a
- * bright block at a place of its class's own, in noise. A linear model learns them within some
- * dozen steps.
+ * Write train and t10k image and label files into directory. They hold 28x28 pictures of ten
+ * classes, with noise. Each class has a bright block at a position of its own. A linear model
+ * learns the classes within some dozen steps.
  */
 void fed_digits_write(const char *directory, size_t train, size_t test);
 

@@ -1,4 +1,4 @@
-/* Training that can be added up, and what is owed of it. */
+/* Made-up training whose sums are exact, and the residual that is owed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_drill.h"
 
@@ -65,7 +65,7 @@ fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) 
     return status;
 }
 
-/** owed -= the message that was counted. */
+/** owed -= the counted message. */
 static fed_status subtract(const fedclient_record *pending, const fed_layout *layout, float *owed,
                            fed_error *err) {
     size_t len = 0;

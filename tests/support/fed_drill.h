@@ -1,4 +1,5 @@
-/* Made-up training whose every value is known, and what a device's store says is owed of it. */
+/* Made-up training whose values are all known, and the owed residual that a device's store holds.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_DRILL_H
 #define FED_DRILL_H
@@ -6,13 +7,13 @@
 #include "fedclient/fedclient.h"
 
 /**
- * The s-th training of device k is a pure function of k and s: -4 to 4 times 2^-10 a value. Where
- * the model starts from 0 and a round counts a power of two of equal updates, every sum is exact in
- * float32: what was trained, sent and left out must add up to the bit.
+ * The s-th training of device k is a pure function of k and s: each value is -4 to 4 times 2^-10.
+ * Let the model start from 0, and a round count a power of two of equal updates. Then every sum is
+ * exact in float32: what was trained equals what was sent plus what was left out, to the bit.
  */
 typedef struct fed_drill {
     uint32_t client;
-    fedclient_platform *platform; /* to see how many trainings are durable */
+    fedclient_platform *platform; /* its store tells how many trainings are durable */
 } fed_drill;
 
 /** The training callback; user: a fed_drill. */
@@ -21,7 +22,7 @@ fed_status fed_drill_train(void *user, fedclient_round *round, fed_error *err);
 /** x[n] += the trainings 1 .. count of a device. */
 void fed_drill_add(uint32_t client, uint64_t count, size_t n, double *x);
 
-/** A model of zeros for that text, as a safetensors file for a task's "initial". */
+/** Write a model of zeros for this text, as a safetensors file for a task's "initial". */
 fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) FED_CHECKED;
 
 /**

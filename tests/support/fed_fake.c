@@ -1,4 +1,4 @@
-/* A coordinator of one device in the test's own process, and a flash chip that loses power. */
+/* A fake coordinator of one device in the test's own process, and a flash chip that loses power. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_fake.h"
 
@@ -26,7 +26,7 @@ static size_t read_body(const fedclient_body *body, uint8_t **data) {
     return at;
 }
 
-/** Why a certificate is refused; NULL: it is not. A good token begins so, and is good once. */
+/** Why a certificate is refused, or NULL. A good token has this prefix, and can be used once. */
 static const char *enrol_refusal(const fed_fake *fake, const char *token, const uint8_t *key) {
     const bool known = memcmp(key, fake->key, sizeof fake->key) == 0;
     if (token == NULL) {
@@ -171,7 +171,8 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fed_reader_init(&r, body, len);
     assert_fed_ok(fed_update_read(&r, &m));
     fake->updates++;
-    if (m.lease == fake->last_lease) { /* sent again: it must be the same, bit by bit */
+    if (m.lease == fake->last_lease) { /* the update was sent again: it must be the same to the
+                                          bit */
         assert_int_equal(len, fake->last_update.len);
         assert_memory_equal(body, fake->last_update.data, len);
         fake->resent++;
@@ -202,7 +203,7 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fake->last_lease = fake->lease++;
 }
 
-/** As docs/protocol.md says. */
+/** Take a piece of a message, as docs/protocol.md says. */
 static void piece(fed_fake *fake, const uint8_t *body, size_t len, int *status,
                   fed_writer *answer) {
     fed_reader r;
@@ -213,12 +214,12 @@ static void piece(fed_fake *fake, const uint8_t *body, size_t len, int *status,
         answer_error(404, "not_found", status, answer);
         return;
     }
-    if (fed_piece_read(&r, &m) != FED_OK) { /* cut off before its head was through */
+    if (fed_piece_read(&r, &m) != FED_OK) { /* the request was cut off within the message's head */
         return;
     }
     fake->pieces++;
     if (fake->claims_all) {
-        assert_true(fake->pieces < 100); /* else the device would ask for ever */
+        assert_true(fake->pieces < 100); /* else the device would ask without end */
         *status = 202;
         fed_write_u64(answer, m.total);
         return;
@@ -250,7 +251,7 @@ static void piece(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fed_writer_free(message);
 }
 
-/** The place is free at once: the next check-in gets another lease. */
+/** The slot is free at once: the next check-in gets another lease. */
 static void decline(fed_fake *fake, fed_reader *body) {
     assert_false(fake->no_declines);
     assert_fed_ok(fed_decline_read(body, &fake->declined));
@@ -266,7 +267,7 @@ static void metric(fed_fake *fake, fed_reader *body) {
     fake->metrics++;
 }
 
-/** The part of the answer that was asked for. */
+/** Cut the answer to the range that the request asks for. */
 static void cut_range(fedclient_range *range, int *status, fed_writer *answer) {
     range->begin = 0;
     range->total = answer->len;
@@ -284,7 +285,8 @@ static void cut_range(fedclient_range *range, int *status, fed_writer *answer) {
     *status = 206;
 }
 
-/** Do what is asked; midway: with half of the request's body, or giving half of the answer. */
+/** Handle a request. midway: take only half of the request's body, or give only half of the answer.
+ */
 static void handle(fed_fake *fake, const fedclient_request *request, bool midway, int *status,
                    fed_writer *answer) {
     uint8_t *body = NULL;
@@ -323,14 +325,14 @@ static void handle(fed_fake *fake, const fedclient_request *request, bool midway
     free(body);
 }
 
-/** As a transport does that knows nothing of ranges. */
+/** Forget the range, as a transport that does not know ranges. */
 static void forget_range(const fedclient_request *request) {
     if (request->range != NULL) {
         *request->range = (fedclient_range){0};
     }
 }
 
-/** What the plan does to this request, once handled. */
+/** Apply the plan's fault to this request, after it was handled. */
 static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *status,
                         fed_writer *answer, fed_error *err) {
     const fed_fake_plan *plan = &fake->plan;
@@ -403,7 +405,7 @@ static void fake_traffic(void *user, fedclient_traffic *traffic) {
     *traffic = (fedclient_traffic){.requests = fake->requests};
 }
 
-/** Multiples of 2^-10. */
+/** Fill the model with multiples of 2^-10. */
 static void model_init(fed_fake *fake) {
     fed_error err = {0};
     assert_fed_ok_err(fed_arch_parse(fake->task.model, &fake->arch, &err));
@@ -445,7 +447,7 @@ void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t
         fed_writer_growing(&fake->delta[k]);
     }
     model_init(fake);
-    if (ca_key.text[0] == '\0') { /* once a program: it is slow */
+    if (ca_key.text[0] == '\0') { /* made once in a program, because it is slow */
         assert_fed_ok_err(fed_key_new(&ca_key, &err));
         assert_fed_ok_err(fed_ca_new(&ca_key, "fake", 1577836800, 4102444800, &ca_cert, &err));
     }
@@ -535,7 +537,7 @@ static void flash_leave(void *user, void *room) {
     flash->lends->leave(flash->inner.user, room);
 }
 
-/** By put, so that what the device is left with on a failure is as it was. */
+/** Give memory by a put, so that a failure leaves the device's stored value unchanged. */
 static fed_status flash_give(void *user, const char *key, void *room, size_t len, fed_error *err) {
     FED_TRY(flash_put(user, key, room, len, err));
     fed_fake_flash *flash = user;
@@ -563,7 +565,7 @@ void fed_fake_flash_open(fed_fake_flash *flash) {
     *flash = (fed_fake_flash){.dies_at = UINT64_MAX};
     assert_fed_ok_err(fedclient_platform_memory_open(&flash->inner, &err));
     flash->lends = flash->inner.memory;
-    flash->inner.memory = NULL; /* a chip */
+    flash->inner.memory = NULL; /* a flash chip, which is not memory */
     flash->platform = (fedclient_platform){.user = flash,
                                            .unix_ms = flash_unix_ms,
                                            .monotonic_ms = flash_monotonic_ms,

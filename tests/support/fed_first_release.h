@@ -1,12 +1,12 @@
-/* A coordinator's database made into one of an earlier release. */
+/* SQL that changes a coordinator's database into that of an earlier release. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FIRST_RELEASE_H
 #define FED_FIRST_RELEASE_H
 
-/* SQL that takes away what has been added since: from today's layout to 8, from 8 to 7, and from 7
- * to the first release's. To be run one after the other. */
+/* Each of these texts removes what a layout has added: from today's layout to 8, from 8 to 7, and
+ * from 7 to the first release's. Run them one after the other. */
 
-/** Tasks get a column a key again. */
+/** Tasks have one column for each key again. */
 #define FED_LAYOUT_8                                                                               \
     "BEGIN;"                                                                                       \
     "ALTER TABLE tasks ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                  \
@@ -62,7 +62,7 @@
     "ALTER TABLE tasks DROP COLUMN text;"                                                          \
     "PRAGMA user_version = 8; COMMIT;"
 
-/** What layout 8 has added goes. */
+/** Removes what layout 8 has added. */
 #define FED_LAYOUT_7                                                                               \
     "BEGIN; DROP TABLE audit; DROP TABLE declines; DROP TABLE passes;"                             \
     "ALTER TABLE tokens DROP COLUMN name;"                                                         \
@@ -87,8 +87,8 @@
     "ALTER TABLE models DROP COLUMN state_guard;"                                                  \
     "PRAGMA user_version = 7; COMMIT;"
 
-/** The open round's updates stay: by device, as they were then. So none of their bodies may lie in
- * a segment file. */
+/** Keeps the open round's updates, by device, as the first release had them. So none of their
+ * bodies may lie in a segment file. */
 #define FED_FIRST_RELEASE                                                                          \
     "BEGIN; ALTER TABLE updates RENAME TO updates_by_lease;"                                       \
     "CREATE TABLE updates (id INTEGER PRIMARY KEY, device INTEGER NOT NULL UNIQUE"                 \

@@ -1,4 +1,4 @@
-/* Every update that was acknowledged, kept by the test; and the models that must come of them. */
+/* A ledger of every acknowledged update, and the models that must result from these updates. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_LEDGER_H
 #define FED_LEDGER_H
@@ -9,7 +9,8 @@
 
 typedef struct fed_ledger_entry {
     uint32_t client;
-    uint32_t round, weight; /* it counted in, and with; at first its own round, and 1 */
+    uint32_t round, weight; /* where and with which weight the update counted; at first its own
+                               round, and 1 */
     fed_update head;
     uint8_t *body;
     size_t len, head_len;
@@ -22,23 +23,25 @@ typedef struct fed_ledger {
 
 void fed_ledger_free(fed_ledger *ledger);
 
-/** An update was acknowledged. One that is in the ledger is not added again; FED_ESTATE, where the
- * same lease came with other bytes. */
+/** Add an update that was acknowledged. An update that is in the ledger is not added again.
+ * FED_ESTATE: the same lease has an update with other bytes in the ledger. */
 fed_status fed_ledger_add(fed_ledger *ledger, uint32_t client, const uint8_t *body, size_t len,
                           fed_error *err) FED_CHECKED;
 
-/** sum[layout->size] += what was acknowledged of a device's. */
+/** sum[layout->size] += all acknowledged updates of a device. */
 fed_status fed_ledger_sum(const fed_ledger *ledger, const fed_layout *layout, uint32_t client,
                           double *sum, fed_error *err) FED_CHECKED;
 
-/** Asynchronous: an update counted in that round. FED_ENOTFOUND: it was not acknowledged. */
+/** Asynchronous rounds: note that an update counted in this round. FED_ENOTFOUND: the update was
+ * not acknowledged. */
 fed_status fed_ledger_place(fed_ledger *ledger, uint64_t lease, uint32_t round) FED_CHECKED;
 
 /** How many updates that count in a round were acknowledged. */
 size_t fed_ledger_round(const fed_ledger *ledger, uint32_t round);
 
-/** values += the mean of a round's updates, plainly computed: the next version, where the
- * downlink's codec is float32. In the order in which they are held, which must not matter. */
+/** values += the mean of a round's updates, plainly computed. This is the next version, where the
+ * downlink's codec is float32. The updates are added in the order of the ledger, which must not
+ * matter. */
 fed_status fed_ledger_apply(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
                             float *values, fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* A line that breaks. */
+/* A lossy link: it forwards TCP connections, and cuts them off. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_line.h"
 
@@ -17,7 +17,7 @@ static struct sockaddr_in address(uint32_t host, uint16_t port) {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(host)};
 }
 
-/* A socket bound to that port of the host, 0: any; < 0: it is taken. */
+/* A socket bound to this port of the host; port 0: any. Returns < 0 if the port is taken. */
 static int bound(uint32_t host, uint16_t port) {
     const struct sockaddr_in at = address(host, port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -38,7 +38,7 @@ static uint16_t port_of(int fd) {
     return ntohs(at.sin_port);
 }
 
-/* A door on 127.0.0.2 whose port is free on 127.0.0.1, too. */
+/* A listening socket on 127.0.0.2 whose port is also free on 127.0.0.1. */
 static int open_door(uint16_t *port) {
     for (int k = 0; k < 100; k++) {
         int there = bound(INADDR_LOOPBACK, 0);
@@ -66,7 +66,7 @@ void fed_line_open(fed_line *line, uint64_t break_bytes) {
     }
 }
 
-/* Whatever other processes have inherited of it. */
+/* Close a connection, even if other processes have inherited its sockets. */
 static void hang_up(fed_line_connection *c) {
     (void)shutdown(c->device, SHUT_RDWR);
     (void)shutdown(c->coordinator, SHUT_RDWR);
@@ -90,7 +90,8 @@ static void prepare(int fd) {
     assert_true(fcntl(fd, F_SETFL, O_NONBLOCK) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0);
 }
 
-/* Somebody knocks: connect to the coordinator; without one, hang up. */
+/* Accept a device's connection, and connect to the coordinator. Close the connection if no
+ * coordinator answers. */
 static void let_in(fed_line *line, size_t door) {
     const struct sockaddr_in to = address(INADDR_LOOPBACK, line->ports[door]);
     int device = accept(line->doors[door], NULL, NULL);
@@ -114,7 +115,7 @@ static void let_in(fed_line *line, size_t door) {
     line->dialled++;
 }
 
-/* One way, as far as it goes. False: the connection is over. */
+/* Forward as many bytes as possible in one direction. False: the connection is over. */
 static bool forward(fed_line *line, fed_line_connection *c, int from, int to, fed_line_flow *flow,
                     uint64_t *count) {
     if (flow->len == 0) {
@@ -139,7 +140,8 @@ static bool forward(fed_line *line, fed_line_connection *c, int from, int to, fe
     return c->carried < line->break_bytes;
 }
 
-/* Wait for what each side is waited for: to say more, or to take what the other one has said. */
+/* Fill `all` with the events to wait for: a side can send more bytes, or can take bytes of the
+ * other side. */
 static size_t watch(fed_line *line, struct pollfd *all, fed_line_connection **whose) {
     size_t n = 0;
     for (size_t k = 0; k < FED_LINE_DOORS; k++) {

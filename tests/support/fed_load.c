@@ -1,4 +1,4 @@
-/* Many devices' connections in one thread: GnuTLS below, epoll around. */
+/* Connections of many devices in one thread, with GnuTLS and epoll. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_load.h"
 
@@ -25,21 +25,21 @@ typedef struct peer {
     fed_load *load;
     state state;
     uint32_t watched; /* epoll's events */
-    bool parked;      /* nobody waits for its answer now */
+    bool parked;      /* no run waits for the connection's answer now */
     int fd;
     gnutls_session_t tls;
     gnutls_pcert_st cert;
     gnutls_privkey_t key;
-    bool has_cert; /* and key */
+    bool has_cert; /* the session has its certificate and key */
     double sent_s;
     fed_writer request;
     size_t sent;
-    char head[HEAD]; /* of the answer, until it is whole */
+    char head[HEAD]; /* the answer's head, until it is complete */
     size_t head_len, body_len, heard_len;
     bool in_body;
     int status;
     uint8_t body[FED_LOAD_BODY];
-    fed_load_ask ask; /* NULL: its owner's run is over */
+    fed_load_ask ask; /* NULL: the run of this callback is over */
     fed_load_heard heard;
     void *user;
 } peer;
@@ -52,9 +52,9 @@ struct fed_load {
     gnutls_priority_t priority;
     peer *peers;
     size_t count, shaking;
-    size_t due, parked; /* answers: that a run waits for, and others */
+    size_t due, parked; /* due: answers that a run waits for; parked: other answers */
     size_t answers, failures;
-    float *ms; /* of the answers of this run */
+    float *ms; /* times of this run's answers */
     uint8_t chunk[CHUNK];
 };
 
@@ -85,7 +85,8 @@ static bool take_cert(peer *p, const char *key, const char *cert) {
     return p->has_cert;
 }
 
-/* Only when the handshake asks for it: 4,000 parsed certificates would be most of the memory. */
+/* Parse a certificate only when the handshake asks for it: 4,000 parsed ones would be most of the
+ * memory. */
 static int hand_out(gnutls_session_t session, const gnutls_datum_t *authorities,
                     int authority_count, const gnutls_pk_algorithm_t *algorithms,
                     int algorithm_count, gnutls_pcert_st **cert, unsigned int *cert_count,
@@ -148,7 +149,7 @@ static void hang_up(fed_load *load, peer *p) {
     if (p->state == SENDING || p->state == HEARING) {
         *awaited(load, p) -= 1;
     }
-    load->failures += p->state != IDLE; /* an idle one may be closed at any time */
+    load->failures += p->state != IDLE; /* the server may close an idle connection at any time */
     forget_cert(p);
     gnutls_deinit(p->tls);
     close(p->fd);
@@ -215,7 +216,7 @@ static bool again(ssize_t code) {
     return code == GNUTLS_E_AGAIN || code == GNUTLS_E_INTERRUPTED;
 }
 
-/* Wake up for what the connection waits for. */
+/* Ask epoll for the events that the connection waits for. */
 static void watch(fed_load *load, peer *p) {
     bool writes =
         p->state == SENDING || (p->state == SHAKING && gnutls_record_get_direction(p->tls) == 1);
@@ -253,7 +254,7 @@ static void send_on(fed_load *load, peer *p) {
     p->state = HEARING;
 }
 
-/* The next request of this connection, if it has one. */
+/* Begin the next request of this connection, if it has one. */
 static void ask_next(fed_load *load, peer *p) {
     p->request.len = 0;
     p->sent = p->head_len = p->heard_len = p->body_len = 0;
@@ -322,7 +323,8 @@ static void take(peer *p, const uint8_t *data, size_t len) {
     }
 }
 
-/* At most one answer, and not for ever: others have a turn too. */
+/* Receive at most one answer, and a limited number of bytes, so that other connections are served
+ * too. */
 static void hear(fed_load *load, peer *p) {
     enum { RECORDS = 32 };
     for (int k = 0; k < RECORDS && p->state != CLOSED; k++) {
@@ -339,7 +341,8 @@ static void hear(fed_load *load, peer *p) {
         }
         take(p, load->chunk, (size_t)got);
         if (p->in_body && p->heard_len >= p->body_len) {
-            if (p->state == SENDING) { /* refused before it was out: nothing can follow */
+            if (p->state == SENDING) { /* the request was refused before all of it was sent: no
+                                          request can follow */
                 hang_up(load, p);
             } else {
                 conclude(load, p);

@@ -1,4 +1,4 @@
-/* A run's log that nobody ran: learning curves, absences and bytes as a run might have them. */
+/* A made-up log of a run that never happened: typical learning curves, absences and bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_made_up.h"
 

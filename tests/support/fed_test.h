@@ -26,7 +26,7 @@
         }                                                                                          \
     } while (0)
 
-/** Like it, and prints err.text. */
+/** As assert_fed_ok, with a fed_error named err. */
 #define assert_fed_ok_err(call)                                                                    \
     do {                                                                                           \
         fed_status fed_test_status_ = (call);                                                      \
@@ -38,20 +38,20 @@
 #define assert_fed_status(call, wanted)                                                            \
     assert_string_equal(fed_status_name(call), fed_status_name(wanted))
 
-/** A fresh directory under the system's temp folder, into dst; removed with everything in it by the
- * next call. */
+/** Make a directory under the system's temporary folder, and write its path to dst. fed_test_rmdir
+ * removes the directory with its files. */
 void fed_test_tmpdir(char *dst, size_t cap);
 void fed_test_rmdir(const char *directory);
 
 /** Write a file. */
 void fed_test_put(const char *directory, const char *name, const void *data, size_t len);
 
-/** Run one of our programs in a directory, with arguments as a shell reads them; its exit status.
- * out: what it printed, both streams, as far as it fits. */
+/** Run one of our programs in a directory, with arguments as a shell reads them. Returns its exit
+ * status. out: what the program printed on both streams, as far as it fits. */
 int fed_test_run(const char *directory, const char *program, const char *args, char *out,
                  size_t cap);
 
-/** The process that this one has started; 0: none. */
+/** The child process of `parent`; 0: none. */
 pid_t fed_test_child(pid_t parent);
 
 /** The error's sentence must hold these words. */

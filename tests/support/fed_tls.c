@@ -18,14 +18,14 @@ typedef struct talk {
     fed_tls *server;
     gnutls_session_t session;
     int fd;
-    size_t body_at; /* of the request that is being heard */
+    size_t body_at; /* offset in the body of the request being received */
 } talk;
 
 uint8_t fed_tls_byte(size_t at) {
     return (uint8_t)(at * 31 + (at >> 8));
 }
 
-/* Sleep, but no longer than the test. */
+/* Sleep, but no longer than the test runs. */
 static void nap(const fed_tls *server, size_t ms) {
     const int64_t until = fed_clock_monotonic_ms() + (int64_t)ms;
     while (server->stop == 0 && fed_clock_monotonic_ms() < until) {
@@ -33,7 +33,7 @@ static void nap(const fed_tls *server, size_t ms) {
     }
 }
 
-/* Bytes read; 0 at the end of the connection, or of the test. */
+/* Receive bytes. Returns their number; 0 at the end of the connection or of the test. */
 static size_t hear(const talk *t, void *dst, size_t cap) {
     ssize_t len = GNUTLS_E_AGAIN;
     while (t->server->stop == 0 && (len == GNUTLS_E_AGAIN || len == GNUTLS_E_INTERRUPTED)) {
@@ -122,7 +122,7 @@ static bool drain(const talk *t) {
     return true;
 }
 
-/* False: the connection is over. */
+/* Do one step of the script. False: the connection is over. */
 static bool act(talk *t, const fed_step *step) {
     switch (step->act) {
     case FED_HEAR:

@@ -1,4 +1,5 @@
-/* The driver of a little federation: whose turn it is, what travels, who died and comes back. */
+/* The driver of a small federation: it picks the next process, forwards messages, and restarts
+ * processes that died. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "federation.h"
 
@@ -109,7 +110,8 @@ static void start(federation *f, unsigned who) {
     p->fd = ends[0];
 }
 
-/** Wait for a process that has closed its end of the socket; one that does not end is ended. */
+/** Wait for a process that has closed its end of the socket. Kill the process if it does not end.
+ */
 static int await_end(federation *f, unsigned who) {
     pid_t pid = f->process[who].pid;
     int how = 0;
@@ -117,7 +119,8 @@ static int await_end(federation *f, unsigned who) {
     while (waitpid(pid, &how, WNOHANG) == 0) {
         if (fed_clock_monotonic_ms() > limit_ms) {
             federation_break(f, "D6: process %u hangs", who);
-            (void)kill(pid, SIGKILL); /* whatever comes of it, the next look sees its end */
+            (void)kill(pid, SIGKILL); /* if the kill fails, the next look still sees the
+                                         process's end */
         }
         const struct timespec nap = {.tv_nsec = 100000};
         nanosleep(&nap, NULL);
@@ -158,7 +161,7 @@ void federation_quit(federation *f, unsigned who) {
     fed_writer_growing(&w);
     fed_write_u8(&w, FEDERATION_QUIT);
     (void)federation_send(f->process[who].fd, &w);
-    (void)federation_receive(f->process[who].fd, &w); /* its end */
+    (void)federation_receive(f->process[who].fd, &w); /* wait for the process's end */
     fed_writer_free(&w);
     federation_bury(f, who);
 }
@@ -172,7 +175,7 @@ void federation_kill_all(federation *f) {
     }
 }
 
-/* -- what travels -- */
+/* -- messages -- */
 
 typedef struct parcel {
     char method[8], path[64], query[256], bearer[256], range[64], if_range[32];
@@ -194,7 +197,7 @@ static void open_parcel(const fed_writer *request, parcel *p) {
     p->body = fed_read_bytes(&r, p->len);
 }
 
-/** D5: a version has one digest, whoever asks and whenever. */
+/** D5: a version has one digest, for each device and at any time. */
 static void note_assignment(federation *f, const parcel *asked, fed_reader *answer) {
     fed_checkin checkin;
     fed_assignment a;
@@ -221,7 +224,8 @@ static uint64_t lease_of(const uint8_t *update, size_t len) {
     return fed_update_read(&r, &head) == FED_OK ? head.lease : 0;
 }
 
-/** What a device has stored to send: with the last of its pieces all of it is acknowledged. */
+/** The message that a device has stored to send. The answer to its last piece acknowledges the
+ * whole message. */
 static uint8_t *read_pending(const federation *f, unsigned device, size_t *len) {
     char path[500];
     fed_error err = {0};
@@ -277,7 +281,8 @@ bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer
     return answered;
 }
 
-/** A device's request; the coordinator is started where it is not there. False: it died. */
+/** Forward a device's request. Starts the coordinator if it does not run. False: the coordinator
+ * died. */
 static bool forward(federation *f, unsigned device, const fed_writer *request, fed_writer *answer) {
     if (f->process[FEDERATION_COORDINATOR].pid == 0) {
         start(f, FEDERATION_COORDINATOR);
@@ -295,9 +300,10 @@ static bool forward(federation *f, unsigned device, const fed_writer *request, f
     return answered;
 }
 
-/* -- turns -- */
+/* -- steps -- */
 
-/** The turn is over: when is the next one due? What it could not do must be its disk's fault. */
+/** After a process's step: note when its next step is due. An error in the step must come from a
+ * fault of its disk. */
 static void note_turn(federation *f, unsigned who, fed_reader *r) {
     federation_process *p = &f->process[who];
     fed_status status = (fed_status)fed_read_u8(r);
@@ -305,13 +311,14 @@ static void note_turn(federation *f, unsigned who, fed_reader *r) {
     bool idle = fed_read_u8(r) != 0 && status == FED_OK; /* there is no task */
     p->due_ms = f->now_ms + TURN_MS + fed_read_u32(r);
     f->over |= p->finished && !f->enrols_only;
-    p->finished |= idle && f->over; /* it never took part, and can't any more */
+    p->finished |= idle && f->over; /* the device never took part, and can't any more */
     char text[sizeof((fed_error){0}.text)];
     fed_read_str(r, text, sizeof text);
     if (status == FED_OK) {
         return;
     }
-    /* Programs end on these, and are started again: a disk that fails, no line while enrolling. */
+    /* Programs end on these errors, and are started again: a failed disk, or no link while
+     * enrolling. */
     bool disk = p->plan->fired && (status == FED_EIO || status == FED_ENOSPC);
     p->due_ms = f->now_ms + 1000;
     p->excused = disk || status == FED_ENET;
@@ -320,7 +327,7 @@ static void note_turn(federation *f, unsigned who, fed_reader *r) {
     }
 }
 
-/** With each order comes the device's token, for one that has to enrol: it has no other. */
+/** Send an order. Each order carries the device's token, for a device that has to enrol. */
 static bool send_order(const federation *f, unsigned who) {
     fed_writer w;
     fed_writer_growing(&w);
@@ -339,7 +346,7 @@ static int64_t absence_ms(const federation *f, unsigned who) {
 
 static void turn(federation *f, unsigned who);
 
-/** The last device is slow: while its update is under way, every other one has a turn. */
+/** The last device is slow: while its update is under way, each other device makes a step. */
 static void overtake(federation *f, unsigned who, const fed_writer *request) {
     parcel p;
     open_parcel(request, &p);
@@ -389,7 +396,7 @@ static void turn(federation *f, unsigned who) {
     fed_writer_free(&out);
 }
 
-/** The device that is due first; 0: all know that the task is over. */
+/** The device whose step is due first; 0: all devices know that the task is over. */
 static unsigned next_device(const federation *f) {
     unsigned next = 0;
     for (unsigned who = 1; who <= f->setup->devices; who++) {

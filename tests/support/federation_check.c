@@ -1,4 +1,4 @@
-/* What a federation begins with, and what must be true of it in the end: D1 to D5. */
+/* The start of a federation, and the checks of D1 to D5 at its end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <jansson.h>
@@ -56,7 +56,7 @@ void federation_prepare(federation_setup *setup) {
     }
 }
 
-/** In a process of its own. */
+/** Run `init` in a process of its own. */
 static int run_init(const char *parent, const char *directory, fault_plan *plan, bool cut) {
     fflush(NULL);
     pid_t pid = fork();
@@ -75,7 +75,7 @@ static int run_init(const char *parent, const char *directory, fault_plan *plan,
     return how;
 }
 
-/** Is there a coordinator that can serve? */
+/** Whether the directory holds a coordinator that can serve. */
 static bool serves(const char *directory) {
     fedserver *server = NULL;
     fed_error err = {0};
@@ -101,7 +101,8 @@ bool federation_init_dies(fault_kind kind, uint64_t at) {
     bool fired = plan->fired != 0;
     bool there = serves(directory);
     if (!fired || (WIFEXITED(how) && WEXITSTATUS(how) == 0)) {
-        assert_true(there); /* it said so: a power cut at its end included */
+        assert_true(there); /* init reported success, so the directory must be there, even after
+                               a power cut at the end of init */
     }
     if (!there) {
         *plan = (fault_plan){.kind = FAULT_NONE};
@@ -119,7 +120,7 @@ void federation_clear(federation_setup *setup) {
 
 /* -- the end -- */
 
-/** Ask the coordinator's own status; NULL: it could not be asked. */
+/** Read the coordinator's own status. NULL: it can't be read. */
 static json_t *read_status(federation *f, fedserver *server) {
     const fedserver_request request = {.listener = FEDSERVER_FRONT,
                                        .method = "GET",
@@ -157,7 +158,8 @@ static void compare(federation *f, size_t in, size_t said, const char *where, un
     }
 }
 
-/** Round by round, where an update counts in its own round only; and all of them. */
+/** Check the counts of all rounds together. Where an update counts only in its own round, check
+ * each round too. */
 static void check_counts(federation *f, const json_t *status) {
     size_t k = 0, all = 0;
     json_t *row = NULL;
@@ -175,7 +177,7 @@ static void check_counts(federation *f, const json_t *status) {
     }
 }
 
-/** D3, D5: each version is what a plain computation makes of the acknowledged updates. */
+/** D3, D5: each version equals a plain computation with the acknowledged updates. */
 static void check_models(federation *f, const fed_layout *layout, const fed_model *last,
                          uint32_t versions, bool exact) {
     float *values = calloc(layout->size, sizeof *values);
@@ -211,7 +213,8 @@ void federation_check_leftovers(federation *f, const char *directory, const char
     closedir(dir);
 }
 
-/** D4, D5: of one device. A model through a lossy codec is of values that round a training. */
+/** Check D4 and D5 for one device. After a lossy codec, adding a training to the model's values
+ * rounds. */
 static void check_device(federation *f, const fed_layout *layout, unsigned k, bool exact) {
     char directory[500];
     fed_error err = {0};
@@ -270,7 +273,7 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     federation_order_place(f, status);
     check_models(f, &arch.layout, &last, (uint32_t)number(task, "version"), plain);
     for (unsigned k = 0; k < f->setup->devices; k++) {
-        /* A model of updates that weigh differently is of values that round a training. */
+        /* Where updates have different weights, adding a training to the model's values rounds. */
         check_device(f, &arch.layout, k, plain && !f->setup->counts_any_round);
     }
     fed_model_free(&last);

@@ -1,5 +1,6 @@
-/* A person's commands in the middle of a task: backup, restore, and the first start of a newer
- * release. They die, too; what they leave is whole or clearly nothing, and then they do. */
+/* The operator's commands in the middle of a task: backup, restore, and the first start of a newer
+ * release. These commands die, too. Each leaves a result that is complete or clearly absent; run
+ * again, it succeeds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "federation.h"
 
 typedef struct places {
-    char home[500], backup[500], lost[500]; /* lost: what nobody looks at again */
+    char home[500], backup[500], lost[500]; /* lost: a directory that is not used again */
 } places;
 
 static places places_of(const federation *f) {
@@ -43,12 +44,13 @@ static fed_status open_old(const places *p, fed_error *err) {
     return FED_OK;
 }
 
-/** One that died before has done some of it. */
+/** The status of a command that runs again, after one that died had done part of the work. */
 static fed_status again(fed_status status) {
     return status == FED_ESTATE ? FED_OK : status;
 }
 
-/** The first task comes back with its open round, the second is gone before its turn. */
+/** Pause and resume the first task, which keeps its open round. Cancel the second task before it
+ * starts. */
 static fed_status change_queue(const places *p, fed_error *err) {
     const int64_t now_ms = fed_clock_unix_ms();
     fedserver *server = NULL;
@@ -80,7 +82,8 @@ static fed_status obey(federation_job job, const places *p, fed_error *err) {
     }
 }
 
-/** In a process of its own; plan: NULL for none. At its end the power fails, if not before. */
+/** Run a job in a process of its own. plan: NULL for none. The power fails at the end of the job,
+ * if not before. */
 static int run(const federation *f, federation_job job, fault_plan *plan) {
     const places p = places_of(f);
     fflush(NULL);
@@ -111,7 +114,7 @@ static bool succeeded(int how) {
     return WIFEXITED(how) && WEXITSTATUS(how) == 0;
 }
 
-/* -- what they leave -- */
+/* -- what the commands leave -- */
 
 static void note_finding(void *user, fedserver_check_kind kind, const char *text) {
     if (kind == FEDSERVER_FOUND) {
@@ -119,7 +122,7 @@ static void note_finding(void *user, fedserver_check_kind kind, const char *text
     }
 }
 
-/** Is there a coordinator? Then all of it must be. */
+/** Whether there is a coordinator. If there is, it must be complete. */
 static bool is_whole(federation *f, const char *directory) {
     fedserver *server = NULL;
     fed_error err = {0};
@@ -138,7 +141,7 @@ static bool is_whole(federation *f, const char *directory) {
     return true;
 }
 
-/** D6: what a death leaves behind does not pile up. What the disk refused to remove stays. */
+/** D6: leftovers of a killed process do not pile up. Files that the disk refused to remove stay. */
 static void check_leftovers(federation *f, const char *directory) {
     const fault_plan *plan = f->process[FEDERATION_OPERATOR].plan;
     if (plan->kind == FAULT_IO && strncmp(plan->what, "unlink ", 7) == 0) {
@@ -147,7 +150,8 @@ static void check_leftovers(federation *f, const char *directory) {
     federation_check_leftovers(f, directory, ".new");
 }
 
-/** A copy is whole, or not there and then made by the same command. said: it reported success. */
+/** A copy is complete; or it is absent, and the same command then makes it. said: the command
+ * reported success. */
 static void judge_copy(federation *f, const char *directory, bool said) {
     bool whole = is_whole(f, directory);
     if (said && !whole) {
@@ -162,7 +166,8 @@ static void judge_copy(federation *f, const char *directory, bool said) {
     check_leftovers(f, directory);
 }
 
-/** What it left undone, it does when it is run again. The coordinator may serve: so no check. */
+/** Run the command again: it does what was left undone. The coordinator may serve, so its files are
+ * not checked. */
 static void judge_queue(federation *f, bool said) {
     if (!said && !succeeded(run(f, f->setup->job, NULL))) {
         federation_break(f, "D6: the commands can't be run again");
@@ -186,7 +191,7 @@ static void run_script(sqlite3 *db, const char *sql) {
     }
 }
 
-/* Layout 7 and those before it had no device_share: there such a task has no limit. */
+/* Layout 7 and earlier layouts had no device_share: a task there has no such limit. */
 static uint64_t digest_tasks(sqlite3 *db) {
     sqlite3_stmt *row = NULL;
     static const char sql[] =
@@ -235,7 +240,7 @@ static void prepare(federation *f, const places *p) {
     }
 }
 
-/** The one that was copied goes on, or its copy does. */
+/** Continue with the coordinator that was copied, or with its copy. */
 static void go_on(federation *f, const places *p) {
     if (f->setup->job == FEDERATION_BACKUP && f->fault->at[0] % 2 == 0) {
         federation_quit(f, FEDERATION_COORDINATOR);
@@ -258,7 +263,7 @@ void federation_operate(federation *f) {
         snprintf(f->result->what, sizeof f->result->what, "%s", plan->what);
     }
     if (plan->kind == FAULT_POWER || plan->kind == FAULT_POWER_TORN) {
-        federation_kill_all(f); /* of this machine */
+        federation_kill_all(f); /* this machine's processes */
     }
     bool said = succeeded(how) || plan->fired == 0;
     if (WIFEXITED(how) && !succeeded(how) && plan->fired == 0) {

@@ -1,5 +1,5 @@
-/* Asynchronous: in which round did an update count? A round takes the next few that come, so their
- * order says it. */
+/* Asynchronous rounds: finds in which round an update counted. A round takes the next few updates
+ * that arrive, so the order of updates gives the round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static size_t counted(const json_t *status) {
     return sum + (size_t)json_integer_value(json_object_get(open, "received"));
 }
 
-/** NULL: the coordinator has died again. */
+/** Ask for the coordinator's status. NULL: the coordinator has died again. */
 static json_t *ask_status(federation *f) {
     static const uint8_t nobody[FED_SHA256_SIZE];
     fed_writer request, answer;
@@ -77,7 +77,7 @@ void federation_order_settle(federation *f) {
     }
     json_t *status = ask_status(f);
     if (status == NULL) {
-        return; /* when it is back once more */
+        return; /* the order is settled when the coordinator is back again */
     }
     if (counted(status) > o->count) {
         federation_order_counted(f, o->unsure);
@@ -90,7 +90,7 @@ void federation_order_place(federation *f, const json_t *status) {
     const json_t *rounds = json_object_get(status, "rounds");
     size_t next = 0;
     for (size_t k = json_array_size(rounds); f->setup->counts_any_round && k-- > 0;) {
-        const json_t *row = json_array_get(rounds, k); /* the newest is the first */
+        const json_t *row = json_array_get(rounds, k); /* the newest round comes first */
         uint32_t round = (uint32_t)json_integer_value(json_object_get(row, "number"));
         size_t updates = (size_t)json_integer_value(json_object_get(row, "updates"));
         for (; updates > 0; updates--, next++) {

@@ -1,4 +1,4 @@
-/* The processes of a little federation: a coordinator without a network, and a device. */
+/* The processes of a small federation: a coordinator without a network, and a device. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ bool federation_receive(int fd, fed_writer *w) {
     return true;
 }
 
-/** As a program does that can't go on: say why, and end. */
+/** Print the error and end, as a program that can't go on. */
 static _Noreturn void give_up(const fed_error *err) {
     if (getenv("FED_SWEEP_VERBOSE") != NULL) {
         fprintf(stderr, "process %d gives up: %s\n", (int)getpid(), err->text);
@@ -54,7 +54,7 @@ typedef struct asked {
 static void read_request(fed_reader *r, asked *a) {
     a->request =
         (fedserver_request){.listener = fed_read_u8(r) != 0 ? FEDSERVER_FRONT : FEDSERVER_DEVICES,
-                            .loopback = true}; /* so the status is for all */
+                            .loopback = true}; /* so every client may read the status */
     bool named = fed_read_u8(r) != 0;
     memcpy(a->fingerprint, fed_read_bytes(r, FED_SHA256_SIZE), FED_SHA256_SIZE);
     fed_read_str(r, a->method, sizeof a->method);
@@ -216,7 +216,7 @@ static fed_status ask(void *user, const fedclient_request *request, int *status,
     fed_writer_growing(&w);
     fed_status result = write_request(l, request, &w);
     if (result == FED_OK && (!federation_send(l->fd, &w) || !federation_receive(l->fd, &w))) {
-        _exit(0); /* the driver is gone */
+        _exit(0); /* the driver has ended */
     }
     fed_reader r;
     fed_reader_init(&r, w.data, w.len);
@@ -246,7 +246,7 @@ static void report(int fd, fed_status status, const fedclient_event *event, cons
     fed_writer_free(&w);
 }
 
-/** One turn, or only the enrolment; the order holds a token, for a device that has to. */
+/** Make one step, or only enrol. The order holds a token, for a device that has to enrol. */
 static fed_status obey(fedclient *client, uint8_t what, fed_reader *order, fedclient_event *event,
                        fed_error *err) {
     char token[FEDSERVER_TOKEN];

@@ -1,6 +1,6 @@
-/* For the tests of the HTTPS adapter: a coordinator made up for the purpose below it, and peers
- * with good and bad manners above. Defines the fedserver_ functions that the adapter calls, in
- * place of the library's: one inclusion a program. */
+/* For the tests of the HTTPS adapter: a fake coordinator below the adapter, and well-behaved and
+ * hostile peers above it. This header defines the fedserver_ functions that the adapter calls, in
+ * place of the library's. So a program includes it once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_HTTP_WORLD_H
 #define TESTS_HTTP_WORLD_H
@@ -23,18 +23,18 @@
 #include "fed/file.h"
 #include "fedserver/http.h"
 
-/* ---- the coordinator below: what it is asked to do stands in the path ------------------------ */
+/* ---- the fake coordinator: the path says what it shall do ------------------------------------ */
 
 enum { SMALL = 1024, BIG_BLOB = 3000000 };
 
 struct fedserver {
     char directory[256];
     atomic_int handled, waiting, ticks, reloads;
-    atomic_int parts;               /* bytes of bodies for /parts */
-    uint8_t known[FED_SHA256_SIZE]; /* who sends them */
+    atomic_int parts;               /* bytes of request bodies for /parts */
+    uint8_t known[FED_SHA256_SIZE]; /* the fingerprint of their sender */
     atomic_bool released, commit_fails;
     atomic_ullong epoch;
-    bool begun, inside; /* a batch has ever been, is open */
+    bool begun, inside; /* a batch was ever begun; a batch is open */
     fedserver_blob *big;
 };
 
@@ -299,7 +299,7 @@ static inline void start(world *w) {
         w->options.bind = "127.0.0.1";
     }
     if (w->options.connections == 0) {
-        w->options.connections = 1000; /* of our only device */
+        w->options.connections = 1000; /* of the test's only device */
     }
     w->options.stop = &w->stop;
     w->options.reload = &w->reload;
@@ -337,9 +337,9 @@ static inline int64_t server_cpu_us(const world *w) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* What the adapter's thread burns of a core, in percent, while we do nothing. */
+/* How much of a core the adapter's thread uses, in percent, while the test does nothing. */
 static inline int64_t server_load_percent(const world *w) {
-    fed_sleep_ms(200); /* what is under way may end */
+    fed_sleep_ms(200); /* wait, so that requests under way can end */
     const int64_t cpu_us = server_cpu_us(w);
     const int64_t begin_ms = fed_clock_monotonic_ms();
     fed_sleep_ms(1000);
@@ -353,7 +353,7 @@ static inline void wait_for(const atomic_int *value, int wanted) {
     assert_true(atomic_load(value) >= wanted);
 }
 
-/* ---- the client above ------------------------------------------------------------------------ */
+/* ---- the client ------------------------------------------------------------------------------ */
 
 static inline CURL *client(const world *w, const fed_identity *who, uint16_t port,
                            const char *path) {
@@ -395,7 +395,7 @@ static inline size_t client_hello(const world *w, uint8_t *dst, size_t cap) {
     return (size_t)len;
 }
 
-/* A TLS connection on which we say what we like. */
+/* A TLS connection on which the test sends any bytes. */
 static inline CURL *raw(const world *w, const fed_identity *who, uint16_t port) {
     return fed_curl_raw(&w->ca, who, port);
 }

@@ -6,8 +6,8 @@
 #include "fedclient/train/backends/fast/fast.h"
 #include "fedtrain/backend.h"
 
-/* Sizes around and off the vector widths of 4, 8 and 16, every option of a layer, and every order
- * of layers that matters. */
+/* Sizes near the vector widths of 4, 8 and 16, and not multiples of them; every option of a layer;
+ * and every order of layers that matters. */
 static const char *const texts[] = {
     /* Dense layers and chains of the first kinds */
     "input 1 | dense 2",
@@ -77,7 +77,7 @@ static const char *const texts[] = {
     "input 4x6x6 | conv 4 3 pad 1 | a: relu | avgpool 1 stride 2 | widen 9 | b: conv 9 2 "
     "| widen 20 | conv 3 1 | dense 3",
     "input 6 | dense 5 | a: relu | concat a | dense 3",
-    /* Values that are read again behind a layer that would rather work in their place */
+    /* Values that are read again after a layer that could overwrite them */
     "input 2x8x8 | a: conv 5 3 | maxpool 2 | b: conv 4 1 | from a | conv 4 2 stride 2 | add b "
     "| dense 3",
     "input 2x8x8 | a: conv 5 3 | b: maxpool 2 | from a | relu | avgpool 2 | add b | dense 3",
@@ -95,7 +95,7 @@ static const char *const texts[] = {
     "input 1x6x6 | a: maxpool 2 | b: dense 4 | from a | dense 4 nobias | add b | dense 3",
     "input 6 | a: dense 6 | add a | relu | add a | dense 3",
     "input 2x4x4 | a: conv 3 1 | concat a | relu | concat a | dense 3",
-    /* Each kind beside another that reads the same value */
+    /* Each kind of layer with another layer that reads the same value */
     "input 8 | a: dense 6 | dense 6 | add a | dense 3",
     "input 2x4x4 | a: conv 3 1 | b: dense 4 | from a | dense 4 | add b | dense 3",
     "input 2x7x7 | a: conv 4 2 | conv 4 3 | maxpool 2 | b: conv 4 1 | from a | maxpool 3 | add b "
@@ -148,7 +148,7 @@ size_t net_case_scores(const net_case *c, size_t batch) {
     return batch * c->arch.positions * c->arch.classes;
 }
 
-/* The samples from the first to before `end`. */
+/* Draw the samples from `first` to before `end`. */
 static void draw_samples(net_case *c, fed_rng *rng, size_t first, size_t end) {
     const fed_arch *arch = &c->arch;
     const size_t values = fedtrain_shape_size(arch->input), scores = net_case_scores(c, 1);
@@ -179,7 +179,7 @@ void net_case_make(net_case *c, const char *text) {
     fed_rng_init(&rng, 7, 1, 1);
     fed_arch_init_values(arch, 3, c->params);
     for (size_t i = 0; i < arch->layout.size; i++) {
-        c->params[i] += 0.05F * centred(&rng); /* biases too are not 0 */
+        c->params[i] += 0.05F * centred(&rng); /* so that biases are not 0 either */
     }
     draw_samples(c, &rng, 0, NET_CASE_BATCH);
     draw_samples(c, &rng, NET_CASE_BATCH, NET_CASE_MOST);
@@ -210,8 +210,8 @@ static void open_named(const char *name, const fed_arch *arch, net_engine *engin
     assert_fed_ok_err(engine->backend->open(arch, NET_CASE_MOST, &engine->work, &err));
 }
 
-/* The k-th backend of backends.def that runs this net, but for the two that have engines already;
- * NULL past the last. */
+/* The k-th backend of backends.def that runs this net, without the two that have engines already.
+ * NULL after the last. */
 static const char *other_backend(size_t k, const fed_arch *arch) {
     const char *name;
     for (size_t i = 0; (name = fedtrain_backend_name(i)) != NULL; i++) {

@@ -9,13 +9,13 @@
 #include "fedclient/train/backend_vtable.h"
 #include "fedtrain/net.h"
 
-/* Samples of a usual batch, and of the largest. */
+/* The samples of a usual batch and of the largest batch. */
 enum { NET_CASE_BATCH = 9, NET_CASE_MOST = 20 };
 
-/** The k-th text; NULL past the last. */
+/** The k-th net's text; NULL after the last. */
 const char *net_case_text(size_t k);
 
-/** A net with weights, all of them other than 0, and random samples. */
+/** A net with weights, none of which is 0, and random samples. */
 typedef struct net_case {
     const char *text;
     fed_arch arch;
@@ -28,14 +28,14 @@ typedef struct net_case {
 void net_case_make(net_case *c, const char *text);
 void net_case_free(net_case *c);
 
-/** What comes in and goes out for the first samples: in training, with dropout's seed. */
+/** The inputs and outputs of a training pass of the first `batch` samples, with dropout's seed. */
 fedtrain_pass net_case_pass(const net_case *c, size_t batch);
 fedtrain_batch net_case_batch(const net_case *c, size_t batch);
 
-/** Values that come out of a batch. */
+/** How many scores a batch gives. */
 size_t net_case_scores(const net_case *c, size_t batch);
 
-/** Room for n floats, or the test fails. */
+/** Memory for n floats. The test fails if there is none. */
 float *net_case_floats(size_t n);
 
 /** The reference, the fast backend with one set of kernels, or any other of backends.def. */
@@ -45,11 +45,11 @@ typedef struct net_engine {
     void *work;
 } net_engine;
 
-/** Open the k-th engine, the reference first; false past the last. */
+/** Open the k-th engine. The reference is the first. Returns false after the last. */
 bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine);
 void net_engine_close(net_engine *engine);
 
-/** One pass, or the test fails.   grad float32[trained] */
+/** Run one pass. The test fails if the pass does. grad: float32[trained]. */
 void net_engine_forward(const net_engine *engine, const fedtrain_pass *pass, float *score);
 void net_engine_backward(const net_engine *engine, const fedtrain_pass *pass,
                          const float *score_grad, float *grad);

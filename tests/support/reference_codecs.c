@@ -1,5 +1,5 @@
-/* Reference codecs: bit by bit, digit by digit, with a sort for a selection. Never optimise them.
- */
+/* Reference codecs: they work bit by bit and digit by digit, and sort to select. Never optimise
+ * them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_codecs.h"
 
@@ -15,7 +15,7 @@
 typedef struct bytes {
     uint8_t *data;
     size_t len, cap;
-    unsigned bits; /* used of the last byte; 0: all */
+    unsigned bits; /* bits used of the last byte; 0: all */
 } bytes;
 
 static void put_byte(bytes *b, unsigned byte) {
@@ -31,7 +31,7 @@ static void put_byte(bytes *b, unsigned byte) {
 
 static void put_bit(bytes *b, unsigned bit) {
     if (b->bits == 0) {
-        put_byte(b, 0xff); /* ones: what is left of the last byte stays that way */
+        put_byte(b, 0xff); /* ones: the unused bits of the last byte stay ones */
     }
     if (bit == 0) {
         b->data[b->len - 1] &= (uint8_t) ~(0x80u >> b->bits);
@@ -151,7 +151,7 @@ static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 /* sbc */
 
 typedef struct place {
-    float magnitude; /* with the side's sign taken off; negative for the other side */
+    float magnitude; /* the value without the side's sign; negative for the other side */
     size_t index;
 } place;
 
@@ -199,7 +199,7 @@ static void put_gap(bytes *out, size_t gap, unsigned b) {
     }
 }
 
-/* With pos other than golomb. */
+/* sbc with a code for positions other than golomb. */
 static void sbc_encode_other(const double *param, const bool *chosen, float mu, size_t count,
                              float *residual, size_t n, bytes *out) {
     uint32_t *index = make(count, sizeof *index);
@@ -238,7 +238,7 @@ static void sbc_encode(const double *param, float *residual, size_t n, bytes *ou
         mu = rises ? mu : -mu;
         if (param[1] > 0.0) {
             sbc_encode_other(param, rises ? up : down, mu, count, residual, n, out);
-            count = 0; /* nothing is left to do */
+            count = 0; /* no bits are left to write */
         } else {
             put_byte(out, b);
             put_f32(out, mu);
@@ -342,10 +342,10 @@ static uint32_t inceptionn_decompress(uint32_t v, unsigned t) {
     if (t == 0) {
         return 0;
     }
-    unsigned bits = t == 1 ? 7 : 15; /* of magnitude */
+    unsigned bits = t == 1 ? 7 : 15; /* bits of the magnitude */
     uint32_t s = field(v, bits, bits), magnitude = field(v, bits - 1, 0);
     if (magnitude == 0) {
-        return s << 31; /* the paper leaves it open */
+        return s << 31; /* the paper does not define this case */
     }
     unsigned n_shift = first1_loc_from_msb(magnitude, bits);
     uint32_t m = field(magnitude << n_shift, bits - 1, 0) << (23 - bits);
@@ -384,7 +384,7 @@ static void inceptionn_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
-/* Not by cmocka: tests/portable has none. */
+/* Does not use cmocka, which tests/portable lacks. */
 static void no_reference(const fedcodec_vtable *codec) {
     fprintf(
         stderr,

@@ -1,5 +1,5 @@
-/* The codecs once more, slow and plain, straight from docs/codec-formats.md: the oracle of their
- * tests. */
+/* Reference codecs: slow and plain, written from docs/codec-formats.md. The codecs' tests compare
+ * with them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_CODECS_H
 #define FED_REFERENCE_CODECS_H

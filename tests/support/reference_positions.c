@@ -1,5 +1,5 @@
-/* Reference codes for positions: bit by bit, with the numbers of the format's text. Never optimise
- * them. */
+/* Reference codes for positions: they work bit by bit, with the numbers of the format's text. Never
+ * optimise them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_positions.h"
 
@@ -12,7 +12,7 @@
 
 typedef struct stream {
     uint8_t *data;
-    size_t len, bits; /* bits: of the last byte, how many are used; 0 or 8: all */
+    size_t len, bits; /* bits: how many bits of the last byte are used; 0 or 8: all */
 } stream;
 
 static void *make(size_t count, size_t size) {
@@ -24,7 +24,7 @@ static void *make(size_t count, size_t size) {
 }
 
 static void put_byte(stream *s, unsigned byte) {
-    if ((s->len & (s->len - 1)) == 0) { /* as long as a power of two: full */
+    if ((s->len & (s->len - 1)) == 0) { /* the length is a power of two: the memory is full */
         s->data = realloc(s->data, 2 * s->len + 1);
         if (s->data == NULL) {
             abort();
@@ -239,7 +239,7 @@ static void rans_put(const uint32_t *index, size_t k, unsigned detail, stream *o
         uint64_t gap = gap_at(index, i);
         unsigned s = symbol_of(gap), low = low_bits(s);
         uint64_t rest = gap % (UINT64_C(1) << low);
-        if (low > 16) { /* raw bits: every value of them has one slot */
+        if (low > 16) { /* raw bits: each of their values has one slot */
             words_push(&w, rest >> 16, 1, low - 16);
         }
         words_push(&w, rest % 65536, 1, low > 16 ? 16 : low);
@@ -304,7 +304,7 @@ typedef struct interval {
     uint64_t low, high;
     estimate exponent[32], mantissa[32][4];
     stream *out;        /* when encoding */
-    const uint8_t *src; /* when decoding: the message, and behind it four bytes */
+    const uint8_t *src; /* when decoding: the message, and four bytes after it */
     uint64_t code;
 } interval;
 
@@ -344,7 +344,7 @@ static uint32_t moved(uint32_t p, unsigned bit, uint32_t seen) {
     return bit == 1 ? p + (65535 - p) * step / 65536 : p - p * step / 65536;
 }
 
-/* One bit through the interval: coded when encoding, returned in both directions. */
+/* Take one bit through the interval: encode or decode it. Returns the bit in both directions. */
 static unsigned narrow(interval *v, estimate *e, unsigned bit) {
     uint64_t p = e == NULL ? 32768 : (e->fast + e->slow) / 2;
     p = p < 64 ? 64 : p > 65472 ? 65472 : p;

@@ -1,5 +1,5 @@
-/* The codes for positions and the codecs that send values of largest magnitude, once more, slow and
- * plain, straight from docs/codec-formats.md. */
+/* Reference codes for positions, and reference codecs that send the values of largest magnitude:
+ * slow and plain, written from docs/codec-formats.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_POSITIONS_H
 #define FED_REFERENCE_POSITIONS_H
@@ -12,14 +12,14 @@
 uint8_t *fed_reference_positions_put(unsigned pos, bool chosen, double p, const uint32_t *index,
                                      size_t k, size_t n, size_t *len, uint8_t *how);
 
-/** From a valid message. */
+/** Decode the positions of a valid message. */
 void fed_reference_positions_get(uint8_t how, const uint8_t *src, size_t len, size_t k, size_t n,
                                  uint32_t *index);
 
-/** dgc, stc; NULL: another codec. As fed_reference_encode. */
+/** As fed_reference_encode, for dgc and stc. NULL: another codec. */
 uint8_t *fed_reference_sparse_encode(const fedcodec *codec, float *residual, size_t n, size_t *len);
 
-/** As fed_reference_decode, into y, which is 0. False: another codec. */
+/** As fed_reference_decode, into y, which must be all 0. False: another codec. */
 bool fed_reference_sparse_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
                                  float *y, size_t n);
 

@@ -1,4 +1,4 @@
-/* Reference codecs of fixed layout, straight from docs/codec-formats.md. Never optimise them. */
+/* Reference codecs of fixed layout, written from docs/codec-formats.md. Never optimise them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_simple.h"
 
@@ -10,7 +10,7 @@
 #include "fed/hash.h"
 #include "fed/rng.h"
 
-/* The messages are made in zeroed memory. */
+/* Zeroed memory for a message. */
 static uint8_t *make(size_t size) {
     uint8_t *memory = calloc(size + 1, 1);
     if (memory == NULL) {
@@ -69,7 +69,7 @@ static float largest(const float *x, size_t n) {
     return max;
 }
 
-/* What r[i] -= y[i] does for all of them. */
+/* r[i] -= y[i] for all values. */
 static void keep_rest(float *residual, const float *y, size_t n) {
     for (size_t i = 0; i < n; i++) {
         residual[i] -= y[i];
@@ -93,11 +93,11 @@ static float narrow_value(uint32_t half, int fraction, int least) {
 static uint32_t narrow_bits(float v, int fraction, int least) {
     uint32_t sign = signbit(v) ? 0x8000 : 0;
     int exponent = 0;
-    (void)frexp((double)v, &exponent); /* v = f * 2^exponent, f from 0.5 on */
+    (void)frexp((double)v, &exponent); /* v = f * 2^exponent, with 0.5 <= f < 1 */
     exponent = v != 0.0f && exponent - 1 > least ? exponent - 1 : least;
     double units = rint(ldexp(fabs((double)v), fraction - exponent)); /* half to even */
     uint32_t bits = ((uint32_t)(exponent - least) << fraction) + (uint32_t)units;
-    uint32_t limit = (0x7fffu >> fraction << fraction) - 1; /* the largest finite one */
+    uint32_t limit = (0x7fffu >> fraction << fraction) - 1; /* the largest finite value */
     return sign | (bits < limit ? bits : limit);
 }
 

@@ -1,4 +1,5 @@
-/* Reference codecs whose messages have a fixed layout: halves, levels, signs, thresholds, lots. */
+/* Reference codecs with messages of a fixed layout: halves, levels, signs, thresholds, random
+ * numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_SIMPLE_H
 #define FED_REFERENCE_SIMPLE_H

@@ -19,11 +19,11 @@
 
 enum { PARALLEL = 64, UPLOADS = 16, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 300 };
 
-/* What a device holds. */
+/* The state of a device. */
 typedef struct holding {
     uint64_t lease; /* 0: none */
     uint32_t round;
-    bool asked; /* in this step */
+    bool asked; /* whether the device has asked in this step */
 } holding;
 
 typedef struct run {
@@ -32,10 +32,10 @@ typedef struct run {
     scale_world world;
     fed_load *load;
     holding *devices;
-    fed_writer envelope; /* of everybody's update */
-    size_t left;         /* requests of this measurement that are still to be asked */
-    size_t sent;         /* updates */
-    size_t told;         /* of those who waited: who has got an answer */
+    fed_writer envelope; /* the envelope of each device's update */
+    size_t left;         /* requests of this measurement that are still to be sent */
+    size_t sent;         /* updates sent */
+    size_t told;         /* how many of the waiting devices have got an answer */
 } run;
 
 /* -- requests -- */
@@ -54,7 +54,7 @@ static void write_checkin(fed_writer *request, uint32_t hold_ms) {
     post(request, "/v1/checkin", &body);
 }
 
-/* Each device without a lease asks once for work; whoever gets a lease keeps it. */
+/* Each device without a lease asks once for work. A device that gets a lease keeps it. */
 static void ask_for_work(void *user, size_t k, fed_writer *request) {
     holding *d = &((run *)user)->devices[k];
     if (!d->asked && d->lease == 0) {
@@ -157,7 +157,7 @@ static void raise_file_limit(void) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* An update of zeros, which is as long as any. */
+/* Make an update of zeros, which is as long as any other update. */
 static void make_update(run *r) {
     enum { SMALL = 1024 }; /* the task's small_tensor, which is the default */
     fed_error err = {0};
@@ -182,7 +182,7 @@ static size_t pss(const run *r) {
     return scale_server_pss_bytes(&r->world.coordinator);
 }
 
-/* Nobody asks twice in a step. */
+/* Begin a step. No device asks twice in a step. */
 static void next_step(run *r) {
     for (size_t k = 0; k < r->plan->devices; k++) {
         r->devices[k].asked = false;
@@ -217,7 +217,7 @@ static void start_task(run *r) {
     for (int k = 0; k < TRIES && r->figures->leases < r->plan->updates; k++) {
         ask_all(r);
         nanosleep(&(struct timespec){.tv_nsec = 100000000},
-                  NULL); /* it may not be their turn yet */
+                  NULL); /* their slots may not be open yet */
     }
     assert_int_equal(r->figures->leases, r->plan->updates);
     r->left = 1;
@@ -266,21 +266,22 @@ static void measure_all(run *r) {
     }
 }
 
-/* Whoever has no lease waits for the next round. */
+/* Each device without a lease waits for the next round. */
 static void wait_all(run *r) {
     scale_figures *f = r->figures;
     double seconds;
-    fed_load_connect(r->load, PARALLEL, &seconds); /* whom the coordinator has dropped as idle */
+    fed_load_connect(r->load, PARALLEL, &seconds); /* connect again the devices that the
+                                                      coordinator has dropped as idle */
     for (size_t k = 0; k < r->plan->devices; k++) {
         if (r->devices[k].lease == 0) {
             f->waiting += fed_load_post(r->load, k, 1, wait_for_news, note_news, r);
         }
     }
-    (void)fed_load_wait(r->load, 1); /* they reach the coordinator */
+    (void)fed_load_wait(r->load, 1); /* until the requests reach the coordinator */
     f->pss_waiting = pss(r);
 }
 
-/* Updates, up to `stop` of them in all. */
+/* Send updates until `stop` of them were sent. */
 static void upload_until(run *r, size_t stop, size_t *next) {
     while (r->sent < stop && *next < r->plan->devices) {
         size_t left = r->plan->devices - *next;

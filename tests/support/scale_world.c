@@ -1,4 +1,4 @@
-/* A coordinator process with many enrolled devices; an nginx beside it. */
+/* A coordinator process with many enrolled devices, and an nginx to compare with. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scale_world.h"
 
@@ -29,7 +29,7 @@ static void read_ca(const scale_world *w, const char *name, fed_pem *pem) {
     free(text);
 }
 
-/* What enrolment would do for each of them: one key, one certificate, one row. */
+/* Do for each device what enrolment would do: one key, one certificate, one row. */
 static void enrol(scale_world *w, fedserver *server) {
     fed_error err = {0};
     fed_pem ca_key, ca, csr;
@@ -99,7 +99,7 @@ void scale_world_start(scale_world *w) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that fails leaves nobody behind */
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that fails leaves no process running */
         dup2(out[1], STDOUT_FILENO);
         close(out[0]);
         close(out[1]);
@@ -146,7 +146,7 @@ double scale_server_cpu_s(const scale_server *server) {
         fclose(file);
     }
     text[len] = '\0';
-    char *field = strrchr(text, ')'); /* of the name, the 2nd field */
+    char *field = strrchr(text, ')'); /* end of the name, the 2nd field */
     unsigned long long ticks = 0;
     for (int k = 3; field != NULL && k <= 15; k++) {
         field = strchr(field + 1, ' ');

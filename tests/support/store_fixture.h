@@ -1,4 +1,4 @@
-/* A store in a directory of its own: the default one, or the one that a contract test tries. */
+/* A store in a directory of its own: the default store, or the one that a contract test tries. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STORE_FIXTURE_H
 #define STORE_FIXTURE_H
@@ -9,7 +9,7 @@
 
 #include "fedserver/stores/stores.h"
 
-/* The one being tried. */
+/* The store under test. */
 static const fedserver_store *tried;
 
 typedef struct fixture {
@@ -19,7 +19,8 @@ typedef struct fixture {
     void *db;
 } fixture;
 
-/* For a store that takes a WHERE, the environment says one for tests, whose rows may go. */
+/* For a store that takes a WHERE, the environment gives one for tests. Tests may delete its rows.
+ */
 static inline const char *fixture_where(const fedserver_store *store) {
     const char *where = store->where != NULL ? getenv("FED_TEST_STORE_WHERE") : "";
     return where != NULL ? where : "";
@@ -50,11 +51,11 @@ static inline void reopen(fixture *f) {
     assert_fed_ok_err(f->store->open(f->directory, f->where, &f->db, &err));
 }
 
-/* What a walk over the updates has seen. */
+/* Sums over the updates that a walk has seen. */
 typedef struct sums {
     fedserver_update_row last;
     int count;
-    uint64_t bytes; /* their sum */
+    uint64_t bytes; /* sum of the updates' bytes */
 } sums;
 
 static inline fed_status sum_up(void *user, const fedserver_update_row *row, const uint8_t *body,
@@ -69,7 +70,7 @@ static inline fed_status sum_up(void *user, const fedserver_update_row *row, con
     return FED_OK;
 }
 
-/* Leaves a task and a device to which updates belong. */
+/* Store a task and a device, and return an update's row that belongs to them. */
 static inline fedserver_update_row a_lease(fixture *f) {
     fed_error err = {0};
     fedserver_device device = {.fingerprint = {1}};

@@ -139,7 +139,8 @@ double strategy_case_score(const strategy_round *round, int d, int f) {
             distance[e] += x * x;
         }
     }
-    qsort(distance, CASE_DEVICES, sizeof *distance, by_value); /* the first is its own, 0 */
+    qsort(distance, CASE_DEVICES, sizeof *distance, by_value); /* the first is the distance to
+                                                                  itself, 0 */
     for (int e = 1; e <= CASE_DEVICES - f - 2; e++) {
         sum += distance[e];
     }

@@ -12,7 +12,7 @@
 #endif
 
 /*
- * Each public header has FED_API_BEGIN behind its includes and FED_API_END before its last #endif;
+ * Each public header has FED_API_BEGIN after its includes and FED_API_END before its last #endif;
  * tests/lint/text.py checks it. The libraries are compiled with -fvisibility=hidden, so a shared
  * library shows what stands between the two, and nothing else.
  */

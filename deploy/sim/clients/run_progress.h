@@ -1,4 +1,4 @@
-/* How far a run is, for whoever watches it. */
+/* The progress of a run, for the progress bar and other readers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_RUN_PROGRESS_H
 #define FEDSIM_RUN_PROGRESS_H

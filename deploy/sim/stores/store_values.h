@@ -16,7 +16,7 @@ typedef struct sim_model {
     struct sim_model *next;
     uint8_t *data; /* a block */
     size_t len;
-    size_t holders;  /* under the stores' mutex; whoever makes it 0 frees the model */
+    size_t holders;  /* under the stores' mutex; the thread that makes it 0 frees the model */
     uint32_t number; /* in the index */
 } sim_model;
 

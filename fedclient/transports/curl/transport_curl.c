@@ -20,7 +20,7 @@ enum {
 typedef struct curl_line {
     CURL *easy;        /* NULL until it is needed, and after a disconnect */
     CURLSH *tickets;   /* TLS sessions outlive connections: resuming one costs less of both sides */
-    fed_pem key, cert; /* cert: the CAs of its own behind it */
+    fed_pem key, cert; /* cert: the certificate, then its own CAs */
     char *trusted;     /* those, and the options' CA */
     bool identified;
     unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */

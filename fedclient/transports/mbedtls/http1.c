@@ -27,7 +27,7 @@ static int digit_value(char c, unsigned base) {
     return value < (int)base ? value : -1;
 }
 
-/** Digits, at least one; *text moves behind them. */
+/** Read digits, at least one. *text moves past the digits. */
 static bool read_digits(const char **text, unsigned base, unsigned most, uint64_t *number) {
     uint64_t sum = 0;
     unsigned digits = 0;

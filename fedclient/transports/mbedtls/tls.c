@@ -98,7 +98,8 @@ static void forget_cas(fedclient_tls *tls) {
     mbedtls_x509_crt *first = tls->ca_last->next;
     tls->ca_last->next = NULL;
     if (first != NULL) {
-        mbedtls_x509_crt_free(first); /* and those behind it, but not the first one's own memory */
+        mbedtls_x509_crt_free(first); /* frees the certificates after the first, but not the
+                                         first one's own memory */
         mbedtls_free(first);
     }
 }

@@ -30,7 +30,7 @@ typedef struct exchange {
     mbedtls_line *line;
     const fedclient_request *request;
     fedclient_url url;
-    fed_writer head;        /* and behind it the body, if that is small and must be read */
+    fed_writer head;        /* the head, then the body if it is small and must be read */
     size_t read;            /* of the body */
     fed_status body_status; /* of reading it */
     fedclient_http1 answer;
@@ -132,7 +132,8 @@ static fed_status take(exchange *x, size_t len) {
     x->heard = x->heard || len > 0;
     FED_TRY(fedclient_http1_take(&x->answer, x->line->in, len, &used));
     x->line->traffic.received_bytes += used;
-    x->answer.keep = x->answer.keep && used == len; /* what is behind it is nobody's */
+    x->answer.keep = x->answer.keep && used == len; /* bytes after the answer belong to no
+                                                       request */
     return FED_OK;
 }
 

@@ -20,7 +20,7 @@ static bool copy(char *dst, size_t cap, const char *src, size_t len) {
     return true;
 }
 
-/** "[::1]" or "name"; *text moves behind it. */
+/** Read "[::1]" or "name". *text moves past the host. */
 static bool take_host(const char **text, fedclient_url *url) {
     const bool bracketed = **text == '[';
     const char *host = *text + bracketed;

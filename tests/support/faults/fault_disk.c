@@ -1,4 +1,4 @@
-/* The calls that change files, between the program and the system. See fault_disk.h. */
+/* The replacements of the system calls that change files. See fault_disk.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: syscall */
 #include "tests/support/faults/fault_disk.h"
@@ -87,7 +87,7 @@ static bool watched_fd(int fd, char path[PATH_MAX]) {
     return watched(path);
 }
 
-/* -- what happens at one -- */
+/* -- what happens at a call -- */
 
 typedef enum turn { TURN_GO, TURN_FAIL, TURN_HALF, TURN_DIE_AFTER } turn;
 
@@ -132,7 +132,7 @@ static turn step(const char *name, const char *path, bool writes, bool grows) {
     return fire(writes, grows);
 }
 
-/** What the call came to. */
+/** The result of the call. */
 static long done(turn t, long result) {
     if (t == TURN_DIE_AFTER) {
         die();
@@ -142,8 +142,8 @@ static long done(turn t, long result) {
 
 /* -- the calls -- */
 
-/* Under names of our own, which the linker knows as the C library's; and where that has a second
- * one for large files, which are all files here, under that too. */
+/* These functions have names of our own, which the linker sees as the C library's names. Some calls
+ * have a second name for large files; here all files are large, so that name is replaced, too. */
 #define STANDS_FOR(name) __asm__(name)
 #define ALSO(name, of)   __asm__(name) __attribute__((alias(of)))
 
@@ -193,7 +193,7 @@ ssize_t fault_writev(int fd, const struct iovec *parts, int count) {
     if (!watched_fd(fd, path)) {
         return syscall(SYS_writev, fd, parts, count);
     }
-    /* One part at a time: a short count is what the caller must be ready for anyway. */
+    /* Writes one part at a time: the caller must handle a short count anyway. */
     return count > 0 ? put("writev", fd, parts[0].iov_base, parts[0].iov_len, -1) : 0;
 }
 
@@ -209,8 +209,8 @@ static bool lies_about(int fd) {
     return plan->lie == FAULT_LIES_ON_ALL || (plan->lie == FAULT_LIES_ON_NAMES && names);
 }
 
-/* Of a watched file the image is what a sync reaches; to wait for the real disk would only cost
- * time. */
+/* A sync of a watched file only updates the image. Waiting for the real disk would only cost time.
+ */
 static int sync_fd(const char *name, int fd, long number) {
     char path[PATH_MAX];
     if (!watched_fd(fd, path)) {
@@ -234,7 +234,7 @@ int fault_fdatasync(int fd) {
     return sync_fd("fdatasync", fd, SYS_fdatasync);
 }
 
-/** A file was opened that may be new. */
+/** Note that a file was opened, which may be new. */
 static int opened(turn t, int fd) {
     if (fd >= 0 && plan != NULL && loses_pages()) {
         fault_image_meet(fd);
@@ -256,7 +256,7 @@ int fault_open(const char *path, int flags, ...) {
     return counts ? opened(t, fd) : fd;
 }
 
-/** The X's at the path's end become a name that is free. */
+/** Replace the X's at the path's end, so that the name is free. */
 static int open_new(char *path) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
     char *end = path + strlen(path) - 6;

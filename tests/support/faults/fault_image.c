@@ -18,17 +18,17 @@
 
 enum { FILES = 512, NAMES = 512 };
 
-/** A file, whatever it is called. */
+/** A file, independent of its names. */
 typedef struct image_file {
     ino_t number;
-    int fd; /* kept open: so the system can't give its number to another; and to close any
-               descriptor of a file would drop the locks that SQLite holds on it */
+    int fd; /* kept open, so that the system can't give its number to another file; closing any
+               descriptor of a file would also drop SQLite's locks on it */
     mode_t mode;
     uint8_t *synced;
     size_t len;
 } image_file;
 
-/** A name as it would be found after a power cut. */
+/** A name as a power cut would leave it. */
 typedef struct image_name {
     char path[300];
     int file; /* -1: a directory */
@@ -40,7 +40,8 @@ static image_file files[FILES];
 static image_name names[NAMES];
 static int file_count, name_count;
 
-/** This is no test that can fail with grace: its process stands for a machine. */
+/** Abort the process if the statement is false. The process stands for a machine, so it can't fail
+ * like a test. */
 static void must(bool true_statement, const char *what) {
     if (!true_statement) {
         fprintf(stderr, "fault_image: %s\n", what);
@@ -58,7 +59,7 @@ static uint8_t *read_whole(int fd, size_t *len) {
     return bytes;
 }
 
-/** The file with this number, found or taken in; new: nothing of it is synced. */
+/** Find the file with this number, or add it. A file that is new has no synced bytes. */
 static int meet(const struct stat *info, const char *path) {
     for (int k = 0; k < file_count; k++) {
         if (files[k].number == info->st_ino) {
@@ -90,7 +91,7 @@ static bool is_in(const char *path, const char *directory) {
            strchr(path + len + 1, '/') == NULL;
 }
 
-/** A directory's names become those that it has now. */
+/** Sync a directory's names: record the names that it has now. */
 static void sync_names(const char *directory, bool contents) {
     int kept = 0;
     for (int k = 0; k < name_count; k++) {
@@ -157,7 +158,7 @@ static bool toss(void) {
     return (dice >> 40 & 1) != 0;
 }
 
-/** What is found of a file: some sectors as synced, some as written since. */
+/** Tear a file: some sectors are as synced, some as written since. */
 static void tear(image_file *f) {
     size_t now_len = 0;
     uint8_t *now = read_whole(f->fd, &now_len);
@@ -211,12 +212,12 @@ static void write_back(const image_name *name) {
         must(put > 0, "write");
         at += (size_t)put;
     }
-    if (fd >= 0) { /* else its directory was not synced: so it is lost with it */
+    if (fd >= 0) { /* else the file's directory was not synced, so the file is lost with it */
         (void)syscall(SYS_close, fd);
     }
 }
 
-/** Of the directories some have got their new names onto the disk. */
+/** Let the new names of some directories reach the disk. */
 static void toss_names(void) {
     image_name directories[NAMES];
     int count = 0;
@@ -235,7 +236,7 @@ static void toss_names(void) {
     }
 }
 
-/** A directory before what it holds. */
+/** Orders a directory before its contents. */
 static int by_path(const void *a, const void *b) {
     return strcmp(((const image_name *)a)->path, ((const image_name *)b)->path);
 }

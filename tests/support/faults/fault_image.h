@@ -1,5 +1,5 @@
-/* What of a directory a power cut would leave: every file as it was last synced, under synced
- * names. */
+/* The image of a directory after a power cut: each file as it was last synced, under synced names.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FAULT_IMAGE_H
 #define FED_FAULT_IMAGE_H
@@ -7,13 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Begin with what is there; all of it counts as synced. */
+/** Begin with the files that exist. All of them count as synced. */
 void fault_image_open(const char *directory);
 
-/** A descriptor of a file that may be new. */
+/** Note a descriptor of a file that may be new. */
 void fault_image_meet(int fd);
 
-/** fsync: of a file its bytes, of a directory its names. */
+/** Note an fsync: of a file's bytes, or of a directory's names. */
 void fault_image_sync(int fd, const char *path);
 
 /**

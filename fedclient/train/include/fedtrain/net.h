@@ -84,8 +84,8 @@ fed_status fedtrain_net_gradient_to(fedtrain_net *net, const float *params,
                                     const fedtrain_batch *batch, const fedtrain_sink *sink,
                                     float *grad, float *loss, fed_error *err) FED_CHECKED;
 
-/** Batch normalization's running statistics, behind the parameters, follow those of the last batch
- * that a gradient was for, by a tenth. Who trains with gradients calls it after each.
+/** Move batch normalization's running statistics, which follow the parameters, a tenth towards
+ * those of the last gradient's batch. A program that trains with gradients calls this after each.
  * params float32[layout.size], in and out */
 fed_status fedtrain_net_keep_statistics(fedtrain_net *net, float *params,
                                         fed_error *err) FED_CHECKED;
@@ -97,7 +97,7 @@ fed_status fedtrain_net_keep_statistics(fedtrain_net *net, float *params,
  * params  float32[layout.size], in and out
  * state   float32[fedtrain_optimizer_state_size(optimizer, trained)], in and out
  * Errors  as fedtrain_net_gradient's; params and state are then untouched, unless the backend fails
- *         behind the forward pass: then they may be anywhere within the step, and are of no use
+ *         after the forward pass: then both are partly updated, and can't be used
  */
 fed_status fedtrain_net_step(fedtrain_net *net, const fed_optimizer *optimizer, float *params,
                              float *state, const fedtrain_batch *batch, float *loss,
