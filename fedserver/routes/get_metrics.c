@@ -56,12 +56,13 @@ static void training(fed_writer *w, const fedserver_training *t) {
     }
     fedserver_metric_gauge(w, "fed_round_number", "The open round.", t->round.number);
     fedserver_metric_gauge(w, "fed_round_attempt", "Its attempt.", t->round.attempt);
-    fedserver_metric_gauge(w, "fed_round_cohort", "Places that it has.", t->task.rules.cohort);
+    fedserver_metric_gauge(w, "fed_round_cohort", "Slots of the open round.", t->task.rules.cohort);
     fedserver_metric_gauge(w, "fed_round_goal", "Updates at which it commits at once.",
                            t->task.rules.goal);
     fedserver_metric_gauge(w, "fed_round_minimum", "Updates with which it commits at the deadline.",
                            t->task.rules.minimum);
-    fedserver_metric_gauge(w, "fed_round_leased", "Places taken.", t->round.leased);
+    fedserver_metric_gauge(w, "fed_round_leased", "Slots of the open round that are taken.",
+                           t->round.leased);
     fedserver_metric_gauge(w, "fed_round_received", "Updates counted.", t->round.received);
     fedserver_metric_gauge(w, "fed_round_opened_seconds", "When it opened, Unix time.",
                            (double)t->round.opened_ms / 1000.0);
