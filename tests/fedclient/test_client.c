@@ -43,15 +43,9 @@ static int teardown(void **state) {
     return 0;
 }
 
-static fedclient_event step(fed_device *device) {
-    fedclient_event event;
-    assert_fed_ok_err_of(device, fed_device_step(device, &event));
-    return event;
-}
-
 static void a_round_is_trained_uploaded_and_counted(void **state) {
     fed_device *device = *state;
-    fedclient_event event = step(device);
+    fedclient_event event = fed_device_event(device);
     assert_int_equal(event.outcome, FEDCLIENT_COUNTED);
     assert_int_equal(event.round, 1);
     assert_int_equal(event.samples, 10);
@@ -81,7 +75,7 @@ static void a_task_ends_with_the_coordinators_model(void **state) {
 static void a_device_that_knows_waits_as_long_as_it_is_told(void **state) {
     fed_device *device = *state;
     fed_device_finish(device, 4);
-    fedclient_event event = step(device);
+    fedclient_event event = fed_device_event(device);
     assert_int_equal(event.outcome, FEDCLIENT_WAITED);
     assert_int_equal(event.reason, FED_WAIT_FINISHED);
     assert_int_equal(event.wait_ms, 1234);
@@ -135,7 +129,7 @@ static void the_devices_port_replaces_that_of_the_address(void **state) {
     for (size_t k = 0; k < sizeof pairs / sizeof pairs[0]; k++) {
         device->options.server = pairs[k][0];
         fed_device_restart(device);
-        step(device);
+        fed_device_event(device);
         assert_string_equal(device->fake.last_url, pairs[k][1]);
     }
 }
@@ -144,11 +138,11 @@ static void a_lost_acknowledgement_is_asked_for_again_and_counts_once(void **sta
     fed_device *device = *state;
     device->fake.plan =
         (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_LOST_ANSWER, .times = 2};
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_true(strstr(device->err.text, "line broke") != NULL);
     fed_device_restart(device);
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->calls, 1);
     assert_int_equal(device->fake.version, 1);
     assert_int_equal(device->fake.resent, 2);
@@ -158,13 +152,13 @@ static void a_lost_acknowledgement_is_asked_for_again_and_counts_once(void **sta
 static void waits_grow_while_the_line_is_down(void **state) {
     fed_device *device = *state;
     device->fake.plan = (fed_fake_plan){.path = "/", .fault = FED_FAKE_UNREACHABLE, .times = 20};
-    uint32_t first = step(device).wait_ms, last = 0;
+    uint32_t first = fed_device_event(device).wait_ms, last = 0;
     assert_in_range(first, 200, 400);
     for (unsigned k = 0; k < 19; k++) {
-        last = step(device).wait_ms;
+        last = fed_device_event(device).wait_ms;
     }
     assert_in_range(last, 30000, 60000);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
 static void a_busy_coordinator_is_tried_again(void **state) {
@@ -176,10 +170,10 @@ static void a_busy_coordinator_is_tried_again(void **state) {
                                             .status = busy[k],
                                             .error = "busy",
                                             .times = 1};
-        assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+        assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     }
     assert_true(strstr(device->err.text, "the fake said \"busy\"") != NULL);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->calls, 1);
     fed_device_check(device, 0);
 }
@@ -196,11 +190,11 @@ static void a_coordinator_that_says_when_is_asked_no_earlier(void **state) {
                                             .error = "busy",
                                             .times = 1,
                                             .retry_after_s = asked_s[k]};
-        assert_in_range(step(device).wait_ms, least_ms[k], least_ms[k] + 200);
+        assert_in_range(fed_device_event(device).wait_ms, least_ms[k], least_ms[k] + 200);
     }
     device->fake.plan =
         (fed_fake_plan){.path = "/v1/checkin", .fault = FED_FAKE_UNREACHABLE, .times = 1};
-    assert_in_range(step(device).wait_ms, 400, 800); /* that was then */
+    assert_in_range(fed_device_event(device).wait_ms, 400, 800); /* that was then */
 }
 
 static void a_refused_update_stays_owed_and_travels_with_the_next(void **state) {
@@ -212,7 +206,7 @@ static void a_refused_update_stays_owed_and_travels_with_the_next(void **state) 
                                             .status = refused[k],
                                             .error = "no",
                                             .times = 1};
-        fedclient_event event = step(device);
+        fedclient_event event = fed_device_event(device);
         assert_int_equal(event.outcome, FEDCLIENT_REFUSED);
         assert_int_equal(event.round, 1);
         assert_int_equal(event.wait_ms == 0, refused[k] == 409);
@@ -228,9 +222,9 @@ static void an_expired_lease_loses_nothing(void **state) {
     fed_device *device = *state;
     device->fake.plan =
         (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_UNREACHABLE, .times = 1};
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     fed_fake_expire(&device->fake);
-    assert_int_equal(step(device).outcome, FEDCLIENT_REFUSED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_REFUSED);
     fed_device_finish(device, 4);
     fed_device_check(device, 0);
 }
@@ -251,7 +245,7 @@ static void words_that_are_not_in_the_protocol_are_for_a_person(void **state) {
         assert_fed_status(fed_device_step(device, &event), cases[k].wanted);
     }
     assert_in_range(event.wait_ms, 192 * 60000, 288 * 60000); /* the refusal, for who is alone */
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->calls, 1);
 }
 
@@ -264,7 +258,7 @@ static void a_garbled_assignment_is_for_a_person(void **state) {
     device->fake.plan =
         (fed_fake_plan){.path = "/v1/checkin", .fault = FED_FAKE_TRUNCATED, .times = 1};
     assert_fed_status(fed_device_step(device, &event), FED_EFORMAT);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
 static void a_failing_callback_gives_the_round_up(void **state) {
@@ -275,7 +269,7 @@ static void a_failing_callback_gives_the_round_up(void **state) {
     assert_true(strstr(device->err.text, "the test's callback fails") != NULL);
     assert_int_equal(device->fake.updates, 0);
     device->answer = FED_OK;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     fed_device_check(device, 0);
 }
 
@@ -283,12 +277,12 @@ static void values_that_are_not_numbers_are_never_stored(void **state) {
     fed_device *device = *state;
     for (unsigned k = 0; k < 2; k++) {
         device->poison = k == 0 ? NAN : INFINITY;
-        assert_int_equal(step(device).outcome, FEDCLIENT_DECLINED);
+        assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_DECLINED);
         assert_true(strstr(device->err.text, "dense1.weight at 5") != NULL);
         device->fake.declined.reason[0] = '\0';
     }
     device->poison = 0;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     fed_device_check(device, 0);
 }
 
@@ -302,7 +296,7 @@ static void a_callback_must_say_how_many_samples(void **state) {
 static void what_a_sum_cannot_hold_is_sent_in_pieces(void **state) {
     fed_device *device = *state;
     device->step = 4; /* values up to 16: twice what a client sends at once */
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_true(fed_device_owed(device) > 0);
     device->step = 0;
     fed_device_finish(device, 4);
@@ -314,10 +308,10 @@ static void float32_sends_in_pieces_too(void **state) {
     fed_device *device = *state;
     snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "float32");
     device->step = 4;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_true(fed_device_owed(device) > 0);
     device->step = 0;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_true(fed_device_owed(device) == 0);
     fed_device_check(device, 0);
 }
@@ -325,7 +319,7 @@ static void float32_sends_in_pieces_too(void **state) {
 static void a_codec_without_feedback_leaves_nothing_owed(void **state) {
     fed_device *device = *state;
     snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "float32");
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_true(fed_device_owed(device) == 0);
     fed_device_finish(device, 3);
     fed_device_check(device, 0);
@@ -333,7 +327,7 @@ static void a_codec_without_feedback_leaves_nothing_owed(void **state) {
 
 static void a_new_task_starts_from_nothing(void **state) {
     fed_device *device = *state;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_true(fed_device_owed(device) > 0);
     fed_fake_new_task(&device->fake, "input 5 | dense 4");
     free(device->trained);
@@ -348,9 +342,9 @@ static void an_upload_of_a_task_that_is_over_is_let_go(void **state) {
     fed_device *device = *state;
     device->fake.plan =
         (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_UNREACHABLE, .times = 1};
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     fed_fake_new_task(&device->fake, "input 8 | dense 3");
-    assert_int_equal(step(device).outcome, FEDCLIENT_REFUSED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_REFUSED);
     memset(device->trained, 0, device->fake.arch.layout.size * sizeof(float));
     fed_device_finish(device, 4);
     fed_device_check(device, 0);
@@ -362,7 +356,7 @@ static void a_training_cut_short_before_its_message_is_not_done_twice(void **sta
     device->flash.dies_at = 2; /* model, residual, then pending */
     assert_fed_status(fed_device_step(device, &event), FED_EIO);
     fed_device_restart(device);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->calls, 1);
     fed_device_check(device, 0);
 }
@@ -374,7 +368,7 @@ static void a_training_whose_round_is_over_travels_with_the_next(void **state) {
     assert_fed_status(fed_device_step(device, &event), FED_EIO);
     fed_fake_expire(&device->fake);
     fed_device_restart(device);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->calls, 2);
     fed_device_check(device, 0);
 }
@@ -396,7 +390,7 @@ static void a_damaged_model_is_downloaded_again(void **state) {
     const fedclient_platform *store = &device->flash.inner;
     uint8_t *data = NULL;
     size_t len = 0;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_fed_ok(store->get(store->user, "model", &data, &len, NULL));
     data[len - 1] ^= 1;
     assert_fed_ok(store->put(store->user, "model", data, len, NULL));
@@ -410,7 +404,7 @@ static void damaged_state_that_nobody_else_has_is_for_a_person(void **state) {
     fed_device *device = *state;
     const fedclient_platform *store = &device->flash.inner;
     static const char *const keys[] = {"identity", "residual", "pending"};
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     for (size_t k = 0; k < 3; k++) {
         uint8_t *data = NULL;
         size_t len = 0;
@@ -430,13 +424,13 @@ static void an_evaluator_measures_and_reports(void **state) {
     fed_device *device = *state;
     device->options.role = FED_ROLE_EVALUATE;
     fed_device_restart(device);
-    fedclient_event event = step(device);
+    fedclient_event event = fed_device_event(device);
     assert_int_equal(event.outcome, FEDCLIENT_EVALUATED);
     assert_int_equal(event.version, 0);
     assert_int_equal(event.samples, 10);
     assert_int_equal(event.correct, 5);
     assert_int_equal(device->fake.metric.correct, 5);
-    event = step(device);
+    event = fed_device_event(device);
     assert_int_equal(event.outcome, FEDCLIENT_WAITED);
     assert_int_equal(event.reason, FED_WAIT_NO_MODEL);
 }
@@ -447,8 +441,8 @@ static void a_measurement_is_reported_again_without_measuring_again(void **state
     fed_device_restart(device);
     device->fake.plan =
         (fed_fake_plan){.path = "/v1/metric", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
-    assert_int_equal(step(device).outcome, FEDCLIENT_EVALUATED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_EVALUATED);
     assert_int_equal(device->calls, 1);
     assert_int_equal(device->fake.metrics, 2);
 }
@@ -462,8 +456,8 @@ static void a_measurement_nobody_wants_is_dropped(void **state) {
                                         .status = 404,
                                         .error = "version_unknown",
                                         .times = 1};
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
-    assert_int_equal(step(device).outcome, FEDCLIENT_EVALUATED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_EVALUATED);
     assert_int_equal(device->calls, 2);
 }
 
@@ -481,7 +475,7 @@ static void a_certificate_is_renewed_in_the_last_third_of_its_life(void **state)
     make_old(device);
     char name[FED_SHA256_HEX];
     snprintf(name, sizeof name, "%s", fedclient_device(device->client));
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.renewals, 1);
     assert_string_equal(fedclient_device(device->client), name);
     fed_device_restart(device);
@@ -501,7 +495,7 @@ static void a_renewal_that_fails_is_tried_later_and_stops_nothing(void **state) 
                                             .status = 404,
                                             .error = "not_found",
                                             .times = 1};
-        assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+        assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
         assert_int_equal(device->fake.plan.times, 0);
         fed_device_restart(device);
     }
@@ -608,101 +602,6 @@ static void two_faults_in_a_row_lose_no_gradient(void **state) {
     }
 }
 
-/** In pieces of so few bytes that a task takes some dozens of them, and with values that fill them.
- */
-static void open_in_pieces(fed_device *device, const char *codec) {
-    open_device(device, codec);
-    device->options.piece_bytes = 24;
-    fed_device_restart(device);
-}
-
-static bool survives_in_pieces(const char *codec, uint64_t at, bool answering, bool midway,
-                               uint64_t put) {
-    fed_device device;
-    open_in_pieces(&device, codec);
-    device.fake.dies_at = at;
-    device.fake.dies_answering = answering;
-    device.fake.dies_midway = midway;
-    device.flash.dies_at = put;
-    fedclient_event event = {0};
-    fed_status status = FED_OK;
-    for (unsigned k = 0; k < 4 && status == FED_OK && event.outcome != FEDCLIENT_RETRY; k++) {
-        status = fed_device_step(&device, &event);
-    }
-    bool died = status != FED_OK || event.outcome == FEDCLIENT_RETRY;
-    fed_device_restart(&device);
-    if (died) {
-        fed_device_finish(&device, 8);
-    }
-    assert_int_equal(device.fake.version, 3);
-    assert_true(device.fake.pieces > 0);
-    fed_device_check(&device, tolerance_of(codec));
-    fed_device_close(&device);
-    return !died;
-}
-
-static void a_break_before_in_or_after_any_piece_loses_no_gradient(void **state) {
-    (void)state;
-    for (size_t c = 1; c < sizeof codecs / sizeof codecs[0]; c++) {
-        for (unsigned how = 0; how < 3; how++) {
-            uint64_t at = 0;
-            while (!survives_in_pieces(codecs[c], at, how == 1, how == 2, UINT64_MAX)) {
-                at++;
-            }
-            assert_in_range(at, 20, 100);
-        }
-    }
-}
-
-static void power_loss_at_any_put_of_a_piece_loses_no_gradient(void **state) {
-    (void)state;
-    for (uint64_t put = 0; put < 16; put++) {
-        (void)survives_in_pieces("float32", UINT64_MAX, false, false, put);
-        (void)survives_in_pieces("float32", 5, false, true, put);
-    }
-}
-
-static void no_byte_that_came_through_travels_twice(void **state) {
-    (void)state;
-    fed_device calm, rough;
-    open_in_pieces(&calm, "float32");
-    fed_device_finish(&calm, 4);
-    open_in_pieces(&rough, "float32");
-    fedclient_event event = {0};
-    for (unsigned k = 0; k < 400 && event.outcome != FEDCLIENT_FINISHED; k++) {
-        rough.fake.dies_at =
-            rough.fake.requests + 2; /* the third from here, which may be a piece */
-        rough.fake.dies_midway = true;
-        assert_fed_ok_err_of(&rough, fed_device_step(&rough, &event));
-        fed_device_restart(&rough);
-    }
-    assert_int_equal(event.outcome, FEDCLIENT_FINISHED);
-    assert_true(rough.fake.requests > calm.fake.requests * 3 / 2);
-    assert_int_equal(rough.fake.sent_bytes, calm.fake.sent_bytes);
-    assert_int_equal(rough.fake.received_bytes, calm.fake.received_bytes);
-    fed_device_check(&rough, 0);
-    fed_device_close(&calm);
-    fed_device_close(&rough);
-}
-
-static void an_older_coordinator_gets_the_update_whole(void **state) {
-    (void)state;
-    fed_device device;
-    open_in_pieces(&device, "float32");
-    device.fake.whole_only = true;
-    assert_int_equal(step(&device).outcome, FEDCLIENT_COUNTED);
-    device.fake.whole_only = false; /* it says that it takes pieces, then an older release runs */
-    device.fake.plan =
-        (fed_fake_plan){.path = "/v1/piece", .fault = FED_FAKE_UNREACHABLE, .times = 1};
-    assert_int_equal(step(&device).outcome, FEDCLIENT_RETRY);
-    device.fake.whole_only = true;
-    fed_device_restart(&device);
-    assert_int_equal(step(&device).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(device.fake.pieces, 0);
-    fed_device_check(&device, 0);
-    fed_device_close(&device);
-}
-
 static void what_does_not_get_through_as_one_goes_on_in_pieces(void **state) {
     fed_device *device = *state;
     fed_fake_new_task(&device->fake, "input 100 | dense 60");
@@ -713,25 +612,10 @@ static void what_does_not_get_through_as_one_goes_on_in_pieces(void **state) {
     device->trained = calloc(size, sizeof(float));
     device->last = calloc(size, sizeof(float));
     device->fake.plan = (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_MIDWAY, .times = 1};
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_true(device->fake.pieces > 1);
     fed_device_check(device, 0);
-}
-
-static void a_lease_that_is_over_is_noticed_before_the_bytes_are_sent(void **state) {
-    (void)state;
-    fed_device device;
-    open_in_pieces(&device, "float32");
-    device.fake.plan =
-        (fed_fake_plan){.path = "/v1/piece", .fault = FED_FAKE_UNREACHABLE, .times = 1};
-    assert_int_equal(step(&device).outcome, FEDCLIENT_RETRY);
-    fed_fake_expire(&device.fake);
-    assert_int_equal(step(&device).outcome, FEDCLIENT_REFUSED);
-    assert_int_equal(device.fake.received_bytes, 0);
-    fed_device_finish(&device, 6);
-    fed_device_check(&device, 0);
-    fed_device_close(&device);
 }
 
 #define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -775,12 +659,7 @@ int main(void) {
         cmocka_unit_test(power_loss_at_any_put_leaves_one_of_two_good_certificates),
         cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
         cmocka_unit_test(two_faults_in_a_row_lose_no_gradient),
-        cmocka_unit_test(a_break_before_in_or_after_any_piece_loses_no_gradient),
-        cmocka_unit_test(power_loss_at_any_put_of_a_piece_loses_no_gradient),
-        cmocka_unit_test(no_byte_that_came_through_travels_twice),
         test(what_does_not_get_through_as_one_goes_on_in_pieces),
-        cmocka_unit_test(an_older_coordinator_gets_the_update_whole),
-        cmocka_unit_test(a_lease_that_is_over_is_noticed_before_the_bytes_are_sent),
     };
     const struct CMUnitTest lending[] = {
         test(a_training_cut_short_before_its_message_is_not_done_twice),

@@ -28,17 +28,11 @@ static void train_with(fed_device *device,
     fed_device_restart(device);
 }
 
-static fedclient_event step(fed_device *device) {
-    fedclient_event event;
-    assert_fed_ok_err_of(device, fed_device_step(device, &event));
-    return event;
-}
-
 static void a_device_declines_with_its_reason_and_lives_on(void **state) {
     fed_device *device = *state;
     train_with(device, cannot);
     const uint64_t lease = device->fake.lease;
-    const fedclient_event event = step(device);
+    const fedclient_event event = fed_device_event(device);
     assert_int_equal(event.outcome, FEDCLIENT_DECLINED);
     assert_true(event.task == device->fake.task.id);
     assert_int_equal(event.round, 1);
@@ -46,7 +40,7 @@ static void a_device_declines_with_its_reason_and_lives_on(void **state) {
     assert_string_equal(device->fake.declined.reason, device->err.text);
     assert_true(device->fake.declined.lease == lease);
     assert_int_equal(device->fake.declined.round, 1);
-    const fedclient_event next = step(device);
+    const fedclient_event next = fed_device_event(device);
     assert_int_equal(next.outcome, FEDCLIENT_WAITED);
     assert_int_equal(next.reason, FED_WAIT_DECLINED);
 }
@@ -56,8 +50,8 @@ static void a_decline_that_is_lost_is_made_again(void **state) {
     train_with(device, cannot);
     device->fake.plan =
         (fed_fake_plan){.path = "/v1/decline", .fault = FED_FAKE_UNREACHABLE, .times = 1};
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
-    assert_int_equal(step(device).outcome, FEDCLIENT_DECLINED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_DECLINED);
     assert_int_equal(device->fake.declines, 1);
 }
 
@@ -65,7 +59,7 @@ static void an_older_coordinators_place_is_waited_out(void **state) {
     fed_device *device = *state;
     device->fake.no_declines = true;
     train_with(device, cannot);
-    const fedclient_event event = step(device);
+    const fedclient_event event = fed_device_event(device);
     assert_int_equal(event.outcome, FEDCLIENT_DECLINED);
     assert_true(event.wait_ms > 50000 && event.wait_ms <= 60000); /* the lease's 60 s */
 }
@@ -75,7 +69,7 @@ static void a_coordinator_that_asks_for_the_same_again_waits_longer_each_time(vo
     train_with(device, cannot);
     uint32_t waited_ms = 0;
     for (unsigned k = 0; k < 8; k++) {
-        const fedclient_event event = step(device);
+        const fedclient_event event = fed_device_event(device);
         assert_int_equal(event.outcome, FEDCLIENT_DECLINED);
         waited_ms += event.wait_ms;
         device->fake.declined.reason[0] = '\0'; /* and is forgotten */
@@ -86,7 +80,7 @@ static void a_coordinator_that_asks_for_the_same_again_waits_longer_each_time(vo
 static void a_model_that_this_build_cannot_read_is_declined_before_it_is_downloaded(void **state) {
     fed_device *device = *state;
     snprintf(device->fake.task.model, sizeof device->fake.task.model, "input 8 | attention 3");
-    assert_int_equal(step(device).outcome, FEDCLIENT_DECLINED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_DECLINED);
     assert_non_null(strstr(device->fake.declined.reason, "attention"));
     assert_int_equal(device->fake.downloads, 0);
 }
@@ -94,7 +88,7 @@ static void a_model_that_this_build_cannot_read_is_declined_before_it_is_downloa
 static void a_codec_that_this_build_does_not_have_is_declined(void **state) {
     fed_device *device = *state;
     snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "hologram");
-    assert_int_equal(step(device).outcome, FEDCLIENT_DECLINED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_DECLINED);
     assert_non_null(strstr(device->fake.declined.reason, "hologram"));
 }
 
@@ -102,7 +96,7 @@ static void a_finished_task_that_cannot_be_read_is_finished_all_the_same(void **
     fed_device *device = *state;
     snprintf(device->fake.task.model, sizeof device->fake.task.model, "input 8 | attention 3");
     device->fake.rounds = 0;
-    const fedclient_event event = step(device);
+    const fedclient_event event = fed_device_event(device);
     assert_int_equal(event.outcome, FEDCLIENT_FINISHED);
     assert_true(event.wait_ms > 0);
     assert_int_equal(device->fake.declines, 0);
@@ -111,7 +105,7 @@ static void a_finished_task_that_cannot_be_read_is_finished_all_the_same(void **
 static void training_that_diverges_is_declined(void **state) {
     fed_device *device = *state;
     device->poison = 0.0f / 0.0f;
-    assert_int_equal(step(device).outcome, FEDCLIENT_DECLINED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_DECLINED);
     assert_non_null(strstr(device->fake.declined.reason, "is the learning rate"));
 }
 
@@ -119,17 +113,17 @@ static void an_evaluator_declines_too(void **state) {
     fed_device *device = *state;
     device->options.role = FED_ROLE_EVALUATE;
     train_with(device, cannot);
-    assert_int_equal(step(device).outcome, FEDCLIENT_DECLINED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_DECLINED);
     assert_true(device->fake.declined.lease == 0);
 }
 
 static void another_task_is_taken_up_after_a_decline(void **state) {
     fed_device *device = *state;
     device->answer = FED_EDECLINED;
-    assert_int_equal(step(device).outcome, FEDCLIENT_DECLINED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_DECLINED);
     device->answer = FED_OK;
     device->fake.declined.reason[0] = '\0';
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     fed_device_check(device, 0);
 }
 

@@ -18,12 +18,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-static fedclient_event step(fed_device *device) {
-    fedclient_event event;
-    assert_fed_ok_err_of(device, fed_device_step(device, &event));
-    return event;
-}
-
 static void plan(fed_device *device, fed_fake_fault fault, unsigned times) {
     device->fake.plan = (fed_fake_plan){
         .path = "/v1/model", .fault = fault, .status = 404, .error = "model_gone", .times = times};
@@ -69,7 +63,7 @@ static void the_first_download_is_a_snapshot(void **state) {
     assert_non_null(before);
     device->fake.model[3] = -0.0f;
     memcpy(before, device->fake.model, device->fake.arch.layout.size * sizeof *before);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.downloads, 1);
     assert_model_is(device, before, 0);
     free(before);
@@ -77,42 +71,42 @@ static void the_first_download_is_a_snapshot(void **state) {
 
 static void a_version_that_is_held_is_not_downloaded_again(void **state) {
     fed_device *device = *state;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     device->fake.plan = (fed_fake_plan){.path = "/v1/update",
                                         .fault = FED_FAKE_STATUS,
                                         .status = 409,
                                         .error = "round_closed",
                                         .times = 1};
-    assert_int_equal(step(device).outcome, FEDCLIENT_REFUSED);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_REFUSED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.downloads, 2);
 }
 
 static void versions_that_were_missed_come_as_deltas(void **state) {
     fed_device *device = *state;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     move_on(device, 5);
     device->fake.rounds = 6;
-    assert_int_equal(step(device).outcome, FEDCLIENT_FINISHED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_FINISHED);
     assert_non_null(strstr(device->fake.last_url, "task=7&have=0&want=6"));
     assert_model_is(device, device->fake.model, 6);
 }
 
 static void a_model_that_is_gone_is_fetched_whole(void **state) {
     fed_device *device = *state;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     device->fake.gone = true;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.downloads, 3);
 }
 
 static void deltas_that_are_broken_are_replaced_by_a_snapshot(void **state) {
     fed_device *device = *state;
     static const fed_fake_fault faults[] = {FED_FAKE_GARBAGE, FED_FAKE_TRUNCATED};
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     for (size_t k = 0; k < 2; k++) {
         plan(device, faults[k], 1);
-        assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+        assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
         assert_non_null(strstr(device->fake.last_url, "/v1/update"));
     }
     assert_int_equal(device->fake.downloads, 1 + 2 * 2);
@@ -121,9 +115,9 @@ static void deltas_that_are_broken_are_replaced_by_a_snapshot(void **state) {
 
 static void a_model_that_went_astray_is_fetched_whole(void **state) {
     fed_device *device = *state;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     device->fake.model[0] += 1; /* the deltas no longer lead to it */
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.downloads, 3);
 }
 
@@ -135,7 +129,7 @@ static void a_snapshot_that_is_not_as_announced_is_for_a_person(void **state) {
     assert_non_null(strstr(device->err.text, "digest"));
     assert_int_equal(device->calls, 0);
     device->fake.wrong_digest = false;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
 static void a_snapshot_that_is_cut_off_is_never_stored(void **state) {
@@ -149,18 +143,18 @@ static void a_snapshot_that_is_cut_off_is_never_stored(void **state) {
 static void a_model_that_is_gone_altogether_means_to_ask_again(void **state) {
     fed_device *device = *state;
     plan(device, FED_FAKE_STATUS, 1);
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_non_null(strstr(device->err.text, "model_gone"));
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
 static void a_broken_line_is_tried_again(void **state) {
     fed_device *device = *state;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     plan(device, FED_FAKE_LOST_ANSWER, 1);
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_int_equal(device->fake.downloads, 2);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
 /** Every byte is worth a put. */
@@ -181,7 +175,7 @@ static bool stored(fed_device *device) {
 /** The next download breaks in the middle of its first piece, after which power fails, too. */
 static void break_download(fed_device *device) {
     plan(device, FED_FAKE_MIDWAY, 1);
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_true(stored(device));
     fed_device_restart(device);
 }
@@ -189,7 +183,7 @@ static void break_download(fed_device *device) {
 static void a_download_goes_on_where_the_line_broke(void **state) {
     fed_device *device = *state;
     use_small_pieces(device);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     uint64_t calm = device->fake.sent_bytes;
     fed_device other;
     fed_device_open(&other, "3lc:s=1", 20);
@@ -197,7 +191,7 @@ static void a_download_goes_on_where_the_line_broke(void **state) {
     for (int k = 0; k < 4; k++) {
         break_download(&other);
     }
-    assert_int_equal(step(&other).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&other).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(other.fake.sent_bytes, calm);
     assert_false(stored(&other));
     fed_device_check(&other, 0);
@@ -207,13 +201,13 @@ static void a_download_goes_on_where_the_line_broke(void **state) {
 static void rounds_that_go_on_do_not_make_a_slow_device_start_anew(void **state) {
     fed_device *device = *state;
     use_small_pieces(device);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     move_on(device, 5);
     uint64_t before = device->fake.sent_bytes;
     break_download(device); /* to version 6 */
     move_on(device, 3);
     device->fake.rounds = 9;
-    assert_int_equal(step(device).outcome, FEDCLIENT_FINISHED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_FINISHED);
     assert_non_null(strstr(device->fake.last_url, "task=7&have=6&want=9"));
     assert_model_is(device, device->fake.model, 9);
     uint64_t deltas = 0;
@@ -232,10 +226,10 @@ static void rounds_that_go_on_do_not_make_a_slow_device_start_anew(void **state)
 static void a_download_that_is_gone_is_begun_anew(void **state) {
     fed_device *device = *state;
     use_small_pieces(device);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     break_download(device);
     device->fake.gone = true;
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_false(stored(device));
     fed_device_check(device, 0);
 }
@@ -251,7 +245,7 @@ static void a_download_of_other_bytes_is_begun_anew(void **state) {
     head.tag ^= 1;
     assert_fed_ok(fedclient_download_store(store, 0, &head, &record, &device->err));
     fedclient_record_free(&record);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.downloads, 2);
     assert_false(stored(device));
 }
@@ -279,7 +273,7 @@ static void a_damaged_piece_is_fetched_again(void **state) {
     data[len - 1] ^= 1;
     assert_fed_ok(store->put(store->user, "download1", data, len, NULL));
     free(data);
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     fed_device_check(device, 0);
 }
 
@@ -288,9 +282,9 @@ static void a_store_without_room_for_pieces_costs_only_traffic(void **state) {
     use_small_pieces(device);
     device->flash.full = "download";
     plan(device, FED_FAKE_MIDWAY, 1);
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_false(stored(device));
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     fed_device_check(device, 0);
 }
 
@@ -299,9 +293,9 @@ static void a_coordinator_without_tags_is_asked_for_everything_again(void **stat
     use_small_pieces(device);
     device->fake.rangeless = true;
     plan(device, FED_FAKE_MIDWAY, 1);
-    assert_int_equal(step(device).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_false(stored(device));
-    assert_int_equal(step(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.downloads, 2);
 }
 

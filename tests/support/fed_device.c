@@ -91,6 +91,12 @@ fed_status fed_device_step(fed_device *device, fedclient_event *event) {
     return status;
 }
 
+fedclient_event fed_device_event(fed_device *device) {
+    fedclient_event event;
+    assert_fed_ok_err_of(device, fed_device_step(device, &event));
+    return event;
+}
+
 void fed_device_finish(fed_device *device, unsigned turns) {
     bool finished = false;
     for (unsigned k = 0; k < turns && !finished; k++) {

@@ -46,6 +46,9 @@ void fed_device_restart(fed_device *device);
  */
 fed_status fed_device_step(fed_device *device, fedclient_event *event);
 
+/** fed_device_step that must succeed. */
+fedclient_event fed_device_event(fed_device *device);
+
 /** Step at most `turns` times, until the device knows that the task is finished. */
 void fed_device_finish(fed_device *device, unsigned turns);
 
