@@ -305,7 +305,7 @@ static void sweep_migration(unsigned layout, const char *name, unsigned stride) 
 
 static void a_half_migrated_database_goes_on(void **state) {
     (void)state;
-    sweep_migration(1, "migrate from 1", 23);
+    sweep_migration(1, "migrate from 1", 11);
     sweep_migration(7, "migrate from 7", 11);
     sweep_migration(8, "migrate from 8", 7);
 }
