@@ -13,6 +13,7 @@ packages=(
     libmicrohttpd-dev libgnutls28-dev libsqlite3-dev libjansson-dev # coordinator
     libcurl4-openssl-dev                                           # client
     zlib1g-dev                                                     # trainer
+    libopenmpi-dev openmpi-bin                                     # workers of a datacenter
     libmbedtls-dev libxxhash-dev libzstd-dev                       # both
     clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
     g++ make                                                       # tests of what is installed

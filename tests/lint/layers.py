@@ -14,15 +14,16 @@ import tree
 
 # A file's room is the longest of these that begins its path; then the public headers that it may include ("fed" is
 # fed/...). Any other header may be included by its own room only.
-EVERYTHING = {"fed", "fedcodec", "fedtrain", "fedclient", "fedserver"}
+EVERYTHING = {"fed", "fedcodec", "fedtrain", "feddc", "fedclient", "fedserver"}
 ROOMS = {
     "common/": {"fed"},
     "codecs/": {"fed", "fedcodec"},
     "codecs/tool/": {"fed", "fedcodec"},
     "fedclient/": {"fed", "fedcodec", "fedclient"},
     "fedclient/train/": {"fed", "fedtrain"},
-    "fedclient/apps/": {"fed", "fedclient", "fedtrain"},
-    "fedclient/examples/": {"fed", "fedclient"},
+    "fedclient/datacenter/": {"fed", "fedcodec", "fedtrain", "feddc"},
+    "fedclient/apps/": {"fed", "fedcodec", "fedclient", "fedtrain", "feddc"},
+    "fedclient/examples/": {"fed", "fedclient", "feddc"},
     "fedserver/": {"fed", "fedcodec", "fedserver"},
     "fedserver/commands/": {"fed", "fedserver"},
     "deploy/sim/": EVERYTHING,
@@ -34,6 +35,8 @@ ROOMS = {
 INNER_ROOMS = {
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
                    "batch_log", "server", "audit_log", "operator/", "routes/", "open", "http/", "commands/"],
+    "fedclient/datacenter/": ["include/", "trace", "cost", "sync", "links/", "links", "plan", "coder", "collective", "collectives/",
+                              "collectives", "engine", "exchange", "control/", "worker/"],
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],
 }
 
@@ -51,6 +54,7 @@ THIRD_PARTY = {
     "gnutls/": ["fedserver/http/http_tls.c", "fedserver/identity/certificates.c"],
     "sqlite3.h": ["fedserver/stores/sqlite/"],
     "jansson.h": ["fedserver/"],
+    "mpi.h": ["fedclient/datacenter/links/mpi/"],
     "zstd.h": ["codecs/stages/zstd/"],
     "zlib.h": ["fedclient/train/data/gunzip.c", "fedserver/http/http_gzip.c"],
     "cmocka.h": [],
@@ -68,7 +72,7 @@ STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
 
 # Folders of plugins: below them a folder is one plugin, and nobody but itself (and tests) includes its headers.
 PLUGIN_KINDS = ["codecs/", "codecs/stages/", "fedclient/transports/", "fedclient/platforms/", "fedclient/train/backends/",
-                "fedserver/stores/", "fedserver/strategies/"]
+                "fedclient/datacenter/links/", "fedclient/datacenter/collectives/", "fedserver/stores/", "fedserver/strategies/"]
 NOT_PLUGINS = ["codecs/include/", "codecs/prim/", "codecs/tool/"]
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)

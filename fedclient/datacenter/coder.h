@@ -1,0 +1,66 @@
+/* A coder: a codec for the shards of a plan, with a residual for each value. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_CODER_H
+#define FEDDC_CODER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fedclient/datacenter/plan.h"
+#include "fedcodec/codec.h"
+
+/*
+ * The message of a shard: if all of its slices are float32, their values, in host order (all ranks
+ * are of one kind: the link's handshake checks it). Else each slice, as u32 length and the codec's
+ * bytes; a plain slice has its values as they are. Which of both it is, sender and receiver know
+ * from plan, codec and `plain`.
+ *
+ * Invariant: each value is encoded at most once a step, so one residual a value does.
+ */
+typedef struct feddc_coder feddc_coder;
+
+/** The codec's own pass over a shard does not lose anything, and messages are the values as they
+ * are.
+ */
+bool feddc_coder_is_raw(const feddc_coder *coder, const feddc_shard *shard, bool plain);
+
+/** plan must outlive the coder. Errors: FED_EINVAL the spec; FED_ENOMEM */
+fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, feddc_coder **coder,
+                           fed_error *err) FED_CHECKED;
+void feddc_coder_free(feddc_coder *coder);
+
+const fedcodec *feddc_coder_codec(const feddc_coder *coder);
+
+/** Most bytes of a shard's message. */
+size_t feddc_coder_bound(const feddc_coder *coder, const feddc_shard *shard, bool plain);
+
+/** Encode x, float32 of the shard, with the residual of these values. Not for raw messages: send x
+ * itself. Errors: FED_ENONFINITE a gradient that is not finite */
+fed_status feddc_coder_encode(feddc_coder *coder, const feddc_shard *shard, const float *x,
+                              bool plain, uint8_t *dst, size_t *len, fed_error *err) FED_CHECKED;
+
+/** y = what a message says, or y += it; float32 of the shard. Any message, raw ones too.
+ * FED_EFORMAT: it is no message for this shard; y may be partly changed. */
+fed_status feddc_coder_decode(feddc_coder *coder, const feddc_shard *shard, bool plain,
+                              const uint8_t *src, size_t len, float *y, fed_error *err) FED_CHECKED;
+fed_status feddc_coder_add(feddc_coder *coder, const feddc_shard *shard, bool plain,
+                           const uint8_t *src, size_t len, float *y, fed_error *err) FED_CHECKED;
+
+/** A message that was not counted goes back into the residual: residual += decoded. */
+fed_status feddc_coder_take_back(feddc_coder *coder, const feddc_shard *shard, bool plain,
+                                 const uint8_t *src, size_t len, fed_error *err) FED_CHECKED;
+
+/** float32[plan->n]; NULL for a codec without one. */
+float *feddc_coder_residual(feddc_coder *coder);
+
+/** Seconds so far. */
+typedef struct feddc_coder_counts {
+    double encode_s, decode_s;
+    uint64_t zeroed, coded; /* of a codec without a residual: values that became 0, of how many */
+} feddc_coder_counts;
+
+const feddc_coder_counts *feddc_coder_count(const feddc_coder *coder);
+
+#endif

@@ -1,0 +1,157 @@
+/* Exchange of gradients: all ranks of a gang put theirs in, and each takes out the sum. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_EXCHANGE_H
+#define FEDDC_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/api.h"
+#include "fed/error.h"
+#include "feddc/link.h"
+
+FED_API_BEGIN
+
+/*
+ * To train with the sum of all workers' gradients, float32[n]:
+ *
+ *     feddc_exchange *x;
+ *     feddc_exchange_open(&options, &x, &err);
+ *     for (uint32_t step = 0; step < steps; step++) {
+ *         ... a gradient of n values ...
+ *         feddc_exchange_all(x, step, grad, sum, &err);
+ *         ... w -= rate / workers * sum ...
+ *     }
+ *     feddc_exchange_close(x, true);
+ *
+ * To hide the exchange behind the computation, put each layer's gradient in when it is there, and
+ * take the sum of a part when it is needed: feddc_exchange_put and feddc_exchange_take.
+ *
+ * All ranks get the same bits, also from codecs that lose something: their replicas of a model stay
+ * equal without ever being compared.
+ */
+
+/** A tensor of the gradient. Tensors lie side by side in one vector, in this order. */
+typedef struct feddc_tensor {
+    size_t n;
+} feddc_tensor;
+
+/** How to exchange. All ranks of a gang give the same, but for place and trace. */
+typedef struct feddc_exchange_options {
+    const feddc_link_vtable *link;
+    feddc_place place;
+    const char *collective; /* "owners", "owners:aggregators=1", "ring", "gather", "tree:group=4";
+                             * NULL: owners. feddc_collective_about lists them */
+    const char *codec;      /* of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
+    const char *pull;       /* of pulls, the sums on their way back; NULL: float32 */
+
+    const size_t *tensor; /* size_t[tensors]: how many values each tensor of the gradient has */
+    size_t tensors;
+    size_t small;  /* tensors of fewer values travel as float32; 0: 256 */
+    size_t bucket; /* bytes of gradient in a message, about; 0: 1 MiB */
+
+    uint32_t ahead; /* steps that may be put in before the first is taken: 1 or 2; 0: 1 */
+    uint32_t late;  /* owners: a sum is complete without the last so many workers; what these push
+                     * goes back into their residuals. Needs a codec with a residual */
+    struct feddc_trace
+        *trace; /* NULL, or what the engine writes its spans to; outlives the exchange */
+} feddc_exchange_options;
+
+typedef struct feddc_exchange feddc_exchange;
+
+/**
+ * Join the gang: opens the link, and starts the engine, a thread of its own which codes, sends and
+ * sums while the caller computes.
+ *
+ * options  is not needed after the call, but for what trace points to
+ * Errors   FED_EINVAL an option is wrong, or collective and codec do not fit: a codec whose scale
+ *          follows the largest value (3lc, stoch3) must not ride the ring, where partial sums are
+ *          coded again at each hop; FED_ENOMEM; those of the link's open
+ * Owner    feddc_exchange_close
+ */
+fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
+                               fed_error *err) FED_CHECKED;
+
+/** Workers are the ranks below this number; with "aggregators" the others only sum. */
+uint32_t feddc_exchange_workers(const feddc_exchange *x);
+
+/** Values of the gradient: the sum of all tensors. */
+size_t feddc_exchange_size(const feddc_exchange *x);
+
+/**
+ * The gradient of values offset .. offset + n - 1 of this step is ready. Returns at once.
+ *
+ * Steps begin anywhere, and go up by 1. Each value is put in once a step, in any order; parts that
+ * are put in from the end to the beginning, as a backward pass has them, leave soonest.
+ *
+ * grad   float32[n]. It must lie and stay as it is until the same part of this step has been taken
+ * plain  true: as float32, whatever the codec; the same for all parts and all ranks of a step. The
+ *        residuals stay for the next step that is not
+ */
+void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const float *grad,
+                        size_t n, bool plain);
+
+/**
+ * Wait until the sums of all buckets that overlap values offset .. offset + n - 1 are there, and
+ * call `use` once for each piece of them that was not taken yet: the pieces of one step cover each
+ * value once. Steps are taken in their order. What `sum` points to is use's to read until it
+ * returns.
+ *
+ * Errors  FED_EIO a rank is gone: the sentence says which; those of the link and the codecs
+ *         (FED_ENONFINITE: the gradient of some rank is not finite). After an error the exchange
+ *         can only be closed.
+ */
+fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, size_t n,
+                               void (*use)(void *user, size_t offset, const float *sum, size_t n),
+                               void *user, fed_error *err) FED_CHECKED;
+
+/** Put all in, and take all out: an all-reduce that returns when it is done.
+ * grad, sum: float32[size]; they may be the same memory */
+fed_status feddc_exchange_all(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
+                              fed_error *err) FED_CHECKED;
+
+/** What an aggregator's main thread calls: returns when all workers have closed. */
+fed_status feddc_exchange_serve(feddc_exchange *x, fed_error *err) FED_CHECKED;
+
+/** Let a take that waits, and those that come, return FED_EIO with this sentence. Any thread. */
+void feddc_exchange_abort(feddc_exchange *x, const char *why);
+
+/** What an exchange has done so far. */
+typedef struct feddc_exchange_counts {
+    uint64_t sent_bytes, received_bytes; /* of messages with their heads */
+    uint64_t messages;                   /* sent */
+    double encode_s, decode_s, sum_s;    /* the engine's time */
+    double wait_s;                       /* of the caller, in take */
+    double exchange_s;      /* from the first part put in to the last sum, of all steps */
+    uint64_t zeroed, coded; /* values that a push codec without a residual made 0 while
+                                          * they were not, of how many */
+} feddc_exchange_counts;
+
+void feddc_exchange_count(feddc_exchange *x, feddc_exchange_counts *counts);
+
+/** What the engine is at, for a watcher: the oldest bucket that is not finished, and the rank that
+ * it waits for; bucket UINT32_MAX: it waits for nothing. Any thread. */
+typedef struct feddc_exchange_state {
+    uint32_t step, bucket, waits_for;
+} feddc_exchange_state;
+
+void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state);
+
+/** Residuals: what a checkpoint must hold beside the model. float32[state_size]; only while no step
+ * is under way. With other ranks or options they do not fit. */
+size_t feddc_exchange_state_size(const feddc_exchange *x);
+void feddc_exchange_save(const feddc_exchange *x, float *state);
+void feddc_exchange_restore(feddc_exchange *x, const float *state);
+
+/** Leave, and free. orderly: helps the others to finish the last step first; false: at once. NULL
+ * is allowed. */
+void feddc_exchange_close(feddc_exchange *x, bool orderly);
+
+/** The k-th collective: its name, and one line about it; NULL past the last. */
+const char *feddc_collective_name(size_t k);
+const char *feddc_collective_about(size_t k);
+
+FED_API_END
+
+#endif

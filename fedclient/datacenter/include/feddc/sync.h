@@ -1,0 +1,51 @@
+/* Rules of synchronization: at which steps workers exchange gradients. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_SYNC_H
+#define FEDDC_SYNC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/api.h"
+#include "fed/error.h"
+
+FED_API_BEGIN
+
+/**
+ * What a rule wants at one step. All rules are rows of this:
+ *
+ *   ssgd          exchange, plain                 float32, each step
+ *   bitsgd        exchange                        the codec, each step
+ *   local:n=2     exchange at every n-th step     the sum of n steps' gradients (3LC, section 5.1)
+ *   odsgd         exchange, plain, local, behind  one step delayed, local weights meanwhile
+ *   cdsgd:n=5,k=2 ssgd for n steps, then as odsgd, but plain only at every k-th step
+ *                                                 (CD-SGD, Algorithm 1)
+ */
+typedef struct feddc_act {
+    bool exchange;   /* this step's gradient is put in; false: it is added to the next one's */
+    bool plain;      /* as float32, whatever the codec */
+    bool local;      /* forward and backward run on local weights: those of the last sum that is in,
+                      * less the own gradient since, at the local rate */
+    uint32_t behind; /* before step t + 1 begins, the sum of step t - behind must be in: 0 or 1 */
+} feddc_act;
+
+typedef struct feddc_sync {
+    uint8_t id; /* permanent; syncs.def */
+    double param[2];
+} feddc_sync;
+
+/** "ssgd", "local:n=2", "cdsgd:n=5,k=2". FED_EINVAL: the sentence names the wrong word and what
+ * would be right. */
+fed_status feddc_sync_parse(const char *spec, feddc_sync *sync, fed_error *err) FED_CHECKED;
+
+/** What the rule wants at step t, from 0. */
+feddc_act feddc_sync_act(const feddc_sync *sync, uint32_t t);
+
+/** The k-th rule's name, and one line about it; NULL past the last. */
+const char *feddc_sync_name(size_t k);
+const char *feddc_sync_about(size_t k);
+
+FED_API_END
+
+#endif

@@ -1,0 +1,61 @@
+/* The plan of an exchange: buckets, their shards, and the shards' slices. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_PLAN_H
+#define FEDDC_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+/*
+ * The gradient is one vector of n values. Buckets are ranges of it: bucket 0 is its end, for that
+ * is what a backward pass finishes first. A bucket is a message's worth of values; the first one is
+ * smaller, so that the wire is busy soon. A bucket is cut into shards, one for each rank that sums,
+ * of equal size but for less than 16 values each. What a codec sees is a slice: the part of one
+ * tensor that lies in a shard, at most FEDDC_SLICE values. Neighbouring tensors of fewer than
+ * `small` values form one slice, which travels as float32.
+ */
+enum { FEDDC_SLICE = 1 << 18 };
+
+typedef struct feddc_slice {
+    size_t offset, n;
+    bool plain; /* always float32 */
+} feddc_slice;
+
+typedef struct feddc_shard {
+    size_t offset, n;    /* n may be 0 */
+    size_t first, count; /* its slices */
+} feddc_shard;
+
+typedef struct feddc_bucket {
+    size_t offset, n; /* n > 0 */
+} feddc_bucket;
+
+typedef struct feddc_plan {
+    size_t n;
+    uint32_t buckets, shards; /* shards of each bucket */
+    feddc_bucket *bucket;
+    feddc_shard *shard; /* [bucket * shards + k] */
+    feddc_slice *slice; /* by shard; within a shard by offset */
+    size_t slices;
+} feddc_plan;
+
+/** small, bucket (bytes): 0 for the defaults of feddc/exchange.h. shards >= 1. Free with
+ * feddc_plan_free. Errors: FED_EINVAL no values; FED_ENOMEM. */
+fed_status feddc_plan_make(const size_t *tensor, size_t tensors, size_t small, size_t bucket,
+                           uint32_t shards, feddc_plan *plan, fed_error *err) FED_CHECKED;
+
+/** Safe on a zeroed plan. */
+void feddc_plan_free(feddc_plan *plan);
+
+static inline const feddc_shard *feddc_plan_shard(const feddc_plan *plan, uint32_t bucket,
+                                                  uint32_t shard) {
+    return &plan->shard[(size_t)bucket * plan->shards + shard];
+}
+
+/** The bucket of a value. */
+uint32_t feddc_plan_bucket_of(const feddc_plan *plan, size_t value);
+
+#endif

@@ -1,0 +1,37 @@
+/* The table of collectives, and the specs that name its rows. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include "fedclient/datacenter/collective.h"
+#include "feddc/exchange.h"
+
+static void each_name_is_a_spec(void **state) {
+    (void)state;
+    for (size_t k = 0; feddc_collective_name(k) != NULL; k++) {
+        const feddc_collective_vtable *found = NULL;
+        double param[FEDDC_COLLECTIVE_PARAMS];
+        fed_error err = {0};
+        assert_int_equal(feddc_collective_parse(feddc_collective_name(k), &found, param, &err),
+                         FED_OK);
+        assert_ptr_equal(found, feddc_collective_at(k));
+        assert_non_null(feddc_collective_about(k));
+    }
+}
+
+static void a_wrong_spec_is_refused_with_its_word(void **state) {
+    (void)state;
+    const feddc_collective_vtable *found = NULL;
+    double param[FEDDC_COLLECTIVE_PARAMS];
+    fed_error err = {0};
+    assert_int_equal(feddc_collective_parse("gossip:n=2", &found, param, &err), FED_EINVAL);
+    assert_non_null(strstr(err.text, "\"gossip\""));
+    assert_null(found);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_name_is_a_spec),
+        cmocka_unit_test(a_wrong_spec_is_refused_with_its_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,29 @@
+/* The table of links: names find their rows, and no two are alike. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include "feddc/link.h"
+
+static void each_name_finds_its_own_row(void **state) {
+    (void)state;
+    for (size_t k = 0; feddc_link_at(k) != NULL; k++) {
+        assert_ptr_equal(feddc_link_named(feddc_link_at(k)->name), feddc_link_at(k));
+        for (size_t j = 0; j < k; j++) {
+            assert_int_not_equal(feddc_link_at(j)->id, feddc_link_at(k)->id);
+        }
+    }
+}
+
+static void another_name_finds_none(void **state) {
+    (void)state;
+    assert_null(feddc_link_named("pigeon"));
+    assert_null(feddc_link_named(""));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_name_finds_its_own_row),
+        cmocka_unit_test(another_name_finds_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
