@@ -18,6 +18,13 @@
  * test_backends.c compares it with the reference.
  */
 
+/** Parameters that come layer by layer: a sink's `need`, and how its last call ended. */
+typedef struct fedtrain_arrivals {
+    const fedtrain_sink *sink; /* need is not NULL */
+    fed_error *err;
+    fed_status status;
+} fedtrain_arrivals;
+
 /** One pass through the net. The loss and the backward pass get the same as the forward pass before
  * them. */
 typedef struct fedtrain_pass {
@@ -26,6 +33,10 @@ typedef struct fedtrain_pass {
     size_t batch;
     bool training;
     uint64_t seed; /* of dropout */
+
+    /* NULL: all parameters are there. Else a forward pass calls fedtrain_pass_need before it reads
+     * a layer's parameters, and ends with what that returns if it fails. */
+    fedtrain_arrivals *arrivals;
 } fedtrain_pass;
 
 /** What the scores of n positions should have been: one of these, by the model's loss. */
@@ -37,7 +48,7 @@ typedef struct fedtrain_labels {
 /** Where a backward pass writes the gradient, and the sink that takes it. */
 typedef struct fedtrain_gradient {
     float *at;          /* float32[trained], overwritten */
-    fedtrain_sink sink; /* called as fedtrain/sink.h says; done NULL: nobody asks */
+    fedtrain_sink sink; /* done is called as fedtrain/sink.h says; NULL: nobody asks */
 
     /*
      * NULL, or the step that the sink takes: an optimizer's. Then a backend may give the sink a
@@ -147,16 +158,38 @@ static inline bool fedtrain_has_parameters(const fed_layer *l) {
     }
 }
 
-/** Layer by layer from the last to the first, *end being `trained` at first: the range offset ..
- * *end - 1 is the layer's own parameters, which are complete after its backward pass; and *end
- * becomes offset. A tied weight is its embedding's own. */
-static inline size_t fedtrain_own_parameters(const fed_arch *arch, size_t layer, size_t *end) {
-    const fed_layer *l = &arch->layers[layer];
-    const bool owns = fedtrain_has_parameters(l) && (!l->tied || l->has_bias);
-    const size_t offset = owns ? arch->layout.tensors[l->tied ? l->bias : l->weight].offset : *end;
-    const size_t n = *end - offset;
-    *end = offset;
-    return n;
+/** A tied weight is its embedding's own. */
+static inline bool fedtrain_has_own_parameters(const fed_layer *l) {
+    return fedtrain_has_parameters(l) && (!l->tied || l->has_bias);
+}
+
+/** How many parameters are the layer's own, and the first one's offset, which stays as it is if
+ * there are none. They end where the next layer's begin. */
+static inline size_t fedtrain_own_parameters(const fed_arch *arch, size_t layer, size_t *offset) {
+    const fed_tensor *tensors = arch->layout.tensors;
+    const fed_layer *end = arch->layers + arch->layer_count, *l = &arch->layers[layer], *next = l;
+    if (!fedtrain_has_own_parameters(l)) {
+        return 0;
+    }
+    do {
+        next++;
+    } while (next < end && !fedtrain_has_own_parameters(next));
+    *offset = tensors[l->tied ? l->bias : l->weight].offset;
+    return (next < end ? tensors[next->tied ? next->bias : next->weight].offset : arch->trained) -
+           *offset;
+}
+
+/** Waits until the layer's own parameters are there. */
+static inline fed_status fedtrain_pass_need(const fedtrain_pass *pass, const fed_arch *arch,
+                                            size_t layer) {
+    fedtrain_arrivals *a = pass->arrivals;
+    size_t offset = 0;
+    const size_t n = !FED_SMALL && a != NULL ? fedtrain_own_parameters(arch, layer, &offset) : 0;
+    if (n > 0) {
+        a->status = a->sink->need(a->sink->user, offset, n, a->err);
+        return a->status;
+    }
+    return FED_OK;
 }
 
 #endif

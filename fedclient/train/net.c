@@ -155,8 +155,11 @@ static fed_status loss_forward(fedtrain_net *net, const fedtrain_pass *pass,
     const size_t positions = batch->size * arch->positions;
     const fedtrain_labels labels = {.label = batch->label, .target = batch->target};
     double sum = 0;
-    FED_TRY(fedtrain_net_explain(net, net->backend->forward(net->work, pass, net->score),
-                                 "a forward pass", err));
+    const fed_status status = net->backend->forward(net->work, pass, net->score);
+    if (!FED_SMALL && pass->arrivals != NULL && pass->arrivals->status != FED_OK) {
+        return status; /* of the sink, which has said why */
+    }
+    FED_TRY(fedtrain_net_explain(net, status, "a forward pass", err));
     FED_TRY(fedtrain_net_explain(
         net, net->backend->loss(net->work, net->score, &labels, positions, net->score_grad, &sum),
         "computing the loss", err));
@@ -220,6 +223,8 @@ fed_status fedtrain_net_gradient_to(fedtrain_net *net, const float *params,
     FED_TRY(check_batch(net, batch, err));
     fedtrain_pass pass = pass_of(params, batch, true);
     const fedtrain_gradient to = {.at = grad, .sink = *sink};
+    fedtrain_arrivals arrivals = {.sink = &to.sink, .err = err};
+    pass.arrivals = sink->need != NULL ? &arrivals : NULL;
     uint64_t saved = fedtrain_denormal_flush();
     fed_status status = loss_forward(net, &pass, batch, loss, err);
     if (status == FED_OK) {

@@ -82,6 +82,30 @@ void fedtrain_optimizer_step(const fed_optimizer *optimizer, float *state, float
     fedtrain_denormal_restore(saved);
 }
 
+fed_status fedtrain_optimizer_begin_step(const fed_optimizer *optimizer, float *state,
+                                         float *params, size_t n, fedtrain_open_step *step,
+                                         fed_error *err) {
+    if (optimizer->clip_norm > 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "clipping by norm needs the whole gradient, and this step is taken in "
+                        "parts: leave norm= out of the optimizer's \"clip\"");
+    }
+    const fedtrain_updater u = fedtrain_update_begin(optimizer, state, params, n);
+    _Static_assert(sizeof u <= sizeof *step, "fedtrain_open_step is too small");
+    memcpy(step, &u, sizeof u);
+    return FED_OK;
+}
+
+void fedtrain_optimizer_step_part(const fedtrain_open_step *step, size_t offset, size_t n,
+                                  const float *grad, float scale) {
+    fedtrain_updater u;
+    memcpy(&u, step, sizeof u);
+    u.update.step.share = scale;
+    uint64_t saved = fedtrain_denormal_flush();
+    fedtrain_update_apply(&u, offset, grad, n);
+    fedtrain_denormal_restore(saved);
+}
+
 void fedtrain_optimizer_mask(const fed_optimizer *optimizer, float *state, const float *sent,
                              size_t n) {
     if (optimizer->rule == FED_SGD) {

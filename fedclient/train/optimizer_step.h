@@ -10,14 +10,15 @@
 #include "fed/small.h"
 
 /**
- * The numbers. The gradient first: g += mu (w - w0), is held to limit, times scale, plus decay w.
- * Then the rule, Adam's w = keep w - rate m / (sqrt(v) scale2 + epsilon).
+ * The numbers. The gradient first: g times share, g += mu (w - w0), is held to limit, times scale,
+ * plus decay w. Then the rule, Adam's w = keep w - rate m / (sqrt(v) scale2 + epsilon).
  */
 typedef struct fedtrain_step {
     float mu, limit, scale, decay;
     bool shaped; /* false: limit, scale and decay leave g as it is */
     bool nesterov;
-    float rate; /* of learning; Adam: / (1 - beta1^t) */
+    float share; /* not 1: only of a step in parts, which a small build has not */
+    float rate;  /* of learning; Adam: / (1 - beta1^t) */
     float beta1, beta2;
     float fresh1; /* 1 - beta1 */
     float fresh2; /* 1 - beta2: in float32 it would be 1.3e-5 too small */

@@ -73,6 +73,7 @@ static fedtrain_step begin_step(const fed_optimizer *o, double rate) {
     fedtrain_step s = {.mu = (float)o->prox_mu,
                        .limit = o->clip_value > 0 ? (float)o->clip_value : INFINITY,
                        .scale = 1.0F,
+                       .share = 1.0F,
                        .decay = o->rule == FED_ADAMW ? 0.0F : (float)o->decay,
                        .nesterov = o->nesterov > 0,
                        .rate = (float)rate,

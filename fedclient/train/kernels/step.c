@@ -11,15 +11,17 @@
 
 /* What becomes of gradients before their rule. Each kind is compiled by itself, as a constant, so
  * that none pays for more than it needs. */
-typedef enum shape { PLAIN, SHAPED, PROXIMAL } shape;
+typedef enum shape { PLAIN, SCALED, SHAPED, PROXIMAL } shape;
 
 KERNEL_INLINE shape shape_of(const fedtrain_step *s, const float *w0) {
-    return w0 != NULL ? PROXIMAL : s->shaped ? SHAPED : PLAIN;
+    const bool scaled = !FED_SMALL && s->share != 1.0F;
+    return w0 != NULL ? PROXIMAL : s->shaped ? SHAPED : scaled ? SCALED : PLAIN;
 }
 
-/* Pulled to w0, held to the limit. A NaN stays one. */
+/* Its share, pulled to w0, held to the limit. A NaN stays one. */
 KERNEL_INLINE float clipped(const fedtrain_step *s, shape kind, float w, const float *w0, size_t i,
                             float g) {
+    g = FED_SMALL || kind == PLAIN ? g : g * s->share;
     g = kind == PROXIMAL ? g + s->mu * (w - w0[i]) : g;
     g = g > s->limit ? s->limit : g;
     return g < -s->limit ? -s->limit : g;
@@ -27,7 +29,10 @@ KERNEL_INLINE float clipped(const fedtrain_step *s, shape kind, float w, const f
 
 KERNEL_INLINE float shaped(const fedtrain_step *s, shape kind, float w, const float *w0, size_t i,
                            float g) {
-    return kind == PLAIN ? g : clipped(s, kind, w, w0, i, g) * s->scale + s->decay * w;
+    if (kind == PLAIN || kind == SCALED) {
+        return kind == PLAIN ? g : g * s->share;
+    }
+    return clipped(s, kind, w, w0, i, g) * s->scale + s->decay * w;
 }
 
 KERNEL_INLINE void sgd(float *restrict w, const float *restrict w0, const float *restrict g,
@@ -41,6 +46,9 @@ void KERNEL(sgd)(float *w, const float *w0, const float *g, size_t n, const fedt
     switch (shape_of(s, w0)) {
     case PLAIN:
         sgd(w, w0, g, n, *s, PLAIN);
+        break;
+    case SCALED:
+        sgd(w, w0, g, n, *s, SCALED);
         break;
     case SHAPED:
         sgd(w, w0, g, n, *s, SHAPED);
@@ -65,6 +73,9 @@ void KERNEL(momentum)(float *w, float *v, const float *w0, const float *g, size_
     switch (shape_of(s, w0)) {
     case PLAIN:
         momentum(w, v, w0, g, n, *s, PLAIN);
+        break;
+    case SCALED:
+        momentum(w, v, w0, g, n, *s, SCALED);
         break;
     case SHAPED:
         momentum(w, v, w0, g, n, *s, SHAPED);
@@ -91,6 +102,9 @@ void KERNEL(adam)(float *w, float *m, float *v, const float *w0, const float *g,
     switch (shape_of(s, w0)) {
     case PLAIN:
         adam(w, m, v, w0, g, n, *s, PLAIN);
+        break;
+    case SCALED:
+        adam(w, m, v, w0, g, n, *s, SCALED);
         break;
     case SHAPED:
         adam(w, m, v, w0, g, n, *s, SHAPED);
@@ -126,6 +140,9 @@ double KERNEL(norm)(const float *w, const float *w0, const float *g, size_t n,
     switch (shape_of(s, w0)) {
     case PLAIN:
         squares(w, w0, g, n, *s, part, PLAIN);
+        break;
+    case SCALED:
+        squares(w, w0, g, n, *s, part, SCALED);
         break;
     case SHAPED:
         squares(w, w0, g, n, *s, part, SHAPED);

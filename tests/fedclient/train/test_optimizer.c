@@ -188,6 +188,67 @@ static void test_vectors_and_slices_change_no_bit(void **unused) {
     }
 }
 
+/* ---- Steps in parts ---- */
+
+enum { MANY = 5003 }; /* parts longer than what is scaled at once, and no multiple of anything */
+
+/* The same step twice: of a gradient times scale at once, and of the gradient in parts. */
+static void compare_parts(const char *spec, float scale, const size_t *cuts, size_t count,
+                          bool reverse) {
+    static float w[2][2 * MANY], memory[2][3 * MANY + 6], g[MANY], scaled[MANY];
+    fed_optimizer o = parse(spec);
+    fed_error err = {0};
+    for (size_t k = 0; k < 2; k++) {
+        memset(memory[k], 0, sizeof memory[k]);
+        for (size_t i = 0; i < 2 * (size_t)MANY; i++) {
+            w[k][i] = i < MANY ? 1.0F - 0.01F * (float)(i % 300) : 0.001F * (float)(i % 7);
+        }
+        fedtrain_optimizer_begin_round(&o, memory[k], w[k], MANY);
+    }
+    for (size_t t = 0; t < 4; t++) {
+        for (size_t i = 0; i < MANY; i++) {
+            g[i] = gradient(t, i);
+            scaled[i] = g[i] * scale;
+        }
+        fedtrain_optimizer_step(&o, memory[0], w[0], scaled, MANY);
+        fedtrain_open_step step;
+        assert_fed_ok_err(fedtrain_optimizer_begin_step(&o, memory[1], w[1], MANY, &step, &err));
+        for (size_t k = 0; k < count; k++) {
+            size_t c = reverse ? count - 1 - k : k, end = c + 1 < count ? cuts[c + 1] : MANY;
+            fedtrain_optimizer_step_part(&step, cuts[c], end - cuts[c], g + cuts[c], scale);
+        }
+    }
+    if (memcmp(w[0], w[1], sizeof w[0]) != 0 || memcmp(memory[0], memory[1], sizeof memory[0])) {
+        fail_msg("%s: other bits in %zu parts with scale %g", spec, count, (double)scale);
+    }
+}
+
+static void test_parts_of_a_step_are_the_step_to_the_bit(void **unused) {
+    (void)unused;
+    static const size_t whole[] = {0}, odd[] = {0, 1, 4, 21, 1045, 1046, 4001};
+    static const float scales[] = {1, 0.25F, 1.0F / 3};
+    static const char *const more[] = {"adam+warmup:steps=3+cosine:steps=9",
+                                       "momentum+step:every=2,factor=0.5"};
+    for (size_t k = 0; k < SPECS + 2; k++) {
+        const char *spec = k < SPECS ? specs[k] : more[k - SPECS];
+        for (size_t s = 0; s < 3 && strstr(spec, "norm") == NULL; s++) {
+            compare_parts(spec, scales[s], whole, 1, false);
+            compare_parts(spec, scales[s], odd, sizeof odd / sizeof odd[0], false);
+            compare_parts(spec, scales[s], odd, sizeof odd / sizeof odd[0], true);
+        }
+    }
+}
+
+static void test_a_step_that_clips_by_norm_is_not_taken_in_parts(void **unused) {
+    (void)unused;
+    fed_optimizer o = parse("adam+clip:norm=1");
+    fedtrain_open_step step;
+    fed_error err = {0};
+    assert_fed_status(fedtrain_optimizer_begin_step(&o, state, params, N, &step, &err), FED_EINVAL);
+    assert_non_null(strstr(err.text, "norm"));
+    assert_true(state[2 * N] == 0); /* not counted */
+}
+
 static void test_nothing_behind_the_state_is_touched(void **unused) {
     (void)unused;
     for (size_t k = 0; k < SPECS; k++) {
@@ -477,6 +538,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_rule_follows_its_formula),
         cmocka_unit_test(test_vectors_and_slices_change_no_bit),
+        cmocka_unit_test(test_parts_of_a_step_are_the_step_to_the_bit),
+        cmocka_unit_test(test_a_step_that_clips_by_norm_is_not_taken_in_parts),
         cmocka_unit_test(test_nothing_behind_the_state_is_touched),
         cmocka_unit_test(test_the_state_is_as_large_as_the_header_says),
         cmocka_unit_test(test_adams_first_step_has_the_learning_rates_size),

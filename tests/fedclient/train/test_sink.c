@@ -1,10 +1,13 @@
-/* What a sink is told of a gradient: each layer once, the last one first, with the same bits. */
+/* What a sink is asked for and told of: each layer once, in order, and the gradient has the same
+ * bits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net_case.h"
 
 #include <math.h>
 
 #include "fedtrain/backend.h"
+
+/* ---- Gradients ---- */
 
 /* What a sink was told. */
 typedef struct heard {
@@ -97,6 +100,93 @@ static void test_memory_that_was_named_is_the_sinks(void **state) {
     net_case_each(check_memory);
 }
 
+/* ---- Parameters ---- */
+
+/* What a sink was asked for: parameters that a pass needs come only then. */
+typedef struct asked {
+    const net_case *net;
+    float *params;         /* float32[layout.size], as the pass sees them */
+    size_t calls, highest; /* highest: all up to there has been asked for */
+    size_t fails;          /* in this call, counted from 1; 0: never */
+    heard heard;
+} asked;
+
+static void forget_params(asked *a) {
+    const fed_arch *arch = &a->net->arch;
+    memcpy(a->params, a->net->params, arch->layout.size * sizeof *a->params);
+    for (size_t i = 0; i < arch->trained; i++) {
+        a->params[i] = NAN;
+    }
+    a->calls = a->highest = 0;
+}
+
+static asked asked_new(const net_case *net, float *at) {
+    asked a = {.net = net,
+               .params = net_case_floats(net->arch.layout.size),
+               .heard = heard_new(&net->arch, at, false)};
+    forget_params(&a);
+    return a;
+}
+
+static void asked_free(asked *a) {
+    free(a->params);
+    free(a->heard.grad);
+}
+
+static fed_status bring(void *user, size_t offset, size_t n, fed_error *err) {
+    asked *a = user;
+    assert_true(n > 0);
+    assert_int_equal(offset, a->highest);
+    if (++a->calls == a->fails) {
+        return fed_fail(err, FED_EIO, "no parameters from %zu on", offset);
+    }
+    memcpy(a->params + offset, a->net->params + offset, n * sizeof *a->params);
+    a->highest = offset + n;
+    return FED_OK;
+}
+
+static void hear(void *user, size_t offset, const float *grad, size_t n) {
+    asked *a = user;
+    assert_int_equal(a->highest, a->heard.arch->trained);
+    listen(&a->heard, offset, grad, n);
+}
+
+static const fedtrain_sink both = {.done = hear, .need = bring};
+
+static void check_params(const net_case *net, const net_engine *e) {
+    const size_t n = net->arch.trained, scores = net_case_scores(net, NET_CASE_BATCH);
+    float *wanted = net_case_floats(n), *at = net_case_floats(n);
+    float *score[2] = {net_case_floats(scores), net_case_floats(scores)};
+    asked a = asked_new(net, at);
+    fedtrain_sink sink = both;
+    sink.user = &a;
+    fedtrain_arrivals arrivals = {.sink = &sink};
+    fedtrain_pass pass = net_case_pass(net, NET_CASE_BATCH);
+    net_engine_forward(e, &pass, score[0]);
+    net_engine_backward(e, &pass, net->score_grad, wanted);
+    e->backend->forget(e->work);
+    pass.params = a.params;
+    pass.arrivals = &arrivals;
+    net_engine_forward(e, &pass, score[1]);
+    assert_int_equal(a.highest, n);
+    assert_int_equal(a.calls, layers_to_name(&net->arch));
+    net_engine_backward(e, &pass, net->score_grad, at);
+    if (memcmp(score[0], score[1], scores * sizeof *at) != 0 ||
+        memcmp(wanted, at, n * sizeof *at) != 0) {
+        fail_msg("%s (%s): parameters are read before they are there", net->text, e->name);
+    }
+    asked_free(&a);
+    free(wanted);
+    free(at);
+    free(score[0]);
+    free(score[1]);
+}
+
+static void test_each_layer_is_asked_for_once_and_in_order_before_it_is_read(void **state) {
+    (void)state;
+    net_case_each(check_params);
+}
+
 /* ---- As a program meets it ---- */
 
 static void check_net(const net_case *net) {
@@ -159,12 +249,96 @@ static void test_without_a_loss_a_sink_hears_nothing(void **state) {
     net_case_free(&net);
 }
 
+typedef void check_asking(const net_case *net, fedtrain_net *made, const fedtrain_batch *batch,
+                          asked *a, const float *wanted);
+
+/* Each named model on each backend, and the gradient that it should give. */
+static void each_model(check_asking *check) {
+    static const char *const models[] = {
+        "lenet5-caffe", "resnet20",
+        "input tokens 5 of 9 | e: embedding 6 | lstm 6 layers 2 | dense 9 each tied e"};
+    const char *name;
+    for (size_t k = 0; k < sizeof models / sizeof models[0]; k++) {
+        net_case net;
+        net_case_make(&net, models[k]);
+        const fedtrain_batch batch = net_case_batch(&net, 2);
+        float *wanted = net_case_floats(net.arch.trained), *at = net_case_floats(net.arch.trained);
+        for (size_t b = 0; (name = fedtrain_backend_name(b)) != NULL; b++) {
+            fedtrain_net *made;
+            fed_error err = {0};
+            float loss;
+            asked a = asked_new(&net, at);
+            assert_fed_ok_err(fedtrain_net_new(&net.arch, 2, name, &made, &err));
+            assert_fed_ok_err(fedtrain_net_gradient(made, net.params, &batch, wanted, &loss, &err));
+            fedtrain_net_forget(made);
+            check(&net, made, &batch, &a, wanted);
+            asked_free(&a);
+            fedtrain_net_free(made);
+        }
+        free(wanted);
+        free(at);
+        net_case_free(&net);
+    }
+}
+
+static void check_arrivals(const net_case *net, fedtrain_net *made, const fedtrain_batch *batch,
+                           asked *a, const float *wanted) {
+    fed_error err = {0};
+    float loss;
+    fedtrain_sink sink = both;
+    sink.user = a;
+    assert_fed_ok_err(
+        fedtrain_net_gradient_to(made, a->params, batch, &sink, (float *)a->heard.at, &loss, &err));
+    assert_int_equal(a->calls, layers_to_name(&net->arch));
+    assert_int_equal(a->heard.calls, a->calls);
+    assert_int_equal(a->heard.lowest, 0);
+    assert_memory_equal(a->heard.grad, wanted, net->arch.trained * sizeof *wanted);
+}
+
+static void test_a_net_waits_for_each_layers_parameters(void **state) {
+    (void)state;
+    each_model(check_arrivals);
+}
+
+/* In the first, the second and the last call; then the net goes on as if nothing had been. */
+static void check_failures(const net_case *net, fedtrain_net *made, const fedtrain_batch *batch,
+                           asked *a, const float *wanted) {
+    const size_t last = layers_to_name(&net->arch), fails[] = {1, 2, last};
+    float *at = (float *)a->heard.at, loss = 7;
+    fedtrain_sink sink = both;
+    sink.user = a;
+    for (size_t k = 0; k < 3; k++) {
+        fed_error err = {0};
+        a->fails = fails[k];
+        forget_params(a);
+        at[0] = 5;
+        assert_fed_status(fedtrain_net_gradient_to(made, a->params, batch, &sink, at, &loss, &err),
+                          FED_EIO);
+        assert_memory_equal(err.text, "no parameters from ", strlen("no parameters from "));
+        assert_int_equal(a->calls, fails[k]);
+        assert_int_equal(a->heard.calls, 0);
+        assert_true(loss == 7 && at[0] == 5);
+        fedtrain_net_forget(made);
+    }
+    a->fails = 0;
+    forget_params(a);
+    check_arrivals(net, made, batch, a, wanted);
+}
+
+static void test_a_sink_that_fails_ends_the_pass_with_its_sentence(void **state) {
+    (void)state;
+    each_model(check_failures);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_layer_is_named_once_and_in_order_with_the_same_bits),
         cmocka_unit_test(test_memory_that_was_named_is_the_sinks),
+        cmocka_unit_test(test_each_layer_is_asked_for_once_and_in_order_before_it_is_read),
         cmocka_unit_test(test_a_nets_sink_hears_the_gradient_to_the_bit),
         cmocka_unit_test(test_without_a_loss_a_sink_hears_nothing),
+        cmocka_unit_test(test_a_net_waits_for_each_layers_parameters),
+        cmocka_unit_test(test_a_sink_that_fails_ends_the_pass_with_its_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,7 @@ static fed_status fast_forward(void *self, const fedtrain_pass *pass, float *sco
     }
     for (size_t l = 0; l < f->arch->layer_count; l++) {
         fast_node *s = &f->nodes[l];
+        FED_TRY(fedtrain_pass_need(pass, f->arch, l)); /* a merged one has no parameters */
         if (!s->is_merged) {
             s->op->forward(f, s, pass);
         }
@@ -190,14 +191,14 @@ static fed_status fast_backward(void *self, const fedtrain_pass *pass, const flo
     fast_net *f = self;
     const fast_flow w = {
         .pass = pass, .grad = to->at, .sink = to->sink, .update = f->has_tied ? NULL : to->update};
-    size_t end = f->arch->trained;
     begin_backward(f, score_grad, pass->batch);
     for (size_t l = f->arch->layer_count; l-- > 0;) {
         node_backward(f, &f->nodes[l], &w);
         if (!FED_SMALL && w.update == NULL && w.sink.done != NULL) {
-            const size_t n = fedtrain_own_parameters(f->arch, l, &end);
+            size_t at = 0;
+            const size_t n = fedtrain_own_parameters(f->arch, l, &at);
             if (n > 0) {
-                w.sink.done(w.sink.user, end, w.grad + end, n);
+                w.sink.done(w.sink.user, at, w.grad + at, n);
             }
         }
     }

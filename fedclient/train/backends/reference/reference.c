@@ -144,6 +144,7 @@ static fed_status reference_forward(void *self, const fedtrain_pass *pass, float
     memcpy(r->value[0], pass->x, pass->batch * value_size(arch, 0) * sizeof *pass->x);
     for (size_t l = 0; l < arch->layer_count; l++) {
         fedtrain_reference_op op = op_of(r, pass, l);
+        FED_TRY(fedtrain_pass_need(pass, arch, l));
         kinds[op.layer->kind]->forward(&op);
     }
     for (size_t b = 0; b < pass->batch; b++) {
@@ -190,17 +191,17 @@ static void begin_backward(reference *r, const float *score_grad, size_t batch) 
 static fed_status reference_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
                                      const fedtrain_gradient *to) {
     reference *r = self;
-    size_t end = r->arch->trained;
     begin_backward(r, score_grad, pass->batch);
     for (size_t l = r->arch->layer_count; l-- > 0;) {
         fedtrain_reference_op op = op_of(r, pass, l);
         kinds[op.layer->kind]->backward(&op);
-        const size_t n = fedtrain_own_parameters(r->arch, l, &end);
-        for (size_t i = end; i < end + n; i++) {
+        size_t at = 0;
+        const size_t n = fedtrain_own_parameters(r->arch, l, &at);
+        for (size_t i = at; i < at + n; i++) {
             to->at[i] = (float)r->grad[i];
         }
         if (n > 0 && to->sink.done != NULL) {
-            to->sink.done(to->sink.user, end, to->at + end, n);
+            to->sink.done(to->sink.user, at, to->at + at, n);
         }
     }
     return FED_OK;

@@ -77,8 +77,14 @@ fed_status fedtrain_net_gradient(fedtrain_net *net, const float *params,
                                  fed_error *err) FED_CHECKED;
 
 /**
- * The same, and sink is told of each layer's gradient as soon as it is summed, the last layer first
+ * The same, and sink is asked for each layer's parameters before they are read, the first layer
+ * first, and told of each layer's gradient as soon as it is summed, the last layer first
  * (fedtrain/sink.h): grad has the same bits. sink, not NULL, is copied.
+ *
+ * params  const for the pass; but `need` may write them until it returns, through a pointer of its
+ *         own, and the pass sees what it wrote. Not between fedtrain_net_begin and _end: a backend
+ *         with memory elsewhere would not see it
+ * Errors  as above, and those of sink's `need`
  */
 fed_status fedtrain_net_gradient_to(fedtrain_net *net, const float *params,
                                     const fedtrain_batch *batch, const fedtrain_sink *sink,

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "fed/api.h"
+#include "fed/error.h"
 #include "fed/optimizer_spec.h"
 
 FED_API_BEGIN
@@ -55,6 +56,37 @@ double fedtrain_optimizer_rate(const fed_optimizer *optimizer, const float *stat
  * state float32[state_size]   grad float32[n]   params float32[n], for scaffold float32[2 n] */
 void fedtrain_optimizer_step(const fed_optimizer *optimizer, float *state, float *params,
                              const float *grad, size_t n);
+
+/** A step that is taken in parts, as fedtrain_optimizer_begin_step leaves it: the library's own. It
+ * has no memory elsewhere, so it may be copied, and forgotten. */
+typedef struct fedtrain_open_step {
+    double opaque[24];
+} fedtrain_open_step;
+
+/**
+ * Begins a step that is taken in parts: counts it in the state. What fedtrain_optimizer_see_loss
+ * shall say of this step, it must have said before. Nothing is updated yet.
+ *
+ * state, params  as fedtrain_optimizer_step's; they must be there until the last part is taken
+ * Errors         FED_EINVAL the optimizer clips by norm, for which the whole gradient must be there
+ *                first: take such a step with fedtrain_optimizer_step
+ */
+fed_status fedtrain_optimizer_begin_step(const fed_optimizer *optimizer, float *state,
+                                         float *params, size_t n, fedtrain_open_step *step,
+                                         fed_error *err) FED_CHECKED;
+
+/**
+ * The step of parameters offset .. offset + n - 1 and of their part of the state. Each value of
+ * grad is multiplied by scale first, in float32: with 1/N a sum of N gradients becomes their mean.
+ * Each parameter is stepped once; with the same gradients and a scale of 1 all parts together leave
+ * the bits of fedtrain_optimizer_step, whatever the parts and their order. The whole step must be
+ * taken before the next one begins.
+ *
+ * grad     float32[n], of these parameters
+ * Threads  several may take parts of one step, each other parameters
+ */
+void fedtrain_optimizer_step_part(const fedtrain_open_step *step, size_t offset, size_t n,
+                                  const float *grad, float scale);
 
 /**
  * Momentum masking, for a codec that sends a part of each update: where a value was sent, the

@@ -96,7 +96,7 @@ static void test_gradients_of_any_size_are_right(void **state) {
 
 /* In place, with the inputs' gradient or without it; what lies behind the weights stays. */
 static void check_step(const fedtrain_kernels *kernels, layer *l, const fedtrain_dense *d) {
-    const fedtrain_step step = {.rate = 0.037F};
+    const fedtrain_step step = {.share = 1, .rate = 0.037F};
     float wanted[OUT * IN];
     size_t n = d->rows * d->in;
     if (d->in < kernels->lanes) {
