@@ -192,6 +192,10 @@ static void test_vectors_and_slices_change_no_bit(void **unused) {
 
 enum { MANY = 5003 }; /* parts longer than what is scaled at once, and no multiple of anything */
 
+static bool same_bits(const float *a, const float *b, size_t bytes) {
+    return memcmp(a, b, bytes) == 0;
+}
+
 /* The same step twice: of a gradient times scale at once, and of the gradient in parts. */
 static void compare_parts(const char *spec, float scale, const size_t *cuts, size_t count,
                           bool reverse) {
@@ -218,7 +222,7 @@ static void compare_parts(const char *spec, float scale, const size_t *cuts, siz
             fedtrain_optimizer_step_part(&step, cuts[c], end - cuts[c], g + cuts[c], scale);
         }
     }
-    if (memcmp(w[0], w[1], sizeof w[0]) != 0 || memcmp(memory[0], memory[1], sizeof memory[0])) {
+    if (!same_bits(w[0], w[1], sizeof w[0]) || !same_bits(memory[0], memory[1], sizeof memory[0])) {
         fail_msg("%s: other bits in %zu parts with scale %g", spec, count, (double)scale);
     }
 }
