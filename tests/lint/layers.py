@@ -35,7 +35,7 @@ ROOMS = {
 INNER_ROOMS = {
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
                    "batch_log", "server", "audit_log", "operator/", "routes/", "open", "http/", "commands/"],
-    "fedclient/datacenter/": ["include/", "trace", "cost", "sync", "links/", "links", "plan", "coder", "collective", "collectives/",
+    "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "links/", "links", "plan", "coder", "collective", "collectives/",
                               "collectives", "engine", "exchange", "control/", "worker/"],
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],
 }

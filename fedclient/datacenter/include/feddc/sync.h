@@ -20,7 +20,11 @@ FED_API_BEGIN
  *   local:n=2     exchange at every n-th step     the sum of n steps' gradients (3LC, section 5.1)
  *   odsgd         exchange, plain, local, behind  one step delayed, local weights meanwhile
  *   cdsgd:n=5,k=2 ssgd for n steps, then as odsgd, but plain only at every k-th step
- *                                                 (CD-SGD, Algorithm 1)
+ *                                                 (CD-SGD, Algorithm 1; k=0: never plain)
+ *
+ * With `behind` 1, W(t) being the weights with all sums up to that of step t - 1 in, step t + 1
+ * runs on W(t) less the own gradient of step t: equation 11 wants the sum of t - 1 in when the
+ * backward pass of t ends, and not before.
  */
 typedef struct feddc_act {
     bool exchange;   /* this step's gradient is put in; false: it is added to the next one's */
@@ -41,6 +45,10 @@ fed_status feddc_sync_parse(const char *spec, feddc_sync *sync, fed_error *err) 
 
 /** What the rule wants at step t, from 0. */
 feddc_act feddc_sync_act(const feddc_sync *sync, uint32_t t);
+
+/** Is this codec of use to the rule? FED_EINVAL: no, as the rule always exchanges float32; the
+ * sentence names the rule that has a use for it. NULL and "float32" fit all rules. */
+fed_status feddc_sync_takes(const feddc_sync *sync, const char *codec, fed_error *err) FED_CHECKED;
 
 /** The k-th rule's name, and one line about it; NULL past the last. */
 const char *feddc_sync_name(size_t k);

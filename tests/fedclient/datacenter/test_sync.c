@@ -1,0 +1,119 @@
+/* Rules of synchronization: their specs, and what each wants at a step. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include "feddc/sync.h"
+
+static feddc_act act_at(const char *spec, uint32_t t) {
+    feddc_sync sync;
+    fed_error err = {0};
+    assert_int_equal(feddc_sync_parse(spec, &sync, &err), FED_OK);
+    return feddc_sync_act(&sync, t);
+}
+
+/* One character a step: '.' no exchange, 'f' float32, 'c' codec; capital: on local weights. */
+static void check(const char *spec, const char *wanted) {
+    char got[32] = {0};
+    for (uint32_t t = 0; wanted[t] != '\0'; t++) {
+        const feddc_act act = act_at(spec, t);
+        const char *kind = act.local ? ".FC" : ".fc";
+        got[t] = kind[!act.exchange ? 0 : act.plain ? 1 : 2];
+    }
+    assert_string_equal(got, wanted);
+}
+
+static void each_rule_exchanges_at_its_steps(void **state) {
+    (void)state;
+    check("ssgd", "ffffff");
+    check("bitsgd", "cccccc");
+    check("local", ".c.c.c");
+    check("local:n=3", "..c..c..c");
+    check("local:n=1", "cccc");
+    check("odsgd", "FFFF");
+}
+
+/* The first formal step is a full one, for `count` begins at 0. */
+static void cdsgd_warms_up_and_corrects_each_k_th_step(void **state) {
+    (void)state;
+    check("cdsgd:n=3,k=2", "fffFCFCFC");
+    check("cdsgd:n=3,k=4", "fffFCCCFCCC");
+    check("cdsgd", "fffffFCFC");
+    check("cdsgd:n=0,k=3", "FCCFCC");
+    check("cdsgd:n=2,k=1", "ffFFFF");
+    check("cdsgd:n=2,k=0", "ffCCCC");
+}
+
+/* The last step of the warm-up updates the local weights, so the step after it does not wait for
+ * its sum: line 6 of Algorithm 1. */
+static void a_delayed_rule_waits_for_the_sum_before(void **state) {
+    (void)state;
+    static const uint32_t wanted[] = {0, 0, 1, 1, 1};
+    for (uint32_t t = 0; t < 5; t++) {
+        assert_int_equal(act_at("cdsgd:n=3,k=2", t).behind, wanted[t]);
+        assert_int_equal(act_at("cdsgd:n=0,k=2", t).behind, 1);
+        assert_int_equal(act_at("odsgd", t).behind, 1);
+        assert_int_equal(act_at("ssgd", t).behind, 0);
+        assert_int_equal(act_at("bitsgd", t).behind, 0);
+        assert_int_equal(act_at("local:n=2", t).behind, 0);
+    }
+}
+
+static void a_wrong_spec_is_refused_with_its_word(void **state) {
+    (void)state;
+    static const char *const specs[][2] = {{"easgd", "\"easgd\""}, {"", "\"\""},
+                                           {"cdsgd:x=1", "\"x\""}, {"cdsgd:k=1.5", "k"},
+                                           {"local:n=0", "n"},     {"ssgd:n=2", "n"}};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        feddc_sync sync;
+        fed_error err = {0};
+        assert_int_equal(feddc_sync_parse(specs[i][0], &sync, &err), FED_EINVAL);
+        assert_non_null(strstr(err.text, specs[i][1]));
+    }
+    feddc_sync sync;
+    fed_error err = {0};
+    assert_int_equal(feddc_sync_parse("easgd", &sync, &err), FED_EINVAL);
+    assert_non_null(strstr(err.text, "cdsgd"));
+}
+
+static void a_rule_of_float32_refuses_a_codec(void **state) {
+    (void)state;
+    static const char *const rules[][2] = {{"ssgd", "bitsgd"}, {"odsgd", "cdsgd"}};
+    feddc_sync sync;
+    for (size_t i = 0; i < 2; i++) {
+        fed_error err = {0};
+        assert_int_equal(feddc_sync_parse(rules[i][0], &sync, &err), FED_OK);
+        assert_int_equal(feddc_sync_takes(&sync, NULL, &err), FED_OK);
+        assert_int_equal(feddc_sync_takes(&sync, "float32", &err), FED_OK);
+        assert_int_equal(feddc_sync_takes(&sync, "3lc", &err), FED_EINVAL);
+        assert_non_null(strstr(err.text, rules[i][1]));
+    }
+    static const char *const coded[] = {"bitsgd", "local", "cdsgd"};
+    for (size_t i = 0; i < 3; i++) {
+        fed_error err = {0};
+        assert_int_equal(feddc_sync_parse(coded[i], &sync, &err), FED_OK);
+        assert_int_equal(feddc_sync_takes(&sync, "3lc", &err), FED_OK);
+    }
+}
+
+static void each_name_is_a_spec(void **state) {
+    (void)state;
+    size_t k = 0;
+    for (; feddc_sync_name(k) != NULL; k++) {
+        (void)act_at(feddc_sync_name(k), 0);
+        assert_non_null(feddc_sync_about(k));
+    }
+    assert_int_equal(k, 5);
+    assert_null(feddc_sync_about(k));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_rule_exchanges_at_its_steps),
+        cmocka_unit_test(cdsgd_warms_up_and_corrects_each_k_th_step),
+        cmocka_unit_test(a_delayed_rule_waits_for_the_sum_before),
+        cmocka_unit_test(a_wrong_spec_is_refused_with_its_word),
+        cmocka_unit_test(a_rule_of_float32_refuses_a_codec),
+        cmocka_unit_test(each_name_is_a_spec),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
