@@ -13,7 +13,6 @@
 #include <mbedtls/entropy.h>
 #include <mbedtls/error.h>
 #include <mbedtls/oid.h>
-#include <mbedtls/platform_util.h>
 #include <mbedtls/x509_csr.h>
 
 enum {

@@ -7,6 +7,7 @@
 #define MBEDTLS_ALLOW_PRIVATE_ACCESS
 
 #include <mbedtls/pk.h>
+#include <mbedtls/platform_util.h>
 #include <mbedtls/sha256.h>
 #include <mbedtls/version.h>
 #include <mbedtls/x509_crt.h>
@@ -19,7 +20,10 @@
 
 #if MBEDTLS_VERSION_MAJOR == 2
 
-#define mbedtls_sha256 mbedtls_sha256_ret
+#define mbedtls_sha256        mbedtls_sha256_ret
+#define mbedtls_sha256_starts mbedtls_sha256_starts_ret
+#define mbedtls_sha256_update mbedtls_sha256_update_ret
+#define mbedtls_sha256_finish mbedtls_sha256_finish_ret
 #define mbedtls_pk_check_pair(public_key, private_key, draw, user)                                 \
     mbedtls_pk_check_pair(public_key, private_key)
 #define mbedtls_pk_parse_key(key, text, len, password, password_len, draw, user)                   \

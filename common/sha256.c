@@ -1,10 +1,47 @@
-/* SHA-256, from mbedTLS. It has a file of its own, so that the other hashes need no mbedTLS. */
+/* SHA-256 and HMAC, from mbedTLS. They have a file of their own: other hashes need no mbedTLS. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/hash.h"
 
+#include <string.h>
+
 #include "common/mbedtls.h"
+
+enum { BLOCK = 64 }; /* bytes that SHA-256 takes at once */
 
 void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]) {
     /* Fails only in hardware drivers, which replace the function at build time; ours has none. */
     (void)mbedtls_sha256(data, len, digest, 0);
+}
+
+/* SHA-256 of the key's block, each byte of it xor pad, and of data[len]. */
+static void hash_after_key(const uint8_t key[BLOCK], uint8_t pad, const void *data, size_t len,
+                           uint8_t digest[FED_SHA256_SIZE]) {
+    uint8_t block[BLOCK];
+    for (size_t i = 0; i < BLOCK; i++) {
+        block[i] = key[i] ^ pad;
+    }
+    mbedtls_sha256_context sum;
+    mbedtls_sha256_init(&sum);
+    (void)mbedtls_sha256_starts(&sum, 0);
+    (void)mbedtls_sha256_update(&sum, block, BLOCK);
+    if (len > 0) {
+        (void)mbedtls_sha256_update(&sum, data, len);
+    }
+    (void)mbedtls_sha256_finish(&sum, digest);
+    mbedtls_sha256_free(&sum);
+    mbedtls_platform_zeroize(block, sizeof block);
+}
+
+void fed_hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,
+                     uint8_t digest[FED_SHA256_SIZE]) {
+    uint8_t block[BLOCK] = {0};
+    if (key_len > BLOCK) {
+        fed_sha256(key, key_len, block);
+    } else if (key_len > 0) {
+        memcpy(block, key, key_len);
+    }
+    uint8_t inner[FED_SHA256_SIZE];
+    hash_after_key(block, 0x36, data, len, inner);
+    hash_after_key(block, 0x5c, inner, sizeof inner, digest);
+    mbedtls_platform_zeroize(block, sizeof block);
 }

@@ -30,6 +30,30 @@ static void sha256_of_a_million_letters_agrees_with_the_standard(void **state) {
     free(text);
 }
 
+static void assert_hmac(const void *key, size_t key_len, const char *data, size_t len,
+                        const char *wanted) {
+    uint8_t digest[FED_SHA256_SIZE];
+    char hex[FED_SHA256_HEX];
+    fed_hmac_sha256(key, key_len, data, len, digest);
+    fed_hex(digest, sizeof digest, hex);
+    assert_string_equal(hex, wanted);
+}
+
+static void hmac_agrees_with_rfc_4231(void **state) {
+    (void)state;
+    uint8_t key[131];
+    memset(key, 0x0b, sizeof key);
+    assert_hmac(key, 20, "Hi There", 8,
+                "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+    assert_hmac("Jefe", 4, "what do ya want for nothing?", 28,
+                "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    memset(key, 0xaa, sizeof key); /* longer than a block: its digest is the key */
+    assert_hmac(key, sizeof key, "Test Using Larger Than Block-Size Key - Hash Key First", 54,
+                "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+    assert_hmac(NULL, 0, NULL, 0,
+                "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
+}
+
 /* The input of xxHash's own self-test: bytes from a linear generator. */
 static void fill_sanity_buffer(uint8_t *dst, size_t len) {
     uint64_t generator = 2654435761U;
@@ -116,6 +140,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sha256_agrees_with_the_standards_examples),
         cmocka_unit_test(sha256_of_a_million_letters_agrees_with_the_standard),
+        cmocka_unit_test(hmac_agrees_with_rfc_4231),
         cmocka_unit_test(digest_of_bytes_agrees_with_xxh3s_known_answers),
         cmocka_unit_test(digest_of_values_is_that_of_their_little_endian_bytes),
         cmocka_unit_test(digest_tells_minus_zero_from_zero),

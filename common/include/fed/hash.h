@@ -16,6 +16,11 @@ enum { FED_SHA256_SIZE = 32, FED_SHA256_HEX = 65 };
 /** SHA-256 (FIPS 180-4) of data[len]. */
 void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]);
 
+/** HMAC-SHA256 (RFC 2104) of data[len]: who computes it has data and key. key and data may be NULL
+ * if their lengths are 0. Compare two with fed_secret_compare. */
+void fed_hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,
+                     uint8_t digest[FED_SHA256_SIZE]);
+
 /** Lower-case hex of src[len], terminated: dst holds 2 * len + 1 characters. */
 void fed_hex(const uint8_t *src, size_t len, char *dst);
 
