@@ -1,0 +1,158 @@
+/* What an exchange and a step should take: the cost models of INCEPTIONN and of CD-SGD. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_COST_H
+#define FEDDC_COST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/api.h"
+#include "fed/bytes.h"
+#include "feddc/sync.h"
+
+FED_API_BEGIN
+
+/*
+ * Pure functions. Times are seconds; sizes are bytes of float32, before compression; workers are
+ * counted without an aggregator of its own.
+ */
+
+/* -- An exchange: INCEPTIONN, section VIII-D -- */
+
+/** What a machine and its line take. */
+typedef struct feddc_cost_line {
+    double alpha; /* latency of a message, seconds */
+    double beta;  /* transfer of a byte, seconds: 8 / (bit/s), in each direction at once */
+    double gamma; /* adding a byte of float32 to a sum, seconds */
+
+    /* Not in the paper, which has 0: what a message costs the rank that sends or receives most of
+     * them, seconds; and bytes of float32 in a bucket, each of which has messages of its own (0:
+     * one bucket). With many workers these are what limits the ways with few hops. */
+    double message, bucket;
+} feddc_cost_line;
+
+/** What a codec does. All zeros: float32 as it is. */
+typedef struct feddc_cost_codec {
+    double push, pull; /* bytes of float32 / bytes of the message, of gradients and of sums */
+    double encode;     /* seconds for a byte of float32 */
+    double decode;     /* seconds for a byte of float32 */
+} feddc_cost_codec;
+
+/** Who sends what to whom. n bytes, p workers. */
+typedef enum feddc_cost_way {
+    FEDDC_COST_STAR = 0, /* the paper's worker-aggregator: pushes one after the other into one
+                          * machine, then a tree of log2 p broadcasts */
+    FEDDC_COST_RING,     /* the paper's Algorithm 1 */
+    FEDDC_COST_OWNERS,   /* each worker sums its 1/p of the buckets: two hops */
+    FEDDC_COST_CENTRAL,  /* owners with all buckets at one machine more, whose pulls go out while
+                          * the next bucket's pushes come in */
+    FEDDC_COST_GATHER    /* each message goes to all */
+} feddc_cost_way;
+
+/** Where the time of one exchange goes, seconds, if nothing of it overlaps. */
+typedef struct feddc_cost {
+    double latency, wire, sum; /* the three terms of section VIII-D */
+    double codec;              /* encode and decode on the busiest rank: CD-SGD's delta */
+} feddc_cost;
+
+/**
+ * The time of one exchange of n bytes among p workers; all 0 for p < 2. codec NULL: float32.
+ * For STAR and RING without a codec, latency + wire + sum are the formulas of section VIII-D:
+ *
+ *     star   (1 + log p) alpha + (p + log p) n beta + (p - 1) n gamma
+ *     ring   2 (p - 1) alpha + 2 (p - 1) / p n beta + (p - 1) / p n gamma
+ */
+feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
+                               const feddc_cost_line *line, const feddc_cost_codec *codec);
+
+/** `tree`: groups of `group` workers sum by a ring over the line `below`, then one of each group
+ * exchanges by owners over the line `above`, with the codec, and hands the sum down its group. p is
+ * a multiple of group. */
+feddc_cost feddc_cost_tree(uint32_t p, uint32_t group, double n, const feddc_cost_line *below,
+                           const feddc_cost_line *above, const feddc_cost_codec *codec);
+
+/** latency + wire + sum: what CD-SGD calls communication, phi without a codec and psi with one. */
+double feddc_cost_communication(const feddc_cost *cost);
+
+/** "star", "ring", "owners", "central", "gather". */
+const char *feddc_cost_way_name(feddc_cost_way way);
+
+/* -- A step: CD-SGD, table 1 and equations 2 to 9 -- */
+
+typedef struct feddc_cost_step {
+    double tau;   /* forward and backward pass */
+    double phi;   /* exchange of float32 */
+    double delta; /* encode and decode */
+    double psi;   /* exchange of what the codec made */
+    uint32_t k;   /* every k-th exchange of CD-SGD is float32; 0: none is */
+} feddc_cost_step;
+
+/** Equation 2: S-SGD, and MPI's usual program. tau + phi. */
+double feddc_cost_ssgd(const feddc_cost_step *s);
+
+/** Equation 4: local update, our `odsgd`: the exchange runs beside the next step. max(tau, phi). */
+double feddc_cost_odsgd(const feddc_cost_step *s);
+
+/** Equation 5: BIT-SGD. tau + delta + psi. */
+double feddc_cost_bitsgd(const feddc_cost_step *s);
+
+/** Equation 6: the exchange of CD-SGD's step i. */
+double feddc_cost_cdsgd_exchange(const feddc_cost_step *s, uint64_t i);
+
+/** Equation 7: CD-SGD's step i. */
+double feddc_cost_cdsgd_at(const feddc_cost_step *s, uint64_t i);
+
+/** The mean of equation 7 over k steps. Where the exchange is longer than tau it is section 3.3's
+ * ((k - 1) (delta + psi) + phi) / k. */
+double feddc_cost_cdsgd(const feddc_cost_step *s);
+
+/** Equations 8 and 9: what step i of CD-SGD saves against local update, and against BIT-SGD. The
+ * text says that the latter is delta; by equation 9 it is delta + psi. */
+double feddc_cost_saved_odsgd(const feddc_cost_step *s, uint64_t i);
+double feddc_cost_saved_bitsgd(const feddc_cost_step *s, uint64_t i);
+
+/** Not in the paper: `local:n`, which exchanges float32 every n-th step, and equation 2's mean. */
+double feddc_cost_local(const feddc_cost_step *s, uint32_t n);
+
+/**
+ * Not in the paper: how long compute waits for an exchange that begins while the backward pass
+ * still runs. Bucket b is summed at ready[b], in the order that they are given, and takes the lines
+ * for wire[b]; the backward pass ends at `end`. All in seconds from the beginning of the step.
+ */
+double feddc_cost_exposed(const double *ready, const double *wire, size_t buckets, double end);
+
+/** A whole step whose exchange of `exchange` seconds is `buckets` equal ones, ready at equal
+ * distances in the backward pass, which is two thirds of tau. */
+double feddc_cost_layered(double tau, double exchange, uint32_t buckets);
+
+/** A step of any rule. buckets 0: nothing overlaps unless the rule says so, as in the equations;
+ * else feddc_cost_layered. For a run, take the mean over feddc_sync_act of all its steps. */
+double feddc_cost_act(const feddc_cost_step *s, const feddc_act *act, uint32_t buckets);
+
+/* -- Tables for people -- */
+
+typedef struct feddc_cost_inputs {
+    double values;      /* float32 values of a gradient */
+    double mbit;        /* rate of each worker's line, 10^6 bit/s in each direction */
+    double latency;     /* of a message, seconds */
+    double message;     /* what each message costs, seconds: feddc_cost_line */
+    double sum_rate;    /* bytes of float32 that a worker adds up in a second */
+    const char *codec;  /* its spec, for the headings */
+    double push, pull;  /* its ratios; 1 for float32 */
+    double encode_rate; /* bytes of float32 that it encodes in a second */
+    double decode_rate; /* and that it decodes */
+    bool no_ring;       /* the codec can't go round a ring: it expands sums of its own output */
+    double tau;         /* forward and backward pass of a worker, seconds */
+    uint32_t k;         /* of CD-SGD, at least 1 */
+    double bucket;      /* bytes of float32; 0: 1 MiB */
+    uint32_t low, high; /* numbers of workers: all of these, then doubled up to 1,024 */
+} feddc_cost_inputs;
+
+/** Append two tables to out: an exchange by each way (INCEPTIONN), and a step by each rule with the
+ * exchange by owners (CD-SGD). Milliseconds; a line a number of workers. Errors: out->status. */
+void feddc_cost_tables(const feddc_cost_inputs *in, fed_writer *out);
+
+FED_API_END
+
+#endif

@@ -1,0 +1,152 @@
+/* What a worker did when, for a trace viewer; and the table of its mean step. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_TRACE_H
+#define FEDDC_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/api.h"
+#include "fed/bytes.h"
+#include "fed/error.h"
+
+FED_API_BEGIN
+
+/*
+ * A rank has one feddc_trace. Its rows are the compute thread, the engine, the buckets under way,
+ * and one row for each peer. A row is a ring of the last spans; a trace file is made of all rows.
+ *
+ * Threads: a row has one writer. The compute thread writes the row COMPUTE, the engine all others.
+ * There are no locks. Spans are read when both threads have ended, or are known to wait.
+ *
+ * Times are nanoseconds of this process's CLOCK_MONOTONIC; whoever calls reads the clock. Every
+ * function takes a NULL trace, and then does nothing. Memory is allocated by feddc_trace_open only.
+ */
+typedef struct feddc_trace feddc_trace;
+
+/** What a span is. */
+typedef enum feddc_what {
+    FEDDC_FORWARD = 0, /* compute: a forward pass, or a part of it between two waits */
+    FEDDC_BACKWARD,    /* compute: a backward pass, or a part of it */
+    FEDDC_UPDATE,      /* compute: the optimizer */
+    FEDDC_WAIT,        /* compute: it can't go on before the exchange does */
+    FEDDC_ENCODE,      /* engine */
+    FEDDC_DECODE,      /* engine */
+    FEDDC_SUM,         /* engine */
+    FEDDC_EXCHANGE,    /* buckets: from the engine taking a bucket until its sum is complete */
+    FEDDC_SEND,        /* peer: from the hand-over to the link until the link is done with it */
+    FEDDC_RECEIVE,     /* peer: the arrival of a message, as far as the link tells */
+    FEDDC_WHATS
+} feddc_what;
+
+/** Rows. The row of a peer is FEDDC_ROW_PEER + its rank. */
+enum { FEDDC_ROW_COMPUTE = 0, FEDDC_ROW_ENGINE, FEDDC_ROW_BUCKETS, FEDDC_ROW_PEER };
+
+typedef struct feddc_span {
+    uint64_t begin, end; /* ns */
+    uint64_t bytes;      /* of the message; 0: not of interest */
+    uint32_t step;
+    uint32_t bucket; /* UINT32_MAX: of no single bucket */
+    feddc_what what;
+} feddc_span;
+
+/**
+ * A trace of one rank in a gang of `ranks`. Each row has room for `spans` spans, of 40 bytes each.
+ * When a ring is full, the oldest span goes, and the file says how many are missing.
+ * Errors: FED_EINVAL rank >= ranks, spans 0; FED_ENOMEM. Owner: feddc_trace_close, safe on NULL.
+ */
+fed_status feddc_trace_open(uint32_t rank, uint32_t ranks, size_t spans, feddc_trace **trace,
+                            fed_error *err) FED_CHECKED;
+void feddc_trace_close(feddc_trace *trace);
+
+/** Note a span that has ended. A row past the last peer's is ignored. */
+void feddc_trace_add(feddc_trace *trace, uint32_t row, const feddc_span *span);
+
+/* -- Clocks of other machines -- */
+
+/** One question to another rank for its time: sent and received by the own clock. */
+typedef struct feddc_clock_sample {
+    uint64_t sent, remote, received; /* ns */
+} feddc_clock_sample;
+
+/**
+ * What to add to a time of the other clock to get a time of the own clock, in ns. The sample with
+ * the least round trip says it; *error (may be NULL) is half of that round trip, the most by which
+ * the answer is wrong. Samples that were received before they were sent don't count. Without a good
+ * sample: 0, and *error is UINT64_MAX.
+ */
+int64_t feddc_trace_offset(const feddc_clock_sample *samples, size_t count, uint64_t *error);
+
+/* -- The file: JSON for chrome://tracing and ui.perfetto.dev -- */
+
+/*
+ * A process is a rank (pid), a thread is a row (tid). Times are microseconds from `zero`. Each rank
+ * writes its part, then one of them, or the launcher, merges the parts into one file:
+ *
+ *     zero = the time of rank 0's clock that shall be 0, in this rank's clock;
+ *            on another machine than rank 0 that is  rank 0's + feddc_trace_offset(...)
+ *     feddc_trace_write(trace, name, zero, "run.json", &err)    writes run.json.RANK
+ *     feddc_trace_merge("run.json", ranks, &err)                run.json.* become run.json
+ *
+ * Viewers want the spans of a thread to nest or to be apart. Spans of a row that overlap are drawn
+ * in further threads: "peer 2", "peer 2 #2".
+ */
+
+/**
+ * Append this rank's events to out, each with a comma and a line end behind it. name is the
+ * process's, such as "worker 2 on host b". Errors: FED_ENOMEM, out->status.
+ */
+fed_status feddc_trace_events(const feddc_trace *trace, const char *name, uint64_t zero,
+                              fed_writer *out) FED_CHECKED;
+
+/** Write this rank's part: PATH.RANK. Errors: FED_ENOMEM; as fed_file_replace. */
+fed_status feddc_trace_write(const feddc_trace *trace, const char *name, uint64_t zero,
+                             const char *path, fed_error *err) FED_CHECKED;
+
+/**
+ * Make one file of the parts that are there, and remove them. A rank that died has written none:
+ * the file names it. Errors: FED_ENOTFOUND there is no part; as fed_file_read and fed_file_create.
+ * After an error the parts are still there.
+ */
+fed_status feddc_trace_merge(const char *path, uint32_t ranks, fed_error *err) FED_CHECKED;
+
+/* -- The table at the end, with or without a trace -- */
+
+/** Sums over all steps of one rank. Seconds; feddc_exchange_counts has those of the exchange. All
+ * members have 64 bits: the struct can travel as it is between machines of one kind. */
+typedef struct feddc_times {
+    uint64_t steps;
+    double step;    /* wall time of these steps */
+    double compute; /* forward and backward passes, without the waits inside them */
+    double encode, decode, sum;
+    double exchange;         /* from the first part put in to the last sum */
+    double exposed;          /* the compute thread waited for the exchange */
+    uint64_t sent, received; /* bytes of messages */
+} feddc_times;
+
+/** Means of a step, in seconds; all 0 without steps. */
+typedef struct feddc_means {
+    double step;
+    double compute; /* CD-SGD's tau */
+    double codec;   /* encode and decode: delta */
+    double sum;
+    double wire;     /* exchange less codec and sum: what lines, peers and waiting for parts took */
+    double exchange; /* delta + psi; phi without a codec */
+    double exposed;
+    double hidden; /* 1 - exposed / exchange, from 0 to 1; 0 if nothing was exchanged */
+} feddc_means;
+
+feddc_means feddc_times_means(const feddc_times *times);
+
+/**
+ * Append the table to out: a line a rank, and their mean. ranks[count] are those of the ranks
+ * 0 .. count - 1. rule NULL: no prediction; else the last line compares the mean step with
+ * `predicted` seconds, which the cost model said of that rule (feddc/cost.h).
+ * Errors: out->status.
+ */
+void feddc_times_table(const feddc_times *ranks, uint32_t count, const char *rule, double predicted,
+                       fed_writer *out);
+
+FED_API_END
+
+#endif

@@ -1,0 +1,274 @@
+/* The cost models, against numbers worked out by hand from the papers' formulas. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "feddc/cost.h"
+
+static void assert_near(double value, double wanted) {
+    if (!(fabs(value - wanted) <= 1e-9 * fmax(1, fabs(wanted)))) {
+        fail_msg("%.12g, not %.12g", value, wanted);
+    }
+}
+
+static double total(const feddc_cost *cost) {
+    return feddc_cost_communication(cost) + cost->codec;
+}
+
+static double exchange(feddc_cost_way way, uint32_t p, double n, const feddc_cost_line *line,
+                       const feddc_cost_codec *codec) {
+    const feddc_cost cost = feddc_cost_exchange(way, p, n, line, codec);
+    return total(&cost);
+}
+
+/* ---- INCEPTIONN, section VIII-D ---- */
+
+static void star_and_ring_are_the_papers_formulas(void **state) {
+    (void)state;
+    const feddc_cost_line line = {.alpha = 0.5, .beta = 3, .gamma = 7};
+    /* p = 4, n = 10: (1 + 2) a + (4 + 2) n b + 3 n g;  6 a + 1.5 n b + 0.75 n g */
+    const feddc_cost star = feddc_cost_exchange(FEDDC_COST_STAR, 4, 10, &line, NULL);
+    assert_near(star.latency, 1.5);
+    assert_near(star.wire, 180);
+    assert_near(star.sum, 210);
+    assert_near(star.codec, 0);
+    const feddc_cost ring = feddc_cost_exchange(FEDDC_COST_RING, 4, 10, &line, NULL);
+    assert_near(ring.latency, 3);
+    assert_near(ring.wire, 45);
+    assert_near(ring.sum, 52.5);
+    assert_near(feddc_cost_communication(&ring), 100.5);
+}
+
+static void star_to_ring_is_3_0_3_4_and_4_0_where_only_bytes_count(void **state) {
+    (void)state;
+    const feddc_cost_line line = {.beta = 8e-8};
+    const double wanted[] = {3.0, 3.4, 4.0};
+    for (uint32_t p = 2; p <= 4; p++) {
+        const double ratio = exchange(FEDDC_COST_STAR, p, 1e6, &line, NULL) /
+                             exchange(FEDDC_COST_RING, p, 1e6, &line, NULL);
+        assert_near(round(10 * ratio) / 10, wanted[p - 2]);
+    }
+}
+
+static void a_star_grows_with_the_workers_and_a_ring_hardly(void **state) {
+    (void)state;
+    const feddc_cost_line line = {.beta = 8e-8, .gamma = 1e-10};
+    double star = 0, ring = 0;
+    for (uint32_t p = 2; p <= 1024; p *= 2) {
+        const double s = exchange(FEDDC_COST_STAR, p, 1e6, &line, NULL);
+        const double r = exchange(FEDDC_COST_RING, p, 1e6, &line, NULL);
+        assert_true(s > star && r > ring);
+        assert_true(r < 1e6 * (2 * line.beta + line.gamma)); /* the limit */
+        star = s;
+        ring = r;
+    }
+}
+
+static void one_worker_exchanges_nothing(void **state) {
+    (void)state;
+    const feddc_cost_line line = {.alpha = 1, .beta = 1, .gamma = 1, .message = 1};
+    for (unsigned way = FEDDC_COST_STAR; way <= FEDDC_COST_GATHER; way++) {
+        assert_near(exchange((feddc_cost_way)way, 1, 100, &line, NULL), 0);
+        assert_string_not_equal(feddc_cost_way_name((feddc_cost_way)way), "?");
+    }
+    assert_string_equal(feddc_cost_way_name((feddc_cost_way)99), "?");
+}
+
+static void owners_send_what_a_ring_sends_in_two_hops(void **state) {
+    (void)state;
+    const feddc_cost_line line = {.alpha = 1, .beta = 2, .gamma = 3};
+    const feddc_cost ring = feddc_cost_exchange(FEDDC_COST_RING, 8, 100, &line, NULL);
+    const feddc_cost owners = feddc_cost_exchange(FEDDC_COST_OWNERS, 8, 100, &line, NULL);
+    assert_near(owners.wire, ring.wire);
+    assert_near(owners.sum, ring.sum);
+    assert_near(owners.latency, 2);
+    assert_near(ring.latency, 14);
+    /* All at one machine, both legs at once: p n beta. To all: (p - 1) n beta. */
+    assert_near(feddc_cost_exchange(FEDDC_COST_CENTRAL, 8, 100, &line, NULL).wire, 1600);
+    assert_near(feddc_cost_exchange(FEDDC_COST_GATHER, 8, 100, &line, NULL).wire, 1400);
+}
+
+static void each_message_of_each_bucket_costs_what_it_costs(void **state) {
+    (void)state;
+    const feddc_cost_line line = {.message = 1, .bucket = 50};
+    assert_near(exchange(FEDDC_COST_OWNERS, 8, 120, &line, NULL), 3 * 14);
+    assert_near(exchange(FEDDC_COST_RING, 8, 50, &line, NULL), 14);
+    assert_near(exchange(FEDDC_COST_CENTRAL, 8, 50, &line, NULL), 16);
+    assert_near(exchange(FEDDC_COST_GATHER, 8, 50, &line, NULL), 7);
+    assert_near(exchange(FEDDC_COST_STAR, 8, 50, &line, NULL), 11);
+    const feddc_cost_line one = {.message = 1};
+    assert_near(exchange(FEDDC_COST_OWNERS, 8, 120, &one, NULL), 14);
+}
+
+static void a_codec_saves_wire_and_costs_its_own_time(void **state) {
+    (void)state;
+    const feddc_cost_line line = {.beta = 1};
+    const feddc_cost_codec codec = {.push = 4, .pull = 2, .encode = 0.5, .decode = 0.25};
+    const feddc_cost owners = feddc_cost_exchange(FEDDC_COST_OWNERS, 4, 100, &line, &codec);
+    assert_near(owners.wire, 75.0 / 4 + 75.0 / 2);
+    /* Encodes its gradient and its quarter of the sum; decodes four quarters, and the sum. */
+    assert_near(owners.codec, 0.5 * (100 + 25) + 0.25 * (100 + 100));
+    const feddc_cost_codec push_only = {.push = 4, .pull = 1, .encode = 0.5, .decode = 0.25};
+    const feddc_cost half = feddc_cost_exchange(FEDDC_COST_OWNERS, 4, 100, &line, &push_only);
+    assert_near(half.wire, 75.0 / 4 + 75.0);
+    assert_near(half.codec, 0.5 * 100 + 0.25 * 100);
+    /* The paper's aggregator compresses gradients only: weights come down whole. */
+    assert_near(feddc_cost_exchange(FEDDC_COST_STAR, 4, 100, &line, &push_only).wire,
+                400.0 / 4 + 200.0);
+    /* A ring encodes each block once: p - 1 hops of n / p, then the complete one. */
+    assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &codec).codec,
+                0.5 * 100 + 0.25 * (75 + 100));
+    const feddc_cost_codec plain = {.push = 1, .pull = 1, .encode = 1, .decode = 1};
+    assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &plain).codec, 0);
+}
+
+static void a_tree_is_its_parts(void **state) {
+    (void)state;
+    const feddc_cost_line below = {.alpha = 1, .beta = 2}, above = {.alpha = 10, .beta = 20};
+    const feddc_cost flat = feddc_cost_tree(4, 1, 100, &below, &above, NULL);
+    assert_near(total(&flat), exchange(FEDDC_COST_OWNERS, 4, 100, &above, NULL));
+    const feddc_cost one = feddc_cost_tree(4, 4, 100, &below, &above, NULL);
+    assert_near(total(&one), exchange(FEDDC_COST_RING, 4, 100, &below, NULL));
+    const feddc_cost tree = feddc_cost_tree(8, 4, 100, &below, &above, NULL);
+    assert_near(total(&tree), exchange(FEDDC_COST_RING, 4, 100, &below, NULL) +
+                                  exchange(FEDDC_COST_OWNERS, 2, 100, &above, NULL) + 3 + 200);
+}
+
+/* ---- CD-SGD, section 3.3 ---- */
+
+static void the_equations_of_a_step(void **state) {
+    (void)state;
+    const feddc_cost_step s = {.tau = 10, .phi = 30, .delta = 2, .psi = 5, .k = 4};
+    assert_near(feddc_cost_ssgd(&s), 40);
+    assert_near(feddc_cost_odsgd(&s), 30);
+    assert_near(feddc_cost_bitsgd(&s), 17);
+    assert_near(feddc_cost_cdsgd_exchange(&s, 8), 30);
+    assert_near(feddc_cost_cdsgd_exchange(&s, 9), 7);
+    assert_near(feddc_cost_cdsgd_at(&s, 8), 30); /* case 3 */
+    assert_near(feddc_cost_cdsgd_at(&s, 9), 10); /* case 1 */
+    assert_near(feddc_cost_cdsgd(&s), (3 * 10 + 30) / 4.0);
+    assert_near(feddc_cost_local(&s, 3), 20);
+    feddc_cost_step slow = s;
+    slow.tau = 1;
+    assert_near(feddc_cost_cdsgd_at(&slow, 9), 7); /* case 2 */
+    assert_near(feddc_cost_cdsgd(&slow), ((4 - 1) * (2 + 5) + 30) / 4.0);
+}
+
+static void the_equations_of_what_is_saved(void **state) {
+    (void)state;
+    feddc_cost_step s = {.tau = 10, .phi = 30, .delta = 2, .psi = 5, .k = 4};
+    assert_near(feddc_cost_saved_odsgd(&s, 1), 20); /* equation 8, case 2: phi - tau */
+    assert_near(feddc_cost_saved_bitsgd(&s, 1), 7); /* equation 9, case 1: delta + psi */
+    assert_near(feddc_cost_saved_odsgd(&s, 4), 0);  /* 8, case 4 */
+    assert_near(feddc_cost_saved_bitsgd(&s, 4), 10 + 2 + 5 - 30); /* 9, case 3 */
+    s.tau = 1;
+    assert_near(feddc_cost_saved_odsgd(&s, 1), 30 - 2 - 5); /* 8, case 3 */
+    assert_near(feddc_cost_saved_bitsgd(&s, 1), 1);         /* 9, case 2: tau */
+    s.tau = 40;
+    assert_near(feddc_cost_saved_odsgd(&s, 1), 0); /* 8, case 1 */
+}
+
+static void k_5_at_100_mbit_is_44_ms(void **state) {
+    (void)state;
+    /* LeNet-5, two workers, 2 bits: phi 158 ms; a coded step takes its 15.7 ms of compute. */
+    feddc_cost_step s = {.tau = 15.7, .phi = 158, .delta = 1, .psi = 10, .k = 5};
+    assert_near(round(feddc_cost_cdsgd(&s)), 44);
+    s.k = 1; /* always float32 */
+    assert_near(feddc_cost_cdsgd(&s), feddc_cost_odsgd(&s));
+    s.k = 0; /* never */
+    assert_near(feddc_cost_cdsgd(&s), 15.7);
+    double before = INFINITY;
+    for (s.k = 1; s.k <= 64; s.k++) {
+        assert_true(feddc_cost_cdsgd(&s) < before);
+        before = feddc_cost_cdsgd(&s);
+    }
+}
+
+static void rows_of_the_table_of_rules_give_the_same_steps(void **state) {
+    (void)state;
+    const feddc_cost_step s = {.tau = 10, .phi = 30, .delta = 2, .psi = 5, .k = 4};
+    const feddc_act ssgd = {true, true, false, 0}, bitsgd = {true, false, false, 0},
+                    odsgd = {true, true, true, 1}, coded = {true, false, true, 1}, none = {0};
+    assert_near(feddc_cost_act(&s, &ssgd, 0), feddc_cost_ssgd(&s));
+    assert_near(feddc_cost_act(&s, &bitsgd, 0), feddc_cost_bitsgd(&s));
+    assert_near(feddc_cost_act(&s, &odsgd, 0), feddc_cost_odsgd(&s));
+    assert_near(feddc_cost_act(&s, &coded, 0), feddc_cost_cdsgd_at(&s, 1));
+    assert_near(feddc_cost_act(&s, &none, 0), 10);
+    assert_near(feddc_cost_act(&s, &ssgd, 3), feddc_cost_layered(10, 30, 3));
+    assert_near(feddc_cost_act(&s, &odsgd, 3), 30);
+}
+
+static void what_the_backward_pass_does_not_cover_is_exposed(void **state) {
+    (void)state;
+    const double ready[] = {4, 6, 10}, wire[] = {1, 5, 2};
+    /* The second bucket is through at 11, and the third, ready at 10, at 13. */
+    assert_near(feddc_cost_exposed(ready, wire, 3, 10), 3);
+    assert_near(feddc_cost_exposed(ready, wire, 1, 10), 0);
+    assert_near(feddc_cost_exposed(NULL, NULL, 0, 10), 0);
+    /* One bucket is ready at the end only: equation 2. Many: little more than the longer one. */
+    assert_near(feddc_cost_layered(9, 4, 1), 13);
+    assert_near(feddc_cost_layered(9, 6, 1000), 9.006);
+    assert_near(feddc_cost_layered(9, 12, 1000), 3 + 0.006 + 12);
+    for (uint32_t buckets = 1; buckets < 5000; buckets *= 3) {
+        const double step = feddc_cost_layered(9, 12, buckets);
+        assert_true(step >= 15 && step <= 21);
+    }
+}
+
+/* ---- Tables ---- */
+
+static void tables_have_each_number_of_workers_up_to_1024(void **state) {
+    (void)state;
+    const feddc_cost_inputs in = {.values = 430500,
+                                  .mbit = 1000,
+                                  .codec = "3lc:s=1.75",
+                                  .push = 100,
+                                  .pull = 50,
+                                  .no_ring = true,
+                                  .tau = 0.04,
+                                  .k = 5,
+                                  .low = 2,
+                                  .high = 5};
+    fed_writer out;
+    fed_writer_growing(&out);
+    feddc_cost_tables(&in, &out);
+    fed_write_u8(&out, 0);
+    assert_fed_ok(out.status);
+    const char *table = (const char *)out.data;
+    assert_non_null(strstr(table, "3lc:s=1.75"));
+    for (uint32_t p = 2; p <= 1024; p = p < 5 ? p + 1 : p == 5 ? 8 : 2 * p) {
+        char line[16];
+        snprintf(line, sizeof line, "\n%7u ", p);
+        const char *first = strstr(table, line);
+        assert_non_null(first);
+        assert_non_null(strstr(first + 1, line)); /* in both tables */
+    }
+    assert_null(strstr(table, "\n      6 "));
+    assert_null(strstr(table, "\n   2048 "));
+    /* Two workers: star, ring and owners take 3 and 1 n beta of 13.776 ms; a ring of 3lc none. */
+    assert_non_null(strstr(table, "\n      2     41.33     13.78     13.78 "));
+    assert_non_null(strstr(table, " 0.55         - "));
+    assert_non_null(strstr(table, "\n      2     53.78 ")); /* equation 2 */
+    fed_writer_free(&out);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(star_and_ring_are_the_papers_formulas),
+        cmocka_unit_test(star_to_ring_is_3_0_3_4_and_4_0_where_only_bytes_count),
+        cmocka_unit_test(a_star_grows_with_the_workers_and_a_ring_hardly),
+        cmocka_unit_test(one_worker_exchanges_nothing),
+        cmocka_unit_test(owners_send_what_a_ring_sends_in_two_hops),
+        cmocka_unit_test(each_message_of_each_bucket_costs_what_it_costs),
+        cmocka_unit_test(a_codec_saves_wire_and_costs_its_own_time),
+        cmocka_unit_test(a_tree_is_its_parts),
+        cmocka_unit_test(the_equations_of_a_step),
+        cmocka_unit_test(the_equations_of_what_is_saved),
+        cmocka_unit_test(k_5_at_100_mbit_is_44_ms),
+        cmocka_unit_test(rows_of_the_table_of_rules_give_the_same_steps),
+        cmocka_unit_test(what_the_backward_pass_does_not_cover_is_exposed),
+        cmocka_unit_test(tables_have_each_number_of_workers_up_to_1024),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
