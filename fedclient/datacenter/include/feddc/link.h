@@ -14,7 +14,7 @@ FED_API_BEGIN
 
 /*
  * A link is a folder, links/NAME/, which defines one struct, and a line of links.def. The contract
- * test tests/contract/test_links.c checks each link of the table for what is promised here.
+ * test tests/contract/test_each_link.c checks each link of the table for what is promised here.
  */
 
 enum { FEDDC_RANKS = 1024, FEDDC_SECRET = 32 };
@@ -65,7 +65,8 @@ typedef struct feddc_event {
     feddc_event_kind kind;
     uint32_t peer;
     feddc_head head;
-    const uint8_t *data; /* len bytes, aligned for any vector unit (64); NULL if len is 0 */
+    const uint8_t *data; /* len bytes; NULL if len is 0. Aligned to 64, for any vector unit; from
+                          * links that share memory, as the sender's data */
     size_t len;
     void *lease;    /* ARRIVED: the link's own, for release */
     uint64_t token; /* SENT */
