@@ -118,10 +118,6 @@ double feddc_cost_saved_bitsgd(const feddc_cost_step *s, uint64_t i) {
     return feddc_cost_bitsgd(s) - feddc_cost_cdsgd_at(s, i);
 }
 
-double feddc_cost_local(const feddc_cost_step *s, uint32_t n) {
-    return s->tau + s->phi / (n > 0 ? n : 1);
-}
-
 double feddc_cost_exposed(const double *ready, const double *wire, size_t buckets, double end) {
     double done = 0;
     for (size_t b = 0; b < buckets; b++) {
@@ -149,6 +145,16 @@ double feddc_cost_act(const feddc_cost_step *s, const feddc_act *act, uint32_t b
         return fmax(s->tau, exchange);
     }
     return buckets > 0 ? feddc_cost_layered(s->tau, exchange, buckets) : s->tau + exchange;
+}
+
+double feddc_cost_sync(const feddc_cost_step *s, const feddc_sync *sync, uint32_t steps,
+                       uint32_t buckets) {
+    double all = 0;
+    for (uint32_t t = 0; t < steps; t++) {
+        const feddc_act act = feddc_sync_act(sync, t);
+        all += feddc_cost_act(s, &act, buckets);
+    }
+    return steps > 0 ? all / steps : 0;
 }
 
 /* ---- Tables ---- */

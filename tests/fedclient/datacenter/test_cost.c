@@ -148,7 +148,6 @@ static void the_equations_of_a_step(void **state) {
     assert_near(feddc_cost_cdsgd_at(&s, 8), 30); /* case 3 */
     assert_near(feddc_cost_cdsgd_at(&s, 9), 10); /* case 1 */
     assert_near(feddc_cost_cdsgd(&s), (3 * 10 + 30) / 4.0);
-    assert_near(feddc_cost_local(&s, 3), 20);
     feddc_cost_step slow = s;
     slow.tau = 1;
     assert_near(feddc_cost_cdsgd_at(&slow, 9), 7); /* case 2 */
@@ -185,16 +184,27 @@ static void k_5_at_100_mbit_is_44_ms(void **state) {
     }
 }
 
-static void rows_of_the_table_of_rules_give_the_same_steps(void **state) {
+static double mean(const feddc_cost_step *s, const char *spec, uint32_t steps) {
+    fed_error err = {0};
+    feddc_sync sync;
+    assert_fed_ok_err(feddc_sync_parse(spec, &sync, &err));
+    return feddc_cost_sync(s, &sync, steps, 0);
+}
+
+static void the_rules_of_syncs_def_give_the_same_steps(void **state) {
     (void)state;
     const feddc_cost_step s = {.tau = 10, .phi = 30, .delta = 2, .psi = 5, .k = 4};
-    const feddc_act ssgd = {true, true, false, 0}, bitsgd = {true, false, false, 0},
-                    odsgd = {true, true, true, 1}, coded = {true, false, true, 1}, none = {0};
-    assert_near(feddc_cost_act(&s, &ssgd, 0), feddc_cost_ssgd(&s));
-    assert_near(feddc_cost_act(&s, &bitsgd, 0), feddc_cost_bitsgd(&s));
-    assert_near(feddc_cost_act(&s, &odsgd, 0), feddc_cost_odsgd(&s));
-    assert_near(feddc_cost_act(&s, &coded, 0), feddc_cost_cdsgd_at(&s, 1));
-    assert_near(feddc_cost_act(&s, &none, 0), 10);
+    assert_near(mean(&s, "ssgd", 7), feddc_cost_ssgd(&s));
+    assert_near(mean(&s, "bitsgd", 7), feddc_cost_bitsgd(&s));
+    assert_near(mean(&s, "odsgd", 7), feddc_cost_odsgd(&s));
+    assert_near(mean(&s, "cdsgd:n=0,k=4", 400), feddc_cost_cdsgd(&s));
+    /* Five steps of warm-up, the last of which does not wait any longer: Algorithm 1, line 6. */
+    assert_near(mean(&s, "cdsgd:n=5,k=4", 405),
+                (4 * feddc_cost_ssgd(&s) + feddc_cost_odsgd(&s) + 400 * feddc_cost_cdsgd(&s)) /
+                    405);
+    assert_near(mean(&s, "local:n=3", 9), 10 + (2 + 5) / 3.0);
+    assert_near(mean(&s, "ssgd", 0), 0);
+    const feddc_act ssgd = {true, true, false, 0}, odsgd = {true, true, true, 1};
     assert_near(feddc_cost_act(&s, &ssgd, 3), feddc_cost_layered(10, 30, 3));
     assert_near(feddc_cost_act(&s, &odsgd, 3), 30);
 }
@@ -266,7 +276,7 @@ int main(void) {
         cmocka_unit_test(the_equations_of_a_step),
         cmocka_unit_test(the_equations_of_what_is_saved),
         cmocka_unit_test(k_5_at_100_mbit_is_44_ms),
-        cmocka_unit_test(rows_of_the_table_of_rules_give_the_same_steps),
+        cmocka_unit_test(the_rules_of_syncs_def_give_the_same_steps),
         cmocka_unit_test(what_the_backward_pass_does_not_cover_is_exposed),
         cmocka_unit_test(tables_have_each_number_of_workers_up_to_1024),
     };

@@ -112,9 +112,6 @@ double feddc_cost_cdsgd(const feddc_cost_step *s);
 double feddc_cost_saved_odsgd(const feddc_cost_step *s, uint64_t i);
 double feddc_cost_saved_bitsgd(const feddc_cost_step *s, uint64_t i);
 
-/** Not in the paper: `local:n`, which exchanges float32 every n-th step, and equation 2's mean. */
-double feddc_cost_local(const feddc_cost_step *s, uint32_t n);
-
 /**
  * Not in the paper: how long compute waits for an exchange that begins while the backward pass
  * still runs. Bucket b is summed at ready[b], in the order that they are given, and takes the lines
@@ -126,9 +123,13 @@ double feddc_cost_exposed(const double *ready, const double *wire, size_t bucket
  * distances in the backward pass, which is two thirds of tau. */
 double feddc_cost_layered(double tau, double exchange, uint32_t buckets);
 
-/** A step of any rule. buckets 0: nothing overlaps unless the rule says so, as in the equations;
- * else feddc_cost_layered. For a run, take the mean over feddc_sync_act of all its steps. */
+/** Step t of any rule. buckets 0: nothing overlaps unless the rule says so, as in the equations;
+ * else feddc_cost_layered. */
 double feddc_cost_act(const feddc_cost_step *s, const feddc_act *act, uint32_t buckets);
+
+/** The mean of the steps 0 .. steps - 1 of a rule; s->k is not read. */
+double feddc_cost_sync(const feddc_cost_step *s, const feddc_sync *sync, uint32_t steps,
+                       uint32_t buckets);
 
 /* -- Tables for people -- */
 
