@@ -104,8 +104,8 @@ static void the_file_has_a_process_for_each_rank_and_a_thread_for_each_row(void 
     const world *w = *state;
     feddc_trace *traces[2] = {open_trace(0, 2, 100), open_trace(1, 2, 100)};
     const feddc_span sent = {12 * MS, 15 * MS, 4096, 7, 3, FEDDC_SEND};
-    add(traces[0], FEDDC_ROW_COMPUTE, FEDDC_FORWARD, 7, 1, 4);
-    add(traces[0], FEDDC_ROW_COMPUTE, FEDDC_BACKWARD, 7, 4, 12);
+    add(traces[0], FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, 7, 1, 4);
+    add(traces[0], FEDDC_ROW_COMPUTE, FEDDC_BACKWARD_PASS, 7, 4, 12);
     add(traces[0], FEDDC_ROW_ENGINE, FEDDC_ENCODE, 7, 11, 12);
     feddc_trace_add(traces[0], FEDDC_ROW_PEER + 1, &sent);
     add(traces[1], FEDDC_ROW_BUCKETS, FEDDC_EXCHANGE, 7, 2, 9);
@@ -165,7 +165,7 @@ static void when_the_ring_is_full_the_oldest_go_and_are_counted(void **state) {
     const world *w = *state;
     feddc_trace *trace = open_trace(0, 1, 4);
     for (uint32_t k = 0; k < 10; k++) {
-        add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD, k, k, k + 1);
+        add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, k, k, k + 1);
     }
     json_t *root = merged(w, &trace, 1, 1, "worker", 0);
     for (size_t k = 0; k < 4; k++) {
@@ -205,8 +205,8 @@ static void a_name_from_outside_stays_a_string(void **state) {
 static void times_count_from_zero(void **state) {
     const world *w = *state;
     feddc_trace *trace = open_trace(0, 1, 4);
-    add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD, 0, 90, 110); /* begins before zero */
-    add(trace, FEDDC_ROW_COMPUTE, FEDDC_BACKWARD, 0, 110, 130);
+    add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, 0, 90, 110); /* begins before zero */
+    add(trace, FEDDC_ROW_COMPUTE, FEDDC_BACKWARD_PASS, 0, 110, 130);
     json_t *root = merged(w, &trace, 1, 1, "worker", 100 * MS);
     const json_t *forward = event_of(root, "X", "forward", 0, 0);
     assert_int_equal(number(forward, "ts"), 0);

@@ -26,16 +26,16 @@ typedef struct feddc_trace feddc_trace;
 
 /** What a span is. */
 typedef enum feddc_what {
-    FEDDC_FORWARD = 0, /* compute: a forward pass, or a part of it between two waits */
-    FEDDC_BACKWARD,    /* compute: a backward pass, or a part of it */
-    FEDDC_UPDATE,      /* compute: the optimizer */
-    FEDDC_WAIT,        /* compute: it can't go on before the exchange does */
-    FEDDC_ENCODE,      /* engine */
-    FEDDC_DECODE,      /* engine */
-    FEDDC_SUM,         /* engine */
-    FEDDC_EXCHANGE,    /* buckets: from the engine taking a bucket until its sum is complete */
-    FEDDC_SEND,        /* peer: from the hand-over to the link until the link is done with it */
-    FEDDC_RECEIVE,     /* peer: the arrival of a message, as far as the link tells */
+    FEDDC_FORWARD_PASS = 0, /* compute: a forward pass, or a part of it between two waits */
+    FEDDC_BACKWARD_PASS,    /* compute: a backward pass, or a part of it */
+    FEDDC_UPDATE,           /* compute: the optimizer */
+    FEDDC_WAIT,             /* compute: it can't go on before the exchange does */
+    FEDDC_ENCODE,           /* engine */
+    FEDDC_DECODE,           /* engine */
+    FEDDC_SUM,              /* engine */
+    FEDDC_EXCHANGE,         /* buckets: from the engine taking a bucket until its sum is complete */
+    FEDDC_SEND,    /* peer: from the hand-over to the link until the link is done with it */
+    FEDDC_RECEIVE, /* peer: the arrival of a message, as far as the link tells */
     FEDDC_WHATS
 } feddc_what;
 
