@@ -11,8 +11,8 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
                                  .hold_ms = client->options.hold_ms,
                                  .task = client->model.task,
                                  .version = client->model.version,
-                                 .capabilities =
-                                     FED_CAN_PATCH | FED_CAN_DECLINE | fed_task_capabilities(),
+                                 .capabilities = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_GANG |
+                                                 fed_task_capabilities(),
                                  .samples = client->residual.samples};
     uint8_t message[32];
     fed_writer w;

@@ -66,6 +66,7 @@ void fedserver_close(fedserver *server) {
     fedserver_batch_log_free(&server->batch_log);
     fedserver_relay_close(server->relay);
     fedserver_rounds_free(&server->rounds);
+    fedserver_gangs_free(&server->gangs);
     if (server->db != NULL) {
         server->store->close(server->db);
     }

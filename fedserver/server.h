@@ -10,6 +10,7 @@
 #include "fed/log.h"
 #include "fedserver/batch_log.h"
 #include "fedserver/fedserver.h"
+#include "fedserver/gangs.h"
 #include "fedserver/identity/enrolment.h"
 #include "fedserver/rounds/rounds.h"
 #include "fedserver/stores/store.h"
@@ -52,6 +53,7 @@ struct fedserver {
     uint64_t refusals;  /* refusals that the audit log does not have yet */
     int64_t refusal_ms; /* time when the audit log last had refusals */
     fedserver_rounds rounds;
+    fedserver_gangs gangs;
     fedserver_traffic traffic;
     fedserver_wire_totals wire;
 };

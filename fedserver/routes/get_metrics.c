@@ -5,6 +5,7 @@
 #include "fedserver/rounds/device_state.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/routes/answers.h"
+#include "fedserver/routes/gang_json.h"
 #include "fedserver/routes/metrics.h"
 #include "fedserver/routes/router.h"
 
@@ -149,6 +150,7 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     fedserver_metric_counter(&w, "fed_declines_total", "Devices that said they can't serve a task.",
                              c->declines);
     assignments(&w, c);
+    fedserver_gangs_metrics(server, call->now_ms, &w);
     fedserver_metric_counter(&w, "fed_requests_total", "Requests answered.",
                              server->traffic.requests);
     fedserver_metric_counter(&w, "fed_received_bytes_total", "Bytes of requests.",

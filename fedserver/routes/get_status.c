@@ -8,6 +8,7 @@
 #include "fed/version.h"
 #include "fedserver/paths.h"
 #include "fedserver/routes/answers.h"
+#include "fedserver/routes/gang_json.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/status_json.h"
 #include "fedserver/task/fields.h"
@@ -152,12 +153,13 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
         json_decref(rounds);
         return status;
     }
-    json_t *root = json_pack(
-        "{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version", FED_VERSION, "protocol",
-        FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
-        (json_int_t)server->rounds.devices.count, "task", task_json(t), "round",
-        fedserver_round_json(&server->rounds, call->now_ms), "rounds", rounds, "tasks", tasks,
-        "traffic", traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
+    json_t *root =
+        json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version", FED_VERSION,
+                  "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
+                  (json_int_t)server->rounds.devices.count, "task", task_json(t), "round",
+                  fedserver_round_json(&server->rounds, call->now_ms), "rounds", rounds, "tasks",
+                  tasks, "gangs", fedserver_gangs_json(server, call->now_ms), "traffic",
+                  traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
     tag_status(root, response);
     return fedserver_answer_json(response, 200, root, err);
 }

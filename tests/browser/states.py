@@ -100,6 +100,31 @@ def poisoned():
         queued(3, "digits of the branch offices", "running", 30, 50, started_ms=NOW - 11 * MINUTE)], devices), devices
 
 
+def worker(rank, state="well", phase="backward", compute_ms=21.4, waits_for=None, **more):
+    return {"rank": rank, "host": f"node-{rank}", "pid": 4700 + rank, "state": state, "phase": phase, "step": 1203, "compute_ms": compute_ms,
+            "waits_for": waits_for, "sent_bytes": 48_000_000 + rank, "received_bytes": 47_000_000 + rank, **more}
+
+
+def gang(the_device, workers, verdict=None, **more):
+    return {"device": the_device["fingerprint"][:16], "heard_ms": NOW - 900, "task": 3, "round": 31, "size": len(workers), "link": "tcp",
+            "collective": "owners", "sync": "ssgd", "codec": "3lc:s=1.75", "pull": "float32", "exposed": 0.07, "verdict": verdict,
+            "workers": workers, **more}
+
+
+def clusters():
+    """Two devices are clusters: one is well, in the other a worker has died."""
+    devices = some_devices()
+    devices[0].update(name="east")
+    devices[1].update(name="west")
+    the = status(task(30, 50), open_round(31), rounds(30), [
+        queued(3, "digits of the branch offices", "running", 30, 50, started_ms=NOW - 11 * MINUTE)], devices)
+    the["gangs"] = [
+        gang(devices[0], [worker(k, compute_ms=21.4 if k != 2 else 40.0) for k in range(4)]),
+        gang(devices[1], [worker(0, phase="exchange", waits_for=1), worker(1, "dead", "backward"), worker(2, "slow", "forward", 88.0)],
+             "worker 1 (host node-1, pid 4701) died at step 1203 in backward; 2 others wait for bucket 5", heard_ms=NOW - 14_000)]
+    return the, devices
+
+
 def cloned():
     devices = some_devices()
     devices[3].update(cloned_ms=NOW - 60_000)
@@ -147,4 +172,4 @@ def crowd():
                   devices), devices
 
 
-ALL = {f.__name__: f for f in (empty, running, outlier, stuck, poisoned, cloned, declined, nobody, finished, queue, crowd)}
+ALL = {f.__name__: f for f in (empty, running, outlier, stuck, poisoned, clusters, cloned, declined, nobody, finished, queue, crowd)}

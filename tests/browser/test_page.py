@@ -166,6 +166,20 @@ def look_cloned(b):
     check("branch-00004" in first_device(b), "first is", first_device(b))
 
 
+def look_clusters(b):
+    expect_alarms(b, ("red", "In the cluster west: worker 1 (host node-1, pid 4701) died at step 1203 in backward; 2 others wait for bucket 5"))
+    check("west" in first_device(b) and "cluster" in first_device(b), "first is", first_device(b))
+    rows = b.run("return [...document.querySelectorAll('.gang')].map(g => [g.previousSibling.innerText, g.innerText, "
+                 "[...g.querySelectorAll('.gang tbody tr')].map(r => r.innerText)])")
+    check(len(rows) == 2, "gangs:", rows)
+    (west, west_text, west_workers), (east, east_text, east_workers) = rows
+    check("west" in west and "Heard 14 s ago." in west_text and "died at step 1203" in west_text, west, west_text)
+    check(len(west_workers) == 3 and "dead" in west_workers[1] and "worker 1" in west_workers[0], west_workers)
+    check("east" in east and "4 workers, tcp, owners, ssgd, 3lc:s=1.75; workers wait 7 % of the time for the exchange" in east_text, east, east_text)
+    check(len(east_workers) == 4 and "node-3" in east_workers[3] and "1,203" in east_workers[3], east_workers)
+    check(b.run("return document.querySelectorAll('.gang td.amber').length") == 2, "the slowest of each is marked")
+
+
 def look_declined(b):
     check(b.text("#headline") == "Round 1 of 50: no device can serve this task.", b.text("#headline"))
     expect_alarms(b, ("red", "Every device has declined resnet for tablets. The first reason: samples are 784 values"))

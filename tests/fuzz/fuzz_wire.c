@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/gang.h"
 #include "fed/version.h"
 #include "fed/wire.h"
 
@@ -50,6 +51,7 @@ CHECK_MESSAGE(update)
 CHECK_MESSAGE(piece)
 CHECK_MESSAGE(decline)
 CHECK_MESSAGE(metric)
+CHECK_MESSAGE(gang)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_task(data, size);
@@ -62,5 +64,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_piece(data, size);
     check_decline(data, size);
     check_metric(data, size);
+    check_gang(data, size);
     return 0;
 }

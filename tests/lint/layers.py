@@ -34,7 +34,7 @@ ROOMS = {
 # ways: a .def table that the upper one is listed in, or a function pointer that the upper one hands down.
 INNER_ROOMS = {
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
-                   "batch_log", "server", "audit_log", "operator/", "routes/", "open", "http/", "commands/"],
+                   "batch_log", "gangs", "server", "audit_log", "operator/", "routes/", "open", "http/", "commands/"],
     "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "links/", "links", "plan", "coder", "collective", "collectives/",
                               "collectives", "engine", "exchange", "control/", "worker/"],
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],

@@ -73,8 +73,9 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
     bool holds = checkin->task == fake->task.id && checkin->version == fake->version;
     bool over = fake->version >= fake->rounds;
     a->retry_ms = 1234;
-    a->capabilities =
-        (fake->whole_only ? 0 : FED_CAN_PIECES) | (fake->no_declines ? 0 : FED_CAN_DECLINE);
+    a->capabilities = (fake->whole_only ? 0 : FED_CAN_PIECES) |
+                      (fake->no_declines ? 0 : FED_CAN_DECLINE) |
+                      (fake->no_gangs ? 0 : checkin->capabilities & FED_CAN_GANG);
     if (fake->declined.reason[0] != '\0' && !over) {
         a->action = FED_ACTION_WAIT;
         a->reason = FED_WAIT_DECLINED;
@@ -260,6 +261,12 @@ static void decline(fed_fake *fake, fed_reader *body) {
     fake->lease += fake->declined.lease == fake->lease ? 1 : 0;
 }
 
+static void gang(fed_fake *fake, fed_reader *body) {
+    assert_false(fake->no_gangs);
+    assert_fed_ok(fed_gang_read(body, &fake->gang));
+    fake->gangs++;
+}
+
 static void metric(fed_fake *fake, fed_reader *body) {
     assert_fed_ok(fed_metric_read(body, &fake->metric));
     assert_int_equal(fake->metric.version, fake->version);
@@ -318,6 +325,8 @@ static void handle(fed_fake *fake, const fedclient_request *request, bool midway
         update(fake, body, len, status, answer);
     } else if (strstr(request->url, "/v1/decline") != NULL) {
         decline(fake, &r);
+    } else if (strstr(request->url, "/v1/gang") != NULL) {
+        gang(fake, &r);
     } else {
         assert_non_null(strstr(request->url, "/v1/metric"));
         metric(fake, &r);

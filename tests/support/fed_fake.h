@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "fed/arch.h"
+#include "fed/gang.h"
 #include "fed/wire.h"
 #include "fedclient/memory_store.h"
 #include "fedclient/transport.h"
@@ -66,6 +67,9 @@ typedef struct fed_fake {
     bool no_declines;             /* the fake knows no declines */
     uint64_t declines;            /* how many declines the fake has taken */
     fed_decline declined;         /* the last decline; after a reason, the device waits */
+    bool no_gangs;                /* the fake takes no gangs */
+    uint64_t gangs;               /* how many the fake has taken */
+    fed_gang gang;                /* the last one */
     uint32_t deadline_ms;         /* of each lease */
     char used_token[32];          /* "": none yet */
     uint8_t key[FED_SHA256_SIZE]; /* the fingerprint of the enrolled key */

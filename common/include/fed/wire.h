@@ -49,7 +49,8 @@ enum {
     FED_CAN_PIECES = 1,  /* coordinator: takes an update in pieces, and says how much it has */
     FED_CAN_PATCH = 2,   /* device: reads patches; coordinator: sends patches on request */
     FED_CAN_DECLINE = 4, /* device: knows FED_WAIT_DECLINED; coordinator: takes fed_decline */
-    FED_RENEW = 8        /* coordinator: this device's certificate is of an old CA; renew it now */
+    FED_RENEW = 8,       /* coordinator: this device's certificate is of an old CA; renew it now */
+    FED_CAN_GANG = 16    /* device: may send fed_gang (fed/gang.h); coordinator: takes it */
 };
 
 /** Device -> coordinator: asks for work, and says which model the device holds. */
@@ -195,7 +196,8 @@ typedef enum fed_request {
     FED_REQUEST_UPDATE,
     FED_REQUEST_PIECE,
     FED_REQUEST_METRIC,
-    FED_REQUEST_DECLINE
+    FED_REQUEST_DECLINE,
+    FED_REQUEST_GANG
 } fed_request;
 
 #define FED_PATH_ENROL   "/v1/enrol"
@@ -206,6 +208,7 @@ typedef enum fed_request {
 #define FED_PATH_PIECE   "/v1/piece"
 #define FED_PATH_METRIC  "/v1/metric"
 #define FED_PATH_DECLINE "/v1/decline"
+#define FED_PATH_GANG    "/v1/gang"
 
 FED_API_END
 

@@ -10,6 +10,7 @@
 #include "fed/api.h"
 #include "fed/arch.h"
 #include "fed/error.h"
+#include "fed/gang.h"
 #include "fed/log.h"
 #include "fed/rng.h"
 #include "fed/wire.h"
@@ -89,6 +90,19 @@ void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint3
  */
 typedef void (*fedclient_sent_visit)(void *user, const float *sent, size_t count);
 fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit visit, void *user,
+                                fed_error *err) FED_CHECKED;
+
+/**
+ * For a device that is a cluster: tell the coordinator, for its page, what the workers behind this
+ * device do now. Call this function in a training callback, about once a second. It sends one
+ * request, and waits for its answer. An older coordinator takes no such message: then nothing is
+ * sent.
+ *
+ * gang    task and round are filled in
+ * Errors  FED_EINVAL a value that fed/gang.h does not allow; those of the line (FED_ENET and the
+ *         like), and *err says why. They are no reason to end the training
+ */
+fed_status fedclient_round_gang(const fedclient_round *round, fed_gang *gang,
                                 fed_error *err) FED_CHECKED;
 
 typedef struct fedclient_options {

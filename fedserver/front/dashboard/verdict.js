@@ -152,6 +152,6 @@ function alarm_bad(list) {
 }
 function alarms(s, list, now) {
   const found = [alarm_devices(s, list, now), alarm_declined(s), alarm_attempts(s), alarm_commit(s, now), alarm_loss(s, list),
-    alarm_bad(list), alarm_certificate(s, now)].filter(known);
+    alarm_bad(list), alarm_gangs(s, list, now), alarm_certificate(s, now)].filter(known);
   return found.sort((a, b) => (b.level === "red") - (a.level === "red"));
 }

@@ -1,0 +1,105 @@
+/* The byte layout of what a device says of its gang. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed/gang.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+static const char *const state_names[FED_WORKER_STATES] = {"well", "slow", "stuck", "stopped",
+                                                           "dead"};
+
+const char *fed_worker_state_name(fed_worker_state state) {
+    return state < FED_WORKER_STATES ? state_names[state] : "?";
+}
+
+static void worker_write(fed_writer *w, const fed_worker *m) {
+    fed_write_u32(w, m->rank);
+    fed_write_u8(w, (uint8_t)m->state);
+    fed_write_u32(w, m->pid);
+    fed_write_u32(w, m->waits_for);
+    fed_write_u64(w, m->step);
+    fed_write_f32(w, m->compute_ms);
+    fed_write_str(w, m->phase);
+    fed_write_str(w, m->host);
+    fed_write_u64(w, m->sent_bytes);
+    fed_write_u64(w, m->received_bytes);
+}
+
+void fed_gang_write(fed_writer *w, const fed_gang *m) {
+    fed_write_u8(w, FED_GANG_LAYOUT);
+    fed_write_u64(w, m->task);
+    fed_write_u32(w, m->round);
+    fed_write_u32(w, m->size);
+    fed_write_f32(w, m->exposed);
+    fed_write_str(w, m->link);
+    fed_write_str(w, m->collective);
+    fed_write_str(w, m->sync);
+    fed_write_str(w, m->codec);
+    fed_write_str(w, m->pull);
+    fed_write_str(w, m->verdict);
+    fed_write_varint(w, m->count);
+    for (uint32_t k = 0; k < m->count; k++) {
+        worker_write(w, &m->worker[k]);
+    }
+}
+
+/* False: a value is not allowed. */
+static bool worker_read(fed_reader *r, uint32_t size, fed_worker *m) {
+    m->rank = fed_read_u32(r);
+    m->state = (fed_worker_state)fed_read_u8(r);
+    m->pid = fed_read_u32(r);
+    m->waits_for = fed_read_u32(r);
+    m->step = fed_read_u64(r);
+    m->compute_ms = fed_read_f32(r);
+    fed_read_str(r, m->phase, sizeof m->phase);
+    fed_read_str(r, m->host, sizeof m->host);
+    m->sent_bytes = fed_read_u64(r);
+    m->received_bytes = fed_read_u64(r);
+    return m->rank < size && m->state < FED_WORKER_STATES && isfinite(m->compute_ms) &&
+           m->compute_ms >= 0 && (m->waits_for == FED_GANG_NOBODY || m->waits_for < size);
+}
+
+static bool head_read(fed_reader *r, fed_gang *m) {
+    if (fed_read_u8(r) != FED_GANG_LAYOUT && r->status == FED_OK) {
+        r->status = FED_EVERSION; /* before the rest, which another layout may have otherwise */
+    }
+    m->task = fed_read_u64(r);
+    m->round = fed_read_u32(r);
+    m->size = fed_read_u32(r);
+    m->exposed = fed_read_f32(r);
+    fed_read_str(r, m->link, sizeof m->link);
+    fed_read_str(r, m->collective, sizeof m->collective);
+    fed_read_str(r, m->sync, sizeof m->sync);
+    fed_read_str(r, m->codec, sizeof m->codec);
+    fed_read_str(r, m->pull, sizeof m->pull);
+    fed_read_str(r, m->verdict, sizeof m->verdict);
+    const uint64_t count = fed_read_varint(r);
+    m->count = count <= FED_GANG_WORKERS ? (uint32_t)count : 0;
+    return count <= FED_GANG_WORKERS && count <= m->size && m->size >= 1 &&
+           m->size <= FED_GANG_RANKS && m->exposed >= 0 && m->exposed <= 1;
+}
+
+/* Fill in a gang that is all 0. */
+static fed_status gang_fill(fed_reader *r, fed_gang *m) {
+    bool allowed = head_read(r, m);
+    for (uint32_t k = 0; k < m->count && allowed && r->status == FED_OK; k++) {
+        allowed = worker_read(r, m->size, &m->worker[k]) &&
+                  (k == 0 || m->worker[k].rank > m->worker[k - 1].rank);
+    }
+    if (!allowed && r->status == FED_OK) {
+        r->status = FED_EFORMAT;
+    }
+    return r->status;
+}
+
+fed_status fed_gang_read(fed_reader *r, fed_gang *m) {
+    fed_gang *t = calloc(1, sizeof *t); /* 9 KB */
+    FED_REQUIRE(t != NULL, FED_ENOMEM);
+    const fed_status status = gang_fill(r, t);
+    if (status == FED_OK) {
+        *m = *t;
+    }
+    free(t);
+    return status;
+}

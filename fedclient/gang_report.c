@@ -1,0 +1,57 @@
+/* A device that is a cluster: what its workers do, for the coordinator's page. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/client.h"
+
+#include <stdlib.h>
+
+/** The message, which the coordinator must be able to read. */
+static fed_status message_of(const fed_gang *gang, fed_writer *w, fed_error *err) {
+    static const char wrong[] = "the gang has a value that fed/gang.h does not allow";
+    fed_reader r;
+    if (gang->count > FED_GANG_WORKERS) {
+        return fed_fail(err, FED_EINVAL, "%s: count", wrong);
+    }
+    fed_gang_write(w, gang);
+    FED_REQUIRE(w->status == FED_OK, FED_ENOMEM);
+    fed_gang *back = calloc(1, sizeof *back);
+    FED_REQUIRE(back != NULL, FED_ENOMEM);
+    fed_reader_init(&r, w->data, w->len);
+    const fed_status status = fed_gang_read(&r, back);
+    free(back);
+    return status == FED_EFORMAT ? fed_fail(err, FED_EINVAL, "%s", wrong) : status;
+}
+
+static fed_status post(fedclient *client, const fed_writer *message, fedclient_answer *answer,
+                       fed_error *err) {
+    fedclient_span span = {.data = message->data, .left = message->len};
+    const fedclient_body body = fedclient_body_of(&span);
+    const fedclient_call call = {
+        .base = client->devices, .kind = FED_REQUEST_GANG, .body = &body, .answer_limit = 4096};
+    return fedclient_exchange(client, &call, answer, err);
+}
+
+fed_status fedclient_round_gang(const fedclient_round *round, fed_gang *gang, fed_error *err) {
+    const fed_assignment *assignment = &round->job->assignment;
+    fedclient *client = round->job->client;
+    if ((assignment->capabilities & FED_CAN_GANG) == 0) {
+        return FED_OK;
+    }
+    gang->task = assignment->task.id;
+    gang->round = assignment->round;
+    const bool heals = client->heals;
+    fedclient_answer answer = {0};
+    fed_writer message;
+    fed_writer_growing(&message);
+    fed_status status = message_of(gang, &message, err);
+    if (status == FED_OK) {
+        status = post(client, &message, &answer, err);
+        client->heals = heals; /* the step goes on, whatever became of this request */
+    }
+    if (status == FED_OK && answer.status != 200) {
+        status = fed_fail(err, FED_EFORMAT, "the coordinator refused the gang's state: %s (%s)",
+                          answer.message, answer.error);
+    }
+    fedclient_answer_free(&answer);
+    fed_writer_free(&message);
+    return status;
+}

@@ -1,0 +1,65 @@
+/* The gangs behind devices as JSON, and as metrics. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/routes/gang_json.h"
+
+#include "fedserver/routes/metrics.h"
+
+static json_t *worker_json(const fed_worker *m) {
+    return json_pack(
+        "{s:I, s:s, s:I, s:s, s:s, s:I, s:f, s:o, s:I, s:I}", "rank", (json_int_t)m->rank, "host",
+        m->host, "pid", (json_int_t)m->pid, "state", fed_worker_state_name(m->state), "phase",
+        m->phase, "step", (json_int_t)m->step, "compute_ms", (double)m->compute_ms, "waits_for",
+        m->waits_for == FED_GANG_NOBODY ? json_null() : json_integer(m->waits_for), "sent_bytes",
+        (json_int_t)m->sent_bytes, "received_bytes", (json_int_t)m->received_bytes);
+}
+
+static json_t *gang_json(const fedserver_gang *gang) {
+    const fed_gang *m = &gang->told;
+    char device[17];
+    json_t *workers = json_array();
+    fed_hex(gang->fingerprint, 8, device);
+    for (uint32_t k = 0; k < m->count; k++) {
+        json_array_append_new(workers, worker_json(&m->worker[k]));
+    }
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:f, s:o, s:o}", "device",
+                     device, "heard_ms", (json_int_t)gang->heard_ms, "task", (json_int_t)m->task,
+                     "round", (json_int_t)m->round, "size", (json_int_t)m->size, "link", m->link,
+                     "collective", m->collective, "sync", m->sync, "codec", m->codec, "pull",
+                     m->pull, "exposed", (double)m->exposed, "verdict",
+                     m->verdict[0] != '\0' ? json_string(m->verdict) : json_null(), "workers",
+                     workers);
+}
+
+json_t *fedserver_gangs_json(fedserver *server, int64_t now_ms) {
+    fedserver_gangs *gangs = &server->gangs;
+    json_t *list = json_array();
+    fedserver_gangs_forget(gangs, &server->rounds.devices, now_ms);
+    for (size_t k = 0; k < gangs->count; k++) {
+        json_array_append_new(list, gang_json(gangs->items[k]));
+    }
+    return list;
+}
+
+void fedserver_gangs_metrics(fedserver *server, int64_t now_ms, fed_writer *w) {
+    uint64_t fresh = 0, workers[FED_WORKER_STATES] = {0};
+    fedserver_gangs *gangs = &server->gangs;
+    fedserver_gangs_forget(gangs, &server->rounds.devices, now_ms);
+    for (size_t k = 0; k < gangs->count; k++) {
+        const fedserver_gang *gang = gangs->items[k];
+        if (now_ms - gang->heard_ms < FEDSERVER_GANG_FRESH_MS) {
+            fresh++;
+            for (uint32_t i = 0; i < gang->told.count; i++) {
+                workers[gang->told.worker[i].state]++;
+            }
+        }
+    }
+    fedserver_metric_gauge(w, "fed_gangs", "Clusters that told of their workers lately.",
+                           (double)fresh);
+    fedserver_metric_head(w, "fed_gang_workers", "gauge", "Their workers, by state.");
+    for (fed_worker_state state = 0; state < FED_WORKER_STATES; state++) {
+        fed_write_printf(w, "fed_gang_workers{state=\"%s\"} %llu\n", fed_worker_state_name(state),
+                         (unsigned long long)workers[state]);
+    }
+    fedserver_metric_counter(w, "fed_gang_reports_total", "What clusters told of their workers.",
+                             gangs->reports);
+}

@@ -1,0 +1,121 @@
+/* A device that is a cluster tells the coordinator of its workers while it trains. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_device.h"
+#include "fed_test.h"
+
+/** What the callback tells, and what came of it. */
+typedef struct cluster {
+    fed_device device;
+    fed_gang gang;
+    fed_status status;
+    fed_error why;
+} cluster;
+
+static fed_status train(void *user, fedclient_round *round, fed_error *err) {
+    cluster *c = user;
+    (void)err;
+    c->status = fedclient_round_gang(round, &c->gang, &c->why);
+    round->values[0] += 1.0f / 1024;
+    round->samples = 10;
+    round->loss = 0.5f;
+    return FED_OK;
+}
+
+static int setup(void **state) {
+    cluster *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    fed_device_open(&c->device, "float32", 3);
+    c->gang = (fed_gang){.size = 2,
+                         .link = "threads",
+                         .verdict = "worker 1 died",
+                         .count = 2,
+                         .worker = {{.waits_for = 1}, {.rank = 1, .state = FED_WORKER_DEAD}}};
+    c->device.options.train = train;
+    c->device.options.user = c;
+    fedclient_close(c->device.client);
+    assert_fed_ok_err_of(&c->device,
+                         fedclient_open(&c->device.options, &c->device.client, &c->device.err));
+    *state = c;
+    return 0;
+}
+
+static int teardown(void **state) {
+    cluster *c = *state;
+    fed_device_close(&c->device);
+    free(c);
+    return 0;
+}
+
+static fedclient_event step(cluster *c) {
+    fedclient_event event;
+    assert_fed_ok_err_of(&c->device, fedclient_step(c->device.client, &event, &c->device.err));
+    return event;
+}
+
+static void the_coordinator_is_told_of_the_workers_of_this_round(void **state) {
+    cluster *c = *state;
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(c->status);
+    const fed_gang *told = &c->device.fake.gang;
+    assert_int_equal(c->device.fake.gangs, 1);
+    assert_true(told->task == c->device.fake.task.id);
+    assert_int_equal(told->round, 1);
+    assert_int_equal(told->count, 2);
+    assert_int_equal(told->worker[0].waits_for, 1);
+    assert_int_equal(told->worker[1].state, FED_WORKER_DEAD);
+    assert_string_equal(told->verdict, "worker 1 died");
+}
+
+static void an_older_coordinator_is_told_nothing(void **state) {
+    cluster *c = *state;
+    c->device.fake.no_gangs = true; /* the fake fails if one comes */
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(c->status);
+}
+
+static void a_message_that_is_lost_does_no_harm(void **state) {
+    cluster *c = *state;
+    c->device.fake.plan =
+        (fed_fake_plan){.path = "/v1/gang", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_fed_status(c->status, FED_ENET);
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(c->status);
+    assert_int_equal(c->device.fake.gang.round, 2);
+}
+
+static void a_refusal_says_why(void **state) {
+    cluster *c = *state;
+    c->device.fake.plan = (fed_fake_plan){.path = "/v1/gang",
+                                          .fault = FED_FAKE_STATUS,
+                                          .status = 400,
+                                          .error = "bad_gang",
+                                          .times = 1};
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_fed_status(c->status, FED_EFORMAT);
+    assert_non_null(strstr(c->why.text, "bad_gang"));
+}
+
+static void a_value_that_is_not_allowed_is_not_sent(void **state) {
+    cluster *c = *state;
+    c->gang.worker[1].rank = 2;
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_fed_status(c->status, FED_EINVAL);
+    c->gang.count = FED_GANG_WORKERS + 1;
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_fed_status(c->status, FED_EINVAL);
+    assert_int_equal(c->device.fake.gangs, 0);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(the_coordinator_is_told_of_the_workers_of_this_round),
+        test(an_older_coordinator_is_told_nothing),
+        test(a_message_that_is_lost_does_no_harm),
+        test(a_refusal_says_why),
+        test(a_value_that_is_not_allowed_is_not_sent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
