@@ -72,7 +72,7 @@ check_by_hand() {
     echo '#include <mbedtls/x509_csr.h>' | cc -E - >/dev/null 2>&1 || missing+=("mbedtls 2.28 or 3.6")
     [ ${#missing[@]} -eq 0 ] ||
         die "this is not a Debian system (no apt-get), so install these by hand, libraries with their headers: ${missing[*]}." \
-            "For the tests also clang, clang-tidy and clang-format 14."
+            "For the tests also clang, clang-tidy and clang-format 14; for workers on MPI also Open MPI or MPICH."
 }
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then

@@ -1,0 +1,36 @@
+/* Memory that messages of the MPI link lie in, in sizes of powers of two; used again and again. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_MPI_ROOM_H
+#define FEDDC_MPI_ROOM_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FEDDC_MPI_ALIGN = 64, FEDDC_MPI_CLASSES = 32 };
+
+/** Room for a message. Its frame lies directly before its payload. */
+typedef struct feddc_mpi_block {
+    struct feddc_mpi_block *next; /* in a list of free ones, or of a peer's messages */
+    struct feddc_mpi_block *all;  /* in the list of all */
+    uint32_t size_class, peer;
+    size_t len;                                              /* of the payload */
+    bool complete;                                           /* all of it has arrived */
+    alignas(FEDDC_MPI_ALIGN) uint8_t frame[FEDDC_MPI_ALIGN]; /* its last bytes are used */
+    uint8_t payload[];
+} feddc_mpi_block;
+
+typedef struct feddc_mpi_room {
+    feddc_mpi_block *free[FEDDC_MPI_CLASSES];
+    feddc_mpi_block *all;
+} feddc_mpi_room;
+
+/** A block for len bytes of payload, len <= INT32_MAX; NULL: no memory. */
+feddc_mpi_block *feddc_mpi_room_take(feddc_mpi_room *room, size_t len);
+void feddc_mpi_room_give(feddc_mpi_room *room, feddc_mpi_block *block);
+
+/** Free all blocks, those that were not given back too. */
+void feddc_mpi_room_close(feddc_mpi_room *room);
+
+#endif

@@ -1,0 +1,244 @@
+/* Link "mpi": this program runs itself under mpirun, and plays there what every link must keep. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <mpi.h>
+#include <signal.h>
+
+#include "fed/clock.h"
+#include "feddc/link.h"
+#include "link_case.h"
+#include "mpi_job.h"
+
+enum { SKIPPED = 77 };
+
+/* -- What a rank does; mpirun ends all of them if one returns false -- */
+
+static const feddc_link_vtable *mpi;
+
+static bool complain(const char *what, const fed_error *err) {
+    fprintf(stderr, "%s: %s %s\n", what, fed_status_name(err->status), err->text);
+    return false;
+}
+
+static bool open_link(feddc_place *place, void **self, fed_error *err) {
+    place->listener = -1;
+    place->patience_ms = 20000;
+    return (mpi->find(place, err) == FED_OK && mpi->open(place, self, err) == FED_OK) ||
+           complain("open", err);
+}
+
+/* All cases one after the other: the link is opened again for each. */
+static bool play_cases(void) {
+    const link_case *one;
+    for (size_t k = 0; (one = link_case_at(k)) != NULL; k++) {
+        link_seat seat = {.link = mpi, .place = {.patience_ms = 20000}};
+        fed_error err = {0};
+        if (mpi->find(&seat.place, &err) != FED_OK) {
+            return complain("find", &err);
+        }
+        if (one->abrupt && seat.place.size < 2) {
+            continue;
+        }
+        link_case_run(one, &seat);
+        if (seat.fault[0] != 0) {
+            fprintf(stderr, "\"%s\": rank %u of %u: %s\n", one->name, seat.place.rank,
+                    seat.place.size, seat.fault);
+            return false;
+        }
+    }
+    printf("played\n");
+    return true;
+}
+
+/* The program's own MPI stays the program's. */
+static bool use_the_programs_mpi(void) {
+    feddc_place place = {0};
+    void *self = NULL, *second = NULL;
+    fed_error err = {0};
+    int level = 0, ended = 1;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
+    if (!open_link(&place, &self, &err)) {
+        return false;
+    }
+    if (mpi->open(&place, &second, &err) != FED_ESTATE) {
+        return complain("a second link at the same time", &err);
+    }
+    mpi->close(self, true);
+    MPI_Finalized(&ended);
+    if (ended || MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS) {
+        return complain("the link has ended the program's MPI", &err);
+    }
+    MPI_Finalize();
+    if (mpi->find(&place, &err) != FED_ESTATE || strstr(err.text, "MPI_Finalize") == NULL) {
+        return complain("after MPI_Finalize", &err);
+    }
+    printf("used\n");
+    return true;
+}
+
+static bool refuse_mpi_for_one_thread(void) {
+    feddc_place place = {0};
+    fed_error err = {0};
+    int level = 0;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SINGLE, &level);
+    bool right = level >= MPI_THREAD_SERIALIZED /* some MPIs give more than was asked for */ ||
+                 (mpi->find(&place, &err) == FED_ESTATE &&
+                  strstr(err.text, "MPI_THREAD_SERIALIZED") != NULL);
+    MPI_Finalize();
+    printf("refused\n");
+    return right || complain("one thread", &err);
+}
+
+static bool refuse_what_does_not_fit(void) {
+    feddc_place place = {0}, other;
+    const feddc_head head = {0};
+    void *self = NULL, *no = NULL;
+    fed_error err = {0};
+    if (!open_link(&place, &self, &err)) {
+        return false;
+    }
+    uint32_t peer = (place.rank + 1) % place.size;
+    if (mpi->send(self, peer, &head, self, (size_t)1 << 31, 1, &err) != FED_EINVAL ||
+        strstr(err.text, "2 GiB") == NULL) {
+        return complain("a message of 2 GiB", &err);
+    }
+    if (mpi->send(self, place.rank, &head, NULL, 0, 1, &err) != FED_EINVAL ||
+        mpi->send(self, place.size, &head, NULL, 0, 1, &err) != FED_EINVAL) {
+        return complain("a message to nobody", &err);
+    }
+    mpi->close(self, true);
+    other = place;
+    other.rank = peer;
+    if (mpi->open(&other, &no, &err) != FED_EINVAL || strstr(err.text, "mpirun -n 2") == NULL) {
+        return complain("the place of another rank", &err);
+    }
+    printf("fits\n");
+    return true;
+}
+
+/* Rank 1 does not open its link. The others' MPI cannot end after that, so mpirun ends the job. */
+static bool miss_a_rank(void) {
+    feddc_place place = {0};
+    void *self = NULL;
+    fed_error err = {0};
+    if (mpi->find(&place, &err) != FED_OK) {
+        return complain("find", &err);
+    }
+    if (place.rank == 1) {
+        fed_sleep_ms(20000);
+        return true;
+    }
+    place.patience_ms = 100;
+    if (mpi->open(&place, &self, &err) == FED_EBUSY) {
+        printf("in vain\n");
+    }
+    return false;
+}
+
+/* Rank 1 is killed, while the others wait for a message of it. */
+static bool lose_a_rank(void) {
+    feddc_place place = {0};
+    feddc_event event = {0};
+    void *self = NULL;
+    fed_error err = {0};
+    if (!open_link(&place, &self, &err)) {
+        return false;
+    }
+    if (place.rank == 1) {
+        raise(SIGKILL);
+    }
+    if (mpi->wait(self, 60000, &event, &err) == FED_OK) {
+        printf("waited in vain\n");
+    }
+    return true;
+}
+
+static const struct role {
+    const char *name;
+    bool (*play)(void);
+} roles[] = {{"cases", play_cases},
+             {"own", use_the_programs_mpi},
+             {"single", refuse_mpi_for_one_thread},
+             {"fit", refuse_what_does_not_fit},
+             {"miss", miss_a_rank},
+             {"lose", lose_a_rank}};
+
+static int play_role(const char *name) {
+    for (size_t k = 0; k < sizeof roles / sizeof roles[0]; k++) {
+        if (strcmp(roles[k].name, name) == 0) {
+            return roles[k].play() ? EXIT_SUCCESS : EXIT_FAILURE;
+        }
+    }
+    return EXIT_FAILURE;
+}
+
+/* -- The tests -- */
+
+static char said[16384];
+
+static int run(const char *role, unsigned ranks) {
+    char self[512];
+    mpi_job_self(self, sizeof self);
+    return mpi_job_run(self, role, ranks, said, sizeof said);
+}
+
+/* All ranks end with 0, and each has said this word. */
+static void check(const char *role, unsigned ranks, const char *word) {
+    unsigned count = 0;
+    int status = run(role, ranks);
+    for (const char *at = said; (at = strstr(at, word)) != NULL; at++) {
+        count++;
+    }
+    if (status != 0 || count != ranks) {
+        fail_msg("%s with %u ranks ends with %d: %s", role, ranks, status, said);
+    }
+}
+
+static void ranks_keep_each_promise(void **state) {
+    (void)state;
+    for (unsigned ranks = 1; ranks <= 4; ranks++) {
+        check("cases", ranks, "played");
+    }
+}
+
+static void a_program_may_initialise_mpi_itself(void **state) {
+    (void)state;
+    check("own", 2, "used");
+    check("single", 2, "refused");
+}
+
+static void what_mpi_cannot_is_refused(void **state) {
+    (void)state;
+    check("fit", 2, "fits");
+}
+
+static void open_does_not_wait_for_ever(void **state) {
+    (void)state;
+    assert_int_not_equal(run("miss", 2), 0);
+    assert_non_null(strstr(said, "in vain"));
+}
+
+static void a_death_ends_the_job(void **state) {
+    (void)state;
+    assert_int_not_equal(run("lose", 3), 0);
+    assert_null(strstr(said, "in vain"));
+}
+
+int main(int argc, char **argv) {
+    mpi = feddc_link_named("mpi");
+    if (mpi == NULL || !mpi_job_possible()) {
+        return SKIPPED;
+    }
+    if (argc == 2) {
+        return play_role(argv[1]);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_keep_each_promise),
+        cmocka_unit_test(a_program_may_initialise_mpi_itself),
+        cmocka_unit_test(what_mpi_cannot_is_refused),
+        cmocka_unit_test(open_does_not_wait_for_ever),
+        cmocka_unit_test(a_death_ends_the_job),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
