@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "faulty_link.h"
 #include "link_case.h"
 #include "link_gang.h"
 
@@ -48,6 +49,66 @@ static void each_link_keeps_each_promise(void **state) {
     }
 }
 
+/* The wrapper that tests of collectives use is a link too. */
+static void a_link_whose_events_are_late_and_mixed_is_a_link(void **state) {
+    (void)state;
+    const feddc_link_vtable *link;
+    const link_case *one;
+    for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
+        for (size_t k = 0; link_gang_fits(link) && (one = link_case_at(k)) != NULL; k++) {
+            faulty_plan plan = {.inner = link, .delay_us = 50, .mix = 7, .seed = k};
+            check(faulty_link(&plan), one, 4);
+        }
+    }
+}
+
+typedef struct chatter {
+    link_seat seat;
+    fed_error err;
+    bool told; /* that rank 1 is gone */
+} chatter;
+
+/* Each rank sends to the next one whenever something came, until its link breaks or one goes. */
+static void chat(void *arg) {
+    chatter *c = arg;
+    const feddc_link_vtable *link = c->seat.link;
+    feddc_event event = {.kind = FEDDC_SENT};
+    fed_status status = link->open(&c->seat.place, &c->seat.self, &c->err);
+    if (status != FED_OK) {
+        return;
+    }
+    for (int k = 0; status == FED_OK && event.kind != FEDDC_GONE && k < 100000; k++) {
+        uint32_t next = (c->seat.place.rank + 1) % c->seat.place.size;
+        if (event.kind == FEDDC_SENT) {
+            status = link->send(c->seat.self, next, &(feddc_head){0}, "word", 4, 0, &c->err);
+        }
+        status = status == FED_OK ? link->wait(c->seat.self, 20000, &event, &c->err) : status;
+        if (status == FED_OK && event.kind == FEDDC_ARRIVED) {
+            link->release(c->seat.self, &event);
+        }
+    }
+    c->told = event.kind == FEDDC_GONE && event.peer == 1 && !event.orderly;
+    link->close(c->seat.self, true);
+}
+
+static void a_rank_is_lost_at_the_kth_event(void **state) {
+    (void)state;
+    for (uint64_t at = 1; at < 20; at += 6) {
+        link_gang gang;
+        chatter c[3] = {0};
+        faulty_plan plan = {.inner = feddc_link_named("threads"), .victim = 1, .at = at};
+        link_gang_open(&gang, plan.inner, 3);
+        for (uint32_t r = 0; r < 3; r++) {
+            c[r].seat = (link_seat){.link = faulty_link(&plan), .place = gang.place[r]};
+        }
+        link_gang_run(3, chat, c, sizeof c[0]);
+        link_gang_close(&gang);
+        assert_int_equal(plan.events[1], at);
+        assert_fed_says(c[1].err, "lost rank 1");
+        assert_true(c[0].told || c[2].told);
+    }
+}
+
 static void a_rank_that_does_not_come_is_named(void **state) {
     (void)state;
     const feddc_link_vtable *link;
@@ -73,6 +134,8 @@ int main(void) {
     alarm(300); /* a link that hangs ends here */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_link_keeps_each_promise),
+        cmocka_unit_test(a_link_whose_events_are_late_and_mixed_is_a_link),
+        cmocka_unit_test(a_rank_is_lost_at_the_kth_event),
         cmocka_unit_test(a_rank_that_does_not_come_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,8 +29,10 @@ typedef struct inbox {
     pthread_cond_t changed;
     note *first, *last; /* messages, and own notes that came back, in their order */
     bool sleeping, woken, closed;
-    uint32_t farewells; /* ranks that have left, but for those that wait has told of */
-    uint8_t *farewell;  /* [size]: 0; 1: it left at once; 2: orderly */
+    uint64_t put, taken; /* notes, ever */
+    uint32_t farewells;  /* ranks that have left, but for those that wait has told of */
+    uint64_t due;        /* which it tells once so many notes were taken */
+    uint8_t *farewell;   /* [size]: 0; 1: it left at once; 2: orderly */
 } inbox;
 
 struct feddc_hub {
@@ -182,6 +184,7 @@ static bool post(inbox *box, note *n, bool back) {
         n->next = NULL;
         *(box->first != NULL ? &box->last->next : &box->first) = n;
         box->last = n;
+        box->put++;
         rouse(box);
     }
     pthread_mutex_unlock(&box->lock);
@@ -214,6 +217,7 @@ static note *take_first(inbox *box) {
     note *n = box->first;
     if (n != NULL) {
         box->first = n->next;
+        box->taken++;
     }
     return n;
 }
@@ -291,8 +295,10 @@ static fed_status threads_wait(void *self, int ms, feddc_event *event, fed_error
     if (box->woken) {
         box->woken = false;
         event->kind = FEDDC_WOKEN;
-    } else if ((n = take_first(box)) == NULL && box->farewells > 0) {
+    } else if (box->farewells > 0 && box->taken >= box->due) {
         take_farewell(box, event);
+    } else {
+        n = take_first(box);
     }
     pthread_mutex_unlock(&box->lock);
     if (n != NULL) {
@@ -313,14 +319,14 @@ static void threads_wake(void *self) {
     pthread_mutex_unlock(&link->own->lock);
 }
 
-/* Take out of another rank's inbox what it has not seen yet. */
+/* Called with the inbox's lock held: take out what its rank has not seen yet. */
 static void take_out(threads_link *link, inbox *box) {
-    pthread_mutex_lock(&box->lock);
     note **place = &box->first, *last = NULL;
     while (*place != NULL) {
         note *n = *place;
         if (n->from == link->rank) {
             *place = n->next;
+            box->taken++;
             keep_idle(link, n);
         } else {
             last = n;
@@ -328,7 +334,6 @@ static void take_out(threads_link *link, inbox *box) {
         }
     }
     box->last = last;
-    pthread_mutex_unlock(&box->lock);
 }
 
 static void say_farewell(threads_link *link, bool orderly) {
@@ -337,12 +342,13 @@ static void say_farewell(threads_link *link, bool orderly) {
         if (box == link->own) {
             continue;
         }
+        pthread_mutex_lock(&box->lock);
         if (!orderly) {
             take_out(link, box);
         }
-        pthread_mutex_lock(&box->lock);
         box->farewell[link->rank] = orderly ? 2 : 1;
         box->farewells++;
+        box->due = box->put;
         rouse(box);
         pthread_mutex_unlock(&box->lock);
     }
