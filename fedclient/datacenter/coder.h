@@ -39,7 +39,7 @@ size_t feddc_coder_bound(const feddc_coder *coder, const feddc_shard *shard, boo
 /** Encode x, float32 of the shard, with the residual of these values. Not for raw messages: send x
  * itself. Errors: FED_ENONFINITE a gradient that is not finite */
 fed_status feddc_coder_encode(feddc_coder *coder, const feddc_shard *shard, const float *x,
-                              bool plain, uint8_t *dst, size_t *len, fed_error *err) FED_CHECKED;
+                              uint8_t *dst, size_t *len, fed_error *err) FED_CHECKED;
 
 /** y = what a message says, or y += it; float32 of the shard. Any message, raw ones too.
  * FED_EFORMAT: it is no message for this shard; y may be partly changed. */
@@ -48,17 +48,19 @@ fed_status feddc_coder_decode(feddc_coder *coder, const feddc_shard *shard, bool
 fed_status feddc_coder_add(feddc_coder *coder, const feddc_shard *shard, bool plain,
                            const uint8_t *src, size_t len, float *y, fed_error *err) FED_CHECKED;
 
-/** A message that was not counted goes back into the residual: residual += decoded. */
-fed_status feddc_coder_take_back(feddc_coder *coder, const feddc_shard *shard, bool plain,
-                                 const uint8_t *src, size_t len, fed_error *err) FED_CHECKED;
+/** A coded message that was not counted goes back: residual += decoded. For a codec with a
+ * residual.
+ */
+fed_status feddc_coder_take_back(feddc_coder *coder, const feddc_shard *shard, const uint8_t *src,
+                                 size_t len, fed_error *err) FED_CHECKED;
 
 /** float32[plan->n]; NULL for a codec without one. */
 float *feddc_coder_residual(feddc_coder *coder);
 
-/** Seconds so far. */
+/** Of a codec without a residual: values that it made 0 while they were not, of how many. Some of
+ * the messages are looked at. */
 typedef struct feddc_coder_counts {
-    double encode_s, decode_s;
-    uint64_t zeroed, coded; /* of a codec without a residual: values that became 0, of how many */
+    uint64_t zeroed, coded;
 } feddc_coder_counts;
 
 const feddc_coder_counts *feddc_coder_count(const feddc_coder *coder);

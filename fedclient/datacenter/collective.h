@@ -7,6 +7,7 @@
 #include "fedclient/datacenter/coder.h"
 #include "fedclient/datacenter/plan.h"
 #include "feddc/link.h"
+#include "feddc/trace.h"
 
 enum { FEDDC_COLLECTIVE_PARAMS = 2 };
 
@@ -59,6 +60,7 @@ typedef struct feddc_collective_vtable {
     /** For feddc_exchange_look: the rank that this bucket waits for; UINT32_MAX: none. */
     uint32_t (*waits_for)(const void *self, uint32_t bucket);
 
+    /** The link is closed already. */
     void (*close)(void *self);
 } feddc_collective_vtable;
 
@@ -72,6 +74,13 @@ void feddc_engine_release(feddc_engine *engine, const feddc_event *event);
 /** The sum of a shard is there, float32[shard.n]; it stays as it is until `taken`. */
 void feddc_engine_done(feddc_engine *engine, uint32_t step, uint32_t bucket, uint32_t shard,
                        const float *sum);
+
+/** Nanoseconds of a clock that never goes back. */
+uint64_t feddc_engine_ns(void);
+
+/** The engine's thread was busy from `begin` until now: FEDDC_ENCODE, FEDDC_DECODE or FEDDC_SUM. */
+void feddc_engine_spent(feddc_engine *engine, feddc_what what, uint32_t step, uint32_t bucket,
+                        size_t bytes, uint64_t begin);
 
 /** The collectives of collectives.def; NULL past the last. */
 const feddc_collective_vtable *feddc_collective_at(size_t k);

@@ -10,6 +10,7 @@
 #include "fed/api.h"
 #include "fed/error.h"
 #include "feddc/link.h"
+#include "feddc/trace.h"
 
 FED_API_BEGIN
 
@@ -32,11 +33,6 @@ FED_API_BEGIN
  * equal without ever being compared.
  */
 
-/** A tensor of the gradient. Tensors lie side by side in one vector, in this order. */
-typedef struct feddc_tensor {
-    size_t n;
-} feddc_tensor;
-
 /** How to exchange. All ranks of a gang give the same, but for place and trace. */
 typedef struct feddc_exchange_options {
     const feddc_link_vtable *link;
@@ -46,14 +42,14 @@ typedef struct feddc_exchange_options {
     const char *codec;      /* of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
     const char *pull;       /* of pulls, the sums on their way back; NULL: float32 */
 
-    const size_t *tensor; /* size_t[tensors]: how many values each tensor of the gradient has */
+    /* size_t[tensors]: the values of each tensor. Tensors lie side by side in one vector. */
+    const size_t *tensor;
     size_t tensors;
     size_t small;  /* tensors of fewer values travel as float32; 0: 256 */
     size_t bucket; /* bytes of gradient in a message, about; 0: 1 MiB */
 
-    uint32_t ahead; /* steps that may be put in before the first is taken: 1 or 2; 0: 1 */
-    uint32_t late;  /* owners: a sum is complete without the last so many workers; what these push
-                     * goes back into their residuals. Needs a codec with a residual */
+    uint32_t late; /* owners with aggregators: a sum is complete without the last so many workers;
+                     * what these push goes back into their residuals. Needs a codec with one */
     struct feddc_trace
         *trace; /* NULL, or what the engine writes its spans to; outlives the exchange */
 } feddc_exchange_options;
@@ -83,9 +79,11 @@ size_t feddc_exchange_size(const feddc_exchange *x);
  * The gradient of values offset .. offset + n - 1 of this step is ready. Returns at once.
  *
  * Steps begin anywhere, and go up by 1. Each value is put in once a step, in any order; parts that
- * are put in from the end to the beginning, as a backward pass has them, leave soonest.
+ * are put in from the end to the beginning, as a backward pass has them, leave soonest. Two steps
+ * may be under way: a part of step t + 2 is put in after that part of step t was taken.
  *
- * grad   float32[n]. It must lie and stay as it is until the same part of this step has been taken
+ * grad   float32[n]. All parts of one step lie in one vector, each at its offset. Each must lie and
+ *        stay as it is until the same part of this step has been taken
  * plain  true: as float32, whatever the codec; the same for all parts and all ranks of a step. The
  *        residuals stay for the next step that is not
  */

@@ -1,0 +1,263 @@
+/* Shards to messages and back. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/datacenter/coder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a codec without a residual one encode of so many is read back, to count what became 0. */
+enum { COUNT_EVERY = 16 };
+
+struct feddc_coder {
+    fedcodec codec;
+    bool identity; /* the codec is float32 */
+    const feddc_plan *plan;
+    float *residual; /* float32[plan->n]; NULL for a codec without one */
+    void *work;
+    float *back; /* float32 of the largest slice: what was encoded, read back; or NULL */
+    uint64_t encodes;
+    feddc_coder_counts counts;
+};
+
+static fed_status choose(const char *spec, fedcodec *codec, fed_error *err) {
+    FED_TRY(fedcodec_parse(spec != NULL ? spec : "float32", codec, err));
+    if (codec->stage != 0) {
+        return fed_fail(err, FED_EINVAL, "%s: an exchange takes no second stage; leave out \"+%s\"",
+                        spec, fedcodec_stage_name(codec->stage));
+    }
+    codec->unguarded = true; /* a gradient that is not finite ends the exchange */
+    return FED_OK;
+}
+
+/* Values of the largest slice that is coded, and *work = the most work memory of any. */
+static size_t largest_slice(const feddc_plan *plan, const fedcodec *codec, size_t *work) {
+    size_t most = 0;
+    for (size_t k = 0; k < plan->slices; k++) {
+        if (!plan->slice[k].plain) {
+            size_t n = plan->slice[k].n, need = fedcodec_work_size(codec, n);
+            most = n > most ? n : most;
+            *work = need > *work ? need : *work;
+        }
+    }
+    return most;
+}
+
+static fed_status make_room(feddc_coder *c) {
+    size_t work = 0, most = largest_slice(c->plan, &c->codec, &work);
+    bool feedback = fedcodec_has_feedback(c->codec.vtable);
+    if (c->identity || most == 0) {
+        return FED_OK;
+    }
+    c->work = work > 0 ? aligned_alloc(64, (work + 63) / 64 * 64) : NULL;
+    c->residual = feedback ? calloc(c->plan->n, sizeof(float)) : NULL;
+    c->back = feedback ? NULL : malloc(most * sizeof(float));
+    bool ok = (work == 0 || c->work != NULL) && (feedback ? c->residual : c->back) != NULL;
+    return ok ? FED_OK : FED_ENOMEM;
+}
+
+fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, feddc_coder **coder,
+                           fed_error *err) {
+    fedcodec codec;
+    FED_TRY(choose(spec, &codec, err));
+    feddc_coder *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a coder");
+    }
+    c->codec = codec;
+    c->plan = plan;
+    c->identity = strcmp(fedcodec_name(codec.vtable), "float32") == 0;
+    if (make_room(c) != FED_OK) {
+        feddc_coder_free(c);
+        return fed_fail(err, FED_ENOMEM, "no memory for the residual of %zu values", plan->n);
+    }
+    *coder = c;
+    return FED_OK;
+}
+
+void feddc_coder_free(feddc_coder *coder) {
+    if (coder != NULL) {
+        free(coder->residual);
+        free(coder->work);
+        free(coder->back);
+        free(coder);
+    }
+}
+
+const fedcodec *feddc_coder_codec(const feddc_coder *coder) {
+    return &coder->codec;
+}
+
+float *feddc_coder_residual(feddc_coder *coder) {
+    return coder->residual;
+}
+
+const feddc_coder_counts *feddc_coder_count(const feddc_coder *coder) {
+    return &coder->counts;
+}
+
+static const feddc_slice *slice_at(const feddc_coder *c, const feddc_shard *shard, size_t k) {
+    return &c->plan->slice[shard->first + k];
+}
+
+bool feddc_coder_is_raw(const feddc_coder *c, const feddc_shard *shard, bool plain) {
+    bool raw = true;
+    for (size_t k = 0; k < shard->count && raw; k++) {
+        raw = slice_at(c, shard, k)->plain;
+    }
+    return raw || plain || c->identity;
+}
+
+size_t feddc_coder_bound(const feddc_coder *c, const feddc_shard *shard, bool plain) {
+    if (feddc_coder_is_raw(c, shard, plain)) {
+        return shard->n * sizeof(float);
+    }
+    size_t bytes = 0;
+    for (size_t k = 0; k < shard->count; k++) {
+        const feddc_slice *slice = slice_at(c, shard, k);
+        bytes += sizeof(uint32_t) +
+                 (slice->plain ? slice->n * sizeof(float) : fedcodec_bound(&c->codec, slice->n));
+    }
+    return bytes;
+}
+
+/* Counts what became 0 of a slice that a codec without a residual has encoded. */
+static fed_status count_zeros(feddc_coder *c, const float *x, size_t n, const uint8_t *src,
+                              size_t len) {
+    FED_TRY(fedcodec_decode(c->codec.vtable, src, len, c->back, n));
+    for (size_t i = 0; i < n; i++) {
+        c->counts.zeroed += x[i] != 0 && c->back[i] == 0;
+    }
+    c->counts.coded += n;
+    return FED_OK;
+}
+
+/* Values as they are, with what a push that was taken back has left. */
+static void send_plain(float *residual, const float *x, size_t n, uint8_t *dst) {
+    for (size_t i = 0; i < n; i++) {
+        float sum = residual != NULL ? residual[i] + x[i] : x[i];
+        memcpy(dst + i * sizeof sum, &sum, sizeof sum);
+        if (residual != NULL) {
+            residual[i] = 0;
+        }
+    }
+}
+
+static fed_status encode_slice(feddc_coder *c, const feddc_slice *slice, const float *x,
+                               uint8_t *dst, size_t *len) {
+    float *residual = c->residual != NULL ? c->residual + slice->offset : NULL;
+    if (slice->plain) {
+        *len = slice->n * sizeof(float);
+        send_plain(residual, x, slice->n, dst);
+        return FED_OK;
+    }
+    FED_TRY(fedcodec_encode(&c->codec, residual, x, slice->n, c->work, dst,
+                            fedcodec_bound(&c->codec, slice->n), len));
+    if (c->back != NULL && c->encodes++ % COUNT_EVERY == 0) {
+        FED_TRY(count_zeros(c, x, slice->n, dst, *len));
+    }
+    return FED_OK;
+}
+
+fed_status feddc_coder_encode(feddc_coder *c, const feddc_shard *shard, const float *x,
+                              uint8_t *dst, size_t *len, fed_error *err) {
+    size_t at = 0;
+    for (size_t k = 0; k < shard->count; k++) {
+        const feddc_slice *slice = slice_at(c, shard, k);
+        size_t bytes = 0;
+        fed_status status = encode_slice(c, slice, x + (slice->offset - shard->offset),
+                                         dst + at + sizeof(uint32_t), &bytes);
+        if (status != FED_OK) {
+            return fed_fail(err, status, "%s can't encode values %zu to %zu of the gradient: %s",
+                            fedcodec_name(c->codec.vtable), slice->offset,
+                            slice->offset + slice->n - 1, fed_status_text(status));
+        }
+        uint32_t prefix = (uint32_t)bytes;
+        memcpy(dst + at, &prefix, sizeof prefix);
+        at += sizeof prefix + bytes;
+    }
+    *len = at;
+    return FED_OK;
+}
+
+/* What is done with the values of a message: y = them, or y += them. */
+typedef enum use { USE_SET, USE_ADD } use;
+
+static void use_raw(use what, const uint8_t *src, float *y, size_t n) {
+    if (what == USE_SET) {
+        memcpy(y, src, n * sizeof *y);
+        return;
+    }
+    float part[256];
+    for (size_t at = 0; at < n; at += 256) {
+        size_t count = n - at < 256 ? n - at : 256;
+        memcpy(part, src + at * sizeof *y, count * sizeof *y);
+        for (size_t i = 0; i < count; i++) {
+            y[at + i] += part[i];
+        }
+    }
+}
+
+static fed_status use_slice(feddc_coder *c, use what, const feddc_slice *slice, const uint8_t *src,
+                            size_t len, float *y) {
+    if (slice->plain) {
+        if (len != slice->n * sizeof *y) {
+            return FED_EFORMAT;
+        }
+        use_raw(what, src, y, slice->n);
+        return FED_OK;
+    }
+    return what == USE_SET ? fedcodec_decode(c->codec.vtable, src, len, y, slice->n)
+                           : fedcodec_axpy(c->codec.vtable, src, len, 1.0f, y, slice->n);
+}
+
+static fed_status use_coded(feddc_coder *c, use what, const feddc_shard *shard, const uint8_t *src,
+                            size_t len, float *y) {
+    size_t at = 0;
+    for (size_t k = 0; k < shard->count; k++) {
+        const feddc_slice *slice = slice_at(c, shard, k);
+        uint32_t bytes = 0;
+        if (len - at < sizeof bytes) {
+            return FED_EFORMAT;
+        }
+        memcpy(&bytes, src + at, sizeof bytes);
+        at += sizeof bytes;
+        if (len - at < bytes) {
+            return FED_EFORMAT;
+        }
+        FED_TRY(use_slice(c, what, slice, src + at, bytes, y + (slice->offset - shard->offset)));
+        at += bytes;
+    }
+    return at == len ? FED_OK : FED_EFORMAT;
+}
+
+static fed_status use_message(feddc_coder *c, use what, const feddc_shard *shard, bool plain,
+                              const uint8_t *src, size_t len, float *y, fed_error *err) {
+    fed_status status = FED_OK;
+    if (!feddc_coder_is_raw(c, shard, plain)) {
+        status = use_coded(c, what, shard, src, len, y);
+    } else if (len == shard->n * sizeof *y) {
+        use_raw(what, src, y, shard->n);
+    } else {
+        status = FED_EFORMAT;
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "a message of %zu bytes is none of %s for %zu values", len,
+                        plain ? "float32" : fedcodec_name(c->codec.vtable), shard->n);
+    }
+    return FED_OK;
+}
+
+fed_status feddc_coder_decode(feddc_coder *coder, const feddc_shard *shard, bool plain,
+                              const uint8_t *src, size_t len, float *y, fed_error *err) {
+    return use_message(coder, USE_SET, shard, plain, src, len, y, err);
+}
+
+fed_status feddc_coder_add(feddc_coder *coder, const feddc_shard *shard, bool plain,
+                           const uint8_t *src, size_t len, float *y, fed_error *err) {
+    return use_message(coder, USE_ADD, shard, plain, src, len, y, err);
+}
+
+fed_status feddc_coder_take_back(feddc_coder *c, const feddc_shard *shard, const uint8_t *src,
+                                 size_t len, fed_error *err) {
+    return use_message(c, USE_ADD, shard, false, src, len, c->residual + shard->offset, err);
+}

@@ -1,0 +1,284 @@
+/* Each shard of a bucket has an owner: workers push their part of it there, the owner sums and
+ * sends the sum to all. Owners are the workers, or ranks of their own ("aggregators"). With one
+ * aggregator this is the papers' star. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/datacenter/collectives/owners/owners.h"
+
+#include <stdlib.h>
+
+static uint32_t aggregators(const double *param) {
+    return (uint32_t)param[0];
+}
+
+static uint32_t shards(const double *param, uint32_t ranks) {
+    return aggregators(param) > 0 ? aggregators(param) : ranks;
+}
+
+/* -- A worker's side: push the gradient, take the pull -- */
+
+static fed_status push_coded(owners *o, owners_shard *s, const float *x, fed_error *err) {
+    feddc_buffer *buffer = feddc_buffers_get(&o->buffers);
+    if (buffer == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes", o->buffers.size);
+    }
+    uint64_t begin = feddc_engine_ns();
+    FED_TRY(feddc_coder_encode(o->job.push, s->shard, x, buffer->data, &buffer->len, err));
+    feddc_engine_spent(o->job.engine, FEDDC_ENCODE, s->step, s->bucket, buffer->len, begin);
+    s->pushed = o->job.late > 0 ? buffer : NULL;
+    buffer->uses = 1 + (s->pushed != NULL);
+    feddc_head head = {.kind = OWNERS_PUSH, .part = s->part, .bucket = s->bucket, .step = s->step};
+    return feddc_engine_send(o->job.engine, s->owner, &head, buffer->data, buffer->len,
+                             owners_token_of(buffer), err);
+}
+
+static fed_status push(owners *o, owners_shard *s, const float *x, fed_error *err) {
+    if (!feddc_coder_is_raw(o->job.push, s->shard, s->plain)) {
+        return push_coded(o, s, x, err);
+    }
+    feddc_head head = {.kind = OWNERS_PUSH,
+                       .flags = s->plain ? OWNERS_PLAIN : 0,
+                       .part = s->part,
+                       .bucket = s->bucket,
+                       .step = s->step};
+    return feddc_engine_send(o->job.engine, s->owner, &head, x, s->shard->n * sizeof *x,
+                             OWNERS_NOTHING, err);
+}
+
+/* The sum is there. Was this rank's push counted? If not, it goes back into the residual. */
+static fed_status settle_push(owners *o, owners_shard *s, bool missed, fed_error *err) {
+    feddc_buffer *pushed = s->pushed;
+    s->pushed = NULL;
+    if (pushed == NULL) {
+        return FED_OK;
+    }
+    if (missed) {
+        FED_TRY(feddc_coder_take_back(o->job.push, s->shard, pushed->data, pushed->len, err));
+    }
+    feddc_buffers_put(&o->buffers, pushed);
+    return FED_OK;
+}
+
+/* A raw sum is read where it lies, until the caller has taken it. */
+static fed_status use_raw_pull(owners *o, owners_shard *s, const feddc_event *event,
+                               fed_error *err) {
+    if (event->len != s->shard->n * sizeof(float)) {
+        return fed_fail(err, FED_EFORMAT, "rank %u sent %zu bytes for a sum of %zu values",
+                        event->peer, event->len, s->shard->n);
+    }
+    s->pull = *event;
+    feddc_engine_done(o->job.engine, s->step, s->bucket, s->part,
+                      (const float *)(const void *)event->data);
+    return FED_OK;
+}
+
+static fed_status use_pull(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
+    float *sum = o->job.sum + s->shard->offset;
+    FED_TRY(settle_push(o, s, (event->head.flags & OWNERS_MISSED) != 0, err));
+    FED_TRY(owners_check_plain(s, s->plain, event, err));
+    s->waits = false;
+    if (feddc_coder_is_raw(o->job.pull, s->shard, s->plain)) {
+        return use_raw_pull(o, s, event, err);
+    }
+    uint64_t begin = feddc_engine_ns();
+    FED_TRY(feddc_coder_decode(o->job.pull, s->shard, s->plain, event->data, event->len, sum, err));
+    feddc_engine_spent(o->job.engine, FEDDC_DECODE, s->step, s->bucket, event->len, begin);
+    feddc_engine_release(o->job.engine, event);
+    feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, sum);
+    return FED_OK;
+}
+
+/* Push a shard, and use the pull if it is there: others may be ahead of a backup worker. */
+static fed_status begin_shard(owners *o, owners_shard *s, uint32_t step, const float *x, bool plain,
+                              fed_error *err) {
+    s->step = step;
+    s->plain = plain;
+    s->waits = true;
+    FED_TRY(push(o, s, x, err));
+    feddc_event event;
+    return feddc_held_take(&s->held, step, &event) ? use_pull(o, s, &event, err) : FED_OK;
+}
+
+static fed_status begin(void *self, uint32_t step, uint32_t bucket, const float *grad, bool plain,
+                        fed_error *err) {
+    owners *o = self;
+    uint32_t count = o->job.plan->shards;
+    size_t first = o->job.plan->bucket[bucket].offset;
+    for (uint32_t k = 0; k < count; k++) {
+        /* Each rank begins with another owner, or all would push to rank 0 at once. */
+        owners_shard *s = owners_shard_at(o, bucket, (k + o->job.rank + 1) % count);
+        const float *x = grad + (s->shard->offset - first);
+        if (s->shard->n == 0) {
+            feddc_engine_done(o->job.engine, step, bucket, s->part, NULL);
+        } else if (s->owner == o->job.rank) {
+            FED_TRY(owners_own_gradient(o, s, step, x, plain, err));
+        } else {
+            FED_TRY(begin_shard(o, s, step, x, plain, err));
+        }
+    }
+    return FED_OK;
+}
+
+/* -- Messages -- */
+
+fed_status owners_check_plain(const owners_shard *s, bool plain, const feddc_event *event,
+                              fed_error *err) {
+    if (((event->head.flags & OWNERS_PLAIN) != 0) == plain) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_EFORMAT,
+                    "rank %u exchanges step %u %s float32, and this rank does not: all ranks must "
+                    "follow the same rule",
+                    event->peer, s->step, plain ? "coded, not as" : "as");
+}
+
+static fed_status on_pull(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
+    if (event->peer != s->owner) {
+        return fed_fail(err, FED_EFORMAT, "rank %u sent a sum that rank %u owns", event->peer,
+                        s->owner);
+    }
+    return s->waits && s->step == event->head.step ? use_pull(o, s, event, err)
+                                                   : feddc_held_add(&s->held, event, err);
+}
+
+static fed_status arrived(void *self, const feddc_event *event, fed_error *err) {
+    owners *o = self;
+    owners_shard *s = owners_shard_at(o, event->head.bucket, event->head.part);
+    bool mine = s->owner == o->job.rank;
+    if (event->head.kind == OWNERS_PUSH && mine && event->peer < o->job.workers) {
+        return owners_on_push(o, s, event, err);
+    }
+    if (event->head.kind == OWNERS_PULL && !mine && o->job.rank < o->job.workers) {
+        return on_pull(o, s, event, err);
+    }
+    return fed_fail(err, FED_EFORMAT,
+                    "rank %u sent a message of kind %u for bucket %u, shard %u, which is not for "
+                    "this rank: all ranks must be given the same options",
+                    event->peer, event->head.kind, event->head.bucket, event->head.part);
+}
+
+static fed_status sent(void *self, uint64_t token, fed_error *err) {
+    owners *o = self;
+    if (owners_token_is_shard(token)) {
+        return owners_pull_sent(o, &o->shard[owners_token_shard(token)], err);
+    }
+    if (token != OWNERS_NOTHING) {
+        feddc_buffers_put(&o->buffers, owners_token_buffer(token));
+    }
+    return FED_OK;
+}
+
+static fed_status taken(void *self, uint32_t step, uint32_t bucket, fed_error *err) {
+    owners *o = self;
+    (void)step;
+    for (uint32_t k = 0; k < o->job.plan->shards; k++) {
+        owners_shard *s = owners_shard_at(o, bucket, k);
+        if (s->shard->n > 0 && s->owner == o->job.rank) {
+            FED_TRY(owners_own_taken(o, s, err));
+        } else if (s->pull.kind == FEDDC_ARRIVED) {
+            feddc_engine_release(o->job.engine, &s->pull);
+            s->pull.kind = FEDDC_NOTHING;
+        }
+    }
+    return FED_OK;
+}
+
+static uint32_t waits_for(const void *self, uint32_t bucket) {
+    const owners *o = self;
+    for (uint32_t k = 0; k < o->job.plan->shards; k++) {
+        const owners_shard *s = &o->shard[(size_t)bucket * o->job.plan->shards + k];
+        uint32_t rank = s->waits ? s->owner : owners_missing(o, s);
+        if (rank != UINT32_MAX && rank != o->job.rank) {
+            return rank;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* -- Open and close -- */
+
+static void close_owners(void *self) {
+    owners *o = self;
+    size_t count = (size_t)o->job.plan->buckets * o->job.plan->shards;
+    for (size_t k = 0; o->shard != NULL && k < count; k++) {
+        feddc_held_free(&o->shard[k].held);
+        free(o->shard[k].push);
+        free(o->shard[k].counted);
+    }
+    feddc_buffers_free(&o->buffers);
+    free(o->shard);
+    free(o);
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static fed_status make_shard(owners *o, owners_shard *s, uint32_t bucket, uint32_t part) {
+    s->shard = feddc_plan_shard(o->job.plan, bucket, part);
+    s->bucket = bucket;
+    s->part = (uint16_t)part;
+    s->owner = part + (o->job.ranks > o->job.workers ? o->job.workers : 0);
+    o->buffers.size =
+        larger(o->buffers.size, larger(feddc_coder_bound(o->job.push, s->shard, false),
+                                       feddc_coder_bound(o->job.pull, s->shard, false)));
+    if (s->owner != o->job.rank) {
+        return FED_OK;
+    }
+    s->push = calloc(o->job.workers, sizeof *s->push);
+    s->counted = calloc(o->job.workers, sizeof *s->counted);
+    return s->push != NULL && s->counted != NULL ? FED_OK : FED_ENOMEM;
+}
+
+static fed_status make_shards(owners *o) {
+    const feddc_plan *plan = o->job.plan;
+    o->shard = calloc((size_t)plan->buckets * plan->shards, sizeof *o->shard);
+    if (o->shard == NULL) {
+        return FED_ENOMEM;
+    }
+    for (uint32_t b = 0; b < plan->buckets; b++) {
+        for (uint32_t k = 0; k < plan->shards; k++) {
+            FED_TRY(make_shard(o, owners_shard_at(o, b, k), b, k));
+        }
+    }
+    return FED_OK;
+}
+
+static fed_status open_owners(const feddc_collective_job *job, void **self, fed_error *err) {
+    owners *o = calloc(1, sizeof *o);
+    if (o == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for the owners of shards");
+    }
+    o->job = *job;
+    if (make_shards(o) != FED_OK) {
+        close_owners(o);
+        return fed_fail(err, FED_ENOMEM, "no memory for the owners of %u shards",
+                        job->plan->buckets * job->plan->shards);
+    }
+    *self = o;
+    return FED_OK;
+}
+
+static const fed_param params[] = {
+    {.key = "aggregators",
+     .preset = 0,
+     .low = 0,
+     .high = FEDDC_RANKS - 1,
+     .help = "ranks beside the workers that own all shards; 0: the workers own them",
+     .whole = true},
+    {.key = NULL}};
+
+const feddc_collective_vtable feddc_collective_owners = {
+    .id = 1,
+    .name = "owners",
+    .about = "each shard has an owner that sums it; owners:aggregators=1 is a star",
+    .params = params,
+    .aggregators = aggregators,
+    .shards = shards,
+    .open = open_owners,
+    .begin = begin,
+    .arrived = arrived,
+    .sent = sent,
+    .taken = taken,
+    .waits_for = waits_for,
+    .close = close_owners,
+};

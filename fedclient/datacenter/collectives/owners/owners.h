@@ -1,0 +1,99 @@
+/* What the two files of "owners" share: a shard's state at its owner, and at the others. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_OWNERS_H
+#define FEDDC_OWNERS_H
+
+#include "fedclient/datacenter/buffers.h"
+#include "fedclient/datacenter/collective.h"
+#include "fedclient/datacenter/held.h"
+
+enum { OWNERS_PUSH = 1, OWNERS_PULL = 2 };    /* kinds of messages */
+enum { OWNERS_PLAIN = 1, OWNERS_MISSED = 2 }; /* flags; MISSED: the sum is without your push */
+
+/** What an owner does with a shard. */
+typedef enum owners_phase {
+    OWNERS_IDLE = 0, /* the next step may begin */
+    OWNERS_SUMMING,  /* pushes are added */
+    OWNERS_SPREAD    /* the sum is complete, and its memory is still read */
+} owners_phase;
+
+typedef struct owners_shard {
+    const feddc_shard *shard;
+    uint32_t bucket, owner;
+    uint16_t part;
+    bool plain;
+    uint32_t step;   /* the current one, or the last one */
+    feddc_held held; /* pushes or pulls of later steps */
+
+    /* At the others */
+    bool waits;           /* for the pull of `step` */
+    feddc_event pull;     /* a raw pull, whose data the caller reads; else kind NOTHING */
+    feddc_buffer *pushed; /* with backup workers: the push, until it is known to be counted */
+
+    /* At the owner */
+    owners_phase phase;
+    bool known;       /* step is that of a sum, and the next sum's is step + 1 */
+    const float *own; /* this rank's gradient of own_step, not added yet; else NULL */
+    uint32_t own_step;
+    bool own_plain;
+    bool untaken;      /* the caller has not taken the sum yet */
+    feddc_event *push; /* [workers]: of `step`, not added yet; kind NOTHING: none */
+    bool *counted;     /* [workers]: added to the sum of `step` */
+    uint32_t added;    /* how many of them */
+    uint32_t lent;     /* pulls that are still read out of the sum */
+} owners_shard;
+
+typedef struct owners {
+    feddc_collective_job job;
+    owners_shard *shard; /* [bucket * shards + part] */
+    feddc_buffers buffers;
+} owners;
+
+static inline owners_shard *owners_shard_at(owners *o, uint32_t bucket, uint32_t part) {
+    return &o->shard[(size_t)bucket * o->job.plan->shards + part];
+}
+
+/** FED_EFORMAT: the message's flag PLAIN is not `plain`. */
+fed_status owners_check_plain(const owners_shard *s, bool plain, const feddc_event *event,
+                              fed_error *err) FED_CHECKED;
+
+/* owners_sum.c: the owner's side */
+
+/** This rank's own gradient of a shard that it owns. */
+fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const float *x,
+                               bool plain, fed_error *err) FED_CHECKED;
+fed_status owners_own_taken(owners *o, owners_shard *s, fed_error *err) FED_CHECKED;
+fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event,
+                          fed_error *err) FED_CHECKED;
+
+/** A pull that was read out of the sum has left. */
+fed_status owners_pull_sent(owners *o, owners_shard *s, fed_error *err) FED_CHECKED;
+
+/** The first worker whose push is missing; UINT32_MAX: none is waited for. */
+uint32_t owners_missing(const owners *o, const owners_shard *s);
+
+/* A send's token: a buffer to give back, a shard whose sum was lent, or nothing. */
+
+enum { OWNERS_NOTHING = 0, OWNERS_IS_SHARD = 1 };
+
+static inline uint64_t owners_token_of(feddc_buffer *buffer) {
+    return (uint64_t)(uintptr_t)buffer; /* which is aligned: its last bit is 0 */
+}
+
+static inline uint64_t owners_token_of_shard(const owners *o, const owners_shard *s) {
+    return (uint64_t)(s - o->shard) << 1 | OWNERS_IS_SHARD;
+}
+
+static inline bool owners_token_is_shard(uint64_t token) {
+    return (token & OWNERS_IS_SHARD) != 0;
+}
+
+static inline size_t owners_token_shard(uint64_t token) {
+    return (size_t)(token >> 1);
+}
+
+static inline feddc_buffer *owners_token_buffer(uint64_t token) {
+    return (feddc_buffer *)(uintptr_t)token;
+}
+
+#endif

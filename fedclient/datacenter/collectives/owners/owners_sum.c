@@ -1,0 +1,293 @@
+/* The owner's side of "owners": it adds up the pushes of a shard, and sends the sum to all. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "fedclient/datacenter/collectives/owners/owners.h"
+
+enum { CHUNK = 4096 }; /* values that are summed at once: they stay in the first cache */
+
+static bool sums_in_order(const owners *o) {
+    return o->job.late == 0; /* with backup workers in the order of arrival */
+}
+
+/* -- Add -- */
+
+/* The values that rank r has pushed; NULL: they are not there. */
+static const void *pushed_by(const owners *o, const owners_shard *s, uint32_t r) {
+    if (r == o->job.rank) {
+        return s->own != NULL && s->own_step == s->step ? s->own : NULL;
+    }
+    return s->push[r].kind == FEDDC_ARRIVED ? s->push[r].data : NULL;
+}
+
+/* The next worker whose push is there and may be added; workers: none. */
+static uint32_t next_to_add(const owners *o, const owners_shard *s, uint32_t from) {
+    if (sums_in_order(o)) {
+        bool there = from < o->job.workers && pushed_by(o, s, from) != NULL;
+        return there ? from : o->job.workers;
+    }
+    while (from < o->job.workers && (s->counted[from] || pushed_by(o, s, from) == NULL)) {
+        from++;
+    }
+    return from;
+}
+
+static void counted(owners *o, owners_shard *s, uint32_t r) {
+    s->counted[r] = true;
+    s->added++;
+    if (r == o->job.rank) {
+        s->own = NULL;
+    } else {
+        feddc_engine_release(o->job.engine, &s->push[r]);
+        s->push[r].kind = FEDDC_NOTHING;
+    }
+}
+
+/* y = x, or y += x */
+static void add_values(bool first, const float *x, float *y, size_t n) {
+    if (first) {
+        memcpy(y, x, n * sizeof *y);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        y[i] += x[i];
+    }
+}
+
+/* Raw pushes of ranks from .. to - 1: a chunk of all of them, then the next chunk. */
+static void add_raw(owners *o, owners_shard *s, uint32_t from, uint32_t to) {
+    float *sum = o->job.sum + s->shard->offset;
+    uint64_t begin = feddc_engine_ns();
+    for (size_t at = 0; at < s->shard->n; at += CHUNK) {
+        size_t n = s->shard->n - at < CHUNK ? s->shard->n - at : CHUNK;
+        for (uint32_t r = from; r < to; r++) {
+            const float *x = pushed_by(o, s, r);
+            add_values(s->added == 0 && r == from, x + at, sum + at, n);
+        }
+    }
+    feddc_engine_spent(o->job.engine, FEDDC_SUM, s->step, s->bucket, s->shard->n * sizeof *sum,
+                       begin);
+    for (uint32_t r = from; r < to; r++) {
+        counted(o, s, r);
+    }
+}
+
+static fed_status add_coded(owners *o, owners_shard *s, uint32_t r, fed_error *err) {
+    float *sum = o->job.sum + s->shard->offset;
+    const feddc_event *event = &s->push[r];
+    bool first = s->added == 0, own = r == o->job.rank;
+    uint64_t begin = feddc_engine_ns();
+    if (own) {
+        add_values(first, s->own, sum, s->shard->n);
+    } else if (first) {
+        FED_TRY(
+            feddc_coder_decode(o->job.push, s->shard, s->plain, event->data, event->len, sum, err));
+    } else {
+        FED_TRY(
+            feddc_coder_add(o->job.push, s->shard, s->plain, event->data, event->len, sum, err));
+    }
+    feddc_engine_spent(o->job.engine, own ? FEDDC_SUM : FEDDC_DECODE, s->step, s->bucket,
+                       own ? s->shard->n * sizeof *sum : event->len, begin);
+    counted(o, s, r);
+    return FED_OK;
+}
+
+/* Add what is there and whose turn it is. */
+static fed_status add_pushes(owners *o, owners_shard *s, fed_error *err) {
+    uint32_t enough = o->job.workers - o->job.late;
+    uint32_t r = next_to_add(o, s, sums_in_order(o) ? s->added : 0);
+    while (s->added < enough && r < o->job.workers) {
+        uint32_t to = r + 1;
+        if (feddc_coder_is_raw(o->job.push, s->shard, s->plain)) {
+            while (to - r < enough - s->added && next_to_add(o, s, to) == to) {
+                to++;
+            }
+            add_raw(o, s, r, to);
+        } else {
+            FED_TRY(add_coded(o, s, r, err));
+        }
+        r = next_to_add(o, s, to);
+    }
+    return FED_OK;
+}
+
+/* -- Spread -- */
+
+static fed_status send_to_all(owners *o, owners_shard *s, const void *data, size_t len,
+                              uint64_t token, fed_error *err) {
+    feddc_head head = {.kind = OWNERS_PULL, .part = s->part, .bucket = s->bucket, .step = s->step};
+    for (uint32_t k = 1; k < o->job.ranks; k++) {
+        uint32_t to = (o->job.rank + k) % o->job.ranks;
+        if (to >= o->job.workers) {
+            continue;
+        }
+        unsigned flags = (s->plain ? OWNERS_PLAIN : 0u) | (s->counted[to] ? 0u : OWNERS_MISSED);
+        head.flags = (uint8_t)flags;
+        FED_TRY(feddc_engine_send(o->job.engine, to, &head, data, len, token, err));
+    }
+    return FED_OK;
+}
+
+/* The owner uses its own message decoded, as the others do: so all have the same bits. */
+static fed_status spread_coded(owners *o, owners_shard *s, uint32_t receivers, fed_error *err) {
+    float *sum = o->job.sum + s->shard->offset;
+    feddc_buffer *buffer = feddc_buffers_get(&o->buffers);
+    if (buffer == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes", o->buffers.size);
+    }
+    uint64_t begin = feddc_engine_ns();
+    FED_TRY(feddc_coder_encode(o->job.pull, s->shard, sum, buffer->data, &buffer->len, err));
+    feddc_engine_spent(o->job.engine, FEDDC_ENCODE, s->step, s->bucket, buffer->len, begin);
+    begin = feddc_engine_ns();
+    FED_TRY(feddc_coder_decode(o->job.pull, s->shard, false, buffer->data, buffer->len, sum, err));
+    feddc_engine_spent(o->job.engine, FEDDC_DECODE, s->step, s->bucket, buffer->len, begin);
+    buffer->uses = receivers;
+    if (receivers == 0) {
+        feddc_buffers_put(&o->buffers, buffer);
+        return FED_OK;
+    }
+    return send_to_all(o, s, buffer->data, buffer->len, owners_token_of(buffer), err);
+}
+
+static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
+    const float *sum = o->job.sum + s->shard->offset;
+    bool worker = o->job.rank < o->job.workers;
+    uint32_t receivers = o->job.workers - worker;
+    s->phase = OWNERS_SPREAD;
+    s->untaken = worker;
+    if (feddc_coder_is_raw(o->job.pull, s->shard, s->plain)) {
+        s->lent = receivers;
+        FED_TRY(
+            send_to_all(o, s, sum, s->shard->n * sizeof *sum, owners_token_of_shard(o, s), err));
+    } else {
+        FED_TRY(spread_coded(o, s, receivers, err));
+    }
+    feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, sum);
+    return FED_OK;
+}
+
+/* -- Phases -- */
+
+static fed_status accept(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
+    FED_TRY(owners_check_plain(s, s->plain, event, err));
+    if (s->push[event->peer].kind == FEDDC_ARRIVED || s->counted[event->peer]) {
+        return fed_fail(err, FED_EFORMAT, "rank %u pushed shard %u of bucket %u twice in step %u",
+                        event->peer, s->part, s->bucket, s->step);
+    }
+    bool raw = feddc_coder_is_raw(o->job.push, s->shard, s->plain);
+    if (raw && event->len != s->shard->n * sizeof(float)) {
+        return fed_fail(err, FED_EFORMAT, "rank %u pushed %zu bytes for %zu values", event->peer,
+                        event->len, s->shard->n);
+    }
+    s->push[event->peer] = *event;
+    return FED_OK;
+}
+
+/* The step of the next sum, and whether it is plain; false: nothing of it is there. */
+static bool next_step(const owners_shard *s, uint32_t *step, bool *plain) {
+    for (size_t k = 0; k < s->held.count; k++) {
+        const feddc_head *head = &s->held.event[k].head;
+        if (!s->known || head->step == s->step + 1) {
+            *step = head->step;
+            *plain = (head->flags & OWNERS_PLAIN) != 0;
+            return true;
+        }
+    }
+    if (s->own != NULL) {
+        *step = s->own_step;
+        *plain = s->own_plain;
+    }
+    return s->own != NULL;
+}
+
+static fed_status start(owners *o, owners_shard *s, uint32_t step, bool plain, fed_error *err) {
+    s->phase = OWNERS_SUMMING;
+    s->known = true;
+    s->step = step;
+    s->plain = plain;
+    s->added = 0;
+    memset(s->counted, 0, o->job.workers * sizeof *s->counted);
+    feddc_event event;
+    while (feddc_held_take(&s->held, step, &event)) {
+        FED_TRY(accept(o, s, &event, err));
+    }
+    return FED_OK;
+}
+
+/* Sum, spread, and begin anew, as far as what is there allows. */
+static fed_status advance(owners *o, owners_shard *s, fed_error *err) {
+    uint32_t step;
+    bool plain;
+    for (;;) {
+        if (s->phase == OWNERS_IDLE) {
+            if (!next_step(s, &step, &plain)) {
+                return FED_OK;
+            }
+            FED_TRY(start(o, s, step, plain, err));
+        }
+        if (s->phase == OWNERS_SUMMING) {
+            FED_TRY(add_pushes(o, s, err));
+            if (s->added < o->job.workers - o->job.late) {
+                return FED_OK;
+            }
+            FED_TRY(spread(o, s, err));
+        }
+        if (s->lent > 0 || s->untaken) {
+            return FED_OK;
+        }
+        s->phase = OWNERS_IDLE;
+    }
+}
+
+fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const float *x,
+                               bool plain, fed_error *err) {
+    if (s->phase == OWNERS_SUMMING && s->plain != plain) {
+        return fed_fail(err, FED_EFORMAT,
+                        "step %u is %s float32 for other ranks, and not for this one: all ranks "
+                        "must follow the same rule",
+                        step, s->plain ? "as" : "coded, not as");
+    }
+    s->own = x;
+    s->own_step = step;
+    s->own_plain = plain;
+    return advance(o, s, err);
+}
+
+fed_status owners_own_taken(owners *o, owners_shard *s, fed_error *err) {
+    s->untaken = false;
+    return advance(o, s, err);
+}
+
+fed_status owners_pull_sent(owners *o, owners_shard *s, fed_error *err) {
+    s->lent--;
+    return advance(o, s, err);
+}
+
+uint32_t owners_missing(const owners *o, const owners_shard *s) {
+    if (s->owner != o->job.rank || s->phase != OWNERS_SUMMING) {
+        return UINT32_MAX;
+    }
+    uint32_t r = 0;
+    while (r < o->job.workers && (s->counted[r] || pushed_by(o, s, r) != NULL)) {
+        r++;
+    }
+    return r < o->job.workers ? r : UINT32_MAX;
+}
+
+fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
+    uint32_t step = event->head.step;
+    if (s->known && (step < s->step || (step == s->step && s->phase != OWNERS_SUMMING))) {
+        if (o->job.late == 0) {
+            return fed_fail(err, FED_EFORMAT, "rank %u pushed step %u again; the sum is at step %u",
+                            event->peer, step, s->step);
+        }
+        feddc_engine_release(o->job.engine, event); /* too late: its rank puts it back */
+        return FED_OK;
+    }
+    if (s->phase == OWNERS_SUMMING && step == s->step) {
+        FED_TRY(accept(o, s, event, err));
+    } else {
+        FED_TRY(feddc_held_add(&s->held, event, err));
+    }
+    return advance(o, s, err);
+}

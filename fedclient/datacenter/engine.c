@@ -1,0 +1,336 @@
+/* The engine's thread: takes the caller's orders and the link's events to the collective. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/datacenter/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    PATIENCE_MS = 200, /* how long the link waits for an event, before the engine looks around */
+    GROWTH = 64
+};
+static const size_t NONE = (size_t)-1;
+
+uint64_t feddc_engine_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+feddc_cell *feddc_engine_cell(feddc_engine *e, uint32_t step, uint32_t bucket) {
+    return &e->cell[(size_t)(step % FEDDC_AHEAD) * e->plan.buckets + bucket];
+}
+
+void feddc_engine_order(feddc_engine *e, feddc_order order) {
+    e->order[(e->order_first + e->order_count++) % e->orders] = order;
+    e->link->wake(e->link_self);
+}
+
+void feddc_engine_fail(feddc_engine *e, const fed_error *err) {
+    if (e->failure.status == FED_OK) {
+        e->failure = *err;
+    }
+    pthread_cond_broadcast(&e->changed);
+}
+
+/* -- What a collective calls -- */
+
+static fed_status new_sending(feddc_engine *e, size_t *index) {
+    if (e->free_sending == NONE) {
+        size_t more = e->sendings + GROWTH;
+        feddc_sending *grown = realloc(e->sending, more * sizeof *grown);
+        if (grown == NULL) {
+            return FED_ENOMEM;
+        }
+        e->sending = grown;
+        for (size_t k = more; k-- > e->sendings;) {
+            grown[k].next = e->free_sending;
+            e->free_sending = k;
+        }
+        e->sendings = more;
+    }
+    *index = e->free_sending;
+    e->free_sending = e->sending[*index].next;
+    return FED_OK;
+}
+
+static bool lies_in_gradient(feddc_engine *e, const feddc_head *head, const void *data) {
+    const feddc_cell *cell = feddc_engine_cell(e, head->step, head->bucket);
+    const char *begin = (const char *)cell->grad, *at = data;
+    return begin != NULL && cell->step == head->step && at >= begin &&
+           at < begin + e->plan.bucket[head->bucket].n * sizeof(float);
+}
+
+fed_status feddc_engine_send(feddc_engine *e, uint32_t to, const feddc_head *head, const void *data,
+                             size_t len, uint64_t token, fed_error *err) {
+    size_t index;
+    if (new_sending(e, &index) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "no memory for %zu messages on their way", e->sendings);
+    }
+    pthread_mutex_lock(&e->lock);
+    bool lent = lies_in_gradient(e, head, data);
+    feddc_engine_cell(e, head->step, head->bucket)->lent += lent;
+    e->counts.sent_bytes += len + sizeof *head;
+    e->counts.messages++;
+    pthread_mutex_unlock(&e->lock);
+    e->sending[index] = (feddc_sending){.token = token,
+                                        .bucket = head->bucket,
+                                        .step = head->step,
+                                        .lent = lent,
+                                        .begin = feddc_engine_ns(),
+                                        .len = len,
+                                        .to = to};
+    return e->link->send(e->link_self, to, head, data, len, index, err);
+}
+
+void feddc_engine_release(feddc_engine *e, const feddc_event *event) {
+    e->link->release(e->link_self, event);
+}
+
+/* With the lock held: all sums of a bucket are there, and nothing reads the gradient any longer. */
+static bool is_complete(const feddc_cell *cell) {
+    return cell->left == 0 && cell->lent == 0;
+}
+
+static void complete_bucket(feddc_engine *e, uint32_t step, uint32_t bucket) {
+    size_t slot = step % FEDDC_AHEAD;
+    uint64_t now = feddc_engine_ns(), begin = feddc_engine_cell(e, step, bucket)->start;
+    feddc_trace_add(e->trace, FEDDC_ROW_BUCKETS,
+                    &(feddc_span){.begin = begin,
+                                  .end = now,
+                                  .bytes = e->plan.bucket[bucket].n * sizeof(float),
+                                  .step = step,
+                                  .bucket = bucket,
+                                  .what = FEDDC_EXCHANGE});
+    const feddc_coder_counts *zeros = feddc_coder_count(e->push);
+    e->counts.zeroed = zeros->zeroed;
+    e->counts.coded = zeros->coded;
+    if (++e->complete[slot] == e->plan.buckets) {
+        e->counts.exchange_s += 1e-9 * (double)(now - e->first_put[slot]);
+        e->complete[slot] = 0;
+        e->first_put[slot] = 0;
+    }
+    pthread_cond_broadcast(&e->changed);
+}
+
+void feddc_engine_done(feddc_engine *e, uint32_t step, uint32_t bucket, uint32_t shard,
+                       const float *sum) {
+    if (e->rank >= e->workers) {
+        return; /* an aggregator has nobody to give it to */
+    }
+    pthread_mutex_lock(&e->lock);
+    feddc_cell *cell = feddc_engine_cell(e, step, bucket);
+    size_t at = (size_t)(step % FEDDC_AHEAD) * e->plan.buckets + bucket;
+    e->result[at * e->plan.shards + shard] = sum;
+    cell->left--;
+    if (is_complete(cell)) {
+        complete_bucket(e, step, bucket);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+void feddc_engine_spent(feddc_engine *e, feddc_what what, uint32_t step, uint32_t bucket,
+                        size_t bytes, uint64_t begin) {
+    feddc_span span = {.begin = begin,
+                       .end = feddc_engine_ns(),
+                       .bytes = bytes,
+                       .step = step,
+                       .bucket = bucket,
+                       .what = what};
+    double spent = 1e-9 * (double)(span.end - begin);
+    feddc_trace_add(e->trace, FEDDC_ROW_ENGINE, &span);
+    pthread_mutex_lock(&e->lock);
+    feddc_exchange_counts *counts = &e->counts;
+    *(what == FEDDC_ENCODE   ? &counts->encode_s
+      : what == FEDDC_DECODE ? &counts->decode_s
+                             : &counts->sum_s) += spent;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* A message, in the row of its peer. */
+static void trace_message(feddc_engine *e, feddc_what what, uint32_t peer, uint32_t step,
+                          uint32_t bucket, size_t bytes, uint64_t begin) {
+    feddc_trace_add(e->trace, FEDDC_ROW_PEER + peer,
+                    &(feddc_span){.begin = begin,
+                                  .end = feddc_engine_ns(),
+                                  .bytes = bytes,
+                                  .step = step,
+                                  .bucket = bucket,
+                                  .what = what});
+}
+
+/* -- The thread -- */
+
+static bool take_order(feddc_engine *e, feddc_order *order) {
+    pthread_mutex_lock(&e->lock);
+    bool any = e->order_count > 0;
+    if (any) {
+        *order = e->order[e->order_first];
+        e->order_first = (e->order_first + 1) % e->orders;
+        e->order_count--;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return any;
+}
+
+/* Begin a bucket of a step if it is its turn: all was put in, and the step before was taken. */
+static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
+    pthread_mutex_lock(&e->lock);
+    feddc_cell *cell = feddc_engine_cell(e, step, bucket);
+    feddc_cell *other = feddc_engine_cell(e, step + 1, bucket); /* the other one of two slots */
+    bool turn = cell->begun && cell->step == step && cell->grad != NULL && !cell->started &&
+                !(other->begun && other->step + 1 == step && !other->taken);
+    if (turn) {
+        cell->started = true;
+        cell->start = feddc_engine_ns();
+    }
+    const float *grad = cell->grad;
+    bool plain = cell->plain;
+    pthread_mutex_unlock(&e->lock);
+    if (!turn) {
+        return FED_OK;
+    }
+    return e->collective->begin(e->collective_self, step, bucket, grad, plain, err);
+}
+
+static fed_status follow(feddc_engine *e, feddc_order order, fed_error *err) {
+    if (order.begin) {
+        return begin_bucket(e, order.step, order.bucket, err);
+    }
+    FED_TRY(e->collective->taken(e->collective_self, order.step, order.bucket, err));
+    pthread_mutex_lock(&e->lock);
+    feddc_engine_cell(e, order.step, order.bucket)->taken = true;
+    pthread_mutex_unlock(&e->lock);
+    return begin_bucket(e, order.step + 1, order.bucket, err);
+}
+
+static fed_status on_sent(feddc_engine *e, uint64_t index, fed_error *err) {
+    feddc_sending sending = e->sending[index];
+    e->sending[index].next = e->free_sending;
+    e->free_sending = (size_t)index;
+    trace_message(e, FEDDC_SEND, sending.to, sending.step, sending.bucket, sending.len,
+                  sending.begin);
+    if (sending.lent) {
+        pthread_mutex_lock(&e->lock);
+        feddc_cell *cell = feddc_engine_cell(e, sending.step, sending.bucket);
+        cell->lent--;
+        if (is_complete(cell)) {
+            complete_bucket(e, sending.step, sending.bucket);
+        }
+        pthread_mutex_unlock(&e->lock);
+    }
+    return e->collective->sent(e->collective_self, sending.token, err);
+}
+
+static fed_status check_head(feddc_engine *e, const feddc_event *event, fed_error *err) {
+    const feddc_head *head = &event->head;
+    if (head->bucket >= e->plan.buckets || head->part >= e->plan.shards) {
+        return fed_fail(err, FED_EFORMAT,
+                        "rank %u sent shard %u of bucket %u, but the plan has %u shards of %u "
+                        "buckets: all ranks must be given the same model and options",
+                        event->peer, head->part, head->bucket, e->plan.shards, e->plan.buckets);
+    }
+    return FED_OK;
+}
+
+static fed_status on_gone(feddc_engine *e, const feddc_event *event, fed_error *err) {
+    if (!event->orderly) {
+        return fed_fail(err, FED_EIO, "rank %u is gone", event->peer);
+    }
+    e->gone[event->peer] = true;
+    bool left = false;
+    for (uint32_t r = 0; r < e->workers; r++) {
+        left = left || !e->gone[r];
+    }
+    if (!left) {
+        pthread_mutex_lock(&e->lock);
+        e->workers_gone = true;
+        pthread_cond_broadcast(&e->changed);
+        pthread_mutex_unlock(&e->lock);
+    }
+    return FED_OK;
+}
+
+static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error *err) {
+    switch (event->kind) {
+    case FEDDC_ARRIVED:
+        pthread_mutex_lock(&e->lock);
+        e->counts.received_bytes += event->len + sizeof event->head;
+        pthread_mutex_unlock(&e->lock);
+        FED_TRY(check_head(e, event, err));
+        trace_message(e, FEDDC_RECEIVE, event->peer, event->head.step, event->head.bucket,
+                      event->len, feddc_engine_ns());
+        return e->collective->arrived(e->collective_self, event, err);
+    case FEDDC_SENT:
+        return on_sent(e, event->token, err);
+    case FEDDC_GONE:
+        return on_gone(e, event, err);
+    case FEDDC_NOTHING:
+    case FEDDC_WOKEN:
+        break;
+    }
+    return FED_OK;
+}
+
+/* Whom the buckets wait for. A rank that left in good order has made fewer steps than this one. */
+static fed_status look_around(feddc_engine *e, fed_error *err) {
+    for (uint32_t b = 0; b < e->plan.buckets; b++) {
+        uint32_t r = e->collective->waits_for(e->collective_self, b);
+        if (r < e->ranks && e->gone[r]) {
+            return fed_fail(err, FED_EIO, "rank %u has left, but bucket %u still waits for it", r,
+                            b);
+        }
+        pthread_mutex_lock(&e->lock);
+        for (uint32_t slot = 0; slot < FEDDC_AHEAD; slot++) {
+            feddc_engine_cell(e, slot, b)->waits_for = r;
+        }
+        pthread_mutex_unlock(&e->lock);
+    }
+    return FED_OK;
+}
+
+static bool is_closing(feddc_engine *e) {
+    pthread_mutex_lock(&e->lock);
+    bool closing =
+        (e->closing && (e->order_count == 0 || !e->orderly)) || e->failure.status != FED_OK;
+    pthread_mutex_unlock(&e->lock);
+    return closing;
+}
+
+static fed_status turn(feddc_engine *e, fed_error *err) {
+    feddc_order order;
+    while (take_order(e, &order)) {
+        FED_TRY(follow(e, order, err));
+    }
+    if (is_closing(e)) {
+        return FED_OK;
+    }
+    feddc_event event = {.kind = FEDDC_NOTHING};
+    FED_TRY(e->link->wait(e->link_self, PATIENCE_MS, &event, err));
+    FED_TRY(on_event(e, &event, err));
+    return event.kind == FEDDC_NOTHING ? look_around(e, err) : FED_OK;
+}
+
+void *feddc_engine_run(void *engine) {
+    feddc_engine *e = engine;
+    fed_error err = {0};
+    fed_status status = FED_OK;
+    while (status == FED_OK && !is_closing(e)) {
+        status = turn(e, &err);
+    }
+    pthread_mutex_lock(&e->lock);
+    if (status != FED_OK) {
+        err.status = status;
+        feddc_engine_fail(e, &err);
+    }
+    bool orderly = e->orderly && e->failure.status == FED_OK;
+    pthread_mutex_unlock(&e->lock);
+    e->link->close(e->link_self, orderly); /* which still reads what the collective sends */
+    e->collective->close(e->collective_self);
+    pthread_mutex_lock(&e->lock);
+    e->stopped = true;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}

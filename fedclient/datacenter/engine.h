@@ -1,0 +1,91 @@
+/* The engine: one thread that codes, sends and sums for a rank, and what the caller shares with it.
+ * */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_ENGINE_H
+#define FEDDC_ENGINE_H
+
+#include <pthread.h>
+
+#include "fedclient/datacenter/collective.h"
+#include "feddc/exchange.h"
+
+enum { FEDDC_AHEAD = 2 }; /* most steps that are put in and not taken */
+
+/** One bucket of one of the steps under way; step % FEDDC_AHEAD says which. */
+typedef struct feddc_cell {
+    uint32_t step;
+    bool begun;          /* some of it was put in */
+    bool plain;          /* of this step */
+    size_t missing;      /* values that were not put in yet */
+    const float *grad;   /* of the bucket; not NULL once all was put in */
+    uint32_t left;       /* shards whose sums are not there */
+    uint32_t lent;       /* sends that still read the gradient */
+    uint64_t start;      /* ns: when the engine told the collective of the begin */
+    uint32_t waits_for;  /* a rank, as the collective said when it was asked last */
+    bool claimed;        /* the caller has taken the sums */
+    bool started, taken; /* the engine has told the collective of the begin, and of the end */
+} feddc_cell;
+
+/** What the caller tells the engine. */
+typedef struct feddc_order {
+    uint32_t bucket, step;
+    bool begin; /* the gradient is ready; false: the sum was taken */
+} feddc_order;
+
+/** A send whose data the engine waits for. */
+typedef struct feddc_sending {
+    uint64_t token; /* the collective's */
+    uint32_t bucket, step;
+    bool lent;      /* the data lies in the caller's gradient */
+    uint64_t begin; /* ns */
+    size_t len;
+    uint32_t to;
+    size_t next; /* in the list of free ones */
+} feddc_sending;
+
+struct feddc_engine {
+    const feddc_link_vtable *link;
+    void *link_self;
+    const feddc_collective_vtable *collective;
+    void *collective_self;
+    double param[FEDDC_COLLECTIVE_PARAMS];
+    feddc_plan plan;
+    feddc_coder *push, *pull;
+    float *sum;
+    uint32_t rank, ranks, workers;
+    feddc_trace *trace;
+
+    /* The engine's own */
+    feddc_sending *sending;
+    size_t sendings, free_sending;
+    bool *gone; /* bool[ranks] */
+
+    /* Both threads', under the lock */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    feddc_cell *cell;     /* [slot * buckets + bucket] */
+    const float **result; /* [(slot * buckets + bucket) * shards + shard] */
+    feddc_order *order;   /* a ring of `orders` */
+    size_t orders, order_first, order_count;
+    bool closing, orderly, workers_gone, stopped;
+    fed_error failure; /* status FED_OK: none */
+    feddc_exchange_counts counts;
+    uint64_t first_put[FEDDC_AHEAD]; /* ns; 0: nothing of the step was put in */
+    uint32_t complete[FEDDC_AHEAD];  /* buckets of the step whose sums are all there */
+
+    pthread_t thread;
+    bool started;
+};
+
+feddc_cell *feddc_engine_cell(feddc_engine *engine, uint32_t step, uint32_t bucket);
+
+/** With the lock held: give the engine an order, and wake it. */
+void feddc_engine_order(feddc_engine *engine, feddc_order order);
+
+/** The thread: runs until `closing` or a failure, and closes the link. */
+void *feddc_engine_run(void *engine);
+
+/** With the lock held: the engine has failed, and takes return so. The first failure counts. */
+void feddc_engine_fail(feddc_engine *engine, const fed_error *err);
+
+#endif

@@ -1,0 +1,388 @@
+/* What the caller's thread does of an exchange: it opens it, puts parts in, and takes sums out. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feddc/exchange.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedclient/datacenter/engine.h"
+
+struct feddc_exchange {
+    feddc_engine engine;
+};
+
+/* -- Open and close -- */
+
+/* Codecs whose scale follows the largest value of what comes in, times a factor. */
+static bool expands(const fedcodec *codec) {
+    const char *name = fedcodec_name(codec->vtable);
+    return strcmp(name, "3lc") == 0 || strcmp(name, "stoch3") == 0;
+}
+
+static fed_status check_fit(const feddc_engine *e, const feddc_exchange_options *o,
+                            fed_error *err) {
+    const char *name = e->collective->name;
+    if (e->collective->recodes && expands(feddc_coder_codec(e->push))) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s must not ride the %s, where partial sums are coded again at each hop: "
+                        "its scale follows the largest value, so the sum's error grows with the "
+                        "ranks (3lc:s=1 at 8 workers: 3.5 times the sum, with owners 0.11). "
+                        "Take the collective owners or gather",
+                        o->codec, name);
+    }
+    if (o->late > 0 && (e->ranks == e->workers || strcmp(name, "owners") != 0)) {
+        return fed_fail(err, FED_EINVAL,
+                        "backup workers need aggregators, which close a sum "
+                        "without them: take the collective owners:aggregators=1");
+    }
+    if (o->late >= e->workers) {
+        return fed_fail(err, FED_EINVAL, "%u backup workers of %u: a sum needs one worker at least",
+                        o->late, e->workers);
+    }
+    if (o->late > 0 && feddc_coder_residual(e->push) == NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "backup workers need a codec with a residual, which keeps what comes too "
+                        "late; %s has none",
+                        fedcodec_name(feddc_coder_codec(e->push)->vtable));
+    }
+    return FED_OK;
+}
+
+static fed_status find_place(feddc_engine *e, feddc_place *place, fed_error *err) {
+    if (e->link->find != NULL) {
+        FED_TRY(e->link->find(place, err));
+    }
+    if (place->size == 0 || place->size > FEDDC_RANKS || place->rank >= place->size) {
+        return fed_fail(err, FED_EINVAL, "rank %u of %u: a gang has 1 to %d ranks, from 0",
+                        place->rank, place->size, FEDDC_RANKS);
+    }
+    uint32_t aggregators =
+        e->collective->aggregators != NULL ? e->collective->aggregators(e->param) : 0;
+    if (aggregators >= place->size) {
+        return fed_fail(err, FED_EINVAL, "%u aggregators of %u ranks: there is no worker left",
+                        aggregators, place->size);
+    }
+    e->rank = place->rank;
+    e->ranks = place->size;
+    e->workers = place->size - aggregators;
+    return FED_OK;
+}
+
+static fed_status make_cells(feddc_engine *e, fed_error *err) {
+    size_t cells = (size_t)FEDDC_AHEAD * e->plan.buckets;
+    e->orders = 2 * cells;
+    e->cell = calloc(cells, sizeof *e->cell);
+    e->result = calloc(cells * e->plan.shards, sizeof *e->result);
+    e->order = calloc(e->orders, sizeof *e->order);
+    e->gone = calloc(e->ranks, sizeof *e->gone);
+    e->sum = aligned_alloc(64, (e->plan.n * sizeof(float) + 63) / 64 * 64);
+    e->free_sending = (size_t)-1;
+    if (!e->cell || !e->result || !e->order || !e->gone || !e->sum) {
+        return fed_fail(err, FED_ENOMEM, "no memory for the sums of %zu values", e->plan.n);
+    }
+    return FED_OK;
+}
+
+static fed_status make(feddc_engine *e, const feddc_exchange_options *o, feddc_place *place,
+                       fed_error *err) {
+    const char *spec = o->collective != NULL ? o->collective : "owners";
+    FED_TRY(feddc_collective_parse(spec, &e->collective, e->param, err));
+    FED_TRY(find_place(e, place, err));
+    uint32_t shards = e->collective->shards(e->param, e->ranks);
+    FED_TRY(feddc_plan_make(o->tensor, o->tensors, o->small, o->bucket, shards, &e->plan, err));
+    FED_TRY(feddc_coder_new(o->codec, &e->plan, &e->push, err));
+    FED_TRY(feddc_coder_new(o->pull, &e->plan, &e->pull, err));
+    FED_TRY(check_fit(e, o, err));
+    return make_cells(e, err);
+}
+
+static void free_all(feddc_exchange *x) {
+    feddc_engine *e = &x->engine;
+    feddc_coder_free(e->push);
+    feddc_coder_free(e->pull);
+    feddc_plan_free(&e->plan);
+    free(e->cell);
+    free(e->result);
+    free(e->order);
+    free(e->gone);
+    free(e->sum);
+    free(e->sending);
+    pthread_mutex_destroy(&e->lock);
+    pthread_cond_destroy(&e->changed);
+    free(x);
+}
+
+static fed_status open_collective(feddc_engine *e, const feddc_exchange_options *o,
+                                  fed_error *err) {
+    feddc_collective_job job = {.engine = e,
+                                .rank = e->rank,
+                                .ranks = e->ranks,
+                                .workers = e->workers,
+                                .late = o->late,
+                                .param = e->param,
+                                .plan = &e->plan,
+                                .push = e->push,
+                                .pull = e->pull,
+                                .sum = e->sum};
+    FED_TRY(e->collective->open(&job, &e->collective_self, err));
+    if (pthread_create(&e->thread, NULL, feddc_engine_run, e) != 0) {
+        e->collective->close(e->collective_self);
+        return fed_fail(err, FED_EBUSY, "the system gives no thread for the exchange");
+    }
+    e->started = true;
+    return FED_OK;
+}
+
+fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
+                               fed_error *err) {
+    feddc_exchange *x = calloc(1, sizeof *x);
+    if (x == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for an exchange");
+    }
+    feddc_engine *e = &x->engine;
+    feddc_place place = options->place;
+    e->link = options->link;
+    e->trace = options->trace;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    fed_status status = make(e, options, &place, err);
+    if (status == FED_OK) {
+        status = e->link->open(&place, &e->link_self, err);
+    }
+    if (status == FED_OK) {
+        status = open_collective(e, options, err);
+        if (status != FED_OK) {
+            e->link->close(e->link_self, false);
+        }
+    }
+    if (status != FED_OK) {
+        free_all(x);
+        return status;
+    }
+    *exchange = x;
+    return FED_OK;
+}
+
+void feddc_exchange_close(feddc_exchange *x, bool orderly) {
+    if (x == NULL) {
+        return;
+    }
+    feddc_engine *e = &x->engine;
+    pthread_mutex_lock(&e->lock);
+    e->closing = true;
+    e->orderly = orderly;
+    if (!e->stopped) {
+        e->link->wake(e->link_self);
+    }
+    pthread_mutex_unlock(&e->lock);
+    pthread_join(e->thread, NULL);
+    free_all(x);
+}
+
+/* -- Put and take -- */
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* With the lock held: the cell of a bucket, fresh for a step that begins. */
+static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, bool plain) {
+    feddc_cell *cell = feddc_engine_cell(e, step, bucket);
+    if (!cell->begun || cell->step != step) {
+        assert(!cell->begun || cell->claimed); /* step t + 2 comes after step t was taken */
+        *cell = (feddc_cell){.step = step,
+                             .begun = true,
+                             .plain = plain,
+                             .missing = e->plan.bucket[bucket].n,
+                             .left = e->plan.shards};
+    }
+    return cell;
+}
+
+/* With the lock held: values from `begin` to `end` of a bucket are ready. */
+static void put_part(feddc_engine *e, uint32_t step, uint32_t bucket, size_t begin, size_t end,
+                     const float *base, bool plain) {
+    feddc_cell *cell = fresh_cell(e, step, bucket, plain);
+    assert(end - begin <= cell->missing);
+    cell->missing -= end - begin;
+    if (e->first_put[step % FEDDC_AHEAD] == 0) {
+        e->first_put[step % FEDDC_AHEAD] = feddc_engine_ns();
+    }
+    if (cell->missing == 0) {
+        cell->grad = base + e->plan.bucket[bucket].offset;
+        feddc_engine_order(e, (feddc_order){.bucket = bucket, .step = step, .begin = true});
+    }
+}
+
+void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const float *grad,
+                        size_t n, bool plain) {
+    feddc_engine *e = &x->engine;
+    assert(n > 0 && offset + n <= e->plan.n && e->rank < e->workers);
+    uint32_t first = feddc_plan_bucket_of(&e->plan, offset + n - 1);
+    uint32_t last = feddc_plan_bucket_of(&e->plan, offset);
+    pthread_mutex_lock(&e->lock);
+    for (uint32_t b = first; b <= last && !e->stopped; b++) {
+        const feddc_bucket *bucket = &e->plan.bucket[b];
+        put_part(e, step, b, larger(offset, bucket->offset),
+                 smaller(offset + n, bucket->offset + bucket->n), grad - offset, plain);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* With the lock held: wait for a bucket's sums. */
+static fed_status wait_for(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
+    const feddc_cell *cell = feddc_engine_cell(e, step, bucket);
+    uint64_t begin = feddc_engine_ns();
+    while (e->failure.status == FED_OK && !(cell->started && cell->left == 0 && cell->lent == 0)) {
+        pthread_cond_wait(&e->changed, &e->lock);
+    }
+    e->counts.wait_s += 1e-9 * (double)(feddc_engine_ns() - begin);
+    if (e->failure.status != FED_OK) {
+        return fed_fail(err, e->failure.status, "step %u, bucket %u: %s", step, bucket,
+                        e->failure.text);
+    }
+    return FED_OK;
+}
+
+static fed_status take_bucket(feddc_engine *e, uint32_t step, uint32_t bucket,
+                              void (*use)(void *user, size_t offset, const float *sum, size_t n),
+                              void *user, fed_error *err) {
+    feddc_cell *cell = feddc_engine_cell(e, step, bucket);
+    pthread_mutex_lock(&e->lock);
+    fed_status status = FED_OK;
+    bool mine = cell->begun && cell->step == step && !cell->claimed;
+    if (mine) {
+        status = wait_for(e, step, bucket, err);
+        cell->claimed = status == FED_OK;
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (!mine || status != FED_OK) {
+        return status;
+    }
+    size_t at = (size_t)(step % FEDDC_AHEAD) * e->plan.buckets + bucket;
+    for (uint32_t k = 0; k < e->plan.shards; k++) {
+        const feddc_shard *shard = feddc_plan_shard(&e->plan, bucket, k);
+        if (shard->n > 0) {
+            use(user, shard->offset, e->result[at * e->plan.shards + k], shard->n);
+        }
+    }
+    pthread_mutex_lock(&e->lock);
+    if (!e->stopped) {
+        feddc_engine_order(e, (feddc_order){.bucket = bucket, .step = step, .begin = false});
+    }
+    pthread_mutex_unlock(&e->lock);
+    return FED_OK;
+}
+
+fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, size_t n,
+                               void (*use)(void *user, size_t offset, const float *sum, size_t n),
+                               void *user, fed_error *err) {
+    feddc_engine *e = &x->engine;
+    assert(n > 0 && offset + n <= e->plan.n && e->rank < e->workers);
+    uint32_t first = feddc_plan_bucket_of(&e->plan, offset + n - 1);
+    uint32_t last = feddc_plan_bucket_of(&e->plan, offset);
+    for (uint32_t b = first; b <= last; b++) {
+        FED_TRY(take_bucket(e, step, b, use, user, err));
+    }
+    return FED_OK;
+}
+
+static void copy(void *user, size_t offset, const float *sum, size_t n) {
+    memcpy((float *)user + offset, sum, n * sizeof *sum);
+}
+
+fed_status feddc_exchange_all(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
+                              fed_error *err) {
+    feddc_exchange_put(x, step, 0, grad, x->engine.plan.n, false);
+    return feddc_exchange_take(x, step, 0, x->engine.plan.n, copy, sum, err);
+}
+
+fed_status feddc_exchange_serve(feddc_exchange *x, fed_error *err) {
+    feddc_engine *e = &x->engine;
+    pthread_mutex_lock(&e->lock);
+    while (e->failure.status == FED_OK && !e->workers_gone) {
+        pthread_cond_wait(&e->changed, &e->lock);
+    }
+    fed_error failure = e->failure;
+    pthread_mutex_unlock(&e->lock);
+    return failure.status == FED_OK ? FED_OK : fed_fail(err, failure.status, "%s", failure.text);
+}
+
+void feddc_exchange_abort(feddc_exchange *x, const char *why) {
+    fed_error err;
+    fed_fail(&err, FED_EIO, "%s", why);
+    pthread_mutex_lock(&x->engine.lock);
+    feddc_engine_fail(&x->engine, &err);
+    if (!x->engine.stopped) {
+        x->engine.link->wake(x->engine.link_self);
+    }
+    pthread_mutex_unlock(&x->engine.lock);
+}
+
+/* -- What is known of it -- */
+
+uint32_t feddc_exchange_workers(const feddc_exchange *x) {
+    return x->engine.workers;
+}
+
+size_t feddc_exchange_size(const feddc_exchange *x) {
+    return x->engine.plan.n;
+}
+
+void feddc_exchange_count(feddc_exchange *x, feddc_exchange_counts *counts) {
+    feddc_engine *e = &x->engine;
+    pthread_mutex_lock(&e->lock);
+    *counts = e->counts;
+    pthread_mutex_unlock(&e->lock);
+}
+
+void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state) {
+    feddc_engine *e = &x->engine;
+    *state = (feddc_exchange_state){.bucket = UINT32_MAX, .waits_for = UINT32_MAX};
+    pthread_mutex_lock(&e->lock);
+    for (size_t k = 0; k < (size_t)FEDDC_AHEAD * e->plan.buckets; k++) {
+        const feddc_cell *cell = &e->cell[k];
+        bool waits = cell->started && (cell->left > 0 || cell->lent > 0);
+        if (waits && (state->bucket == UINT32_MAX || cell->step < state->step)) {
+            *state = (feddc_exchange_state){.step = cell->step,
+                                            .bucket = (uint32_t)(k % e->plan.buckets),
+                                            .waits_for = cell->waits_for};
+        }
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* -- Residuals: the pushes', then the pulls' -- */
+
+size_t feddc_exchange_state_size(const feddc_exchange *x) {
+    const feddc_engine *e = &x->engine;
+    return e->plan.n * ((feddc_coder_residual(e->push) != NULL) +
+                        (size_t)(feddc_coder_residual(e->pull) != NULL));
+}
+
+void feddc_exchange_save(const feddc_exchange *x, float *state) {
+    feddc_coder *const coder[] = {x->engine.push, x->engine.pull};
+    for (size_t k = 0; k < 2; k++) {
+        const float *residual = feddc_coder_residual(coder[k]);
+        if (residual != NULL) {
+            memcpy(state, residual, x->engine.plan.n * sizeof *state);
+            state += x->engine.plan.n;
+        }
+    }
+}
+
+void feddc_exchange_restore(feddc_exchange *x, const float *state) {
+    feddc_coder *const coder[] = {x->engine.push, x->engine.pull};
+    for (size_t k = 0; k < 2; k++) {
+        float *residual = feddc_coder_residual(coder[k]);
+        if (residual != NULL) {
+            memcpy(residual, state, x->engine.plan.n * sizeof *state);
+            state += x->engine.plan.n;
+        }
+    }
+}

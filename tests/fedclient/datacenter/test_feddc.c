@@ -1,0 +1,278 @@
+/* Exchanges of a gang in one process: sums, residuals, order, and what is refused. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feddc/exchange.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "fed/rng.h"
+#include "fed_test.h"
+
+enum { MOST = 5, STEPS = 4 };
+
+static const size_t tensors[] = {300, 1000, 20, 4000, 7, 9000};
+enum { TENSORS = sizeof tensors / sizeof tensors[0], SIZE = 300 + 1000 + 20 + 4000 + 7 + 9000 };
+
+/** What a gang is to do, and what each rank has got. */
+typedef struct gang {
+    uint32_t size;
+    const char *collective, *codec, *pull;
+    uint32_t plain_every; /* each so manieth step is plain; 0: none */
+    struct feddc_hub *hub;
+    float *sum[MOST]; /* float32[STEPS * SIZE]; NULL for an aggregator */
+    fed_error err[MOST];
+} gang;
+
+typedef struct member {
+    gang *g;
+    uint32_t rank;
+    pthread_t thread;
+} member;
+
+/** A gradient that only rank and step decide. */
+static void make_gradient(uint32_t rank, uint32_t step, float *grad) {
+    fed_rng rng;
+    fed_rng_init(&rng, 21, step, rank);
+    for (size_t i = 0; i < SIZE; i++) {
+        grad[i] = fed_rng_float(&rng) - 0.5f;
+    }
+}
+
+static fed_status open_exchange(gang *g, uint32_t rank, feddc_exchange **x, fed_error *err) {
+    feddc_exchange_options options = {.link = feddc_link_named("threads"),
+                                      .place = {.rank = rank, .size = g->size, .hub = g->hub},
+                                      .collective = g->collective,
+                                      .codec = g->codec,
+                                      .pull = g->pull,
+                                      .tensor = tensors,
+                                      .tensors = TENSORS,
+                                      .bucket = 16384};
+    return feddc_exchange_open(&options, x, err);
+}
+
+static void keep(void *user, size_t offset, const float *sum, size_t n) {
+    memcpy((float *)user + offset, sum, n * sizeof *sum);
+}
+
+static bool is_plain(const gang *g, uint32_t step) {
+    return g->plain_every > 0 && step % g->plain_every == 0;
+}
+
+/** Parts go in from the end, as a backward pass has them; sums are taken from the beginning. */
+static fed_status one_step(gang *g, feddc_exchange *x, uint32_t step, const float *grad, float *sum,
+                           fed_error *err) {
+    size_t at = SIZE;
+    for (size_t k = TENSORS; k-- > 0;) {
+        at -= tensors[k];
+        feddc_exchange_put(x, step, at, grad + at, tensors[k], is_plain(g, step));
+    }
+    for (size_t k = 0; k < TENSORS; k++) {
+        FED_TRY(feddc_exchange_take(x, step, at, tensors[k], keep, sum, err));
+        at += tensors[k];
+    }
+    return FED_OK;
+}
+
+static fed_status work(gang *g, uint32_t rank, feddc_exchange *x, fed_error *err) {
+    if (rank >= feddc_exchange_workers(x)) {
+        return feddc_exchange_serve(x, err);
+    }
+    float *grad = malloc(SIZE * sizeof *grad);
+    g->sum[rank] = calloc((size_t)STEPS * SIZE, sizeof(float));
+    fed_status status = FED_OK;
+    for (uint32_t step = 0; step < STEPS && status == FED_OK; step++) {
+        make_gradient(rank, step, grad);
+        status = one_step(g, x, step, grad, g->sum[rank] + (size_t)step * SIZE, err);
+    }
+    free(grad);
+    return status;
+}
+
+static void *play(void *user) {
+    member *m = user;
+    feddc_exchange *x = NULL;
+    fed_error *err = &m->g->err[m->rank];
+    fed_status status = open_exchange(m->g, m->rank, &x, err);
+    if (status == FED_OK) {
+        status = work(m->g, m->rank, x, err);
+        feddc_exchange_close(x, status == FED_OK);
+    }
+    return NULL;
+}
+
+static void run(gang *g) {
+    member m[MOST];
+    g->hub = feddc_hub_new(g->size);
+    for (uint32_t r = 0; r < g->size; r++) {
+        m[r] = (member){.g = g, .rank = r};
+        assert_int_equal(pthread_create(&m[r].thread, NULL, play, &m[r]), 0);
+    }
+    for (uint32_t r = 0; r < g->size; r++) {
+        pthread_join(m[r].thread, NULL);
+        if (g->err[r].status != FED_OK) {
+            fail_msg("rank %u: %s", r, g->err[r].text);
+        }
+    }
+    feddc_hub_free(g->hub);
+}
+
+static void clear(gang *g) {
+    for (uint32_t r = 0; r < g->size; r++) {
+        free(g->sum[r]);
+    }
+}
+
+static void assert_all_have_the_same_bits(const gang *g, uint32_t workers) {
+    for (uint32_t r = 1; r < workers; r++) {
+        assert_memory_equal(g->sum[r], g->sum[0], (size_t)STEPS * SIZE * sizeof(float));
+    }
+}
+
+/** The sum in the order of the ranks, in float32: owners add so. */
+static void expect(uint32_t workers, uint32_t step, float *sum) {
+    float *grad = malloc(SIZE * sizeof *grad);
+    make_gradient(0, step, sum);
+    for (uint32_t r = 1; r < workers; r++) {
+        make_gradient(r, step, grad);
+        for (size_t i = 0; i < SIZE; i++) {
+            sum[i] += grad[i];
+        }
+    }
+    free(grad);
+}
+
+static void assert_exact(const gang *g, uint32_t workers, uint32_t step) {
+    float *sum = malloc(SIZE * sizeof *sum);
+    expect(workers, step, sum);
+    assert_memory_equal(g->sum[0] + (size_t)step * SIZE, sum, SIZE * sizeof *sum);
+    free(sum);
+}
+
+static void float32_is_the_sum_in_the_order_of_ranks(void **state) {
+    (void)state;
+    for (uint32_t size = 1; size <= MOST; size++) {
+        gang g = {.size = size, .collective = "owners"};
+        run(&g);
+        assert_all_have_the_same_bits(&g, size);
+        for (uint32_t step = 0; step < STEPS; step++) {
+            assert_exact(&g, size, step);
+        }
+        clear(&g);
+    }
+}
+
+static void aggregators_sum_for_the_workers(void **state) {
+    (void)state;
+    for (uint32_t aggregators = 1; aggregators <= 2; aggregators++) {
+        char collective[32];
+        snprintf(collective, sizeof collective, "owners:aggregators=%u", aggregators);
+        gang g = {.size = 3 + aggregators, .collective = collective};
+        run(&g);
+        assert_all_have_the_same_bits(&g, 3);
+        assert_exact(&g, 3, STEPS - 1);
+        clear(&g);
+    }
+}
+
+static void lossy_codecs_leave_all_ranks_equal(void **state) {
+    (void)state;
+    static const char *const codecs[] = {"3lc:s=1.75", "sbc:p=0.01", "twobit", "onebit",
+                                         "int8",       "inceptionn", "float16"};
+    for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
+        gang g = {.size = 4, .codec = codecs[k], .pull = codecs[k]};
+        run(&g);
+        assert_all_have_the_same_bits(&g, 4);
+        clear(&g);
+    }
+}
+
+/** What float16 rounds is at most 2^-11 of a value; a sum of four values below 1/2 is below 2. */
+static void pushes_and_pulls_have_codecs_of_their_own(void **state) {
+    (void)state;
+    gang g = {.size = 4, .codec = "float32", .pull = "float16"};
+    float *sum = malloc(SIZE * sizeof *sum);
+    run(&g);
+    expect(4, 0, sum);
+    size_t rounded = 0;
+    for (size_t i = 0; i < SIZE; i++) {
+        assert_true(fabsf(g.sum[0][i] - sum[i]) <= 0x1p-10f);
+        rounded += g.sum[0][i] != sum[i];
+    }
+    assert_true(rounded > SIZE / 2);
+    free(sum);
+    clear(&g);
+}
+
+static void plain_steps_are_float32(void **state) {
+    (void)state;
+    gang g = {.size = 3, .codec = "onebit", .pull = "onebit", .plain_every = 2};
+    run(&g);
+    assert_all_have_the_same_bits(&g, 3);
+    assert_exact(&g, 3, 0);
+    assert_exact(&g, 3, 2);
+    float *sum = malloc(SIZE * sizeof *sum);
+    expect(3, 1, sum);
+    assert_memory_not_equal(g.sum[0] + SIZE, sum, SIZE * sizeof *sum);
+    free(sum);
+    clear(&g);
+}
+
+/** Put two steps in before the first is taken. */
+static void two_steps_may_be_under_way(void **state) {
+    (void)state;
+    gang g = {.size = 1, .hub = feddc_hub_new(1)};
+    feddc_exchange *x = NULL;
+    float *grad = malloc(2 * SIZE * sizeof *grad), *sum = malloc(SIZE * sizeof *sum);
+    assert_int_equal(open_exchange(&g, 0, &x, NULL), FED_OK);
+    make_gradient(0, 0, grad);
+    make_gradient(0, 1, grad + SIZE);
+    feddc_exchange_put(x, 7, 0, grad, SIZE, false);
+    feddc_exchange_put(x, 8, 0, grad + SIZE, SIZE, false);
+    for (uint32_t k = 0; k < 2; k++) {
+        assert_int_equal(feddc_exchange_take(x, 7 + k, 0, SIZE, keep, sum, NULL), FED_OK);
+        assert_memory_equal(sum, grad + k * SIZE, SIZE * sizeof *sum);
+    }
+    feddc_exchange_close(x, true);
+    feddc_hub_free(g.hub);
+    free(grad);
+    free(sum);
+}
+
+static void refused(const char *collective, uint32_t late, const char *codec, const char *word) {
+    feddc_exchange_options options = {.link = feddc_link_named("threads"),
+                                      .place = {.rank = 0, .size = 2, .hub = feddc_hub_new(2)},
+                                      .collective = collective,
+                                      .codec = codec,
+                                      .tensor = tensors,
+                                      .tensors = TENSORS,
+                                      .late = late};
+    feddc_exchange *x = NULL;
+    fed_error err = {0};
+    assert_int_equal(feddc_exchange_open(&options, &x, &err), FED_EINVAL);
+    assert_non_null(strstr(err.text, word));
+    feddc_hub_free(options.place.hub);
+}
+
+static void what_does_not_fit_is_refused(void **state) {
+    (void)state;
+    refused("gossip", 0, "float32", "gossip");
+    refused("owners:aggregators=2", 0, "float32", "no worker left");
+    refused("owners", 0, "3lc:s=9", "3lc");
+    refused("owners", 0, "3lc:s=1.5+runs", "second stage");
+    refused("owners", 1, "3lc", "aggregators");
+    refused("owners:aggregators=1", 1, "3lc", "one worker at least");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(float32_is_the_sum_in_the_order_of_ranks),
+        cmocka_unit_test(aggregators_sum_for_the_workers),
+        cmocka_unit_test(lossy_codecs_leave_all_ranks_equal),
+        cmocka_unit_test(pushes_and_pulls_have_codecs_of_their_own),
+        cmocka_unit_test(plain_steps_are_float32),
+        cmocka_unit_test(two_steps_may_be_under_way),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
