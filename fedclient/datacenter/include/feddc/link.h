@@ -43,7 +43,8 @@ typedef struct feddc_place {
 struct feddc_hub *feddc_hub_new(uint32_t size);
 void feddc_hub_free(struct feddc_hub *hub);
 
-/** A message's head. What the members mean is the sender's business: a link carries them. */
+/** A message's head. What the members mean is the sender's business, but for one flag: a link
+ * carries them. */
 typedef struct feddc_head {
     uint8_t kind;
     uint8_t flags;
@@ -51,6 +52,10 @@ typedef struct feddc_head {
     uint32_t bucket;
     uint32_t step;
 } feddc_head;
+
+/** A flag: the message's data are float32, and nothing else. Link tcp sends large ones over a
+ * connection of their own, which a network card may compress. */
+enum { FEDDC_FLOATS = 0x80 };
 
 typedef enum feddc_event_kind {
     FEDDC_NOTHING = 0, /* the time is over */

@@ -1,0 +1,193 @@
+/* Sockets of link "tcp": all calls that name an address or an option. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/datacenter/links/tcp/tcp_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024, QUIET_S = 5, PROBE_S = 1, PROBES = 5 };
+
+void feddc_tcp_close_fd(int *fd) {
+    if (*fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+}
+
+/* "host:port" and "[host]:port". */
+static fed_status split(const char *address, char host[256], char port[16], fed_error *err) {
+    const char *colon = strrchr(address, ':');
+    const char *first = address, *end = colon;
+    if (colon != NULL && address[0] == '[' && colon > address + 1 && colon[-1] == ']') {
+        first++;
+        end--;
+    }
+    const size_t len = colon != NULL ? (size_t)(end - first) : 0;
+    if (len == 0 || len >= 256 || colon[1] == '\0' || strlen(colon + 1) >= 16) {
+        return fed_fail(err, FED_EINVAL, "\"%s\" is no address: write host:port or [host]:port",
+                        address);
+    }
+    memcpy(host, first, len);
+    host[len] = '\0';
+    memcpy(port, colon + 1, strlen(colon + 1) + 1);
+    return FED_OK;
+}
+
+static fed_status resolve(const char *address, int flags, struct addrinfo **all, fed_error *err) {
+    char host[256], port[16];
+    FED_TRY(split(address, host, port, err));
+    const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
+    const int code = getaddrinfo(host, port, &hints, all);
+    return code == 0
+               ? FED_OK
+               : fed_fail(err, FED_ENET, "%s can't be found: %s", address, gai_strerror(code));
+}
+
+static bool set(int fd, int level, int option, int value) {
+    return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+static bool never_block(int fd) {
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
+           fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+/* What every connection has. A quiet line is probed, so that its end is noticed too. */
+static bool set_line(int fd) {
+    return never_block(fd) && set(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
+           set(fd, SOL_SOCKET, SO_KEEPALIVE, 1) && set(fd, IPPROTO_TCP, TCP_KEEPIDLE, QUIET_S) &&
+           set(fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_S) &&
+           set(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES) &&
+           set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, TCP_LINE_MS);
+}
+
+static fed_status set_congestion(int fd, const char *name, fed_error *err) {
+    if (name == NULL ||
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_EINVAL,
+                    "this machine can't use congestion control \"%s\" (%s): take one that sysctl "
+                    "net.ipv4.tcp_allowed_congestion_control names, or load the kernel module "
+                    "tcp_%s",
+                    name, strerror(errno), name);
+}
+
+fed_status feddc_tcp_prepare(int listener, const char *congestion, fed_error *err) {
+    if (!never_block(listener)) {
+        return fed_fail(err, FED_EIO, "the listening socket can't be used: %s", strerror(errno));
+    }
+    return set_congestion(listener, congestion, err);
+}
+
+/* Listen on one of a host's addresses. -1: errno has the reason. */
+static int listen_on(const struct addrinfo *at) {
+    int fd = socket(at->ai_family, at->ai_socktype, at->ai_protocol);
+    if (fd >= 0 && (!set(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
+                    bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)) {
+        const int why = errno;
+        feddc_tcp_close_fd(&fd);
+        errno = why;
+    }
+    return fd;
+}
+
+fed_status feddc_tcp_listen(const char *address, const char *congestion, int *fd, fed_error *err) {
+    struct addrinfo *all;
+    FED_TRY(resolve(address, AI_PASSIVE, &all, err));
+    int made = -1, why = 0;
+    for (const struct addrinfo *at = all; at != NULL && made < 0; at = at->ai_next) {
+        made = listen_on(at);
+        why = errno;
+    }
+    freeaddrinfo(all);
+    if (made < 0) {
+        return fed_fail(err, FED_EIO, "can't listen on %s, this rank's address: %s", address,
+                        strerror(why));
+    }
+    fed_status status = feddc_tcp_prepare(made, congestion, err);
+    if (status != FED_OK) {
+        feddc_tcp_close_fd(&made);
+        return status;
+    }
+    *fd = made;
+    return FED_OK;
+}
+
+int feddc_tcp_accept(int listener) {
+    int fd = accept(listener, NULL, NULL);
+    if (fd >= 0 && !set_line(fd)) {
+        feddc_tcp_close_fd(&fd);
+    }
+    return fd;
+}
+
+/* Connect to one of a host's addresses. -1: errno has the reason. */
+static int call_one(const struct addrinfo *to, const char *congestion, fed_status *status,
+                    fed_error *err) {
+    int fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);
+    if (fd < 0) {
+        return -1;
+    }
+    *status = set_congestion(fd, congestion, err);
+    if (*status != FED_OK || !set_line(fd) ||
+        (connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS)) {
+        const int why = errno;
+        feddc_tcp_close_fd(&fd);
+        errno = why;
+    }
+    return fd;
+}
+
+fed_status feddc_tcp_call(const char *address, const char *congestion, int *fd, fed_error *err) {
+    struct addrinfo *all;
+    FED_TRY(resolve(address, 0, &all, err));
+    fed_status status = FED_OK;
+    int made = -1, why = 0;
+    for (const struct addrinfo *to = all; to != NULL && made < 0 && status == FED_OK;
+         to = to->ai_next) {
+        made = call_one(to, congestion, &status, err);
+        why = errno;
+    }
+    freeaddrinfo(all);
+    FED_TRY(status);
+    if (made < 0) {
+        return why == EMFILE ? fed_fail(err, FED_EIO,
+                                        "no more sockets: two are needed for each rank; raise the "
+                                        "limit of open files (ulimit -n)")
+                             : fed_fail(err, FED_ENET, "can't connect: %s", strerror(why));
+    }
+    *fd = made;
+    return FED_OK;
+}
+
+int feddc_tcp_called(int fd) {
+    int error = 0;
+    socklen_t len = sizeof error;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : errno;
+}
+
+/* Bytes of a recv or send that returned n. */
+static ssize_t moved(ssize_t n) {
+    if (n >= 0) {
+        return n;
+    }
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+}
+
+ssize_t feddc_tcp_read(int fd, void *dst, size_t len) {
+    const ssize_t n = recv(fd, dst, len, 0);
+    return n == 0 ? -1 : moved(n);
+}
+
+ssize_t feddc_tcp_write(int fd, const void *src, size_t len) {
+    return moved(send(fd, src, len, MSG_NOSIGNAL));
+}

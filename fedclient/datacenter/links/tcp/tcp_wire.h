@@ -1,0 +1,116 @@
+/* What link "tcp" says on its connections: the handshake's messages, and records. No sockets. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_TCP_WIRE_H
+#define FEDDC_TCP_WIRE_H
+
+#include <stdint.h>
+
+#include "fed/status.h"
+#include "feddc/link.h"
+
+/*
+ * Two ranks have two connections. The higher rank calls the lower one for both.
+ *
+ * Heads. The caller speaks first, and a stranger gets nothing but random bytes:
+ *
+ *     caller                        called
+ *     knock                 ->
+ *                           <-      challenge: 32 random bytes
+ *     hello: who, nonce, mac ->               mac = HMAC(secret, label, challenge, the hello)
+ *                           <-      welcome: verdict, who, mac
+ *                                             mac = HMAC(secret, label, challenge, hello, welcome)
+ *     (the floats' ticket)
+ *                           <-      record READY
+ *
+ * From then on both send records: a head of TCP_RECORD bytes, and the message's bytes.
+ *
+ * Floats. Every 4 bytes of this connection are a float32, from the first on, so that a network card
+ * may round them. The caller's first 64 are the ticket: 4 bits each of an HMAC of challenge and
+ * hello, as the values 16 to 31. Such values pass any codec that cuts off low bits of small values
+ * (INCEPTIONN) or of the mantissa. Then come the payloads of TCP_FLOATS records, in the order of
+ * these. The called side sends payloads only.
+ *
+ * All integers are little-endian; floats are in host order, which the hello states.
+ */
+enum {
+    TCP_KNOCK = 8,
+    TCP_NONCE = 32,
+    TCP_MAC = 32,
+    TCP_HELLO = 5 * 4 + TCP_NONCE + TCP_MAC,
+    TCP_WELCOME = 5 * 4 + TCP_MAC,
+    TCP_TICKET = 2 * TCP_MAC * 4,
+    TCP_RECORD = 20,
+    TCP_MESSAGE_MAX = 1 << 30
+};
+
+extern const uint8_t feddc_tcp_knock[TCP_KNOCK];
+
+typedef enum tcp_verdict {
+    TCP_WELCOME_HERE = 0,
+    TCP_OTHER_SIZE,
+    TCP_OTHER_GENERATION,
+    TCP_OTHER_BYTE_ORDER,
+    TCP_RANK_TAKEN,
+    TCP_WRONG_RANK /* it looks for another rank than the one that it has called */
+} tcp_verdict;
+
+/** A few words for a verdict; never NULL. */
+const char *feddc_tcp_verdict_text(uint32_t verdict);
+
+/** Who speaks. nonce: of a hello only. */
+typedef struct tcp_hello {
+    uint32_t from;
+    uint32_t to; /* of a welcome: the verdict */
+    uint32_t size, generation, order;
+    uint8_t nonce[TCP_NONCE];
+} tcp_hello;
+
+/** hello.order of this machine. */
+uint32_t feddc_tcp_order(void);
+
+void feddc_tcp_hello_write(const tcp_hello *hello, const uint8_t secret[FEDDC_SECRET],
+                           const uint8_t challenge[TCP_NONCE], uint8_t dst[TCP_HELLO]);
+
+/** FED_EAUTH: who wrote it does not know the secret. */
+fed_status feddc_tcp_hello_read(const uint8_t src[TCP_HELLO], const uint8_t secret[FEDDC_SECRET],
+                                const uint8_t challenge[TCP_NONCE], tcp_hello *hello) FED_CHECKED;
+
+/** What a called rank says to this hello: `me` is its own. */
+tcp_verdict feddc_tcp_judge(const tcp_hello *me, const tcp_hello *hello);
+
+/** hello: the bytes that are answered. */
+void feddc_tcp_welcome_write(const tcp_hello *welcome, const uint8_t secret[FEDDC_SECRET],
+                             const uint8_t challenge[TCP_NONCE], const uint8_t hello[TCP_HELLO],
+                             uint8_t dst[TCP_WELCOME]);
+
+/** FED_EAUTH: who wrote it does not know the secret. */
+fed_status feddc_tcp_welcome_read(const uint8_t src[TCP_WELCOME],
+                                  const uint8_t secret[FEDDC_SECRET],
+                                  const uint8_t challenge[TCP_NONCE],
+                                  const uint8_t hello[TCP_HELLO], tcp_hello *welcome) FED_CHECKED;
+
+void feddc_tcp_ticket(const uint8_t secret[FEDDC_SECRET], const uint8_t challenge[TCP_NONCE],
+                      const uint8_t hello[TCP_HELLO], uint8_t dst[TCP_TICKET]);
+
+/** May these be the first 8 bytes of a ticket? */
+bool feddc_tcp_is_ticket(const uint8_t first[TCP_KNOCK]);
+
+typedef enum tcp_record_type {
+    TCP_INLINE = 1, /* the message's bytes follow */
+    TCP_FLOATS,     /* they come on the other connection */
+    TCP_READY,      /* the floats' connection is accepted: may be sent on from now */
+    TCP_GOODBYE     /* the last record of a rank that leaves in an orderly way */
+} tcp_record_type;
+
+typedef struct tcp_record {
+    uint8_t type;
+    feddc_head head;
+    uint32_t len; /* of the message: at most TCP_MESSAGE_MAX */
+} tcp_record;
+
+void feddc_tcp_record_write(const tcp_record *record, uint8_t dst[TCP_RECORD]);
+
+/** FED_EFORMAT: no record. A peer that sends such is broken. */
+fed_status feddc_tcp_record_read(const uint8_t src[TCP_RECORD], tcp_record *record) FED_CHECKED;
+
+#endif

@@ -1,0 +1,671 @@
+/* Link "tcp" among strangers, impostors, peers that break off, and readers that are slow. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fedclient/datacenter/links/tcp/tcp_wire.h"
+#include "link_gang.h"
+
+enum { MIB = 1 << 20, SOON_MS = 400, LONG_MS = 20000 };
+
+extern const feddc_link_vtable feddc_link_tcp;
+static const feddc_link_vtable *const tcp = &feddc_link_tcp;
+
+/* -- A rank in a thread, and one by hand -- */
+
+typedef struct opener {
+    feddc_place place;
+    void *self;
+    fed_status status;
+    fed_error err;
+    pthread_t thread;
+} opener;
+
+static void *open_rank(void *arg) {
+    opener *o = arg;
+    o->status = tcp->open(&o->place, &o->self, &o->err);
+    return NULL;
+}
+
+static void start(opener *o, const feddc_place *place) {
+    *o = (opener){.place = *place};
+    assert_int_equal(pthread_create(&o->thread, NULL, open_rank, o), 0);
+}
+
+static void finish(opener *o) {
+    pthread_join(o->thread, NULL);
+}
+
+static void assert_opened(opener *o) {
+    finish(o);
+    if (o->status != FED_OK) {
+        fail_msg("rank %u: %s", o->place.rank, o->err.text);
+    }
+}
+
+static void close_both(opener *a, opener *b) {
+    tcp->close(a->self, false);
+    tcp->close(b->self, false);
+}
+
+static int dial(const char *address) {
+    struct sockaddr_in there = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct timeval patience = {.tv_sec = LONG_MS / 1000};
+    there.sin_port = htons((uint16_t)strtoul(strchr(address, ':') + 1, NULL, 10));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&there, sizeof there), 0);
+    return fd;
+}
+
+static void say(int fd, const void *data, size_t len) {
+    assert_int_equal(send(fd, data, len, MSG_NOSIGNAL), (ssize_t)len);
+}
+
+static void hear(int fd, void *dst, size_t len) {
+    assert_int_equal(recv(fd, dst, len, MSG_WAITALL), (ssize_t)len);
+}
+
+/* Rank 1 of 2, made of two sockets. */
+typedef struct by_hand {
+    int heads, floats;
+    uint8_t challenge[TCP_NONCE], hello[TCP_HELLO];
+} by_hand;
+
+static void shake_hands(by_hand *h, const link_gang *gang) {
+    uint8_t welcome[TCP_WELCOME], ticket[TCP_TICKET], ready[TCP_RECORD];
+    tcp_hello me = {.from = 1, .to = 0, .size = 2, .order = feddc_tcp_order()};
+    h->heads = dial(gang->address[0]);
+    say(h->heads, feddc_tcp_knock, TCP_KNOCK);
+    hear(h->heads, h->challenge, TCP_NONCE);
+    feddc_tcp_hello_write(&me, gang->secret, h->challenge, h->hello);
+    say(h->heads, h->hello, TCP_HELLO);
+    hear(h->heads, welcome, TCP_WELCOME);
+    assert_fed_ok(feddc_tcp_welcome_read(welcome, gang->secret, h->challenge, h->hello, &me));
+    assert_int_equal(me.to, TCP_WELCOME_HERE);
+    h->floats = dial(gang->address[0]);
+    feddc_tcp_ticket(gang->secret, h->challenge, h->hello, ticket);
+    say(h->floats, ticket, TCP_TICKET);
+    hear(h->heads, ready, TCP_RECORD);
+    assert_int_equal(ready[0], TCP_READY);
+}
+
+static void say_record(int fd, uint8_t type, uint32_t len) {
+    const tcp_record record = {.type = type, .head = {.step = 5}, .len = len};
+    uint8_t bytes[TCP_RECORD];
+    feddc_tcp_record_write(&record, bytes);
+    say(fd, bytes, sizeof bytes);
+}
+
+/* A gang of rank 0, which is the link, and rank 1, which is the test. */
+static void open_with_hand(link_gang *gang, opener *zero, by_hand *one) {
+    link_gang_open(gang, tcp, 2);
+    close(gang->place[1].listener);
+    start(zero, &gang->place[0]);
+    shake_hands(one, gang);
+    assert_opened(zero);
+}
+
+static void close_hand(link_gang *gang, opener *zero, by_hand *one) {
+    tcp->close(zero->self, false);
+    close(one->heads);
+    close(one->floats);
+    link_gang_close(gang);
+}
+
+static feddc_event next(opener *o) {
+    feddc_event event;
+    fed_error err = {0};
+    assert_fed_ok_err(tcp->wait(o->self, LONG_MS, &event, &err));
+    return event;
+}
+
+static void assert_gone(opener *o, uint32_t peer, bool orderly) {
+    const feddc_event event = next(o);
+    assert_int_equal(event.kind, FEDDC_GONE);
+    assert_int_equal(event.peer, peer);
+    assert_int_equal(event.orderly, orderly);
+}
+
+/* A message goes from a to b. */
+static void assert_talk(opener *a, opener *b) {
+    const feddc_head head = {.kind = 3};
+    fed_error err = {0};
+    assert_fed_ok_err(tcp->send(a->self, b->place.rank, &head, "hello", 5, 1, &err));
+    feddc_event event = next(a);
+    assert_int_equal(event.kind, FEDDC_SENT);
+    event = next(b);
+    assert_int_equal(event.kind, FEDDC_ARRIVED);
+    assert_int_equal(event.peer, a->place.rank);
+    assert_memory_equal(event.data, "hello", 5);
+    tcp->release(b->self, &event);
+}
+
+/* -- Impostors -- */
+
+/* Rank 1's place differs in something: neither opens, and both say why. */
+static void assert_refused(link_gang *gang, const char *words) {
+    opener zero, one;
+    gang->place[0].patience_ms = gang->place[1].patience_ms = SOON_MS;
+    start(&zero, &gang->place[0]);
+    start(&one, &gang->place[1]);
+    finish(&zero);
+    finish(&one);
+    assert_fed_status(zero.status, FED_EAUTH);
+    assert_fed_status(one.status, FED_EAUTH);
+    assert_fed_says(zero.err, "rank 1 at 127.0.0.1:");
+    assert_fed_says(one.err, "rank 0 at 127.0.0.1:");
+    assert_fed_says(zero.err, words);
+    assert_fed_says(one.err, words);
+    link_gang_close(gang);
+}
+
+static void another_secret_does_not_meet(void **state) {
+    (void)state;
+    static const uint8_t wrong[FEDDC_SECRET] = {9};
+    link_gang gang;
+    link_gang_open(&gang, tcp, 2);
+    gang.place[1].secret = wrong;
+    assert_refused(&gang, "secret");
+}
+
+static void another_generation_does_not_meet(void **state) {
+    (void)state;
+    link_gang gang;
+    link_gang_open(&gang, tcp, 2);
+    gang.place[1].generation = 1;
+    assert_refused(&gang, "another generation");
+}
+
+static void another_size_does_not_meet(void **state) {
+    (void)state;
+    link_gang gang;
+    link_gang_open(&gang, tcp, 2);
+    gang.addresses[2] = "127.0.0.1:1";
+    gang.place[1].size = 3;
+    assert_refused(&gang, "another size");
+}
+
+static void a_second_process_of_one_rank_stays_outside(void **state) {
+    (void)state;
+    link_gang gang;
+    opener rank[3], again;
+    link_gang_open(&gang, tcp, 3);
+    start(&rank[0], &gang.place[0]);
+    start(&rank[1], &gang.place[1]);
+    fed_sleep_ms(100);
+    feddc_place place = gang.place[1]; /* the address is taken: it listens on none */
+    place.listener = dial(gang.address[0]);
+    place.patience_ms = SOON_MS;
+    start(&again, &place);
+    finish(&again);
+    assert_fed_status(again.status, FED_EAUTH);
+    assert_fed_says(again.err, "another process has come as this rank");
+    start(&rank[2], &gang.place[2]);
+    for (size_t r = 0; r < 3; r++) {
+        assert_opened(&rank[r]);
+    }
+    assert_talk(&rank[1], &rank[0]);
+    for (size_t r = 0; r < 3; r++) {
+        tcp->close(rank[r].self, false);
+    }
+    link_gang_close(&gang);
+}
+
+static void a_stranger_at_a_ranks_address_is_not_taken_for_it(void **state) {
+    (void)state;
+    link_gang gang;
+    opener one;
+    uint8_t noise[2000];
+    memset(noise, 0x41, sizeof noise);
+    link_gang_open(&gang, tcp, 2);
+    gang.place[1].patience_ms = SOON_MS;
+    start(&one, &gang.place[1]);
+    int fd = accept(gang.place[0].listener, NULL, NULL);
+    say(fd, noise, sizeof noise);
+    finish(&one);
+    assert_int_not_equal(one.status, FED_OK);
+    assert_fed_says(one.err, "rank 0 at 127.0.0.1:");
+    close(fd);
+    close(gang.place[0].listener);
+    link_gang_close(&gang);
+}
+
+/* -- Strangers -- */
+
+enum { STRANGERS = 240 };
+
+/* What the k-th stranger says; its socket. */
+static int stranger(const char *address, size_t k) {
+    uint8_t bytes[TCP_TICKET];
+    float value = 16;
+    int fd = dial(address);
+    memset(bytes, (int)k, sizeof bytes);
+    switch (k % 6) {
+    case 0: /* silence */
+        break;
+    case 1: /* garbage */
+        say(fd, bytes, sizeof bytes);
+        break;
+    case 2: /* half a knock */
+        say(fd, feddc_tcp_knock, TCP_KNOCK / 2);
+        break;
+    case 3: /* a hello without the secret, at once */
+        say(fd, feddc_tcp_knock, TCP_KNOCK);
+        say(fd, bytes, TCP_HELLO);
+        break;
+    case 4: /* half a hello */
+        say(fd, feddc_tcp_knock, TCP_KNOCK);
+        say(fd, bytes, TCP_HELLO / 2);
+        break;
+    default: /* a ticket that nobody gave */
+        for (size_t i = 0; i < sizeof bytes; i += sizeof value) {
+            memcpy(bytes + i, &value, sizeof value);
+        }
+        say(fd, bytes, sizeof bytes);
+    }
+    return fd;
+}
+
+/* The link must have sent no more than a challenge. */
+static void assert_learned_nothing(int fd, const uint8_t secret[FEDDC_SECRET]) {
+    uint8_t got[1000];
+    const ssize_t n = recv(fd, got, sizeof got, 0);
+    assert_true(n <= 0 || n == TCP_NONCE);
+    assert_true(n <= 0 || memcmp(got, secret, FEDDC_SECRET) != 0);
+    assert_true(n <= 0 || recv(fd, got, sizeof got, 0) <= 0);
+}
+
+static void a_crowd_of_strangers_changes_nothing(void **state) {
+    (void)state;
+    link_gang gang;
+    opener zero, one;
+    int fd[STRANGERS];
+    link_gang_open(&gang, tcp, 2);
+    assert_int_equal(listen(gang.place[0].listener, 1024), 0);
+    start(&zero, &gang.place[0]);
+    for (size_t k = 0; k < STRANGERS; k++) {
+        fd[k] = stranger(gang.address[0], k);
+    }
+    start(&one, &gang.place[1]);
+    assert_opened(&zero);
+    assert_opened(&one);
+    assert_talk(&zero, &one);
+    assert_talk(&one, &zero);
+    for (size_t k = 0; k < STRANGERS; k++) {
+        assert_learned_nothing(fd[k], gang.secret);
+        close(fd[k]);
+    }
+    close_both(&zero, &one);
+    link_gang_close(&gang);
+}
+
+static void two_challenges_differ(void **state) {
+    (void)state;
+    link_gang gang;
+    opener zero;
+    uint8_t challenge[2][TCP_NONCE];
+    link_gang_open(&gang, tcp, 2);
+    gang.place[0].patience_ms = SOON_MS;
+    start(&zero, &gang.place[0]);
+    for (size_t k = 0; k < 2; k++) {
+        int fd = dial(gang.address[0]);
+        say(fd, feddc_tcp_knock, TCP_KNOCK);
+        hear(fd, challenge[k], TCP_NONCE);
+        close(fd);
+    }
+    assert_memory_not_equal(challenge[0], challenge[1], TCP_NONCE);
+    finish(&zero);
+    assert_fed_status(zero.status, FED_EBUSY);
+    assert_fed_says(zero.err, "did not come within 0.4 s");
+    close(gang.place[1].listener);
+    link_gang_close(&gang);
+}
+
+/* A rank's process dies while the others still meet, and is started again. */
+static void a_rank_may_come_again_while_others_wait(void **state) {
+    (void)state;
+    link_gang gang;
+    opener zero, one;
+    by_hand dead;
+    link_gang_open(&gang, tcp, 2);
+    start(&zero, &gang.place[0]);
+    dead.heads = dial(gang.address[0]);
+    tcp_hello me = {.from = 1, .to = 0, .size = 2, .order = feddc_tcp_order()};
+    uint8_t welcome[TCP_WELCOME];
+    say(dead.heads, feddc_tcp_knock, TCP_KNOCK);
+    hear(dead.heads, dead.challenge, TCP_NONCE);
+    feddc_tcp_hello_write(&me, gang.secret, dead.challenge, dead.hello);
+    say(dead.heads, dead.hello, TCP_HELLO);
+    hear(dead.heads, welcome, TCP_WELCOME);
+    close(dead.heads);
+    start(&one, &gang.place[1]);
+    assert_opened(&zero);
+    assert_opened(&one);
+    assert_talk(&zero, &one);
+    close_both(&zero, &one);
+    link_gang_close(&gang);
+}
+
+/* -- Peers that break off, or talk nonsense -- */
+
+static void only_who_says_goodbye_leaves_orderly(void **state) {
+    (void)state;
+    for (int goodbye = 0; goodbye < 2; goodbye++) {
+        link_gang gang;
+        opener zero;
+        by_hand one;
+        open_with_hand(&gang, &zero, &one);
+        say_record(one.heads, TCP_INLINE, 3);
+        say(one.heads, "abc", 3);
+        if (goodbye != 0) {
+            say_record(one.heads, TCP_GOODBYE, 0);
+        }
+        shutdown(one.heads, SHUT_WR);
+        const feddc_event event = next(&zero);
+        assert_int_equal(event.kind, FEDDC_ARRIVED);
+        assert_int_equal(event.head.step, 5);
+        assert_memory_equal(event.data, "abc", 3);
+        assert_gone(&zero, 1, goodbye != 0);
+        close_hand(&gang, &zero, &one);
+    }
+}
+
+static void half_a_message_does_not_arrive(void **state) {
+    (void)state;
+    static const uint8_t part[5000] = {0};
+    for (int apart = 0; apart < 2; apart++) {
+        link_gang gang;
+        opener zero;
+        by_hand one;
+        open_with_hand(&gang, &zero, &one);
+        say_record(one.heads, apart != 0 ? TCP_FLOATS : TCP_INLINE, 2 * sizeof part);
+        say(apart != 0 ? one.floats : one.heads, part, sizeof part);
+        shutdown(apart != 0 ? one.floats : one.heads, SHUT_WR);
+        assert_gone(&zero, 1, false);
+        close_hand(&gang, &zero, &one);
+    }
+}
+
+static void nonsense_ends_a_peer(void **state) {
+    (void)state;
+    static const struct {
+        uint8_t type;
+        uint32_t len;
+    } bad[] = {{0, 0},          {99, 4},         {TCP_INLINE, TCP_MESSAGE_MAX + 1},
+               {TCP_FLOATS, 6}, {TCP_READY, 0},  {TCP_INLINE, UINT32_MAX},
+               {TCP_FLOATS, 0}, {TCP_GOODBYE, 4}};
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+        link_gang gang;
+        opener zero;
+        by_hand one;
+        open_with_hand(&gang, &zero, &one);
+        say_record(one.heads, bad[k].type, bad[k].len);
+        assert_gone(&zero, 1, false);
+        close_hand(&gang, &zero, &one);
+    }
+}
+
+static void a_message_may_come_byte_by_byte(void **state) {
+    (void)state;
+    link_gang gang;
+    opener zero;
+    by_hand one;
+    feddc_event event;
+    fed_error err = {0};
+    const tcp_record record = {.type = TCP_INLINE, .len = 9};
+    uint8_t bytes[TCP_RECORD];
+    open_with_hand(&gang, &zero, &one);
+    feddc_tcp_record_write(&record, bytes);
+    for (size_t i = 0; i < TCP_RECORD + 9; i++) {
+        assert_fed_ok_err(tcp->wait(zero.self, 0, &event, &err));
+        assert_int_equal(event.kind, FEDDC_NOTHING);
+        say(one.heads, i < TCP_RECORD ? bytes + i : (const uint8_t *)"ninebytes" + i - TCP_RECORD,
+            1);
+    }
+    event = next(&zero);
+    assert_int_equal(event.kind, FEDDC_ARRIVED);
+    assert_memory_equal(event.data, "ninebytes", 9);
+    close_hand(&gang, &zero, &one);
+}
+
+/* -- The two connections -- */
+
+static void floats_have_a_connection_of_their_own(void **state) {
+    (void)state;
+    enum { N = 3000 };
+    link_gang gang;
+    opener zero;
+    by_hand one;
+    float values[N], got[N];
+    uint8_t bytes[TCP_RECORD], text[10];
+    tcp_record record;
+    fed_error err = {0};
+    for (size_t i = 0; i < N; i++) {
+        values[i] = (float)i / 7;
+    }
+    open_with_hand(&gang, &zero, &one);
+    const feddc_head floats = {.flags = FEDDC_FLOATS}, other = {0};
+    assert_fed_ok_err(tcp->send(zero.self, 1, &floats, values, sizeof values, 1, &err));
+    assert_fed_ok_err(tcp->send(zero.self, 1, &other, "text", 4, 2, &err));
+    hear(one.heads, bytes, TCP_RECORD);
+    assert_fed_ok(feddc_tcp_record_read(bytes, &record));
+    assert_int_equal(record.type, TCP_FLOATS);
+    hear(one.floats, got, sizeof got); /* from the first byte on */
+    assert_memory_equal(values, got, sizeof got);
+    hear(one.heads, bytes, TCP_RECORD);
+    assert_fed_ok(feddc_tcp_record_read(bytes, &record));
+    assert_int_equal(record.type, TCP_INLINE);
+    hear(one.heads, text, 4);
+    assert_memory_equal(text, "text", 4);
+    close_hand(&gang, &zero, &one);
+}
+
+static void a_head_waits_for_the_floats_before_it(void **state) {
+    (void)state;
+    enum { N = 2000 };
+    link_gang gang;
+    opener zero;
+    by_hand one;
+    feddc_event event;
+    fed_error err = {0};
+    float values[N] = {0};
+    open_with_hand(&gang, &zero, &one);
+    say_record(one.heads, TCP_FLOATS, sizeof values);
+    say_record(one.heads, TCP_INLINE, 2);
+    say(one.heads, "ab", 2);
+    assert_fed_ok_err(tcp->wait(zero.self, 50, &event, &err));
+    assert_int_equal(event.kind, FEDDC_NOTHING);
+    say(one.floats, values, sizeof values);
+    event = next(&zero);
+    assert_int_equal(event.len, sizeof values);
+    event = next(&zero);
+    assert_int_equal(event.len, 2);
+    close_hand(&gang, &zero, &one);
+}
+
+/* -- Slow readers -- */
+
+enum { PIECE = 2 * MIB + 4, PIECES = 12 };
+
+typedef struct flood {
+    opener *o;
+    const uint8_t *data;
+    uint32_t to, arrived, sent;
+    bool sleepy, wrong;
+} flood;
+
+static void *pour(void *arg) {
+    flood *f = arg;
+    fed_error err = {0};
+    for (uint32_t k = 0; k < PIECES; k++) {
+        const feddc_head head = {.flags = k % 2 == 0 ? FEDDC_FLOATS : 0, .step = k};
+        f->wrong =
+            tcp->send(f->o->self, f->to, &head, f->data, PIECE, k, &err) != FED_OK || f->wrong;
+    }
+    while (!f->wrong && f->arrived + f->sent < 2 * PIECES) {
+        feddc_event event;
+        if (f->sleepy) {
+            fed_sleep_ms(2);
+        }
+        f->wrong = tcp->wait(f->o->self, LONG_MS, &event, &err) != FED_OK;
+        if (event.kind == FEDDC_ARRIVED) {
+            f->wrong = f->wrong || event.len != PIECE || event.head.step != f->arrived++ ||
+                       memcmp(event.data, f->data, PIECE) != 0;
+            tcp->release(f->o->self, &event);
+        } else if (event.kind == FEDDC_SENT) {
+            f->sent++;
+        } else {
+            f->wrong = true;
+        }
+    }
+    return NULL;
+}
+
+/* Both send all before they read. small: bytes of the kernel's buffers; 0: as they are. */
+static void assert_floods_pass(int small) {
+    link_gang gang;
+    opener zero, one;
+    uint8_t *data = malloc(PIECE);
+    pthread_t thread;
+    assert_non_null(data);
+    for (size_t i = 0; i < PIECE; i++) {
+        data[i] = (uint8_t)(i * 31 + (i >> 9));
+    }
+    link_gang_open(&gang, tcp, 2);
+    if (small != 0) { /* accepted sockets inherit them */
+        const int fd = gang.place[0].listener;
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    }
+    start(&zero, &gang.place[0]);
+    start(&one, &gang.place[1]);
+    assert_opened(&zero);
+    assert_opened(&one);
+    flood there = {.o = &zero, .data = data, .to = 1, .sleepy = true};
+    flood back = {.o = &one, .data = data, .to = 0};
+    assert_int_equal(pthread_create(&thread, NULL, pour, &there), 0);
+    pour(&back);
+    pthread_join(thread, NULL);
+    assert_false(there.wrong);
+    assert_false(back.wrong);
+    close_both(&zero, &one);
+    link_gang_close(&gang);
+    free(data);
+}
+
+static void floods_in_both_directions_pass(void **state) {
+    (void)state;
+    assert_floods_pass(0);
+}
+
+static void floods_pass_through_tiny_buffers(void **state) {
+    (void)state;
+    assert_floods_pass(2048);
+}
+
+/* Buffers are used again: the same ones hold the messages of the second round. */
+static void rooms_for_messages_are_used_again(void **state) {
+    (void)state;
+    link_gang gang;
+    opener zero;
+    by_hand one;
+    static uint8_t data[20000];
+    const void *first = NULL;
+    open_with_hand(&gang, &zero, &one);
+    for (int k = 0; k < 5; k++) {
+        say_record(one.heads, TCP_INLINE, sizeof data);
+        say(one.heads, data, sizeof data);
+        const feddc_event event = next(&zero);
+        assert_int_equal((uintptr_t)event.data % 64, 0);
+        assert_true(first == NULL || event.data == first);
+        first = event.data;
+        tcp->release(zero.self, &event);
+    }
+    close_hand(&gang, &zero, &one);
+}
+
+/* -- Places that cannot be -- */
+
+static void assert_no_place(feddc_place place, fed_status wanted, const char *words) {
+    fed_error err = {0};
+    void *self = NULL;
+    place.patience_ms = SOON_MS;
+    assert_fed_status(tcp->open(&place, &self, &err), wanted);
+    assert_fed_says(err, words);
+    assert_null(self);
+}
+
+static void what_is_wrong_with_a_place_is_said(void **state) {
+    (void)state;
+    static const uint8_t secret[FEDDC_SECRET] = {1};
+    const char *address[] = {"127.0.0.1:0", "127.0.0.1:1"};
+    feddc_place place = {.size = 2, .address = address, .listener = -1, .secret = secret};
+    place.congestion = "no-such";
+    assert_no_place(place, FED_EINVAL, "congestion control \"no-such\"");
+    place.congestion = "reno";
+    assert_no_place(place, FED_EBUSY, "rank 1 at 127.0.0.1:1 did not come within 0.4 s");
+    address[0] = "127.0.0.1";
+    assert_no_place(place, FED_EINVAL, "is no address");
+    address[0] = "[::1]:";
+    assert_no_place(place, FED_EINVAL, "is no address");
+    address[0] = "192.0.2.1:7000";
+    assert_no_place(place, FED_EIO, "can't listen on 192.0.2.1:7000");
+    address[1] = NULL;
+    assert_no_place(place, FED_EINVAL, "rank 1");
+    place.rank = 2;
+    assert_no_place(place, FED_EINVAL, "rank 2 of 2");
+    place.rank = 0;
+    place.secret = NULL;
+    assert_no_place(place, FED_EINVAL, "secret");
+}
+
+static void a_message_has_a_limit_and_a_receiver(void **state) {
+    (void)state;
+    link_gang gang;
+    opener zero;
+    by_hand one;
+    fed_error err = {0};
+    const feddc_head head = {0};
+    open_with_hand(&gang, &zero, &one);
+    assert_fed_status(tcp->send(zero.self, 1, &head, "", (size_t)TCP_MESSAGE_MAX + 1, 1, &err),
+                      FED_EINVAL);
+    assert_fed_status(tcp->send(zero.self, 0, &head, "", 1, 1, &err), FED_EINVAL);
+    assert_fed_status(tcp->send(zero.self, 2, &head, "", 1, 1, &err), FED_EINVAL);
+    close_hand(&gang, &zero, &one);
+}
+
+int main(void) {
+    alarm(300); /* a link that hangs ends here */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_secret_does_not_meet),
+        cmocka_unit_test(another_generation_does_not_meet),
+        cmocka_unit_test(another_size_does_not_meet),
+        cmocka_unit_test(a_second_process_of_one_rank_stays_outside),
+        cmocka_unit_test(a_stranger_at_a_ranks_address_is_not_taken_for_it),
+        cmocka_unit_test(a_crowd_of_strangers_changes_nothing),
+        cmocka_unit_test(two_challenges_differ),
+        cmocka_unit_test(a_rank_may_come_again_while_others_wait),
+        cmocka_unit_test(only_who_says_goodbye_leaves_orderly),
+        cmocka_unit_test(half_a_message_does_not_arrive),
+        cmocka_unit_test(nonsense_ends_a_peer),
+        cmocka_unit_test(a_message_may_come_byte_by_byte),
+        cmocka_unit_test(floats_have_a_connection_of_their_own),
+        cmocka_unit_test(a_head_waits_for_the_floats_before_it),
+        cmocka_unit_test(floods_in_both_directions_pass),
+        cmocka_unit_test(floods_pass_through_tiny_buffers),
+        cmocka_unit_test(rooms_for_messages_are_used_again),
+        cmocka_unit_test(what_is_wrong_with_a_place_is_said),
+        cmocka_unit_test(a_message_has_a_limit_and_a_receiver),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
