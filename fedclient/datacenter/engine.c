@@ -257,6 +257,8 @@ static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error 
     case FEDDC_ARRIVED:
         pthread_mutex_lock(&e->lock);
         e->counts.received_bytes += event->len + sizeof event->head;
+        e->newest = e->heard && e->newest > event->head.step ? e->newest : event->head.step;
+        e->heard = true;
         pthread_mutex_unlock(&e->lock);
         FED_TRY(check_head(e, event, err));
         trace_message(e, FEDDC_RECEIVE, event->peer, event->head.step, event->head.bucket,

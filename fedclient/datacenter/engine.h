@@ -52,7 +52,7 @@ struct feddc_engine {
     feddc_plan plan;
     feddc_coder *push, *pull;
     float *sum;
-    uint32_t rank, ranks, workers;
+    uint32_t rank, ranks, workers, late;
     feddc_trace *trace;
 
     /* The engine's own */
@@ -69,6 +69,8 @@ struct feddc_engine {
     size_t orders, order_first, order_count;
     bool closing, orderly, workers_gone, stopped;
     fed_error failure; /* status FED_OK: none */
+    bool heard;        /* a message has arrived */
+    uint32_t newest;   /* the highest step of any that has */
     feddc_exchange_counts counts;
     uint64_t first_put[FEDDC_AHEAD]; /* ns; 0: nothing of the step was put in */
     uint32_t complete[FEDDC_AHEAD];  /* buckets of the step whose sums are all there */

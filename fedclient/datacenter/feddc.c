@@ -144,6 +144,7 @@ fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exch
     feddc_place place = options->place;
     e->link = options->link;
     e->trace = options->trace;
+    e->late = options->late;
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->changed, NULL);
     fed_status status = make(e, options, &place, err);
@@ -290,6 +291,15 @@ fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, 
         FED_TRY(take_bucket(e, step, b, use, user, err));
     }
     return FED_OK;
+}
+
+/* What reaches a worker of a sum with backup workers are sums that are complete. */
+bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step) {
+    feddc_engine *e = &x->engine;
+    pthread_mutex_lock(&e->lock);
+    bool late = e->late > 0 && e->heard && e->newest >= step;
+    pthread_mutex_unlock(&e->lock);
+    return late;
 }
 
 static void copy(void *user, size_t offset, const float *sum, size_t n) {

@@ -221,6 +221,9 @@ static fed_status make_shard(owners *o, owners_shard *s, uint32_t bucket, uint32
     o->buffers.size =
         larger(o->buffers.size, larger(feddc_coder_bound(o->job.push, s->shard, false),
                                        feddc_coder_bound(o->job.pull, s->shard, false)));
+    if (o->job.late > 0) { /* raw pulls have messages too */
+        o->buffers.size = larger(o->buffers.size, s->shard->n * sizeof(float));
+    }
     if (s->owner != o->job.rank) {
         return FED_OK;
     }

@@ -129,18 +129,30 @@ static fed_status send_to_all(owners *o, owners_shard *s, const void *data, size
 }
 
 /* The owner uses its own message decoded, as the others do: so all have the same bits. */
-static fed_status spread_coded(owners *o, owners_shard *s, uint32_t receivers, fed_error *err) {
+static fed_status encode_sum(owners *o, owners_shard *s, feddc_buffer *buffer, fed_error *err) {
     float *sum = o->job.sum + s->shard->offset;
-    feddc_buffer *buffer = feddc_buffers_get(&o->buffers);
-    if (buffer == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes", o->buffers.size);
-    }
     uint64_t begin = feddc_engine_ns();
     FED_TRY(feddc_coder_encode(o->job.pull, s->shard, sum, buffer->data, &buffer->len, err));
     feddc_engine_spent(o->job.engine, FEDDC_ENCODE, s->step, s->bucket, buffer->len, begin);
     begin = feddc_engine_ns();
     FED_TRY(feddc_coder_decode(o->job.pull, s->shard, false, buffer->data, buffer->len, sum, err));
     feddc_engine_spent(o->job.engine, FEDDC_DECODE, s->step, s->bucket, buffer->len, begin);
+    return FED_OK;
+}
+
+/* Send a message that does not lie in the sum, whose memory is free for the next step. */
+static fed_status spread_message(owners *o, owners_shard *s, bool raw, uint32_t receivers,
+                                 fed_error *err) {
+    feddc_buffer *buffer = feddc_buffers_get(&o->buffers);
+    if (buffer == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes", o->buffers.size);
+    }
+    if (raw) {
+        buffer->len = s->shard->n * sizeof(float);
+        memcpy(buffer->data, o->job.sum + s->shard->offset, buffer->len);
+    } else {
+        FED_TRY(encode_sum(o, s, buffer, err));
+    }
     buffer->uses = receivers;
     if (receivers == 0) {
         feddc_buffers_put(&o->buffers, buffer);
@@ -155,12 +167,13 @@ static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
     uint32_t receivers = o->job.workers - worker;
     s->phase = OWNERS_SPREAD;
     s->untaken = worker;
-    if (feddc_coder_is_raw(o->job.pull, s->shard, s->plain)) {
+    bool raw = feddc_coder_is_raw(o->job.pull, s->shard, s->plain);
+    if (raw && o->job.late == 0) {
         s->lent = receivers;
         FED_TRY(
             send_to_all(o, s, sum, s->shard->n * sizeof *sum, owners_token_of_shard(o, s), err));
     } else {
-        FED_TRY(spread_coded(o, s, receivers, err));
+        FED_TRY(spread_message(o, s, raw, receivers, err)); /* a late worker may keep it for long */
     }
     feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, sum);
     return FED_OK;

@@ -104,6 +104,11 @@ fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, 
                                void (*use)(void *user, size_t offset, const float *sum, size_t n),
                                void *user, fed_error *err) FED_CHECKED;
 
+/** With backup workers: the sum of this step is complete without this rank, in parts at least, so
+ * there is no need to compute its gradient: put zeros in, and take the sum, to catch up. What the
+ * others send meanwhile is kept in memory. */
+bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step);
+
 /** Put all in, and take all out: an all-reduce that returns when it is done.
  * grad, sum: float32[size]; they may be the same memory */
 fed_status feddc_exchange_all(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
