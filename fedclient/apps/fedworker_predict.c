@@ -12,6 +12,7 @@
 #include "fedclient/apps/option_table.h"
 #include "fedcodec/codec.h"
 #include "feddc/cost.h"
+#include "feddc/exchange.h"
 #include "fedtrain/net.h"
 
 const char fedworker_predict_usage[] =
@@ -316,12 +317,6 @@ static double ratio_of(double given, const measured_codec *m) {
     return m->plain ? 1 : given > 0 ? given : 4 * m->values / m->bytes;
 }
 
-/* Codecs whose scale follows the largest value: a ring refuses them (feddc_exchange_open). */
-static bool expands(const fedcodec *codec) {
-    const char *name = fedcodec_name(codec->vtable);
-    return strcmp(name, "3lc") == 0 || strcmp(name, "stoch3") == 0;
-}
-
 static void write_answer(const predict_options *o, const measurement *m, fed_writer *out) {
     const measured_codec *push = &m->push[0], *pull = &m->pull;
     const double encode_us = push->encode_us + m->push[1].encode_us + pull->encode_us;
@@ -338,7 +333,7 @@ static void write_answer(const predict_options *o, const measurement *m, fed_wri
         .pull = ratio_of(o->pull_ratio, pull),
         .encode_rate = rate_of(coded, encode_us),
         .decode_rate = rate_of(coded, decode_us),
-        .no_ring = expands(&push->codec),
+        .no_ring = feddc_codec_expands(fedcodec_name(push->codec.vtable)),
         .tau = o->compute_ms > 0 ? 1e-3 * o->compute_ms : 1e-6 * m->compute_us,
         .k = o->k,
         .low = o->low,

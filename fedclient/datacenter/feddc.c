@@ -14,16 +14,15 @@ struct feddc_exchange {
 
 /* -- Open and close -- */
 
-/* Codecs whose scale follows the largest value of what comes in, times a factor. */
-static bool expands(const fedcodec *codec) {
-    const char *name = fedcodec_name(codec->vtable);
+bool feddc_codec_expands(const char *name) {
     return strcmp(name, "3lc") == 0 || strcmp(name, "stoch3") == 0;
 }
 
 static fed_status check_fit(const feddc_engine *e, const feddc_exchange_options *o,
                             fed_error *err) {
     const char *name = e->collective->name;
-    if (e->collective->recodes && expands(feddc_coder_codec(e->push))) {
+    if (e->collective->recodes &&
+        feddc_codec_expands(fedcodec_name(feddc_coder_codec(e->push)->vtable))) {
         return fed_fail(err, FED_EINVAL,
                         "%s must not ride the %s, where partial sums are coded again at each hop: "
                         "its scale follows the largest value, so the sum's error grows with the "

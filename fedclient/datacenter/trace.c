@@ -31,8 +31,17 @@ struct feddc_trace {
 
 /* ---- Recording ---- */
 
+/* Inside there are two rows for each peer: to it, and from it. */
 static uint32_t rows_of(const feddc_trace *trace) {
-    return FEDDC_ROW_PEER + trace->ranks;
+    return FEDDC_ROW_PEER + 2 * trace->ranks;
+}
+
+static uint32_t peer_of(uint32_t inner) {
+    return (inner - FEDDC_ROW_PEER) / 2;
+}
+
+static bool is_from(uint32_t inner) {
+    return (inner - FEDDC_ROW_PEER) % 2 == 1;
 }
 
 fed_status feddc_trace_open(uint32_t rank, uint32_t ranks, size_t spans, feddc_trace **trace,
@@ -43,7 +52,7 @@ fed_status feddc_trace_open(uint32_t rank, uint32_t ranks, size_t spans, feddc_t
     if (spans == 0) {
         return fed_fail(err, FED_EINVAL, "a trace needs room for at least one span");
     }
-    const size_t rows = (size_t)FEDDC_ROW_PEER + ranks;
+    const size_t rows = (size_t)FEDDC_ROW_PEER + 2 * (size_t)ranks;
     feddc_trace *made = calloc(1, sizeof *made + rows * sizeof *made->rows);
     if (made == NULL) {
         return fed_fail(err, FED_ENOMEM, "no memory for a trace of %u ranks", ranks);
@@ -70,8 +79,10 @@ void feddc_trace_close(feddc_trace *trace) {
 }
 
 void feddc_trace_add(feddc_trace *trace, uint32_t row, const feddc_span *span) {
-    if (trace != NULL && row < rows_of(trace) && (unsigned)span->what < FEDDC_WHATS) {
-        trace_row *r = &trace->rows[row];
+    if (trace != NULL && row < FEDDC_ROW_PEER + trace->ranks &&
+        (unsigned)span->what < FEDDC_WHATS) {
+        const uint32_t peer = row - FEDDC_ROW_PEER, from = span->what == FEDDC_RECEIVE;
+        trace_row *r = &trace->rows[row < FEDDC_ROW_PEER ? row : FEDDC_ROW_PEER + 2 * peer + from];
         r->ring[r->added % trace->room] = *span;
         r->added++;
     }
@@ -134,7 +145,7 @@ static void row_name(uint32_t row, char *name, size_t cap) {
     if (row < FEDDC_ROW_PEER) {
         snprintf(name, cap, "%s", names[row]);
     } else {
-        snprintf(name, cap, "peer %u", row - FEDDC_ROW_PEER);
+        snprintf(name, cap, "%s %u", is_from(row) ? "from" : "to", peer_of(row));
     }
 }
 
@@ -184,6 +195,27 @@ static int by_begin(const void *a, const void *b) {
                                        : (left->end > right->end) - (left->end < right->end);
 }
 
+/* Messages to a peer leave in their order: each is on its way only when the one before has left.
+ * spans[count], in the order of their ends. */
+static void end_to_end(feddc_span *spans, size_t count) {
+    for (size_t k = 1; k < count; k++) {
+        if (spans[k].begin < spans[k - 1].end) {
+            spans[k].begin = spans[k - 1].end;
+        }
+        if (spans[k].end < spans[k].begin) {
+            spans[k].end = spans[k].begin;
+        }
+    }
+}
+
+/* The spans of a row, the oldest first. spans[count] */
+static void copy_row(const feddc_trace *trace, uint32_t row, feddc_span *spans, size_t count) {
+    const trace_row *r = &trace->rows[row];
+    const size_t first = r->added > count ? (size_t)(r->added % trace->room) : 0;
+    memcpy(spans, r->ring + first, (count - first) * sizeof *spans);
+    memcpy(spans + (count - first), r->ring, first * sizeof *spans);
+}
+
 /* The spans of a row, in lanes. spans[count], sorted. */
 static void write_spans(const feddc_trace *trace, uint32_t row, const feddc_span *spans,
                         size_t count, uint64_t zero, fed_writer *out) {
@@ -221,10 +253,13 @@ fed_status feddc_trace_events(const feddc_trace *trace, const char *name, uint64
     for (uint32_t row = 0; row < rows_of(trace); row++) {
         const uint64_t added = trace->rows[row].added;
         const size_t count = added < trace->room ? (size_t)added : trace->room;
-        if (row == FEDDC_ROW_PEER + trace->rank && count == 0) {
+        if (row >= FEDDC_ROW_PEER && peer_of(row) == trace->rank && count == 0) {
             continue; /* nobody sends to itself */
         }
-        memcpy(sorted, trace->rows[row].ring, count * sizeof *sorted);
+        copy_row(trace, row, sorted, count);
+        if (row >= FEDDC_ROW_PEER && !is_from(row)) {
+            end_to_end(sorted, count);
+        }
         qsort(sorted, count, sizeof *sorted, by_begin);
         write_spans(trace, row, sorted, count, zero, out);
     }

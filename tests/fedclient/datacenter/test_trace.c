@@ -108,6 +108,7 @@ static void the_file_has_a_process_for_each_rank_and_a_thread_for_each_row(void 
     add(traces[0], FEDDC_ROW_COMPUTE, FEDDC_BACKWARD_PASS, 7, 4, 12);
     add(traces[0], FEDDC_ROW_ENGINE, FEDDC_ENCODE, 7, 11, 12);
     feddc_trace_add(traces[0], FEDDC_ROW_PEER + 1, &sent);
+    add(traces[0], FEDDC_ROW_PEER + 1, FEDDC_RECEIVE, 7, 13, 13);
     add(traces[1], FEDDC_ROW_BUCKETS, FEDDC_EXCHANGE, 7, 2, 9);
     json_t *root = merged(w, traces, 2, 2, "worker", 0);
 
@@ -123,7 +124,9 @@ static void the_file_has_a_process_for_each_rank_and_a_thread_for_each_row(void 
     assert_string_equal(thread_of(root, event_of(root, "X", "encode", 0, 0)), "engine");
     assert_string_equal(thread_of(root, event_of(root, "X", "exchange", 1, 0)), "buckets");
     const json_t *send = event_of(root, "X", "send", 0, 0);
-    assert_string_equal(thread_of(root, send), "peer 1");
+    assert_string_equal(thread_of(root, send), "to 1");
+    const json_t *receive = event_of(root, "X", "receive", 0, 0);
+    assert_string_equal(thread_of(root, receive), "from 1");
     assert_int_equal(number(json_object_get(send, "args"), "bucket"), 3);
     assert_int_equal(number(json_object_get(send, "args"), "bytes"), 4096);
     json_decref(root);
@@ -134,12 +137,12 @@ static void the_file_has_a_process_for_each_rank_and_a_thread_for_each_row(void 
 static void spans_of_a_thread_never_overlap(void **state) {
     const world *w = *state;
     feddc_trace *trace = open_trace(0, 2, 100);
-    /* Five messages under way at the same time, one after the others, one that touches. */
+    /* Five buckets under way at the same time, one after the others, one that touches. */
     for (uint32_t k = 0; k < 5; k++) {
-        add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, k, 10 + k, 30 + 2 * k);
+        add(trace, FEDDC_ROW_BUCKETS, FEDDC_EXCHANGE, k, 10 + k, 30 + 2 * k);
     }
-    add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 5, 38, 39);
-    add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 6, 8, 10);
+    add(trace, FEDDC_ROW_BUCKETS, FEDDC_EXCHANGE, 5, 38, 39);
+    add(trace, FEDDC_ROW_BUCKETS, FEDDC_EXCHANGE, 6, 8, 10);
     json_t *root = merged(w, &trace, 1, 1, "worker", 0);
 
     uint64_t end[2000] = {0};
@@ -155,8 +158,27 @@ static void spans_of_a_thread_never_overlap(void **state) {
         }
     }
     assert_int_equal(spans, 7);
-    assert_string_equal(thread_of(root, event_of(root, "X", "send", 0, 0)), "peer 1");
-    assert_string_equal(thread_of(root, event_of(root, "X", "send", 0, 2)), "peer 1 #2");
+    assert_string_equal(thread_of(root, event_of(root, "X", "exchange", 0, 0)), "buckets");
+    assert_string_equal(thread_of(root, event_of(root, "X", "exchange", 0, 2)), "buckets #2");
+    json_decref(root);
+    feddc_trace_close(trace);
+}
+
+static void messages_to_a_peer_are_drawn_end_to_end(void **state) {
+    const world *w = *state;
+    feddc_trace *trace = open_trace(0, 2, 3); /* the first is forgotten */
+    add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 0, 1, 9);
+    add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 1, 10, 20);
+    add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 2, 10, 25);
+    add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 3, 11, 26);
+    json_t *root = merged(w, &trace, 1, 1, "worker", 0);
+    const json_int_t begins[] = {10000, 20000, 25000}, lengths[] = {10000, 5000, 1000};
+    for (size_t k = 0; k < 3; k++) {
+        const json_t *send = event_of(root, "X", "send", 0, k);
+        assert_int_equal(number(send, "ts"), begins[k]);
+        assert_int_equal(number(send, "dur"), lengths[k]);
+        assert_string_equal(thread_of(root, send), "to 1 (1 spans are missing)");
+    }
     json_decref(root);
     feddc_trace_close(trace);
 }
@@ -342,6 +364,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             the_file_has_a_process_for_each_rank_and_a_thread_for_each_row, setup, teardown),
         cmocka_unit_test_setup_teardown(spans_of_a_thread_never_overlap, setup, teardown),
+        cmocka_unit_test_setup_teardown(messages_to_a_peer_are_drawn_end_to_end, setup, teardown),
         cmocka_unit_test_setup_teardown(when_the_ring_is_full_the_oldest_go_and_are_counted, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(more_spans_at_once_than_threads_are_counted_too, setup,

@@ -155,6 +155,10 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly);
 const char *feddc_collective_name(size_t k);
 const char *feddc_collective_about(size_t k);
 
+/** Does the scale of the codec of this name follow the largest value of what comes in, times a
+ * factor? Then a ring refuses it. */
+bool feddc_codec_expands(const char *name);
+
 FED_API_END
 
 #endif

@@ -88,8 +88,9 @@ int64_t feddc_trace_offset(const feddc_clock_sample *samples, size_t count, uint
  *     feddc_trace_write(trace, name, zero, "run.json", &err)    writes run.json.RANK
  *     feddc_trace_merge("run.json", ranks, &err)                run.json.* become run.json
  *
- * Viewers want the spans of a thread to nest or to be apart. Spans of a row that overlap are drawn
- * in further threads: "peer 2", "peer 2 #2".
+ * A peer has two threads, "to 2" and "from 2". Messages to a peer leave in their order: a send is
+ * drawn from the end of the one before. Viewers want the spans of a thread to nest or to be apart.
+ * So spans of a row that overlap are drawn in further threads: "buckets", "buckets #2".
  */
 
 /**
