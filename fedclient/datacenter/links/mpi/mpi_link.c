@@ -61,7 +61,7 @@ typedef struct mpi_link {
     atomic_bool woken;
     int64_t moved_ms; /* when a request was last begun or done */
     feddc_mpi_room room;
-    peer *peer;
+    peer peer[FEDDC_RANKS];
 
     int flights, room_for; /* room_for: of these three arrays */
     MPI_Request *request;
@@ -115,7 +115,7 @@ static fed_status make_room_for_flight(mpi_link *l, fed_error *err) {
         return FED_OK;
     }
     size_t more = l->room_for != 0 ? 2 * (size_t)l->room_for : 64;
-    MPI_Request *request = realloc(l->request, more * sizeof *request);
+    MPI_Request *request = realloc(l->request, more * sizeof(MPI_Request));
     l->request = request != NULL ? request : l->request;
     flight *flights = realloc(l->flight, more * sizeof *flights);
     l->flight = flights != NULL ? flights : l->flight;
@@ -324,7 +324,6 @@ static fed_status mpi_find(feddc_place *place, fed_error *err) {
 
 static void free_link(mpi_link *l) {
     feddc_mpi_room_close(&l->room);
-    free(l->peer);
     free(l->request);
     free(l->flight);
     free(l->index);
@@ -342,15 +341,11 @@ static fed_status mpi_open(const feddc_place *place, void **self, fed_error *err
                         world.rank, world.size, place->rank, place->size, place->size);
     }
     mpi_link *l = calloc(1, sizeof *l);
-    peer *peers = calloc(world.size, sizeof *peers);
-    if (l == NULL || peers == NULL) {
-        free(l);
-        free(peers);
+    if (l == NULL) {
         return no_memory(err);
     }
-    l->peer = peers;
-    l->rank = world.rank;
-    l->size = world.size;
+    l->rank = place->rank;
+    l->size = place->size;
     atomic_init(&l->woken, false);
     fed_status status = feddc_mpi_join(place->patience_ms, &l->comm, err);
     if (status == FED_EBUSY) {
