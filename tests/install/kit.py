@@ -7,6 +7,7 @@ It checks, in this order:
   symbols    each shared library shows what its public headers declare, and nothing else
   pages      man reads each manual page without a warning
   programs   outside the tree: a CMake project, on shared and on static libraries; a Makefile with pkg-config; C++17
+  exchange   each build of the example of libfeddc lets four workers find one line
   rounds     a coordinator that is installed, and a device of each of those programs, finish a task over TLS
 Without a C++ compiler, without man, or with a build of static libraries alone, it leaves out what needs them, and says so.
 """
@@ -146,17 +147,25 @@ class Kit:
             f"-DCMAKE_C_COMPILER={self.cc}", f"-Dfed_USE_STATIC_LIBS={kind == 'static'}")
         say("cmake", "--build", f"{outside}/build", "-j2")
         print(f"programs: {kind}, {say(f'{outside}/build/each_library', f'{outside}/coordinator').strip()}")
+        self.check_exchange(f"{outside}/build/allreduce")
         return f"{outside}/build/device"
 
     def build_with_make(self):
         """What a Makefile makes with pkg-config; returns the paths of its devices, in C and in C++."""
         outside = self.outside("make")
-        goals = ["device"] + (["device++"] if self.cxx else [])
+        goals = ["device", "allreduce"] + (["device++"] if self.cxx else [])
         if not self.cxx:
             print("programs: no C++ compiler is here, so none is built in C++")
         say("make", "-C", outside, *goals, f"EXAMPLES={self.examples}", f"CC={self.cc}", f"CXX={self.cxx}",
             f"LDFLAGS=-Wl,-rpath,{self.libdir}", env={**os.environ, "PKG_CONFIG_PATH": os.path.join(self.libdir, "pkgconfig")})
-        return [f"{outside}/{goal}" for goal in goals]
+        self.check_exchange(f"{outside}/allreduce")
+        return [f"{outside}/{goal}" for goal in goals if goal != "allreduce"]
+
+    def check_exchange(self, program):
+        """Four workers exchange gradients, and all come to the same line."""
+        said = sorted(say(program, "threads").splitlines())
+        if said != [f"rank {rank}: y = 3.000 x + 1.000" for rank in range(4)]:
+            fail(f"{program} says {said}")
 
     def check_rounds(self, devices):
         """An installed coordinator, and a device of each program, until the task is finished."""
