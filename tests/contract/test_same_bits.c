@@ -1,0 +1,150 @@
+/* Ranks that mpirun has started sum to the same bits as threads: each collective, each codec. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <pthread.h>
+
+#include "fed/hash.h"
+#include "fed/rng.h"
+#include "fedcodec/codec.h"
+#include "feddc/exchange.h"
+#include "mpi_job.h"
+
+enum { RANKS = 3, STEPS = 3, SIZE = 12000, SKIPPED = 77, LINE = 160, LINES = 1024 };
+
+static const size_t tensors[] = {9000, 40, 2960};
+
+/** The k-th collective with the c-th codec; false: there is no such. */
+static bool combination(size_t k, size_t c, const char **collective, const char **codec) {
+    *collective = k == 0 ? "owners:aggregators=1" : feddc_collective_name(k - 1);
+    *codec = fedcodec_at(c) != NULL ? fedcodec_name(fedcodec_at(c)) : NULL;
+    return *collective != NULL && *codec != NULL;
+}
+
+static fed_status sum_up(feddc_exchange *x, uint32_t rank, float *sums, fed_error *err) {
+    static const uint64_t seed = 21;
+    float *grad = calloc(SIZE, sizeof *grad);
+    fed_status status = grad != NULL ? FED_OK : FED_ENOMEM;
+    for (uint32_t step = 0; step < STEPS && status == FED_OK; step++) {
+        fed_rng rng;
+        fed_rng_init(&rng, seed, step, rank);
+        for (size_t i = 0; i < SIZE; i++) {
+            grad[i] = fed_rng_float(&rng) - 0.5f;
+        }
+        status = feddc_exchange_all(x, step, grad, sums + (size_t)step * SIZE, err);
+    }
+    free(grad);
+    return status;
+}
+
+/** What one rank has to say of a combination: the digest of its sums, or that it is refused. */
+static void play(const feddc_link_vtable *link, const feddc_place *place, const char *collective,
+                 const char *codec, char line[LINE]) {
+    const feddc_exchange_options options = {.link = link,
+                                            .place = *place,
+                                            .collective = collective,
+                                            .codec = codec,
+                                            .pull = codec,
+                                            .tensor = tensors,
+                                            .tensors = sizeof tensors / sizeof tensors[0],
+                                            .bucket = 16384};
+    feddc_exchange *x = NULL;
+    fed_error err = {0};
+    float *sums = calloc((size_t)STEPS * SIZE, sizeof *sums);
+    assert_non_null(sums);
+    fed_status status = feddc_exchange_open(&options, &x, &err);
+    if (status == FED_OK) {
+        status = place->rank < feddc_exchange_workers(x) ? sum_up(x, place->rank, sums, &err)
+                                                         : feddc_exchange_serve(x, &err);
+        feddc_exchange_close(x, status == FED_OK);
+    }
+    snprintf(line, LINE, "%s %s rank %u: %s %016llx\n", collective, codec, place->rank,
+             fed_status_name(status), (unsigned long long)fed_digest(sums, (size_t)STEPS * SIZE));
+    free(sums);
+}
+
+static int play_as_a_rank(void) {
+    const feddc_link_vtable *mpi = feddc_link_named("mpi");
+    const char *collective, *codec;
+    feddc_place place = {.listener = -1};
+    char line[LINE];
+    if (mpi->find(&place, NULL) != FED_OK) {
+        return EXIT_FAILURE;
+    }
+    for (size_t k = 0; combination(k, 0, &collective, &codec); k++) {
+        for (size_t c = 0; combination(k, c, &collective, &codec); c++) {
+            play(mpi, &place, collective, codec, line);
+            fputs(line, stdout);
+        }
+    }
+    return EXIT_SUCCESS;
+}
+
+typedef struct seat {
+    feddc_place place;
+    const char *collective, *codec;
+    char line[LINE];
+    pthread_t thread;
+} seat;
+
+static void *play_as_a_thread(void *arg) {
+    seat *s = arg;
+    play(feddc_link_named("threads"), &s->place, s->collective, s->codec, s->line);
+    return NULL;
+}
+
+static char said[LINE * LINES];
+
+/** Three threads do what the processes did, and each must have said the same. */
+static void check(const char *collective, const char *codec) {
+    seat seats[RANKS];
+    struct feddc_hub *hub = feddc_hub_new(RANKS);
+    assert_non_null(hub);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        seats[r] = (seat){.place = {.rank = r, .size = RANKS, .hub = hub, .listener = -1},
+                          .collective = collective,
+                          .codec = codec};
+        assert_int_equal(pthread_create(&seats[r].thread, NULL, play_as_a_thread, &seats[r]), 0);
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+        pthread_join(seats[r].thread, NULL);
+    }
+    feddc_hub_free(hub);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (strstr(said, seats[r].line) == NULL) {
+            fail_msg("the thread says \"%s\", and no rank of MPI does", seats[r].line);
+        }
+    }
+    /* rank 0 and 1 are workers in each of them: their replicas stay equal */
+    assert_string_equal(strstr(seats[0].line, ": "), strstr(seats[1].line, ": "));
+}
+
+static void mpi_sums_to_the_bits_of_threads(void **state) {
+    (void)state;
+    const char *collective, *codec;
+    char self[512];
+    mpi_job_self(self, sizeof self);
+    int status = mpi_job_run(self, "rank", RANKS, said, sizeof said);
+    if (status != 0) {
+        fail_msg("mpirun ends with %d: %s", status, said);
+    }
+    for (size_t k = 0; combination(k, 0, &collective, &codec); k++) {
+        for (size_t c = 0; combination(k, c, &collective, &codec); c++) {
+            check(collective, codec);
+        }
+    }
+    assert_non_null(strstr(said, "owners:aggregators=1 float32 rank 0: FED_OK"));
+    assert_non_null(strstr(said, "owners 3lc rank 0: FED_OK"));
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    if (feddc_link_named("mpi") == NULL || !mpi_job_possible()) {
+        return SKIPPED;
+    }
+    if (argc == 2) {
+        return play_as_a_rank();
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(mpi_sums_to_the_bits_of_threads)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
