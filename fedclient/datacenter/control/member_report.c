@@ -1,0 +1,48 @@
+/* What the main thread of a worker reports. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/datacenter/control/member_report.h"
+
+enum { STEPS = 8 }; /* that a mean follows */
+
+static bool is_of_a_step(unsigned phase) {
+    return phase == FEDDC_FORWARD || phase == FEDDC_BACKWARD || phase == FEDDC_WAITING ||
+           phase == FEDDC_UPDATING;
+}
+
+/* The mean moves by an eighth of what is new, but the first value counts whole. */
+static void fold(atomic_uint *mean, int64_t value) {
+    int64_t old = atomic_load_explicit(mean, memory_order_relaxed);
+    int64_t now = old == 0 ? value : old + (value - old) / STEPS;
+    now = now < 1 ? 1 : now > UINT32_MAX ? UINT32_MAX : now;
+    atomic_store_explicit(mean, (unsigned)now, memory_order_relaxed);
+}
+
+void feddc_report_at(feddc_report *report, feddc_phase phase, uint32_t step, int64_t now_us) {
+    unsigned before = atomic_load_explicit(&report->phase, memory_order_relaxed);
+    if (is_of_a_step(before) && report->at_us > 0) {
+        int64_t passed = now_us - report->at_us;
+        report->step_sum += passed;
+        report->compute_sum += before == FEDDC_WAITING ? 0 : passed;
+    }
+    report->at_us = now_us;
+    if (step != atomic_load_explicit(&report->step, memory_order_relaxed)) {
+        if (report->step_sum > 0) {
+            fold(&report->compute_us, report->compute_sum);
+            fold(&report->step_us, report->step_sum);
+        }
+        report->compute_sum = report->step_sum = 0;
+        atomic_store_explicit(&report->step, step, memory_order_relaxed);
+    }
+    atomic_store_explicit(&report->phase, (unsigned)phase, memory_order_relaxed);
+    atomic_fetch_add_explicit(&report->marks, 1, memory_order_relaxed);
+}
+
+void feddc_report_read(feddc_report *report, feddc_beat *beat) {
+    beat->step = atomic_load_explicit(&report->step, memory_order_relaxed);
+    beat->phase = (uint8_t)atomic_load_explicit(&report->phase, memory_order_relaxed);
+    beat->marks = atomic_load_explicit(&report->marks, memory_order_relaxed);
+    unsigned compute = atomic_load_explicit(&report->compute_us, memory_order_relaxed);
+    unsigned step = atomic_load_explicit(&report->step_us, memory_order_relaxed);
+    beat->compute_s = (float)compute * 1e-6F;
+    beat->step_s = (float)step * 1e-6F;
+}

@@ -1,0 +1,290 @@
+/* The control connection: proof on both sides, and records that nobody can change or repeat. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fed_test.h"
+#include "fedclient/datacenter/control/channel.h"
+
+enum { MOST = 1000 };
+
+static const uint8_t right[FEDDC_SECRET] = {1, 2, 3}, wrong[FEDDC_SECRET] = {1, 2, 4};
+
+/* Two channels with somebody between them, who may change what passes. */
+typedef struct line {
+    feddc_channel judge, member;
+    int to_judge, to_member; /* the far ends of their sockets */
+} line;
+
+static void open_line(line *l, const uint8_t *member_secret) {
+    fed_error err = {0};
+    int a[2], b[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, a), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, b), 0);
+    l->to_judge = a[1];
+    l->to_member = b[1];
+    assert_fed_ok_err(feddc_channel_open(&l->judge, a[0], true, right, MOST, &err));
+    assert_fed_ok_err(feddc_channel_open(&l->member, b[0], false, member_secret, MOST, &err));
+}
+
+static void close_line(line *l) {
+    feddc_channel_close(&l->judge);
+    feddc_channel_close(&l->member);
+    close(l->to_judge);
+    close(l->to_member);
+}
+
+/* Carry what one has sent to the other; returns the bytes. */
+static size_t carry(int from, int to, uint8_t *copy, size_t cap) {
+    ssize_t n = recv(from, copy, cap, MSG_DONTWAIT);
+    size_t len = n > 0 ? (size_t)n : 0;
+    if (len > 0) {
+        assert_int_equal(send(to, copy, len, MSG_NOSIGNAL), len);
+    }
+    return len;
+}
+
+static void prove_both(line *l) {
+    uint8_t copy[4096];
+    fed_error err = {0};
+    for (int k = 0; k < 3; k++) {
+        (void)carry(l->to_judge, l->to_member, copy, sizeof copy);
+        assert_fed_ok_err(feddc_channel_pump(&l->member, &err));
+        (void)carry(l->to_member, l->to_judge, copy, sizeof copy);
+        assert_fed_ok_err(feddc_channel_pump(&l->judge, &err));
+    }
+    assert_true(l->judge.proven);
+    assert_true(l->member.proven);
+}
+
+/* What this channel takes next is this text; "": nothing. */
+static void assert_takes(feddc_channel *c, const char *text) {
+    fed_error err = {0};
+    const uint8_t *body = NULL;
+    size_t len = 0;
+    assert_fed_ok_err(feddc_channel_pump(c, &err));
+    assert_fed_ok_err(feddc_channel_next(c, &body, &len, &err));
+    assert_int_equal(len, strlen(text));
+    if (len > 0) {
+        assert_memory_equal(body, text, len);
+    }
+}
+
+static void say(feddc_channel *c, const char *text) {
+    fed_error err = {0};
+    assert_fed_ok_err(feddc_channel_send(c, (const uint8_t *)text, strlen(text), &err));
+}
+
+static void records_pass_both_ways_in_order(void **state) {
+    (void)state;
+    line l;
+    uint8_t copy[4096];
+    open_line(&l, right);
+    prove_both(&l);
+    say(&l.member, "one");
+    say(&l.member, "two");
+    say(&l.judge, "three");
+    (void)carry(l.to_member, l.to_judge, copy, sizeof copy);
+    (void)carry(l.to_judge, l.to_member, copy, sizeof copy);
+    assert_takes(&l.judge, "one");
+    assert_takes(&l.judge, "two");
+    assert_takes(&l.judge, "");
+    assert_takes(&l.member, "three");
+    close_line(&l);
+}
+
+static void records_that_come_byte_by_byte_are_whole_at_the_end(void **state) {
+    (void)state;
+    line l;
+    uint8_t copy[64];
+    open_line(&l, right);
+    prove_both(&l);
+    say(&l.member, "slow");
+    for (int k = 0; k < 4 + 4 + FEDDC_MAC - 1; k++) {
+        assert_int_equal(carry(l.to_member, l.to_judge, copy, 1), 1);
+        assert_takes(&l.judge, "");
+    }
+    assert_int_equal(carry(l.to_member, l.to_judge, copy, 1), 1);
+    assert_takes(&l.judge, "slow");
+    close_line(&l);
+}
+
+static void the_judge_refuses_another_secret(void **state) {
+    (void)state;
+    line l;
+    uint8_t copy[4096];
+    fed_error err = {0};
+    open_line(&l, wrong);
+    (void)carry(l.to_judge, l.to_member, copy, sizeof copy);
+    assert_fed_ok_err(feddc_channel_pump(&l.member, &err));
+    (void)carry(l.to_member, l.to_judge, copy, sizeof copy);
+    assert_fed_status(feddc_channel_pump(&l.judge, &err), FED_EAUTH);
+    assert_false(l.judge.proven);
+    assert_int_equal(carry(l.to_judge, l.to_member, copy, sizeof copy), 0); /* nothing is told */
+    close_line(&l);
+}
+
+static void a_member_refuses_a_judge_without_the_secret(void **state) {
+    (void)state;
+    line l;
+    uint8_t copy[4096];
+    fed_error err = {0};
+    open_line(&l, right);
+    size_t hello = carry(l.to_judge, l.to_member, copy, sizeof copy);
+    assert_int_equal(hello, 8 + FEDDC_KEY);
+    assert_fed_ok_err(feddc_channel_pump(&l.member, &err));
+    assert_int_equal(recv(l.to_member, copy, sizeof copy, 0), 2 * FEDDC_KEY);
+    /* who has no secret can send the member's own proof back at most */
+    assert_int_equal(send(l.to_member, copy + FEDDC_KEY, FEDDC_KEY, 0), FEDDC_KEY);
+    assert_fed_status(feddc_channel_pump(&l.member, &err), FED_EAUTH);
+    assert_false(l.member.proven);
+    close_line(&l);
+}
+
+static void who_greets_otherwise_is_no_judge(void **state) {
+    (void)state;
+    line l;
+    fed_error err = {0};
+    open_line(&l, right);
+    static const char page[] = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+    assert_int_equal(send(l.to_member, page, sizeof page, 0), sizeof page);
+    assert_fed_status(feddc_channel_pump(&l.member, &err), FED_EFORMAT);
+    assert_fed_says(err, "no judge");
+    close_line(&l);
+}
+
+static void each_changed_bit_is_noticed(void **state) {
+    (void)state;
+    for (size_t bit = 0; bit < 8 * (4 + 5 + FEDDC_MAC); bit++) {
+        line l;
+        uint8_t record[4 + 5 + FEDDC_MAC];
+        fed_error err = {0};
+        const uint8_t *body = NULL;
+        size_t len = 0;
+        open_line(&l, right);
+        prove_both(&l);
+        say(&l.member, "hello");
+        assert_int_equal(recv(l.to_member, record, sizeof record, 0), sizeof record);
+        record[bit / 8] = (uint8_t)(record[bit / 8] ^ 1U << bit % 8);
+        assert_int_equal(send(l.to_judge, record, sizeof record, 0), sizeof record);
+        assert_fed_ok_err(feddc_channel_pump(&l.judge, &err));
+        (void)!feddc_channel_next(&l.judge, &body, &len, &err);
+        assert_null(body); /* refused, or waited for as a longer one */
+        close_line(&l);
+    }
+}
+
+static void a_repeated_record_is_refused(void **state) {
+    (void)state;
+    line l;
+    uint8_t copy[4096];
+    fed_error err = {0};
+    const uint8_t *body = NULL;
+    size_t len = 0;
+    open_line(&l, right);
+    prove_both(&l);
+    say(&l.member, "again");
+    size_t n = carry(l.to_member, l.to_judge, copy, sizeof copy);
+    assert_takes(&l.judge, "again");
+    assert_int_equal(send(l.to_judge, copy, n, 0), n);
+    assert_fed_ok_err(feddc_channel_pump(&l.judge, &err));
+    assert_fed_status(feddc_channel_next(&l.judge, &body, &len, &err), FED_EAUTH);
+    close_line(&l);
+}
+
+static void a_record_sent_back_is_refused(void **state) {
+    (void)state;
+    line l;
+    uint8_t copy[4096];
+    fed_error err = {0};
+    const uint8_t *body = NULL;
+    size_t len = 0;
+    open_line(&l, right);
+    prove_both(&l);
+    say(&l.member, "echo");
+    (void)carry(l.to_member, l.to_member, copy, sizeof copy);
+    assert_fed_ok_err(feddc_channel_pump(&l.member, &err));
+    assert_fed_status(feddc_channel_next(&l.member, &body, &len, &err), FED_EAUTH);
+    close_line(&l);
+}
+
+static void a_record_that_is_too_long_is_refused_at_its_head(void **state) {
+    (void)state;
+    line l;
+    fed_error err = {0};
+    const uint8_t *body = NULL;
+    size_t len = 0;
+    open_line(&l, right);
+    prove_both(&l);
+    static const uint8_t head[4] = {0xff, 0xff, 0xff, 0x7f};
+    assert_int_equal(send(l.to_judge, head, sizeof head, 0), sizeof head);
+    assert_fed_ok_err(feddc_channel_pump(&l.judge, &err));
+    assert_fed_status(feddc_channel_next(&l.judge, &body, &len, &err), FED_EFORMAT);
+    close_line(&l);
+}
+
+static void a_flood_before_the_proof_is_not_kept(void **state) {
+    (void)state;
+    line l;
+    uint8_t flood[64 * 1024] = {0};
+    fed_error err = {0};
+    open_line(&l, right);
+    assert_true(send(l.to_judge, flood, sizeof flood, MSG_DONTWAIT) > 1000);
+    assert_fed_status(feddc_channel_pump(&l.judge, &err), FED_EAUTH);
+    assert_true(l.judge.in.len <= 2 * FEDDC_KEY);
+    close_line(&l);
+}
+
+static void a_peer_that_does_not_read_is_given_up(void **state) {
+    (void)state;
+    line l;
+    fed_error err = {0};
+    static uint8_t block[MOST];
+    open_line(&l, right);
+    prove_both(&l);
+    fed_status status = FED_OK;
+    for (int k = 0; k < 4096 && status == FED_OK; k++) {
+        status = feddc_channel_send(&l.judge, block, sizeof block, &err);
+    }
+    assert_fed_status(status, FED_ENOSPC);
+    assert_true(feddc_channel_waits(&l.judge));
+    close_line(&l);
+}
+
+static void both_sides_mask_alike_and_other_sessions_do_not(void **state) {
+    (void)state;
+    line l, other;
+    uint8_t masked[FEDDC_SECRET], plain[FEDDC_SECRET], next[FEDDC_SECRET];
+    open_line(&l, right);
+    prove_both(&l);
+    open_line(&other, right);
+    prove_both(&other);
+    feddc_channel_mask(&l.judge, 3, right, masked);
+    assert_memory_not_equal(masked, right, sizeof masked);
+    feddc_channel_mask(&l.member, 3, masked, plain);
+    assert_memory_equal(plain, right, sizeof plain);
+    feddc_channel_mask(&l.member, 4, masked, next);
+    assert_memory_not_equal(next, right, sizeof next);
+    feddc_channel_mask(&other.member, 3, masked, plain);
+    assert_memory_not_equal(plain, right, sizeof plain);
+    close_line(&l);
+    close_line(&other);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_pass_both_ways_in_order),
+        cmocka_unit_test(records_that_come_byte_by_byte_are_whole_at_the_end),
+        cmocka_unit_test(the_judge_refuses_another_secret),
+        cmocka_unit_test(a_member_refuses_a_judge_without_the_secret),
+        cmocka_unit_test(who_greets_otherwise_is_no_judge),
+        cmocka_unit_test(each_changed_bit_is_noticed),
+        cmocka_unit_test(a_repeated_record_is_refused),
+        cmocka_unit_test(a_record_sent_back_is_refused),
+        cmocka_unit_test(a_record_that_is_too_long_is_refused_at_its_head),
+        cmocka_unit_test(a_flood_before_the_proof_is_not_kept),
+        cmocka_unit_test(a_peer_that_does_not_read_is_given_up),
+        cmocka_unit_test(both_sides_mask_alike_and_other_sessions_do_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

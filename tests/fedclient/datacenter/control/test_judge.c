@@ -1,0 +1,339 @@
+/* A judge and its members over real sockets: members are killed, stopped, give up and finish. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fed/rng.h"
+#include "fed_test.h"
+#include "gang_case.h"
+
+enum { WORKERS = 4 };
+
+/* How often; more by FED_GANG_RUNS, for docs/results. */
+static uint32_t runs(uint32_t usual) {
+    const char *wanted = getenv("FED_GANG_RUNS");
+    return wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : usual;
+}
+
+static void nothing_wrong_gives_no_verdict(void **state) {
+    (void)state;
+    gang_case g;
+    gang_case_start(&g, WORKERS, 2);
+    feddc_judge_look look;
+    feddc_member_look member;
+    feddc_judge_see(g.judge, &look);
+    assert_int_equal(look.state, FEDDC_TRAINING);
+    assert_int_equal(look.alive, WORKERS);
+    assert_true(feddc_judge_member(g.judge, 3, &member));
+    assert_int_equal(member.pid, g.pid[3]);
+    assert_int_equal(gang_case_finish(&g), FEDDC_DONE);
+    gang_case_end(&g);
+    assert_int_equal(g.verdicts, 0);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(g.code[i], GANG_FINISHED);
+    }
+}
+
+/* All but `victim` have finished their work. */
+static void assert_survivors(const gang_case *g, uint32_t victim) {
+    for (uint32_t i = 0; i < g->size; i++) {
+        if (i != victim) {
+            assert_int_equal(g->code[i], GANG_FINISHED);
+        }
+    }
+}
+
+static void one_is_killed_and_the_others_go_on(void **state) {
+    (void)state;
+    fed_rng rng;
+    fed_rng_init(&rng, 1203, 0, 0);
+    int64_t longest = 0, back = 0;
+    uint32_t count = runs(6);
+    for (uint32_t k = 0; k < count; k++) {
+        gang_case g;
+        gang_case_start(&g, WORKERS, 2);
+        uint32_t victim = fed_rng_below(&rng, WORKERS);
+        fed_sleep_ms(fed_rng_below(&rng, 20));
+        int64_t killed = fed_clock_monotonic_ms();
+        assert_int_equal(kill(g.pid[victim], SIGKILL), 0);
+        gang_case_await(&g, 1);
+        assert_int_equal(g.verdict[0].worker, victim);
+        assert_int_equal(g.verdict[0].fate, FEDDC_DIED);
+        assert_int_equal(g.verdict[0].pid, g.pid[victim]);
+        assert_int_equal(g.verdict[0].left, WORKERS - 1);
+        longest = g.verdict_ms[0] - killed > longest ? g.verdict_ms[0] - killed : longest;
+        gang_case_await_steps(&g, 2, 1, victim);
+        int64_t took = fed_clock_monotonic_ms() - killed;
+        back = took > back ? took : back;
+        assert_int_equal(gang_case_finish(&g), FEDDC_DONE);
+        gang_case_end(&g);
+        assert_survivors(&g, victim);
+        assert_int_equal(g.code[victim], 128 + SIGKILL);
+        assert_int_equal(g.verdicts, 1);
+        if (k == 0) {
+            print_message("%s\n", g.verdict[0].text);
+        }
+    }
+    print_message("killed: named in %lld ms, next step in %lld ms, the longest of %u\n",
+                  (long long)longest, (long long)back, count);
+}
+
+static void one_is_stopped_and_learns_when_it_wakes(void **state) {
+    (void)state;
+    fed_rng rng;
+    fed_rng_init(&rng, 7, 0, 0);
+    int64_t longest = 0;
+    uint32_t count = runs(2);
+    for (uint32_t k = 0; k < count; k++) {
+        gang_case g;
+        gang_case_start(&g, WORKERS, 2);
+        uint32_t victim = fed_rng_below(&rng, WORKERS);
+        int64_t stopped = fed_clock_monotonic_ms();
+        assert_int_equal(kill(g.pid[victim], SIGSTOP), 0);
+        gang_case_await(&g, 1);
+        assert_int_equal(g.verdict[0].worker, victim);
+        assert_int_equal(g.verdict[0].fate, FEDDC_STOPPED);
+        longest = g.verdict_ms[0] - stopped > longest ? g.verdict_ms[0] - stopped : longest;
+        gang_case_await_steps(&g, 2, 1, victim);
+        assert_int_equal(kill(g.pid[victim], SIGCONT), 0);
+        gang_case_await_steps(&g, 2, 5, victim); /* it does no harm */
+        assert_int_equal(gang_case_finish(&g), FEDDC_DONE);
+        char said[400];
+        fed_sleep_ms(50);
+        memcpy(said, g.board->said[victim], sizeof said);
+        gang_case_end(&g);
+        assert_survivors(&g, victim);
+        assert_int_equal(g.code[victim], GANG_LEFT_OUT);
+        if (k == 0) {
+            print_message("%s\n%s\n", g.verdict[0].text, said);
+        }
+    }
+    print_message("stopped: named in %lld ms, the longest of %u\n", (long long)longest, count);
+}
+
+static void too_few_left_end_with_the_verdict(void **state) {
+    (void)state;
+    gang_case g;
+    gang_case_start(&g, 3, 3);
+    assert_int_equal(kill(g.pid[1], SIGKILL), 0);
+    assert_int_equal(feddc_judge_wait(g.judge, 30000), FEDDC_ENDED);
+    feddc_judge_look look;
+    feddc_judge_see(g.judge, &look);
+    assert_string_equal(look.why, g.verdict[0].text);
+    for (int k = 0; k < 10000 && (g.board->said[0][0] == '\0' || g.board->said[2][0] == '\0');
+         k++) {
+        fed_sleep_ms(1);
+    }
+    assert_string_equal(g.board->said[0], look.why);
+    gang_case_end(&g);
+    assert_int_equal(g.code[0], GANG_OVER);
+    assert_int_equal(g.code[2], GANG_OVER);
+}
+
+static void one_after_the_other_may_die(void **state) {
+    (void)state;
+    gang_case g;
+    gang_case_start(&g, WORKERS, 1);
+    for (uint32_t victim = 0; victim + 1 < WORKERS; victim++) {
+        assert_int_equal(kill(g.pid[victim], SIGKILL), 0);
+        gang_case_await(&g, victim + 1);
+        assert_int_equal(g.verdict[victim].worker, victim);
+        for (uint32_t wait = 0; wait < 30000; wait++) {
+            if (atomic_load(&g.board->generation[3]) == victim + 2) {
+                break;
+            }
+            fed_sleep_ms(1);
+        }
+        assert_int_equal(atomic_load(&g.board->generation[3]), victim + 2);
+    }
+    assert_int_equal(gang_case_finish(&g), FEDDC_DONE);
+    gang_case_end(&g);
+    assert_int_equal(g.code[3], GANG_FINISHED);
+}
+
+static void one_with_other_parameters_is_left_out(void **state) {
+    (void)state;
+    gang_case g;
+    gang_case_start(&g, WORKERS, 2);
+    atomic_store(&g.board->odd, 2);
+    gang_case_await(&g, 1);
+    assert_int_equal(g.verdict[0].worker, 2);
+    assert_int_equal(g.verdict[0].fate, FEDDC_DIVERGED);
+    gang_case_await_steps(&g, 2, 1, 2);
+    assert_int_equal(gang_case_finish(&g), FEDDC_DONE);
+    gang_case_end(&g);
+    assert_survivors(&g, 2);
+    assert_int_equal(g.code[2], GANG_LEFT_OUT);
+}
+
+static void one_gives_up_with_a_reason(void **state) {
+    (void)state;
+    gang_case g;
+    gang_case_start(&g, WORKERS, 2);
+    atomic_store(&g.board->give_up, 1);
+    gang_case_await(&g, 1);
+    assert_int_equal(g.verdict[0].fate, FEDDC_GAVE_UP);
+    assert_int_equal(g.verdict[0].worker, 1);
+    assert_non_null(strstr(g.verdict[0].text, "the disk is full"));
+    gang_case_await_steps(&g, 2, 1, 1);
+    assert_int_equal(gang_case_finish(&g), FEDDC_DONE);
+    gang_case_end(&g);
+    assert_survivors(&g, 1);
+}
+
+static void the_launcher_can_end_it(void **state) {
+    (void)state;
+    gang_case g;
+    gang_case_start(&g, 2, 1);
+    feddc_judge_end(g.judge, "the operator said so");
+    assert_int_equal(feddc_judge_wait(g.judge, 30000), FEDDC_ENDED);
+    gang_case_end(&g);
+    assert_int_equal(g.code[0], GANG_OVER);
+    assert_int_equal(g.code[1], GANG_OVER);
+}
+
+static void a_judge_that_goes_ends_its_members(void **state) {
+    (void)state;
+    gang_case g;
+    gang_case_start(&g, 2, 1);
+    feddc_judge_close(g.judge); /* as its process would end */
+    g.judge = NULL;
+    gang_case_end(&g);
+    assert_int_equal(g.code[0], GANG_ALONE);
+    assert_int_equal(g.code[1], GANG_ALONE);
+}
+
+/* --- strangers --- */
+
+static int connect_to(const char *address) {
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    at.sin_port = htons((uint16_t)strtoul(strrchr(address, ':') + 1, NULL, 10));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+static void strangers_learn_and_change_nothing(void **state) {
+    (void)state;
+    enum { CALLERS = 60 };
+    gang_case g;
+    gang_case_start(&g, WORKERS, 2);
+    int fd[CALLERS];
+    fed_rng rng;
+    fed_rng_init(&rng, 3, 0, 0);
+    for (int k = 0; k < CALLERS; k++) { /* some silent, some with bytes of any kind */
+        uint8_t garbage[3000];
+        fd[k] = connect_to(g.board->address);
+        for (size_t i = 0; i < sizeof garbage; i++) {
+            garbage[i] = (uint8_t)fed_rng_below(&rng, 256);
+        }
+        (void)!send(fd[k], garbage, (size_t)(k % 3) * 1000, MSG_NOSIGNAL);
+    }
+    struct timeval limit = {.tv_sec = 10};
+    for (int k = 0; k < CALLERS; k++) { /* each gets a greeting at most, and is sent away */
+        size_t got = 0;
+        ssize_t n = 1;
+        (void)setsockopt(fd[k], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        while (n > 0) {
+            char bytes[256];
+            n = recv(fd[k], bytes, sizeof bytes, 0);
+            got += n > 0 ? (size_t)n : 0;
+        }
+        assert_true(got <= 8 + 32);
+        close(fd[k]);
+    }
+    gang_case_await_steps(&g, 1, 20, UINT32_MAX);
+    assert_int_equal(gang_case_finish(&g), FEDDC_DONE);
+    gang_case_end(&g);
+    assert_int_equal(g.verdicts, 0);
+    assert_survivors(&g, UINT32_MAX);
+}
+
+static void another_secret_is_refused(void **state) {
+    (void)state;
+    fed_error err = {0};
+    uint8_t right[FEDDC_SECRET] = {1}, wrong[FEDDC_SECRET] = {2};
+    feddc_judge_options options = {.address = "127.0.0.1:0", .secret = right, .size = 2};
+    feddc_judge *judge = NULL;
+    assert_fed_ok_err(feddc_judge_open(&options, &judge, &err));
+    feddc_watch_options mine = {
+        .address = feddc_judge_address(judge), .secret = wrong, .rank = UINT32_MAX};
+    feddc_watch *watch = NULL;
+    assert_fed_status(feddc_watch_open(&mine, &watch, &err), FED_EAUTH);
+    assert_null(watch);
+    feddc_judge_look look;
+    feddc_judge_see(judge, &look);
+    assert_int_equal(look.members, 0);
+    feddc_judge_close(judge);
+}
+
+static void a_late_one_is_told_that_the_gang_has_begun(void **state) {
+    (void)state;
+    fed_error err = {0};
+    uint8_t secret[FEDDC_SECRET] = {1};
+    feddc_judge_options options = {.address = "127.0.0.1:0", .secret = secret, .size = 1};
+    feddc_judge *judge = NULL;
+    assert_fed_ok_err(feddc_judge_open(&options, &judge, &err));
+    feddc_watch_options mine = {
+        .address = feddc_judge_address(judge), .secret = secret, .rank = UINT32_MAX};
+    feddc_watch *first = NULL, *late = NULL;
+    const feddc_gang *gang = NULL;
+    assert_fed_ok_err(feddc_watch_open(&mine, &first, &err));
+    assert_fed_ok_err(feddc_watch_next(first, 0, NULL, &gang, &err));
+    assert_int_equal(gang->place.size, 1);
+    assert_int_equal(gang->place.listener, -1);
+    assert_string_equal(gang->why, "");
+    assert_fed_ok_err(feddc_watch_open(&mine, &late, &err));
+    assert_fed_status(feddc_watch_next(late, 0, NULL, &gang, &err), FED_ESTATE);
+    assert_fed_says(err, "the gang has begun");
+    feddc_watch_close(late, NULL);
+    int64_t offset = 1;
+    for (int k = 0; k < 10000 && feddc_watch_clock(first, &offset) < 0; k++) {
+        fed_sleep_ms(1);
+    }
+    int64_t round = feddc_watch_clock(first, &offset);
+    assert_true(round >= 0);
+    assert_true(llabs(offset) <= round); /* both have the same clock */
+    feddc_watch_close(first, NULL);
+    assert_int_equal(feddc_judge_wait(judge, 10000), FEDDC_DONE);
+    feddc_judge_close(judge);
+}
+
+static void an_address_that_is_none_is_refused(void **state) {
+    (void)state;
+    fed_error err = {0};
+    uint8_t secret[FEDDC_SECRET] = {1};
+    feddc_judge *judge = NULL;
+    feddc_judge_options options = {.address = "127.0.0.1", .secret = secret, .size = 1};
+    assert_fed_status(feddc_judge_open(&options, &judge, &err), FED_EINVAL);
+    assert_fed_says(err, "write host:port");
+    options.address = "127.0.0.1:0";
+    options.size = 0;
+    assert_fed_status(feddc_judge_open(&options, &judge, &err), FED_EINVAL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_wrong_gives_no_verdict),
+        cmocka_unit_test(one_is_killed_and_the_others_go_on),
+        cmocka_unit_test(one_is_stopped_and_learns_when_it_wakes),
+        cmocka_unit_test(too_few_left_end_with_the_verdict),
+        cmocka_unit_test(one_after_the_other_may_die),
+        cmocka_unit_test(one_with_other_parameters_is_left_out),
+        cmocka_unit_test(one_gives_up_with_a_reason),
+        cmocka_unit_test(the_launcher_can_end_it),
+        cmocka_unit_test(a_judge_that_goes_ends_its_members),
+        cmocka_unit_test(strangers_learn_and_change_nothing),
+        cmocka_unit_test(another_secret_is_refused),
+        cmocka_unit_test(a_late_one_is_told_that_the_gang_has_begun),
+        cmocka_unit_test(an_address_that_is_none_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

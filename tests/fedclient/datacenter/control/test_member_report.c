@@ -1,0 +1,67 @@
+/* Reports of a worker's main thread: what of a step is compute time, and what is wait. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include "fedclient/datacenter/control/member_report.h"
+
+static void wait_is_part_of_the_step_but_no_compute_time(void **state) {
+    (void)state;
+    feddc_report report = {0};
+    feddc_beat beat = {0};
+    int64_t now = 1000;
+    for (uint32_t step = 0; step < 40; step++) {
+        feddc_report_at(&report, FEDDC_FORWARD, step, now);
+        feddc_report_at(&report, FEDDC_BACKWARD, step, now + 1000);
+        feddc_report_at(&report, FEDDC_WAITING, step, now + 3000);
+        feddc_report_at(&report, FEDDC_BACKWARD, step, now + 8000); /* a wait inside */
+        feddc_report_at(&report, FEDDC_UPDATING, step, now + 9000);
+        now += 10000;
+        if (step % 10 == 9) { /* an evaluation belongs to no step */
+            feddc_report_at(&report, FEDDC_EVALUATING, step, now);
+            now += 1000000;
+        }
+    }
+    feddc_report_read(&report, &beat);
+    assert_int_equal(beat.step, 39);
+    assert_int_equal(beat.phase, FEDDC_EVALUATING);
+    assert_int_equal(beat.marks, 40 * 5 + 4);
+    assert_true(beat.compute_s > 0.00499F && beat.compute_s < 0.00501F);
+    assert_true(beat.step_s > 0.00999F && beat.step_s < 0.01001F);
+}
+
+static void nothing_is_known_before_a_step_is_over(void **state) {
+    (void)state;
+    feddc_report report = {0};
+    feddc_beat beat = {0};
+    feddc_report_at(&report, FEDDC_STARTING, 0, 10);
+    feddc_report_at(&report, FEDDC_FORWARD, 0, 5000000);
+    feddc_report_at(&report, FEDDC_BACKWARD, 0, 5000100);
+    feddc_report_read(&report, &beat);
+    assert_true(beat.compute_s == 0);
+    assert_true(beat.step_s == 0);
+    feddc_report_at(&report, FEDDC_FORWARD, 1, 5000200);
+    feddc_report_read(&report, &beat);
+    assert_true(beat.step_s > 0.0001F && beat.step_s < 0.0003F); /* without the start */
+}
+
+static void the_mean_follows_a_change(void **state) {
+    (void)state;
+    feddc_report report = {0};
+    feddc_beat beat = {0};
+    int64_t now = 1;
+    for (uint32_t step = 0; step < 100; step++) {
+        feddc_report_at(&report, FEDDC_FORWARD, step, now);
+        now += step < 50 ? 1000 : 9000;
+    }
+    feddc_report_read(&report, &beat);
+    assert_true(beat.compute_s > 0.0085F && beat.compute_s <= 0.009F);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wait_is_part_of_the_step_but_no_compute_time),
+        cmocka_unit_test(nothing_is_known_before_a_step_is_over),
+        cmocka_unit_test(the_mean_follows_a_change),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

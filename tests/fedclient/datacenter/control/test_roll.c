@@ -1,0 +1,286 @@
+/* The roll of a gang: who joins, meets and leaves, and which generations follow. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include "fedclient/datacenter/control/roll.h"
+#include "roll_case.h"
+
+static void wishes_come_first_then_arrival(void **state) {
+    (void)state;
+    static const uint32_t wish[] = {FEDDC_NOBODY, 2, FEDDC_NOBODY, 0};
+    static const uint32_t rank[] = {2, 1, 3, 0}; /* of the slots */
+    feddc_roll roll;
+    fed_error err = {0};
+    assert_fed_ok_err(feddc_roll_init(&roll, 4, 0, 0, 0, &err));
+    for (uint32_t i = 0; i < 4; i++) {
+        feddc_join join = {.wish = wish[i], .pid = i, .host = "h"};
+        uint32_t slot = 0;
+        assert_fed_ok_err(feddc_roll_join(&roll, &join, 0, &slot, &err));
+        feddc_roll_meet(&roll, slot, 0, "", "", 0);
+        assert_int_equal(roll.generation, 0);
+        feddc_roll_settle(&roll, 0);
+    }
+    assert_int_equal(roll.generation, 1);
+    assert_int_equal(roll.ranks, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(roll.member[i].rank, rank[i]);
+        assert_int_equal(roll.member[i].worker, rank[i]);
+        assert_int_equal(roll.slot[rank[i]], i);
+    }
+    feddc_roll_free(&roll);
+}
+
+static void who_cannot_join_is_told_why(void **state) {
+    (void)state;
+    feddc_roll roll;
+    fed_error err = {0};
+    uint32_t slot = 77;
+    assert_fed_ok_err(feddc_roll_init(&roll, 2, 0, 0, 0, &err));
+    feddc_join join = {.wish = 2, .pid = 5, .host = "h"};
+    assert_fed_status(feddc_roll_join(&roll, &join, 0, &slot, &err), FED_EINVAL);
+    assert_fed_says(err, "rank 2 is none of a gang of 2");
+    join.wish = 1;
+    assert_fed_ok_err(feddc_roll_join(&roll, &join, 0, &slot, &err));
+    assert_fed_status(feddc_roll_join(&roll, &join, 0, &slot, &err), FED_EEXIST);
+    assert_fed_says(err, "rank 1 is taken by host h, pid 5");
+    join.wish = FEDDC_NOBODY;
+    assert_fed_ok_err(feddc_roll_join(&roll, &join, 0, &slot, &err));
+    assert_fed_status(feddc_roll_join(&roll, &join, 0, &slot, &err), FED_ESTATE);
+    assert_fed_says(err, "has its 2 members");
+    feddc_roll_gone(&roll, 0, 0); /* before the gang begins a place becomes free again */
+    assert_fed_ok_err(feddc_roll_join(&roll, &join, 0, &slot, &err));
+    assert_int_equal(slot, 0);
+    feddc_roll_meet(&roll, 0, 0, "", "", 0);
+    feddc_roll_meet(&roll, 1, 0, "", "", 0);
+    feddc_roll_settle(&roll, 0);
+    assert_fed_status(feddc_roll_join(&roll, &join, 0, &slot, &err), FED_ESTATE);
+    assert_fed_says(err, "has begun");
+    assert_int_equal(roll.verdicts, 0);
+    feddc_roll_free(&roll);
+}
+
+static void a_size_that_no_gang_has_is_refused(void **state) {
+    (void)state;
+    feddc_roll roll;
+    fed_error err = {0};
+    assert_fed_status(feddc_roll_init(&roll, 0, 0, 0, 0, &err), FED_EINVAL);
+    assert_fed_status(feddc_roll_init(&roll, 2, 3, 0, 0, &err), FED_EINVAL);
+    assert_fed_status(feddc_roll_init(&roll, FEDDC_RANKS + 1, 0, 0, 0, &err), FED_EINVAL);
+}
+
+static void enough_begin_when_the_time_to_join_is_over(void **state) {
+    (void)state;
+    feddc_roll roll;
+    roll_case_join(&roll, 3, 2, 0);
+    feddc_roll_meet(&roll, 2, 0, "", "", 0);
+    feddc_roll_meet(&roll, 0, 0, "", "", 0);
+    feddc_roll_gone(&roll, 1, 0);
+    int64_t now = 0;
+    roll_case_pass(&roll, 1, &now, 10000);
+    assert_int_equal(roll.state, FEDDC_MEETING);
+    roll_case_pass(&roll, 1, &now, 10050);
+    assert_int_equal(roll.state, FEDDC_TRAINING);
+    assert_int_equal(roll.ranks, 2);
+    feddc_roll_free(&roll);
+}
+
+static void too_few_do_not_begin(void **state) {
+    (void)state;
+    feddc_roll roll;
+    roll_case_join(&roll, 3, 3, 0);
+    feddc_roll_meet(&roll, 0, 0, "", "", 0);
+    feddc_roll_gone(&roll, 1, 0);
+    int64_t now = 0;
+    roll_case_pass(&roll, 1, &now, 10050);
+    assert_int_equal(roll.state, FEDDC_ENDED);
+    assert_int_equal(roll.todo & FEDDC_TELL_END, FEDDC_TELL_END);
+    assert_non_null(strstr(roll.why, "1 of 3 workers came within 10.0 s"));
+    feddc_roll_free(&roll);
+}
+
+static void those_left_go_on_with_dense_ranks_and_old_numbers(void **state) {
+    (void)state;
+    feddc_roll roll;
+    roll_case_begin(&roll, 4, 2, 0);
+    feddc_roll_gone(&roll, 1, 10);
+    feddc_roll_settle(&roll, 200);
+    assert_int_equal(roll.state, FEDDC_MEETING);
+    assert_int_equal(roll.todo, FEDDC_TELL_ASK | FEDDC_TELL_OVER);
+    roll.todo = 0;
+    feddc_roll_meet(&roll, 3, 17, "c:3", "rank 1 is gone", 210);
+    feddc_roll_meet(&roll, 0, 16, "c:0", "rank 1 is gone", 210);
+    feddc_roll_settle(&roll, 210);
+    assert_int_equal(roll.generation, 1);
+    feddc_roll_meet(&roll, 2, 16, "c:2", "rank 1 is gone", 220);
+    feddc_roll_settle(&roll, 220);
+    assert_int_equal(roll.generation, 2);
+    assert_int_equal(roll.todo, FEDDC_TELL_GANG);
+    assert_int_equal(roll.ranks, 3);
+    static const uint32_t worker[] = {0, 2, 3}, whole[] = {16, 16, 17};
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_int_equal(roll.member[roll.slot[r]].worker, worker[r]);
+        assert_int_equal(roll.member[roll.slot[r]].whole, whole[r]);
+        assert_int_equal(roll.member[roll.slot[r]].rank, r);
+    }
+    assert_int_equal(roll.member[1].rank, FEDDC_NOBODY);
+    assert_string_equal(roll.why, roll.verdict[0].text);
+    feddc_roll_gone(&roll, 3, 300); /* and once more: the second names it by its first rank */
+    feddc_roll_settle(&roll, 500);
+    assert_int_equal(roll.verdicts, 2);
+    assert_int_equal(roll.verdict[1].worker, 3);
+    assert_int_equal(roll.verdict[1].generation, 2);
+    assert_string_equal(roll.why, roll.verdict[1].text);
+    feddc_roll_free(&roll);
+}
+
+static void a_broken_exchange_without_a_death_brings_all_together_again(void **state) {
+    (void)state;
+    feddc_roll roll;
+    roll_case_begin(&roll, 3, 3, 0);
+    feddc_roll_meet(&roll, 1, 5, "", "connection reset", 10);
+    assert_int_equal(roll.state, FEDDC_MEETING);
+    assert_int_equal(roll.todo, FEDDC_TELL_OVER);
+    assert_non_null(strstr(roll.why, "worker 1 (host b, pid 4710) left an exchange: connection"));
+    feddc_roll_meet(&roll, 0, 5, "", "", 10);
+    feddc_roll_meet(&roll, 2, 4, "", "", 10);
+    feddc_roll_settle(&roll, 10);
+    assert_int_equal(roll.generation, 2);
+    assert_int_equal(roll.ranks, 3);
+    assert_int_equal(roll.verdicts, 0);
+    feddc_roll_free(&roll);
+}
+
+static void meetings_without_a_step_do_not_go_on_for_ever(void **state) {
+    (void)state;
+    feddc_roll roll;
+    roll_case_begin(&roll, 2, 1, 0);
+    int k = 0;
+    for (; k < 100 && roll.state == FEDDC_TRAINING; k++) {
+        feddc_roll_meet(&roll, 0, 7, "", "no way to rank 1", 10);
+        feddc_roll_meet(&roll, 1, 7, "", "no way to rank 0", 10);
+        feddc_roll_settle(&roll, 10);
+    }
+    assert_int_equal(roll.state, FEDDC_ENDED);
+    assert_int_equal(k, 1 + FEDDC_FRUITLESS + 1); /* the first had brought seven steps */
+    assert_non_null(strstr(roll.why, "nobody is to blame"));
+    assert_non_null(strstr(roll.why, "no way to rank"));
+    feddc_roll_free(&roll);
+}
+
+static void a_death_while_they_meet_is_told_with_the_first(void **state) {
+    (void)state;
+    feddc_roll roll;
+    roll_case_begin(&roll, 4, 2, 0);
+    feddc_roll_gone(&roll, 0, 10);
+    feddc_roll_settle(&roll, 120);
+    feddc_roll_meet(&roll, 1, 3, "", "", 130);
+    feddc_roll_gone(&roll, 2, 140);
+    feddc_roll_settle(&roll, 300);
+    assert_int_equal(roll.verdicts, 2);
+    assert_int_equal(roll.state, FEDDC_MEETING);
+    feddc_roll_meet(&roll, 3, 3, "", "", 310);
+    feddc_roll_settle(&roll, 310);
+    assert_int_equal(roll.generation, 2);
+    assert_int_equal(roll.ranks, 2);
+    assert_non_null(strstr(roll.why, "worker 0"));
+    assert_non_null(strstr(roll.why, ". Also: worker 2"));
+    feddc_roll_free(&roll);
+}
+
+static void who_does_not_come_to_the_meeting_is_stuck(void **state) {
+    (void)state;
+    feddc_roll roll;
+    roll_case_begin(&roll, 3, 1, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        roll_case_beat(&roll, i, 8, FEDDC_FORWARD, UINT32_MAX, 0, 0);
+    }
+    feddc_roll_meet(&roll, 0, 8, "", "broke", 0);
+    feddc_roll_meet(&roll, 1, 8, "", "broke", 0);
+    int64_t now = 0;
+    roll_case_pass(&roll, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 50);
+    assert_int_equal(roll.verdicts, 0);
+    roll_case_pass(&roll, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
+    assert_int_equal(roll.verdicts, 1);
+    assert_int_equal(roll.verdict[0].worker, 2);
+    assert_int_equal(roll.verdict[0].fate, FEDDC_STUCK);
+    assert_int_equal(roll.generation, 2);
+    assert_int_equal(roll.ranks, 2);
+    feddc_roll_free(&roll);
+}
+
+static void too_few_left_end_with_the_verdict(void **state) {
+    (void)state;
+    feddc_roll roll;
+    roll_case_begin(&roll, 3, 2, 0);
+    feddc_roll_gone(&roll, 0, 10);
+    feddc_roll_gone(&roll, 2, 11);
+    feddc_roll_settle(&roll, 200);
+    assert_int_equal(roll.state, FEDDC_ENDED);
+    assert_int_equal(roll.verdicts, 2);
+    assert_non_null(strstr(roll.why, "worker 0 (host a, pid 4709) died"));
+    assert_non_null(strstr(roll.why, "1 is left, and the gang needs 2"));
+    feddc_roll_free(&roll);
+}
+
+static void it_is_done_when_all_who_are_left_have_finished(void **state) {
+    (void)state;
+    feddc_roll roll;
+    roll_case_begin(&roll, 3, 2, 0);
+    feddc_roll_bye(&roll, 1, "", 10);
+    feddc_roll_settle(&roll, 10);
+    assert_int_equal(roll.state, FEDDC_TRAINING);
+    feddc_roll_gone(&roll, 1, 11); /* its connection's end is no death */
+    feddc_roll_bye(&roll, 0, "", 12);
+    feddc_roll_bye(&roll, 2, "", 13);
+    feddc_roll_settle(&roll, 500);
+    assert_int_equal(roll.state, FEDDC_DONE);
+    assert_int_equal(roll.verdicts, 0);
+    assert_int_equal(roll.todo & FEDDC_TELL_END, 0);
+    feddc_roll_free(&roll);
+}
+
+static void a_look_shows_members_by_their_numbers(void **state) {
+    (void)state;
+    feddc_roll roll;
+    feddc_judge_look look;
+    feddc_member_look member;
+    roll_case_begin(&roll, 3, 1, 0);
+    roll_case_beat(&roll, 0, 5, FEDDC_WAITING, 4, 2, 100);
+    roll_case_beat(&roll, 1, 6, FEDDC_FORWARD, UINT32_MAX, 0, 100);
+    roll_case_beat(&roll, 2, 5, FEDDC_BACKWARD, UINT32_MAX, 0, 100);
+    feddc_roll_look(&roll, &look);
+    assert_int_equal(look.state, FEDDC_TRAINING);
+    assert_int_equal(look.generation, 1);
+    assert_int_equal(look.members, 3);
+    assert_int_equal(look.alive, 3);
+    assert_int_equal(look.step, 5);
+    assert_true(feddc_roll_member_look(&roll, 0, 150, &member));
+    assert_string_equal(member.host, "a");
+    assert_int_equal(member.phase, FEDDC_WAITING);
+    assert_int_equal(member.bucket, 4);
+    assert_int_equal(member.waits_for, 2);
+    assert_int_equal(member.silent_ms, 50);
+    assert_true(feddc_roll_member_look(&roll, 1, 150, &member));
+    assert_int_equal(member.waits_for, FEDDC_NOBODY);
+    assert_false(feddc_roll_member_look(&roll, 3, 150, &member));
+    feddc_roll_free(&roll);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wishes_come_first_then_arrival),
+        cmocka_unit_test(who_cannot_join_is_told_why),
+        cmocka_unit_test(a_size_that_no_gang_has_is_refused),
+        cmocka_unit_test(enough_begin_when_the_time_to_join_is_over),
+        cmocka_unit_test(too_few_do_not_begin),
+        cmocka_unit_test(those_left_go_on_with_dense_ranks_and_old_numbers),
+        cmocka_unit_test(a_broken_exchange_without_a_death_brings_all_together_again),
+        cmocka_unit_test(meetings_without_a_step_do_not_go_on_for_ever),
+        cmocka_unit_test(a_death_while_they_meet_is_told_with_the_first),
+        cmocka_unit_test(who_does_not_come_to_the_meeting_is_stuck),
+        cmocka_unit_test(too_few_left_end_with_the_verdict),
+        cmocka_unit_test(it_is_done_when_all_who_are_left_have_finished),
+        cmocka_unit_test(a_look_shows_members_by_their_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

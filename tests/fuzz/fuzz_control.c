@@ -1,0 +1,34 @@
+/* Fuzz: the records between judge and member; the writer must give back what was read. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedclient/datacenter/control/records.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fed_reader r;
+    feddc_record record;
+    fed_reader_init(&r, data, size);
+    if (feddc_record_read(&r, &record) != FED_OK) {
+        return 0;
+    }
+    fed_writer w;
+    fed_writer_growing(&w);
+    feddc_record_write(&w, &record);
+    for (uint32_t k = 0; record.kind == FEDDC_RECORD_GANG && k < record.size; k++) {
+        feddc_rank_row row;
+        size_t before = r.pos;
+        if (feddc_rank_row_read(&r, &row) != FED_OK) {
+            r.pos = before;
+            break;
+        }
+        feddc_rank_row_write(&w, &row);
+    }
+    if (w.status != FED_OK || w.len != r.pos || memcmp(w.data, data, w.len) != 0) {
+        abort();
+    }
+    fed_writer_free(&w);
+    return 0;
+}
