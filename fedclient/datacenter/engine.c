@@ -24,7 +24,9 @@ feddc_cell *feddc_engine_cell(feddc_engine *e, uint32_t step, uint32_t bucket) {
 
 void feddc_engine_order(feddc_engine *e, feddc_order order) {
     e->order[(e->order_first + e->order_count++) % e->orders] = order;
-    e->link->wake(e->link_self);
+    if (e->order_count == 1) { /* else the engine has not come to the earlier ones yet */
+        e->link->wake(e->link_self);
+    }
 }
 
 void feddc_engine_fail(feddc_engine *e, const fed_error *err) {
