@@ -46,6 +46,9 @@ typedef struct app_weights {
 fed_status app_weights_new(const char *model, const fed_optimizer *optimizer, uint32_t seed,
                            app_weights *w, fed_error *err) FED_CHECKED;
 
+/** Replace the weights by those of --init, if it is given. */
+fed_status app_weights_init(const app_options *o, app_weights *w, fed_error *err) FED_CHECKED;
+
 /** The weights of --weights, and the open file. The model is the command line's, else the file's.
  * Free with app_weights_free and fed_checkpoint_close. */
 fed_status app_weights_open(const app_options *o, app_weights *w, fed_checkpoint **file,
@@ -62,9 +65,18 @@ fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net 
 fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *data,
                          fed_error *err) FED_CHECKED;
 
-/** All of the data as one client's. Owner: fedtrain_share_free. */
-fed_status app_data_all(const fedtrain_data *data, fedtrain_share *share,
-                        fed_error *err) FED_CHECKED;
+/** What a model is trained on and measured on. */
+typedef struct app_samples {
+    fedtrain_data train, test;
+    fedtrain_share share; /* all of train */
+    fedtrain_augment augment;
+    char *normalise; /* how the samples are; NULL: as they are */
+} app_samples;
+
+/** Open both parts, with --normalise and --augment. Free with app_samples_free, also after a
+ * failure; it is safe on zeroed samples. */
+fed_status app_samples_open(const app_options *o, app_samples *samples, fed_error *err) FED_CHECKED;
+void app_samples_free(app_samples *samples);
 
 /** Steps that see each sample, or token, about once. */
 size_t app_data_steps(const fedtrain_data *data, const fed_arch *arch, size_t batch);

@@ -17,7 +17,7 @@ fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *
     return fedtrain_data_open(o->dataset, o->data, part, o->train_part, data, err);
 }
 
-fed_status app_data_all(const fedtrain_data *data, fedtrain_share *share, fed_error *err) {
+static fed_status take_all(const fedtrain_data *data, fedtrain_share *share, fed_error *err) {
     fedtrain_partition whole;
     FED_TRY(fedtrain_data_split(data, FEDTRAIN_SPLIT_IID, 1, 0, &whole, err));
     fed_status status = fedtrain_share_take(data, &whole, 0, share, err);
@@ -95,6 +95,45 @@ fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *
                         text, channels);
     }
     return status == FED_OK ? FED_OK : fail_memory(err);
+}
+
+/* "crop=4,flip=1" */
+static fed_status parse_augment(const char *text, fedtrain_augment *augment, fed_error *err) {
+    static const fed_param params[] = {
+        {.key = "crop", .preset = 0, .low = 0, .high = 1024, .help = "pixels", .whole = true},
+        {.key = "flip", .preset = 0, .low = 0, .high = 1, .help = "1: mirror", .whole = true},
+        {.key = NULL}};
+    double value[2];
+    char spec[64];
+    snprintf(spec, sizeof spec, "%s%s", text[0] != '\0' ? ":" : "", text);
+    FED_TRY(fed_params_read("the option", "--augment", params, spec, value, err));
+    *augment = (fedtrain_augment){.padding = (uint32_t)value[0], .flip = value[1] != 0};
+    return FED_OK;
+}
+
+fed_status app_samples_open(const app_options *o, app_samples *samples, fed_error *err) {
+    app_samples *s = samples;
+    FED_TRY(parse_augment(o->augment, &s->augment, err));
+    FED_TRY(app_data_open(o, o->train_part, &s->train, err));
+    FED_TRY(app_data_open(o, o->test_part, &s->test, err));
+    FED_TRY(take_all(&s->train, &s->share, err));
+    if (s->train.is_text && o->augment[0] != '\0') {
+        return fed_fail(err, FED_EINVAL, "--augment is for pictures, not for a text");
+    }
+    if (!o->normalise) {
+        return FED_OK;
+    }
+    FED_TRY(app_data_measure(&s->train, &s->normalise, err));
+    FED_TRY(app_data_normalise(&s->train, s->normalise, err));
+    return app_data_normalise(&s->test, s->normalise, err);
+}
+
+void app_samples_free(app_samples *samples) {
+    fedtrain_share_free(&samples->share);
+    fedtrain_data_free(&samples->test);
+    fedtrain_data_free(&samples->train);
+    free(samples->normalise);
+    *samples = (app_samples){0};
 }
 
 void app_score_print(const fedtrain_data *data, const fedtrain_score *score) {

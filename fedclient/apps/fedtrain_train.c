@@ -9,7 +9,6 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
-#include "fed/params.h"
 #include "fed/progress.h"
 #include "fedclient/apps/fedtrain.h"
 
@@ -20,12 +19,9 @@ enum { NOTES = 8, NOTE_STEP = NOTES - 1 };
 typedef struct training {
     const app_options *options;
     fed_optimizer optimizer;
-    fedtrain_augment augment;
-    fedtrain_data train, test;
-    fedtrain_share share; /* all of train */
+    app_samples samples;
     app_weights weights;
     fedtrain_net *net;
-    char *normalise; /* how the samples are; NULL: as they are */
 
     uint64_t step, steps; /* done, and when it ends */
     size_t per_epoch;
@@ -45,16 +41,17 @@ static void write_notes(const training *t, numbers *n, const char *notes[2 * NOT
     snprintf(n->batch, sizeof n->batch, "%" PRIu32, o->batch);
     snprintf(n->seed, sizeof n->seed, "%" PRIu32, o->seed);
     snprintf(n->step, sizeof n->step, "%" PRIu64, t->step);
-    const char *const all[2 * NOTES + 3] = {"model",     t->weights.arch.text,
-                                            "optimizer", o->optimizer,
-                                            "dataset",   o->dataset,
-                                            "normalise", t->normalise != NULL ? t->normalise : "",
-                                            "augment",   o->augment,
-                                            "batch",     n->batch,
-                                            "seed",      n->seed,
-                                            "step",      n->step,
-                                            "format",    "pt", /* for other programs */
-                                            NULL};
+    const char *const all[2 * NOTES + 3] = {
+        "model",     t->weights.arch.text,
+        "optimizer", o->optimizer,
+        "dataset",   o->dataset,
+        "normalise", t->samples.normalise != NULL ? t->samples.normalise : "",
+        "augment",   o->augment,
+        "batch",     n->batch,
+        "seed",      n->seed,
+        "step",      n->step,
+        "format",    "pt", /* for other programs */
+        NULL};
     memcpy(notes, all, sizeof all);
 }
 
@@ -137,14 +134,6 @@ static fed_status resume(training *t, fed_error *err) {
     return status;
 }
 
-static fed_status read_init(training *t, fed_error *err) {
-    fed_checkpoint *file = NULL;
-    FED_TRY(fed_checkpoint_open(t->options->init, &file, err));
-    fed_status status = fed_checkpoint_read(file, &t->weights.arch.layout, t->weights.values, err);
-    fed_checkpoint_close(file);
-    return status;
-}
-
 /* The epoch of the last step that was done, from 1. */
 static uint64_t epoch_of(const training *t) {
     return (t->step + t->per_epoch - 1) / t->per_epoch;
@@ -171,7 +160,7 @@ static fed_status begin_curve(const training *t, fed_error *err) {
     }
     char line[120];
     snprintf(line, sizeof line, "epoch,step,learning_rate,train_loss,test_loss,%s,seconds\n",
-             t->test.is_text ? "test_perplexity" : "test_accuracy");
+             t->samples.test.is_text ? "test_perplexity" : "test_accuracy");
     return write_curve(t, "w", line, err);
 }
 
@@ -179,10 +168,10 @@ static fed_status add_to_curve(const training *t, float loss, const fedtrain_sco
                                double seconds, fed_error *err) {
     double rate = fedtrain_optimizer_rate(&t->optimizer, t->weights.state, t->weights.arch.trained);
     char line[200], quality[32] = ""; /* a regression has only the loss */
-    if (t->test.set.target == NULL) {
+    if (t->samples.test.set.target == NULL) {
         snprintf(quality, sizeof quality, "%.6g",
-                 t->test.is_text ? exp((double)score->loss)
-                                 : (double)score->correct / (double)score->samples);
+                 t->samples.test.is_text ? exp((double)score->loss)
+                                         : (double)score->correct / (double)score->samples);
     }
     snprintf(line, sizeof line, "%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.6g,%s,%.3f\n", epoch_of(t),
              t->step, rate, (double)loss, (double)score->loss, quality, seconds);
@@ -211,10 +200,10 @@ static fed_status run_epoch(training *t, float *loss, fed_error *err) {
                         .batch = t->options->batch,
                         .seed = t->options->seed,
                         .round = (uint32_t)(t->step / t->per_epoch),
-                        .augment = t->augment,
+                        .augment = t->samples.augment,
                         .after_step = after_step,
                         .user = t};
-    fedtrain_job_use(&job, &t->train, &t->share);
+    fedtrain_job_use(&job, &t->samples.train, &t->samples.share);
     return fedtrain_run(&job, t->weights.values, t->weights.state, loss, err);
 }
 
@@ -225,12 +214,12 @@ static fed_status report_epoch(training *t, float loss, double seconds, fed_erro
     fed_progress_wipe(&t->progress);
     fed_progress_show(&t->progress, (double)t->step / (double)t->steps,
                       "epoch %" PRIu64 " is done, measuring", epoch_of(t));
-    FED_TRY(
-        fedtrain_data_score(t->net, t->options->batch, &t->test, t->weights.values, &score, err));
+    FED_TRY(fedtrain_data_score(t->net, t->options->batch, &t->samples.test, t->weights.values,
+                                &score, err));
     fed_progress_wipe(&t->progress);
     printf("epoch %" PRIu64 ", step %" PRIu64 ": training loss %.4f; test: ", epoch_of(t), t->step,
            (double)loss);
-    app_score_print(&t->test, &score);
+    app_score_print(&t->samples.test, &score);
     printf("; %.1f s\n", seconds);
     fflush(stdout);
     return add_to_curve(t, loss, &score, seconds, err);
@@ -270,36 +259,6 @@ static fed_status run(training *t, fed_error *err) {
 
 /* ---- Getting ready ---- */
 
-/* "crop=4,flip=1" */
-static fed_status parse_augment(const char *text, fedtrain_augment *augment, fed_error *err) {
-    static const fed_param params[] = {
-        {.key = "crop", .preset = 0, .low = 0, .high = 1024, .help = "pixels", .whole = true},
-        {.key = "flip", .preset = 0, .low = 0, .high = 1, .help = "1: mirror", .whole = true},
-        {.key = NULL}};
-    double value[2];
-    char spec[64];
-    snprintf(spec, sizeof spec, "%s%s", text[0] != '\0' ? ":" : "", text);
-    FED_TRY(fed_params_read("the option", "--augment", params, spec, value, err));
-    *augment = (fedtrain_augment){.padding = (uint32_t)value[0], .flip = value[1] != 0};
-    return FED_OK;
-}
-
-static fed_status open_data(training *t, fed_error *err) {
-    const app_options *o = t->options;
-    FED_TRY(app_data_open(o, o->train_part, &t->train, err));
-    FED_TRY(app_data_open(o, o->test_part, &t->test, err));
-    FED_TRY(app_data_all(&t->train, &t->share, err));
-    if (t->train.is_text && o->augment[0] != '\0') {
-        return fed_fail(err, FED_EINVAL, "--augment is for pictures, not for a text");
-    }
-    if (!o->normalise) {
-        return FED_OK;
-    }
-    FED_TRY(app_data_measure(&t->train, &t->normalise, err));
-    FED_TRY(app_data_normalise(&t->train, t->normalise, err));
-    return app_data_normalise(&t->test, t->normalise, err);
-}
-
 static fed_status get_ready(training *t, fed_error *err) {
     const app_options *o = t->options;
     if (o->model == NULL) {
@@ -308,14 +267,13 @@ static fed_status get_ready(training *t, fed_error *err) {
             "--model is missing: a name that `fedtrain models` lists, a text, or @FILE");
     }
     FED_TRY(fed_optimizer_parse(o->optimizer, 1e-3F, &t->optimizer, err));
-    FED_TRY(parse_augment(o->augment, &t->augment, err));
-    FED_TRY(open_data(t, err));
+    FED_TRY(app_samples_open(o, &t->samples, err));
     FED_TRY(app_weights_new(o->model, &t->optimizer, o->seed, &t->weights, err));
     const fed_arch *arch = &t->weights.arch;
     FED_TRY(app_net_new(o, arch, &t->net, err));
-    t->per_epoch = app_data_steps(&t->train, arch, o->batch);
+    t->per_epoch = app_data_steps(&t->samples.train, arch, o->batch);
     t->steps = o->steps > 0 ? o->steps : (uint64_t)o->epochs * t->per_epoch;
-    FED_TRY(o->init != NULL ? read_init(t, err) : FED_OK);
+    FED_TRY(app_weights_init(o, &t->weights, err));
     return o->checkpoint != NULL ? resume(t, err) : FED_OK;
 }
 
@@ -344,9 +302,6 @@ fed_status app_train(const app_options *o, fed_error *err) {
     }
     fedtrain_net_free(t.net);
     app_weights_free(&t.weights);
-    fedtrain_share_free(&t.share);
-    fedtrain_data_free(&t.test);
-    fedtrain_data_free(&t.train);
-    free(t.normalise);
+    app_samples_free(&t.samples);
     return status;
 }

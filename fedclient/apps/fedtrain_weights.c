@@ -40,6 +40,17 @@ fed_status app_weights_new(const char *model, const fed_optimizer *optimizer, ui
     return FED_OK;
 }
 
+fed_status app_weights_init(const app_options *o, app_weights *w, fed_error *err) {
+    if (o->init == NULL) {
+        return FED_OK;
+    }
+    fed_checkpoint *file = NULL;
+    FED_TRY(fed_checkpoint_open(o->init, &file, err));
+    fed_status status = fed_checkpoint_read(file, &w->arch.layout, w->values, err);
+    fed_checkpoint_close(file);
+    return status;
+}
+
 static fed_status read_weights(const app_options *o, app_weights *w, const fed_checkpoint *file,
                                fed_error *err) {
     const char *model = o->model != NULL ? o->model : fed_checkpoint_note(file, "model");
