@@ -202,7 +202,10 @@ static fed_status follow(feddc_engine *e, feddc_order order, fed_error *err) {
     }
     FED_TRY(e->collective->taken(e->collective_self, order.step, order.bucket, err));
     pthread_mutex_lock(&e->lock);
-    feddc_engine_cell(e, order.step, order.bucket)->taken = true;
+    feddc_cell *cell = feddc_engine_cell(e, order.step, order.bucket);
+    if (cell->step == order.step) { /* else step + 2 was put in there meanwhile */
+        cell->taken = true;
+    }
     pthread_mutex_unlock(&e->lock);
     return begin_bucket(e, order.step + 1, order.bucket, err);
 }

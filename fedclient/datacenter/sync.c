@@ -53,7 +53,7 @@ static feddc_act act_cdsgd(const double *param, uint32_t t) {
     return (feddc_act){.exchange = true,
                        .plain = !formal || (k > 0 && (t - n) % k == 0),
                        .local = formal,
-                       .behind = t + 1 >= n ? 1 : 0};
+                       .behind = (uint64_t)t + 1 >= n ? 1 : 0};
 }
 
 static const struct {
