@@ -25,7 +25,7 @@ typedef struct option_row {
     fed_status (*take)(const char *value, void *values, fed_error *err);
 } option_row;
 
-enum { OPTION_ROWS = 32 }; /* most rows of a table */
+enum { OPTION_ROWS = 48 }; /* most rows of a table */
 
 /**
  * Read the options of argv[1] and the following into *values. argv[0] is the name of the command,

@@ -44,3 +44,11 @@ fed_status feddc_collective_parse(const char *spec, const feddc_collective_vtabl
     return fed_fail(err, FED_EINVAL, "there is no collective \"%.*s\"; this build has %s",
                     (int)name.len, name.text, known.text);
 }
+
+fed_status feddc_collective_aggregators(const char *spec, uint32_t *aggregators, fed_error *err) {
+    const feddc_collective_vtable *collective = NULL;
+    double param[FEDDC_COLLECTIVE_PARAMS];
+    FED_TRY(feddc_collective_parse(spec, &collective, param, err));
+    *aggregators = collective->aggregators != NULL ? collective->aggregators(param) : 0;
+    return FED_OK;
+}

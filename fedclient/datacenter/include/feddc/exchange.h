@@ -158,6 +158,10 @@ const char *feddc_collective_about(size_t k);
 /** Does the scale of the codec of this name follow the largest value of what comes in, times a
  * factor? Then a ring refuses it. */
 bool feddc_codec_expands(const char *name);
+/** How many ranks beside the workers a collective wants: "owners:aggregators=1" wants one. Errors:
+ * FED_EINVAL the spec */
+fed_status feddc_collective_aggregators(const char *spec, uint32_t *aggregators,
+                                        fed_error *err) FED_CHECKED;
 
 FED_API_END
 

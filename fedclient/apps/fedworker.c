@@ -1,0 +1,242 @@
+/* fedworker: workers of a gang, which train one model together and exchange its gradients. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/params.h"
+#include "fed/version.h"
+#include "fedclient/apps/fedworker.h"
+#include "fedclient/apps/fedworker_predict.h"
+#include "fedclient/apps/option_table.h"
+#include "fedtrain/backend.h"
+
+static const char usage[] =
+    "Usage: fedworker train --model MODEL --data DIR [options]\n"
+    "       mpirun -n N fedworker train --link mpi --model MODEL --data DIR [options]\n"
+    "       fedworker predict --model MODEL [options]\n"
+    "       fedworker --help | --version\n"
+    "\n"
+    "Trains one model with several workers, which exchange their gradients at each step.\n"
+    "\n"
+    "train, which model and data, as fedtrain has them:\n"
+    "  --model, --data, --dataset, --train-part, --test-part, --normalise, --augment, --backend,\n"
+    "  --epochs, --steps, --optimizer, --seed, --init   see fedtrain --help\n"
+    "  --batch N          samples a step of each worker (32)\n"
+    "  --lr R             learning rate, where the optimizer names none (0.001)\n"
+    "\n"
+    "train, the gang:\n"
+    "  --workers N        how many workers (1); with mpi what mpirun says\n"
+    "  --link NAME        threads: of this process; tcp: processes; mpi: those of mpirun "
+    "(threads)\n"
+    "  --collective SPEC  owners, ring, gather, tree:group=N; star is owners:aggregators=1, with\n"
+    "                     one rank more, which only sums (owners)\n"
+    "  --sync RULE        when workers exchange (ssgd):\n"
+    "      ssgd           float32 each step\n"
+    "      bitsgd         the codec each step\n"
+    "      local:n=2      each n-th step the sum of n steps' gradients, by the codec\n"
+    "      odsgd          float32, one step delayed; local weights meanwhile\n"
+    "      cdsgd:n=5,k=2  n steps as ssgd, then as odsgd with the codec, but each k-th step in\n"
+    "                     float32; k=0: none\n"
+    "  --codec SPEC       of gradients, such as 3lc:s=1.75 (float32)\n"
+    "  --pull SPEC        of the sums on their way back (float32)\n"
+    "  --local-lr R       of local weights (the optimizer's)\n"
+    "  --small N, --bucket BYTES   tensors of fewer values travel as float32 (256); what goes "
+    "into\n"
+    "                     one message (1048576)\n"
+    "  --late N           backup workers: a sum does not wait for the last N\n"
+    "\n"
+    "train, what comes of it:\n"
+    "  --summary FILE     JSON: accuracy, digest, bytes and seconds of each worker\n"
+    "  --trace FILE       spans for ui.perfetto.dev or chrome://tracing\n"
+    "  --checkpoint FILE  written after each epoch, or each --every N steps; each rank with\n"
+    "                     residuals writes FILE.rank-R-0 or -1 beside it\n"
+    "  --resume           go on from the checkpoint, if there is one, to the same bits\n"
+    "  --rate MBIT        of the workers' lines, for the predicted time of a step\n"
+    "\n"
+    "Exit status: 0 success, 1 failure, 2 wrong usage.\n"
+    "\n";
+
+enum { EXIT_USAGE = 2, TRAIN = 1 };
+
+/* ---- Options ---- */
+
+static fed_status read_rate(const char *value, const char *option, float *rate, fed_error *err) {
+    double number = 0;
+    if (!fed_word_number((fed_word){value, strlen(value)}, &number) || !(number > 0) ||
+        number > 1e6) {
+        return fed_fail(err, FED_EINVAL, "--%s is a number above 0, not %.60s", option, value);
+    }
+    *rate = (float)number;
+    return FED_OK;
+}
+
+static fed_status take_lr(const char *value, void *values, fed_error *err) {
+    return read_rate(value, "lr", &((fedworker_options *)values)->learning_rate, err);
+}
+
+static fed_status take_local_lr(const char *value, void *values, fed_error *err) {
+    return read_rate(value, "local-lr", &((fedworker_options *)values)->local_rate, err);
+}
+
+static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed_error *err) {
+#define AT(member) offsetof(fedworker_options, member)
+#define TEXT(name, member)                                                                         \
+    { name, OPTION_TEXT, AT(member), 0, 0, TRAIN, NULL }
+#define FLAG(name, member)                                                                         \
+    { name, OPTION_FLAG, AT(member), 0, 0, TRAIN, NULL }
+#define COUNT(name, member, low)                                                                   \
+    { name, OPTION_NUMBER, AT(member), low, UINT32_MAX, TRAIN, NULL }
+    static const option_row rows[] = {
+        TEXT("model", app.model),
+        TEXT("data", app.data),
+        TEXT("dataset", app.dataset),
+        TEXT("train-part", app.train_part),
+        TEXT("test-part", app.test_part),
+        FLAG("normalise", app.normalise),
+        TEXT("augment", app.augment),
+        TEXT("backend", app.backend),
+        COUNT("epochs", app.epochs, 1),
+        COUNT("steps", app.steps, 1),
+        TEXT("optimizer", app.optimizer),
+        COUNT("seed", app.seed, 0),
+        TEXT("init", app.init),
+        COUNT("batch", app.batch, 1),
+        {"lr", OPTION_OTHER, 0, 0, 0, TRAIN, take_lr},
+        {"workers", OPTION_NUMBER, AT(workers), 1, FEDDC_RANKS, TRAIN, NULL},
+        TEXT("link", link),
+        TEXT("collective", collective),
+        TEXT("sync", sync),
+        TEXT("codec", codec),
+        TEXT("pull", pull),
+        {"local-lr", OPTION_OTHER, 0, 0, 0, TRAIN, take_local_lr},
+        COUNT("small", small, 1),
+        COUNT("bucket", bucket, 1),
+        COUNT("late", late, 0),
+        TEXT("summary", summary),
+        TEXT("trace", trace),
+        TEXT("checkpoint", app.checkpoint),
+        FLAG("resume", app.resume),
+        COUNT("every", every, 1),
+        COUNT("rate", rate, 1),
+        TEXT("congestion", congestion),
+    };
+#undef AT
+#undef TEXT
+#undef FLAG
+#undef COUNT
+    int words = 0;
+    FED_TRY(
+        option_table_read(rows, sizeof rows / sizeof rows[0], TRAIN, argc, argv, o, &words, err));
+    return words == argc
+               ? FED_OK
+               : fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", argv[words]);
+}
+
+/* Options that must or must not be given together. */
+static fed_status check_options(fedworker_options *o, fed_error *err) {
+    app_options *app = &o->app;
+    FED_TRY(fedtrain_backend_fits(app->backend, NULL, err));
+    if (app->model == NULL) {
+        return fed_fail(
+            err, FED_EINVAL,
+            "--model is missing: a name that `fedtrain models` lists, a text, or @FILE");
+    }
+    if (app->epochs > 0 && app->steps > 0) {
+        return fed_fail(err, FED_EINVAL, "--epochs and --steps: give one of them");
+    }
+    if ((app->resume || o->every > 0) && app->checkpoint == NULL) {
+        return fed_fail(err, FED_EINVAL, "--resume and --every need --checkpoint FILE");
+    }
+    if (app->resume && app->init != NULL) {
+        return fed_fail(err, FED_EINVAL, "--resume and --init both say how to begin: give one");
+    }
+    app->epochs = app->epochs == 0 && app->steps == 0 ? 1 : app->epochs;
+    return FED_OK;
+}
+
+/* ---- Commands ---- */
+
+static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
+    fedworker_options o = {.app = {.dataset = "mnist",
+                                   .train_part = "train",
+                                   .test_part = "test",
+                                   .optimizer = "adam",
+                                   .augment = "",
+                                   .batch = 32,
+                                   .seed = 1},
+                           .link = "threads",
+                           .collective = "owners",
+                           .sync = "ssgd",
+                           .workers = 1};
+    fedworker_job job = {0};
+    *wrong = true;
+    FED_TRY(parse_options(argc, argv, &o, err));
+    FED_TRY(check_options(&o, err));
+    *wrong = false;
+    fed_status status = fedworker_job_open(&o, &job, err);
+    if (status == FED_OK) {
+        status = fedworker_gang(&job, err);
+    }
+    fedworker_job_close(&job);
+    return status;
+}
+
+static fed_status predict(int argc, char **argv, bool *wrong, fed_error *err) {
+    fed_writer out;
+    fed_writer_growing(&out);
+    fed_status status = fedworker_predict(argc, argv, &out, err);
+    *wrong = status == FED_EINVAL;
+    if (status == FED_OK) {
+        fputs((const char *)out.data, stdout);
+    }
+    fed_writer_free(&out);
+    return status;
+}
+
+static const struct {
+    const char *name;
+    fed_status (*run)(int argc, char **argv, bool *wrong, fed_error *err);
+} commands[] = {{"train", train}, {"predict", predict}};
+
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static int end(fed_status status, bool wrong, fed_error *err) {
+    if (status == FED_OK && (fflush(stdout) != 0 || ferror(stdout))) {
+        status = fed_fail(err, FED_EIO, "can't write to standard output: %s", strerror(errno));
+    }
+    if (status != FED_OK) {
+        fprintf(stderr, "fedworker: %s%s\n",
+                err->text[0] != '\0' ? err->text : fed_status_text(status),
+                wrong ? " (fedworker --help tells more)" : "");
+    }
+    return status == FED_OK ? EXIT_SUCCESS : wrong ? EXIT_USAGE : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv) {
+    const char *command = argc > 1 ? argv[1] : "";
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(usage, stdout);
+            fputs(fedworker_predict_usage, stdout);
+            return EXIT_SUCCESS;
+        }
+    }
+    if (strcmp(command, "--version") == 0) {
+        printf("fedworker %s (%s)\n", FED_VERSION, fed_build_id());
+        return EXIT_SUCCESS;
+    }
+    fed_error err = {0};
+    for (size_t k = 0; k < COMMANDS; k++) {
+        if (strcmp(command, commands[k].name) == 0) {
+            bool wrong = false;
+            const fed_status status = commands[k].run(argc - 1, argv + 1, &wrong, &err);
+            return end(status, wrong, &err);
+        }
+    }
+    const fed_status status = fed_fail(
+        &err, FED_EINVAL, "%s%s", argc > 1 ? "unknown command " : "a command is missing", command);
+    return end(status, true, &err);
+}

@@ -1,0 +1,204 @@
+/* fedworker's report: the table of the mean step, and the summary as JSON. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/file.h"
+#include "fedclient/apps/fedworker.h"
+#include "feddc/cost.h"
+
+/* ---- Means ---- */
+
+static feddc_times times_of(const feddc_worker_tally *t) {
+    return (feddc_times){.steps = t->steps,
+                         .step = t->step_s,
+                         .compute = t->forward_s + t->backward_s + t->update_s,
+                         .encode = t->encode_s,
+                         .decode = t->decode_s,
+                         .sum = t->sum_s,
+                         .exchange = t->exchange_s,
+                         .exposed = t->exposed_s,
+                         .sent = t->sent_bytes,
+                         .received = t->received_bytes};
+}
+
+static feddc_times sum_of(const feddc_times *ranks, uint32_t count) {
+    feddc_times sum = {0};
+    for (uint32_t r = 0; r < count; r++) {
+        sum.steps += ranks[r].steps;
+        sum.step += ranks[r].step;
+        sum.compute += ranks[r].compute;
+        sum.encode += ranks[r].encode;
+        sum.decode += ranks[r].decode;
+        sum.sum += ranks[r].sum;
+        sum.exchange += ranks[r].exchange;
+        sum.exposed += ranks[r].exposed;
+        sum.sent += ranks[r].sent;
+        sum.received += ranks[r].received;
+    }
+    return sum;
+}
+
+static feddc_cost_way way_of(const char *collective) {
+    return strncmp(collective, "ring", 4) == 0          ? FEDDC_COST_RING
+           : strncmp(collective, "gather", 6) == 0      ? FEDDC_COST_GATHER
+           : strstr(collective, "aggregators=") != NULL ? FEDDC_COST_CENTRAL
+                                                        : FEDDC_COST_OWNERS;
+}
+
+/*
+ * What the cost model says of a step. With --rate the wire's time is that of the lines, and the
+ * codec's ratio that of the bytes that were sent. Else it is the exchange as it was measured, and
+ * the model only says what of it overlaps.
+ */
+static double predict(const fedworker_result *result, const feddc_times *mean) {
+    const fedworker_options *o = result->job->o;
+    const feddc_means m = feddc_times_means(mean);
+    const double bytes = 4.0 * (double)result->arch->trained;
+    const double bucket = o->bucket > 0 ? o->bucket : 1 << 20;
+    const uint32_t buckets = (uint32_t)(bytes / bucket) + 1;
+    feddc_cost_step step = {.tau = m.compute, .phi = m.wire + m.sum, .delta = m.codec};
+    step.psi = step.phi;
+    if (o->rate > 0) {
+        const feddc_cost_line line = {.alpha = 50e-6,
+                                      .beta = 8e-6 / o->rate,
+                                      .gamma = m.sum / bytes,
+                                      .message = 5e-6,
+                                      .bucket = bucket};
+        const feddc_cost_way way = way_of(result->job->collective);
+        const feddc_cost phi = feddc_cost_exchange(way, result->workers, bytes, &line, NULL);
+        step.phi = feddc_cost_communication(&phi);
+        const double plain =
+            (double)mean->steps * 2 * bytes * (result->workers - 1) / result->workers;
+        const double ratio = mean->sent > 0 ? plain / (double)mean->sent : 1;
+        step.psi = ratio > 1 ? step.phi / ratio : step.phi;
+    }
+    return feddc_cost_sync(&step, &result->job->sync, result->step, buckets);
+}
+
+static feddc_times *times_of_all(const fedworker_result *result, fed_error *err) {
+    feddc_times *times = calloc(result->workers, sizeof *times);
+    if (times == NULL) {
+        (void)fed_fail(err, FED_ENOMEM, "no memory for the report");
+        return NULL;
+    }
+    for (uint32_t r = 0; r < result->workers; r++) {
+        times[r] = times_of(&result->tally[r]);
+    }
+    return times;
+}
+
+fed_status fedworker_print_table(const fedworker_result *result, fed_error *err) {
+    feddc_times *times = times_of_all(result, err);
+    if (times == NULL) {
+        return FED_ENOMEM;
+    }
+    const feddc_times sum = sum_of(times, result->workers);
+    fed_writer out;
+    fed_writer_growing(&out);
+    feddc_times_table(times, result->workers, result->job->o->sync, predict(result, &sum), &out);
+    if (out.status == FED_OK) {
+        fputs((const char *)out.data, stdout);
+    }
+    const fed_status status = out.status;
+    fed_writer_free(&out);
+    free(times);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "no memory for the report");
+}
+
+/* ---- The summary ---- */
+
+static void write_text(fed_writer *out, const char *key, const char *text) {
+    fed_write_printf(out, "  \"%s\": \"", key);
+    for (; *text != '\0'; text++) {
+        const unsigned char c = (unsigned char)*text;
+        fed_write_printf(out, c == '"' || c == '\\' ? "\\%c" : c < 32 ? "\\u%04x" : "%c", c);
+    }
+    fed_write_printf(out, "\",\n");
+}
+
+static void write_list(fed_writer *out, const char *key, const fedworker_result *result,
+                       size_t member, const char *end) {
+    fed_write_printf(out, "  \"%s\": [", key);
+    for (uint32_t r = 0; r < result->workers; r++) {
+        uint64_t bytes = 0;
+        memcpy(&bytes, (const char *)&result->tally[r] + member, sizeof bytes);
+        fed_write_printf(out, "%s%" PRIu64, r > 0 ? ", " : "", bytes);
+    }
+    fed_write_printf(out, "]%s\n", end);
+}
+
+static void write_quality(fed_writer *out, const fedworker_result *result) {
+    const fedtrain_score *score = &result->score;
+    if (result->job->samples.test.set.target == NULL && score->samples > 0) {
+        fed_write_printf(out, "  \"test_accuracy\": %.6g,\n",
+                         (double)score->correct / (double)score->samples);
+    }
+    fed_write_printf(out, "  \"test_loss\": %.6g,\n  \"digest\": \"%016" PRIx64 "\",\n",
+                     (double)score->loss, result->tally[0].digest);
+}
+
+/* Seconds are means of the workers, of all steps. */
+static void write_times(fed_writer *out, const fedworker_result *result, const feddc_times *sum) {
+    const feddc_means m = feddc_times_means(sum);
+    const double n = result->workers;
+    fed_write_printf(out,
+                     "  \"seconds\": %.6g,\n  \"step_s\": %.6g,\n  \"compute_s\": %.6g,\n"
+                     "  \"exchange_s\": %.6g,\n  \"exposed_s\": %.6g,\n  \"encode_s\": %.6g,\n"
+                     "  \"decode_s\": %.6g,\n  \"sum_s\": %.6g,\n  \"hidden\": %.6g,\n"
+                     "  \"mean_step_s\": %.6g,\n  \"predicted_step_s\": %.6g,\n",
+                     result->seconds, sum->step / n, sum->compute / n, sum->exchange / n,
+                     sum->exposed / n, sum->encode / n, sum->decode / n, sum->sum / n, m.hidden,
+                     m.step, predict(result, sum));
+}
+
+static void write_all(fed_writer *out, const fedworker_result *result, const feddc_times *sum) {
+    const fedworker_options *o = result->job->o;
+    uint64_t zeroed = 0, coded = 0;
+    for (uint32_t r = 0; r < result->workers; r++) {
+        zeroed += result->tally[r].zeroed;
+        coded += result->tally[r].coded;
+    }
+    fed_write_printf(out, "{\n");
+    write_text(out, "model", result->arch->text);
+    write_text(out, "optimizer", o->app.optimizer);
+    write_text(out, "link", o->link);
+    write_text(out, "collective", o->collective);
+    write_text(out, "sync", o->sync);
+    write_text(out, "codec", o->codec != NULL ? o->codec : "float32");
+    write_text(out, "pull", o->pull != NULL ? o->pull : "float32");
+    fed_write_printf(out,
+                     "  \"parameters\": %zu,\n  \"workers\": %" PRIu32 ",\n  \"batch\": %" PRIu32
+                     ",\n  \"seed\": %" PRIu32 ",\n  \"steps\": %" PRIu32 ",\n",
+                     result->arch->trained, result->workers, o->app.batch, o->app.seed,
+                     result->step);
+    write_quality(out, result);
+    write_times(out, result, sum);
+    fed_write_printf(out, "  \"zeroed\": %.6g,\n", coded > 0 ? (double)zeroed / (double)coded : 0);
+    write_list(out, "sent_bytes", result, offsetof(feddc_worker_tally, sent_bytes), ",");
+    write_list(out, "received_bytes", result, offsetof(feddc_worker_tally, received_bytes), "");
+    fed_write_printf(out, "}\n");
+}
+
+fed_status fedworker_write_summary(const fedworker_result *result, fed_error *err) {
+    const char *path = result->job->o->summary;
+    if (path == NULL) {
+        return FED_OK;
+    }
+    feddc_times *times = times_of_all(result, err);
+    if (times == NULL) {
+        return FED_ENOMEM;
+    }
+    const feddc_times sum = sum_of(times, result->workers);
+    fed_writer out;
+    fed_writer_growing(&out);
+    write_all(&out, result, &sum);
+    const fed_status status = out.status == FED_OK
+                                  ? fed_file_replace(path, out.data, out.len, 0644, err)
+                                  : fed_fail(err, out.status, "no memory for the summary");
+    fed_writer_free(&out);
+    free(times);
+    return status;
+}

@@ -1,0 +1,245 @@
+/* fedworker train: what one rank of a gang does, from its first weights to its last checkpoint. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/clock.h"
+#include "fedclient/apps/fedworker.h"
+
+/* ---- What all ranks of a process share ---- */
+
+fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fed_error *err) {
+    *job = (fedworker_job){.o = o, .workers = o->workers, .ranks = o->workers};
+    const float rate = o->learning_rate > 0 ? o->learning_rate : 1e-3F;
+    FED_TRY(fed_optimizer_parse(o->app.optimizer, rate, &job->optimizer, err));
+    FED_TRY(feddc_sync_parse(o->sync, &job->sync, err));
+    FED_TRY(feddc_sync_takes(&job->sync, o->codec, err));
+    FED_TRY(feddc_sync_takes(&job->sync, o->pull, err));
+    job->collective = strcmp(o->collective, "star") == 0 ? "owners:aggregators=1" : o->collective;
+    uint32_t aggregators = 0;
+    FED_TRY(feddc_collective_aggregators(job->collective, &aggregators, err));
+    job->ranks += aggregators;
+    job->link = feddc_link_named(o->link);
+    if (job->link == NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "there is no link \"%.60s\" in this build; there are "
+                        "threads, tcp, and mpi where it was built with MPI",
+                        o->link);
+    }
+    if (job->link->find != NULL) { /* the system that started this process knows the gang's size */
+        feddc_place place = {0};
+        FED_TRY(job->link->find(&place, err));
+        job->ranks = place.size;
+        if (aggregators >= place.size) {
+            return fed_fail(err, FED_EINVAL, "%u ranks are too few for %.60s: start more",
+                            place.size, o->collective);
+        }
+        job->workers = place.size - aggregators;
+    }
+    return app_samples_open(&o->app, &job->samples, err);
+}
+
+void fedworker_job_close(fedworker_job *job) {
+    app_samples_free(&job->samples);
+}
+
+/* ---- One rank ---- */
+
+typedef struct rank {
+    const fedworker_job *job;
+    const fedworker_seat *seat;
+    app_weights weights;
+    fedtrain_net *net, *measuring; /* measuring: of a text, which must not disturb the other one */
+    feddc_worker *worker;
+    feddc_trace *trace;
+    feddc_worker_tally *tally; /* [FEDDC_RANKS at most] */
+    uint32_t per_epoch, steps;
+    fedtrain_score score;
+    int64_t began_ms;
+} rank;
+
+static bool is_first(const rank *r) {
+    return feddc_worker_rank(r->worker) == 0;
+}
+
+static fed_status make_worker(rank *r, fed_error *err) {
+    const fedworker_job *job = r->job;
+    const fedworker_options *o = job->o;
+    feddc_worker_options w = {.exchange = {.link = job->link,
+                                           .collective = job->collective,
+                                           .codec = o->codec,
+                                           .pull = o->pull,
+                                           .small = o->small,
+                                           .bucket = o->bucket,
+                                           .late = o->late,
+                                           .trace = r->trace},
+                              .sync = job->sync,
+                              .local_rate = (double)o->local_rate,
+                              .arch = &r->weights.arch,
+                              .job = {.net = r->net,
+                                      .optimizer = job->optimizer,
+                                      .batch = o->app.batch,
+                                      .seed = o->app.seed,
+                                      .augment = job->samples.augment},
+                              .elastic = false};
+    fedtrain_job_use(&w.job, &job->samples.train, &job->samples.share);
+    return feddc_worker_new(&w, r->weights.values, r->weights.state, &r->worker, err);
+}
+
+static fed_status resume(rank *r, fed_error *err) {
+    const char *path = r->job->o->app.checkpoint;
+    fed_error why = {0};
+    if (path == NULL) {
+        return FED_OK;
+    }
+    if (!r->job->o->app.resume) {
+        fed_checkpoint *file = NULL;
+        const fed_status status = fed_checkpoint_open(path, &file, &why);
+        fed_checkpoint_close(file);
+        return status == FED_ENOTFOUND
+                   ? FED_OK
+                   : fed_fail(err, FED_EEXIST,
+                              "%s is there already: --resume goes on with it; else remove it, or "
+                              "name another",
+                              path);
+    }
+    const fed_status status =
+        feddc_worker_resume(r->worker, path, &r->weights.layout, r->weights.values, &why);
+    return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
+                                                       : fed_fail(err, status, "%s", why.text);
+}
+
+static fed_status get_ready(rank *r, fed_error *err) {
+    const fedworker_job *job = r->job;
+    const app_options *o = &job->o->app;
+    FED_TRY(app_weights_new(o->model, &job->optimizer, o->seed, &r->weights, err));
+    FED_TRY(app_weights_init(o, &r->weights, err));
+    FED_TRY(fedtrain_data_fits(&job->samples.train, &r->weights.arch, err));
+    FED_TRY(app_net_new(o, &r->weights.arch, &r->net, err));
+    if (job->samples.test.is_text) {
+        FED_TRY(app_net_new(o, &r->weights.arch, &r->measuring, err));
+    }
+    const size_t global = (size_t)o->batch * job->workers;
+    r->per_epoch = (uint32_t)app_data_steps(&job->samples.train, &r->weights.arch, global);
+    r->steps = o->steps > 0 ? o->steps : o->epochs * r->per_epoch;
+    r->tally = calloc(FEDDC_RANKS, sizeof *r->tally);
+    if (r->tally == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for the workers' reports");
+    }
+    if (job->o->trace != NULL) {
+        FED_TRY(feddc_trace_open(r->seat->place.rank, job->ranks, 1 << 16, &r->trace, err));
+    }
+    FED_TRY(make_worker(r, err));
+    return resume(r, err);
+}
+
+static void free_rank(rank *r, bool orderly) {
+    feddc_worker_free(r->worker, orderly);
+    feddc_trace_close(r->trace);
+    free(r->tally);
+    fedtrain_net_free(r->measuring);
+    fedtrain_net_free(r->net);
+    app_weights_free(&r->weights);
+}
+
+/* ---- Training ---- */
+
+/* Where a run pauses next: at the end of an epoch, at a checkpoint, at the end. */
+static uint32_t next_pause(const rank *r, uint32_t step) {
+    const uint32_t every = r->job->o->every;
+    uint32_t pause = step - step % r->per_epoch + r->per_epoch;
+    if (every > 0 && step - step % every + every < pause) {
+        pause = step - step % every + every;
+    }
+    return pause < r->steps ? pause : r->steps;
+}
+
+static fed_status save(rank *r, fed_error *err) {
+    const app_options *o = &r->job->o->app;
+    if (o->checkpoint == NULL) {
+        return FED_OK;
+    }
+    const char *normalise = r->job->samples.normalise;
+    const char *const notes[] = {"model",     r->weights.arch.text,
+                                 "optimizer", o->optimizer,
+                                 "dataset",   o->dataset,
+                                 "normalise", normalise != NULL ? normalise : "",
+                                 "format",    "pt",
+                                 NULL};
+    return feddc_worker_save(r->worker, o->checkpoint, &r->weights.layout, r->weights.values, notes,
+                             err);
+}
+
+/* Rank 0 measures; the others go on, and wait for its gradients. */
+static fed_status measure(rank *r, uint32_t step, double seconds, fed_error *err) {
+    const fedworker_job *job = r->job;
+    double loss = 0;
+    if (!is_first(r)) {
+        return FED_OK;
+    }
+    for (uint32_t k = 0; k < feddc_worker_count(r->worker); k++) {
+        loss += r->tally[k].loss / feddc_worker_count(r->worker);
+    }
+    FED_TRY(fedtrain_data_score(r->measuring != NULL ? r->measuring : r->net, job->o->app.batch,
+                                &job->samples.test, r->weights.values, &r->score, err));
+    printf("epoch %" PRIu32 ", step %" PRIu32 ": training loss %.4f; test: ",
+           (step + r->per_epoch - 1) / r->per_epoch, step, loss);
+    app_score_print(&job->samples.test, &r->score);
+    printf("; %.1f s\n", seconds);
+    fflush(stdout);
+    return FED_OK;
+}
+
+static fed_status train(rank *r, fed_error *err) {
+    uint32_t step = feddc_worker_step(r->worker);
+    int64_t epoch_ms = fed_clock_monotonic_ms();
+    do { /* once also if nothing is left to do: then it measures what is there */
+        const uint32_t pause = step < r->steps ? next_pause(r, step) : step;
+        FED_TRY(feddc_worker_run(r->worker, pause - step, err));
+        step = pause;
+        FED_TRY(feddc_worker_settle(r->worker, r->tally, err));
+        FED_TRY(save(r, err));
+        if (step % r->per_epoch == 0 || step >= r->steps) {
+            const int64_t now_ms = fed_clock_monotonic_ms();
+            FED_TRY(measure(r, step, 1e-3 * (double)(now_ms - epoch_ms), err));
+            epoch_ms = fed_clock_monotonic_ms();
+        }
+    } while (step < r->steps);
+    return FED_OK;
+}
+
+static fed_status report(rank *r, fed_error *err) {
+    if (!is_first(r)) {
+        return FED_OK;
+    }
+    const fedworker_result result = {.job = r->job,
+                                     .arch = &r->weights.arch,
+                                     .tally = r->tally,
+                                     .workers = feddc_worker_count(r->worker),
+                                     .step = feddc_worker_step(r->worker),
+                                     .score = r->score,
+                                     .seconds =
+                                         1e-3 * (double)(fed_clock_monotonic_ms() - r->began_ms)};
+    FED_TRY(fedworker_print_table(&result, err));
+    return fedworker_write_summary(&result, err);
+}
+
+static fed_status run(rank *r, fed_error *err) {
+    FED_TRY(get_ready(r, err));
+    r->began_ms = fed_clock_monotonic_ms();
+    FED_TRY(feddc_worker_join(r->worker, &r->seat->place, err));
+    if (feddc_worker_remark(r->worker)[0] != '\0') {
+        fprintf(stderr, "fedworker: %s\n", feddc_worker_remark(r->worker));
+    }
+    FED_TRY(feddc_worker_sums_only(r->worker) ? feddc_worker_serve(r->worker, err) : train(r, err));
+    return feddc_worker_sums_only(r->worker) ? FED_OK : report(r, err);
+}
+
+fed_status fedworker_rank(const fedworker_job *job, const fedworker_seat *seat, fed_error *err) {
+    rank r = {.job = job, .seat = seat};
+    const fed_status status = run(&r, err);
+    free_rank(&r, status == FED_OK);
+    return status;
+}

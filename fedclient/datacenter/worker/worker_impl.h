@@ -1,0 +1,94 @@
+/* What the files of a worker share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_WORKER_IMPL_H
+#define FEDDC_WORKER_IMPL_H
+
+#include "feddc/control.h"
+#include "feddc/worker.h"
+#include "fedtrain/batches.h"
+#include "fedtrain/optimizer.h"
+
+struct feddc_worker {
+    feddc_worker_options o;
+    size_t n, states;      /* trained parameters; the optimizer's state */
+    float *params, *state; /* the caller's */
+
+    float *grad[2]; /* float32[n]; two if a sum may still be on its way while the next gradient is
+                     * computed, else [1] is [0] */
+    float *own;     /* the gradient of the step before; NULL: none that local weights lack */
+    float *left;    /* float32[n]: gradients that were not put in; NULL: the rule has none */
+    bool left_empty;
+    float *local; /* float32[layout.size]: local weights; NULL: the rule has none */
+    float *spare; /* float32[layout.size + states]: params and state as of `whole`; NULL: not
+                     * elastic */
+    void *memory; /* all of these */
+
+    feddc_exchange *x;
+    uint32_t rank, workers;
+    float share;       /* of a sum, that makes it a mean */
+    fedtrain_job part; /* the job on this rank's part of a text */
+    fedtrain_batches *batches;
+
+    /* Turns number the exchanges, from 0 in each generation. */
+    uint32_t turn;  /* exchanges that were put in */
+    uint32_t taken; /* of these, taken out */
+    uint32_t due;   /* of these, that must be taken out before the next step */
+    bool taking;    /* exchange `taken` is being taken out: `open` is its optimizer step */
+    fedtrain_open_step open;
+
+    uint32_t step;         /* the next one */
+    uint32_t whole;        /* params has the sums of the steps before this one, and no others */
+    uint32_t turn_step[2]; /* the step of turn k, at k % 2 */
+    feddc_act act;         /* of the step under way */
+    bool local_ready;      /* `local` is that of the next step already */
+    fed_optimizer local_rule;
+    fedtrain_open_step local_open;
+
+    uint64_t walked;    /* batches of the common walk before base_step */
+    uint32_t base_step; /* the first step of this generation */
+
+    feddc_phase phase;
+    uint64_t since; /* when the phase began, ns */
+    double phase_s[FEDDC_PHASES];
+    double step_s, loss;
+    uint64_t steps, losses;
+    feddc_exchange_counts earlier; /* of earlier generations, less what was no step's of this one */
+
+    char *resume;   /* a checkpoint's path: join reads this rank's file */
+    uint32_t saves; /* which of both files of a rank is next, modulo 2 */
+    char remark[200];
+};
+
+/* ---- worker_join.c ---- */
+
+/** Add what the exchange has counted so far to `earlier`, or take it off: sign 1 or -1. */
+void feddc_worker_count_in(feddc_worker *w, int sign);
+
+/* ---- worker_step.c ---- */
+
+uint64_t feddc_worker_now(void); /* ns */
+
+/** The main thread's phase is now this one. */
+void feddc_worker_enter(feddc_worker *w, feddc_phase phase);
+
+/** Take all sums; local weights are those of the next step. */
+fed_status feddc_worker_drain(feddc_worker *w, fed_error *err) FED_CHECKED;
+
+/** The last whole step again: what was under way is forgotten. */
+void feddc_worker_fall_back(feddc_worker *w);
+
+/* ---- worker_talk.c ---- */
+
+/** y = the sum of all ranks' x, float32[n]; y may be x. Only when all sums are taken. */
+fed_status feddc_worker_sum(feddc_worker *w, const float *x, size_t n, float *y,
+                            fed_error *err) FED_CHECKED;
+
+/* ---- worker_save.c ---- */
+
+/** Read this rank's file of the checkpoint that the worker resumes from, if it fits. */
+fed_status feddc_worker_read_own(feddc_worker *w, fed_error *err) FED_CHECKED;
+
+/** What residuals depend on, as text. */
+void feddc_worker_plan_text(const feddc_worker *w, char *dst, size_t cap);
+
+#endif

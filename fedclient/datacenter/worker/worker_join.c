@@ -1,0 +1,286 @@
+/* A worker's life: memory, joining a gang, and leaving it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/hash.h"
+#include "fedclient/datacenter/worker/worker_impl.h"
+
+/* ---- New ---- */
+
+static fed_status check_options(const feddc_worker_options *o, fed_error *err) {
+    const fed_optimizer *optimizer = &o->job.optimizer;
+    FED_TRY(feddc_sync_takes(&o->sync, o->exchange.codec, err));
+    FED_TRY(feddc_sync_takes(&o->sync, o->exchange.pull, err));
+    if (optimizer->clip_norm > 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "clipping by norm needs the whole gradient, and a worker takes its steps "
+                        "layer by layer: leave norm= out of the optimizer's \"clip\"");
+    }
+    if (optimizer->stall_window > 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "the optimizer's \"stall\" follows the loss, and each worker has another "
+                        "one: take \"step\" or \"cosine\"");
+    }
+    if (optimizer->scaffold_share > 0 || optimizer->mask) {
+        return fed_fail(err, FED_EINVAL,
+                        "the optimizer's \"scaffold\" and \"mask\" are of the rounds of a "
+                        "federation: workers of a gang have no rounds");
+    }
+    return FED_OK;
+}
+
+/* The memory of a worker, part by part. */
+static float *cut(float **at, bool wanted, size_t n) {
+    float *part = wanted ? *at : NULL;
+    *at += wanted ? n : 0;
+    return part;
+}
+
+static fed_status make_memory(feddc_worker *w, fed_error *err) {
+    const size_t size = w->o.arch->layout.size, n = w->n;
+    const feddc_act late = feddc_sync_act(&w->o.sync, UINT32_MAX);
+    const bool skips = !feddc_sync_act(&w->o.sync, 0).exchange;
+    const size_t floats = n + (late.behind > 0 ? n : 0) + (skips ? n : 0) +
+                          (late.local ? size : 0) + (w->o.elastic ? size + w->states : 0);
+    float *at = calloc(floats, sizeof *at);
+    if (at == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for %zu values of gradients", floats);
+    }
+    w->memory = at;
+    w->grad[0] = cut(&at, true, n);
+    w->grad[1] = late.behind > 0 ? cut(&at, true, n) : w->grad[0];
+    w->left = cut(&at, skips, n);
+    w->left_empty = true;
+    w->local = cut(&at, late.local, size);
+    w->spare = cut(&at, w->o.elastic, size + w->states);
+    return FED_OK;
+}
+
+fed_status feddc_worker_new(const feddc_worker_options *options, float *params, float *state,
+                            feddc_worker **worker, fed_error *err) {
+    FED_TRY(check_options(options, err));
+    feddc_worker *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a worker");
+    }
+    w->o = *options;
+    w->n = options->arch->trained;
+    w->states = fedtrain_optimizer_state_size(&options->job.optimizer, w->n);
+    w->params = params;
+    w->state = state;
+    w->since = feddc_worker_now();
+    fed_status status = make_memory(w, err);
+    if (status != FED_OK) {
+        feddc_worker_free(w, false);
+        return status;
+    }
+    *worker = w;
+    return FED_OK;
+}
+
+/* ---- Join ---- */
+
+static void add_counts(feddc_exchange_counts *sum, const feddc_exchange_counts *c, int sign) {
+    const uint64_t one = sign > 0 ? 1 : UINT64_MAX; /* times this: plus or minus, modulo 2^64 */
+    sum->sent_bytes += one * c->sent_bytes;
+    sum->received_bytes += one * c->received_bytes;
+    sum->messages += one * c->messages;
+    sum->zeroed += one * c->zeroed;
+    sum->coded += one * c->coded;
+    sum->encode_s += sign * c->encode_s;
+    sum->decode_s += sign * c->decode_s;
+    sum->sum_s += sign * c->sum_s;
+    sum->exchange_s += sign * c->exchange_s;
+}
+
+void feddc_worker_count_in(feddc_worker *w, int sign) {
+    feddc_exchange_counts counts = {0};
+    if (w->x != NULL) {
+        feddc_exchange_count(w->x, &counts);
+        add_counts(&w->earlier, &counts, sign);
+    }
+}
+
+static void leave(feddc_worker *w, bool orderly) {
+    feddc_worker_count_in(w, 1);
+    feddc_exchange_close(w->x, orderly);
+    w->x = NULL;
+    fedtrain_batches_close(w->batches);
+    w->batches = NULL;
+}
+
+static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_error *err) {
+    const fed_layout *layout = &w->o.arch->layout;
+    size_t *tensor = malloc((layout->count + 1) * sizeof *tensor);
+    if (tensor == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a worker");
+    }
+    feddc_exchange_options o = w->o.exchange;
+    o.place = *place;
+    o.tensor = tensor;
+    for (size_t i = 0; i < layout->count && layout->tensors[i].offset < w->n; i++) {
+        tensor[o.tensors++] = layout->tensors[i].size;
+    }
+    fed_status status = feddc_exchange_open(&o, &w->x, err);
+    free(tensor);
+    FED_TRY(status);
+    w->rank = place->rank;
+    w->workers = feddc_exchange_workers(w->x);
+    w->share = 1.0F / (float)(w->workers - o.late);
+    return FED_OK;
+}
+
+/* What each rank says when it joins. */
+typedef struct hello {
+    uint64_t whole, walked, weights, options;
+} hello;
+
+static uint64_t digest_options(const feddc_worker *w) {
+    char text[800];
+    const int len = snprintf(text, sizeof text, "%u %.17g %.17g %.17g %zu %" PRIu64 " %d %.17g %s|",
+                             w->o.sync.id, w->o.sync.param[0], w->o.sync.param[1], w->o.local_rate,
+                             w->o.job.batch, w->o.job.seed, (int)w->o.job.optimizer.rule,
+                             w->o.job.optimizer.learning_rate,
+                             w->o.exchange.codec != NULL ? w->o.exchange.codec : "");
+    feddc_worker_plan_text(w, text + len, sizeof text - (size_t)len);
+    return fed_digest_bytes(text, strlen(text));
+}
+
+/* Who has gone furthest; of these the first. */
+static uint32_t ahead_of_all(const hello *all, uint32_t workers) {
+    uint32_t best = 0;
+    for (uint32_t r = 1; r < workers; r++) {
+        best = all[r].whole > all[best].whole ? r : best;
+    }
+    return best;
+}
+
+static fed_status compare(const hello *all, uint32_t workers, uint32_t first, fed_error *err) {
+    for (uint32_t r = 0; r < workers; r++) {
+        if (all[r].options != all[first].options) {
+            return fed_fail(err, FED_ESTATE,
+                            "rank %" PRIu32 " and rank %" PRIu32 " have other options: give all "
+                            "ranks the same rule, codecs, optimizer, batch and seed",
+                            r, first);
+        }
+        if (all[r].whole == all[first].whole && all[r].weights != all[first].weights) {
+            return fed_fail(err, FED_ESTATE,
+                            "rank %" PRIu32 " and rank %" PRIu32
+                            " have other weights after %" PRIu64
+                            " steps: do all have the same model, seed and checkpoint?",
+                            r, first, all[first].whole);
+        }
+    }
+    return FED_OK;
+}
+
+static fed_status catch_up(feddc_worker *w, const hello *all, fed_error *err) {
+    const uint32_t first = ahead_of_all(all, w->workers);
+    bool all_there = true;
+    FED_TRY(compare(all, w->workers, first, err));
+    for (uint32_t r = 0; r < w->workers; r++) {
+        all_there = all_there && all[r].whole == all[first].whole;
+    }
+    if (!all_there) {
+        FED_TRY(feddc_worker_share(w, first, w->params, w->o.arch->layout.size * sizeof *w->params,
+                                   err));
+        FED_TRY(feddc_worker_share(w, first, w->state, w->states * sizeof *w->state, err));
+    }
+    w->step = w->whole = w->base_step = (uint32_t)all[first].whole;
+    w->walked = all[first].walked;
+    return FED_OK;
+}
+
+static fed_status meet(feddc_worker *w, fed_error *err) {
+    const hello own = {.whole = w->step,
+                       .walked = w->walked,
+                       .weights = fed_digest(w->params, w->o.arch->layout.size),
+                       .options = digest_options(w)};
+    hello *all = calloc(w->workers, sizeof *all);
+    if (all == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a worker");
+    }
+    fed_status status = feddc_worker_gather(w, &own, sizeof own, all, err);
+    if (status == FED_OK) {
+        status = catch_up(w, all, err);
+    }
+    free(all);
+    return status;
+}
+
+static fed_status open_batches(feddc_worker *w, fed_error *err) {
+    fedtrain_job *job = &w->o.job;
+    job->round = job->client = 0;
+    job->steps = SIZE_MAX;
+    job->done = 0;
+    if (job->token != NULL) { /* this worker's part of the text */
+        const uint32_t *all = w->o.job.token;
+        const size_t count = job->token_count, from = count * w->rank / w->workers;
+        w->part = w->o.job;
+        w->part.token = all + from;
+        w->part.token_count = count * (w->rank + 1) / w->workers - from;
+        w->part.done = w->step;
+        job = &w->part;
+    }
+    return fedtrain_batches_open(job, w->params, &w->batches, err);
+}
+
+fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_error *err) {
+    leave(w, false);
+    feddc_worker_fall_back(w);
+    FED_TRY(open_exchange(w, place, err));
+    if (feddc_worker_sums_only(w)) {
+        return FED_OK;
+    }
+    feddc_worker_enter(w, FEDDC_SYNCING);
+    FED_TRY(meet(w, err));
+    FED_TRY(feddc_worker_read_own(w, err));
+    if (w->local != NULL && !w->local_ready) {
+        memcpy(w->local, w->params, w->n * sizeof *w->local);
+        w->local_ready = true;
+    }
+    FED_TRY(open_batches(w, err));
+    feddc_worker_enter(w, FEDDC_STARTING);
+    return FED_OK;
+}
+
+bool feddc_worker_sums_only(const feddc_worker *w) {
+    return w->rank >= w->workers;
+}
+
+fed_status feddc_worker_serve(feddc_worker *w, fed_error *err) {
+    return feddc_exchange_serve(w->x, err);
+}
+
+uint32_t feddc_worker_step(const feddc_worker *w) {
+    return w->step;
+}
+
+uint32_t feddc_worker_whole(const feddc_worker *w) {
+    return w->whole;
+}
+
+uint32_t feddc_worker_rank(const feddc_worker *w) {
+    return w->rank;
+}
+
+uint32_t feddc_worker_count(const feddc_worker *w) {
+    return w->workers;
+}
+
+const char *feddc_worker_remark(const feddc_worker *w) {
+    return w->remark;
+}
+
+void feddc_worker_free(feddc_worker *w, bool orderly) {
+    if (w == NULL) {
+        return;
+    }
+    leave(w, orderly);
+    free(w->memory);
+    free(w->resume);
+    free(w);
+}

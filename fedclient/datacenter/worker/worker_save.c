@@ -1,0 +1,256 @@
+/* Checkpoints of a gang: what all ranks have in common, and what each has of its own. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/checkpoint.h"
+#include "fedclient/datacenter/worker/worker_impl.h"
+
+enum { PATH_SIZE = 4096, NOTES = 64 };
+
+static const char *text_or(const char *text, const char *preset) {
+    return text != NULL ? text : preset;
+}
+
+void feddc_worker_plan_text(const feddc_worker *w, char *dst, size_t cap) {
+    const feddc_exchange_options *o = &w->o.exchange;
+    snprintf(dst, cap, "%s %s %s small=%zu bucket=%zu late=%u workers=%u",
+             text_or(o->collective, "owners"), text_or(o->codec, "float32"),
+             text_or(o->pull, "float32"), o->small, o->bucket, o->late, w->workers);
+}
+
+/* ---- A rank's own values ---- */
+
+/* The parts of a rank's file. */
+enum { RESIDUAL, LOCAL, LEFT, PARTS };
+
+typedef struct own_values {
+    fed_layout layout;
+    float *values;
+    float *part[PARTS]; /* NULL: there is none */
+} own_values;
+
+static void free_own(own_values *own) {
+    fed_layout_free(&own->layout);
+    free(own->values);
+}
+
+/* Room for what a rank has. n: float32 values of each part, 0: none. */
+static fed_status make_own(const size_t n[PARTS], own_values *own, fed_error *err) {
+    static const char *const names[PARTS] = {"optimizer.residual", "optimizer.local",
+                                             "optimizer.gradient"};
+    *own = (own_values){.values = calloc(n[RESIDUAL] + n[LOCAL] + n[LEFT] + 1, sizeof(float))};
+    fed_layout_init(&own->layout);
+    fed_status status = own->values != NULL ? FED_OK : FED_ENOMEM;
+    for (int k = 0; k < PARTS && status == FED_OK; k++) {
+        const uint32_t dims[] = {(uint32_t)n[k]};
+        own->part[k] = n[k] > 0 ? own->values + own->layout.size : NULL;
+        if (n[k] > 0) {
+            status =
+                n[k] <= UINT32_MAX ? fed_layout_add(&own->layout, names[k], 1, dims) : FED_ERANGE;
+        }
+    }
+    if (status != FED_OK) {
+        free_own(own);
+        return fed_fail(err, status, "no memory for a checkpoint's residuals");
+    }
+    return FED_OK;
+}
+
+static void sizes_of(const feddc_worker *w, size_t n[PARTS]) {
+    n[RESIDUAL] = feddc_exchange_state_size(w->x);
+    n[LOCAL] = w->local_ready ? w->n : 0;
+    n[LEFT] = w->left != NULL && !w->left_empty ? w->n : 0;
+}
+
+static fed_status own_path(const feddc_worker *w, const char *path, char *dst, fed_error *err) {
+    const int len =
+        snprintf(dst, PATH_SIZE, "%s.rank-%" PRIu32 "-%" PRIu32, path, w->rank, w->saves % 2);
+    return len > 0 && len < PATH_SIZE
+               ? FED_OK
+               : fed_fail(err, FED_EINVAL, "the checkpoint's path is too long: %.200s", path);
+}
+
+static fed_status write_own(const feddc_worker *w, const char *path, fed_error *err) {
+    size_t n[PARTS];
+    sizes_of(w, n);
+    if (n[RESIDUAL] + n[LOCAL] + n[LEFT] == 0) {
+        return FED_OK;
+    }
+    char file[PATH_SIZE], plan[200], step[16];
+    own_values own;
+    FED_TRY(own_path(w, path, file, err));
+    FED_TRY(make_own(n, &own, err));
+    if (n[RESIDUAL] > 0) {
+        feddc_exchange_save(w->x, own.part[RESIDUAL]);
+    }
+    if (n[LOCAL] > 0) {
+        memcpy(own.part[LOCAL], w->local, w->n * sizeof(float));
+    }
+    if (n[LEFT] > 0) {
+        memcpy(own.part[LEFT], w->left, w->n * sizeof(float));
+    }
+    feddc_worker_plan_text(w, plan, sizeof plan);
+    snprintf(step, sizeof step, "%" PRIu32, w->step);
+    const char *const notes[] = {"worker.plan", plan, "worker.step", step, NULL};
+    fed_status status = fed_checkpoint_save(file, &own.layout, own.values, notes, err);
+    free_own(&own);
+    return status;
+}
+
+/* Does this file belong to the checkpoint and to this exchange? NULL: yes. Else why not. */
+static const char *misfit(const feddc_worker *w, const fed_checkpoint *file) {
+    char plan[200], step[16];
+    feddc_worker_plan_text(w, plan, sizeof plan);
+    snprintf(step, sizeof step, "%" PRIu32, w->step);
+    const char *then = fed_checkpoint_note(file, "worker.step");
+    if (then == NULL || strcmp(then, step) != 0) {
+        return "its file is of another step";
+    }
+    then = fed_checkpoint_note(file, "worker.plan");
+    return then == NULL || strcmp(then, plan) != 0 ? "the gang or its exchange is another one now"
+                                                   : NULL;
+}
+
+static size_t size_in(const fed_checkpoint *file, const char *name) {
+    const fed_tensor *tensor = fed_checkpoint_find(file, name);
+    return tensor != NULL ? tensor->size : 0;
+}
+
+static const char *take_own(feddc_worker *w, const fed_checkpoint *file) {
+    const size_t n[PARTS] = {size_in(file, "optimizer.residual"), size_in(file, "optimizer.local"),
+                             size_in(file, "optimizer.gradient")};
+    own_values own;
+    fed_error err = {0};
+    if (n[RESIDUAL] != feddc_exchange_state_size(w->x) ||
+        (n[LOCAL] != 0 && (n[LOCAL] != w->n || w->local == NULL)) ||
+        (n[LEFT] != 0 && (n[LEFT] != w->n || w->left == NULL)) ||
+        make_own(n, &own, &err) != FED_OK) {
+        return "its file has other sizes";
+    }
+    if (fed_checkpoint_read(file, &own.layout, own.values, &err) != FED_OK) {
+        free_own(&own);
+        return "its file is damaged";
+    }
+    if (n[RESIDUAL] > 0) {
+        feddc_exchange_restore(w->x, own.part[RESIDUAL]);
+    }
+    if (n[LOCAL] > 0) {
+        memcpy(w->local, own.part[LOCAL], w->n * sizeof(float));
+        w->local_ready = true;
+    }
+    if (n[LEFT] > 0) {
+        memcpy(w->left, own.part[LEFT], w->n * sizeof(float));
+        w->left_empty = false;
+    }
+    free_own(&own);
+    return NULL;
+}
+
+fed_status feddc_worker_read_own(feddc_worker *w, fed_error *err) {
+    if (w->resume == NULL) {
+        return FED_OK;
+    }
+    char path[PATH_SIZE];
+    fed_checkpoint *file = NULL;
+    fed_error why = {0};
+    const bool has_own = feddc_exchange_state_size(w->x) > 0 || w->local != NULL || w->left != NULL;
+    FED_TRY(own_path(w, w->resume, path, err));
+    const fed_status status = fed_checkpoint_open(path, &file, &why);
+    const char *fault = status == FED_ENOTFOUND ? "it has no file of its own"
+                        : status != FED_OK      ? "its file cannot be read"
+                                                : misfit(w, file);
+    if (fault == NULL) {
+        fault = take_own(w, file);
+    }
+    fed_checkpoint_close(file);
+    if (fault != NULL && has_own) {
+        snprintf(w->remark, sizeof w->remark,
+                 "rank %" PRIu32 " begins without the residuals and local weights of the "
+                 "checkpoint: %s",
+                 w->rank, fault);
+    }
+    free(w->resume);
+    w->resume = NULL;
+    w->saves++; /* the next one must not overwrite what this checkpoint needs */
+    return FED_OK;
+}
+
+/* ---- What all have in common ---- */
+
+fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout *layout,
+                             const float *values, const char *const *notes, fed_error *err) {
+    feddc_worker_enter(w, FEDDC_SAVING);
+    fed_error why = {0};
+    fed_status own = write_own(w, path, &why);
+    uint64_t failed = own != FED_OK, *all = calloc(w->workers, sizeof *all);
+    fed_status status = all != NULL ? FED_OK : fed_fail(err, FED_ENOMEM, "no memory to save");
+    if (status == FED_OK) {
+        status = feddc_worker_gather(w, &failed, sizeof failed, all, err);
+    }
+    for (uint32_t r = 0; r < w->workers && status == FED_OK && own == FED_OK; r++) {
+        if (all[r] != 0) {
+            status = fed_fail(err, FED_EIO, "rank %" PRIu32 " could not write its part of %.200s",
+                              r, path);
+        }
+    }
+    free(all);
+    FED_TRY(own == FED_OK ? status : fed_fail(err, own, "%s", why.text));
+    char step[16], walked[24], saves[4], workers[16];
+    const uint64_t walk = w->walked + (uint64_t)(w->step - w->base_step) * w->workers;
+    snprintf(step, sizeof step, "%" PRIu32, w->step);
+    snprintf(walked, sizeof walked, "%" PRIu64, walk);
+    snprintf(saves, sizeof saves, "%u", w->saves % 2);
+    snprintf(workers, sizeof workers, "%" PRIu32, w->workers);
+    const char *list[2 * NOTES + 1] = {"worker.step",  step,  "worker.walked", walked,
+                                       "worker.saves", saves, "worker.count",  workers};
+    size_t count = 8;
+    while (notes != NULL && *notes != NULL && count < 2 * NOTES) {
+        list[count++] = *notes++;
+    }
+    w->saves++;
+    status = w->rank == 0 ? fed_checkpoint_save(path, layout, values, list, err) : FED_OK;
+    feddc_worker_enter(w, FEDDC_STARTING);
+    return status;
+}
+
+static bool read_number(const fed_checkpoint *file, const char *key, uint64_t *value) {
+    const char *text = fed_checkpoint_note(file, key);
+    char *end = NULL;
+    errno = 0;
+    *value = text != NULL && text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
+    return end != NULL && *end == '\0' && errno == 0;
+}
+
+fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layout *layout,
+                               float *values, fed_error *err) {
+    fed_checkpoint *file = NULL;
+    uint64_t step = 0, walked = 0, saves = 0, workers = 0;
+    FED_TRY(fed_checkpoint_open(path, &file, err));
+    fed_status status = FED_OK;
+    if (!read_number(file, "worker.step", &step) || !read_number(file, "worker.walked", &walked) ||
+        !read_number(file, "worker.saves", &saves) || step > UINT32_MAX ||
+        !read_number(file, "worker.count", &workers)) {
+        status = fed_fail(err, FED_EFORMAT,
+                          "%.200s is no checkpoint of a gang of workers: to begin with its weights "
+                          "give them with --init",
+                          path);
+    }
+    if (status == FED_OK) {
+        status = fed_checkpoint_read(file, layout, values, err);
+    }
+    fed_checkpoint_close(file);
+    FED_TRY(status);
+    w->resume = malloc(strlen(path) + 1);
+    if (w->resume == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a path");
+    }
+    strcpy(w->resume, path);
+    w->step = w->whole = w->base_step = (uint32_t)step;
+    w->walked = walked;
+    w->saves = (uint32_t)saves;
+    return FED_OK;
+}

@@ -1,0 +1,205 @@
+/* The steps of a worker: gradients go in layer by layer, and sums come out layer by layer. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <time.h>
+
+#include "fedclient/datacenter/worker/worker_impl.h"
+
+/* ---- Time ---- */
+
+uint64_t feddc_worker_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+void feddc_worker_enter(feddc_worker *w, feddc_phase phase) {
+    const uint64_t now = feddc_worker_now();
+    w->phase_s[w->phase] += 1e-9 * (double)(now - w->since);
+    w->since = now;
+    w->phase = phase;
+}
+
+/* ---- Sums ---- */
+
+/* Begin the optimizer's step for the next exchange that is taken out, if one must be. */
+static fed_status begin_taking(feddc_worker *w, fed_error *err) {
+    if (w->taking || w->taken >= w->due) {
+        return FED_OK;
+    }
+    if (w->spare != NULL) {
+        const size_t size = w->o.arch->layout.size;
+        memcpy(w->spare, w->params, size * sizeof *w->spare);
+        memcpy(w->spare + size, w->state, w->states * sizeof *w->spare);
+    }
+    w->taking = true;
+    return fedtrain_optimizer_begin_step(&w->o.job.optimizer, w->state, w->params, w->n, &w->open,
+                                         err);
+}
+
+static void end_taking(feddc_worker *w) {
+    if (w->taking) {
+        w->whole = w->turn_step[w->taken % 2] + 1;
+        w->taken++;
+        w->taking = false;
+    }
+}
+
+static void use_sum(void *user, size_t offset, const float *sum, size_t n) {
+    feddc_worker *w = user;
+    feddc_worker_enter(w, FEDDC_UPDATING);
+    fedtrain_optimizer_step_part(&w->open, offset, n, sum, w->share);
+    feddc_worker_enter(w, FEDDC_WAITING);
+}
+
+static fed_status take(feddc_worker *w, size_t offset, size_t n, fed_error *err) {
+    const feddc_phase phase = w->phase;
+    feddc_worker_enter(w, FEDDC_WAITING);
+    fed_status status = feddc_exchange_take(w->x, w->taken, offset, n, use_sum, w, err);
+    feddc_worker_enter(w, phase);
+    return status;
+}
+
+/* ---- Local weights ---- */
+
+/* The local weights of the next step are those that are in, less the own gradient since. */
+static fed_status begin_local(feddc_worker *w, fed_error *err) {
+    w->local_rule = (fed_optimizer){.rule = FED_SGD};
+    w->local_rule.learning_rate =
+        w->o.local_rate > 0 ? w->o.local_rate
+                            : fedtrain_optimizer_rate(&w->o.job.optimizer, w->state, w->n);
+    return fedtrain_optimizer_begin_step(&w->local_rule, NULL, w->local, w->n, &w->local_open, err);
+}
+
+static void update_local(feddc_worker *w, size_t offset, size_t n) {
+    const feddc_phase phase = w->phase;
+    feddc_worker_enter(w, FEDDC_UPDATING);
+    memcpy(w->local + offset, w->params + offset, n * sizeof *w->local);
+    if (w->own != NULL) {
+        fedtrain_optimizer_step_part(&w->local_open, offset, n, w->own + offset, 1);
+    }
+    feddc_worker_enter(w, phase);
+}
+
+/* ---- A step ---- */
+
+/* The forward pass is about to read these parameters. */
+static fed_status need(void *user, size_t offset, size_t n, fed_error *err) {
+    feddc_worker *w = user;
+    if (w->taking) {
+        FED_TRY(take(w, offset, n, err));
+    }
+    if (w->act.local && !w->local_ready) {
+        update_local(w, offset, n);
+    }
+    return FED_OK;
+}
+
+/* The gradient of these parameters is summed. */
+static void done(void *user, size_t offset, const float *grad, size_t n) {
+    feddc_worker *w = user;
+    if (w->phase != FEDDC_BACKWARD) {
+        feddc_worker_enter(w, FEDDC_BACKWARD);
+    }
+    if (w->left != NULL) {
+        float *left = w->left + offset;
+        for (size_t i = 0; i < n; i++) {
+            left[i] = w->left_empty ? grad[i] : left[i] + grad[i];
+        }
+        grad = left;
+    }
+    if (w->act.exchange) {
+        feddc_exchange_put(w->x, w->turn, offset, grad, n, w->act.plain);
+    }
+}
+
+/* What step t takes of the common walk. */
+static size_t batch_number(const feddc_worker *w) {
+    if (w->o.job.token != NULL) {
+        return w->step;
+    }
+    return (size_t)(w->walked + (uint64_t)(w->step - w->base_step) * w->workers + w->rank);
+}
+
+static fed_status one_step(feddc_worker *w, fed_error *err) {
+    fedtrain_batch batch;
+    float loss = 0;
+    feddc_worker_enter(w, FEDDC_FORWARD);
+    w->act = feddc_sync_act(&w->o.sync, w->step);
+    FED_TRY(begin_taking(w, err));
+    if (w->act.local && !w->local_ready) {
+        FED_TRY(begin_local(w, err));
+    }
+    fedtrain_batches_next(w->batches, batch_number(w), &batch);
+    float *grad = w->grad[w->step % 2];
+    const fedtrain_sink sink = {.done = done, .need = need, .user = w};
+    FED_TRY(fedtrain_net_gradient_to(w->o.job.net, w->act.local ? w->local : w->params, &batch,
+                                     &sink, grad, &loss, err));
+    end_taking(w);
+    w->local_ready = false;
+    w->own = grad;
+    w->left_empty = w->act.exchange;
+    if (w->act.exchange) {
+        w->turn_step[w->turn % 2] = w->step;
+        w->turn++;
+    }
+    w->due = w->turn - (w->act.behind < w->turn ? w->act.behind : w->turn);
+    FED_TRY(fedtrain_net_keep_statistics(w->o.job.net, w->params, err));
+    w->loss += (double)loss;
+    w->losses++;
+    w->steps++;
+    w->step++;
+    if (w->o.job.after_step != NULL) {
+        (void)w->o.job.after_step(w->o.job.user, w->step - 1, loss);
+    }
+    return FED_OK;
+}
+
+fed_status feddc_worker_drain(feddc_worker *w, fed_error *err) {
+    const feddc_act next = feddc_sync_act(&w->o.sync, w->step);
+    while (true) {
+        FED_TRY(begin_taking(w, err));
+        if (w->taking) {
+            FED_TRY(take(w, 0, w->n, err));
+            end_taking(w);
+        }
+        if (w->taken == w->due && next.local && !w->local_ready) {
+            FED_TRY(begin_local(w, err));
+            update_local(w, 0, w->n);
+            w->local_ready = true;
+        }
+        if (w->taken == w->turn) {
+            return FED_OK;
+        }
+        w->due = w->taken + 1;
+    }
+}
+
+fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) {
+    const uint64_t begin = feddc_worker_now();
+    fed_status status = FED_OK;
+    for (uint32_t i = 0; i < steps && status == FED_OK; i++) {
+        status = one_step(w, err);
+    }
+    if (status == FED_OK) {
+        status = feddc_worker_drain(w, err);
+    }
+    feddc_worker_enter(w, FEDDC_STARTING);
+    w->step_s += 1e-9 * (double)(feddc_worker_now() - begin);
+    return status;
+}
+
+void feddc_worker_fall_back(feddc_worker *w) {
+    if (w->taking && w->spare != NULL) {
+        const size_t size = w->o.arch->layout.size;
+        memcpy(w->params, w->spare, size * sizeof *w->spare);
+        memcpy(w->state, w->spare + size, w->states * sizeof *w->spare);
+    }
+    w->taking = false;
+    w->turn = w->taken = w->due = 0;
+    w->walked += (uint64_t)(w->whole - w->base_step) * w->workers;
+    w->step = w->base_step = w->whole;
+    w->own = NULL;
+    w->local_ready = false;
+    w->left_empty = true;
+}

@@ -1,0 +1,154 @@
+/* What workers say to each other beside gradients: it travels as sums of float32, on any link. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/hash.h"
+#include "fedclient/datacenter/worker/worker_impl.h"
+
+/* ---- One exchange ---- */
+
+typedef struct target {
+    float *y;
+    size_t n;
+} target;
+
+static void keep_sum(void *user, size_t offset, const float *sum, size_t n) {
+    const target *t = user;
+    if (offset < t->n) {
+        memcpy(t->y + offset, sum, (n < t->n - offset ? n : t->n - offset) * sizeof *sum);
+    }
+}
+
+/* grad[0][w->n] goes in, y[n] comes out; n <= w->n. It counts as no step's. */
+static fed_status turn_once(feddc_worker *w, float *y, size_t n, fed_error *err) {
+    target t = {.y = y, .n = n};
+    feddc_worker_count_in(w, 1);
+    feddc_exchange_put(w->x, w->turn, 0, w->grad[0], w->n, true);
+    fed_status status = feddc_exchange_take(w->x, w->turn, 0, w->n, keep_sum, &t, err);
+    feddc_worker_count_in(w, -1);
+    w->turn++;
+    w->taken = w->due = w->turn;
+    return status;
+}
+
+fed_status feddc_worker_sum(feddc_worker *w, const float *x, size_t n, float *y, fed_error *err) {
+    for (size_t at = 0; at < n; at += w->n) {
+        const size_t part = n - at < w->n ? n - at : w->n;
+        memcpy(w->grad[0], x + at, part * sizeof *x);
+        memset(w->grad[0] + part, 0, (w->n - part) * sizeof *x);
+        FED_TRY(turn_once(w, y + at, part, err));
+    }
+    return FED_OK;
+}
+
+/* ---- Bytes: two are a whole number below 2^16, which float32 holds and sums exactly ---- */
+
+/* dst[bytes] = the only rank's bytes that are not 0. src NULL: zeros. */
+static fed_status merge(feddc_worker *w, const uint8_t *src, size_t bytes, uint8_t *dst,
+                        fed_error *err) {
+    const size_t words = bytes / 2;
+    for (size_t at = 0; at < words; at += w->n) {
+        const size_t part = words - at < w->n ? words - at : w->n;
+        float *x = w->grad[0];
+        memset(x, 0, w->n * sizeof *x);
+        for (size_t i = 0; src != NULL && i < part; i++) {
+            x[i] = (float)(src[2 * (at + i)] | (unsigned)src[2 * (at + i) + 1] << 8);
+        }
+        FED_TRY(turn_once(w, x, part, err));
+        for (size_t i = 0; i < part; i++) {
+            const unsigned word = (unsigned)x[i];
+            dst[2 * (at + i)] = (uint8_t)word;
+            dst[2 * (at + i) + 1] = (uint8_t)(word >> 8);
+        }
+    }
+    return FED_OK;
+}
+
+fed_status feddc_worker_share(feddc_worker *w, uint32_t from, void *data, size_t bytes,
+                              fed_error *err) {
+    return merge(w, from == w->rank ? data : NULL, bytes, data, err);
+}
+
+fed_status feddc_worker_gather(feddc_worker *w, const void *own, size_t bytes, void *all,
+                               fed_error *err) {
+    uint8_t *to = all;
+    memset(to, 0, bytes * w->workers);
+    memcpy(to + bytes * w->rank, own, bytes);
+    return merge(w, to, bytes * w->workers, to, err);
+}
+
+/* ---- Settle ---- */
+
+static fed_status mean_statistics(feddc_worker *w, fed_error *err) {
+    float *statistics = w->params + w->n;
+    const size_t n = w->o.arch->layout.size - w->n;
+    FED_TRY(feddc_worker_sum(w, statistics, n, statistics, err));
+    for (size_t i = 0; i < n; i++) {
+        statistics[i] *= 1.0F / (float)w->workers;
+    }
+    return FED_OK;
+}
+
+static feddc_worker_tally tally_of(feddc_worker *w) {
+    feddc_worker_count_in(w, 1);
+    const feddc_exchange_counts c = w->earlier;
+    feddc_worker_count_in(w, -1);
+    return (feddc_worker_tally){.digest = fed_digest(w->params, w->o.arch->layout.size),
+                                .steps = w->steps,
+                                .loss = w->losses > 0 ? w->loss / (double)w->losses : 0,
+                                .step_s = w->step_s,
+                                .forward_s = w->phase_s[FEDDC_FORWARD],
+                                .backward_s = w->phase_s[FEDDC_BACKWARD],
+                                .update_s = w->phase_s[FEDDC_UPDATING],
+                                .exposed_s = w->phase_s[FEDDC_WAITING],
+                                .exchange_s = c.exchange_s,
+                                .encode_s = c.encode_s,
+                                .decode_s = c.decode_s,
+                                .sum_s = c.sum_s,
+                                .sent_bytes = c.sent_bytes,
+                                .received_bytes = c.received_bytes,
+                                .messages = c.messages,
+                                .zeroed = c.zeroed,
+                                .coded = c.coded};
+}
+
+static fed_status compare_digests(const feddc_worker *w, const feddc_worker_tally *tally,
+                                  fed_error *err) {
+    for (uint32_t r = 1; r < w->workers; r++) {
+        if (tally[r].digest != tally[0].digest) {
+            return fed_fail(err, FED_ESTATE,
+                            "after %" PRIu32 " steps rank %" PRIu32 " has other parameters than "
+                            "rank 0 (%016" PRIx64 ", %016" PRIx64 "): its replica has drifted, and "
+                            "what it sent since is of no use",
+                            w->step, r, tally[r].digest, tally[0].digest);
+        }
+    }
+    return FED_OK;
+}
+
+fed_status feddc_worker_settle(feddc_worker *w, feddc_worker_tally *tally, fed_error *err) {
+    feddc_worker_tally *all = calloc(w->workers, sizeof *all);
+    if (all == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for what %" PRIu32 " workers report",
+                        w->workers);
+    }
+    feddc_worker_enter(w, FEDDC_SYNCING);
+    fed_status status = mean_statistics(w, err);
+    if (status == FED_OK) {
+        const feddc_worker_tally own = tally_of(w);
+        status = feddc_worker_gather(w, &own, sizeof own, all, err);
+    }
+    if (status == FED_OK) {
+        status = compare_digests(w, all, err);
+    }
+    if (status == FED_OK && tally != NULL) {
+        memcpy(tally, all, w->workers * sizeof *all);
+    }
+    free(all);
+    w->loss = 0;
+    w->losses = 0;
+    feddc_worker_enter(w, FEDDC_STARTING);
+    return status;
+}

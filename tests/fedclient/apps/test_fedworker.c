@@ -1,0 +1,191 @@
+/* The fedworker program, run as a user runs it: each link, the summary, checkpoints, mistakes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <jansson.h>
+#include <unistd.h>
+
+#include "fed_digits.h"
+#include "feddc/link.h"
+
+static char directory[200], out[8192];
+
+static int run(const char *args) {
+    return fed_test_run(directory, "fedworker", args, out, sizeof out);
+}
+
+static void assert_runs(const char *args) {
+    const int status = run(args);
+    if (status != 0) {
+        fail_msg("fedworker %s ended with %d: %s", args, status, out);
+    }
+}
+
+#define TRAIN                                                                                      \
+    "train --model 'input 784 | dense 16 | relu | dense 10' --data . --batch 8 --optimizer "       \
+    "momentum:lr=0.02 "
+
+/* The summary of the last run that was asked for one; the caller's to free. */
+static json_t *summary(void) {
+    char path[300];
+    json_error_t why;
+    snprintf(path, sizeof path, "%s/out.json", directory);
+    json_t *root = json_load_file(path, 0, &why);
+    if (root == NULL) {
+        fail_msg("%s: %s", path, why.text);
+    }
+    return root;
+}
+
+static double number(const json_t *root, const char *key) {
+    const json_t *value = json_object_get(root, key);
+    if (!json_is_number(value)) {
+        fail_msg("no %s", key);
+    }
+    return json_number_value(value);
+}
+
+/* Train with these options, and copy the digest of the parameters. */
+static void digest_of(const char *options, char digest[32]) {
+    char args[600];
+    snprintf(args, sizeof args, TRAIN "--steps 60 --summary out.json %s", options);
+    assert_runs(args);
+    json_t *root = summary();
+    snprintf(digest, 32, "%s", json_string_value(json_object_get(root, "digest")));
+    assert_int_equal(strlen(digest), 16);
+    assert_true(number(root, "test_accuracy") > 0.7);
+    json_decref(root);
+}
+
+static void threads_and_processes_leave_the_same_bits(void **state) {
+    (void)state;
+    static const char *const options[] = {
+        "--workers 3", "--workers 3 --collective star --sync bitsgd --codec 3lc --pull 3lc",
+        "--workers 2 --sync cdsgd:n=3,k=2 --codec twobit:t=0.01"};
+    for (size_t k = 0; k < sizeof options / sizeof options[0]; k++) {
+        char args[300], a[32], b[32];
+        snprintf(args, sizeof args, "%s --link threads", options[k]);
+        digest_of(args, a);
+        snprintf(args, sizeof args, "%s --link tcp", options[k]);
+        digest_of(args, b);
+        assert_string_equal(a, b);
+    }
+}
+
+static void mpirun_leaves_the_same_bits(void **state) {
+    (void)state;
+    if (feddc_link_named("mpi") == NULL || system("mpirun --version > /dev/null 2>&1") != 0) {
+        skip();
+    }
+    char a[32], command[1200];
+    digest_of("--workers 3 --sync cdsgd:n=3,k=2 --codec 3lc --link threads", a);
+    snprintf(command, sizeof command,
+             "cd %s && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+             "OMPI_MCA_rmaps_base_oversubscribe=1 timeout -k 5 120 mpirun -n 3 " FED_BIN_DIR
+             "/fedworker " TRAIN "--steps 60 --summary out.json --sync cdsgd:n=3,k=2 --codec 3lc "
+             "--link mpi > mpi.out 2>&1",
+             directory);
+    assert_int_equal(system(command), 0);
+    json_t *root = summary();
+    assert_string_equal(json_string_value(json_object_get(root, "digest")), a);
+    assert_true(number(root, "workers") == 3);
+    json_decref(root);
+}
+
+static void the_summary_says_what_was_sent(void **state) {
+    (void)state;
+    assert_runs(TRAIN "--steps 20 --workers 2 --summary out.json");
+    json_t *root = summary();
+    /* With two owners each rank pushes half of the gradient, and spreads half of the sum. */
+    const double floats = number(root, "parameters") * sizeof(float) * 20;
+    for (size_t r = 0; r < 2; r++) {
+        const double sent =
+            json_number_value(json_array_get(json_object_get(root, "sent_bytes"), r));
+        assert_true(sent > 0.95 * floats && sent < 1.1 * floats);
+    }
+    assert_true(number(root, "steps") == 20);
+    assert_true(number(root, "compute_s") > 0);
+    assert_true(number(root, "exposed_s") >= 0);
+    assert_true(number(root, "exchange_s") > 0);
+    assert_true(number(root, "predicted_step_s") > 0);
+    json_decref(root);
+    assert_runs(TRAIN
+                "--steps 20 --workers 2 --summary out.json --sync bitsgd --codec 3lc --pull 3lc");
+    root = summary();
+    const double sent = json_number_value(json_array_get(json_object_get(root, "sent_bytes"), 0));
+    assert_true(sent < 0.1 * floats);
+    json_decref(root);
+    assert_non_null(strstr(out, "exposed"));
+}
+
+static void training_goes_on_from_a_checkpoint(void **state) {
+    (void)state;
+    static const char rule[] = "--workers 2 --sync bitsgd --codec 3lc --pull 3lc";
+    char a[32], args[600];
+    digest_of(rule, a);
+    snprintf(args, sizeof args, TRAIN "--steps 25 %s --checkpoint c.safetensors --every 10", rule);
+    assert_runs(args);
+    assert_int_equal(run(args), 1);
+    assert_non_null(strstr(out, "--resume goes on with it"));
+    snprintf(args, sizeof args,
+             TRAIN "--steps 60 %s --checkpoint c.safetensors --resume --summary out.json", rule);
+    assert_runs(args);
+    json_t *root = summary();
+    assert_string_equal(json_string_value(json_object_get(root, "digest")), a);
+    json_decref(root);
+    /* What is done stays done, and other programs read the weights. */
+    assert_runs(args);
+    assert_int_equal(fed_test_run(directory, "fedtrain",
+                                  "evaluate --weights c.safetensors --data .", out, sizeof out),
+                     0);
+}
+
+static void a_mistake_is_told_in_a_sentence(void **state) {
+    (void)state;
+    static const char *const mistakes[][2] = {{"--codec 3lc", "take bitsgd"},
+                                              {"--sync odsgd --codec 3lc", "take cdsgd"},
+                                              {"--sync easgd", "\"easgd\""},
+                                              {"--link pigeon", "\"pigeon\""},
+                                              {"--collective gossip", "\"gossip\""},
+                                              {"--sync bitsgd --codec nothing", "\"nothing\""},
+                                              {"--optimizer sgd+clip:norm=1", "clip"},
+                                              {"--lr fast", "--lr"},
+                                              {"--resume", "--checkpoint"},
+                                              {"--workers 0", "--workers"},
+                                              {"--epochs 1 --steps 1", "give one"}};
+    for (size_t k = 0; k < sizeof mistakes / sizeof mistakes[0]; k++) {
+        char args[400];
+        snprintf(args, sizeof args, TRAIN "%s", mistakes[k][0]);
+        assert_int_not_equal(run(args), 0);
+        if (strstr(out, mistakes[k][1]) == NULL) {
+            fail_msg("%s: \"%s\" does not say \"%s\"", mistakes[k][0], out, mistakes[k][1]);
+        }
+    }
+    assert_int_equal(run("train --data ."), 2);
+    assert_non_null(strstr(out, "--model is missing"));
+    assert_int_equal(run("dance"), 2);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    fed_test_tmpdir(directory, sizeof directory);
+    fed_digits_write(directory, 600, 200);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    fed_test_rmdir(directory);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_and_processes_leave_the_same_bits),
+        cmocka_unit_test(mpirun_leaves_the_same_bits),
+        cmocka_unit_test(the_summary_says_what_was_sent),
+        cmocka_unit_test(training_goes_on_from_a_checkpoint),
+        cmocka_unit_test(a_mistake_is_told_in_a_sentence),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
