@@ -25,8 +25,8 @@ sys.path.insert(0, os.path.join(HERE, "../lint"))
 import tree  # noqa: E402: of the lint, which knows what is in the tree
 
 LIBRARIES = {  # whose public headers are whose
-    "common": ["fed"], "codecs": ["fedcodec"], "train": ["fedtrain"], "client": ["fedclient"], "server": ["fedserver"]}
-PROGRAMS = ["fedserver", "fedclientd", "fedsim", "fedtrain", "fedcodec"]
+    "common": ["fed"], "codecs": ["fedcodec"], "train": ["fedtrain"], "dc": ["feddc"], "client": ["fedclient"], "server": ["fedserver"]}
+PROGRAMS = ["fedserver", "fedclientd", "fedworker", "fedsim", "fedtrain", "fedcodec"]
 NOT_DECLARATIONS = re.compile(r"/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
 SECONDS = 240  # for any one command; a guard, not a measure
 
