@@ -144,7 +144,7 @@ static void keep_verdict(void *user, const feddc_verdict *verdict) {
 
 void gang_case_start(gang_case *g, uint32_t size, uint32_t min) {
     fed_error err = {0};
-    *g = (gang_case){.size = size};
+    g->size = size;
     g->board =
         mmap(NULL, sizeof *g->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(g->board, MAP_FAILED);
@@ -156,10 +156,16 @@ void gang_case_start(gang_case *g, uint32_t size, uint32_t min) {
         g->pid[i] = fork();
         assert_true(g->pid[i] >= 0);
         if (g->pid[i] == 0) {
+            if (g->enter != NULL) {
+                g->enter(g->board, i);
+            }
             member_process(g->board, i);
         }
     }
-    feddc_judge_options options = {.address = "127.0.0.1:0",
+    if (g->wire != NULL) {
+        g->wire(g);
+    }
+    feddc_judge_options options = {.address = g->listens != NULL ? g->listens : "127.0.0.1:0",
                                    .secret = secret,
                                    .size = size,
                                    .min = min,
@@ -169,7 +175,7 @@ void gang_case_start(gang_case *g, uint32_t size, uint32_t min) {
     (void)snprintf(g->board->address, sizeof g->board->address, "%s",
                    feddc_judge_address(g->judge));
     atomic_store(&g->board->open, true);
-    gang_case_await_steps(g, 1, 20, UINT32_MAX);
+    gang_case_await_steps(g, 1, 100, UINT32_MAX);
 }
 
 void gang_case_await(gang_case *g, uint32_t verdicts) {

@@ -26,8 +26,9 @@ typedef struct gang_board {
     atomic_uint finish;                                  /* the step at which all finish */
     atomic_uint put[GANG_GENERATIONS][GANG_MOST];        /* steps that each rank has put in */
     atomic_uint generation[GANG_MOST], whole[GANG_MOST]; /* of each worker */
-    atomic_uint odd, give_up;  /* the worker with a wrong digest; that gives up at step 20 */
-    char said[GANG_MOST][400]; /* each worker's last error */
+    atomic_uint odd, give_up;         /* the worker with a wrong digest; that gives up at step 20 */
+    atomic_uint line, entered, wired; /* of a test with networks: the worker behind a line */
+    char said[GANG_MOST][400];        /* each worker's last error */
 } gang_board;
 
 typedef struct gang_case {
@@ -36,12 +37,17 @@ typedef struct gang_case {
     pid_t pid[GANG_MOST]; /* of each worker; 0: it has been waited for */
     int code[GANG_MOST];  /* exit codes; -1: none yet; 128 + signal */
     uint32_t size;
+    const char *listens; /* the judge's address; NULL: on loopback */
+    /* NULL, or what each member's process does first, and what the test does when all are there */
+    void (*enter)(gang_board *board, uint32_t worker);
+    void (*wire)(const struct gang_case *g);
     _Atomic(uint32_t) verdicts;
     feddc_verdict verdict[GANG_MOST];
     int64_t verdict_ms[GANG_MOST]; /* when */
 } gang_case;
 
-/** Start `size` members and their judge, and wait until they have done 20 steps. */
+/** Start `size` members and their judge, and wait until they have done 100 steps. *g holds listens,
+ * enter and wire, and is zero else. */
 void gang_case_start(gang_case *g, uint32_t size, uint32_t min);
 
 /** Wait until there are so many verdicts, or 30 s are over. */

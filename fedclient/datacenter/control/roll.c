@@ -336,7 +336,8 @@ static void meet(feddc_roll *roll, int64_t now_ms) {
 
 /* --- conclusions --- */
 
-/* The judge itself was away: that time counts for nobody. */
+/* The judge itself was away: who had something to say while it was has said it by now or says it
+ * soon. The main threads may have been away as well, so that time counts for none of them. */
 static void forgive(feddc_roll *roll, int64_t now_ms) {
     int64_t away = now_ms - roll->settled_ms;
     roll->settled_ms = now_ms;
@@ -345,7 +346,8 @@ static void forgive(feddc_roll *roll, int64_t now_ms) {
     }
     for (uint32_t i = 0; i < roll->members; i++) {
         feddc_roll_member *m = &roll->member[i];
-        m->heard_ms = m->heard_ms + away < now_ms ? m->heard_ms + away : now_ms;
+        int64_t least = now_ms - FEDDC_SILENT_MS + FEDDC_BACK_MS;
+        m->heard_ms = m->heard_ms > least ? m->heard_ms : least;
         m->moved_ms = m->moved_ms + away < now_ms ? m->moved_ms + away : now_ms;
     }
 }

@@ -14,7 +14,8 @@ enum {
     FEDDC_COME_MS =
         300000,           /* who has not come to a meeting after that is stuck, whatever it says */
     FEDDC_ASK_MS = 100,   /* how long a death waits for a beat of the others, to say what they do */
-    FEDDC_STALL_MS = 500, /* a judge that was away for longer counts the time for nobody */
+    FEDDC_STALL_MS = 500, /* without a settle: the judge was away, */
+    FEDDC_BACK_MS = 700,  /* and who is silent has so long after it is back */
     FEDDC_FRUITLESS = 5,  /* meetings in a row without a loss and without a step */
     FEDDC_DIGESTS = 8,    /* of each member that are remembered */
     FEDDC_HOST = 64,

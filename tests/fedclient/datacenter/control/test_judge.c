@@ -22,7 +22,7 @@ static uint32_t runs(uint32_t usual) {
 
 static void nothing_wrong_gives_no_verdict(void **state) {
     (void)state;
-    gang_case g;
+    gang_case g = {0};
     gang_case_start(&g, WORKERS, 2);
     feddc_judge_look look;
     feddc_member_look member;
@@ -55,7 +55,7 @@ static void one_is_killed_and_the_others_go_on(void **state) {
     int64_t longest = 0, back = 0;
     uint32_t count = runs(6);
     for (uint32_t k = 0; k < count; k++) {
-        gang_case g;
+        gang_case g = {0};
         gang_case_start(&g, WORKERS, 2);
         uint32_t victim = fed_rng_below(&rng, WORKERS);
         fed_sleep_ms(fed_rng_below(&rng, 20));
@@ -90,7 +90,7 @@ static void one_is_stopped_and_learns_when_it_wakes(void **state) {
     int64_t longest = 0;
     uint32_t count = runs(2);
     for (uint32_t k = 0; k < count; k++) {
-        gang_case g;
+        gang_case g = {0};
         gang_case_start(&g, WORKERS, 2);
         uint32_t victim = fed_rng_below(&rng, WORKERS);
         int64_t stopped = fed_clock_monotonic_ms();
@@ -118,7 +118,7 @@ static void one_is_stopped_and_learns_when_it_wakes(void **state) {
 
 static void too_few_left_end_with_the_verdict(void **state) {
     (void)state;
-    gang_case g;
+    gang_case g = {0};
     gang_case_start(&g, 3, 3);
     assert_int_equal(kill(g.pid[1], SIGKILL), 0);
     assert_int_equal(feddc_judge_wait(g.judge, 30000), FEDDC_ENDED);
@@ -137,7 +137,7 @@ static void too_few_left_end_with_the_verdict(void **state) {
 
 static void one_after_the_other_may_die(void **state) {
     (void)state;
-    gang_case g;
+    gang_case g = {0};
     gang_case_start(&g, WORKERS, 1);
     for (uint32_t victim = 0; victim + 1 < WORKERS; victim++) {
         assert_int_equal(kill(g.pid[victim], SIGKILL), 0);
@@ -158,7 +158,7 @@ static void one_after_the_other_may_die(void **state) {
 
 static void one_with_other_parameters_is_left_out(void **state) {
     (void)state;
-    gang_case g;
+    gang_case g = {0};
     gang_case_start(&g, WORKERS, 2);
     atomic_store(&g.board->odd, 2);
     gang_case_await(&g, 1);
@@ -173,7 +173,7 @@ static void one_with_other_parameters_is_left_out(void **state) {
 
 static void one_gives_up_with_a_reason(void **state) {
     (void)state;
-    gang_case g;
+    gang_case g = {0};
     gang_case_start(&g, WORKERS, 2);
     atomic_store(&g.board->give_up, 1);
     gang_case_await(&g, 1);
@@ -188,7 +188,7 @@ static void one_gives_up_with_a_reason(void **state) {
 
 static void the_launcher_can_end_it(void **state) {
     (void)state;
-    gang_case g;
+    gang_case g = {0};
     gang_case_start(&g, 2, 1);
     feddc_judge_end(g.judge, "the operator said so");
     assert_int_equal(feddc_judge_wait(g.judge, 30000), FEDDC_ENDED);
@@ -199,7 +199,7 @@ static void the_launcher_can_end_it(void **state) {
 
 static void a_judge_that_goes_ends_its_members(void **state) {
     (void)state;
-    gang_case g;
+    gang_case g = {0};
     gang_case_start(&g, 2, 1);
     feddc_judge_close(g.judge); /* as its process would end */
     g.judge = NULL;
@@ -223,7 +223,7 @@ static int connect_to(const char *address) {
 static void strangers_learn_and_change_nothing(void **state) {
     (void)state;
     enum { CALLERS = 60 };
-    gang_case g;
+    gang_case g = {0};
     gang_case_start(&g, WORKERS, 2);
     int fd[CALLERS];
     fed_rng rng;
