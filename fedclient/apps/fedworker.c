@@ -9,6 +9,7 @@
 #include "fed/params.h"
 #include "fed/version.h"
 #include "fedclient/apps/fedworker.h"
+#include "fedclient/apps/fedworker_launch.h"
 #include "fedclient/apps/fedworker_predict.h"
 #include "fedclient/apps/option_table.h"
 #include "fedtrain/backend.h"
@@ -16,6 +17,7 @@
 static const char usage[] =
     "Usage: fedworker train --model MODEL --data DIR [options]\n"
     "       mpirun -n N fedworker train --link mpi --model MODEL --data DIR [options]\n"
+    "       fedworker launch [options] -- mpirun -n N fedworker train --link mpi [...]\n"
     "       fedworker predict --model MODEL [options]\n"
     "       fedworker --help | --version\n"
     "\n"
@@ -221,6 +223,8 @@ int main(int argc, char **argv) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             fputs(usage, stdout);
             fputs(fedworker_predict_usage, stdout);
+            putchar('\n');
+            fputs(fedworker_launch_usage, stdout);
             return EXIT_SUCCESS;
         }
     }
@@ -229,6 +233,11 @@ int main(int argc, char **argv) {
         return EXIT_SUCCESS;
     }
     fed_error err = {0};
+    if (strcmp(command, "launch") == 0) {
+        int code = EXIT_SUCCESS;
+        const fed_status status = fedworker_launch(argc - 1, argv + 1, &code, &err);
+        return status == FED_OK ? code : end(status, status == FED_EINVAL, &err);
+    }
     for (size_t k = 0; k < COMMANDS; k++) {
         if (strcmp(command, commands[k].name) == 0) {
             bool wrong = false;
