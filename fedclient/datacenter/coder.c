@@ -87,6 +87,10 @@ const fedcodec *feddc_coder_codec(const feddc_coder *coder) {
     return &coder->codec;
 }
 
+bool feddc_coder_is_exact(const feddc_coder *coder) {
+    return coder->identity;
+}
+
 float *feddc_coder_residual(feddc_coder *coder) {
     return coder->residual;
 }

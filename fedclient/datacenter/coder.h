@@ -31,6 +31,9 @@ fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, feddc_coder
                            fed_error *err) FED_CHECKED;
 void feddc_coder_free(feddc_coder *coder);
 
+/** The codec is float32. */
+bool feddc_coder_is_exact(const feddc_coder *coder);
+
 const fedcodec *feddc_coder_codec(const feddc_coder *coder);
 
 /** Most bytes of a shard's message. */

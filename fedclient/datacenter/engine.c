@@ -176,13 +176,33 @@ static bool take_order(feddc_engine *e, feddc_order *order) {
     return any;
 }
 
+static bool is_finite(const float *x, size_t n) {
+    uint32_t found = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        found |= (bits & 0x7f800000) == 0x7f800000;
+    }
+    return found == 0;
+}
+
+/* A collective may add its own rank's values as they are, past the codec that would refuse them. */
+static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
+                                 bool plain, fed_error *err) {
+    const feddc_bucket *where = &e->plan.bucket[bucket];
+    if (plain || feddc_coder_is_exact(e->push) || is_finite(grad, where->n)) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_ENONFINITE,
+                    "rank %u's gradient of step %u is not finite, in values %zu to %zu", e->rank,
+                    step, where->offset, where->offset + where->n - 1);
+}
+
 /* Begin a bucket of a step if it is its turn: all was put in, and the step before was taken. */
 static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
     pthread_mutex_lock(&e->lock);
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
-    feddc_cell *other = feddc_engine_cell(e, step + 1, bucket); /* the other one of two slots */
-    bool turn = cell->begun && cell->step == step && cell->grad != NULL && !cell->started &&
-                !(other->begun && other->step + 1 == step && !other->taken);
+    bool turn = cell->begun && cell->step == step && cell->grad != NULL && !e->busy[bucket];
     if (turn) {
         cell->started = true;
         cell->start = feddc_engine_ns();
@@ -193,6 +213,8 @@ static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, 
     if (!turn) {
         return FED_OK;
     }
+    e->busy[bucket] = true;
+    FED_TRY(check_gradient(e, step, bucket, grad, plain, err));
     return e->collective->begin(e->collective_self, step, bucket, grad, plain, err);
 }
 
@@ -201,12 +223,7 @@ static fed_status follow(feddc_engine *e, feddc_order order, fed_error *err) {
         return begin_bucket(e, order.step, order.bucket, err);
     }
     FED_TRY(e->collective->taken(e->collective_self, order.step, order.bucket, err));
-    pthread_mutex_lock(&e->lock);
-    feddc_cell *cell = feddc_engine_cell(e, order.step, order.bucket);
-    if (cell->step == order.step) { /* else step + 2 was put in there meanwhile */
-        cell->taken = true;
-    }
-    pthread_mutex_unlock(&e->lock);
+    e->busy[order.bucket] = false;
     return begin_bucket(e, order.step + 1, order.bucket, err);
 }
 
@@ -332,12 +349,12 @@ void *feddc_engine_run(void *engine) {
         feddc_engine_fail(e, &err);
     }
     bool orderly = e->orderly && e->failure.status == FED_OK;
+    e->stopped = true; /* nobody wakes the link from now on */
+    while (e->using > 0) {
+        pthread_cond_wait(&e->changed, &e->lock);
+    }
     pthread_mutex_unlock(&e->lock);
     e->link->close(e->link_self, orderly); /* which still reads what the collective sends */
     e->collective->close(e->collective_self);
-    pthread_mutex_lock(&e->lock);
-    e->stopped = true;
-    pthread_cond_broadcast(&e->changed);
-    pthread_mutex_unlock(&e->lock);
     return NULL;
 }

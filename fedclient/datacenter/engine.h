@@ -14,16 +14,16 @@ enum { FEDDC_AHEAD = 2 }; /* most steps that are put in and not taken */
 /** One bucket of one of the steps under way; step % FEDDC_AHEAD says which. */
 typedef struct feddc_cell {
     uint32_t step;
-    bool begun;          /* some of it was put in */
-    bool plain;          /* of this step */
-    size_t missing;      /* values that were not put in yet */
-    const float *grad;   /* of the bucket; not NULL once all was put in */
-    uint32_t left;       /* shards whose sums are not there */
-    uint32_t lent;       /* sends that still read the gradient */
-    uint64_t start;      /* ns: when the engine told the collective of the begin */
-    uint32_t waits_for;  /* a rank, as the collective said when it was asked last */
-    bool claimed;        /* the caller has taken the sums */
-    bool started, taken; /* the engine has told the collective of the begin, and of the end */
+    bool begun;         /* some of it was put in */
+    bool plain;         /* of this step */
+    size_t missing;     /* values that were not put in yet */
+    const float *grad;  /* of the bucket; not NULL once all was put in */
+    uint32_t left;      /* shards whose sums are not there */
+    uint32_t lent;      /* sends that still read the gradient */
+    uint64_t start;     /* ns: when the engine told the collective of the begin */
+    uint32_t waits_for; /* a rank, as the collective said when it was asked last */
+    bool claimed;       /* the caller has taken the sums */
+    bool started;       /* the engine has told the collective of the begin */
 } feddc_cell;
 
 /** What the caller tells the engine. */
@@ -59,6 +59,7 @@ struct feddc_engine {
     feddc_sending *sending;
     size_t sendings, free_sending;
     bool *gone; /* bool[ranks] */
+    bool *busy; /* bool[buckets]: a step of it has begun, and was not taken yet */
 
     /* Both threads', under the lock */
     pthread_mutex_t lock;
@@ -67,7 +68,9 @@ struct feddc_engine {
     const float **result; /* [(slot * buckets + bucket) * shards + shard] */
     feddc_order *order;   /* a ring of `orders` */
     size_t orders, order_first, order_count;
-    bool closing, orderly, workers_gone, stopped;
+    bool closing, orderly, workers_gone;
+    bool stopped;      /* the link is closed, or about to be */
+    uint32_t using;    /* calls of take that read sums: until they return, the link stays open */
     fed_error failure; /* status FED_OK: none */
     bool heard;        /* a message has arrived */
     uint32_t newest;   /* the highest step of any that has */

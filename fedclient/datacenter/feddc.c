@@ -75,9 +75,10 @@ static fed_status make_cells(feddc_engine *e, fed_error *err) {
     e->result = calloc(cells * e->plan.shards, sizeof *e->result);
     e->order = calloc(e->orders, sizeof *e->order);
     e->gone = calloc(e->ranks, sizeof *e->gone);
+    e->busy = calloc(e->plan.buckets, sizeof *e->busy);
     e->sum = aligned_alloc(64, (e->plan.n * sizeof(float) + 63) / 64 * 64);
     e->free_sending = (size_t)-1;
-    if (!e->cell || !e->result || !e->order || !e->gone || !e->sum) {
+    if (!e->cell || !e->result || !e->order || !e->gone || !e->busy || !e->sum) {
         return fed_fail(err, FED_ENOMEM, "no memory for the sums of %zu values", e->plan.n);
     }
     return FED_OK;
@@ -105,6 +106,7 @@ static void free_all(feddc_exchange *x) {
     free(e->result);
     free(e->order);
     free(e->gone);
+    free(e->busy);
     free(e->sum);
     free(e->sending);
     pthread_mutex_destroy(&e->lock);
@@ -256,9 +258,10 @@ static fed_status take_bucket(feddc_engine *e, uint32_t step, uint32_t bucket,
     pthread_mutex_lock(&e->lock);
     fed_status status = FED_OK;
     bool mine = cell->begun && cell->step == step && !cell->claimed;
-    if (mine) {
+    if (mine || e->failure.status != FED_OK) { /* after which put does not begin any more */
         status = wait_for(e, step, bucket, err);
         cell->claimed = status == FED_OK;
+        e->using += status == FED_OK;
     }
     pthread_mutex_unlock(&e->lock);
     if (!mine || status != FED_OK) {
@@ -272,7 +275,10 @@ static fed_status take_bucket(feddc_engine *e, uint32_t step, uint32_t bucket,
         }
     }
     pthread_mutex_lock(&e->lock);
-    if (!e->stopped) {
+    e->using --;
+    if (e->stopped) {
+        pthread_cond_broadcast(&e->changed);
+    } else {
         feddc_engine_order(e, (feddc_order){.bucket = bucket, .step = step, .begin = false});
     }
     pthread_mutex_unlock(&e->lock);
