@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "faulty_link.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -15,8 +14,8 @@ static faulty_plan *current;
 
 typedef struct faulty {
     faulty_plan *plan;
-    pthread_mutex_t lock; /* of inner, for wake */
-    void *inner;          /* NULL: this rank is lost */
+    void *inner;
+    bool lost;
     uint32_t rank;
     fed_rng rng;
     feddc_event kept[MIX]; /* events that the inner link has told, in its order */
@@ -33,14 +32,12 @@ static fed_status faulty_open(const feddc_place *place, void **self, fed_error *
         free(f);
         return fed_fail(err, FED_ENOMEM, "no memory for a faulty link");
     }
-    pthread_mutex_init(&f->lock, NULL);
     f->plan = current;
     f->rank = place->rank;
     f->plan->events[f->rank] = 0;
     fed_rng_init(&f->rng, f->plan->seed, place->rank, 0);
     fed_status status = f->plan->inner->open(place, &f->inner, err);
     if (status != FED_OK) {
-        pthread_mutex_destroy(&f->lock);
         free(f);
         return status;
     }
@@ -56,7 +53,7 @@ static fed_status lost(const faulty *f, fed_error *err) {
 static fed_status faulty_send(void *self, uint32_t to, const feddc_head *head, const void *data,
                               size_t len, uint64_t token, fed_error *err) {
     faulty *f = self;
-    if (f->inner == NULL) {
+    if (f->lost) {
         return lost(f, err);
     }
     return f->plan->inner->send(f->inner, to, head, data, len, token, err);
@@ -97,21 +94,11 @@ static void delay(faulty *f) {
     nanosleep(&nap, NULL);
 }
 
-static void lose(faulty *f) {
-    pthread_mutex_lock(&f->lock);
-    void *inner = f->inner;
-    f->inner = NULL;
-    pthread_mutex_unlock(&f->lock);
-    f->plan->inner->close(inner, f->plan->orderly);
-}
-
 static fed_status faulty_wait(void *self, int ms, feddc_event *event, fed_error *err) {
     faulty *f = self;
-    if (f->inner != NULL && f->plan->victim == f->rank && f->plan->at > 0 &&
-        f->plan->events[f->rank] >= f->plan->at) {
-        lose(f);
-    }
-    if (f->inner == NULL) {
+    f->lost = f->lost || (f->plan->victim == f->rank && f->plan->at > 0 &&
+                          f->plan->events[f->rank] >= f->plan->at);
+    if (f->lost) {
         return lost(f, err);
     }
     fed_status status = collect(f, ms, err);
@@ -131,26 +118,17 @@ static fed_status faulty_wait(void *self, int ms, feddc_event *event, fed_error 
 
 static void faulty_release(void *self, const feddc_event *event) {
     faulty *f = self;
-    if (f->inner != NULL) {
-        f->plan->inner->release(f->inner, event);
-    }
+    f->plan->inner->release(f->inner, event);
 }
 
 static void faulty_wake(void *self) {
     faulty *f = self;
-    pthread_mutex_lock(&f->lock);
-    if (f->inner != NULL) {
-        f->plan->inner->wake(f->inner);
-    }
-    pthread_mutex_unlock(&f->lock);
+    f->plan->inner->wake(f->inner);
 }
 
 static void faulty_close(void *self, bool orderly) {
     faulty *f = self;
-    if (f->inner != NULL) {
-        f->plan->inner->close(f->inner, orderly);
-    }
-    pthread_mutex_destroy(&f->lock);
+    f->plan->inner->close(f->inner, f->lost ? f->plan->orderly : orderly);
     free(f);
 }
 

@@ -23,7 +23,8 @@ typedef struct faulty_plan {
 /**
  * The link that does so. plan outlives what is opened by it; the next call replaces it.
  *
- * The lost rank's own calls of send and wait fail with FED_EIO from then on; its peers see it go.
+ * The lost rank's own calls of send and wait fail with FED_EIO from then on, and when it closes the
+ * link its peers see it go.
  * Messages of one rank stay in their order, and its GONE comes after them.
  */
 const feddc_link_vtable *faulty_link(faulty_plan *plan);

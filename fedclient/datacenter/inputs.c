@@ -1,0 +1,147 @@
+/* Sums in a fixed order, of messages that come in any. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/datacenter/inputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 4096 }; /* values that are summed at once: they stay in the first cache */
+
+fed_status feddc_inputs_make(feddc_inputs *in, const uint32_t *rank, uint32_t count) {
+    *in = (feddc_inputs){.count = count};
+    in->rank = malloc((count > 0 ? count : 1) * sizeof *in->rank);
+    in->held = calloc(count > 0 ? count : 1, sizeof *in->held);
+    if (in->rank == NULL || in->held == NULL) {
+        return FED_ENOMEM; /* feddc_inputs_free frees the other */
+    }
+    memcpy(in->rank, rank, count * sizeof *rank);
+    return FED_OK;
+}
+
+void feddc_inputs_free(feddc_inputs *in) {
+    for (uint32_t k = 0; in->held != NULL && k < in->count; k++) {
+        feddc_held_free(&in->held[k]);
+    }
+    free(in->held);
+    free(in->rank);
+    *in = (feddc_inputs){0};
+}
+
+fed_status feddc_inputs_keep(feddc_inputs *in, const feddc_event *event, fed_error *err) {
+    for (uint32_t k = 0; k < in->count; k++) {
+        if (in->rank[k] == event->peer) {
+            return feddc_held_add(&in->held[k], event, err);
+        }
+    }
+    return fed_fail(err, FED_EFORMAT,
+                    "rank %u sent its part of bucket %u, shard %u, which this rank does not sum: "
+                    "all ranks must be given the same options",
+                    event->peer, event->head.bucket, event->head.part);
+}
+
+uint32_t feddc_inputs_missing(const feddc_inputs *in) {
+    return in->added < in->count ? in->rank[in->added] : UINT32_MAX;
+}
+
+fed_status feddc_turn_check(const feddc_turn *turn, const feddc_event *event, fed_error *err) {
+    if (((event->head.flags & FEDDC_PLAIN) != 0) == turn->plain) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_EFORMAT,
+                    "rank %u exchanges step %u %s float32, and this rank does not: all ranks must "
+                    "follow the same rule",
+                    event->peer, turn->step, turn->plain ? "coded, not as" : "as");
+}
+
+/* The next inputs that are there, at most FEW: their data, and the events to release. */
+enum { FEW = 8 };
+
+typedef struct batch {
+    uint32_t count;
+    bool own[FEW];
+    const uint8_t *data[FEW];
+    size_t len[FEW];
+    feddc_event event[FEW];
+} batch;
+
+static fed_status collect(feddc_inputs *in, const feddc_collective_job *job, const feddc_turn *turn,
+                          const void *own, size_t own_len, batch *b, fed_error *err) {
+    b->count = 0;
+    while (b->count < FEW && in->added + b->count < in->count) {
+        uint32_t k = in->added + b->count;
+        feddc_event *event = &b->event[b->count];
+        b->own[b->count] = in->rank[k] == job->rank;
+        if (b->own[b->count]) {
+            event->data = own;
+            event->len = own_len;
+        } else if (feddc_held_take(&in->held[k], turn->step, event)) {
+            FED_TRY(feddc_turn_check(turn, event, err));
+        } else {
+            break;
+        }
+        b->data[b->count] = event->data;
+        b->len[b->count] = event->len;
+        b->count++;
+    }
+    return FED_OK;
+}
+
+/* All of them are float32: a chunk of each, then the next chunk. */
+static fed_status add_raw(const batch *b, bool first, size_t n, float *sum, fed_error *err) {
+    for (uint32_t k = 0; k < b->count; k++) {
+        if (b->len[k] != n * sizeof *sum) {
+            return fed_fail(err, FED_EFORMAT, "rank %u sent %zu bytes for %zu values",
+                            b->event[k].peer, b->len[k], n);
+        }
+    }
+    for (size_t at = 0; at < n; at += CHUNK) {
+        size_t count = n - at < CHUNK ? n - at : CHUNK;
+        for (uint32_t k = 0; k < b->count; k++) {
+            const float *x = (const float *)(const void *)b->data[k] + at;
+            if (first && k == 0) {
+                memcpy(sum + at, x, count * sizeof *sum);
+                continue;
+            }
+            for (size_t i = 0; i < count; i++) {
+                sum[at + i] += x[i];
+            }
+        }
+    }
+    return FED_OK;
+}
+
+static fed_status add_coded(const batch *b, const feddc_collective_job *job, const feddc_turn *turn,
+                            bool own_plain, bool first, float *sum, fed_error *err) {
+    for (uint32_t k = 0; k < b->count; k++) {
+        bool plain = b->own[k] ? own_plain : turn->plain;
+        fed_status (*use)(feddc_coder *, const feddc_shard *, bool, const uint8_t *, size_t,
+                          float *, fed_error *) =
+            first && k == 0 ? feddc_coder_decode : feddc_coder_add;
+        FED_TRY(use(job->push, turn->shard, plain, b->data[k], b->len[k], sum, err));
+    }
+    return FED_OK;
+}
+
+fed_status feddc_inputs_add(feddc_inputs *in, const feddc_collective_job *job,
+                            const feddc_turn *turn, const void *own, size_t own_len, bool own_plain,
+                            float *sum, fed_error *err) {
+    bool raw = feddc_coder_is_raw(job->push, turn->shard, turn->plain);
+    batch b = {.count = 1};
+    while (b.count > 0) {
+        FED_TRY(collect(in, job, turn, own, own_len, &b, err));
+        uint64_t begin = feddc_engine_ns();
+        FED_TRY(raw ? add_raw(&b, in->added == 0, turn->shard->n, sum, err)
+                    : add_coded(&b, job, turn, own_plain, in->added == 0, sum, err));
+        for (uint32_t k = 0; k < b.count; k++) {
+            if (!b.own[k]) {
+                feddc_engine_release(job->engine, &b.event[k]);
+            }
+        }
+        in->added += b.count;
+        if (b.count > 0) {
+            feddc_engine_spent(job->engine, raw ? FEDDC_SUM : FEDDC_DECODE, turn->step,
+                               turn->bucket, b.count * turn->shard->n * sizeof *sum, begin);
+        }
+    }
+    return FED_OK;
+}

@@ -1,0 +1,53 @@
+/* The inputs of a sum: what ranks send of a shard, added in a fixed order. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_INPUTS_H
+#define FEDDC_INPUTS_H
+
+#include "fedclient/datacenter/collective.h"
+#include "fedclient/datacenter/held.h"
+
+enum { FEDDC_PLAIN = 1 }; /* the flag of a message of a plain step */
+
+/** The ranks whose messages are added, in the order of the sum, for one shard. */
+typedef struct feddc_inputs {
+    uint32_t count;
+    uint32_t added;   /* of the current step: the first so many */
+    uint32_t *rank;   /* [count]; the own rank stands for what this rank adds itself */
+    feddc_held *held; /* [count]: messages that were not added yet */
+} feddc_inputs;
+
+/** A shard in the step that it is at. */
+typedef struct feddc_turn {
+    const feddc_shard *shard;
+    uint32_t step, bucket;
+    uint16_t part;
+    bool plain;
+} feddc_turn;
+
+/** Copies rank[count]. Errors: FED_ENOMEM */
+fed_status feddc_inputs_make(feddc_inputs *in, const uint32_t *rank, uint32_t count) FED_CHECKED;
+void feddc_inputs_free(feddc_inputs *in);
+
+/** Keep a message until its turn. FED_EFORMAT: it is of no rank of these. */
+fed_status feddc_inputs_keep(feddc_inputs *in, const feddc_event *event,
+                             fed_error *err) FED_CHECKED;
+
+/** The rank that the sum waits for; UINT32_MAX: none. */
+uint32_t feddc_inputs_missing(const feddc_inputs *in);
+
+/**
+ * Add what is there and whose turn it is to sum, float32 of the shard: in->added goes up. The first
+ * one sets it. Each message is released once it is added.
+ *
+ * own, own_len  what this rank adds: a message of job->push
+ * own_plain     true: own is float32, whatever the codec
+ */
+fed_status feddc_inputs_add(feddc_inputs *in, const feddc_collective_job *job,
+                            const feddc_turn *turn, const void *own, size_t own_len, bool own_plain,
+                            float *sum, fed_error *err) FED_CHECKED;
+
+/** FED_EFORMAT: the message is plain and the turn is not, or the other way round. */
+fed_status feddc_turn_check(const feddc_turn *turn, const feddc_event *event,
+                            fed_error *err) FED_CHECKED;
+
+#endif

@@ -1,0 +1,304 @@
+/* What every collective must keep, on every link, with every codec that it takes: the tests walk
+ * collectives.def, links.def and codecs.def. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "exchange_gang.h"
+#include "faulty_link.h"
+#include "fedcodec/codec.h"
+
+enum { MOST = 5 };
+
+static exchange_seat seat[LINK_GANG_RANKS], other[LINK_GANG_RANKS];
+
+/* Specs beside the collectives' names. */
+static const char *const more_specs[] = {"owners:aggregators=1", "owners:aggregators=2",
+                                         "tree:group=1", "tree:group=2"};
+enum { MORE_SPECS = sizeof more_specs / sizeof more_specs[0] };
+
+/* The k-th spec to test; NULL past the last. *ranks: the least that it can do with. */
+static const char *spec_at(size_t k, uint32_t *ranks) {
+    size_t known = 0;
+    *ranks = 1;
+    while (feddc_collective_name(known) != NULL) {
+        known++;
+    }
+    if (k < known) {
+        return feddc_collective_name(k);
+    }
+    *ranks = k - known < 2 ? (uint32_t)(k - known) + 2 : 1;
+    return k - known < MORE_SPECS ? more_specs[k - known] : NULL;
+}
+
+static bool expands(const char *codec) {
+    return strcmp(codec, "3lc") == 0 || strcmp(codec, "stoch3") == 0;
+}
+
+static bool recodes(const char *spec) {
+    return strncmp(spec, "ring", 4) == 0 || strncmp(spec, "tree", 4) == 0;
+}
+
+static const char *told(const exchange_run *run) {
+    static char text[200];
+    snprintf(text, sizeof text, "%u ranks, link %s, %s, codec %s, pull %s", run->size,
+             run->link->name, run->collective, run->codec != NULL ? run->codec : "-",
+             run->pull != NULL ? run->pull : "-");
+    return text;
+}
+
+static void play(const exchange_run *run, exchange_seat *seats) {
+    exchange_gang_play(run, seats);
+    for (uint32_t r = 0; r < run->size; r++) {
+        if (seats[r].status != FED_OK) {
+            fail_msg("%s: rank %u: %s", told(run), r, seats[r].err.text);
+        }
+    }
+}
+
+static void assert_same_bits(const exchange_run *run, const exchange_seat *a,
+                             const exchange_seat *b) {
+    if (memcmp(a->sums, b->sums, run->steps * exchange_size() * sizeof *a->sums) != 0) {
+        fail_msg("%s: rank %u has other bits than rank %u", told(run), a->place.rank,
+                 b->place.rank);
+    }
+}
+
+static void assert_sums(const exchange_run *run, const exchange_seat *seats) {
+    for (uint32_t r = 1; r < seats[0].workers; r++) {
+        assert_same_bits(run, &seats[r], &seats[0]);
+    }
+    for (uint32_t step = 0; step < run->steps; step++) {
+        bool plain = run->plain_every > 0 && step % run->plain_every == run->plain_every - 1;
+        double error = exchange_error(&seats[0], step);
+        if ((plain || run->codec == NULL) && error > 3e-7) {
+            fail_msg("%s, step %u: the sum of float32 is off by %g", told(run), step, error);
+        }
+    }
+}
+
+/* -- Sums -- */
+
+static void check_sums(const feddc_link_vtable *link, const char *spec, const char *codec,
+                       uint32_t size) {
+    bool pulls = strcmp(spec, "gather") != 0;
+    exchange_run run = {.link = feddc_link_named("threads"),
+                        .collective = spec,
+                        .codec = codec,
+                        .pull = pulls ? codec : NULL,
+                        .size = size,
+                        .steps = 3,
+                        .plain_every = 2};
+    play(&run, seat);
+    assert_sums(&run, seat);
+    run.link = link;
+    run.rough = true;
+    play(&run, other);
+    assert_sums(&run, other);
+    assert_same_bits(&run, &other[0], &seat[0]);
+    exchange_gang_clear(&run, seat);
+    exchange_gang_clear(&run, other);
+}
+
+/* Each link, with steps put in ahead and tensors in any order, gives the bits of threads. */
+static void all_ranks_and_links_have_the_same_bits(void **state) {
+    (void)state;
+    const feddc_link_vtable *link;
+    const char *spec;
+    uint32_t least;
+    for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
+        for (size_t k = 0; link_gang_fits(link) && (spec = spec_at(k, &least)) != NULL; k++) {
+            for (uint32_t size = least; size <= MOST; size++) {
+                check_sums(link, spec, NULL, size);
+            }
+            for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
+                const char *codec = fedcodec_name(fedcodec_at(c));
+                if (!recodes(spec) || !expands(codec)) {
+                    check_sums(link, spec, codec, 3 + (uint32_t)(c % 3));
+                }
+            }
+        }
+    }
+}
+
+/* Late and mixed events change no bit. */
+static void the_order_of_events_does_not_matter(void **state) {
+    (void)state;
+    const char *spec;
+    uint32_t least;
+    for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
+        faulty_plan plan = {
+            .inner = feddc_link_named("threads"), .delay_us = 100, .mix = 9, .seed = k};
+        check_sums(faulty_link(&plan), spec, NULL, 5);
+        check_sums(faulty_link(&plan), spec, "int8", 4);
+        check_sums(faulty_link(&plan), spec, "onebit", 5);
+    }
+}
+
+/* -- Residuals -- */
+
+/* What came out, and what the residuals keep, is what was put in. */
+static void assert_nothing_is_lost(const exchange_run *run) {
+    size_t n = exchange_size();
+    double *rest = calloc(n, sizeof *rest), worst = 0;
+    float *grad = malloc(n * sizeof *grad);
+    for (uint32_t r = 0; r < run->size; r++) {
+        for (uint32_t step = 0; step < run->steps && r < seat[0].workers; step++) {
+            exchange_gradient(r, step, grad);
+            for (size_t i = 0; i < n; i++) {
+                rest[i] += (double)grad[i];
+            }
+        }
+        for (size_t i = 0; i < seat[r].state_size; i++) {
+            rest[i % n] -= (double)seat[r].state[i];
+        }
+    }
+    for (size_t i = 0; i < run->steps * n; i++) {
+        rest[i % n] -= (double)seat[0].sums[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        worst = fabs(rest[i]) > worst ? fabs(rest[i]) : worst;
+    }
+    free(rest);
+    free(grad);
+    if (!(worst < 2e-4)) {
+        fail_msg("%s: %g of a value is neither in the sums nor in a residual", told(run), worst);
+    }
+}
+
+static void what_codecs_leave_out_stays_in_residuals(void **state) {
+    (void)state;
+    const char *spec;
+    uint32_t least;
+    for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
+        for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
+            const char *codec = fedcodec_name(fedcodec_at(c));
+            bool takes =
+                fedcodec_has_feedback(fedcodec_at(c)) && !(recodes(spec) && expands(codec));
+            for (uint32_t size = 3; takes && size <= MOST; size += 2) {
+                exchange_run run = {.link = feddc_link_named("threads"),
+                                    .collective = spec,
+                                    .codec = codec,
+                                    .pull = strcmp(spec, "gather") != 0 ? codec : NULL,
+                                    .size = size,
+                                    .steps = 12,
+                                    .plain_every = 5};
+                play(&run, seat);
+                assert_sums(&run, seat);
+                assert_nothing_is_lost(&run);
+                exchange_gang_clear(&run, seat);
+            }
+        }
+    }
+}
+
+/* -- What is refused, and what goes wrong -- */
+
+static void assert_refused(const char *spec, const char *codec, const char *pull,
+                           const char *words) {
+    exchange_run run = {.link = feddc_link_named("threads"),
+                        .collective = spec,
+                        .codec = codec,
+                        .pull = pull,
+                        .size = 1,
+                        .steps = 1};
+    exchange_gang_play(&run, seat);
+    assert_fed_status(seat[0].status, FED_EINVAL);
+    assert_fed_says(seat[0].err, words);
+    exchange_gang_clear(&run, seat);
+}
+
+static void what_does_not_fit_is_refused_with_the_reason(void **state) {
+    (void)state;
+    assert_refused("ring", "3lc:s=1", NULL, "3.5 times the sum");
+    assert_refused("ring", "stoch3", NULL, "must not ride the ring");
+    assert_refused("tree:group=2", "3lc", NULL, "must not ride the tree");
+    assert_refused("gather", "int8", "int8", "no pulls");
+}
+
+static void a_nan_ends_the_exchange_of_all(void **state) {
+    (void)state;
+    const char *spec;
+    uint32_t least;
+    for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
+        exchange_run run = {.link = feddc_link_named("threads"),
+                            .collective = spec,
+                            .codec = "sbc",
+                            .size = 4,
+                            .steps = 4,
+                            .poisoned = true};
+        exchange_gang_play(&run, seat);
+        assert_fed_status(seat[1].status, FED_ENONFINITE);
+        for (uint32_t r = 0; r < run.size; r++) {
+            assert_int_not_equal(seat[r].status, FED_OK);
+            if (r != 1) {
+                assert_fed_says(seat[r].err, "rank ");
+            }
+        }
+        exchange_gang_clear(&run, seat);
+    }
+}
+
+/* A rank is lost at its k-th event: the others have all sums, or an error; and no sum is wrong. */
+static bool lose_one(const char *spec, const char *codec, faulty_plan *plan) {
+    exchange_run run = {.link = faulty_link(plan),
+                        .collective = spec,
+                        .codec = codec,
+                        .size = 4,
+                        .steps = 3,
+                        .rough = true};
+    exchange_gang_play(&run, seat);
+    bool lost = seat[plan->victim].status != FED_OK;
+    for (uint32_t r = 0; r < run.size; r++) {
+        bool whole = r >= seat[r].workers || seat[r].complete == run.steps;
+        if (seat[r].status == FED_OK && !whole) {
+            fail_msg("%s, lost at %d: rank %u has %u steps and no error", told(&run), (int)plan->at,
+                     r, seat[r].complete);
+        }
+        for (uint32_t step = 0; codec == NULL && r < seat[r].workers && step < seat[r].complete;
+             step++) {
+            double error = exchange_error(&seat[r], step);
+            if (error > 3e-7) {
+                fail_msg("%s, lost at %d: rank %u, step %u is off by %g", told(&run), (int)plan->at,
+                         r, step, error);
+            }
+        }
+    }
+    exchange_gang_clear(&run, seat);
+    return lost;
+}
+
+static void a_lost_rank_ends_in_errors_and_never_in_a_hang(void **state) {
+    (void)state;
+    const char *spec;
+    uint32_t least;
+    for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
+        uint64_t at = 1;
+        faulty_plan plan = {.inner = feddc_link_named("threads"), .victim = 1, .at = at};
+        while (at < 400 && lose_one(spec, at % 2 == 0 ? "int8" : NULL, &plan)) {
+            plan.at = at += 3;
+        }
+        if (at <= 10) {
+            fail_msg("%s: rank 1 was not lost at its event %d of %d", spec, (int)at,
+                     (int)plan.events[1]);
+        }
+        plan = (faulty_plan){
+            .inner = feddc_link_named("threads"), .victim = 2, .at = 9, .orderly = true};
+        assert_true(lose_one(spec, NULL, &plan));
+    }
+}
+
+int main(void) {
+    alarm(500); /* an exchange that hangs ends here */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ranks_and_links_have_the_same_bits),
+        cmocka_unit_test(the_order_of_events_does_not_matter),
+        cmocka_unit_test(what_codecs_leave_out_stays_in_residuals),
+        cmocka_unit_test(what_does_not_fit_is_refused_with_the_reason),
+        cmocka_unit_test(a_nan_ends_the_exchange_of_all),
+        cmocka_unit_test(a_lost_rank_ends_in_errors_and_never_in_a_hang),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

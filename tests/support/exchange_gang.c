@@ -1,0 +1,166 @@
+/* A gang that exchanges gradients: its ranks' steps. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exchange_gang.h"
+
+#include <math.h>
+
+#include "fed/rng.h"
+#include "fed_test.h"
+
+static const size_t tensor[] = {1, 300, 17, 1000, 5, 4001, 255, 777, 2};
+enum { TENSORS = sizeof tensor / sizeof tensor[0], BUCKET = 4096 };
+
+size_t exchange_size(void) {
+    size_t n = 0;
+    for (size_t k = 0; k < TENSORS; k++) {
+        n += tensor[k];
+    }
+    return n;
+}
+
+void exchange_gradient(uint32_t rank, uint32_t step, float *grad) {
+    fed_rng rng;
+    fed_rng_init(&rng, 21, step, rank);
+    for (size_t i = 0; i < exchange_size(); i++) {
+        grad[i] = fed_rng_float(&rng) - 0.5f;
+    }
+}
+
+static bool is_plain(const exchange_run *run, uint32_t step) {
+    return run->plain_every > 0 && step % run->plain_every == run->plain_every - 1;
+}
+
+/* The tensors from the last to the first, or in an order that rank and step decide. */
+static void make_order(const exchange_seat *seat, uint32_t step, uint32_t order[TENSORS]) {
+    fed_rng rng;
+    fed_rng_init(&rng, 22, step, seat->place.rank);
+    for (uint32_t k = 0; k < TENSORS; k++) {
+        order[k] = TENSORS - 1 - k;
+    }
+    if (seat->run->rough) {
+        fed_rng_shuffle(&rng, order, TENSORS);
+    }
+}
+
+static size_t offset_of(uint32_t k) {
+    size_t at = 0;
+    while (k-- > 0) {
+        at += tensor[k];
+    }
+    return at;
+}
+
+static void put(exchange_seat *seat, feddc_exchange *x, uint32_t step, float *grad) {
+    uint32_t order[TENSORS];
+    exchange_gradient(seat->place.rank, step, grad);
+    if (seat->run->poisoned && seat->place.rank == 1 && step == 1) {
+        grad[2000] = NAN;
+    }
+    make_order(seat, step, order);
+    for (uint32_t k = 0; k < TENSORS; k++) {
+        size_t at = offset_of(order[k]);
+        feddc_exchange_put(x, step, at, grad + at, tensor[order[k]], is_plain(seat->run, step));
+    }
+}
+
+static void keep(void *user, size_t offset, const float *sum, size_t n) {
+    memcpy((float *)user + offset, sum, n * sizeof *sum);
+}
+
+static fed_status take(exchange_seat *seat, feddc_exchange *x, uint32_t step) {
+    uint32_t order[TENSORS];
+    make_order(seat, step + 1000, order);
+    for (uint32_t k = 0; k < TENSORS; k++) {
+        FED_TRY(feddc_exchange_take(x, step, offset_of(order[k]), tensor[order[k]], keep,
+                                    seat->sums + step * exchange_size(), &seat->err));
+    }
+    seat->complete++;
+    return FED_OK;
+}
+
+static fed_status work(exchange_seat *seat, feddc_exchange *x, float *grad) {
+    uint32_t steps = seat->run->steps, put_in = 0;
+    for (uint32_t step = 0; step < steps; step++) {
+        uint32_t until = step + (seat->run->rough ? 2 : 1);
+        for (; put_in < until && put_in < steps; put_in++) {
+            put(seat, x, put_in, grad + put_in % 2 * exchange_size());
+        }
+        FED_TRY(take(seat, x, step));
+    }
+    return FED_OK;
+}
+
+static fed_status join(exchange_seat *seat, feddc_exchange **x) {
+    const exchange_run *run = seat->run;
+    feddc_exchange_options options = {.link = run->link,
+                                      .place = seat->place,
+                                      .collective = run->collective,
+                                      .codec = run->codec,
+                                      .pull = run->pull,
+                                      .tensor = tensor,
+                                      .tensors = TENSORS,
+                                      .small = 16,
+                                      .bucket = BUCKET};
+    return feddc_exchange_open(&options, x, &seat->err);
+}
+
+void exchange_play(void *arg) {
+    exchange_seat *seat = arg;
+    feddc_exchange *x = NULL;
+    seat->status = join(seat, &x);
+    if (seat->status != FED_OK) {
+        return;
+    }
+    seat->workers = feddc_exchange_workers(x);
+    float *grad = malloc(2 * exchange_size() * sizeof *grad);
+    if (seat->place.rank < seat->workers) {
+        seat->sums = calloc(seat->run->steps * exchange_size(), sizeof *seat->sums);
+        seat->status = work(seat, x, grad);
+    } else {
+        seat->status = feddc_exchange_serve(x, &seat->err);
+    }
+    seat->state_size = feddc_exchange_state_size(x);
+    seat->state = calloc(seat->state_size + 1, sizeof *seat->state);
+    if (seat->status == FED_OK) {
+        feddc_exchange_save(x, seat->state);
+    }
+    feddc_exchange_close(x, seat->status == FED_OK);
+    free(grad);
+}
+
+void exchange_gang_play(const exchange_run *run, exchange_seat seat[LINK_GANG_RANKS]) {
+    link_gang gang;
+    link_gang_open(&gang, run->link, run->size);
+    for (uint32_t r = 0; r < run->size; r++) {
+        seat[r] = (exchange_seat){.run = run, .place = gang.place[r]};
+    }
+    link_gang_run(run->size, exchange_play, seat, sizeof seat[0]);
+    link_gang_close(&gang);
+}
+
+void exchange_gang_clear(const exchange_run *run, exchange_seat seat[LINK_GANG_RANKS]) {
+    for (uint32_t r = 0; r < run->size; r++) {
+        free(seat[r].sums);
+        free(seat[r].state);
+    }
+}
+
+double exchange_error(const exchange_seat *seat, uint32_t step) {
+    size_t n = exchange_size();
+    double *sum = calloc(2 * n, sizeof *sum), *magnitude = sum + n, worst = 0;
+    float *grad = malloc(n * sizeof *grad);
+    for (uint32_t r = 0; r < seat->workers; r++) {
+        exchange_gradient(r, step, grad);
+        for (size_t i = 0; i < n; i++) {
+            sum[i] += (double)grad[i];
+            magnitude[i] += fabs((double)grad[i]);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        double error = fabs((double)seat->sums[step * n + i] - sum[i]) / magnitude[i];
+        worst = error > worst ? error : worst;
+    }
+    free(grad);
+    free(sum);
+    return worst;
+}

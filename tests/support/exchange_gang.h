@@ -1,0 +1,49 @@
+/* A gang that exchanges gradients which rank and step alone decide: any sum can be checked. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EXCHANGE_GANG_H
+#define EXCHANGE_GANG_H
+
+#include "feddc/exchange.h"
+#include "link_gang.h"
+
+/** What a gang is to do. */
+typedef struct exchange_run {
+    const feddc_link_vtable *link;
+    const char *collective, *codec, *pull;
+    uint32_t size, steps;
+    uint32_t plain_every; /* each so manieth step is plain; 0: none */
+    bool rough;    /* a step is put in before the last one is taken, its tensors in any order */
+    bool poisoned; /* rank 1's gradient of step 1 holds a NaN */
+} exchange_run;
+
+/** What a rank got. */
+typedef struct exchange_seat {
+    const exchange_run *run;
+    feddc_place place;
+    uint32_t workers; /* 0: it could not join */
+    fed_status status;
+    fed_error err;
+    float *sums;       /* [steps * exchange_size()]; NULL for an aggregator */
+    uint32_t complete; /* steps that it has taken */
+    float *state;      /* the residuals; NULL: none */
+    size_t state_size;
+} exchange_seat;
+
+/** Values of the gradient. Its tensors are odd. */
+size_t exchange_size(void);
+
+/** float32[exchange_size()] */
+void exchange_gradient(uint32_t rank, uint32_t step, float *grad);
+
+/** Join, take all steps, and leave: one rank's part. seat->run and seat->place are filled in. */
+void exchange_play(void *seat);
+
+/** All ranks of a run, as threads of this process. */
+void exchange_gang_play(const exchange_run *run, exchange_seat seat[LINK_GANG_RANKS]);
+void exchange_gang_clear(const exchange_run *run, exchange_seat seat[LINK_GANG_RANKS]);
+
+/** The largest error of the workers' sum of a step, against a sum in double; divided by the sum of
+ * magnitudes. */
+double exchange_error(const exchange_seat *seat, uint32_t step);
+
+#endif
