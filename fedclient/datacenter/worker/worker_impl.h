@@ -4,6 +4,7 @@
 #define FEDDC_WORKER_IMPL_H
 
 #include "feddc/control.h"
+#include "feddc/trace.h"
 #include "feddc/worker.h"
 #include "fedtrain/batches.h"
 #include "fedtrain/optimizer.h"

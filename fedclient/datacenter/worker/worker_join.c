@@ -106,6 +106,9 @@ void feddc_worker_count_in(feddc_worker *w, int sign) {
 
 static void leave(feddc_worker *w, bool orderly) {
     feddc_worker_count_in(w, 1);
+    if (w->o.watch != NULL) {
+        feddc_watch_exchange(w->o.watch, NULL);
+    }
     feddc_exchange_close(w->x, orderly);
     w->x = NULL;
     fedtrain_batches_close(w->batches);
@@ -130,6 +133,9 @@ static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_e
     w->rank = place->rank;
     w->workers = feddc_exchange_workers(w->x);
     w->share = 1.0F / (float)(w->workers - o.late);
+    if (w->o.watch != NULL) {
+        feddc_watch_exchange(w->o.watch, w->x);
+    }
     return FED_OK;
 }
 

@@ -13,9 +13,29 @@ uint64_t feddc_worker_now(void) {
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
+/* The phases that a trace shows. */
+static void trace_phase(const feddc_worker *w, uint64_t now) {
+    static const feddc_what whats[FEDDC_PHASES] = {[FEDDC_FORWARD] = FEDDC_FORWARD_PASS,
+                                                   [FEDDC_BACKWARD] = FEDDC_BACKWARD_PASS,
+                                                   [FEDDC_WAITING] = FEDDC_WAIT,
+                                                   [FEDDC_UPDATING] = FEDDC_UPDATE};
+    if (w->o.exchange.trace != NULL && w->phase >= FEDDC_FORWARD && w->phase <= FEDDC_UPDATING) {
+        const feddc_span span = {.begin = w->since,
+                                 .end = now,
+                                 .step = w->step,
+                                 .bucket = UINT32_MAX,
+                                 .what = whats[w->phase]};
+        feddc_trace_add(w->o.exchange.trace, FEDDC_ROW_COMPUTE, &span);
+    }
+}
+
 void feddc_worker_enter(feddc_worker *w, feddc_phase phase) {
     const uint64_t now = feddc_worker_now();
     w->phase_s[w->phase] += 1e-9 * (double)(now - w->since);
+    trace_phase(w, now);
+    if (w->o.watch != NULL) {
+        feddc_watch_at(w->o.watch, phase, w->step);
+    }
     w->since = now;
     w->phase = phase;
 }

@@ -37,6 +37,8 @@ FED_API_BEGIN
  */
 typedef struct feddc_worker feddc_worker;
 
+struct feddc_watch; /* feddc/control.h */
+
 typedef struct feddc_worker_options {
     /* link, collective, codec, pull, small, bucket, late, trace; the worker fills in the others.
      * Strings must outlive the worker. */
@@ -52,6 +54,7 @@ typedef struct feddc_worker_options {
 
     bool elastic; /* keep a copy of the last whole step, so that join can be called again after a
                    * rank has failed */
+    struct feddc_watch *watch; /* NULL, or who is told of each phase; outlives the worker */
 } feddc_worker_options;
 
 /**
