@@ -3,7 +3,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,6 @@
 
 #include "fed/version.h"
 #include "fedclient/apps/fedclientd.h"
-#include "fedclient/apps/option_table.h"
-#include "fedtrain/backend.h"
 
 static const char usage[] =
     "Usage: fedclientd --server URL --ca FILE --state DIR --data DIR [options]\n"
@@ -69,87 +66,6 @@ static int complain(const char *what) {
     return STATUS_USAGE;
 }
 
-static fed_status take_shard(const char *value, void *values, fed_error *err) {
-    workshop_settings *work = &((fedclientd_settings *)values)->work;
-    const char *slash = option_number(value, '/', 0, UINT32_MAX, &work->shard);
-    if (slash == NULL || option_number(slash + 1, '\0', 0, UINT32_MAX, &work->shards) == NULL ||
-        work->shard >= work->shards) {
-        return fed_fail(err, FED_EINVAL, "--shard wants K/N with K under N, not %s", value);
-    }
-    return FED_OK;
-}
-
-static fed_status take_split(const char *value, void *values, fed_error *err) {
-    return fedtrain_split_parse(value, &((fedclientd_settings *)values)->work.split, err);
-}
-
-static fed_status take_when(const char *value, void *values, fed_error *err) {
-    fed_error why = {0};
-    const fed_status status =
-        fedclient_conditions_parse(value, &((fedclientd_settings *)values)->when, &why);
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "--when: %s", why.text);
-}
-
-static fed_status take_hold(const char *value, void *values, fed_error *err) {
-    uint32_t seconds = 0;
-    if (option_number(value, '\0', 0, 3600, &seconds) == NULL) {
-        return fed_fail(err, FED_EINVAL, "--hold wants 0 to 3600 seconds, not %s", value);
-    }
-    ((fedclientd_settings *)values)->hold_ms = seconds * 1000;
-    return FED_OK;
-}
-
-static fed_status take_transport(const char *value, void *values, fed_error *err) {
-    for (size_t k = 0; fedclient_transport_name(k) != NULL; k++) {
-        if (strcmp(value, fedclient_transport_name(k)) == 0) {
-            ((fedclientd_settings *)values)->transport = value;
-            return FED_OK;
-        }
-    }
-    return fed_fail(err, FED_EINVAL, "this build has no --transport %s", value);
-}
-
-static fed_status take_backend(const char *value, void *values, fed_error *err) {
-    ((fedclientd_settings *)values)->work.backend = value;
-    return fedtrain_backend_fits(value, NULL, err);
-}
-
-static fed_status parse_arguments(int argc, char **argv, fedclientd_settings *s, fed_error *err) {
-    enum { ANY = 1 }; /* the program is one command */
-#define AT(member) offsetof(fedclientd_settings, member)
-    static const option_row rows[] = {
-        {"server", OPTION_TEXT, AT(server), .commands = ANY},
-        {"ca", OPTION_TEXT, AT(ca), .commands = ANY},
-        {"state", OPTION_TEXT, AT(state), .commands = ANY},
-        {"data", OPTION_TEXT, AT(work.data), .commands = ANY},
-        {"dataset", OPTION_TEXT, AT(work.dataset), .commands = ANY},
-        {"token", OPTION_TEXT, AT(token), .commands = ANY},
-        {"token-file", OPTION_TEXT, AT(token_file), .commands = ANY},
-        {"name", OPTION_TEXT, AT(name), .commands = ANY},
-        {"shard", OPTION_OTHER, .commands = ANY, .take = take_shard},
-        {"split", OPTION_OTHER, .commands = ANY, .take = take_split},
-        {"when", OPTION_OTHER, .commands = ANY, .take = take_when},
-        {"hold", OPTION_OTHER, .commands = ANY, .take = take_hold},
-        {"transport", OPTION_OTHER, .commands = ANY, .take = take_transport},
-        {"backend", OPTION_OTHER, .commands = ANY, .take = take_backend},
-        {"evaluate", OPTION_FLAG, AT(work.evaluate), .commands = ANY},
-        {"until-finished", OPTION_FLAG, AT(until_finished), .commands = ANY},
-        {"normalise", OPTION_FLAG, AT(work.normalise), .commands = ANY},
-        {"verbose", OPTION_FLAG, AT(verbose), .commands = ANY},
-    };
-#undef AT
-    int words = 0;
-    FED_TRY(option_table_read(rows, sizeof rows / sizeof rows[0], ANY, argc, argv, s, &words, err));
-    if (words < argc) {
-        return fed_fail(err, FED_EINVAL, "not an option: %.200s", argv[words]);
-    }
-    if (s->server == NULL || s->ca == NULL || s->state == NULL || s->work.data == NULL) {
-        return fed_fail(err, FED_EINVAL, "--server, --ca, --state and --data are needed");
-    }
-    s->log.level = s->verbose ? FED_LOG_DEBUG : FED_LOG_INFO;
-    return FED_OK;
-}
-
 static bool is_given(const char *option, int argc, char **argv) {
     for (int k = 1; k < argc; k++) {
         if (strcmp(argv[k], option) == 0) {
@@ -163,6 +79,7 @@ int main(int argc, char **argv) {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     fedclientd_settings s = {.name = host,
+                             .software = "fedclientd/" FED_VERSION,
                              .stop = &stop,
                              .work = {.dataset = "mnist", .shards = 1},
                              .hold_ms = 25000,
@@ -176,7 +93,7 @@ int main(int argc, char **argv) {
         printf("fedclientd %s (%s)\n", FED_VERSION, fed_build_id());
         return 0;
     }
-    if (parse_arguments(argc, argv, &s, &err) != FED_OK) {
+    if (fedclientd_read_options(NULL, 0, argc, argv, &s, &err) != FED_OK) {
         return complain(err.text);
     }
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};

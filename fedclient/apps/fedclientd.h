@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "fed/log.h"
+#include "fedclient/apps/option_table.h"
 #include "fedclient/apps/workshop.h"
 #include "fedclient/eligibility.h"
 #include "fedclient/fedclient.h"
@@ -16,6 +17,7 @@ typedef struct fedclientd_settings {
     const char *server, *ca, *state;
     const char *token, *token_file; /* NULL: none */
     const char *name;               /* the device's name at the coordinator */
+    const char *software;           /* which program this is: "fedclientd/0.2.0" */
     const char *transport;          /* NULL: the first transport that this build has */
     workshop_settings work;
     fedclient_conditions when;
@@ -24,6 +26,12 @@ typedef struct fedclientd_settings {
     fed_log log;
     const atomic_int *stop; /* not 0: end soon */
 } fedclientd_settings;
+
+/** fedclientd_options.c: read the options of a device, and `more` of a program that has others:
+ * rows of the command FEDCLIENTD_COMMAND, for a struct that begins with a fedclientd_settings. */
+enum { FEDCLIENTD_COMMAND = 1 };
+fed_status fedclientd_read_options(const option_row *more, size_t count, int argc, char **argv,
+                                   fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
 /** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;

@@ -6,7 +6,6 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
-#include "fed/version.h"
 #include "fedclient/apps/fedclientd.h"
 
 enum { CA_LIMIT = 65536, TOKEN_LIMIT = 1024 };
@@ -150,7 +149,7 @@ static fed_status live(device *d, fedclient_platform *platform, fedclient_transp
                                        .may_train = may_train,
                                        .progress = progress,
                                        .name = s->name,
-                                       .software = "fedclientd/" FED_VERSION};
+                                       .software = s->software};
     fedclient *client = NULL;
     FED_TRY(fedclient_open(&options, &client, err));
     fed_status status = enrol(s, client, err);

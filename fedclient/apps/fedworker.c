@@ -11,6 +11,7 @@
 #include "fedclient/apps/fedworker.h"
 #include "fedclient/apps/fedworker_launch.h"
 #include "fedclient/apps/fedworker_predict.h"
+#include "fedclient/apps/fedworker_serve.h"
 #include "fedclient/apps/option_table.h"
 #include "fedtrain/backend.h"
 
@@ -161,6 +162,15 @@ static fed_status check_options(fedworker_options *o, fed_error *err) {
 
 /* ---- Commands ---- */
 
+static bool is_given(const char *option, int argc, char **argv) {
+    for (int k = 1; k < argc; k++) {
+        if (strcmp(argv[k], option) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
     fedworker_options o = {.app = {.dataset = "mnist",
                                    .train_part = "train",
@@ -174,6 +184,9 @@ static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
                            .sync = "ssgd",
                            .workers = 1};
     fedworker_job job = {0};
+    if (is_given("--server", argc, argv)) {
+        return fedworker_serve(argc, argv, wrong, err);
+    }
     *wrong = true;
     FED_TRY(parse_options(argc, argv, &o, err));
     FED_TRY(check_options(&o, err));
@@ -222,6 +235,7 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             fputs(usage, stdout);
+            fputs(fedworker_serve_usage, stdout);
             fputs(fedworker_predict_usage, stdout);
             putchar('\n');
             fputs(fedworker_launch_usage, stdout);

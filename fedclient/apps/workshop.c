@@ -167,7 +167,9 @@ static fed_status decline(fed_status status, const fed_error *why, fed_error *er
 /** Make everything that a round needs, except what lies in the store. */
 static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *err) {
     FED_TRY(begin_task(w, task, err));
-    FED_TRY(fit_net(w, task, err));
+    if (w->settings->gang == NULL) { /* each worker of a gang makes a net of its own */
+        FED_TRY(fit_net(w, task, err));
+    }
     return w->settings->evaluate
                ? FED_OK
                : fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err);
@@ -230,7 +232,11 @@ static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
                         .user = &s};
     fedtrain_job_use(&job, &w->data, &w->share);
     fed_error why = {0};
-    fed_status status = fedtrain_run(&job, round->values, w->memory, &round->loss, &why);
+    const workshop_settings *own = w->settings;
+    fed_status status =
+        own->gang != NULL
+            ? own->gang(own->gang_user, round, &job, &w->arch, w->memory, w->memory_count, &why)
+            : fedtrain_run(&job, round->values, w->memory, &round->loss, &why);
     if (status != FED_OK) {
         return decline(status, &why, err);
     }
@@ -259,6 +265,16 @@ fed_status workshop_work(void *user, fedclient_round *round, fed_error *err) {
     workshop *w = user;
     FED_TRY(equip(w, round->task, err));
     return w->settings->evaluate ? evaluate(w, round, err) : train(w, round, err);
+}
+
+fed_status workshop_prepare(workshop *w, const fed_task *task, fedtrain_job *job,
+                            const fed_arch **arch, fed_error *err) {
+    FED_TRY(equip_from_task(w, task, err));
+    *job =
+        (fedtrain_job){.optimizer = w->optimizer, .steps = task->local_steps, .batch = task->batch};
+    fedtrain_job_use(job, &w->data, &w->share);
+    *arch = &w->arch;
+    return FED_OK;
 }
 
 fed_status workshop_open(const workshop_settings *settings, const fedclient_platform *platform,

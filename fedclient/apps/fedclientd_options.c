@@ -1,0 +1,98 @@
+/* The options of a device, for each program that is one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+#include <string.h>
+
+#include "fedclient/apps/fedclientd.h"
+#include "fedtrain/backend.h"
+
+static fed_status take_shard(const char *value, void *values, fed_error *err) {
+    workshop_settings *work = &((fedclientd_settings *)values)->work;
+    const char *slash = option_number(value, '/', 0, UINT32_MAX, &work->shard);
+    if (slash == NULL || option_number(slash + 1, '\0', 0, UINT32_MAX, &work->shards) == NULL ||
+        work->shard >= work->shards) {
+        return fed_fail(err, FED_EINVAL, "--shard wants K/N with K under N, not %s", value);
+    }
+    return FED_OK;
+}
+
+static fed_status take_split(const char *value, void *values, fed_error *err) {
+    return fedtrain_split_parse(value, &((fedclientd_settings *)values)->work.split, err);
+}
+
+static fed_status take_when(const char *value, void *values, fed_error *err) {
+    fed_error why = {0};
+    const fed_status status =
+        fedclient_conditions_parse(value, &((fedclientd_settings *)values)->when, &why);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "--when: %s", why.text);
+}
+
+static fed_status take_hold(const char *value, void *values, fed_error *err) {
+    uint32_t seconds = 0;
+    if (option_number(value, '\0', 0, 3600, &seconds) == NULL) {
+        return fed_fail(err, FED_EINVAL, "--hold wants 0 to 3600 seconds, not %s", value);
+    }
+    ((fedclientd_settings *)values)->hold_ms = seconds * 1000;
+    return FED_OK;
+}
+
+static fed_status take_transport(const char *value, void *values, fed_error *err) {
+    for (size_t k = 0; fedclient_transport_name(k) != NULL; k++) {
+        if (strcmp(value, fedclient_transport_name(k)) == 0) {
+            ((fedclientd_settings *)values)->transport = value;
+            return FED_OK;
+        }
+    }
+    return fed_fail(err, FED_EINVAL, "this build has no --transport %s", value);
+}
+
+static fed_status take_backend(const char *value, void *values, fed_error *err) {
+    ((fedclientd_settings *)values)->work.backend = value;
+    return fedtrain_backend_fits(value, NULL, err);
+}
+
+#define AT(member) offsetof(fedclientd_settings, member)
+enum { ANY = FEDCLIENTD_COMMAND };
+static const option_row device_rows[] = {
+    {"server", OPTION_TEXT, AT(server), .commands = ANY},
+    {"ca", OPTION_TEXT, AT(ca), .commands = ANY},
+    {"state", OPTION_TEXT, AT(state), .commands = ANY},
+    {"data", OPTION_TEXT, AT(work.data), .commands = ANY},
+    {"dataset", OPTION_TEXT, AT(work.dataset), .commands = ANY},
+    {"token", OPTION_TEXT, AT(token), .commands = ANY},
+    {"token-file", OPTION_TEXT, AT(token_file), .commands = ANY},
+    {"name", OPTION_TEXT, AT(name), .commands = ANY},
+    {"shard", OPTION_OTHER, .commands = ANY, .take = take_shard},
+    {"split", OPTION_OTHER, .commands = ANY, .take = take_split},
+    {"when", OPTION_OTHER, .commands = ANY, .take = take_when},
+    {"hold", OPTION_OTHER, .commands = ANY, .take = take_hold},
+    {"transport", OPTION_OTHER, .commands = ANY, .take = take_transport},
+    {"backend", OPTION_OTHER, .commands = ANY, .take = take_backend},
+    {"evaluate", OPTION_FLAG, AT(work.evaluate), .commands = ANY},
+    {"until-finished", OPTION_FLAG, AT(until_finished), .commands = ANY},
+    {"normalise", OPTION_FLAG, AT(work.normalise), .commands = ANY},
+    {"verbose", OPTION_FLAG, AT(verbose), .commands = ANY},
+};
+#undef AT
+
+enum { DEVICE_ROWS = sizeof device_rows / sizeof device_rows[0] };
+
+fed_status fedclientd_read_options(const option_row *more, size_t count, int argc, char **argv,
+                                   fedclientd_settings *s, fed_error *err) {
+    option_row rows[OPTION_ROWS];
+    int words = 0;
+    FED_REQUIRE(count <= OPTION_ROWS - DEVICE_ROWS, FED_EINVAL);
+    memcpy(rows, device_rows, sizeof device_rows);
+    if (count > 0) {
+        memcpy(rows + DEVICE_ROWS, more, count * sizeof *more);
+    }
+    FED_TRY(option_table_read(rows, DEVICE_ROWS + count, ANY, argc, argv, s, &words, err));
+    if (words < argc) {
+        return fed_fail(err, FED_EINVAL, "not an option: %.200s", argv[words]);
+    }
+    if (s->server == NULL || s->ca == NULL || s->state == NULL || s->work.data == NULL) {
+        return fed_fail(err, FED_EINVAL, "--server, --ca, --state and --data are needed");
+    }
+    s->log.level = s->verbose ? FED_LOG_DEBUG : FED_LOG_INFO;
+    return FED_OK;
+}

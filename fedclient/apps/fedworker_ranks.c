@@ -1,0 +1,166 @@
+/* A device whose workers mpirun has started: rank 0 tells the others of each round. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fedclient/apps/fedworker_serve.h"
+
+/* An order has this many bytes: the task's text, and what is below. */
+enum { ORDER = 6144, HOST = 256 };
+
+/* What a rank must know to begin a round. */
+typedef struct order {
+    bool trains; /* false: the gang ends */
+    uint64_t seed;
+    uint32_t values, memory; /* floats of the model and of the optimizer's state */
+    char host[HOST], port[16];
+    uint8_t secret[FEDDC_SECRET];
+    fed_task task;
+} order;
+
+/* x[n] of rank 0 becomes that of all: what the others put in is 0. An idle rank waits here for the
+ * next order, so the wait has no end. */
+static fed_status spread(const fedworker_cluster *c, float *x, size_t n, fed_error *err) {
+    feddc_exchange_options o = {
+        .link = c->vtable, .place = c->place, .tensor = &n, .tensors = 1, .collective = "owners"};
+    feddc_exchange *exchange = NULL;
+    if (c->place.rank > 0) {
+        memset(x, 0, n * sizeof *x);
+        o.place.patience_ms = UINT32_MAX;
+    }
+    FED_TRY(feddc_exchange_open(&o, &exchange, err));
+    const fed_status status = feddc_exchange_all(exchange, 0, x, x, err);
+    feddc_exchange_close(exchange, status == FED_OK);
+    return status;
+}
+
+static void order_write(fed_writer *w, const order *o) {
+    fed_write_u8(w, o->trains);
+    fed_write_u64(w, o->seed);
+    fed_write_u32(w, o->values);
+    fed_write_u32(w, o->memory);
+    fed_write_str(w, o->host);
+    fed_write_str(w, o->port);
+    fed_write_bytes(w, o->secret, sizeof o->secret);
+    fed_task_write(w, &o->task);
+}
+
+static fed_status order_read(fed_reader *r, order *o) {
+    o->trains = fed_read_u8(r) != 0;
+    o->seed = fed_read_u64(r);
+    o->values = fed_read_u32(r);
+    o->memory = fed_read_u32(r);
+    fed_read_str(r, o->host, sizeof o->host);
+    fed_read_str(r, o->port, sizeof o->port);
+    const uint8_t *secret = fed_read_bytes(r, sizeof o->secret);
+    if (secret != NULL) {
+        memcpy(o->secret, secret, sizeof o->secret);
+    }
+    return o->trains ? fed_task_read(r, &o->task) : r->status;
+}
+
+/* Rank 0's order becomes that of all: a byte is a float. */
+static fed_status spread_order(const fedworker_cluster *c, order *o, fed_error *err) {
+    uint8_t *bytes = calloc(ORDER, 1);
+    float *x = calloc(ORDER, sizeof *x);
+    fed_status status = bytes != NULL && x != NULL ? FED_OK : FED_ENOMEM;
+    fed_writer w;
+    fed_writer_fixed(&w, bytes, ORDER);
+    if (status == FED_OK && c->place.rank == 0) {
+        order_write(&w, o);
+        status = w.status;
+        for (size_t k = 0; k < ORDER; k++) {
+            x[k] = bytes[k];
+        }
+    }
+    if (status == FED_OK) {
+        status = spread(c, x, ORDER, err);
+    }
+    if (status == FED_OK && c->place.rank > 0) {
+        fed_reader r;
+        for (size_t k = 0; k < ORDER; k++) {
+            bytes[k] = (uint8_t)x[k];
+        }
+        fed_reader_init(&r, bytes, ORDER);
+        status = order_read(&r, o);
+    }
+    free(bytes);
+    free(x);
+    return status;
+}
+
+fed_status fedworker_ranks_order(const fedworker_cluster *c, const fed_task *task, uint64_t seed,
+                                 fedworker_page *page, fed_error *err) {
+    order *o = calloc(1, sizeof *o);
+    FED_REQUIRE(o != NULL, FED_ENOMEM);
+    if (task != NULL) {
+        const char *port = strrchr(page->address, ':');
+        o->trains = true;
+        o->task = *task;
+        o->seed = seed;
+        o->values = (uint32_t)page->values;
+        o->memory = (uint32_t)page->memory;
+        gethostname(o->host, sizeof o->host - 1);
+        snprintf(o->port, sizeof o->port, "%s", port != NULL ? port + 1 : "");
+        memcpy(o->secret, page->secret, sizeof o->secret);
+    }
+    fed_status status = spread_order(c, o, err);
+    free(o);
+    if (status == FED_OK && task != NULL) {
+        status = spread(c, page->at, page->values + page->memory, err);
+    }
+    return status;
+}
+
+/* ---- The other ranks ---- */
+
+static fed_status take_part(fedworker_cluster *c, workshop *work, const order *o, fed_error *err) {
+    const size_t floats = (size_t)o->values + o->memory;
+    char host[HOST] = "";
+    fedtrain_job job;
+    fedworker_member m = {.cluster = c, .job = &job, .number = c->place.rank};
+    gethostname(host, sizeof host - 1);
+    m.page = calloc(1, sizeof *m.page + floats * sizeof(float));
+    FED_REQUIRE(m.page != NULL, FED_ENOMEM);
+    m.page->values = o->values;
+    m.page->memory = o->memory;
+    snprintf(m.page->address, sizeof m.page->address, "%.40s:%s",
+             strcmp(host, o->host) == 0 ? "127.0.0.1" : o->host, o->port);
+    memcpy(m.page->secret, o->secret, sizeof o->secret);
+    m.page->go = true;
+    fed_status status = spread(c, m.page->at, floats, err);
+    if (status == FED_OK) {
+        status = workshop_prepare(work, &o->task, &job, &m.arch, err);
+    }
+    if (status == FED_OK) {
+        job.seed = o->seed;
+        fedworker_member_run(&m);
+        if (m.page->slot[m.number].status != FED_OK) {
+            fed_logf(&c->device.log, FED_LOG_WARN, "rank %" PRIu32 ": %s", c->place.rank,
+                     m.page->slot[m.number].why);
+        }
+    }
+    free(m.page);
+    return status;
+}
+
+fed_status fedworker_ranks_follow(fedworker_cluster *c, fed_error *err) {
+    workshop *work = NULL;
+    order *o = calloc(1, sizeof *o);
+    FED_REQUIRE(o != NULL, FED_ENOMEM);
+    fed_status status = workshop_open(&c->device.work, NULL, &work, err);
+    do {
+        if (status == FED_OK) {
+            status = spread_order(c, o, err);
+        }
+        if (status == FED_OK && o->trains) {
+            status = take_part(c, work, o, err);
+        }
+    } while (status == FED_OK && o->trains);
+    workshop_close(work);
+    free(o);
+    return status;
+}

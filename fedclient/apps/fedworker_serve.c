@@ -1,0 +1,123 @@
+/* fedworker train --server: a gang of workers that is one device of a federation. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/apps/fedworker_serve.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fed/version.h"
+#include "feddc/exchange.h"
+
+const char *const fedworker_serve_usage =
+    "train --server URL --ca FILE --state DIR --data DIR [options]: the gang is one device\n"
+    "  --workers, --link, --collective, --sync, --codec, --pull   as above; tcp: processes of\n"
+    "                     this machine. The task says model, batch of each worker, steps and\n"
+    "                     optimizer\n"
+    "  --min N            with tcp: a gang goes on with N workers when others fail (all)\n"
+    "  --dataset, --token, --token-file, --name, --shard, --split, --when, --hold, --transport,\n"
+    "  --backend, --until-finished, --normalise, --verbose   see fedclientd --help\n"
+    "\n";
+
+static atomic_int stop; /* lock-free, so a signal handler may set it */
+
+static void on_signal(int number) {
+    (void)number;
+    stop = 1;
+}
+
+static fed_status read_options(int argc, char **argv, fedworker_cluster *c, fed_error *err) {
+    enum { ANY = FEDCLIENTD_COMMAND };
+#define AT(member) offsetof(fedworker_cluster, member)
+    static const option_row rows[] = {
+        {"workers", OPTION_NUMBER, AT(workers), 1, FEDDC_RANKS, ANY, NULL},
+        {"min", OPTION_NUMBER, AT(min), 1, FEDDC_RANKS, ANY, NULL},
+        {"link", OPTION_TEXT, AT(link), .commands = ANY},
+        {"collective", OPTION_TEXT, AT(collective), .commands = ANY},
+        {"sync", OPTION_TEXT, AT(sync), .commands = ANY},
+        {"codec", OPTION_TEXT, AT(codec), .commands = ANY},
+        {"pull", OPTION_TEXT, AT(pull), .commands = ANY},
+    };
+#undef AT
+    FED_TRY(
+        fedclientd_read_options(rows, sizeof rows / sizeof rows[0], argc, argv, &c->device, err));
+    if (c->device.work.evaluate) {
+        return fed_fail(err, FED_EINVAL,
+                        "--evaluate needs no gang: fedclientd --evaluate measures models");
+    }
+    return FED_OK;
+}
+
+/* The gang's words become what they name. */
+static fed_status make_gang(fedworker_cluster *c, fed_error *err) {
+    uint32_t aggregators = 0;
+    c->collective = strcmp(c->collective, "star") == 0 ? "owners:aggregators=1" : c->collective;
+    FED_TRY(feddc_sync_parse(c->sync, &c->rule, err));
+    FED_TRY(feddc_sync_takes(&c->rule, c->codec, err));
+    FED_TRY(feddc_sync_takes(&c->rule, c->pull, err));
+    FED_TRY(feddc_collective_aggregators(c->collective, &aggregators, err));
+    c->ranks = c->workers + aggregators;
+    c->vtable = feddc_link_named(c->link);
+    c->processes = strcmp(c->link, "tcp") == 0;
+    if (c->vtable == NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "there is no link \"%.60s\" in this build; there are threads, tcp, and mpi "
+                        "where it was built with MPI",
+                        c->link);
+    }
+    if (c->vtable->find != NULL) { /* the system that started this process knows the gang's size */
+        c->place.listener = -1;
+        FED_TRY(c->vtable->find(&c->place, err));
+        c->ranks = c->place.size;
+    }
+    if (aggregators >= c->ranks) {
+        return fed_fail(err, FED_EINVAL, "%u ranks are too few for %.60s: start more",
+                        (unsigned)c->ranks, c->collective);
+    }
+    if (c->min > c->ranks || c->ranks > FEDDC_RANKS || (c->min > 0 && !c->processes)) {
+        return fed_fail(err, FED_EINVAL,
+                        "--min: at most --workers, and with --link tcp: threads do not fail alone");
+    }
+    return FED_OK;
+}
+
+static fed_status serve(fedworker_cluster *c, fed_error *err) {
+    fed_error ignored = {0};
+    if (c->place.size > 0 && c->place.rank > 0) {
+        return fedworker_ranks_follow(c, err);
+    }
+    const fed_status status = fedclientd_serve(&c->device, err);
+    if (c->place.size > 1) { /* whatever became of this one, the others end */
+        (void)!fedworker_ranks_order(c, NULL, 0, NULL, &ignored);
+    }
+    return stop != 0 ? FED_OK : status;
+}
+
+fed_status fedworker_serve(int argc, char **argv, bool *wrong, fed_error *err) {
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    fedworker_cluster c = {.device = {.name = host,
+                                      .software = "fedworker/" FED_VERSION,
+                                      .stop = &stop,
+                                      .work = {.dataset = "mnist", .shards = 1},
+                                      .hold_ms = 25000,
+                                      .log = {.write = fed_log_stderr}},
+                           .link = "threads",
+                           .collective = "owners",
+                           .sync = "ssgd",
+                           .codec = "float32",
+                           .pull = "float32",
+                           .workers = 1};
+    *wrong = true;
+    FED_TRY(read_options(argc, argv, &c, err));
+    FED_TRY(make_gang(&c, err));
+    *wrong = false;
+    c.device.work.gang = fedworker_round;
+    c.device.work.gang_user = &c;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL); /* a second signal ends the program at once */
+    sigaction(SIGTERM, &action, NULL);
+    return serve(&c, err);
+}

@@ -1,0 +1,119 @@
+/* What a gang that is a device tells the coordinator of its workers. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "fed/clock.h"
+#include "fed/utf8.h"
+#include "fedclient/apps/fedworker_serve.h"
+
+enum { EVERY_MS = 1000, END_MS = 250, VERDICT_MS = 60000 };
+
+static const double slow = 1.5; /* times the median's compute time */
+
+static fed_worker_state state_of(feddc_fate fate) {
+    switch (fate) {
+    case FEDDC_ALIVE:
+    case FEDDC_FINISHED:
+        return FED_WORKER_WELL;
+    case FEDDC_STOPPED:
+    case FEDDC_CUT_OFF:
+        return FED_WORKER_STOPPED;
+    case FEDDC_STUCK:
+    case FEDDC_DIVERGED:
+        return FED_WORKER_STUCK;
+    default:
+        return FED_WORKER_DEAD;
+    }
+}
+
+static void fill_worker(const fedworker_cluster *c, feddc_judge *judge,
+                        const feddc_judge_look *gang, uint32_t k, fed_worker *worker) {
+    feddc_member_look m = {0};
+    *worker = (fed_worker){.rank = k, .waits_for = FED_GANG_NOBODY};
+    if (!feddc_judge_member(judge, k, &m)) { /* it has not joined yet */
+        snprintf(worker->phase, sizeof worker->phase, "%s", feddc_phase_name(FEDDC_STARTING));
+        return;
+    }
+    worker->state = state_of(m.fate);
+    if (worker->state == FED_WORKER_WELL && gang->slowest == k && gang->slowness > slow) {
+        worker->state = FED_WORKER_SLOW;
+    }
+    worker->pid = m.pid;
+    worker->step = m.step;
+    worker->compute_ms = m.compute_s > 0 ? 1000 * m.compute_s : 0;
+    if (m.bucket != UINT32_MAX && m.waits_for < c->ranks && m.waits_for != k) {
+        worker->waits_for = m.waits_for;
+    }
+    snprintf(worker->phase, sizeof worker->phase, "%s",
+             m.fate == FEDDC_FINISHED ? "done" : feddc_phase_name(m.phase));
+    snprintf(worker->host, sizeof worker->host, "%s", m.host);
+    worker->sent_bytes = c->bytes[k].sent;
+    worker->received_bytes = c->bytes[k].received;
+}
+
+static void fill(const fedworker_cluster *c, feddc_judge *judge, const feddc_judge_look *look,
+                 fed_gang *gang) {
+    *gang = (fed_gang){.size = c->ranks};
+    gang->exposed = c->step_s > 0 ? (float)(c->exposed_s / c->step_s) : 0;
+    gang->exposed = gang->exposed < 1 ? gang->exposed : 1;
+    snprintf(gang->link, sizeof gang->link, "%s", c->link);
+    snprintf(gang->collective, sizeof gang->collective, "%s", c->collective);
+    snprintf(gang->sync, sizeof gang->sync, "%s", c->sync);
+    snprintf(gang->codec, sizeof gang->codec, "%s", c->codec);
+    snprintf(gang->pull, sizeof gang->pull, "%s", c->pull);
+    snprintf(gang->verdict, sizeof gang->verdict, "%s", c->verdict);
+    gang->count = c->ranks < FED_GANG_WORKERS ? c->ranks : FED_GANG_WORKERS;
+    for (uint32_t k = 0; k < gang->count; k++) {
+        fill_worker(c, judge, look, k, &gang->worker[k]);
+    }
+}
+
+/* Is there a new verdict? An old one is forgotten. */
+static bool take_verdict(fedworker_cluster *c, const char *why, int64_t now_ms) {
+    char cut[sizeof c->verdict];
+    snprintf(cut, sizeof cut, "%.255s", why);
+    fed_utf8_clean(cut); /* it may have been cut within a character */
+    if (why[0] == '\0' || strcmp(cut, c->verdict) == 0) {
+        if (why[0] == '\0' && now_ms - c->verdict_ms > VERDICT_MS) {
+            c->verdict[0] = '\0';
+        }
+        return false;
+    }
+    memcpy(c->verdict, cut, sizeof cut);
+    c->verdict_ms = now_ms;
+    return true;
+}
+
+void fedworker_tell(fedworker_cluster *c, const fedclient_round *round, feddc_judge *judge,
+                    bool last) {
+    static const fed_gang none;
+    feddc_judge_look look = {0};
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    feddc_judge_see(judge, &look);
+    const bool news = take_verdict(c, look.why, now_ms);
+    const bool due = look.generation > 0 && now_ms - c->told_ms >= (last ? END_MS : EVERY_MS);
+    if (!news && !due) {
+        return;
+    }
+    fed_gang gang = none;
+    fed_error err = {0};
+    fill(c, judge, &look, &gang);
+    if (fedclient_round_gang(round, &gang, &err) != FED_OK) {
+        fed_logf(&c->device.log, FED_LOG_DEBUG, "%s", err.text);
+    }
+    if (news) {
+        fed_logf(&c->device.log, FED_LOG_WARN, "%s", c->verdict);
+    }
+    c->told_ms = fed_clock_monotonic_ms();
+}
+
+void fedworker_tell_count(fedworker_cluster *c, const fedworker_page *page) {
+    for (uint32_t k = 0; k < c->ranks && k < FED_GANG_WORKERS; k++) {
+        const feddc_worker_tally *tally = &page->slot[k].tally;
+        c->bytes[k].sent += tally->sent_bytes;
+        c->bytes[k].received += tally->received_bytes;
+        c->exposed_s += tally->exposed_s;
+        c->step_s += tally->step_s;
+    }
+}
