@@ -18,7 +18,7 @@
 static const char usage[] =
     "Usage: fedworker train --model MODEL --data DIR [options]\n"
     "       mpirun -n N fedworker train --link mpi --model MODEL --data DIR [options]\n"
-    "       fedworker launch [options] -- mpirun -n N fedworker train --link mpi [...]\n"
+    "       fedworker launch [options] -- mpirun -n N fedworker train --link mpi [options]\n"
     "       fedworker predict --model MODEL [options]\n"
     "       fedworker --help | --version\n"
     "\n"
@@ -50,6 +50,15 @@ static const char usage[] =
     "into\n"
     "                     one message (1048576)\n"
     "  --late N           backup workers: a sum does not wait for the last N\n"
+    "\n"
+    "train, processes (--link tcp): those of this machine unless one of these is given:\n"
+    "  --listen HOST:PORT wait here for workers of other machines; HOST is what they reach\n"
+    "  --join HOST:PORT   be one of these: with the same options as where --listen was given\n"
+    "  --secret-file FILE by which workers know each other; --listen makes it, copy it\n"
+    "  --here N           how many workers run on this machine (1)\n"
+    "  --host ADDRESS     where the others reach this machine, if it has several addresses\n"
+    "  --min N            go on while so many are left (1)\n"
+    "  --congestion NAME  the sockets' congestion control, such as reno (the system's)\n"
     "\n"
     "train, what comes of it:\n"
     "  --summary FILE     JSON: accuracy, digest, bytes and seconds of each worker\n"
@@ -125,6 +134,12 @@ static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed
         COUNT("every", every, 1),
         COUNT("rate", rate, 1),
         TEXT("congestion", congestion),
+        TEXT("listen", listen),
+        TEXT("join", join),
+        TEXT("secret-file", secret_file),
+        TEXT("host", host),
+        {"here", OPTION_NUMBER, AT(here), 1, FEDDC_RANKS, TRAIN, NULL},
+        {"min", OPTION_NUMBER, AT(min), 1, FEDDC_RANKS, TRAIN, NULL},
     };
 #undef AT
 #undef TEXT
@@ -211,10 +226,20 @@ static fed_status predict(int argc, char **argv, bool *wrong, fed_error *err) {
     return status;
 }
 
+static fed_status launch(int argc, char **argv, bool *wrong, fed_error *err) {
+    int code = 0;
+    const fed_status status = fedworker_launch(argc, argv, &code, err);
+    *wrong = status == FED_EINVAL;
+    if (status == FED_OK && code != 0) {
+        exit(code); /* the job's own, which has said why */
+    }
+    return status;
+}
+
 static const struct {
     const char *name;
     fed_status (*run)(int argc, char **argv, bool *wrong, fed_error *err);
-} commands[] = {{"train", train}, {"predict", predict}};
+} commands[] = {{"train", train}, {"predict", predict}, {"launch", launch}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -237,7 +262,7 @@ int main(int argc, char **argv) {
             fputs(usage, stdout);
             fputs(fedworker_serve_usage, stdout);
             fputs(fedworker_predict_usage, stdout);
-            putchar('\n');
+            fputs("\n", stdout);
             fputs(fedworker_launch_usage, stdout);
             return EXIT_SUCCESS;
         }
@@ -247,11 +272,6 @@ int main(int argc, char **argv) {
         return EXIT_SUCCESS;
     }
     fed_error err = {0};
-    if (strcmp(command, "launch") == 0) {
-        int code = EXIT_SUCCESS;
-        const fed_status status = fedworker_launch(argc - 1, argv + 1, &code, &err);
-        return status == FED_OK ? code : end(status, status == FED_EINVAL, &err);
-    }
     for (size_t k = 0; k < COMMANDS; k++) {
         if (strcmp(command, commands[k].name) == 0) {
             bool wrong = false;

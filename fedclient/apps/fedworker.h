@@ -31,7 +31,7 @@ typedef struct fedworker_job {
     const char *collective;
     uint32_t workers, ranks; /* that the gang begins with; ranks: with aggregators */
     app_samples samples;
-    uint32_t per_epoch, steps;
+    uint64_t zero_ns; /* of traces: when the job was opened, by CLOCK_MONOTONIC */
 } fedworker_job;
 
 /** Read the words of the options, and open the samples. Free with fedworker_job_close, also after a
@@ -40,9 +40,11 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job,
                               fed_error *err) FED_CHECKED;
 void fedworker_job_close(fedworker_job *job);
 
-/** How a rank of this process meets the others: at a fixed place, or where its watch says. */
+/** How a rank of this process meets the others. */
 typedef struct fedworker_seat {
     feddc_place place;
+    struct feddc_watch *watch; /* NULL: nobody watches */
+    bool elastic;              /* the watch says the place, and a new one when a rank has failed */
 } fedworker_seat;
 
 /** Train as one rank, to the end. */
@@ -50,7 +52,10 @@ fed_status fedworker_rank(const fedworker_job *job, const fedworker_seat *seat,
                           fed_error *err) FED_CHECKED;
 
 /** Start all ranks that belong to this machine, by the link, and wait for them. */
-fed_status fedworker_gang(fedworker_job *job, fed_error *err) FED_CHECKED;
+fed_status fedworker_gang(const fedworker_job *job, fed_error *err) FED_CHECKED;
+
+/** The same for the link tcp, whose ranks are processes under a judge: fedworker_tcp.c. */
+fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) FED_CHECKED;
 
 /* ---- fedworker_report.c: rank 0 says what came of it ---- */
 

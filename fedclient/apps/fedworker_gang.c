@@ -1,21 +1,15 @@
 /* fedworker's gang: all ranks of this machine are started, and waited for. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "fed/crypto.h"
 #include "fedclient/apps/fedworker.h"
+#include "fedclient/apps/fedworker_launch.h"
+#include "feddc/control.h"
 
 /* ---- threads: the ranks are threads of this process ---- */
 
@@ -76,131 +70,47 @@ static fed_status run_threads(const fedworker_job *job, fed_error *err) {
     return status;
 }
 
-/* ---- tcp: the ranks are processes of this machine ---- */
+/* ---- mpi: this process is a rank already ---- */
 
-typedef struct doors {
-    int *listener;
-    char (*address)[32];
-    const char **list; /* [ranks], into address */
-    pid_t *child;
+/* The job of fedworker launch is over, and this rank may wait for one that is gone. */
+static void end_process(void *user, const char *why) {
+    (void)user;
+    fprintf(stderr, "fedworker: %s\n", why);
+    _exit(EXIT_FAILURE);
+}
+
+static fed_status run_mpi(const fedworker_job *job, fed_error *err) {
+    fedworker_seat seat = {.place = {.listener = -1}};
+    char judge[128];
     uint8_t secret[FEDDC_SECRET];
-} doors;
-
-static void close_doors(doors *d, uint32_t ranks) {
-    for (uint32_t r = 0; d->listener != NULL && r < ranks; r++) {
-        if (d->listener[r] > 0) {
-            close(d->listener[r]);
-        }
+    const feddc_gang *gang = NULL;
+    FED_TRY(job->link->find(&seat.place, err));
+    if (!fedworker_launched(judge, secret)) {
+        return fedworker_rank(job, &seat, err);
     }
-    free(d->listener);
-    free(d->address);
-    free(d->list);
-    free(d->child);
-}
-
-/* A socket on loopback for each rank, so that all addresses are known before the first child. */
-static fed_status open_doors(doors *d, uint32_t ranks, fed_error *err) {
-    d->listener = calloc(ranks, sizeof *d->listener);
-    d->address = calloc(ranks, sizeof *d->address);
-    d->list = calloc(ranks, sizeof *d->list);
-    d->child = calloc(ranks, sizeof *d->child);
-    if (d->listener == NULL || d->address == NULL || d->list == NULL || d->child == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for %" PRIu32 " ranks", ranks);
-    }
-    for (uint32_t r = 0; r < ranks; r++) {
-        struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-        socklen_t len = sizeof at;
-        d->listener[r] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (d->listener[r] < 0 || bind(d->listener[r], (struct sockaddr *)&at, len) != 0 ||
-            listen(d->listener[r], (int)ranks) != 0 ||
-            getsockname(d->listener[r], (struct sockaddr *)&at, &len) != 0) {
-            return fed_fail(err, FED_ENET, "can't listen on loopback: %s", strerror(errno));
-        }
-        snprintf(d->address[r], sizeof d->address[r], "127.0.0.1:%u", ntohs(at.sin_port));
-        d->list[r] = d->address[r];
-    }
-    return fed_random(d->secret, sizeof d->secret) == FED_OK
-               ? FED_OK
-               : fed_fail(err, FED_EIO, "the system gives no random bytes for the gang's secret");
-}
-
-static int run_child(const fedworker_job *job, doors *d, uint32_t r) {
-    fedworker_seat seat = {.place = {.rank = r,
-                                     .size = job->ranks,
-                                     .address = d->list,
-                                     .listener = d->listener[r],
-                                     .secret = d->secret,
-                                     .congestion = job->o->congestion}};
-    fed_error err = {0};
-    for (uint32_t k = 0; k < job->ranks; k++) {
-        if (k != r) {
-            close(d->listener[k]);
-        }
-    }
-    const fed_status status = fedworker_rank(job, &seat, &err);
-    if (status != FED_OK) {
-        fprintf(stderr, "fedworker: rank %" PRIu32 ": %s\n", r, err.text);
-    }
-    fflush(stdout);
-    return status == FED_OK ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-/* The process has no other thread yet, so a child may go on as this program. */
-static fed_status start_children(const fedworker_job *job, doors *d, fed_error *err) {
-    fflush(stdout);
-    for (uint32_t r = 0; r < job->ranks; r++) {
-        d->child[r] = fork();
-        if (d->child[r] == 0) {
-            (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* no child outlives the launcher */
-            _exit(run_child(job, d, r));
-        }
-        if (d->child[r] < 0) {
-            d->child[r] = 0;
-            return fed_fail(err, FED_EBUSY, "the system gives no process for rank %" PRIu32 ": %s",
-                            r, strerror(errno));
-        }
-    }
-    return FED_OK;
-}
-
-static fed_status wait_for_children(const fedworker_job *job, doors *d, fed_status started,
-                                    fed_error *err) {
-    fed_status status = started;
-    for (uint32_t r = 0; r < job->ranks && d->child[r] > 0; r++) {
-        int how = 0;
-        if (started != FED_OK) {
-            kill(d->child[r], SIGKILL);
-        }
-        while (waitpid(d->child[r], &how, 0) < 0 && errno == EINTR) {
-        }
-        if (status == FED_OK && WIFSIGNALED(how)) {
-            status = fed_fail(err, FED_EIO, "rank %" PRIu32 " (pid %ld) was ended by signal %d", r,
-                              (long)d->child[r], WTERMSIG(how));
-        } else if (status == FED_OK && (!WIFEXITED(how) || WEXITSTATUS(how) != 0)) {
-            status = fed_fail(err, FED_EIO, "rank %" PRIu32 " failed", r);
-        }
-    }
-    return status;
-}
-
-static fed_status run_tcp(const fedworker_job *job, fed_error *err) {
-    doors d = {0};
-    fed_status status = open_doors(&d, job->ranks, err);
+    const feddc_watch_options watch = {
+        .address = judge, .secret = secret, .rank = seat.place.rank, .over = end_process};
+    FED_TRY(feddc_watch_open(&watch, &seat.watch, err));
+    fed_status status = feddc_watch_next(seat.watch, 0, NULL, &gang, err);
     if (status == FED_OK) {
-        status = start_children(job, &d, err);
-        status = wait_for_children(job, &d, status, err);
+        status = fedworker_rank(job, &seat, err);
     }
-    close_doors(&d, job->ranks);
+    feddc_watch_close(seat.watch, status == FED_OK ? NULL : err->text);
     return status;
 }
 
 /* ---- All ---- */
 
-fed_status fedworker_gang(fedworker_job *job, fed_error *err) {
-    if (job->link->find != NULL) {
-        fedworker_seat seat = {.place = {.listener = -1}};
-        FED_TRY(job->link->find(&seat.place, err));
-        return fedworker_rank(job, &seat, err);
+static fed_status run_gang(const fedworker_job *job, fed_error *err) {
+    return job->link->find != NULL                   ? run_mpi(job, err)
+           : strcmp(job->link->name, "threads") == 0 ? run_threads(job, err)
+                                                     : fedworker_tcp(job, err);
+}
+
+fed_status fedworker_gang(const fedworker_job *job, fed_error *err) {
+    fed_status status = run_gang(job, err);
+    if (status == FED_OK && job->o->trace != NULL && job->link->find == NULL) {
+        status = feddc_trace_merge(job->o->trace, job->ranks, err);
     }
-    return strcmp(job->link->name, "threads") == 0 ? run_threads(job, err) : run_tcp(job, err);
+    return status;
 }

@@ -4,14 +4,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fed/clock.h"
 #include "fedclient/apps/fedworker.h"
+#include "feddc/control.h"
 
 /* ---- What all ranks of a process share ---- */
 
 fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fed_error *err) {
-    *job = (fedworker_job){.o = o, .workers = o->workers, .ranks = o->workers};
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    *job = (fedworker_job){.o = o,
+                           .workers = o->workers,
+                           .ranks = o->workers,
+                           .zero_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec};
     const float rate = o->learning_rate > 0 ? o->learning_rate : 1e-3F;
     FED_TRY(fed_optimizer_parse(o->app.optimizer, rate, &job->optimizer, err));
     FED_TRY(feddc_sync_parse(o->sync, &job->sync, err));
@@ -83,7 +90,8 @@ static fed_status make_worker(rank *r, fed_error *err) {
                                       .batch = o->app.batch,
                                       .seed = o->app.seed,
                                       .augment = job->samples.augment},
-                              .elastic = false};
+                              .elastic = r->seat->elastic,
+                              .watch = r->seat->watch};
     fedtrain_job_use(&w.job, &job->samples.train, &job->samples.share);
     return feddc_worker_new(&w, r->weights.values, r->weights.state, &r->worker, err);
 }
@@ -210,6 +218,88 @@ static fed_status train(rank *r, fed_error *err) {
     return FED_OK;
 }
 
+/* The judge has named who failed; those who are left go on. */
+static fed_status meet_again(rank *r, const char *broke, const feddc_gang **gang, fed_error *err) {
+    const uint32_t whole = feddc_worker_whole(r->worker);
+    FED_TRY(feddc_watch_next(r->seat->watch, whole, broke, gang, err));
+    if ((*gang)->place.rank == 0) {
+        fprintf(stderr,
+                "fedworker: %" PRIu32 " of the gang go on after step %" PRIu32
+                "; residuals and gradients under way are lost\n",
+                (*gang)->place.size, whole);
+    }
+    return FED_OK;
+}
+
+static fed_status join_and_train(rank *r, const feddc_place *place, fed_error *err) {
+    FED_TRY(feddc_worker_join(r->worker, place, err));
+    if (feddc_worker_remark(r->worker)[0] != '\0') {
+        fprintf(stderr, "fedworker: %s\n", feddc_worker_remark(r->worker));
+    }
+    return feddc_worker_sums_only(r->worker) ? feddc_worker_serve(r->worker, err) : train(r, err);
+}
+
+/* Is it another rank's fault? */
+static bool is_broken(fed_status status) {
+    return status == FED_EIO || status == FED_ENET || status == FED_EBUSY || status == FED_EAUTH ||
+           status == FED_ETIMEOUT;
+}
+
+static fed_status train_in_gang(rank *r, fed_error *err) {
+    feddc_place place = r->seat->place;
+    while (true) {
+        fed_error why = {0};
+        const fed_status status = join_and_train(r, &place, &why);
+        if (status == FED_OK || !r->seat->elastic || !is_broken(status)) {
+            return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
+        }
+        const feddc_gang *gang = NULL;
+        FED_TRY(meet_again(r, why.text, &gang, err));
+        place = gang->place;
+        place.congestion = r->job->o->congestion;
+    }
+}
+
+/* ---- Traces ---- */
+
+/* What is 0 in the trace, by this rank's clock: rank 0's time, if there are several clocks. */
+static fed_status find_zero(rank *r, uint64_t *zero, fed_error *err) {
+    const fedworker_options *o = r->job->o;
+    int64_t offset_us = 0;
+    *zero = r->job->zero_ns;
+    if (o->listen != NULL || o->join != NULL) {
+        (void)feddc_watch_clock(r->seat->watch, &offset_us);
+    } else if (r->job->link->find == NULL) {
+        return FED_OK;
+    }
+    *zero += (uint64_t)(1000 * offset_us);
+    FED_TRY(feddc_worker_share(r->worker, 0, zero, sizeof *zero, err));
+    *zero -= (uint64_t)(1000 * offset_us);
+    return FED_OK;
+}
+
+static fed_status write_trace(rank *r, fed_error *err) {
+    const char *path = r->job->o->trace;
+    uint64_t zero = r->job->zero_ns;
+    char name[40];
+    if (path == NULL) {
+        return FED_OK;
+    }
+    if (!feddc_worker_sums_only(r->worker)) {
+        FED_TRY(find_zero(r, &zero, err));
+    }
+    snprintf(name, sizeof name, "%s %" PRIu32,
+             feddc_worker_sums_only(r->worker) ? "aggregator" : "worker",
+             feddc_worker_rank(r->worker));
+    FED_TRY(feddc_trace_write(r->trace, name, zero, path, err));
+    if (r->job->link->find == NULL || feddc_worker_sums_only(r->worker)) {
+        return FED_OK; /* the launcher merges the parts */
+    }
+    uint64_t written = 1, all[FEDDC_RANKS];
+    FED_TRY(feddc_worker_gather(r->worker, &written, sizeof written, all, err));
+    return is_first(r) ? feddc_trace_merge(path, r->job->ranks, err) : FED_OK;
+}
+
 static fed_status report(rank *r, fed_error *err) {
     if (!is_first(r)) {
         return FED_OK;
@@ -229,11 +319,8 @@ static fed_status report(rank *r, fed_error *err) {
 static fed_status run(rank *r, fed_error *err) {
     FED_TRY(get_ready(r, err));
     r->began_ms = fed_clock_monotonic_ms();
-    FED_TRY(feddc_worker_join(r->worker, &r->seat->place, err));
-    if (feddc_worker_remark(r->worker)[0] != '\0') {
-        fprintf(stderr, "fedworker: %s\n", feddc_worker_remark(r->worker));
-    }
-    FED_TRY(feddc_worker_sums_only(r->worker) ? feddc_worker_serve(r->worker, err) : train(r, err));
+    FED_TRY(train_in_gang(r, err));
+    FED_TRY(write_trace(r, err));
     return feddc_worker_sums_only(r->worker) ? FED_OK : report(r, err);
 }
 

@@ -3,8 +3,12 @@
 #include "fed_test.h"
 
 #include <jansson.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "fed/clock.h"
 #include "fed_digits.h"
 #include "feddc/link.h"
 
@@ -140,19 +144,96 @@ static void training_goes_on_from_a_checkpoint(void **state) {
                      0);
 }
 
+/* Ends with the exit status of the program; it may take a minute. */
+static int wait_for(pid_t program) {
+    int how = 0;
+    assert_int_equal(waitpid(program, &how, 0), program);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+}
+
+static bool exists(const char *name) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return access(path, F_OK) == 0;
+}
+
+/* The first child is rank 0, which has the summary: then another one has it. */
+static void a_gang_of_processes_goes_on_without_a_rank_that_dies(void **state) {
+    (void)state;
+    for (int twice = 0; twice < 2; twice++) {
+        const pid_t program = fork();
+        if (program == 0) {
+            const bool there = chdir(directory) == 0 && freopen("gang.out", "w", stderr) != NULL &&
+                               freopen("/dev/null", "w", stdout) != NULL;
+            execl(FED_BIN_DIR "/fedworker", "fedworker", "train", "--model",
+                  "input 784 | dense 16 | relu | dense 10", "--data", ".", "--batch", "8",
+                  "--optimizer", "momentum:lr=0.02", "--steps", "3000", "--link", "tcp",
+                  "--workers", "3", "--sync", twice == 0 ? "bitsgd" : "cdsgd:n=5,k=3", "--codec",
+                  "3lc", "--checkpoint", "gang", "--every", "200", "--summary", "out.json",
+                  there ? NULL : "--", NULL);
+            _exit(127);
+        }
+        assert_true(program > 0);
+        for (int k = 0; k < 3000 && !exists("gang"); k++) {
+            fed_sleep_ms(10); /* until the gang trains */
+        }
+        const pid_t first = fed_test_child(program);
+        assert_true(first > 0);
+        assert_int_equal(kill(first, SIGKILL), 0);
+        assert_int_equal(wait_for(program), 0);
+        json_t *root = summary();
+        assert_true(number(root, "workers") == 2);
+        assert_true(number(root, "steps") == 3000);
+        assert_true(number(root, "test_accuracy") > 0.7);
+        json_decref(root);
+        char command[500];
+        snprintf(command, sizeof command, "grep -q 'worker 0 .* died' %s/gang.out && rm %s/gang*",
+                 directory, directory);
+        assert_int_equal(system(command), 0);
+    }
+}
+
+static void a_trace_shows_all_ranks(void **state) {
+    (void)state;
+    static const char *const gangs[] = {"--link threads", "--link tcp --collective star"};
+    for (size_t k = 0; k < 2; k++) {
+        char args[400], path[300];
+        json_error_t why;
+        snprintf(args, sizeof args, TRAIN "--steps 10 --workers 2 --trace trace.json %s", gangs[k]);
+        assert_runs(args);
+        snprintf(path, sizeof path, "%s/trace.json", directory);
+        json_t *root = json_load_file(path, 0, &why);
+        assert_non_null(root);
+        json_t *event, *events = json_object_get(root, "traceEvents");
+        size_t index, forward = 0;
+        bool seen[3] = {false};
+        json_array_foreach(events, index, event) {
+            const json_t *name = json_object_get(event, "name");
+            seen[json_integer_value(json_object_get(event, "pid")) % 3] = true;
+            forward += strcmp(json_string_value(name), "forward") == 0;
+        }
+        assert_true(seen[0] && seen[1] && seen[2] == (k == 1));
+        assert_true(forward >= 20);
+        json_decref(root);
+    }
+}
+
 static void a_mistake_is_told_in_a_sentence(void **state) {
     (void)state;
-    static const char *const mistakes[][2] = {{"--codec 3lc", "take bitsgd"},
-                                              {"--sync odsgd --codec 3lc", "take cdsgd"},
-                                              {"--sync easgd", "\"easgd\""},
-                                              {"--link pigeon", "\"pigeon\""},
-                                              {"--collective gossip", "\"gossip\""},
-                                              {"--sync bitsgd --codec nothing", "\"nothing\""},
-                                              {"--optimizer sgd+clip:norm=1", "clip"},
-                                              {"--lr fast", "--lr"},
-                                              {"--resume", "--checkpoint"},
-                                              {"--workers 0", "--workers"},
-                                              {"--epochs 1 --steps 1", "give one"}};
+    static const char *const mistakes[][2] = {
+        {"--codec 3lc", "take bitsgd"},
+        {"--sync odsgd --codec 3lc", "take cdsgd"},
+        {"--sync easgd", "\"easgd\""},
+        {"--link pigeon", "\"pigeon\""},
+        {"--collective gossip", "\"gossip\""},
+        {"--sync bitsgd --codec nothing", "\"nothing\""},
+        {"--optimizer sgd+clip:norm=1", "clip"},
+        {"--lr fast", "--lr"},
+        {"--resume", "--checkpoint"},
+        {"--link tcp --listen 127.0.0.1:0", "--secret-file"},
+        {"--link tcp --join 127.0.0.1:1 --secret-file nowhere", "nowhere"},
+        {"--workers 0", "--workers"},
+        {"--epochs 1 --steps 1", "give one"}};
     for (size_t k = 0; k < sizeof mistakes / sizeof mistakes[0]; k++) {
         char args[400];
         snprintf(args, sizeof args, TRAIN "%s", mistakes[k][0]);
@@ -185,6 +266,8 @@ int main(void) {
         cmocka_unit_test(mpirun_leaves_the_same_bits),
         cmocka_unit_test(the_summary_says_what_was_sent),
         cmocka_unit_test(training_goes_on_from_a_checkpoint),
+        cmocka_unit_test(a_gang_of_processes_goes_on_without_a_rank_that_dies),
+        cmocka_unit_test(a_trace_shows_all_ranks),
         cmocka_unit_test(a_mistake_is_told_in_a_sentence),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

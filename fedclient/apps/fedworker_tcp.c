@@ -1,0 +1,258 @@
+/* fedworker over TCP: ranks are processes of this machine, or of several, under one judge. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fed/crypto.h"
+#include "fed/file.h"
+#include "fed/hash.h"
+#include "fedclient/apps/fedworker.h"
+#include "feddc/control.h"
+
+enum { ADDRESS = 300, TURN_MS = 100, GRACE_MS = 5000 };
+
+typedef struct launcher {
+    const fedworker_job *job;
+    uint32_t here; /* ranks of this machine */
+    pid_t *child;  /* [here]; 0: it has ended */
+    int told[2];   /* a pipe: children read there where the judge listens */
+    uint8_t secret[FEDDC_SECRET];
+    feddc_judge *judge; /* NULL: it is on another machine */
+    uint32_t failed;
+} launcher;
+
+/* ---- The secret ---- */
+
+static fed_status write_secret(const char *path, uint8_t secret[FEDDC_SECRET], fed_error *err) {
+    char hex[2 * FEDDC_SECRET + 2];
+    if (fed_random(secret, FEDDC_SECRET) != FED_OK) {
+        return fed_fail(err, FED_EIO, "the system gives no random bytes for the gang's secret");
+    }
+    if (path == NULL) {
+        return FED_OK;
+    }
+    fed_hex(secret, FEDDC_SECRET, hex);
+    hex[2 * FEDDC_SECRET] = '\n';
+    FED_TRY(fed_file_replace(path, hex, 2 * FEDDC_SECRET + 1, 0600, err));
+    fprintf(stderr, "fedworker: %s holds the gang's secret: copy it to the other machines\n", path);
+    return FED_OK;
+}
+
+static fed_status read_secret(const fedworker_options *o, uint8_t secret[FEDDC_SECRET],
+                              fed_error *err) {
+    if (o->listen == NULL && o->join == NULL) {
+        return write_secret(NULL, secret, err);
+    }
+    uint8_t *text = NULL;
+    size_t len = 0;
+    const fed_status status = fed_file_read(o->secret_file, 1000, &text, &len, err);
+    if (status == FED_ENOTFOUND && o->listen != NULL) {
+        return write_secret(o->secret_file, secret, err);
+    }
+    FED_TRY(status);
+    text[strcspn((const char *)text, "\r\n")] = '\0';
+    const bool good = strlen((const char *)text) == (size_t)2 * FEDDC_SECRET &&
+                      fed_unhex((const char *)text, secret, FEDDC_SECRET) == FED_OK;
+    free(text);
+    return good ? FED_OK
+                : fed_fail(err, FED_EFORMAT, "%.200s must hold %d hex digits: the gang's secret",
+                           o->secret_file, 2 * FEDDC_SECRET);
+}
+
+/* ---- A child is one rank ---- */
+
+static fed_status join_gang(const launcher *l, uint32_t k, fedworker_seat *seat, fed_error *err) {
+    const fedworker_options *o = l->job->o;
+    char address[ADDRESS] = "";
+    if (o->join == NULL && read(l->told[0], address, sizeof address) <= 0) {
+        return fed_fail(err, FED_EIO, "the launcher has ended");
+    }
+    const feddc_watch_options watch = {.address = o->join != NULL ? o->join : address,
+                                       .secret = l->secret,
+                                       .rank = o->join != NULL ? UINT32_MAX : k,
+                                       .listens = true,
+                                       .host = o->host};
+    FED_TRY(feddc_watch_open(&watch, &seat->watch, err));
+    const feddc_gang *gang = NULL;
+    FED_TRY(feddc_watch_next(seat->watch, 0, NULL, &gang, err));
+    seat->place = gang->place;
+    seat->place.congestion = o->congestion;
+    seat->elastic = true;
+    return FED_OK;
+}
+
+static int run_child(const launcher *l, uint32_t k) {
+    fedworker_seat seat = {0};
+    fed_error err = {0};
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* no child outlives the launcher */
+    close(l->told[1]);
+    fed_status status = join_gang(l, k, &seat, &err);
+    close(l->told[0]);
+    if (status == FED_OK) {
+        status = fedworker_rank(l->job, &seat, &err);
+    }
+    if (status != FED_OK) {
+        fprintf(stderr, "fedworker: pid %ld: %s\n", (long)getpid(), err.text);
+    }
+    feddc_watch_close(seat.watch, status == FED_OK ? NULL : err.text);
+    fflush(stdout);
+    return status == FED_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* The launcher has no other thread yet, so a child may go on as this program. */
+static fed_status start_children(launcher *l, fed_error *err) {
+    l->child = calloc(l->here, sizeof *l->child);
+    if (l->child == NULL || pipe(l->told) != 0) {
+        return fed_fail(err, FED_ENOMEM, "no memory for %" PRIu32 " ranks", l->here);
+    }
+    fflush(stdout);
+    for (uint32_t k = 0; k < l->here; k++) {
+        const pid_t pid = fork();
+        if (pid == 0) {
+            _exit(run_child(l, k));
+        }
+        if (pid < 0) {
+            return fed_fail(err, FED_EBUSY, "the system gives no process for rank %" PRIu32 ": %s",
+                            k, strerror(errno));
+        }
+        l->child[k] = pid;
+    }
+    return FED_OK;
+}
+
+/* ---- The launcher ---- */
+
+static void say_verdict(void *user, const feddc_verdict *verdict) {
+    (void)user;
+    if (verdict->fate != FEDDC_FINISHED) {
+        fprintf(stderr, "fedworker: %s\n", verdict->text);
+    }
+}
+
+static fed_status open_judge(launcher *l, fed_error *err) {
+    const fedworker_options *o = l->job->o;
+    const feddc_judge_options options = {.address = o->listen != NULL ? o->listen : "127.0.0.1:0",
+                                         .secret = l->secret,
+                                         .size = l->job->ranks,
+                                         .min = o->min > 0 ? o->min : 1,
+                                         .join_ms = o->listen != NULL ? 600000 : 0,
+                                         .verdict = say_verdict};
+    FED_TRY(feddc_judge_open(&options, &l->judge, err));
+    char address[ADDRESS] = "";
+    snprintf(address, sizeof address, "%s", feddc_judge_address(l->judge));
+    for (uint32_t k = 0; k < l->here; k++) {
+        if (write(l->told[1], address, sizeof address) != (ssize_t)sizeof address) {
+            return fed_fail(err, FED_EIO, "can't tell the workers where the judge listens");
+        }
+    }
+    return FED_OK;
+}
+
+/* How many children are left, after those that have ended were taken off. */
+static uint32_t reap(launcher *l) {
+    uint32_t left = 0;
+    for (uint32_t k = 0; k < l->here; k++) {
+        int how = 0;
+        if (l->child[k] > 0 && waitpid(l->child[k], &how, WNOHANG) == l->child[k]) {
+            l->child[k] = 0;
+            l->failed += !WIFEXITED(how) || WEXITSTATUS(how) != 0;
+        }
+        left += l->child[k] > 0;
+    }
+    return left;
+}
+
+static void kill_children(launcher *l) {
+    for (uint32_t k = 0; k < l->here; k++) {
+        if (l->child[k] > 0) {
+            kill(l->child[k], SIGKILL);
+        }
+    }
+}
+
+/* Until all children have ended. When the gang is over, those who are stopped or stuck have a while
+ * left. */
+static fed_status attend(launcher *l, fed_error *err) {
+    feddc_judge_state state = FEDDC_TRAINING;
+    int64_t over_ms = 0;
+    while (reap(l) > 0) {
+        if (l->judge != NULL) {
+            state = feddc_judge_wait(l->judge, TURN_MS);
+        }
+        const bool over = state == FEDDC_DONE || state == FEDDC_ENDED;
+        const int64_t now_ms = fed_clock_monotonic_ms();
+        if (over) {
+            over_ms = over_ms == 0 ? now_ms : over_ms;
+        }
+        if (over && now_ms - over_ms > GRACE_MS) {
+            kill_children(l);
+        }
+        if (over || l->judge == NULL) {
+            fed_sleep_ms(TURN_MS / 5);
+        }
+    }
+    if (l->judge == NULL) {
+        return l->failed == 0
+                   ? FED_OK
+                   : fed_fail(err, FED_EIO,
+                              "%" PRIu32 " of the %" PRIu32 " workers of this machine failed",
+                              l->failed, l->here);
+    }
+    /* Those of other machines may be a moment behind. */
+    state = feddc_judge_wait(l->judge, GRACE_MS);
+    feddc_judge_look look;
+    feddc_judge_see(l->judge, &look);
+    return state == FEDDC_DONE ? FED_OK
+                               : fed_fail(err, FED_EIO, "the gang has ended: %s", look.why);
+}
+
+static fed_status check_options(const fedworker_options *o, fed_error *err) {
+    if (o->listen != NULL && o->join != NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "--listen is for the machine with the judge, --join for the others: give "
+                        "one of them");
+    }
+    if ((o->listen != NULL || o->join != NULL) != (o->secret_file != NULL)) {
+        return fed_fail(err, FED_EINVAL,
+                        "--listen and --join need --secret-file FILE, and it needs one of them");
+    }
+    return FED_OK;
+}
+
+static fed_status run(launcher *l, fed_error *err) {
+    const fedworker_options *o = l->job->o;
+    FED_TRY(check_options(o, err));
+    FED_TRY(read_secret(o, l->secret, err));
+    FED_TRY(start_children(l, err));
+    close(l->told[0]);
+    if (o->join == NULL) {
+        FED_TRY(open_judge(l, err));
+    }
+    return attend(l, err);
+}
+
+fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) {
+    const fedworker_options *o = job->o;
+    launcher l = {.job = job, .here = o->here};
+    if (l.here == 0) {
+        l.here = o->listen != NULL || o->join != NULL ? 1 : job->ranks;
+    }
+    const fed_status status = run(&l, err);
+    if (l.child != NULL) {
+        kill_children(&l);
+        while (reap(&l) > 0) {
+            fed_sleep_ms(1);
+        }
+    }
+    feddc_judge_close(l.judge);
+    free(l.child);
+    return status;
+}
