@@ -211,7 +211,8 @@ static void end_to_end(feddc_span *spans, size_t count) {
 /* The spans of a row, the oldest first. spans[count] */
 static void copy_row(const feddc_trace *trace, uint32_t row, feddc_span *spans, size_t count) {
     const trace_row *r = &trace->rows[row];
-    const size_t first = r->added > count ? (size_t)(r->added % trace->room) : 0;
+    /* added is count as long as the ring is not full: then the oldest lies at 0 */
+    const size_t first = count > 0 ? (size_t)(r->added % count) : 0;
     memcpy(spans, r->ring + first, (count - first) * sizeof *spans);
     memcpy(spans + (count - first), r->ring, first * sizeof *spans);
 }
