@@ -67,15 +67,13 @@ feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
 
 feddc_cost feddc_cost_tree(uint32_t p, uint32_t group, double n, const feddc_cost_line *below,
                            const feddc_cost_line *above, const feddc_cost_codec *codec) {
-    const feddc_cost up = feddc_cost_exchange(FEDDC_COST_RING, group, n, below, NULL);
-    const feddc_cost across =
-        feddc_cost_exchange(FEDDC_COST_OWNERS, group > 0 ? p / group : 0, n, above, codec);
-    feddc_cost cost = {up.latency + across.latency, up.wire + across.wire, up.sum + across.sum,
-                       across.codec};
-    if (group > 1 && p > group) { /* down: from one to the next, in pieces */
-        cost.latency += (group - 1) * below->alpha;
-        cost.wire += n * below->beta;
-    }
+    const uint32_t groups = group > 0 ? p / group : 0;
+    feddc_cost cost = feddc_cost_exchange(FEDDC_COST_OWNERS, group, n, below, codec);
+    const feddc_cost upper = feddc_cost_exchange(FEDDC_COST_OWNERS, groups, n, above, codec);
+    cost.latency += upper.latency;
+    cost.wire += upper.wire;
+    cost.sum += upper.sum / (group > 0 ? group : 1); /* each worker of a group takes its part */
+    cost.codec += upper.codec / (group > 0 ? group : 1);
     return cost;
 }
 

@@ -125,14 +125,17 @@ static void a_codec_saves_wire_and_costs_its_own_time(void **state) {
 
 static void a_tree_is_its_parts(void **state) {
     (void)state;
-    const feddc_cost_line below = {.alpha = 1, .beta = 2}, above = {.alpha = 10, .beta = 20};
+    const feddc_cost_line below = {.alpha = 1, .beta = 2, .gamma = 4};
+    const feddc_cost_line above = {.alpha = 10, .beta = 20, .gamma = 4};
     const feddc_cost flat = feddc_cost_tree(4, 1, 100, &below, &above, NULL);
     assert_near(total(&flat), exchange(FEDDC_COST_OWNERS, 4, 100, &above, NULL));
     const feddc_cost one = feddc_cost_tree(4, 4, 100, &below, &above, NULL);
-    assert_near(total(&one), exchange(FEDDC_COST_RING, 4, 100, &below, NULL));
+    assert_near(total(&one), exchange(FEDDC_COST_OWNERS, 4, 100, &below, NULL));
+    /* Two groups of four: 2 3/4 n below, and 2 1/2 n on the line that a group shares. */
     const feddc_cost tree = feddc_cost_tree(8, 4, 100, &below, &above, NULL);
-    assert_near(total(&tree), exchange(FEDDC_COST_RING, 4, 100, &below, NULL) +
-                                  exchange(FEDDC_COST_OWNERS, 2, 100, &above, NULL) + 3 + 200);
+    assert_near(tree.latency, 2 + 20);
+    assert_near(tree.wire, 150 * 2 + 100 * 20);
+    assert_near(tree.sum, 75 * 4 + 50 * 4 / 4.0);
 }
 
 /* ---- CD-SGD, section 3.3 ---- */

@@ -66,9 +66,9 @@ typedef struct feddc_cost {
 feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
                                const feddc_cost_line *line, const feddc_cost_codec *codec);
 
-/** `tree`: groups of `group` workers sum by a ring over the line `below`, then one of each group
- * exchanges by owners over the line `above`, with the codec, and hands the sum down its group. p is
- * a multiple of group. */
+/** `tree`: groups of `group` workers sum by owners, then the owners of a part in all groups do.
+ * below: each worker's line to the others of its group. above: the line that a group shares to all
+ * other groups. p is a multiple of group. */
 feddc_cost feddc_cost_tree(uint32_t p, uint32_t group, double n, const feddc_cost_line *below,
                            const feddc_cost_line *above, const feddc_cost_codec *codec);
 
