@@ -104,8 +104,7 @@ static fed_status join(exchange_seat *seat, feddc_exchange **x) {
     return feddc_exchange_open(&options, x, &seat->err);
 }
 
-void exchange_play(void *arg) {
-    exchange_seat *seat = arg;
+static void play(exchange_seat *seat) {
     feddc_exchange *x = NULL;
     seat->status = join(seat, &x);
     if (seat->status != FED_OK) {
@@ -126,6 +125,10 @@ void exchange_play(void *arg) {
     }
     feddc_exchange_close(x, seat->status == FED_OK);
     free(grad);
+}
+
+void exchange_play(void *seat) {
+    play(seat);
 }
 
 void exchange_gang_play(const exchange_run *run, exchange_seat seat[LINK_GANG_RANKS]) {
