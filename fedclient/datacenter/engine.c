@@ -8,7 +8,9 @@
 
 enum {
     PATIENCE_MS = 200, /* how long the link waits for an event, before the engine looks around */
-    GROWTH = 64
+    GROWTH = 64,
+    UNDER_WAY = 8,              /* buckets, and */
+    UNDER_WAY_VALUES = 2 << 20, /* of these at least, are enough to have under way at once */
 };
 static const size_t NONE = (size_t)-1;
 
@@ -95,6 +97,10 @@ static bool is_complete(const feddc_cell *cell) {
     return cell->left == 0 && cell->lent == 0;
 }
 
+static bool is_over(const feddc_cell *cell, uint32_t step) {
+    return cell->step == step && cell->started && is_complete(cell);
+}
+
 static void complete_bucket(feddc_engine *e, uint32_t step, uint32_t bucket) {
     size_t slot = step % FEDDC_AHEAD;
     uint64_t now = feddc_engine_ns(), begin = feddc_engine_cell(e, step, bucket)->start;
@@ -108,7 +114,13 @@ static void complete_bucket(feddc_engine *e, uint32_t step, uint32_t bucket) {
     const feddc_coder_counts *zeros = feddc_coder_count(e->push);
     e->counts.zeroed = zeros->zeroed;
     e->counts.coded = zeros->coded;
+    e->retry = true;
+    while (e->first_open[slot] < e->plan.buckets &&
+           is_over(feddc_engine_cell(e, step, e->first_open[slot]), step)) {
+        e->first_open[slot]++;
+    }
     if (++e->complete[slot] == e->plan.buckets) {
+        e->first_open[slot] = 0;
         e->counts.exchange_s += 1e-9 * (double)(now - e->first_put[slot]);
         e->complete[slot] = 0;
         e->first_put[slot] = 0;
@@ -198,11 +210,37 @@ static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket
                     step, where->offset, where->offset + where->n - 1);
 }
 
-/* Begin a bucket of a step if it is its turn: all was put in, and the step before was taken. */
+/* With the lock held: enough buckets before this one are under way. Then it waits, so that sums of
+ * the first buckets do not queue behind gradients of the last ones, and no connection gets far
+ * behind the others, for which all would wait at the end. Buckets behind this one do not count: so
+ * ranks that put their buckets in in other orders do not wait for each other. */
+static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
+    uint32_t under_way = 0;
+    size_t values = 0;
+    for (uint32_t b = e->first_open[step % FEDDC_AHEAD]; b < bucket; b++) {
+        const feddc_cell *cell = feddc_engine_cell(e, step, b);
+        if (cell->step == step && cell->started && !is_complete(cell)) {
+            under_way++;
+            values += e->plan.bucket[b].n;
+        }
+        if (under_way >= UNDER_WAY && values >= UNDER_WAY_VALUES) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Begin a bucket of a step if it is its turn: all was put in, the step before was taken, and there
+ * is room on the lines. */
 static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
     pthread_mutex_lock(&e->lock);
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
-    bool turn = cell->begun && cell->step == step && cell->grad != NULL && !e->busy[bucket];
+    bool turn = cell->begun && cell->step == step && cell->grad != NULL && !cell->started &&
+                !e->busy[bucket];
+    if (turn && is_crowded(e, step, bucket)) {
+        e->held = true;
+        turn = false;
+    }
     if (turn) {
         cell->started = true;
         cell->start = feddc_engine_ns();
@@ -216,6 +254,28 @@ static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, 
     e->busy[bucket] = true;
     FED_TRY(check_gradient(e, step, bucket, grad, plain, err));
     return e->collective->begin(e->collective_self, step, bucket, grad, plain, err);
+}
+
+static uint32_t step_in(feddc_engine *e, uint32_t slot, uint32_t bucket) {
+    pthread_mutex_lock(&e->lock);
+    const uint32_t step = feddc_engine_cell(e, slot, bucket)->step;
+    pthread_mutex_unlock(&e->lock);
+    return step;
+}
+
+/* Buckets are complete: begin those that were held back for them. */
+static fed_status begin_held(feddc_engine *e, fed_error *err) {
+    bool held = false;
+    e->retry = false;
+    for (uint32_t slot = 0; slot < FEDDC_AHEAD; slot++) {
+        e->held = false;
+        for (uint32_t b = e->first_open[slot]; b < e->plan.buckets && !e->held; b++) {
+            FED_TRY(begin_bucket(e, step_in(e, slot, b), b, err));
+        }
+        held = held || e->held;
+    }
+    e->held = held;
+    return FED_OK;
 }
 
 static fed_status follow(feddc_engine *e, feddc_order order, fed_error *err) {
@@ -316,8 +376,8 @@ static fed_status look_around(feddc_engine *e, fed_error *err) {
 
 static bool is_closing(feddc_engine *e) {
     pthread_mutex_lock(&e->lock);
-    bool closing =
-        (e->closing && (e->order_count == 0 || !e->orderly)) || e->failure.status != FED_OK;
+    bool closing = (e->closing && ((e->order_count == 0 && !e->held) || !e->orderly)) ||
+                   e->failure.status != FED_OK;
     pthread_mutex_unlock(&e->lock);
     return closing;
 }
@@ -326,6 +386,9 @@ static fed_status turn(feddc_engine *e, fed_error *err) {
     feddc_order order;
     while (take_order(e, &order)) {
         FED_TRY(follow(e, order, err));
+    }
+    while (e->held && e->retry) {
+        FED_TRY(begin_held(e, err));
     }
     if (is_closing(e)) {
         return FED_OK;

@@ -58,7 +58,10 @@ struct feddc_engine {
     /* The engine's own */
     feddc_sending *sending;
     size_t sendings, free_sending;
-    bool *gone; /* bool[ranks] */
+    bool held;                        /* buckets wait until others are complete, */
+    bool retry;                       /* and some are */
+    uint32_t first_open[FEDDC_AHEAD]; /* all buckets of the step before this one are complete */
+    bool *gone;                       /* bool[ranks] */
     bool *busy; /* bool[buckets]: a step of it has begun, and was not taken yet */
 
     /* Both threads', under the lock */

@@ -1,0 +1,135 @@
+/* The engine begins few buckets at once, and ranks that put them in in other orders all go on. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "feddc/exchange.h"
+
+/* A part of the gradient is a bucket. Eight buckets, and the small first one, are under way. */
+enum { RANKS = 3, PART = 1 << 18, PARTS = 14, SIZE = PART * PARTS, BEGUN = 9 };
+
+typedef struct member {
+    pthread_t thread;
+    uint32_t rank, size;
+    struct feddc_hub *hub;
+    float *grad, *sum;
+    atomic_bool *looked; /* the others put in only then */
+    uint64_t messages;   /* that the first rank had sent before */
+    fed_error err;
+    fed_status status;
+} member;
+
+static void keep(void *user, size_t offset, const float *sum, size_t n) {
+    memcpy((float *)user + offset, sum, n * sizeof *sum);
+}
+
+/* Each rank has an order of its own: from the end, from the beginning, and by steps of 5. */
+static size_t part_of(uint32_t rank, size_t k) {
+    return rank == 0 ? PARTS - 1 - k : rank == 1 ? k : k * 5 % PARTS;
+}
+
+/* What the first rank sends while no other one begins. */
+static void look(member *m, feddc_exchange *x) {
+    feddc_exchange_counts counts = {0};
+    const int64_t until = fed_clock_monotonic_ms() + 20000;
+    while (counts.messages < BEGUN && fed_clock_monotonic_ms() < until) {
+        fed_sleep_ms(5);
+        feddc_exchange_count(x, &counts);
+    }
+    fed_sleep_ms(50);
+    feddc_exchange_count(x, &counts);
+    m->messages = counts.messages;
+    atomic_store(m->looked, true);
+}
+
+static fed_status work(member *m, feddc_exchange *x) {
+    while (m->looked != NULL && m->rank != 0 && !atomic_load(m->looked)) {
+        fed_sleep_ms(5);
+    }
+    for (uint32_t step = 0; step < 2; step++) {
+        for (size_t k = 0; k < PARTS; k++) {
+            const size_t at = part_of(m->rank, k) * PART;
+            feddc_exchange_put(x, step, at, m->grad + at, PART, false);
+        }
+        if (m->looked != NULL && m->rank == 0 && step == 0) {
+            look(m, x);
+        }
+        FED_TRY(feddc_exchange_take(x, step, 0, SIZE, keep, m->sum, &m->err));
+    }
+    return FED_OK;
+}
+
+static void *play(void *arg) {
+    member *m = arg;
+    const size_t size = SIZE;
+    const feddc_exchange_options options = {
+        .link = feddc_link_named("threads"),
+        .place = {.rank = m->rank, .size = m->size, .hub = m->hub, .listener = -1},
+        .tensor = &size,
+        .tensors = 1};
+    feddc_exchange *x = NULL;
+    m->status = feddc_exchange_open(&options, &x, &m->err);
+    if (m->status == FED_OK) {
+        m->status = work(m, x);
+        feddc_exchange_close(x, m->status == FED_OK);
+    }
+    return NULL;
+}
+
+/* A gang exchanges two steps, and all sums are right. Messages of the first rank, see look. */
+static uint64_t run(uint32_t size, atomic_bool *looked) {
+    member m[RANKS] = {0};
+    struct feddc_hub *hub = feddc_hub_new(size);
+    assert_non_null(hub);
+    for (uint32_t r = 0; r < size; r++) {
+        m[r].rank = r;
+        m[r].size = size;
+        m[r].hub = hub;
+        m[r].looked = looked;
+        m[r].grad = malloc(SIZE * sizeof(float));
+        m[r].sum = calloc(SIZE, sizeof(float));
+        assert_true(m[r].grad != NULL && m[r].sum != NULL);
+        for (size_t i = 0; i < SIZE; i++) {
+            m[r].grad[i] = (float)(i % 1000 + r);
+        }
+        assert_int_equal(pthread_create(&m[r].thread, NULL, play, &m[r]), 0);
+    }
+    for (uint32_t r = 0; r < size; r++) {
+        pthread_join(m[r].thread, NULL);
+    }
+    for (uint32_t r = 0; r < size; r++) {
+        assert_string_equal(m[r].err.text, "");
+        for (size_t i = 0; i < SIZE; i++) {
+            const size_t wanted = size * (i % 1000) + size * (size - 1) / 2;
+            assert_true(m[r].sum[i] == (float)wanted);
+        }
+        free(m[r].grad);
+        free(m[r].sum);
+    }
+    feddc_hub_free(hub);
+    return m[0].messages;
+}
+
+static void ranks_may_put_their_buckets_in_in_other_orders(void **state) {
+    (void)state;
+    run(RANKS, NULL);
+}
+
+static void later_buckets_wait_for_the_first_ones(void **state) {
+    (void)state;
+    atomic_bool looked = false;
+    assert_int_equal(run(2, &looked), BEGUN);
+}
+
+int main(void) {
+    alarm(120); /* an engine that waits for ever ends here */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_may_put_their_buckets_in_in_other_orders),
+        cmocka_unit_test(later_buckets_wait_for_the_first_ones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
