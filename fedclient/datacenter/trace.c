@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +20,8 @@ enum { LANES = 64, NAME = 128, PATH = 4096 };
 static const size_t largest_part = UINT32_MAX;
 
 typedef struct trace_row {
-    feddc_span *ring; /* [room]; span k lies at k % room */
-    uint64_t added;
+    feddc_span *ring;       /* [room]; span k lies at k % room */
+    _Atomic uint64_t added; /* told after the span is there */
 } trace_row;
 
 struct feddc_trace {
@@ -83,8 +84,9 @@ void feddc_trace_add(feddc_trace *trace, uint32_t row, const feddc_span *span) {
         (unsigned)span->what < FEDDC_WHATS) {
         const uint32_t peer = row - FEDDC_ROW_PEER, from = span->what == FEDDC_RECEIVE;
         trace_row *r = &trace->rows[row < FEDDC_ROW_PEER ? row : FEDDC_ROW_PEER + 2 * peer + from];
-        r->ring[r->added % trace->room] = *span;
-        r->added++;
+        const uint64_t k = atomic_load_explicit(&r->added, memory_order_relaxed);
+        r->ring[k % trace->room] = *span;
+        atomic_store_explicit(&r->added, k + 1, memory_order_release);
     }
 }
 
@@ -208,21 +210,21 @@ static void end_to_end(feddc_span *spans, size_t count) {
     }
 }
 
-/* The spans of a row, the oldest first. spans[count] */
-static void copy_row(const feddc_trace *trace, uint32_t row, feddc_span *spans, size_t count) {
-    const trace_row *r = &trace->rows[row];
-    /* added is count as long as the ring is not full: then the oldest lies at 0 */
-    const size_t first = count > 0 ? (size_t)(r->added % count) : 0;
-    memcpy(spans, r->ring + first, (count - first) * sizeof *spans);
-    memcpy(spans + (count - first), r->ring, first * sizeof *spans);
+/* The last spans of a row, the oldest first: of `added`, as many as there are. spans[room] */
+static size_t copy_row(const feddc_trace *trace, uint32_t row, uint64_t added, feddc_span *spans) {
+    const feddc_span *ring = trace->rows[row].ring;
+    const size_t count = added < trace->room ? (size_t)added : trace->room;
+    const size_t first = count > 0 ? (size_t)(added % count) : 0; /* not full: 0 */
+    memcpy(spans, ring + first, (count - first) * sizeof *spans);
+    memcpy(spans + (count - first), ring, first * sizeof *spans);
+    return count;
 }
 
-/* The spans of a row, in lanes. spans[count], sorted. */
+/* The spans of a row, in lanes. spans[count], sorted; missing: how many there are no more. */
 static void write_spans(const feddc_trace *trace, uint32_t row, const feddc_span *spans,
-                        size_t count, uint64_t zero, fed_writer *out) {
+                        size_t count, uint64_t missing, uint64_t zero, fed_writer *out) {
     uint64_t ends[LANES] = {0};
     uint32_t used = 1; /* an empty row has its name too */
-    uint64_t missing = trace->rows[row].added - count;
     for (size_t k = 0; k < count; k++) {
         uint32_t lane = 0;
         while (lane < LANES && spans[k].begin < ends[lane]) {
@@ -252,17 +254,16 @@ fed_status feddc_trace_events(const feddc_trace *trace, const char *name, uint64
     }
     write_name(out, "process", trace->rank, 0, trace->rank, name);
     for (uint32_t row = 0; row < rows_of(trace); row++) {
-        const uint64_t added = trace->rows[row].added;
-        const size_t count = added < trace->room ? (size_t)added : trace->room;
+        const uint64_t added = atomic_load_explicit(&trace->rows[row].added, memory_order_acquire);
+        const size_t count = copy_row(trace, row, added, sorted);
         if (row >= FEDDC_ROW_PEER && peer_of(row) == trace->rank && count == 0) {
             continue; /* nobody sends to itself */
         }
-        copy_row(trace, row, sorted, count);
         if (row >= FEDDC_ROW_PEER && !is_from(row)) {
             end_to_end(sorted, count);
         }
         qsort(sorted, count, sizeof *sorted, by_begin);
-        write_spans(trace, row, sorted, count, zero, out);
+        write_spans(trace, row, sorted, count, added - count, zero, out);
     }
     free(sorted);
     return out->status;

@@ -17,7 +17,8 @@ FED_API_BEGIN
  * and one row for each peer. A row is a ring of the last spans; a trace file is made of all rows.
  *
  * Threads: a row has one writer. The compute thread writes the row COMPUTE, the engine all others.
- * There are no locks. Spans are read when both threads have ended, or are known to wait.
+ * There are no locks. Another thread may read the spans while a row whose ring is not full goes on;
+ * of a full one only when its writer has ended, or is known to wait.
  *
  * Times are nanoseconds of this process's CLOCK_MONOTONIC; whoever calls reads the clock. Every
  * function takes a NULL trace, and then does nothing. Memory is allocated by feddc_trace_open only.
