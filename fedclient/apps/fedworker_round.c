@@ -14,7 +14,13 @@
 #include "fed/crypto.h"
 #include "fedclient/apps/fedworker_serve.h"
 
-enum { LOOK_MS = 20, GRACE_MS = 20000, FIRST_PAUSE_MS = 1000, LONGEST_PAUSE_MS = 30000 };
+enum {
+    LOOK_MS = 20,
+    SETTLE_MS = 200,
+    GRACE_MS = 20000,
+    FIRST_PAUSE_MS = 1000,
+    LONGEST_PAUSE_MS = 30000
+};
 
 /* One start of the gang. */
 typedef struct attempt {
@@ -131,6 +137,7 @@ static void look_after(attempt *a) {
         }
         fed_sleep_ms(LOOK_MS);
     }
+    (void)feddc_judge_wait(a->judge, SETTLE_MS); /* it hears the last goodbyes */
     fedworker_tell_count(a->cluster, a->page);
     fedworker_tell(a->cluster, a->round, a->judge, true);
 }

@@ -7,7 +7,7 @@
 #include "fed/utf8.h"
 #include "fedclient/apps/fedworker_serve.h"
 
-enum { EVERY_MS = 1000, END_MS = 250, VERDICT_MS = 60000 };
+enum { EVERY_MS = 1000, VERDICT_MS = 60000 };
 
 static const double slow = 1.5; /* times the median's compute time */
 
@@ -92,7 +92,7 @@ void fedworker_tell(fedworker_cluster *c, const fedclient_round *round, feddc_ju
     const int64_t now_ms = fed_clock_monotonic_ms();
     feddc_judge_see(judge, &look);
     const bool news = take_verdict(c, look.why, now_ms);
-    const bool due = look.generation > 0 && now_ms - c->told_ms >= (last ? END_MS : EVERY_MS);
+    const bool due = look.generation > 0 && (last || now_ms - c->told_ms >= EVERY_MS);
     if (!news && !due) {
         return;
     }

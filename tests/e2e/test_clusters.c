@@ -192,6 +192,8 @@ static void check_gang(const json_t *root, const char *link, const char *codec, 
     assert_int_equal(json_array_size(workers), size);
     for (size_t k = 0; k < size; k++) {
         assert_int_equal(integer(json_array_get(workers, k), "rank"), k);
+        assert_string_equal(text(json_array_get(workers, k), "phase"), "done");
+        assert_true(integer(json_array_get(workers, k), "sent_bytes") > 0);
     }
 }
 
