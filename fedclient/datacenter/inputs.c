@@ -53,6 +53,14 @@ fed_status feddc_turn_check(const feddc_turn *turn, const feddc_event *event, fe
                     event->peer, turn->step, turn->plain ? "coded, not as" : "as");
 }
 
+fed_status feddc_blame(uint32_t rank, fed_status status, fed_error *err) {
+    if (status == FED_OK) {
+        return FED_OK;
+    }
+    fed_error why = *err;
+    return fed_fail(err, status, "rank %u: %s", rank, why.text);
+}
+
 /* The next inputs that are there, at most FEW: their data, and the events to release. */
 enum { FEW = 8 };
 
@@ -117,7 +125,9 @@ static fed_status add_coded(const batch *b, const feddc_collective_job *job, con
         fed_status (*use)(feddc_coder *, const feddc_shard *, bool, const uint8_t *, size_t,
                           float *, fed_error *) =
             first && k == 0 ? feddc_coder_decode : feddc_coder_add;
-        FED_TRY(use(job->push, turn->shard, plain, b->data[k], b->len[k], sum, err));
+        FED_TRY(feddc_blame(b->own[k] ? job->rank : b->event[k].peer,
+                            use(job->push, turn->shard, plain, b->data[k], b->len[k], sum, err),
+                            err));
     }
     return FED_OK;
 }

@@ -46,6 +46,10 @@ fed_status feddc_inputs_add(feddc_inputs *in, const feddc_collective_job *job,
                             const feddc_turn *turn, const void *own, size_t own_len, bool own_plain,
                             float *sum, fed_error *err) FED_CHECKED;
 
+/** Returns status; if it is an error, its sentence now begins with the rank whose message it is
+ * about. */
+fed_status feddc_blame(uint32_t rank, fed_status status, fed_error *err) FED_CHECKED;
+
 /** FED_EFORMAT: the message is plain and the turn is not, or the other way round. */
 fed_status feddc_turn_check(const feddc_turn *turn, const feddc_event *event,
                             fed_error *err) FED_CHECKED;

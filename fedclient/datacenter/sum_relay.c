@@ -104,8 +104,10 @@ static fed_status spread_bytes(feddc_relay *relay, relay_shard *s, feddc_buffer 
             send_to(relay, s, s->out[k], SUM, buffer->data, buffer->len, token_of(buffer), err));
     }
     uint64_t begin = feddc_engine_ns();
-    FED_TRY(feddc_coder_decode(relay->job.pull, s->turn.shard, s->turn.plain, buffer->data,
-                               buffer->len, sum, err));
+    FED_TRY(feddc_blame(s->up == relay->job.rank ? s->up : s->down,
+                        feddc_coder_decode(relay->job.pull, s->turn.shard, s->turn.plain,
+                                           buffer->data, buffer->len, sum, err),
+                        err));
     feddc_engine_spent(relay->job.engine, FEDDC_DECODE, s->turn.step, s->turn.bucket, buffer->len,
                        begin);
     feddc_buffers_put(&relay->buffers, buffer); /* the use of this rank */

@@ -8,6 +8,7 @@
 
 #include "exchange_gang.h"
 #include "faulty_link.h"
+#include "fed/rng.h"
 #include "fedcodec/codec.h"
 
 enum { MOST = 5 };
@@ -231,6 +232,7 @@ static void a_nan_ends_the_exchange_of_all(void **state) {
                             .poisoned = true};
         exchange_gang_play(&run, seat);
         assert_fed_status(seat[1].status, FED_ENONFINITE);
+        assert_fed_says(seat[1].err, "rank 1's gradient of step 1");
         for (uint32_t r = 0; r < run.size; r++) {
             assert_int_not_equal(seat[r].status, FED_OK);
             if (r != 1) {
@@ -290,6 +292,79 @@ static void a_lost_rank_ends_in_errors_and_never_in_a_hang(void **state) {
     }
 }
 
+/* -- A peer that sends anything -- */
+
+enum { WORDS = 24, WORD_BYTES = 5000 };
+
+/* Rank 1 sends heads and bytes that a seed decides, waits until nothing comes, and leaves. */
+static void babble(exchange_seat *peer, uint64_t seed) {
+    static const uint8_t bytes[WORD_BYTES] = {1, 0, 0, 0, 7, 3};
+    const feddc_link_vtable *link = peer->run->link;
+    void *self = NULL;
+    fed_rng rng;
+    fed_rng_init(&rng, seed, 1, 1);
+    peer->status = link->open(&peer->place, &self, &peer->err);
+    for (int k = 0; k < WORDS && peer->status == FED_OK; k++) {
+        feddc_head head = {.kind = (uint8_t)(fed_rng_below(&rng, 20) % 3),
+                           .flags = (uint8_t)(fed_rng_below(&rng, 9) / 8),
+                           .part = (uint16_t)(fed_rng_below(&rng, 5) / 3),
+                           .bucket = fed_rng_below(&rng, 7),
+                           .step = fed_rng_below(&rng, 2)};
+        size_t len = fed_rng_below(&rng, 2) == 0 ? fed_rng_below(&rng, 20)
+                                                 : 4 * fed_rng_below(&rng, WORD_BYTES / 4);
+        peer->status = link->send(self, 0, &head, bytes, len, 0, &peer->err);
+    }
+    feddc_event event = {.kind = FEDDC_SENT};
+    while (peer->status == FED_OK && event.kind != FEDDC_NOTHING && event.kind != FEDDC_GONE) {
+        peer->status = link->wait(self, 20, &event, &peer->err);
+        if (event.kind == FEDDC_ARRIVED) {
+            link->release(self, &event);
+        }
+    }
+    if (self != NULL) {
+        link->close(self, false);
+    }
+}
+
+static uint64_t babble_seed;
+
+static void play_or_babble(void *arg) {
+    exchange_seat *one = arg;
+    if (one->place.rank == 0) {
+        exchange_play(one);
+    } else {
+        babble(one, babble_seed);
+    }
+}
+
+static void a_peer_that_sends_anything_ends_in_an_error(void **state) {
+    (void)state;
+    static const char *const codecs[] = {NULL, "sbc", "onebit", "int8"};
+    const char *spec;
+    uint32_t least;
+    for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
+        for (babble_seed = 0; least <= 2 && babble_seed < 60; babble_seed++) {
+            exchange_run run = {.link = feddc_link_named("threads"),
+                                .collective = spec,
+                                .codec = codecs[babble_seed % 4],
+                                .size = 2,
+                                .steps = 3};
+            link_gang gang;
+            link_gang_open(&gang, run.link, 2);
+            for (uint32_t r = 0; r < 2; r++) {
+                seat[r] = (exchange_seat){.run = &run, .place = gang.place[r]};
+            }
+            link_gang_run(2, play_or_babble, seat, sizeof seat[0]);
+            link_gang_close(&gang);
+            if (seat[0].status != FED_EFORMAT && seat[0].status != FED_EIO) {
+                fail_msg("%s, seed %d: %s", told(&run), (int)babble_seed, seat[0].err.text);
+            }
+            assert_fed_says(seat[0].err, "rank 1");
+            exchange_gang_clear(&run, seat);
+        }
+    }
+}
+
 int main(void) {
     alarm(500); /* an exchange that hangs ends here */
     const struct CMUnitTest tests[] = {
@@ -298,6 +373,7 @@ int main(void) {
         cmocka_unit_test(what_codecs_leave_out_stays_in_residuals),
         cmocka_unit_test(what_does_not_fit_is_refused_with_the_reason),
         cmocka_unit_test(a_nan_ends_the_exchange_of_all),
+        cmocka_unit_test(a_peer_that_sends_anything_ends_in_an_error),
         cmocka_unit_test(a_lost_rank_ends_in_errors_and_never_in_a_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

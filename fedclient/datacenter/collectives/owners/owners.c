@@ -80,7 +80,10 @@ static fed_status use_pull(owners *o, owners_shard *s, const feddc_event *event,
         return use_raw_pull(o, s, event, err);
     }
     uint64_t begin = feddc_engine_ns();
-    FED_TRY(feddc_coder_decode(o->job.pull, s->shard, s->plain, event->data, event->len, sum, err));
+    FED_TRY(feddc_blame(
+        event->peer,
+        feddc_coder_decode(o->job.pull, s->shard, s->plain, event->data, event->len, sum, err),
+        err));
     feddc_engine_spent(o->job.engine, FEDDC_DECODE, s->step, s->bucket, event->len, begin);
     feddc_engine_release(o->job.engine, event);
     feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, sum);

@@ -6,6 +6,7 @@
 #include "fedclient/datacenter/buffers.h"
 #include "fedclient/datacenter/collective.h"
 #include "fedclient/datacenter/held.h"
+#include "fedclient/datacenter/inputs.h"
 
 enum { OWNERS_PUSH = 1, OWNERS_PULL = 2 };    /* kinds of messages */
 enum { OWNERS_PLAIN = 1, OWNERS_MISSED = 2 }; /* flags; MISSED: the sum is without your push */

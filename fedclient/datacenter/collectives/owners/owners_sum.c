@@ -80,11 +80,14 @@ static fed_status add_coded(owners *o, owners_shard *s, uint32_t r, fed_error *e
     if (own) {
         add_values(first, s->own, sum, s->shard->n);
     } else if (first) {
-        FED_TRY(
-            feddc_coder_decode(o->job.push, s->shard, s->plain, event->data, event->len, sum, err));
+        FED_TRY(feddc_blame(
+            r,
+            feddc_coder_decode(o->job.push, s->shard, s->plain, event->data, event->len, sum, err),
+            err));
     } else {
-        FED_TRY(
-            feddc_coder_add(o->job.push, s->shard, s->plain, event->data, event->len, sum, err));
+        FED_TRY(feddc_blame(
+            r, feddc_coder_add(o->job.push, s->shard, s->plain, event->data, event->len, sum, err),
+            err));
     }
     feddc_engine_spent(o->job.engine, own ? FEDDC_SUM : FEDDC_DECODE, s->step, s->bucket,
                        own ? s->shard->n * sizeof *sum : event->len, begin);

@@ -16,11 +16,9 @@ typedef struct group {
 
 static group group_at(const feddc_collective_job *job, uint32_t q, uint32_t part) {
     uint32_t size = job->plan->shards, first = q * size;
-    if (first >= job->ranks) {
-        return (group){0}; /* there are fewer groups */
-    }
-    uint32_t count = job->ranks - first < size ? job->ranks - first : size;
-    return (group){first, count, first + part % count};
+    uint32_t rest = first < job->ranks ? job->ranks - first : 0;
+    uint32_t count = rest < size ? rest : size;
+    return (group){first, count, first + (count > 0 ? part % count : 0)};
 }
 
 static void find_way(const feddc_collective_job *job, uint32_t bucket, uint32_t part,
