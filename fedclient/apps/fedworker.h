@@ -5,6 +5,7 @@
 
 #include "fed/bytes.h"
 #include "fedclient/apps/fedtrain.h"
+#include "fedclient/apps/fedworker_choice.h"
 #include "feddc/trace.h"
 #include "feddc/worker.h"
 
@@ -26,10 +27,7 @@ typedef struct fedworker_options {
 typedef struct fedworker_job {
     const fedworker_options *o;
     fed_optimizer optimizer;
-    feddc_sync sync;
-    const feddc_link_vtable *link;
-    const char *collective;
-    uint32_t workers, ranks; /* that the gang begins with; ranks: with aggregators */
+    fedworker_choice choice; /* ranks and workers: those that the gang begins with */
     app_samples samples;
     uint64_t zero_ns; /* of traces: when the job was opened, by CLOCK_MONOTONIC */
 } fedworker_job;

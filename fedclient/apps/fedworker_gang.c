@@ -40,18 +40,19 @@ static fed_status worst(const member *members, uint32_t count, fed_error *err) {
 }
 
 static fed_status run_threads(const fedworker_job *job, fed_error *err) {
-    member *members = calloc(job->ranks, sizeof *members);
-    struct feddc_hub *hub = feddc_hub_new(job->ranks);
+    member *members = calloc(job->choice.ranks, sizeof *members);
+    struct feddc_hub *hub = feddc_hub_new(job->choice.ranks);
     fed_status status =
         members != NULL && hub != NULL
             ? FED_OK
-            : fed_fail(err, FED_ENOMEM, "no memory for %" PRIu32 " ranks", job->ranks);
+            : fed_fail(err, FED_ENOMEM, "no memory for %" PRIu32 " ranks", job->choice.ranks);
     uint32_t started = 0;
-    for (; started < job->ranks && status == FED_OK; started++) {
+    for (; started < job->choice.ranks && status == FED_OK; started++) {
         member *m = &members[started];
         *m = (member){
             .job = job,
-            .seat = {.place = {.rank = started, .size = job->ranks, .hub = hub, .listener = -1}}};
+            .seat = {
+                .place = {.rank = started, .size = job->choice.ranks, .hub = hub, .listener = -1}}};
         if (pthread_create(&m->thread, NULL, run_member, m) != 0) {
             /* Those that run wait for the others until their patience ends. */
             status =
@@ -84,7 +85,7 @@ static fed_status run_mpi(const fedworker_job *job, fed_error *err) {
     char judge[128];
     uint8_t secret[FEDDC_SECRET];
     const feddc_gang *gang = NULL;
-    FED_TRY(job->link->find(&seat.place, err));
+    FED_TRY(job->choice.link->find(&seat.place, err));
     if (!fedworker_launched(judge, secret)) {
         return fedworker_rank(job, &seat, err);
     }
@@ -102,15 +103,15 @@ static fed_status run_mpi(const fedworker_job *job, fed_error *err) {
 /* ---- All ---- */
 
 static fed_status run_gang(const fedworker_job *job, fed_error *err) {
-    return job->link->find != NULL                   ? run_mpi(job, err)
-           : strcmp(job->link->name, "threads") == 0 ? run_threads(job, err)
-                                                     : fedworker_tcp(job, err);
+    return job->choice.link->find != NULL                   ? run_mpi(job, err)
+           : strcmp(job->choice.link->name, "threads") == 0 ? run_threads(job, err)
+                                                            : fedworker_tcp(job, err);
 }
 
 fed_status fedworker_gang(const fedworker_job *job, fed_error *err) {
     fed_status status = run_gang(job, err);
-    if (status == FED_OK && job->o->trace != NULL && job->link->find == NULL) {
-        status = feddc_trace_merge(job->o->trace, job->ranks, err);
+    if (status == FED_OK && job->o->trace != NULL && job->choice.link->find == NULL) {
+        status = feddc_trace_merge(job->o->trace, job->choice.ranks, err);
     }
     return status;
 }

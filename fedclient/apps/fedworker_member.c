@@ -50,7 +50,7 @@ static fed_status get_ready(replica *r, fed_error *err) {
     memcpy(r->values, page->at, floats * sizeof *r->values);
     FED_TRY(fedtrain_net_new(m->arch, m->job->batch, c->device.work.backend, &r->net, err));
     FED_TRY(await_judge(page, err));
-    const bool mpi = c->place.size > 0;
+    const bool mpi = c->choice.place.size > 0;
     const feddc_watch_options watch = {.address = page->address,
                                        .secret = page->secret,
                                        .rank = m->number,
@@ -58,11 +58,11 @@ static fed_status get_ready(replica *r, fed_error *err) {
                                        .patience_ms = mpi ? MPI_PATIENCE_MS : 0,
                                        .over = mpi ? end_process : NULL};
     FED_TRY(feddc_watch_open(&watch, &r->watch, err));
-    feddc_worker_options o = {.exchange = {.link = c->vtable,
-                                           .collective = c->collective,
+    feddc_worker_options o = {.exchange = {.link = c->choice.link,
+                                           .collective = c->choice.collective,
                                            .codec = c->codec,
                                            .pull = c->pull},
-                              .sync = c->rule,
+                              .sync = c->choice.sync,
                               .arch = m->arch,
                               .job = *m->job,
                               .elastic = c->processes,

@@ -24,10 +24,13 @@ typedef struct order {
 /* x[n] of rank 0 becomes that of all: what the others put in is 0. An idle rank waits here for the
  * next order, so the wait has no end. */
 static fed_status spread(const fedworker_cluster *c, float *x, size_t n, fed_error *err) {
-    feddc_exchange_options o = {
-        .link = c->vtable, .place = c->place, .tensor = &n, .tensors = 1, .collective = "owners"};
+    feddc_exchange_options o = {.link = c->choice.link,
+                                .place = c->choice.place,
+                                .tensor = &n,
+                                .tensors = 1,
+                                .collective = "owners"};
     feddc_exchange *exchange = NULL;
-    if (c->place.rank > 0) {
+    if (c->choice.place.rank > 0) {
         memset(x, 0, n * sizeof *x);
         o.place.patience_ms = UINT32_MAX;
     }
@@ -69,7 +72,7 @@ static fed_status spread_order(const fedworker_cluster *c, order *o, fed_error *
     fed_status status = bytes != NULL && x != NULL ? FED_OK : FED_ENOMEM;
     fed_writer w;
     fed_writer_fixed(&w, bytes, ORDER);
-    if (status == FED_OK && c->place.rank == 0) {
+    if (status == FED_OK && c->choice.place.rank == 0) {
         order_write(&w, o);
         status = w.status;
         for (size_t k = 0; k < ORDER; k++) {
@@ -79,7 +82,7 @@ static fed_status spread_order(const fedworker_cluster *c, order *o, fed_error *
     if (status == FED_OK) {
         status = spread(c, x, ORDER, err);
     }
-    if (status == FED_OK && c->place.rank > 0) {
+    if (status == FED_OK && c->choice.place.rank > 0) {
         fed_reader r;
         for (size_t k = 0; k < ORDER; k++) {
             bytes[k] = (uint8_t)x[k];
@@ -121,7 +124,7 @@ static fed_status take_part(fedworker_cluster *c, workshop *work, const order *o
     const size_t floats = (size_t)o->values + o->memory;
     char host[HOST] = "";
     fedtrain_job job;
-    fedworker_member m = {.cluster = c, .job = &job, .number = c->place.rank};
+    fedworker_member m = {.cluster = c, .job = &job, .number = c->choice.place.rank};
     gethostname(host, sizeof host - 1);
     m.page = calloc(1, sizeof *m.page + floats * sizeof(float));
     FED_REQUIRE(m.page != NULL, FED_ENOMEM);
@@ -139,7 +142,7 @@ static fed_status take_part(fedworker_cluster *c, workshop *work, const order *o
         job.seed = o->seed;
         fedworker_member_run(&m);
         if (m.page->slot[m.number].status != FED_OK) {
-            fed_logf(&c->device.log, FED_LOG_WARN, "rank %" PRIu32 ": %s", c->place.rank,
+            fed_logf(&c->device.log, FED_LOG_WARN, "rank %" PRIu32 ": %s", c->choice.place.rank,
                      m.page->slot[m.number].why);
         }
     }

@@ -67,7 +67,7 @@ static double predict(const fedworker_result *result, const feddc_times *mean) {
                                       .gamma = m.sum / bytes,
                                       .message = 5e-6,
                                       .bucket = bucket};
-        const feddc_cost_way way = way_of(result->job->collective);
+        const feddc_cost_way way = way_of(result->job->choice.collective);
         const feddc_cost phi = feddc_cost_exchange(way, result->workers, bytes, &line, NULL);
         step.phi = feddc_cost_communication(&phi);
         const double plain =
@@ -75,7 +75,7 @@ static double predict(const fedworker_result *result, const feddc_times *mean) {
         const double ratio = mean->sent > 0 ? plain / (double)mean->sent : 1;
         step.psi = ratio > 1 ? step.phi / ratio : step.phi;
     }
-    return feddc_cost_sync(&step, &result->job->sync, result->step, buckets);
+    return feddc_cost_sync(&step, &result->job->choice.sync, result->step, buckets);
 }
 
 static feddc_times *times_of_all(const fedworker_result *result, fed_error *err) {

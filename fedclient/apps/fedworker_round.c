@@ -87,7 +87,8 @@ static void end_all(attempt *a) {
 static fed_status start_members(attempt *a, const fed_arch *arch, struct feddc_hub *hub,
                                 fed_error *err) {
     const fedworker_cluster *c = a->cluster;
-    const uint32_t own = c->place.size > 0 ? 1 : c->ranks; /* mpi: the others have been started */
+    const uint32_t own =
+        c->choice.place.size > 0 ? 1 : c->choice.ranks; /* mpi: the others have been started */
     fed_status status = FED_OK;
     while (a->started < own && status == FED_OK) {
         fedworker_member *m = &a->members[a->started];
@@ -106,11 +107,11 @@ static fed_status start_members(attempt *a, const fed_arch *arch, struct feddc_h
 /* Workers are started first: where they are processes, the judge's thread must not be there yet. */
 static fed_status start(attempt *a, const fed_arch *arch, struct feddc_hub *hub, fed_error *err) {
     const fedworker_cluster *c = a->cluster;
-    const bool mpi = c->place.size > 0;
+    const bool mpi = c->choice.place.size > 0;
     FED_TRY(start_members(a, arch, hub, err));
     const feddc_judge_options o = {.address = mpi ? "0.0.0.0:0" : "127.0.0.1:0",
                                    .secret = a->page->secret,
-                                   .size = c->ranks,
+                                   .size = c->choice.ranks,
                                    .min = c->min};
     FED_TRY(feddc_judge_open(&o, &a->judge, err));
     const char *port = strrchr(feddc_judge_address(a->judge), ':');
@@ -163,8 +164,8 @@ static fed_status outcome(const attempt *a, fed_error *err) {
 
 static fed_status run_members(attempt *a, const fed_arch *arch, fed_error *err) {
     struct feddc_hub *hub = NULL;
-    if (!a->cluster->processes && a->cluster->place.size == 0) {
-        hub = feddc_hub_new(a->cluster->ranks);
+    if (!a->cluster->processes && a->cluster->choice.place.size == 0) {
+        hub = feddc_hub_new(a->cluster->choice.ranks);
         FED_REQUIRE(hub != NULL, FED_ENOMEM);
     }
     fed_status status = start(a, arch, hub, err);
@@ -247,7 +248,7 @@ fed_status fedworker_round(void *user, fedclient_round *round, const fedtrain_jo
     /* A worker knows no rounds: each round has a seed of its own. */
     const uint64_t mix[3] = {job->seed, job->round, job->client};
     own.seed = fed_digest_bytes(mix, sizeof mix);
-    a.members = calloc(c->ranks, sizeof *a.members);
+    a.members = calloc(c->choice.ranks, sizeof *a.members);
     a.page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     fed_status status = FED_ENOMEM;
     if (a.page != MAP_FAILED && a.members != NULL) {

@@ -51,31 +51,16 @@ static fed_status read_options(int argc, char **argv, fedworker_cluster *c, fed_
 
 /* The gang's words become what they name. */
 static fed_status make_gang(fedworker_cluster *c, fed_error *err) {
-    uint32_t aggregators = 0;
-    c->collective = strcmp(c->collective, "star") == 0 ? "owners:aggregators=1" : c->collective;
-    FED_TRY(feddc_sync_parse(c->sync, &c->rule, err));
-    FED_TRY(feddc_sync_takes(&c->rule, c->codec, err));
-    FED_TRY(feddc_sync_takes(&c->rule, c->pull, err));
-    FED_TRY(feddc_collective_aggregators(c->collective, &aggregators, err));
-    c->ranks = c->workers + aggregators;
-    c->vtable = feddc_link_named(c->link);
+    const fedworker_words words = {.link = c->link,
+                                   .collective = c->collective,
+                                   .sync = c->sync,
+                                   .codec = c->codec,
+                                   .pull = c->pull,
+                                   .workers = c->workers};
+    FED_TRY(fedworker_choose(&words, &c->choice, err));
     c->processes = strcmp(c->link, "tcp") == 0;
-    if (c->vtable == NULL) {
-        return fed_fail(err, FED_EINVAL,
-                        "there is no link \"%.60s\" in this build; there are threads, tcp, and mpi "
-                        "where it was built with MPI",
-                        c->link);
-    }
-    if (c->vtable->find != NULL) { /* the system that started this process knows the gang's size */
-        c->place.listener = -1;
-        FED_TRY(c->vtable->find(&c->place, err));
-        c->ranks = c->place.size;
-    }
-    if (aggregators >= c->ranks) {
-        return fed_fail(err, FED_EINVAL, "%u ranks are too few for %.60s: start more",
-                        (unsigned)c->ranks, c->collective);
-    }
-    if (c->min > c->ranks || c->ranks > FEDDC_RANKS || (c->min > 0 && !c->processes)) {
+    if (c->min > c->choice.ranks || c->choice.ranks > FEDDC_RANKS ||
+        (c->min > 0 && !c->processes)) {
         return fed_fail(err, FED_EINVAL,
                         "--min: at most --workers, and with --link tcp: threads do not fail alone");
     }
@@ -84,11 +69,11 @@ static fed_status make_gang(fedworker_cluster *c, fed_error *err) {
 
 static fed_status serve(fedworker_cluster *c, fed_error *err) {
     fed_error ignored = {0};
-    if (c->place.size > 0 && c->place.rank > 0) {
+    if (c->choice.place.size > 0 && c->choice.place.rank > 0) {
         return fedworker_ranks_follow(c, err);
     }
     const fed_status status = fedclientd_serve(&c->device, err);
-    if (c->place.size > 1) { /* whatever became of this one, the others end */
+    if (c->choice.place.size > 1) { /* whatever became of this one, the others end */
         (void)!fedworker_ranks_order(c, NULL, 0, NULL, &ignored);
     }
     return stop != 0 ? FED_OK : status;

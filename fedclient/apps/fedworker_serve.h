@@ -11,6 +11,7 @@
 
 #include "fed/gang.h"
 #include "fedclient/apps/fedclientd.h"
+#include "fedclient/apps/fedworker_choice.h"
 #include "feddc/control.h"
 #include "feddc/worker.h"
 
@@ -32,11 +33,8 @@ typedef struct fedworker_cluster {
     const char *link, *collective, *sync, *codec, *pull;
     uint32_t workers, min; /* min: a gang goes on with so many; 0: all */
     /* made of these */
-    const feddc_link_vtable *vtable;
-    feddc_sync rule;
-    feddc_place place; /* mpi: this rank; else size is 0 */
-    bool processes;    /* the workers are processes, not threads */
-    uint32_t ranks;    /* workers, and aggregators of the collective */
+    fedworker_choice choice; /* with mpi `place` is this rank's; else its size is 0 */
+    bool processes;          /* the workers are processes, not threads */
     /* of all rounds so far */
     struct {
         uint64_t sent, received;

@@ -141,7 +141,7 @@ static fed_status open_judge(launcher *l, fed_error *err) {
     const fedworker_options *o = l->job->o;
     const feddc_judge_options options = {.address = o->listen != NULL ? o->listen : "127.0.0.1:0",
                                          .secret = l->secret,
-                                         .size = l->job->ranks,
+                                         .size = l->job->choice.ranks,
                                          .min = o->min > 0 ? o->min : 1,
                                          .join_ms = o->listen != NULL ? 600000 : 0,
                                          .verdict = say_verdict};
@@ -243,7 +243,7 @@ fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) {
     const fedworker_options *o = job->o;
     launcher l = {.job = job, .here = o->here};
     if (l.here == 0) {
-        l.here = o->listen != NULL || o->join != NULL ? 1 : job->ranks;
+        l.here = o->listen != NULL || o->join != NULL ? 1 : job->choice.ranks;
     }
     const fed_status status = run(&l, err);
     if (l.child != NULL) {

@@ -42,7 +42,7 @@ static void fill_worker(const fedworker_cluster *c, feddc_judge *judge,
     worker->pid = m.pid;
     worker->step = m.step;
     worker->compute_ms = m.compute_s > 0 ? 1000 * m.compute_s : 0;
-    if (m.bucket != UINT32_MAX && m.waits_for < c->ranks && m.waits_for != k) {
+    if (m.bucket != UINT32_MAX && m.waits_for < c->choice.ranks && m.waits_for != k) {
         worker->waits_for = m.waits_for;
     }
     snprintf(worker->phase, sizeof worker->phase, "%s",
@@ -54,7 +54,7 @@ static void fill_worker(const fedworker_cluster *c, feddc_judge *judge,
 
 static void fill(const fedworker_cluster *c, feddc_judge *judge, const feddc_judge_look *look,
                  fed_gang *gang) {
-    *gang = (fed_gang){.size = c->ranks};
+    *gang = (fed_gang){.size = c->choice.ranks};
     gang->exposed = c->step_s > 0 ? (float)(c->exposed_s / c->step_s) : 0;
     gang->exposed = gang->exposed < 1 ? gang->exposed : 1;
     snprintf(gang->link, sizeof gang->link, "%s", c->link);
@@ -63,7 +63,7 @@ static void fill(const fedworker_cluster *c, feddc_judge *judge, const feddc_jud
     snprintf(gang->codec, sizeof gang->codec, "%s", c->codec);
     snprintf(gang->pull, sizeof gang->pull, "%s", c->pull);
     snprintf(gang->verdict, sizeof gang->verdict, "%s", c->verdict);
-    gang->count = c->ranks < FED_GANG_WORKERS ? c->ranks : FED_GANG_WORKERS;
+    gang->count = c->choice.ranks < FED_GANG_WORKERS ? c->choice.ranks : FED_GANG_WORKERS;
     for (uint32_t k = 0; k < gang->count; k++) {
         fill_worker(c, judge, look, k, &gang->worker[k]);
     }
@@ -109,7 +109,7 @@ void fedworker_tell(fedworker_cluster *c, const fedclient_round *round, feddc_ju
 }
 
 void fedworker_tell_count(fedworker_cluster *c, const fedworker_page *page) {
-    for (uint32_t k = 0; k < c->ranks && k < FED_GANG_WORKERS; k++) {
+    for (uint32_t k = 0; k < c->choice.ranks && k < FED_GANG_WORKERS; k++) {
         const feddc_worker_tally *tally = &page->slot[k].tally;
         c->bytes[k].sent += tally->sent_bytes;
         c->bytes[k].received += tally->received_bytes;

@@ -16,35 +16,17 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fe
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     *job = (fedworker_job){.o = o,
-                           .workers = o->workers,
-                           .ranks = o->workers,
                            .zero_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec};
     const float rate = o->learning_rate > 0 ? o->learning_rate : 1e-3F;
     FED_TRY(fed_optimizer_parse(o->app.optimizer, rate, &job->optimizer, err));
-    FED_TRY(feddc_sync_parse(o->sync, &job->sync, err));
-    FED_TRY(feddc_sync_takes(&job->sync, o->codec, err));
-    FED_TRY(feddc_sync_takes(&job->sync, o->pull, err));
-    job->collective = strcmp(o->collective, "star") == 0 ? "owners:aggregators=1" : o->collective;
-    uint32_t aggregators = 0;
-    FED_TRY(feddc_collective_aggregators(job->collective, &aggregators, err));
-    job->ranks += aggregators;
-    job->link = feddc_link_named(o->link);
-    if (job->link == NULL) {
-        return fed_fail(err, FED_EINVAL,
-                        "there is no link \"%.60s\" in this build; there are "
-                        "threads, tcp, and mpi where it was built with MPI",
-                        o->link);
-    }
-    if (job->link->find != NULL) { /* the system that started this process knows the gang's size */
-        feddc_place place = {0};
-        FED_TRY(job->link->find(&place, err));
-        job->ranks = place.size;
-        if (aggregators >= place.size) {
-            return fed_fail(err, FED_EINVAL, "%u ranks are too few for %.60s: start more",
-                            place.size, o->collective);
-        }
-        job->workers = place.size - aggregators;
-    }
+    const fedworker_words words = {.link = o->link,
+                                   .collective = o->collective,
+                                   .sync = o->sync,
+                                   .codec = o->codec,
+                                   .pull = o->pull,
+                                   .workers = o->workers,
+                                   .late = o->late};
+    FED_TRY(fedworker_choose(&words, &job->choice, err));
     return app_samples_open(&o->app, &job->samples, err);
 }
 
@@ -74,15 +56,15 @@ static bool is_first(const rank *r) {
 static fed_status make_worker(rank *r, fed_error *err) {
     const fedworker_job *job = r->job;
     const fedworker_options *o = job->o;
-    feddc_worker_options w = {.exchange = {.link = job->link,
-                                           .collective = job->collective,
+    feddc_worker_options w = {.exchange = {.link = job->choice.link,
+                                           .collective = job->choice.collective,
                                            .codec = o->codec,
                                            .pull = o->pull,
                                            .small = o->small,
                                            .bucket = o->bucket,
                                            .late = o->late,
                                            .trace = r->trace},
-                              .sync = job->sync,
+                              .sync = job->choice.sync,
                               .local_rate = (double)o->local_rate,
                               .arch = &r->weights.arch,
                               .job = {.net = r->net,
@@ -129,7 +111,7 @@ static fed_status get_ready(rank *r, fed_error *err) {
     if (job->samples.test.is_text) {
         FED_TRY(app_net_new(o, &r->weights.arch, &r->measuring, err));
     }
-    const size_t global = (size_t)o->batch * job->workers;
+    const size_t global = (size_t)o->batch * job->choice.workers;
     r->per_epoch = (uint32_t)app_data_steps(&job->samples.train, &r->weights.arch, global);
     r->steps = o->steps > 0 ? o->steps : o->epochs * r->per_epoch;
     r->tally = calloc(FEDDC_RANKS, sizeof *r->tally);
@@ -137,7 +119,7 @@ static fed_status get_ready(rank *r, fed_error *err) {
         return fed_fail(err, FED_ENOMEM, "no memory for the workers' reports");
     }
     if (job->o->trace != NULL) {
-        FED_TRY(feddc_trace_open(r->seat->place.rank, job->ranks, 1 << 16, &r->trace, err));
+        FED_TRY(feddc_trace_open(r->seat->place.rank, job->choice.ranks, 1 << 16, &r->trace, err));
     }
     FED_TRY(make_worker(r, err));
     return resume(r, err);
@@ -269,7 +251,7 @@ static fed_status find_zero(rank *r, uint64_t *zero, fed_error *err) {
     *zero = r->job->zero_ns;
     if (o->listen != NULL || o->join != NULL) {
         (void)feddc_watch_clock(r->seat->watch, &offset_us);
-    } else if (r->job->link->find == NULL) {
+    } else if (r->job->choice.link->find == NULL) {
         return FED_OK;
     }
     *zero += (uint64_t)(1000 * offset_us);
@@ -292,12 +274,12 @@ static fed_status write_trace(rank *r, fed_error *err) {
              feddc_worker_sums_only(r->worker) ? "aggregator" : "worker",
              feddc_worker_rank(r->worker));
     FED_TRY(feddc_trace_write(r->trace, name, zero, path, err));
-    if (r->job->link->find == NULL || feddc_worker_sums_only(r->worker)) {
+    if (r->job->choice.link->find == NULL || feddc_worker_sums_only(r->worker)) {
         return FED_OK; /* the launcher merges the parts */
     }
     uint64_t written = 1, all[FEDDC_RANKS];
     FED_TRY(feddc_worker_gather(r->worker, &written, sizeof written, all, err));
-    return is_first(r) ? feddc_trace_merge(path, r->job->ranks, err) : FED_OK;
+    return is_first(r) ? feddc_trace_merge(path, r->job->choice.ranks, err) : FED_OK;
 }
 
 static fed_status report(rank *r, fed_error *err) {

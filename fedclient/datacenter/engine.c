@@ -124,6 +124,8 @@ static void complete_bucket(feddc_engine *e, uint32_t step, uint32_t bucket) {
         e->counts.exchange_s += 1e-9 * (double)(now - e->first_put[slot]);
         e->complete[slot] = 0;
         e->first_put[slot] = 0;
+        e->counts.received_bytes += e->arrived_bytes[step % FEDDC_ARRIVALS];
+        e->arrived_bytes[step % FEDDC_ARRIVALS] = 0;
     }
     pthread_cond_broadcast(&e->changed);
 }
@@ -334,11 +336,18 @@ static fed_status on_gone(feddc_engine *e, const feddc_event *event, fed_error *
     return FED_OK;
 }
 
+/* With the lock held: where a message of a step is counted. A worker counts it with the step, which
+ * may not have begun here, so that all ranks count the same messages. */
+static uint64_t *count_received(feddc_engine *e, uint32_t step) {
+    return e->rank < e->workers ? &e->arrived_bytes[step % FEDDC_ARRIVALS]
+                                : &e->counts.received_bytes;
+}
+
 static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error *err) {
     switch (event->kind) {
     case FEDDC_ARRIVED:
         pthread_mutex_lock(&e->lock);
-        e->counts.received_bytes += event->len + sizeof event->head;
+        *count_received(e, event->head.step) += event->len + sizeof event->head;
         e->newest = e->heard && e->newest > event->head.step ? e->newest : event->head.step;
         e->heard = true;
         pthread_mutex_unlock(&e->lock);

@@ -9,7 +9,8 @@
 #include "fedclient/datacenter/collective.h"
 #include "feddc/exchange.h"
 
-enum { FEDDC_AHEAD = 2 }; /* most steps that are put in and not taken */
+enum { FEDDC_ARRIVALS = 4 }; /* steps whose messages are counted apart */
+enum { FEDDC_AHEAD = 2 };    /* most steps that are put in and not taken */
 
 /** One bucket of one of the steps under way; step % FEDDC_AHEAD says which. */
 typedef struct feddc_cell {
@@ -77,6 +78,8 @@ struct feddc_engine {
     fed_error failure; /* status FED_OK: none */
     bool heard;        /* a message has arrived */
     uint32_t newest;   /* the highest step of any that has */
+    uint64_t
+        arrived_bytes[FEDDC_ARRIVALS]; /* of steps that are not complete; step % FEDDC_ARRIVALS */
     feddc_exchange_counts counts;
     uint64_t first_put[FEDDC_AHEAD]; /* ns; 0: nothing of the step was put in */
     uint32_t complete[FEDDC_AHEAD];  /* buckets of the step whose sums are all there */

@@ -48,10 +48,7 @@ static fed_status check_fit(const feddc_engine *e, const feddc_exchange_options 
     return FED_OK;
 }
 
-static fed_status find_place(feddc_engine *e, feddc_place *place, fed_error *err) {
-    if (e->link->find != NULL) {
-        FED_TRY(e->link->find(place, err));
-    }
+static fed_status use_place(feddc_engine *e, const feddc_place *place, fed_error *err) {
     if (place->size == 0 || place->size > FEDDC_RANKS || place->rank >= place->size) {
         return fed_fail(err, FED_EINVAL, "rank %u of %u: a gang has 1 to %d ranks, from 0",
                         place->rank, place->size, FEDDC_RANKS);
@@ -84,11 +81,11 @@ static fed_status make_cells(feddc_engine *e, fed_error *err) {
     return FED_OK;
 }
 
-static fed_status make(feddc_engine *e, const feddc_exchange_options *o, feddc_place *place,
+static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const feddc_place *place,
                        fed_error *err) {
     const char *spec = o->collective != NULL ? o->collective : "owners";
     FED_TRY(feddc_collective_parse(spec, &e->collective, e->param, err));
-    FED_TRY(find_place(e, place, err));
+    FED_TRY(use_place(e, place, err));
     uint32_t shards = e->collective->shards(e->param, e->ranks);
     FED_TRY(feddc_plan_make(o->tensor, o->tensors, o->small, o->bucket, shards, &e->plan, err));
     FED_TRY(feddc_coder_new(o->codec, &e->plan, &e->push, err));
@@ -135,29 +132,57 @@ static fed_status open_collective(feddc_engine *e, const feddc_exchange_options 
     return FED_OK;
 }
 
-fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
-                               fed_error *err) {
+static feddc_exchange *new_exchange(const feddc_exchange_options *options, fed_error *err) {
     feddc_exchange *x = calloc(1, sizeof *x);
     if (x == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for an exchange");
+        fed_fail(err, FED_ENOMEM, "no memory for an exchange");
+        return NULL;
     }
-    feddc_engine *e = &x->engine;
+    x->engine.link = options->link;
+    x->engine.trace = options->trace;
+    x->engine.late = options->late;
+    pthread_mutex_init(&x->engine.lock, NULL);
+    pthread_cond_init(&x->engine.changed, NULL);
+    return x;
+}
+
+fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
+                                fed_error *err) {
+    static const size_t some = 1024;
+    feddc_exchange_options o = {.collective = options->collective,
+                                .codec = options->codec,
+                                .pull = options->pull,
+                                .late = options->late,
+                                .place = {.size = ranks},
+                                .tensor = &some,
+                                .tensors = 1};
+    feddc_exchange *x = new_exchange(&o, err);
+    FED_REQUIRE(x != NULL, FED_ENOMEM);
+    fed_status status = make(&x->engine, &o, &o.place, err);
+    free_all(x);
+    return status;
+}
+
+static fed_status meet(feddc_engine *e, const feddc_exchange_options *o, feddc_place *place,
+                       fed_error *err) {
+    if (e->link->find != NULL) {
+        FED_TRY(e->link->find(place, err));
+    }
+    FED_TRY(make(e, o, place, err));
+    FED_TRY(e->link->open(place, &e->link_self, err));
+    fed_status status = open_collective(e, o, err);
+    if (status != FED_OK) {
+        e->link->close(e->link_self, false);
+    }
+    return status;
+}
+
+fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
+                               fed_error *err) {
     feddc_place place = options->place;
-    e->link = options->link;
-    e->trace = options->trace;
-    e->late = options->late;
-    pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->changed, NULL);
-    fed_status status = make(e, options, &place, err);
-    if (status == FED_OK) {
-        status = e->link->open(&place, &e->link_self, err);
-    }
-    if (status == FED_OK) {
-        status = open_collective(e, options, err);
-        if (status != FED_OK) {
-            e->link->close(e->link_self, false);
-        }
-    }
+    feddc_exchange *x = new_exchange(options, err);
+    FED_REQUIRE(x != NULL, FED_ENOMEM);
+    fed_status status = meet(&x->engine, options, &place, err);
     if (status != FED_OK) {
         free_all(x);
         return status;

@@ -69,6 +69,11 @@ typedef struct feddc_exchange feddc_exchange;
 fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
                                fed_error *err) FED_CHECKED;
 
+/** Would feddc_exchange_open take these options in a gang of so many ranks? Meets nobody. Read are
+ * collective, codec, pull and late. Errors: FED_EINVAL, as feddc_exchange_open's; FED_ENOMEM */
+fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
+                                fed_error *err) FED_CHECKED;
+
 /** Workers are the ranks below this number; with "aggregators" the others only sum. */
 uint32_t feddc_exchange_workers(const feddc_exchange *x);
 
@@ -122,7 +127,8 @@ void feddc_exchange_abort(feddc_exchange *x, const char *why);
 
 /** What an exchange has done so far. */
 typedef struct feddc_exchange_counts {
-    uint64_t sent_bytes, received_bytes; /* of messages with their heads */
+    uint64_t sent_bytes, received_bytes; /* of messages with their heads; received: by a worker for
+                                          * steps whose sums are complete */
     uint64_t messages;                   /* sent */
     double encode_s, decode_s, sum_s;    /* the engine's time */
     double wait_s;                       /* of the caller, in take */

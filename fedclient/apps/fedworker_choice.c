@@ -1,0 +1,53 @@
+/* From the command line's words to link, collective and rule, before any worker starts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/apps/fedworker_choice.h"
+
+#include <string.h>
+
+static fed_status find_link(const char *name, const feddc_link_vtable **link, fed_error *err) {
+    *link = feddc_link_named(name);
+    if (*link == NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "there is no link \"%.60s\" in this build; there are threads, tcp, and mpi "
+                        "where it was built with MPI",
+                        name);
+    }
+    return FED_OK;
+}
+
+/* How many ranks there are: the words say it, or the system that started this process does. */
+static fed_status count_ranks(const fedworker_words *words, uint32_t aggregators,
+                              fedworker_choice *c, fed_error *err) {
+    c->workers = words->workers;
+    c->ranks = words->workers + aggregators;
+    if (c->link->find == NULL) {
+        return FED_OK;
+    }
+    FED_TRY(c->link->find(&c->place, err));
+    c->ranks = c->place.size;
+    if (aggregators >= c->ranks) {
+        return fed_fail(err, FED_EINVAL, "%u ranks are too few for %.60s: start more",
+                        (unsigned)c->ranks, c->collective);
+    }
+    c->workers = c->ranks - aggregators;
+    return FED_OK;
+}
+
+fed_status fedworker_choose(const fedworker_words *words, fedworker_choice *choice,
+                            fed_error *err) {
+    uint32_t aggregators = 0;
+    *choice = (fedworker_choice){.place.listener = -1};
+    choice->collective =
+        strcmp(words->collective, "star") == 0 ? "owners:aggregators=1" : words->collective;
+    FED_TRY(feddc_sync_parse(words->sync, &choice->sync, err));
+    FED_TRY(feddc_sync_takes(&choice->sync, words->codec, err));
+    FED_TRY(feddc_sync_takes(&choice->sync, words->pull, err));
+    FED_TRY(feddc_collective_aggregators(choice->collective, &aggregators, err));
+    FED_TRY(find_link(words->link, &choice->link, err));
+    FED_TRY(count_ranks(words, aggregators, choice, err));
+    const feddc_exchange_options options = {.collective = choice->collective,
+                                            .codec = words->codec,
+                                            .pull = words->pull,
+                                            .late = words->late};
+    return feddc_exchange_check(&options, choice->ranks, err);
+}
