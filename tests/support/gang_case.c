@@ -62,6 +62,9 @@ static bool train(feddc_watch *watch, stand_in *x, uint32_t worker, uint32_t *wh
         feddc_watch_at(watch, FEDDC_FORWARD, *whole);
         fed_sleep_ms(1);
         feddc_watch_at(watch, FEDDC_BACKWARD, *whole);
+        while (worker == atomic_load(&x->board->stuck) && !feddc_watch_over(watch)) {
+            fed_sleep_ms(1);
+        }
         fed_sleep_ms(1);
         atomic_store(&x->board->put[x->row][x->place->rank], *whole + 1);
         feddc_watch_at(watch, FEDDC_WAITING, *whole);
@@ -151,6 +154,7 @@ void gang_case_start(gang_case *g, uint32_t size, uint32_t min) {
     atomic_store(&g->board->finish, UINT32_MAX);
     atomic_store(&g->board->odd, UINT32_MAX);
     atomic_store(&g->board->give_up, UINT32_MAX);
+    atomic_store(&g->board->stuck, UINT32_MAX);
     for (uint32_t i = 0; i < size; i++) { /* before there is a thread */
         g->code[i] = -1;
         g->pid[i] = fork();

@@ -26,7 +26,8 @@ typedef struct gang_board {
     atomic_uint finish;                                  /* the step at which all finish */
     atomic_uint put[GANG_GENERATIONS][GANG_MOST];        /* steps that each rank has put in */
     atomic_uint generation[GANG_MOST], whole[GANG_MOST]; /* of each worker */
-    atomic_uint odd, give_up;         /* the worker with a wrong digest; that gives up at step 20 */
+    atomic_uint odd, give_up; /* the worker with a wrong digest; that gives up at step 20; */
+    atomic_uint stuck;        /* that stands in its backward pass until it hears of the end */
     atomic_uint line, entered, wired; /* of a test with networks: the worker behind a line */
     char said[GANG_MOST][400];        /* each worker's last error */
 } gang_board;

@@ -186,6 +186,24 @@ static void one_gives_up_with_a_reason(void **state) {
     assert_survivors(&g, 1);
 }
 
+static void one_that_beats_but_does_nothing_is_stuck(void **state) {
+    (void)state;
+    gang_case g = {0};
+    gang_case_start(&g, WORKERS, 2);
+    atomic_store(&g.board->stuck, 3);
+    gang_case_await(&g, 1);
+    assert_int_equal(g.verdict[0].worker, 3);
+    assert_int_equal(g.verdict[0].fate, FEDDC_STUCK);
+    assert_int_equal(g.verdict[0].phase, FEDDC_BACKWARD);
+    assert_non_null(strstr(g.verdict[0].text, "; 3 others wait for bucket 5"));
+    print_message("%s\n", g.verdict[0].text);
+    gang_case_await_steps(&g, 2, 1, 3);
+    assert_int_equal(gang_case_finish(&g), FEDDC_DONE);
+    gang_case_end(&g);
+    assert_survivors(&g, 3);
+    assert_int_equal(g.code[3], GANG_LEFT_OUT);
+}
+
 static void the_launcher_can_end_it(void **state) {
     (void)state;
     gang_case g = {0};
@@ -328,6 +346,7 @@ int main(void) {
         cmocka_unit_test(one_after_the_other_may_die),
         cmocka_unit_test(one_with_other_parameters_is_left_out),
         cmocka_unit_test(one_gives_up_with_a_reason),
+        cmocka_unit_test(one_that_beats_but_does_nothing_is_stuck),
         cmocka_unit_test(the_launcher_can_end_it),
         cmocka_unit_test(a_judge_that_goes_ends_its_members),
         cmocka_unit_test(strangers_learn_and_change_nothing),
