@@ -26,7 +26,6 @@ struct feddc_worker {
 
     feddc_exchange *x;
     uint32_t rank, workers;
-    float share;       /* of a sum, that makes it a mean */
     fedtrain_job part; /* the job on this rank's part of a text */
     fedtrain_batches *batches;
 
@@ -40,6 +39,7 @@ struct feddc_worker {
     uint32_t step;         /* the next one */
     uint32_t whole;        /* params has the sums of the steps before this one, and no others */
     uint32_t turn_step[2]; /* the step of turn k, at k % 2 */
+    float turn_share[2];   /* what makes its sum a mean */
     feddc_act act;         /* of the step under way */
     bool local_ready;      /* `local` is that of the next step already */
     fed_optimizer local_rule;

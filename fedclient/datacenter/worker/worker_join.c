@@ -132,7 +132,6 @@ static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_e
     FED_TRY(status);
     w->rank = place->rank;
     w->workers = feddc_exchange_workers(w->x);
-    w->share = 1.0F / (float)(w->workers - o.late);
     if (w->o.watch != NULL) {
         feddc_watch_exchange(w->o.watch, w->x);
     }
@@ -146,11 +145,11 @@ typedef struct hello {
 
 static uint64_t digest_options(const feddc_worker *w) {
     char text[800];
-    const int len = snprintf(text, sizeof text, "%u %.17g %.17g %.17g %zu %" PRIu64 " %d %.17g %s|",
-                             w->o.sync.id, w->o.sync.param[0], w->o.sync.param[1], w->o.local_rate,
-                             w->o.job.batch, w->o.job.seed, (int)w->o.job.optimizer.rule,
-                             w->o.job.optimizer.learning_rate,
-                             w->o.exchange.codec != NULL ? w->o.exchange.codec : "");
+    const int len = snprintf(
+        text, sizeof text, "%u %.17g %.17g %.17g %zu %" PRIu64 " %d %.17g %s %d|", w->o.sync.id,
+        w->o.sync.param[0], w->o.sync.param[1], w->o.local_rate, w->o.job.batch, w->o.job.seed,
+        (int)w->o.job.optimizer.rule, w->o.job.optimizer.learning_rate,
+        w->o.exchange.codec != NULL ? w->o.exchange.codec : "", w->o.exchange.trace != NULL);
     feddc_worker_plan_text(w, text + len, sizeof text - (size_t)len);
     return fed_digest_bytes(text, strlen(text));
 }
@@ -167,10 +166,11 @@ static uint32_t ahead_of_all(const hello *all, uint32_t workers) {
 static fed_status compare(const hello *all, uint32_t workers, uint32_t first, fed_error *err) {
     for (uint32_t r = 0; r < workers; r++) {
         if (all[r].options != all[first].options) {
-            return fed_fail(err, FED_ESTATE,
-                            "rank %" PRIu32 " and rank %" PRIu32 " have other options: give all "
-                            "ranks the same rule, codecs, optimizer, batch and seed",
-                            r, first);
+            return fed_fail(
+                err, FED_ESTATE,
+                "rank %" PRIu32 " and rank %" PRIu32 " have other options: give all "
+                "ranks the same rule, codecs, optimizer, batch and seed, and all or none a trace",
+                r, first);
         }
         if (all[r].whole == all[first].whole && all[r].weights != all[first].weights) {
             return fed_fail(err, FED_ESTATE,

@@ -68,7 +68,7 @@ static void end_taking(feddc_worker *w) {
 static void use_sum(void *user, size_t offset, const float *sum, size_t n) {
     feddc_worker *w = user;
     feddc_worker_enter(w, FEDDC_UPDATING);
-    fedtrain_optimizer_step_part(&w->open, offset, n, sum, w->share);
+    fedtrain_optimizer_step_part(&w->open, offset, n, sum, w->turn_share[w->taken % 2]);
     feddc_worker_enter(w, FEDDC_WAITING);
 }
 
@@ -160,7 +160,9 @@ static fed_status one_step(feddc_worker *w, fed_error *err) {
     w->own = grad;
     w->left_empty = w->act.exchange;
     if (w->act.exchange) {
+        const uint32_t counted = w->workers - (w->act.plain ? 0 : w->o.exchange.late);
         w->turn_step[w->turn % 2] = w->step;
+        w->turn_share[w->turn % 2] = 1.0F / (float)counted;
         w->turn++;
     }
     w->due = w->turn - (w->act.behind < w->turn ? w->act.behind : w->turn);

@@ -6,8 +6,8 @@
 
 enum { CHUNK = 4096 }; /* values that are summed at once: they stay in the first cache */
 
-static bool sums_in_order(const owners *o) {
-    return o->job.late == 0; /* with backup workers in the order of arrival */
+static bool sums_in_order(const owners *o, const owners_shard *s) {
+    return s->plain || o->job.late == 0; /* with backup workers in the order of arrival */
 }
 
 /* -- Add -- */
@@ -22,7 +22,7 @@ static const void *pushed_by(const owners *o, const owners_shard *s, uint32_t r)
 
 /* The next worker whose push is there and may be added; workers: none. */
 static uint32_t next_to_add(const owners *o, const owners_shard *s, uint32_t from) {
-    if (sums_in_order(o)) {
+    if (sums_in_order(o, s)) {
         bool there = from < o->job.workers && pushed_by(o, s, from) != NULL;
         return there ? from : o->job.workers;
     }
@@ -95,14 +95,21 @@ static fed_status add_coded(owners *o, owners_shard *s, uint32_t r, fed_error *e
     return FED_OK;
 }
 
+/* How many gradients a sum needs: a plain one those of backup workers too, for nothing would keep
+ * what came too late. */
+static uint32_t enough_for(const owners *o, const owners_shard *s) {
+    return s->plain ? o->job.workers : o->job.workers - o->job.late;
+}
+
 /* Add what is there and whose turn it is. */
 static fed_status add_pushes(owners *o, owners_shard *s, fed_error *err) {
-    uint32_t enough = o->job.workers - o->job.late;
-    uint32_t r = next_to_add(o, s, sums_in_order(o) ? s->added : 0);
+    uint32_t enough = enough_for(o, s);
+    uint32_t r = next_to_add(o, s, sums_in_order(o, s) ? s->added : 0);
     while (s->added < enough && r < o->job.workers) {
         uint32_t to = r + 1;
         if (feddc_coder_is_raw(o->job.push, s->shard, s->plain)) {
-            while (to - r < enough - s->added && next_to_add(o, s, to) == to) {
+            while (to < o->job.workers && to - r < enough - s->added &&
+                   next_to_add(o, s, to) == to) {
                 to++;
             }
             add_raw(o, s, r, to);
@@ -243,7 +250,7 @@ static fed_status advance(owners *o, owners_shard *s, fed_error *err) {
         }
         if (s->phase == OWNERS_SUMMING) {
             FED_TRY(add_pushes(o, s, err));
-            if (s->added < o->job.workers - o->job.late) {
+            if (s->added < enough_for(o, s)) {
                 return FED_OK;
             }
             FED_TRY(spread(o, s, err));

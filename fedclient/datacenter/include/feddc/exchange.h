@@ -49,7 +49,8 @@ typedef struct feddc_exchange_options {
     size_t bucket; /* bytes of gradient in a message, about; 0: 1 MiB */
 
     uint32_t late; /* owners with aggregators: a sum is complete without the last so many workers;
-                     * what these push goes back into their residuals. Needs a codec with one */
+                     * what these push goes back into their residuals. Needs a codec with one. Plain
+                     * steps wait for all */
     struct feddc_trace
         *trace; /* NULL, or what the engine writes its spans to; outlives the exchange */
 } feddc_exchange_options;

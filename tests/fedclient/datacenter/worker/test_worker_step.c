@@ -299,6 +299,21 @@ static void each_rule_learns_and_keeps_replicas_equal(void **state) {
     }
 }
 
+/* Who is late is chance; what all have in the end is not. */
+static void backup_workers_are_not_waited_for(void **state) {
+    (void)state;
+    static const size_t with[] = {2, 7}; /* bitsgd and cdsgd */
+    for (size_t k = 0; k < 2; k++) {
+        gang_case c = case_of(with[k]);
+        c.collective = "owners:aggregators=1";
+        c.late = 1;
+        c.run[0] = 90;
+        fedtrain_score score;
+        free(values_of(&c, &score));
+        assert_true(score.correct > TEST * 8 / 10);
+    }
+}
+
 /* Pausing takes all sums early, but nothing that is computed changes. */
 static void pauses_change_no_bit(void **state) {
     (void)state;
@@ -625,6 +640,7 @@ int main(void) {
         cmocka_unit_test(a_gang_of_one_is_one_process),
         cmocka_unit_test(a_gang_ends_where_one_process_ends),
         cmocka_unit_test(each_rule_learns_and_keeps_replicas_equal),
+        cmocka_unit_test(backup_workers_are_not_waited_for),
         cmocka_unit_test(pauses_change_no_bit),
         cmocka_unit_test(cdsgd_is_algorithm_1_step_by_step),
         cmocka_unit_test(statistics_become_the_mean_of_all_ranks),
