@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-PROGRAMS = {"fedsim", "fedserver", "fedclientd", "fedtrain", "fedcodec"}
+PROGRAMS = {"fedsim", "fedserver", "fedclientd", "fedtrain", "fedworker", "fedcodec"}
 # What a reader puts in the place of a capital word.
 PLACEHOLDERS = {"CODEC": "sbc:p=0.01", "SIZE": "1024", "OPTIMIZER": "sgd:lr=0.1", "STRATEGY": "fedavg", "SPLIT": "iid",
                 "SHARE": "0", "SEED": "1", "N": "1"}
