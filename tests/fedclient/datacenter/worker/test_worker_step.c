@@ -3,180 +3,20 @@
 #include "fed_test.h"
 
 #include <math.h>
-#include <pthread.h>
 
 #include "fed/checkpoint.h"
-#include "fed_digits.h"
 #include "fedcodec/codec.h"
-#include "feddc/worker.h"
 #include "fedtrain/batches.h"
-#include "fedtrain/data.h"
+#include "worker_case.h"
 
-enum { MOST = 5, TRAIN = 600, TEST = 200, BATCH = 8 };
+enum { TRAIN = 600, TEST = 200, BATCH = 8 };
 
 static char directory[200];
-static fedtrain_data data, test;
-static fedtrain_share everything;
+static worker_data data;
 
 static const char dense[] = "input 784 | dense 24 | relu | dense 10";
 static const char normalised[] =
     "input 1x28x28 | conv 3 5 stride 3 | bn | relu | maxpool 2 | dense 10";
-
-/* ---- A gang of threads ---- */
-
-typedef struct gang_case {
-    const char *model, *collective, *sync, *codec, *pull, *optimizer;
-    uint32_t workers, late;
-    size_t batch;
-    double local_rate;
-    uint32_t run[4]; /* steps, run by run; 0: no more */
-    const char *resume, *save;
-} gang_case;
-
-typedef struct member {
-    const gang_case *c;
-    struct feddc_hub *hub;
-    uint32_t rank, ranks;
-    pthread_t thread;
-    fed_arch arch;
-    fed_layout layout; /* with the optimizer's state */
-    fedtrain_net *net;
-    float *values, *state;
-    feddc_worker *worker;
-    feddc_worker_tally tally[MOST];
-    fedtrain_score score;
-    fed_status status;
-    fed_error err;
-    char remark[200];
-} member;
-
-static void make_values(member *m, const fed_optimizer *optimizer) {
-    const size_t states = fedtrain_optimizer_state_size(optimizer, m->arch.trained);
-    const uint32_t dims[] = {(uint32_t)states};
-    fed_layout_init(&m->layout);
-    for (size_t i = 0; i < m->arch.layout.count; i++) {
-        const fed_tensor *tensor = &m->arch.layout.tensors[i];
-        assert_fed_ok(fed_layout_append(&m->layout, tensor->name, tensor->rank, tensor->dims));
-    }
-    if (states > 0) {
-        assert_fed_ok(fed_layout_append(&m->layout, "optimizer.state", 1, dims));
-    }
-    m->values = calloc(m->layout.size + 1, sizeof *m->values);
-    assert_non_null(m->values);
-    m->state = m->values + m->arch.layout.size;
-    fed_arch_init_values(&m->arch, 7, m->values);
-}
-
-static fed_status make_worker(member *m) {
-    const gang_case *c = m->c;
-    feddc_worker_options o = {.exchange = {.link = feddc_link_named("threads"),
-                                           .collective = c->collective,
-                                           .codec = c->codec,
-                                           .pull = c->pull,
-                                           .late = c->late,
-                                           .small = 16,
-                                           .bucket = 20000},
-                              .local_rate = c->local_rate,
-                              .arch = &m->arch,
-                              .job = {.net = m->net, .batch = c->batch, .seed = 3}};
-    FED_TRY(fed_optimizer_parse(c->optimizer, 0.1F, &o.job.optimizer, &m->err));
-    FED_TRY(feddc_sync_parse(c->sync, &o.sync, &m->err));
-    fedtrain_job_use(&o.job, &data, &everything);
-    make_values(m, &o.job.optimizer);
-    return feddc_worker_new(&o, m->values, m->state, &m->worker, &m->err);
-}
-
-static fed_status live(member *m) {
-    const gang_case *c = m->c;
-    const feddc_place place = {.rank = m->rank, .size = m->ranks, .hub = m->hub, .listener = -1};
-    if (c->resume != NULL) {
-        FED_TRY(feddc_worker_resume(m->worker, c->resume, &m->layout, m->values, &m->err));
-    }
-    FED_TRY(feddc_worker_join(m->worker, &place, &m->err));
-    if (feddc_worker_sums_only(m->worker)) {
-        return feddc_worker_serve(m->worker, &m->err);
-    }
-    snprintf(m->remark, sizeof m->remark, "%s", feddc_worker_remark(m->worker));
-    for (int k = 0; k < 4 && c->run[k] > 0; k++) {
-        FED_TRY(feddc_worker_run(m->worker, c->run[k], &m->err));
-    }
-    FED_TRY(feddc_worker_settle(m->worker, m->tally, &m->err));
-    if (c->save != NULL) {
-        const char *const notes[] = {"model", c->model, NULL};
-        FED_TRY(feddc_worker_save(m->worker, c->save, &m->layout, m->values, notes, &m->err));
-    }
-    return fedtrain_data_score(m->net, c->batch, &test, m->values, &m->score, &m->err);
-}
-
-static void *live_and_leave(void *user) {
-    member *m = user;
-    m->status = live(m);
-    feddc_worker_free(m->worker, m->status == FED_OK);
-    return NULL;
-}
-
-/* The members' values are the caller's to free, by disband. */
-static void run_gang(const gang_case *c, member members[MOST]) {
-    const uint32_t aggregators = c->collective != NULL && strstr(c->collective, "aggregators");
-    const uint32_t ranks = c->workers + aggregators;
-    struct feddc_hub *hub = feddc_hub_new(ranks);
-    assert_non_null(hub);
-    for (uint32_t r = 0; r < ranks; r++) {
-        member *m = &members[r];
-        *m = (member){.c = c, .hub = hub, .rank = r, .ranks = ranks};
-        assert_fed_ok(fed_arch_parse(c->model, &m->arch, &m->err));
-        assert_fed_ok(fedtrain_net_new(&m->arch, c->batch, NULL, &m->net, &m->err));
-        if (make_worker(m) != FED_OK) {
-            fail_msg("%s", m->err.text);
-        }
-    }
-    for (uint32_t r = 0; r < ranks; r++) {
-        assert_int_equal(pthread_create(&members[r].thread, NULL, live_and_leave, &members[r]), 0);
-    }
-    for (uint32_t r = 0; r < ranks; r++) {
-        pthread_join(members[r].thread, NULL);
-    }
-    for (uint32_t r = 0; r < ranks; r++) {
-        fedtrain_net_free(members[r].net);
-    }
-    feddc_hub_free(hub);
-}
-
-static void disband(member members[MOST], uint32_t ranks) {
-    for (uint32_t r = 0; r < ranks; r++) {
-        fed_layout_free(&members[r].layout);
-        fed_arch_free(&members[r].arch);
-        free(members[r].values);
-    }
-}
-
-static void check_all_well(const member members[MOST], uint32_t ranks) {
-    for (uint32_t r = 0; r < ranks; r++) {
-        if (members[r].status != FED_OK) {
-            fail_msg("rank %u: %s", r, members[r].err.text);
-        }
-    }
-}
-
-/* Run, and keep the values of rank 0 as the gang left them. */
-static float *values_of(const gang_case *c, fedtrain_score *score) {
-    member members[MOST] = {{0}};
-    run_gang(c, members);
-    const uint32_t ranks = members[0].ranks;
-    check_all_well(members, ranks);
-    const size_t size = members[0].layout.size;
-    for (uint32_t r = 1; r < c->workers; r++) { /* replicas are equal to the bit */
-        assert_memory_equal(members[r].values, members[0].values, size * sizeof(float));
-        assert_int_equal(members[0].tally[r].digest, members[0].tally[0].digest);
-    }
-    if (score != NULL) {
-        *score = members[0].score;
-    }
-    float *values = members[0].values;
-    members[0].values = NULL;
-    disband(members, ranks);
-    return values;
-}
 
 static size_t size_of(const char *model, size_t *trained) {
     fed_arch arch;
@@ -208,7 +48,7 @@ static float *values_of_one(const char *model, const char *optimizer, size_t bat
     assert_fed_ok_err(fedtrain_net_new(&arch, batch, NULL, &net, &err));
     fedtrain_job job = {.net = net, .steps = steps, .batch = batch, .seed = 3};
     assert_fed_ok_err(fed_optimizer_parse(optimizer, 0.1F, &job.optimizer, &err));
-    fedtrain_job_use(&job, &data, &everything);
+    fedtrain_job_use(&job, &data.train, &data.all);
     const size_t states = fedtrain_optimizer_state_size(&job.optimizer, arch.trained);
     float *values = calloc(arch.layout.size + states + 1, sizeof *values);
     assert_non_null(values);
@@ -227,14 +67,15 @@ static void a_gang_ends_where_one_process_ends(void **state) {
     float *one = values_of_one(dense, "momentum:lr=0.05", (size_t)4 * BATCH, 40);
     static const char *const optimizers[] = {"momentum:lr=0.05"};
     for (size_t k = 0; feddc_collective_name(k) != NULL; k++) {
-        const gang_case c = {.model = dense,
-                             .collective = feddc_collective_name(k),
-                             .sync = "ssgd",
-                             .optimizer = optimizers[0],
-                             .workers = 4,
-                             .batch = BATCH,
-                             .run = {40}};
-        float *gang = values_of(&c, NULL);
+        const worker_case c = {.data = &data,
+                               .model = dense,
+                               .collective = feddc_collective_name(k),
+                               .sync = "ssgd",
+                               .optimizer = optimizers[0],
+                               .workers = 4,
+                               .batch = BATCH,
+                               .run = {40}};
+        float *gang = worker_case_values(&c, NULL, NULL);
         const double far = furthest(one, gang, trained);
         if (far > 1e-4) {
             fail_msg("%s: %g from one process", c.collective, far);
@@ -248,13 +89,15 @@ static void a_gang_of_one_is_one_process(void **state) {
     (void)state;
     size_t trained;
     (void)size_of(dense, &trained);
-    const gang_case c = {.model = dense,
-                         .sync = "ssgd",
-                         .optimizer = "adam:lr=0.01",
-                         .workers = 1,
-                         .batch = 32,
-                         .run = {25}};
-    float *one = values_of_one(dense, c.optimizer, 32, 25), *gang = values_of(&c, NULL);
+    const worker_case c = {.data = &data,
+                           .model = dense,
+                           .sync = "ssgd",
+                           .optimizer = "adam:lr=0.01",
+                           .workers = 1,
+                           .batch = 32,
+                           .run = {25}};
+    float *one = values_of_one(dense, c.optimizer, 32, 25),
+          *gang = worker_case_values(&c, NULL, NULL);
     assert_memory_equal(one, gang, trained * sizeof *one);
     free(gang);
     free(one);
@@ -274,24 +117,25 @@ static const char *const rules[][3] = {{"ssgd", NULL, NULL},
                                        {"cdsgd:n=0,k=5", "int8", "int8"}};
 enum { RULES = sizeof rules / sizeof rules[0] };
 
-static gang_case case_of(size_t rule) {
-    return (gang_case){.model = dense,
-                       .sync = rules[rule][0],
-                       .codec = rules[rule][1],
-                       .pull = rules[rule][2],
-                       .optimizer = "momentum:lr=0.02",
-                       .workers = 3,
-                       .batch = BATCH};
+static worker_case case_of(size_t rule) {
+    return (worker_case){.data = &data,
+                         .model = dense,
+                         .sync = rules[rule][0],
+                         .codec = rules[rule][1],
+                         .pull = rules[rule][2],
+                         .optimizer = "momentum:lr=0.02",
+                         .workers = 3,
+                         .batch = BATCH};
 }
 
 /* A broken rule stays near one in ten, which is what the first weights have. */
 static void each_rule_learns_and_keeps_replicas_equal(void **state) {
     (void)state;
     for (size_t k = 0; k < RULES; k++) {
-        gang_case c = case_of(k);
+        worker_case c = case_of(k);
         c.run[0] = 90;
         fedtrain_score score;
-        free(values_of(&c, &score));
+        free(worker_case_values(&c, &score, NULL));
         if (score.correct < TEST * 8 / 10) {
             fail_msg("%s %s: %zu of %d", c.sync, c.codec != NULL ? c.codec : "", score.correct,
                      TEST);
@@ -304,12 +148,12 @@ static void backup_workers_are_not_waited_for(void **state) {
     (void)state;
     static const size_t with[] = {2, 7}; /* bitsgd and cdsgd */
     for (size_t k = 0; k < 2; k++) {
-        gang_case c = case_of(with[k]);
+        worker_case c = case_of(with[k]);
         c.collective = "owners:aggregators=1";
         c.late = 1;
         c.run[0] = 90;
         fedtrain_score score;
-        free(values_of(&c, &score));
+        free(worker_case_values(&c, &score, NULL));
         assert_true(score.correct > TEST * 8 / 10);
     }
 }
@@ -320,10 +164,11 @@ static void pauses_change_no_bit(void **state) {
     size_t trained;
     (void)size_of(dense, &trained);
     for (size_t k = 0; k < RULES; k++) {
-        gang_case whole = case_of(k), parts = case_of(k);
+        worker_case whole = case_of(k), parts = case_of(k);
         whole.run[0] = 17;
         memcpy(parts.run, (uint32_t[4]){1, 6, 3, 7}, sizeof parts.run);
-        float *a = values_of(&whole, NULL), *b = values_of(&parts, NULL);
+        float *a = worker_case_values(&whole, NULL, NULL),
+              *b = worker_case_values(&parts, NULL, NULL);
         if (memcmp(a, b, trained * sizeof *a) != 0) {
             fail_msg("%s %s: %g apart", whole.sync, whole.codec != NULL ? whole.codec : "",
                      furthest(a, b, trained));
@@ -370,7 +215,7 @@ static void algorithm_open(algorithm *a) {
     assert_fed_ok_err(fedtrain_net_new(&a->arch, BATCH, NULL, &a->net, &err));
     assert_fed_ok_err(fedcodec_parse("twobit:t=0.01", &a->codec, &err));
     a->job = (fedtrain_job){.net = a->net, .steps = 1000, .batch = BATCH, .seed = 3};
-    fedtrain_job_use(&a->job, &data, &everything);
+    fedtrain_job_use(&a->job, &data.train, &data.all);
     const size_t n = a->arch.trained;
     a->global = floats(n);
     a->sum = floats(n);
@@ -461,16 +306,17 @@ static void cdsgd_is_algorithm_1_step_by_step(void **state) {
     algorithm_open(&a);
     for (uint32_t steps = 1; steps <= ALGORITHM_STEPS; steps++) {
         iterate(&a, steps - 1);
-        const gang_case c = {.model = linear,
-                             .collective = "owners:aggregators=1", /* the paper's server */
-                             .sync = "cdsgd:n=3,k=3",
-                             .codec = "twobit:t=0.01",
-                             .optimizer = "sgd:lr=0.1",
-                             .local_rate = (double)LOCAL_RATE,
-                             .workers = ALGORITHM_WORKERS,
-                             .batch = BATCH,
-                             .run = {steps}};
-        float *gang = values_of(&c, NULL);
+        const worker_case c = {.data = &data,
+                               .model = linear,
+                               .collective = "owners:aggregators=1", /* the paper's server */
+                               .sync = "cdsgd:n=3,k=3",
+                               .codec = "twobit:t=0.01",
+                               .optimizer = "sgd:lr=0.1",
+                               .local_rate = (double)LOCAL_RATE,
+                               .workers = ALGORITHM_WORKERS,
+                               .batch = BATCH,
+                               .run = {steps}};
+        float *gang = worker_case_values(&c, NULL, NULL);
         const double far = furthest(gang, a.global, a.arch.trained);
         if (far > 1e-6) {
             fail_msg("%g from Algorithm 1 after %u steps", far, steps);
@@ -487,15 +333,16 @@ static void statistics_become_the_mean_of_all_ranks(void **state) {
     size_t trained;
     const size_t size = size_of(normalised, &trained);
     assert_true(size > trained);
-    const gang_case c = {.model = normalised,
-                         .sync = "bitsgd",
-                         .codec = "3lc",
-                         .optimizer = "sgd:lr=0.1",
-                         .workers = 3,
-                         .batch = BATCH,
-                         .run = {30, 30}};
+    const worker_case c = {.data = &data,
+                           .model = normalised,
+                           .sync = "bitsgd",
+                           .codec = "3lc",
+                           .optimizer = "sgd:lr=0.1",
+                           .workers = 3,
+                           .batch = BATCH,
+                           .run = {30, 30}};
     fedtrain_score score;
-    float *gang = values_of(&c, &score); /* which are equal, statistics and all */
+    float *gang = worker_case_values(&c, &score, NULL); /* which are equal, statistics and all */
     double sum = 0;
     for (size_t i = trained; i < size; i++) {
         sum += fabs((double)gang[i]);
@@ -510,7 +357,7 @@ static void statistics_become_the_mean_of_all_ranks(void **state) {
 static void remove_files(const char *path) {
     char name[300];
     remove(path);
-    for (int k = 0; k < 2 * MOST; k++) {
+    for (int k = 0; k < 2 * WORKER_CASE_RANKS; k++) {
         snprintf(name, sizeof name, "%s.rank-%d-%d", path, k / 2, k % 2);
         remove(name);
     }
@@ -521,7 +368,7 @@ static void a_resumed_gang_leaves_the_same_bits(void **state) {
     char path[260];
     snprintf(path, sizeof path, "%s/checkpoint", directory);
     for (size_t k = 0; k < RULES; k++) {
-        gang_case whole = case_of(k), first = case_of(k), second = case_of(k), third = case_of(k);
+        worker_case whole = case_of(k), first = case_of(k), second = case_of(k), third = case_of(k);
         whole.run[0] = 24;
         first.run[0] = 7;
         first.save = second.resume = second.save = third.resume = path;
@@ -529,10 +376,10 @@ static void a_resumed_gang_leaves_the_same_bits(void **state) {
         third.run[0] = 8;
         size_t trained;
         (void)size_of(dense, &trained);
-        float *a = values_of(&whole, NULL);
-        free(values_of(&first, NULL));
-        free(values_of(&second, NULL));
-        float *b = values_of(&third, NULL);
+        float *a = worker_case_values(&whole, NULL, NULL);
+        free(worker_case_values(&first, NULL, NULL));
+        free(worker_case_values(&second, NULL, NULL));
+        float *b = worker_case_values(&third, NULL, NULL);
         if (memcmp(a, b, trained * sizeof *a) != 0) {
             fail_msg("%s %s: %g apart", whole.sync, whole.codec != NULL ? whole.codec : "",
                      furthest(a, b, trained));
@@ -547,18 +394,19 @@ static void another_number_of_workers_drops_residuals_and_says_so(void **state) 
     (void)state;
     char path[260];
     snprintf(path, sizeof path, "%s/checkpoint", directory);
-    gang_case first = case_of(2), second = case_of(2);
+    worker_case first = case_of(2), second = case_of(2);
     first.run[0] = 5;
     first.save = second.resume = path;
     second.run[0] = 5;
     second.workers = 2;
-    free(values_of(&first, NULL));
-    member members[MOST] = {{0}};
-    run_gang(&second, members);
-    check_all_well(members, 2);
+    free(worker_case_values(&first, NULL, NULL));
+    worker_member members[WORKER_CASE_RANKS];
+    worker_case_run(&second, members);
+    assert_fed_status(members[0].status, FED_OK);
+    assert_fed_status(members[1].status, FED_OK);
     assert_non_null(strstr(members[0].remark, "without the residuals"));
     assert_int_equal(members[0].tally[0].steps, 5);
-    disband(members, 2);
+    worker_case_free(members);
     remove_files(path);
 }
 
@@ -566,24 +414,24 @@ static void a_checkpoint_of_something_else_is_refused(void **state) {
     (void)state;
     char path[260];
     snprintf(path, sizeof path, "%s/checkpoint", directory);
-    gang_case c = case_of(0);
+    worker_case c = case_of(0);
     c.run[0] = 1;
     c.resume = path;
     c.workers = 1;
-    member members[MOST] = {{0}};
-    run_gang(&c, members);
+    worker_member members[WORKER_CASE_RANKS];
+    worker_case_run(&c, members);
     assert_fed_status(members[0].status, FED_ENOTFOUND);
-    disband(members, 1);
+    worker_case_free(members);
 
     fed_arch arch;
     fed_error err = {0};
     assert_fed_ok_err(fed_arch_parse(dense, &arch, &err));
     float *values = floats(arch.layout.size);
     assert_fed_ok_err(fed_checkpoint_save(path, &arch.layout, values, NULL, &err));
-    run_gang(&c, members);
+    worker_case_run(&c, members);
     assert_fed_status(members[0].status, FED_EFORMAT);
     assert_fed_says(members[0].err, "no checkpoint of a gang");
-    disband(members, 1);
+    worker_case_free(members);
     free(values);
     fed_arch_free(&arch);
     remove_files(path);
@@ -614,23 +462,14 @@ static void an_unfit_optimizer_is_refused(void **state) {
 
 static int set_up(void **state) {
     (void)state;
-    fed_error err = {0};
     fed_test_tmpdir(directory, sizeof directory);
-    fed_digits_write(directory, TRAIN, TEST);
-    assert_fed_ok_err(fedtrain_data_open("mnist", directory, "train", "train", &data, &err));
-    assert_fed_ok_err(fedtrain_data_open("mnist", directory, "test", "train", &test, &err));
-    fedtrain_partition whole;
-    assert_fed_ok_err(fedtrain_data_split(&data, FEDTRAIN_SPLIT_IID, 1, 0, &whole, &err));
-    assert_fed_ok_err(fedtrain_share_take(&data, &whole, 0, &everything, &err));
-    fedtrain_partition_free(&whole);
+    worker_data_open(&data, directory, TRAIN, TEST);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    fedtrain_share_free(&everything);
-    fedtrain_data_free(&test);
-    fedtrain_data_free(&data);
+    worker_data_close(&data);
     fed_test_rmdir(directory);
     return 0;
 }
