@@ -121,7 +121,9 @@ static void complete_bucket(feddc_engine *e, uint32_t step, uint32_t bucket) {
     }
     if (++e->complete[slot] == e->plan.buckets) {
         e->first_open[slot] = 0;
-        e->counts.exchange_s += 1e-9 * (double)(now - e->first_put[slot]);
+        const uint64_t first = e->first_put[slot];
+        e->counts.exchange_s += 1e-9 * (double)(now - (first > e->last_sum ? first : e->last_sum));
+        e->last_sum = now;
         e->complete[slot] = 0;
         e->first_put[slot] = 0;
         e->counts.received_bytes += e->arrived_bytes[step % FEDDC_ARRIVALS];

@@ -82,6 +82,7 @@ struct feddc_engine {
         arrived_bytes[FEDDC_ARRIVALS]; /* of steps that are not complete; step % FEDDC_ARRIVALS */
     feddc_exchange_counts counts;
     uint64_t first_put[FEDDC_AHEAD]; /* ns; 0: nothing of the step was put in */
+    uint64_t last_sum;               /* ns: when the last step was complete; 0: none was */
     uint32_t complete[FEDDC_AHEAD];  /* buckets of the step whose sums are all there */
 
     pthread_t thread;

@@ -49,7 +49,8 @@ struct feddc_worker {
     uint32_t base_step; /* the first step of this generation */
 
     feddc_phase phase;
-    uint64_t since; /* when the phase began, ns */
+    uint64_t since;      /* when the phase began, ns */
+    uint32_t since_step; /* and in which step */
     double phase_s[FEDDC_PHASES];
     double step_s, loss;
     uint64_t steps, losses;

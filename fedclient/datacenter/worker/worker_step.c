@@ -22,7 +22,7 @@ static void trace_phase(const feddc_worker *w, uint64_t now) {
     if (w->o.exchange.trace != NULL && w->phase >= FEDDC_FORWARD && w->phase <= FEDDC_UPDATING) {
         const feddc_span span = {.begin = w->since,
                                  .end = now,
-                                 .step = w->step,
+                                 .step = w->since_step,
                                  .bucket = UINT32_MAX,
                                  .what = whats[w->phase]};
         feddc_trace_add(w->o.exchange.trace, FEDDC_ROW_COMPUTE, &span);
@@ -37,6 +37,7 @@ void feddc_worker_enter(feddc_worker *w, feddc_phase phase) {
         feddc_watch_at(w->o.watch, phase, w->step);
     }
     w->since = now;
+    w->since_step = w->step;
     w->phase = phase;
 }
 

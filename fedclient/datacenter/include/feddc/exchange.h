@@ -133,7 +133,8 @@ typedef struct feddc_exchange_counts {
     uint64_t messages;                   /* sent */
     double encode_s, decode_s, sum_s;    /* the engine's time */
     double wait_s;                       /* of the caller, in take */
-    double exchange_s;      /* from the first part put in to the last sum, of all steps */
+    double exchange_s;      /* from the first part put in to the last sum, of all steps; when two
+                             * steps are under way, the time counts once */
     uint64_t zeroed, coded; /* values that a push codec without a residual made 0 while
                                           * they were not, of how many */
 } feddc_exchange_counts;
