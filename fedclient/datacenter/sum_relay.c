@@ -53,8 +53,11 @@ static float *sum_of(const feddc_relay *relay, const relay_shard *s) {
 
 static fed_status send_to(feddc_relay *relay, const relay_shard *s, uint32_t to, uint8_t kind,
                           const void *data, size_t len, uint64_t token, fed_error *err) {
+    const feddc_coder *coder = kind == PART ? relay->job.push : relay->job.pull;
+    const bool raw = feddc_coder_is_raw(coder, s->turn.shard, s->turn.plain);
+    const unsigned flags = (raw ? FEDDC_FLOATS : 0u) | (s->turn.plain ? FEDDC_PLAIN : 0u);
     feddc_head head = {.kind = kind,
-                       .flags = s->turn.plain ? FEDDC_PLAIN : 0,
+                       .flags = (uint8_t)flags,
                        .part = s->turn.part,
                        .bucket = s->turn.bucket,
                        .step = s->turn.step};

@@ -47,8 +47,9 @@ static const void *message(const gather_bucket *b, size_t *len) {
 }
 
 static fed_status send_to_all(gather *g, gather_bucket *b, fed_error *err) {
-    feddc_head head = {
-        .flags = b->turn.plain ? FEDDC_PLAIN : 0, .bucket = b->turn.bucket, .step = b->turn.step};
+    const unsigned flags =
+        (b->own == NULL ? FEDDC_FLOATS : 0u) | (b->turn.plain ? FEDDC_PLAIN : 0u);
+    feddc_head head = {.flags = (uint8_t)flags, .bucket = b->turn.bucket, .step = b->turn.step};
     size_t len;
     const void *data = message(b, &len);
     for (uint32_t k = 1; k < g->job.ranks; k++) {

@@ -126,13 +126,14 @@ static fed_status add_pushes(owners *o, owners_shard *s, fed_error *err) {
 static fed_status send_to_all(owners *o, owners_shard *s, const void *data, size_t len,
                               uint64_t token, fed_error *err) {
     feddc_head head = {.kind = OWNERS_PULL, .part = s->part, .bucket = s->bucket, .step = s->step};
+    const bool raw = feddc_coder_is_raw(o->job.pull, s->shard, s->plain);
+    const unsigned all = (raw ? FEDDC_FLOATS : 0u) | (s->plain ? OWNERS_PLAIN : 0u);
     for (uint32_t k = 1; k < o->job.ranks; k++) {
         uint32_t to = (o->job.rank + k) % o->job.ranks;
         if (to >= o->job.workers) {
             continue;
         }
-        unsigned flags = (s->plain ? OWNERS_PLAIN : 0u) | (s->counted[to] ? 0u : OWNERS_MISSED);
-        head.flags = (uint8_t)flags;
+        head.flags = (uint8_t)(all | (s->counted[to] ? 0u : OWNERS_MISSED));
         FED_TRY(feddc_engine_send(o->job.engine, to, &head, data, len, token, err));
     }
     return FED_OK;
