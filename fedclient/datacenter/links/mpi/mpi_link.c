@@ -1,10 +1,11 @@
 /* Link "mpi": messages between the processes that mpirun has started. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fed/clock.h"
 #include "fedclient/datacenter/links/mpi/mpi_room.h"
@@ -18,7 +19,8 @@
  * receives to where the payload is aligned. Messages of a pair are matched in order, but may be
  * complete in another one: each peer's blocks wait in a queue for those before them.
  *
- * MPI progresses only inside of its calls. So wait polls; when nothing moves, it naps between.
+ * MPI progresses only inside of its calls. So wait polls. When nothing moves it naps between, the
+ * longer the longer nothing has moved; wake ends a nap.
  *
  * A rank that closes tells the others (BYE), and each of them answers that it will send no more
  * (ACK). Until then the closing rank receives, and throws away.
@@ -27,9 +29,12 @@
  */
 enum {
     TAG = 1,
-    COPIED = 4096, /* payloads up to here are copied */
-    PROBES = 64,   /* at most, before what has arrived is given out */
-    BUSY_MS = 2,   /* so long after something has moved, wait yields and does not nap */
+    COPIED = 4096,  /* payloads up to here are copied */
+    PROBES = 64,    /* at most, before what has arrived is given out */
+    BUSY_US = 2000, /* so long after something has moved, wait yields and does not nap */
+    NAP_US = 50,    /* at least; else this part of the time in which nothing has moved: */
+    NAP_PART = 64,
+    LONG_NAP_US = 1000,
     ORDERLY_MS = 10000,
     HASTY_MS = 1000
 };
@@ -58,8 +63,10 @@ typedef struct mpi_link {
     MPI_Comm comm;
     uint32_t rank, size;
     bool closing;
-    atomic_bool woken;
-    int64_t moved_ms; /* when a request was last begun or done */
+    pthread_mutex_t lock; /* of woken, which any thread sets */
+    pthread_cond_t rouse;
+    bool woken;
+    int64_t moved_us; /* when a request was last begun or done */
     feddc_mpi_room room;
     peer peer[FEDDC_RANKS];
 
@@ -74,6 +81,12 @@ typedef struct mpi_link {
 
 static fed_status no_memory(fed_error *err) {
     return fed_fail(err, FED_ENOMEM, "no memory for the messages of the MPI link");
+}
+
+static int64_t now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 /* -- Events -- */
@@ -132,7 +145,7 @@ static void add_flight(mpi_link *l, MPI_Request request, flight what) {
     l->request[l->flights] = request;
     l->flight[l->flights] = what;
     l->flights++;
-    l->moved_ms = fed_clock_monotonic_ms();
+    l->moved_us = now_us();
 }
 
 static uint8_t *frame_of(feddc_mpi_block *block) {
@@ -282,7 +295,7 @@ static fed_status poll_all(mpi_link *l, fed_error *err) {
     if (done <= 0) {
         return FED_OK;
     }
-    l->moved_ms = fed_clock_monotonic_ms();
+    l->moved_us = now_us();
     for (int k = 0; k < done; k++) {
         const flight what = l->flight[l->index[k]];
         FED_TRY(land(l, &what, err)); /* may add flights */
@@ -298,12 +311,32 @@ static fed_status poll_all(mpi_link *l, fed_error *err) {
     return FED_OK;
 }
 
-static void rest(const mpi_link *l) {
-    if (l->flights > 0 && fed_clock_monotonic_ms() - l->moved_ms < BUSY_MS) {
-        sched_yield();
-    } else {
-        feddc_mpi_nap();
+static void nap(mpi_link *l, int64_t until_us) {
+    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                             .tv_nsec = (long)(until_us % 1000000) * 1000};
+    pthread_mutex_lock(&l->lock);
+    if (!l->woken) {
+        pthread_cond_timedwait(&l->rouse, &l->lock, &until);
     }
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void rest(mpi_link *l) {
+    int64_t now = now_us(), idle = now - l->moved_us, us = idle / NAP_PART;
+    if (l->flights > 0 && idle < BUSY_US) {
+        sched_yield();
+        return;
+    }
+    us = us < NAP_US ? NAP_US : us;
+    nap(l, now + (us < LONG_NAP_US ? us : LONG_NAP_US));
+}
+
+static bool take_wake(mpi_link *l) {
+    pthread_mutex_lock(&l->lock);
+    bool woken = l->woken;
+    l->woken = false;
+    pthread_mutex_unlock(&l->lock);
+    return woken;
 }
 
 /* -- The table -- */
@@ -323,6 +356,8 @@ static fed_status mpi_find(feddc_place *place, fed_error *err) {
 }
 
 static void free_link(mpi_link *l) {
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->rouse);
     feddc_mpi_room_close(&l->room);
     free(l->request);
     free(l->flight);
@@ -346,7 +381,12 @@ static fed_status mpi_open(const feddc_place *place, void **self, fed_error *err
     }
     l->rank = place->rank;
     l->size = place->size;
-    atomic_init(&l->woken, false);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->rouse, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&l->lock, NULL);
     fed_status status = feddc_mpi_join(place->patience_ms, &l->comm, err);
     if (status == FED_EBUSY) {
         return status; /* MPI still writes to l->comm when the last rank comes: it stays */
@@ -385,8 +425,7 @@ static fed_status mpi_wait(void *self, int ms, feddc_event *event, fed_error *er
     mpi_link *l = self;
     int64_t until = 0;
     for (;;) {
-        if (atomic_load_explicit(&l->woken, memory_order_relaxed) &&
-            atomic_exchange(&l->woken, false)) {
+        if (take_wake(l)) {
             *event = (feddc_event){.kind = FEDDC_WOKEN};
             return FED_OK;
         }
@@ -414,7 +453,10 @@ static void mpi_release(void *self, const feddc_event *event) {
 
 static void mpi_wake(void *self) {
     mpi_link *l = self;
-    atomic_store(&l->woken, true);
+    pthread_mutex_lock(&l->lock);
+    l->woken = true;
+    pthread_cond_signal(&l->rouse);
+    pthread_mutex_unlock(&l->lock);
 }
 
 static bool all_quiet(const mpi_link *l) {
