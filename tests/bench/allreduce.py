@@ -35,7 +35,7 @@ SEGMENTED_RING = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_t
 AGENT = """#!/bin/sh
 host=$1; shift
 rank=${host##*.}; rank=$((rank - 1))
-exec ip netns exec @TAG@r$rank unshare --uts sh -c "hostname host$rank; $*"
+exec nice -n @NICE@ ip netns exec @TAG@r$rank unshare --uts sh -c "hostname host$rank; $*"
 """
 
 
@@ -54,7 +54,7 @@ class Machine:
     def run(self, command):
         """As datacenter.Lines.run, on the loopback interface."""
         addresses = ",".join(f"127.0.0.1:{datacenter.PORT + rank}" for rank in range(self.ranks))
-        group = [subprocess.Popen(command(rank), stdout=subprocess.PIPE, text=True,
+        group = [subprocess.Popen(["nice", "-n", str(datacenter.NICE), *command(rank)], stdout=subprocess.PIPE, text=True,
                                   env=dict(os.environ, FED_RANK=str(rank), FED_SIZE=str(self.ranks), FED_ADDRESSES=addresses))
                  for rank in range(self.ranks)]
         try:
@@ -77,7 +77,7 @@ class Lines(datacenter.Lines):
     def mpirun(self):
         if not hasattr(self, "agent"):
             self.agent = tempfile.NamedTemporaryFile("w", suffix=".sh", delete=False)
-            self.agent.write(AGENT.replace("@TAG@", self.tag))
+            self.agent.write(AGENT.replace("@TAG@", self.tag).replace("@NICE@", str(datacenter.NICE)))
             self.agent.close()
             os.chmod(self.agent.name, 0o755)
         hosts = ",".join(self.address(rank) for rank in range(self.ranks))
@@ -102,7 +102,7 @@ class Table:
 
     def once(self, command, environment=None):
         """One command, which is or starts all ranks; what rank 0 prints."""
-        run = subprocess.run(["timeout", "-k", "10", str(SECONDS), *command], stdout=subprocess.PIPE, text=True, check=True,
+        run = subprocess.run(["timeout", "-k", "10", str(SECONDS), "nice", "-n", str(datacenter.NICE), *command], stdout=subprocess.PIPE, text=True, check=True,
                              env={**os.environ, **ROOT, **(environment or {})})
         return run.stdout
 
