@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fed/clock.h"
 #include "fedclient/apps/fedworker.h"
 #include "fedclient/apps/fedworker_launch.h"
 #include "feddc/control.h"
@@ -80,38 +81,56 @@ static void end_process(void *user, const char *why) {
     _exit(EXIT_FAILURE);
 }
 
-static fed_status run_mpi(const fedworker_job *job, fed_error *err) {
-    fedworker_seat seat = {.place = {.listener = -1}};
+static fed_status run_watched(const fedworker_job *job, fedworker_seat *seat, const char *judge,
+                              const uint8_t *secret, fed_error *err) {
+    const feddc_gang *gang = NULL;
+    const feddc_watch_options watch = {
+        .address = judge, .secret = secret, .rank = seat->place.rank, .over = end_process};
+    FED_TRY(feddc_watch_open(&watch, &seat->watch, err));
+    fed_status status = feddc_watch_next(seat->watch, 0, NULL, &gang, err);
+    if (status == FED_OK) {
+        status = fedworker_rank(job, seat, err);
+    }
+    feddc_watch_close(seat->watch, status == FED_OK ? NULL : err->text);
+    return status;
+}
+
+static fed_status run_mpi(const fedworker_job *job, fedworker_seat *seat, fed_error *err) {
     char judge[128];
     uint8_t secret[FEDDC_SECRET];
-    const feddc_gang *gang = NULL;
-    FED_TRY(job->choice.link->find(&seat.place, err));
-    if (!fedworker_launched(judge, secret)) {
-        return fedworker_rank(job, &seat, err);
+    FED_TRY(job->choice.link->find(&seat->place, err));
+    return fedworker_launched(judge, secret) ? run_watched(job, seat, judge, secret, err)
+                                             : fedworker_rank(job, seat, err);
+}
+
+/* The parts of the ranks that end a moment after this one. */
+static void wait_for_parts(const fedworker_job *job) {
+    char part[4096];
+    int waits = 300;
+    for (uint32_t r = 0; r < job->choice.ranks; r++) {
+        (void)snprintf(part, sizeof part, "%s.%" PRIu32, job->o->trace, r);
+        while (access(part, F_OK) != 0 && waits-- > 0) {
+            fed_sleep_ms(10);
+        }
     }
-    const feddc_watch_options watch = {
-        .address = judge, .secret = secret, .rank = seat.place.rank, .over = end_process};
-    FED_TRY(feddc_watch_open(&watch, &seat.watch, err));
-    fed_status status = feddc_watch_next(seat.watch, 0, NULL, &gang, err);
-    if (status == FED_OK) {
-        status = fedworker_rank(job, &seat, err);
-    }
-    feddc_watch_close(seat.watch, status == FED_OK ? NULL : err->text);
-    return status;
 }
 
 /* ---- All ---- */
 
-static fed_status run_gang(const fedworker_job *job, fed_error *err) {
-    return job->choice.link->find != NULL                   ? run_mpi(job, err)
+static fed_status run_gang(const fedworker_job *job, fedworker_seat *seat, fed_error *err) {
+    return job->choice.link->find != NULL                   ? run_mpi(job, seat, err)
            : strcmp(job->choice.link->name, "threads") == 0 ? run_threads(job, err)
                                                             : fedworker_tcp(job, err);
 }
 
 fed_status fedworker_gang(const fedworker_job *job, fed_error *err) {
-    fed_status status = run_gang(job, err);
-    if (status == FED_OK && job->o->trace != NULL && job->choice.link->find == NULL) {
-        status = feddc_trace_merge(job->o->trace, job->choice.ranks, err);
+    fedworker_seat seat = {.place = {.listener = -1}}; /* of mpi; else of rank 0 */
+    FED_TRY(run_gang(job, &seat, err));
+    if (job->o->trace == NULL || seat.place.rank != 0) {
+        return FED_OK;
     }
-    return status;
+    if (job->choice.link->find != NULL) {
+        wait_for_parts(job);
+    }
+    return feddc_trace_merge(job->o->trace, job->choice.ranks, err);
 }

@@ -48,32 +48,62 @@ static feddc_cost_way way_of(const char *collective) {
                                                         : FEDDC_COST_OWNERS;
 }
 
-/*
- * What the cost model says of a step. With --rate the wire's time is that of the lines, and the
- * codec's ratio that of the bytes that were sent. Else it is the exchange as it was measured, and
- * the model only says what of it overlaps.
- */
-static double predict(const fedworker_result *result, const feddc_times *mean) {
+/* How many of the steps exchanged float32, and how many the codec's messages. */
+typedef struct exchanges {
+    double plain, coded;
+} exchanges;
+
+static exchanges exchanges_of(const fedworker_result *result) {
+    exchanges e = {0};
+    for (uint32_t t = 0; t < result->step; t++) {
+        const feddc_act act = feddc_sync_act(&result->job->choice.sync, t);
+        e.plain += act.exchange && act.plain;
+        e.coded += act.exchange && !act.plain;
+    }
+    return e;
+}
+
+/* The time of an exchange by the rate of the lines: float32 by the model, and coded ones by the
+ * bytes that are left of those that were sent. */
+static void predict_exchange(const fedworker_result *result, const feddc_times *sum,
+                             const exchanges *e, feddc_cost_step *step) {
     const fedworker_options *o = result->job->o;
-    const feddc_means m = feddc_times_means(mean);
-    const double bytes = 4.0 * (double)result->arch->trained;
+    const feddc_means m = feddc_times_means(sum);
+    const double bytes = 4.0 * (double)result->arch->trained, all = e->plain + e->coded;
+    const feddc_cost_line line = {.alpha = 50e-6,
+                                  .beta = 8e-6 / o->rate,
+                                  .gamma = m.sum * result->step / (all > 0 ? all : 1) / bytes,
+                                  .message = 5e-6,
+                                  .bucket = o->bucket > 0 ? o->bucket : 1 << 20};
+    const feddc_cost_way way = way_of(result->job->choice.collective);
+    feddc_cost cost = feddc_cost_exchange(way, result->workers, bytes, &line, NULL);
+    step->phi = step->psi = feddc_cost_communication(&cost);
+    if (e->coded > 0) {
+        const uint64_t most = sum->sent > sum->received ? sum->sent : sum->received;
+        const double ranks = way == FEDDC_COST_CENTRAL ? 1 : result->workers; /* on that line */
+        const double wire = (double)most / ranks * line.beta - e->plain * cost.wire;
+        cost.wire = wire > 0 ? wire / e->coded : 0;
+        step->psi = feddc_cost_communication(&cost);
+    }
+}
+
+/*
+ * What the cost model says of a step. With --rate the exchange is that of the lines. Else it is as
+ * it was measured, and the model only says what of it overlaps.
+ */
+static double predict(const fedworker_result *result, const feddc_times *sum) {
+    const fedworker_options *o = result->job->o;
+    const feddc_means m = feddc_times_means(sum);
+    const exchanges e = exchanges_of(result);
+    const double steps = result->step, all = e.plain + e.coded;
     const double bucket = o->bucket > 0 ? o->bucket : 1 << 20;
-    const uint32_t buckets = (uint32_t)(bytes / bucket) + 1;
-    feddc_cost_step step = {.tau = m.compute, .phi = m.wire + m.sum, .delta = m.codec};
+    const uint32_t buckets = (uint32_t)(4.0 * (double)result->arch->trained / bucket) + 1;
+    feddc_cost_step step = {.tau = m.compute,
+                            .phi = all > 0 ? (m.wire + m.sum) * steps / all : 0,
+                            .delta = e.coded > 0 ? m.codec * steps / e.coded : 0};
     step.psi = step.phi;
     if (o->rate > 0) {
-        const feddc_cost_line line = {.alpha = 50e-6,
-                                      .beta = 8e-6 / o->rate,
-                                      .gamma = m.sum / bytes,
-                                      .message = 5e-6,
-                                      .bucket = bucket};
-        const feddc_cost_way way = way_of(result->job->choice.collective);
-        const feddc_cost phi = feddc_cost_exchange(way, result->workers, bytes, &line, NULL);
-        step.phi = feddc_cost_communication(&phi);
-        const double plain =
-            (double)mean->steps * 2 * bytes * (result->workers - 1) / result->workers;
-        const double ratio = mean->sent > 0 ? plain / (double)mean->sent : 1;
-        step.psi = ratio > 1 ? step.phi / ratio : step.phi;
+        predict_exchange(result, sum, &e, &step);
     }
     return feddc_cost_sync(&step, &result->job->choice.sync, result->step, buckets);
 }

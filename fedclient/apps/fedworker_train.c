@@ -273,13 +273,7 @@ static fed_status write_trace(rank *r, fed_error *err) {
     snprintf(name, sizeof name, "%s %" PRIu32,
              feddc_worker_sums_only(r->worker) ? "aggregator" : "worker",
              feddc_worker_rank(r->worker));
-    FED_TRY(feddc_trace_write(r->trace, name, zero, path, err));
-    if (r->job->choice.link->find == NULL || feddc_worker_sums_only(r->worker)) {
-        return FED_OK; /* the launcher merges the parts */
-    }
-    uint64_t written = 1, all[FEDDC_RANKS];
-    FED_TRY(feddc_worker_gather(r->worker, &written, sizeof written, all, err));
-    return is_first(r) ? feddc_trace_merge(path, r->job->choice.ranks, err) : FED_OK;
+    return feddc_trace_write(r->trace, name, zero, path, err);
 }
 
 static fed_status report(rank *r, fed_error *err) {
