@@ -1,5 +1,6 @@
 /* The steps of a worker: gradients go in layer by layer, and sums come out layer by layer. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
@@ -142,6 +143,22 @@ static size_t batch_number(const feddc_worker *w) {
     return (size_t)(w->walked + (uint64_t)(w->step - w->base_step) * w->workers + w->rank);
 }
 
+/* A forward and a backward pass; what diverges is told with the rate that made it. */
+static fed_status pass(feddc_worker *w, const fedtrain_batch *batch, float *grad, float *loss,
+                       fed_error *err) {
+    const fedtrain_sink sink = {.done = done, .need = need, .user = w};
+    fed_error why = {0};
+    const fed_status status = fedtrain_net_gradient_to(
+        w->o.job.net, w->act.local ? w->local : w->params, batch, &sink, grad, loss, &why);
+    if (status == FED_ENONFINITE) {
+        return fed_fail(err, status,
+                        "step %" PRIu32
+                        ": %s; with learning rate %g training may diverge: lower it",
+                        w->step, why.text, w->o.job.optimizer.learning_rate);
+    }
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
+}
+
 static fed_status one_step(feddc_worker *w, fed_error *err) {
     fedtrain_batch batch;
     float loss = 0;
@@ -153,9 +170,7 @@ static fed_status one_step(feddc_worker *w, fed_error *err) {
     }
     fedtrain_batches_next(w->batches, batch_number(w), &batch);
     float *grad = w->grad[w->step % 2];
-    const fedtrain_sink sink = {.done = done, .need = need, .user = w};
-    FED_TRY(fedtrain_net_gradient_to(w->o.job.net, w->act.local ? w->local : w->params, &batch,
-                                     &sink, grad, &loss, err));
+    FED_TRY(pass(w, &batch, grad, &loss, err));
     end_taking(w);
     w->local_ready = false;
     w->own = grad;

@@ -76,24 +76,33 @@ static void threads_and_processes_leave_the_same_bits(void **state) {
     }
 }
 
+/* The ranks that mpirun starts do what the threads of these options do. */
+static void check_mpirun(const char *options, int ranks, int workers) {
+    char threads[32], args[300], command[1200];
+    snprintf(args, sizeof args, "--workers %d %s", workers, options);
+    digest_of(args, threads);
+    snprintf(command, sizeof command,
+             "cd %s && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+             "OMPI_MCA_rmaps_base_oversubscribe=1 timeout -k 5 120 mpirun -n %d " FED_BIN_DIR
+             "/fedworker " TRAIN "--steps 60 --summary out.json --link mpi %s > mpi.out 2>&1",
+             directory, ranks, options);
+    assert_int_equal(system(command), 0);
+    json_t *root = summary();
+    assert_string_equal(json_string_value(json_object_get(root, "digest")), threads);
+    assert_true(number(root, "workers") == workers);
+    json_decref(root);
+}
+
 static void mpirun_leaves_the_same_bits(void **state) {
     (void)state;
     if (feddc_link_named("mpi") == NULL || system("mpirun --version > /dev/null 2>&1") != 0) {
         skip();
     }
-    char a[32], command[1200];
-    digest_of("--workers 3 --sync cdsgd:n=3,k=2 --codec 3lc --link threads", a);
-    snprintf(command, sizeof command,
-             "cd %s && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-             "OMPI_MCA_rmaps_base_oversubscribe=1 timeout -k 5 120 mpirun -n 3 " FED_BIN_DIR
-             "/fedworker " TRAIN "--steps 60 --summary out.json --sync cdsgd:n=3,k=2 --codec 3lc "
-             "--link mpi > mpi.out 2>&1",
-             directory);
-    assert_int_equal(system(command), 0);
-    json_t *root = summary();
-    assert_string_equal(json_string_value(json_object_get(root, "digest")), a);
-    assert_true(number(root, "workers") == 3);
-    json_decref(root);
+    check_mpirun("--sync cdsgd:n=3,k=2 --codec 3lc", 3, 3);
+    check_mpirun("--collective star --sync odsgd", 3, 2);
+    check_mpirun("--collective ring", 3, 3);
+    check_mpirun("--collective gather --sync bitsgd --codec 3lc", 3, 3);
+    check_mpirun("--collective tree:group=2 --sync local:n=2 --codec int8", 4, 4);
 }
 
 static void the_summary_says_what_was_sent(void **state) {
@@ -229,6 +238,7 @@ static void a_mistake_is_told_in_a_sentence(void **state) {
         {"--sync bitsgd --codec nothing", "\"nothing\""},
         {"--optimizer sgd+clip:norm=1", "clip"},
         {"--lr fast", "--lr"},
+        {"--optimizer sgd:lr=1e9 --steps 20", "lower it"},
         {"--resume", "--checkpoint"},
         {"--link tcp --listen 127.0.0.1:0", "--secret-file"},
         {"--link tcp --join 127.0.0.1:1 --secret-file nowhere", "nowhere"},
