@@ -306,7 +306,9 @@ static void handle(fed_fake *fake, const fedclient_request *request, bool midway
     fed_reader r;
     fed_reader_init(&r, body, len);
     *status = 200;
-    if (strstr(request->url, "/v1/enrol") != NULL || strstr(request->url, "/v1/renew") != NULL) {
+    const bool enrols =
+        strstr(request->url, "/v1/enrol") != NULL || strstr(request->url, "/v1/renew") != NULL;
+    if (enrols && body != NULL) {
         body[len] = '\0';
         enrol(fake, request, (const char *)body, status, answer);
     } else if (strstr(request->url, "/v1/checkin") != NULL) {
