@@ -179,15 +179,17 @@ static void rouse(inbox *box) {
 /* false: the rank has closed, and takes nothing but what it has sent. */
 static bool post(inbox *box, note *n, bool back) {
     pthread_mutex_lock(&box->lock);
-    bool open = back || !box->closed;
+    bool open = back || !box->closed, sleeps = open && box->sleeping;
     if (open) {
         n->next = NULL;
         *(box->first != NULL ? &box->last->next : &box->first) = n;
         box->last = n;
         box->put++;
-        rouse(box);
     }
     pthread_mutex_unlock(&box->lock);
+    if (sleeps) { /* it finds the lock free */
+        pthread_cond_signal(&box->changed);
+    }
     return open;
 }
 
