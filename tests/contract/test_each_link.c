@@ -131,7 +131,7 @@ static void a_rank_that_does_not_come_is_named(void **state) {
 }
 
 int main(void) {
-    alarm(300); /* a link that hangs ends here */
+    alarm(500); /* a link that hangs ends here */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_link_keeps_each_promise),
         cmocka_unit_test(a_link_whose_events_are_late_and_mixed_is_a_link),
