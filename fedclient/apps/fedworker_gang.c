@@ -43,10 +43,12 @@ static fed_status worst(const member *members, uint32_t count, fed_error *err) {
 static fed_status run_threads(const fedworker_job *job, fed_error *err) {
     member *members = calloc(job->choice.ranks, sizeof *members);
     struct feddc_hub *hub = feddc_hub_new(job->choice.ranks);
-    fed_status status =
-        members != NULL && hub != NULL
-            ? FED_OK
-            : fed_fail(err, FED_ENOMEM, "no memory for %" PRIu32 " ranks", job->choice.ranks);
+    if (members == NULL || hub == NULL) {
+        free(members);
+        feddc_hub_free(hub);
+        return fed_fail(err, FED_ENOMEM, "no memory for %" PRIu32 " ranks", job->choice.ranks);
+    }
+    fed_status status = FED_OK;
     uint32_t started = 0;
     for (; started < job->choice.ranks && status == FED_OK; started++) {
         member *m = &members[started];

@@ -55,7 +55,8 @@ static fed_status make_own(const size_t n[PARTS], own_values *own, fed_error *er
     }
     if (status != FED_OK) {
         free_own(own);
-        return fed_fail(err, status, "no memory for a checkpoint's residuals");
+        (void)fed_fail(err, status, "no memory for a checkpoint's residuals");
+        return status;
     }
     return FED_OK;
 }
@@ -187,10 +188,10 @@ fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout
     fed_error why = {0};
     fed_status own = write_own(w, path, &why);
     uint64_t failed = own != FED_OK, *all = calloc(w->workers, sizeof *all);
-    fed_status status = all != NULL ? FED_OK : fed_fail(err, FED_ENOMEM, "no memory to save");
-    if (status == FED_OK) {
-        status = feddc_worker_gather(w, &failed, sizeof failed, all, err);
+    if (all == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory to save");
     }
+    fed_status status = feddc_worker_gather(w, &failed, sizeof failed, all, err);
     for (uint32_t r = 0; r < w->workers && status == FED_OK && own == FED_OK; r++) {
         if (all[r] != 0) {
             status = fed_fail(err, FED_EIO, "rank %" PRIu32 " could not write its part of %.200s",
