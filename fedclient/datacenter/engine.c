@@ -10,7 +10,7 @@ enum {
     PATIENCE_MS = 200, /* how long the link waits for an event, before the engine looks around */
     GROWTH = 64,
     UNDER_WAY = 8,              /* buckets, and */
-    UNDER_WAY_VALUES = 2 << 20, /* of these at least, are enough to have under way at once */
+    UNDER_WAY_VALUES = 1 << 16, /* of these at least, are enough to have under way at once */
 };
 static const size_t NONE = (size_t)-1;
 

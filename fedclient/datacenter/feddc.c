@@ -81,13 +81,39 @@ static fed_status make_cells(feddc_engine *e, fed_error *err) {
     return FED_OK;
 }
 
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+enum { STAR_PARTS = 64, STAR_LEAST = 32 << 10, STAR_MOST = 1 << 20 }; /* bytes */
+
+/* Bytes of a bucket. Where few ranks sum for all, a sum leaves only after all have sent theirs.
+ * Then buckets are small, so that sums go out while gradients still come in. Codecs lose more of
+ * small slices than that saves. */
+static size_t bucket_size(const feddc_engine *e, const feddc_exchange_options *o) {
+    if (o->bucket > 0 || e->ranks == e->workers || o->codec != NULL || o->pull != NULL) {
+        return o->bucket;
+    }
+    size_t n = 0;
+    for (size_t k = 0; k < o->tensors; k++) {
+        n += o->tensor[k];
+    }
+    const size_t part = n * sizeof(float) / STAR_PARTS;
+    return larger(STAR_LEAST, smaller(part, STAR_MOST));
+}
+
 static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const feddc_place *place,
                        fed_error *err) {
     const char *spec = o->collective != NULL ? o->collective : "owners";
     FED_TRY(feddc_collective_parse(spec, &e->collective, e->param, err));
     FED_TRY(use_place(e, place, err));
     uint32_t shards = e->collective->shards(e->param, e->ranks);
-    FED_TRY(feddc_plan_make(o->tensor, o->tensors, o->small, o->bucket, shards, &e->plan, err));
+    FED_TRY(
+        feddc_plan_make(o->tensor, o->tensors, o->small, bucket_size(e, o), shards, &e->plan, err));
     FED_TRY(feddc_coder_new(o->codec, &e->plan, &e->push, err));
     FED_TRY(feddc_coder_new(o->pull, &e->plan, &e->pull, err));
     FED_TRY(check_fit(e, o, err));
@@ -208,14 +234,6 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly) {
 }
 
 /* -- Put and take -- */
-
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
 
 /* With the lock held: the cell of a bucket, fresh for a step that begins. */
 static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, bool plain) {

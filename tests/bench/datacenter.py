@@ -1,7 +1,7 @@
 """Run a gang over emulated lines: each rank in a network namespace of its own, behind a line of a given rate.
 
     datacenter.py run [--ranks N] [--rate R] -- COMMAND...      one command, once in each namespace
-    datacenter.py efficiency [--build DIR] [--rates R,R] [--floats N,N] [--congestion C] [-- KEY=VALUE...]
+    datacenter.py efficiency [--build DIR] [--rates R,R] [--floats N,N] [--congestion C] [--designs D;D] [-- KEY=VALUE...]
 
 R is 10mbit, 100mbit, 1gbit, or none. It needs root, ip and tc; it removes what it made, also when it is stopped.
 
@@ -15,8 +15,9 @@ Other tables import this file:
         outputs = lines.run(lambda rank: ["program", ...])      # text of each rank's standard output
         lines.prefix(rank)                                      # what stands before a command: ip netns exec NAME
 
-efficiency prints, for each rate and size, how much of the line float32 exchanges by owners use: bytes that a rank sends ÷
-(rate × time of a step). Headers of Ethernet, IP and TCP allow 0.957 (1,448 bytes of 1,514 travel).
+efficiency prints, for each rate and size, the median time of a step and how much of the line it uses: bytes that a rank sends
+÷ (rate × time of a step). Of a star it is the aggregator's line, in one direction. Headers of Ethernet, IP and TCP allow
+0.957 (1,448 bytes of 1,514 travel).
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
@@ -135,17 +136,35 @@ def steps_for(floats, rate, ranks):
     return max(3, min(60, round(6 / step)))
 
 
+# name, ranks beside the workers, options of bench_exchange
+DESIGNS = [("owners", 0, {}),
+           ("ring", 0, {"collective": "ring"}),
+           ("star", 1, {"collective": "owners:aggregators=1"}),
+           ("owners, 3lc:s=1.75", 0, {"codec": "3lc:s=1.75", "pull": "3lc:s=1.75"}),
+           ("star, 3lc:s=1", 1, {"collective": "owners:aggregators=1", "codec": "3lc:s=1", "pull": "3lc:s=1"})]
+
+
+def leg_bytes(got, workers, aggregators):
+    """Bytes through the busiest line in one direction: of a star the aggregator's, to which all workers send."""
+    return got["bytes"] * (workers if aggregators else 1)
+
+
 def efficiency(options):
     extra = dict(word.split("=", 1) for word in options.words)
-    print(f"{'floats':>10}  {'rate':>8}  {'seconds':>9}  {'eff':>5}  {'cpu':>7}")
+    print("| floats | rate | design | seconds | share of the line | CPU of a rank, s |")
+    print("|--:|--:|---|--:|--:|--:|")
     for rate in options.rates.split(","):
-        with Lines(options.ranks, rate) as lines:
-            for floats in map(int, options.floats.split(",")):
+        for floats in map(int, options.floats.split(",")):
+            for name, aggregators, own in DESIGNS:
+                if options.designs is not None and name not in options.designs.split(";"):
+                    continue
                 settings = {"floats": floats, "steps": steps_for(floats, RATES[rate], options.ranks),
-                            "congestion": options.congestion, **extra}
-                got = bench(lines, options.build, **settings)
-                share = got["bytes"] * 8 / RATES[rate] / got["seconds"] if RATES[rate] else float("nan")
-                print(f"{floats:>10}  {rate:>8}  {got['seconds']:>9.4f}  {share:>5.3f}  {got['cpu']:>7.4f}", flush=True)
+                            "congestion": options.congestion, **own, **extra}
+                with Lines(options.ranks + aggregators, rate) as lines:
+                    got = bench(lines, options.build, **settings)
+                sent = leg_bytes(got, options.ranks, aggregators)
+                share = f"{sent * 8 / RATES[rate] / got['seconds']:.3f}" if RATES[rate] else ""
+                print(f"| {floats} | {rate} | {name} | {got['seconds']:.4g} | {share} | {got['cpu']:.3g} |", flush=True)
 
 
 def run(options):
@@ -168,6 +187,7 @@ def main():
     table.add_argument("--rates", default="10mbit,100mbit,1gbit")
     table.add_argument("--floats", default="430000,11200000")
     table.add_argument("--congestion", default="reno")
+    table.add_argument("--designs", help="some of them, with semicolons")
     for command in (one, table):
         command.add_argument("--ranks", type=int, default=4)
         command.add_argument("words", nargs="*", metavar="WORD")

@@ -9,8 +9,8 @@
 #include "fed/clock.h"
 #include "feddc/exchange.h"
 
-/* A part of the gradient is a bucket. Eight buckets, and the small first one, are under way. */
-enum { RANKS = 3, PART = 1 << 18, PARTS = 14, SIZE = PART * PARTS, BEGUN = 9 };
+/* A part of the gradient is about a bucket. Eight buckets are under way. */
+enum { RANKS = 3, PART = 1 << 18, PARTS = 14, SIZE = PART * PARTS, BEGUN = 8 };
 
 typedef struct member {
     pthread_t thread;

@@ -46,7 +46,8 @@ typedef struct feddc_exchange_options {
     const size_t *tensor;
     size_t tensors;
     size_t small;  /* tensors of fewer values travel as float32; 0: 256 */
-    size_t bucket; /* bytes of gradient in a message, about; 0: 1 MiB */
+    size_t bucket; /* bytes of gradient in a message, about; 0: 1 MiB. With aggregators
+                    * and no codec: a 64th of the gradient, 32 KiB to 1 MiB */
 
     uint32_t late; /* owners with aggregators: a sum is complete without the last so many workers;
                      * what these push goes back into their residuals. Needs a codec with one. Plain
