@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fed/crypto.h"
 #include "fedclient/apps/fedworker.h"
 #include "fedclient/apps/fedworker_launch.h"
+#include "fedclient/apps/fedworker_share.h"
 #include "feddc/control.h"
 
 /* ---- threads: the ranks are threads of this process ---- */
@@ -76,18 +78,36 @@ static fed_status run_threads(const fedworker_job *job, fed_error *err) {
 
 /* ---- mpi: this process is a rank already ---- */
 
-/* The job of fedworker launch is over, and this rank may wait for one that is gone. */
+enum {
+    PATIENCE_MS = 2500, /* with a judge, which lives in rank 0 */
+    LISTEN_MS = 500     /* rank 0 says what is wrong before the others end */
+};
+
+/** Where the judge of a job is: what rank 0 tells the others. */
+typedef struct judge_place {
+    char host[240], port[16];
+    uint8_t secret[FEDDC_SECRET];
+} judge_place;
+
+/* The job is over, and this rank may wait for one that is gone: mpirun ends the others. */
 static void end_process(void *user, const char *why) {
-    (void)user;
+    const fedworker_seat *seat = user;
+    if (seat->place.rank > 0) {
+        fed_sleep_ms(LISTEN_MS);
+    }
     fprintf(stderr, "fedworker: %s\n", why);
     _exit(EXIT_FAILURE);
 }
 
 static fed_status run_watched(const fedworker_job *job, fedworker_seat *seat, const char *judge,
-                              const uint8_t *secret, fed_error *err) {
+                              const uint8_t *secret, uint32_t patience_ms, fed_error *err) {
     const feddc_gang *gang = NULL;
-    const feddc_watch_options watch = {
-        .address = judge, .secret = secret, .rank = seat->place.rank, .over = end_process};
+    const feddc_watch_options watch = {.address = judge,
+                                       .secret = secret,
+                                       .rank = seat->place.rank,
+                                       .patience_ms = patience_ms,
+                                       .over = end_process,
+                                       .user = seat};
     FED_TRY(feddc_watch_open(&watch, &seat->watch, err));
     fed_status status = feddc_watch_next(seat->watch, 0, NULL, &gang, err);
     if (status == FED_OK) {
@@ -97,12 +117,48 @@ static fed_status run_watched(const fedworker_job *job, fedworker_seat *seat, co
     return status;
 }
 
+/* Rank 0 opens a judge, and all learn where it is. */
+static fed_status find_judge(const fedworker_job *job, const feddc_place *place, judge_place *at,
+                             feddc_judge **judge, fed_error *err) {
+    if (place->rank == 0) {
+        FED_TRY(fed_random(at->secret, sizeof at->secret));
+        const feddc_judge_options o = {
+            .address = "0.0.0.0:0", .secret = at->secret, .size = place->size};
+        FED_TRY(feddc_judge_open(&o, judge, err));
+        const char *port = strrchr(feddc_judge_address(*judge), ':');
+        gethostname(at->host, sizeof at->host - 1);
+        snprintf(at->port, sizeof at->port, "%s", port != NULL ? port + 1 : "");
+    }
+    return fedworker_share_bytes(job->choice.link, place, (uint8_t *)at, sizeof *at, err);
+}
+
+/* A job that mpirun alone has started: its judge lives in rank 0. */
+static fed_status run_judged(const fedworker_job *job, fedworker_seat *seat, fed_error *err) {
+    judge_place at = {.host = ""};
+    char own[sizeof at.host] = "", address[sizeof at.host + sizeof at.port];
+    feddc_judge *judge = NULL;
+    fed_status status = find_judge(job, &seat->place, &at, &judge, err);
+    if (status == FED_OK) {
+        gethostname(own, sizeof own - 1);
+        snprintf(address, sizeof address, "%s:%s",
+                 strcmp(own, at.host) == 0 ? "127.0.0.1" : at.host, at.port);
+        status = run_watched(job, seat, address, at.secret, PATIENCE_MS, err);
+    }
+    if (judge != NULL) {
+        feddc_judge_wait(judge, PATIENCE_MS); /* until all have said goodbye */
+        feddc_judge_close(judge);
+    }
+    return status;
+}
+
 static fed_status run_mpi(const fedworker_job *job, fedworker_seat *seat, fed_error *err) {
     char judge[128];
     uint8_t secret[FEDDC_SECRET];
     FED_TRY(job->choice.link->find(&seat->place, err));
-    return fedworker_launched(judge, secret) ? run_watched(job, seat, judge, secret, err)
-                                             : fedworker_rank(job, seat, err);
+    if (fedworker_launched(judge, secret)) {
+        return run_watched(job, seat, judge, secret, 0, err);
+    }
+    return seat->place.size > 1 ? run_judged(job, seat, err) : fedworker_rank(job, seat, err);
 }
 
 /* The parts of the ranks that end a moment after this one. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fedclient/apps/fedworker_serve.h"
+#include "fedclient/apps/fedworker_share.h"
 
 /* An order has this many bytes: the task's text, and what is below. */
 enum { ORDER = 6144, HOST = 256 };
@@ -20,25 +21,6 @@ typedef struct order {
     uint8_t secret[FEDDC_SECRET];
     fed_task task;
 } order;
-
-/* x[n] of rank 0 becomes that of all: what the others put in is 0. An idle rank waits here for the
- * next order, so the wait has no end. */
-static fed_status spread(const fedworker_cluster *c, float *x, size_t n, fed_error *err) {
-    feddc_exchange_options o = {.link = c->choice.link,
-                                .place = c->choice.place,
-                                .tensor = &n,
-                                .tensors = 1,
-                                .collective = "owners"};
-    feddc_exchange *exchange = NULL;
-    if (c->choice.place.rank > 0) {
-        memset(x, 0, n * sizeof *x);
-        o.place.patience_ms = UINT32_MAX;
-    }
-    FED_TRY(feddc_exchange_open(&o, &exchange, err));
-    const fed_status status = feddc_exchange_all(exchange, 0, x, x, err);
-    feddc_exchange_close(exchange, status == FED_OK);
-    return status;
-}
 
 static void order_write(fed_writer *w, const order *o) {
     fed_write_u8(w, o->trains);
@@ -65,33 +47,25 @@ static fed_status order_read(fed_reader *r, order *o) {
     return o->trains ? fed_task_read(r, &o->task) : r->status;
 }
 
-/* Rank 0's order becomes that of all: a byte is a float. */
+/* Rank 0's order becomes that of all. */
 static fed_status spread_order(const fedworker_cluster *c, order *o, fed_error *err) {
     uint8_t *bytes = calloc(ORDER, 1);
-    float *x = calloc(ORDER, sizeof *x);
-    fed_status status = bytes != NULL && x != NULL ? FED_OK : FED_ENOMEM;
+    FED_REQUIRE(bytes != NULL, FED_ENOMEM);
     fed_writer w;
     fed_writer_fixed(&w, bytes, ORDER);
-    if (status == FED_OK && c->choice.place.rank == 0) {
+    if (c->choice.place.rank == 0) {
         order_write(&w, o);
-        status = w.status;
-        for (size_t k = 0; k < ORDER; k++) {
-            x[k] = bytes[k];
-        }
     }
+    fed_status status = w.status;
     if (status == FED_OK) {
-        status = spread(c, x, ORDER, err);
+        status = fedworker_share_bytes(c->choice.link, &c->choice.place, bytes, ORDER, err);
     }
     if (status == FED_OK && c->choice.place.rank > 0) {
         fed_reader r;
-        for (size_t k = 0; k < ORDER; k++) {
-            bytes[k] = (uint8_t)x[k];
-        }
         fed_reader_init(&r, bytes, ORDER);
         status = order_read(&r, o);
     }
     free(bytes);
-    free(x);
     return status;
 }
 
@@ -113,7 +87,8 @@ fed_status fedworker_ranks_order(const fedworker_cluster *c, const fed_task *tas
     fed_status status = spread_order(c, o, err);
     free(o);
     if (status == FED_OK && task != NULL) {
-        status = spread(c, page->at, page->values + page->memory, err);
+        status = fedworker_share(c->choice.link, &c->choice.place, page->at,
+                                 page->values + page->memory, err);
     }
     return status;
 }
@@ -134,7 +109,7 @@ static fed_status take_part(fedworker_cluster *c, workshop *work, const order *o
              strcmp(host, o->host) == 0 ? "127.0.0.1" : o->host, o->port);
     memcpy(m.page->secret, o->secret, sizeof o->secret);
     m.page->go = true;
-    fed_status status = spread(c, m.page->at, floats, err);
+    fed_status status = fedworker_share(c->choice.link, &c->choice.place, m.page->at, floats, err);
     if (status == FED_OK) {
         status = workshop_prepare(work, &o->task, &job, &m.arch, err);
     }

@@ -16,15 +16,17 @@
 #include "fed_test.h"
 #include "feddc/exchange.h"
 #include "feddc/link.h"
+#include "mpi_job.h"
 
 enum { WORKERS = 4, STEPS = 8000, LIMIT_MS = 90000, CHILDREN = 16 };
 
 static char directory[200];
 static fed_rng rng;
 
-#define TRAIN                                                                                      \
-    "exec " FED_BIN_DIR "/fedworker train --model 'input 784 | dense 16 | relu | dense 10' "       \
-    "--data . --batch 8 --optimizer momentum:lr=0.02 --steps 8000 --summary out.json "
+#define FEDWORKER                                                                                  \
+    FED_BIN_DIR "/fedworker train --model 'input 784 | dense 16 | relu | dense 10' "               \
+                "--data . --batch 8 --optimizer momentum:lr=0.02 --steps 8000 --summary out.json "
+#define TRAIN "exec " FEDWORKER
 
 /* --- processes --- */
 
@@ -281,11 +283,7 @@ static void a_line_goes_down(void **state) {
 /* --- under mpirun --- */
 
 static void lose_one_of_mpi(int number, const char *fate) {
-    (void)setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    (void)setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    (void)setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
-    (void)setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
-    pid_t pid = start("rm -f c.safetensors*; exec " FED_BIN_DIR
+    pid_t pid = start("rm -f c.safetensors*; exec env " MPI_JOB_SETTINGS FED_BIN_DIR
                       "/fedworker launch --min 2 -- mpirun -n 3 " FED_BIN_DIR
                       "/fedworker train --model 'input 784 | dense 16 | relu | dense 10' --data . "
                       "--batch 8 --optimizer momentum:lr=0.02 --steps 8000 --summary out.json "
@@ -303,11 +301,31 @@ static void lose_one_of_mpi(int number, const char *fate) {
     assert_trained();
 }
 
-static void a_job_of_mpi_starts_again(void **state) {
-    (void)state;
-    if (feddc_link_named("mpi") == NULL || !shell("mpirun --version > /dev/null 2>&1")) {
+static void need_mpirun(void) {
+    if (feddc_link_named("mpi") == NULL || !mpi_job_possible()) {
         skip();
     }
+}
+
+/* The judge lives in rank 0: it names the rank that is stopped, and the job ends. */
+static void mpirun_alone_ends_with_the_verdict(void **state) {
+    (void)state;
+    need_mpirun();
+    pid_t pid =
+        start("exec env " MPI_JOB_SETTINGS "mpirun -n 3 " FEDWORKER "--link mpi", "out.txt");
+    char words[100];
+    (void)await_words(pid, "out.txt", "epoch 1,");
+    pid_t victim = child_of(pid, 1 + fed_rng_below(&rng, 2));
+    assert_int_equal(kill(victim, SIGSTOP), 0);
+    (void)snprintf(words, sizeof words, "pid %ld) was stopped", (long)victim);
+    print_message("named in %lld ms\n", (long long)await_words(pid, "out.txt", words));
+    assert_int_not_equal(await_end(pid, "out.txt"), 0);
+    (void)kill(victim, SIGKILL); /* if mpirun has not */
+}
+
+static void a_job_of_mpi_starts_again(void **state) {
+    (void)state;
+    need_mpirun();
     lose_one_of_mpi(SIGKILL, "died");
     lose_one_of_mpi(SIGSTOP, "was stopped"); /* mpirun alone would wait for ever */
 }
@@ -331,6 +349,7 @@ int main(void) {
         cmocka_unit_test(one_is_killed),
         cmocka_unit_test(one_is_stopped),
         cmocka_unit_test(too_few_left_end_with_the_verdict),
+        cmocka_unit_test(mpirun_alone_ends_with_the_verdict),
         cmocka_unit_test(a_job_of_mpi_starts_again),
         cmocka_unit_test(a_line_goes_down), /* the last: it leaves the network */
     };

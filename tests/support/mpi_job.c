@@ -7,15 +7,6 @@
 
 #include "fed_test.h"
 
-/* Open MPI 4 and 5, as root too, and with more ranks than processors. Other MPIs do not read these.
- * Open MPI's plugins leak, and are unloaded before AddressSanitizer could name them: ranks do not
- * look for leaks. */
-#define SETTINGS                                                                                   \
-    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 "          \
-    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "                        \
-    "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMPI_MCA_mpi_yield_when_idle=1 "         \
-    "ASAN_OPTIONS=detect_leaks=0 "
-
 bool mpi_job_possible(void) {
     FILE *pipe = popen("command -v mpirun 2>/dev/null", "r");
     char path[256] = "";
@@ -29,8 +20,8 @@ int mpi_job_run(const char *program, const char *args, unsigned ranks, char *out
     char command[2048], line[512];
     size_t used = 0;
     snprintf(command, sizeof command,
-             SETTINGS "timeout -k 10 120 mpirun -n %u '%s' %s 2>&1 </dev/null", ranks, program,
-             args);
+             MPI_JOB_SETTINGS "timeout -k 10 120 mpirun -n %u '%s' %s 2>&1 </dev/null", ranks,
+             program, args);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     out[0] = 0;
