@@ -89,13 +89,17 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+static bool is_float32(const char *spec) {
+    return spec == NULL || strcmp(spec, "float32") == 0;
+}
+
 enum { STAR_PARTS = 64, STAR_LEAST = 32 << 10, STAR_MOST = 1 << 20 }; /* bytes */
 
 /* Bytes of a bucket. Where few ranks sum for all, a sum leaves only after all have sent theirs.
  * Then buckets are small, so that sums go out while gradients still come in. Codecs lose more of
  * small slices than that saves. */
 static size_t bucket_size(const feddc_engine *e, const feddc_exchange_options *o) {
-    if (o->bucket > 0 || e->ranks == e->workers || o->codec != NULL || o->pull != NULL) {
+    if (o->bucket > 0 || e->ranks == e->workers || !is_float32(o->codec) || !is_float32(o->pull)) {
         return o->bucket;
     }
     size_t n = 0;
