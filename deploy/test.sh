@@ -67,7 +67,7 @@ cmake --preset tsan -DFED_WERROR=OFF >/dev/null
 # A test NAME.memory is the program NAME, told to use another store.
 mapfile -t targets < <(ctest --test-dir build/tsan -N "${threads[@]}" |
     sed -n 's/\.memory$//; s/^ *Test *#[0-9]*: //p' | sort -u)
-cmake --build build/tsan -j "$jobs" --target fedserver fedclientd fedworker allreduce fedsim fedtrain "${targets[@]}" -- --quiet
+cmake --build build/tsan -j "$jobs" --target fedserver fedclientd fedworker allreduce fedsim fedtrain_program "${targets[@]}" -- --quiet
 TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp" run tsan "${threads[@]}"
 prefix=(env)
 

@@ -47,9 +47,9 @@ static fed_status get_ready(replica *r, fed_error *err) {
     r->values = malloc((floats + 1) * sizeof *r->values);
     FED_REQUIRE(r->values != NULL, FED_ENOMEM);
     r->memory = r->values + page->values;
-    memcpy(r->values, page->at, floats * sizeof *r->values);
     FED_TRY(fedtrain_net_new(m->arch, m->job->batch, c->device.work.backend, &r->net, err));
-    FED_TRY(await_judge(page, err));
+    FED_TRY(await_judge(page, err)); /* until then the main process may write the page */
+    memcpy(r->values, page->at, floats * sizeof *r->values);
     const bool mpi = c->choice.place.size > 0;
     const feddc_watch_options watch = {.address = page->address,
                                        .secret = page->secret,

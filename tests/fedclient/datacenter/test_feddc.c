@@ -92,7 +92,9 @@ static fed_status work(gang *g, uint32_t rank, feddc_exchange *x, fed_error *err
     }
     for (uint32_t step = 0; step < STEPS && status == FED_OK; step++) {
         make_gradient(rank, step, grad);
-        g->missed += last && feddc_exchange_is_late(x, step);
+        if (last) {
+            g->missed += feddc_exchange_is_late(x, step);
+        }
         status = one_step(g, x, step, grad, g->sum[rank] + (size_t)step * SIZE, err);
     }
     free(grad);
