@@ -108,7 +108,7 @@ static fed_status cut_shards(feddc_plan *plan, const size_t *tensor, const size_
 
 static fed_status cut(feddc_plan *plan, const size_t *tensor, size_t tensors, size_t small,
                       size_t bucket) {
-    size_t *at = calloc(tensors, sizeof *at);
+    size_t *at = calloc(tensors + 1, sizeof *at); /* + 1: never nothing */
     if (at == NULL) {
         return FED_ENOMEM;
     }
