@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Seconds an exchange takes: ours beside MPI_Allreduce (its own choice, and the segmented ring) and gloo, in one run.
 
     allreduce.py [--rate machine|10mbit|100mbit|1gbit|none] [--ranks N] [--floats N,N] [--rounds N] [--steps N] [--build DIR]

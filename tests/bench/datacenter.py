@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Run a gang over emulated lines: each rank in a network namespace of its own, behind a line of a given rate.
 
     datacenter.py run [--ranks N] [--rate R] -- COMMAND...      one command, once in each namespace

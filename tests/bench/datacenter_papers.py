@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """The papers' tables, by gangs of fedworker: each line of a gang behind `tc tbf`, all designs of a table in one run.
 
     datacenter_papers.py 3lc         3LC, tables 1 and 2: speed-up over float32 at three rates, accuracy, bits a value
