@@ -4,6 +4,7 @@
     datacenter_papers.py 3lc         3LC, tables 1 and 2: speed-up over float32 at three rates, accuracy, bits a value
     datacenter_papers.py inceptionn  INCEPTIONN, table III and figures 12, 14, 15: star and ring, with and without compression
     datacenter_papers.py cdsgd       CD-SGD, figures 6 to 9: five rules with 2 and 4 workers, and the correction's period k
+    datacenter_papers.py overlap     how much of an exchange a step waits for, where compute takes longer than the exchange
     datacenter_papers.py growth      what an exchange costs from 2 to 16 workers, beside the cost model, which goes on to 1,024
 
     --build DIR   where bin/fedworker is (build/release)      --data DIR   MNIST (FED_MNIST_DIR, or build/data/mnist)
@@ -159,15 +160,34 @@ def rule_words(rule, codec, warm_up):
 def table_cdsgd(trainer, options):
     rate = "1gbit"
     sizes = (2,) if options.quick else (2, 4)
-    print(f"{'rule':18s} {'codec':14s} {'workers':>7s} {'accuracy':>9s} {'step at ' + rate:>16s} {'exposed':>9s} {'model says':>11s}")
+    print(f"{'rule':18s} {'codec':14s} {'workers':>7s} {'accuracy':>9s} "
+          f"{'ms a step at ' + rate:>18s} {'compute':>8s} {'exchange':>8s} {'exposed':>8s} {'model':>7s}")
     sweep = [(f"cdsgd:n=%d,k={k}", TWOBIT) for k in (5, 10, 20, 0)]
     for workers in sizes:
         for rule, codec in RULES + (sweep if workers == sizes[-1] else []):
             accuracy = trainer.here([*LENET5, *rule_words(rule, codec, WARM_UP)], workers)
             got = trainer.lines([*LENET5, *rule_words(rule, codec, 1), "--rate", "1000"], rate, workers)
-            exposed = got["exposed_s"] / got["steps"]
-            print(f"{rule.replace('%d', str(WARM_UP)):18s} {codec:14s} {workers:7d} {percent(accuracy):>9s} {1000 * got['mean_step_s']:14.1f}ms "
-                  f"{1000 * exposed:7.1f}ms {1000 * got['predicted_step_s']:9.1f}ms", flush=True)
+            means = [1000 * got[key] / got["steps"] for key in ("compute_s", "exchange_s", "exposed_s")]
+            print(f"{rule.replace('%d', str(WARM_UP)):18s} {codec:14s} {workers:7d} {percent(accuracy):>9s} "
+                  f"{1000 * got['mean_step_s']:18.1f} {means[0]:8.1f} {means[1]:8.1f} {means[2]:8.1f} "
+                  f"{1000 * got['predicted_step_s']:7.1f}", flush=True)
+
+
+# ---- overlap ----
+
+def table_overlap(trainer, options):
+    """Where compute takes longer than the exchange: how much of the exchange does a step still wait for?"""
+    del options
+    rate = "1gbit"
+    print(f"ms a step at {rate}, 2 workers")
+    print(f"{'rule':18s} {'batch':>5s} {'step':>7s} {'compute':>8s} {'exchange':>9s} {'exposed':>8s} {'model':>7s}")
+    for batch in ("128", "256"):
+        for rule, codec in RULES:
+            words = ["--model", "lenet5-caffe", "--batch", batch, "--optimizer", "sgd", "--lr", "0.1", "--rate", "1000"]
+            got = trainer.lines([*words, *rule_words(rule, codec, 1)], rate, 2)
+            means = [1000 * got[key] / got["steps"] for key in ("compute_s", "exchange_s", "exposed_s")]
+            print(f"{rule.replace('%d', '1'):18s} {batch:>5s} {1000 * got['mean_step_s']:7.1f} {means[0]:8.1f} "
+                  f"{means[1]:9.1f} {means[2]:8.1f} {1000 * got['predicted_step_s']:7.1f}", flush=True)
 
 
 # ---- growth ----
@@ -189,7 +209,7 @@ def table_growth(trainer, options):
             print(row, flush=True)
 
 
-TABLES = {"3lc": table_3lc, "inceptionn": table_inceptionn, "cdsgd": table_cdsgd, "growth": table_growth}
+TABLES = {"3lc": table_3lc, "inceptionn": table_inceptionn, "cdsgd": table_cdsgd, "overlap": table_overlap, "growth": table_growth}
 
 
 def main():
