@@ -3,6 +3,7 @@
 #include "fed_test.h"
 
 #include "fedcodec/codec.h"
+#include "mpi_job.h"
 #include "worker_case.h"
 
 static char directory[200];
@@ -30,54 +31,115 @@ static bool is_refused(const char *collective, const char *codec) {
     return recodes && feddc_codec_expands(codec);
 }
 
-static void check(worker_case *c) {
-    uint64_t threads = 0, tcp = 0;
-    c->link = "threads";
-    free(worker_case_values(c, NULL, &threads));
-    c->link = "tcp";
-    free(worker_case_values(c, NULL, &tcp));
-    if (threads != tcp) {
-        fail_msg("%s %s %s: tcp ends with other bits than threads", c->collective, c->sync,
-                 c->codec != NULL ? c->codec : "");
+/* The k-th case of all: rules of float32, then each codec by each rule, then each codec for pulls.
+ * false: there is none. */
+static bool case_at(size_t k, worker_case *c) {
+    const size_t ways = sizeof collectives / sizeof collectives[0];
+    const size_t rules = sizeof plain / sizeof plain[0], rows = sizeof coded / sizeof coded[0];
+    size_t codecs = 0;
+    while (fedcodec_at(codecs) != NULL) {
+        codecs++;
     }
+    if (k < ways * rules) {
+        *c = case_of(collectives[k % ways], plain[k / ways]);
+        return true;
+    }
+    k -= ways * rules;
+    if (k < ways * rows * codecs) {
+        *c = case_of(collectives[k % ways], coded[k / ways % rows]);
+        c->codec = fedcodec_name(fedcodec_at(k / ways / rows));
+        return true;
+    }
+    k -= ways * rows * codecs;
+    *c = case_of(collectives[k % 2], "bitsgd");
+    c->codec = "int8";
+    c->pull = k / 2 < codecs ? fedcodec_name(fedcodec_at(k / 2)) : NULL;
+    return k / 2 < codecs;
 }
 
-static void each_codec_on_each_collective_by_each_rule(void **state) {
+/* Ranks are 4 under mpirun, so a star has 3 workers there. */
+static bool next_case(size_t *k, const char *link, worker_case *c) {
+    while (case_at(*k, c)) {
+        ++*k;
+        if (c->codec == NULL || !is_refused(c->collective, c->codec)) {
+            c->link = link;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *name_of(const worker_case *c) {
+    static char name[160];
+    snprintf(name, sizeof name, "%s %s %s %s", c->collective, c->sync, c->codec ? c->codec : "",
+             c->pull ? c->pull : "");
+    return name;
+}
+
+static void tcp_ends_with_the_bits_of_threads(void **state) {
     (void)state;
-    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
-        const char *codec = fedcodec_name(fedcodec_at(k));
-        for (size_t l = 0; l < sizeof collectives / sizeof collectives[0]; l++) {
-            for (size_t s = 0; s < sizeof coded / sizeof coded[0]; s++) {
-                worker_case c = case_of(collectives[l], coded[s]);
-                c.codec = codec;
-                if (!is_refused(collectives[l], codec)) {
-                    check(&c);
-                }
-            }
+    worker_case c;
+    for (size_t k = 0; next_case(&k, "threads", &c);) {
+        uint64_t threads = 0, tcp = 0;
+        free(worker_case_values(&c, NULL, &threads));
+        c.link = "tcp";
+        free(worker_case_values(&c, NULL, &tcp));
+        if (threads != tcp) {
+            fail_msg("%s: tcp ends with other bits than threads", name_of(&c));
         }
     }
 }
 
-static void each_codec_for_pulls(void **state) {
-    (void)state;
-    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
-        for (size_t l = 0; l < 2; l++) {
-            worker_case c = case_of(collectives[l], "bitsgd");
-            c.codec = "int8";
-            c.pull = fedcodec_name(fedcodec_at(k));
-            check(&c);
-        }
-    }
+/* ---- Under mpirun ---- */
+
+enum { RANKS = 4, SAID = 1 << 17 };
+
+static void count_ranks(worker_case *c) {
+    c->workers = strstr(c->collective, "aggregators") != NULL ? RANKS - 1 : RANKS;
 }
 
-static void rules_of_float32_on_each_collective(void **state) {
+static int play_as_a_rank(const char *folder) {
+    worker_case c;
+    worker_member m;
+    worker_data_open(&data, folder, 0, 0);
+    for (size_t k = 0; next_case(&k, "mpi", &c);) {
+        count_ranks(&c);
+        worker_case_rank(&c, &m);
+        if (m.place.rank == 0) {
+            printf("%s: %s %016llx\n", name_of(&c), fed_status_name(m.status),
+                   (unsigned long long)m.tally[0].digest);
+        }
+        worker_case_free_rank(&m);
+    }
+    worker_data_close(&data);
+    return EXIT_SUCCESS;
+}
+
+static void mpi_ends_with_the_bits_of_threads(void **state) {
     (void)state;
-    for (size_t l = 0; l < sizeof collectives / sizeof collectives[0]; l++) {
-        for (size_t s = 0; s < sizeof plain / sizeof plain[0]; s++) {
-            worker_case c = case_of(collectives[l], plain[s]);
-            check(&c);
+    char self[512], args[300], line[300];
+    worker_case c;
+    if (feddc_link_named("mpi") == NULL || !mpi_job_possible()) {
+        skip();
+    }
+    char *said = malloc(SAID);
+    assert_non_null(said);
+    mpi_job_self(self, sizeof self);
+    snprintf(args, sizeof args, "rank '%s'", directory);
+    if (mpi_job_run(self, args, RANKS, said, SAID) != 0) {
+        fail_msg("mpirun: %s", said);
+    }
+    for (size_t k = 0; next_case(&k, "threads", &c);) {
+        uint64_t threads = 0;
+        count_ranks(&c);
+        free(worker_case_values(&c, NULL, &threads));
+        snprintf(line, sizeof line, "%s: FED_OK %016llx\n", name_of(&c),
+                 (unsigned long long)threads);
+        if (strstr(said, line) == NULL) {
+            fail_msg("threads say \"%s\", and no rank of MPI does", line);
         }
     }
+    free(said);
 }
 
 static int set_up(void **state) {
@@ -94,11 +156,13 @@ static int tear_down(void **state) {
     return 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc == 3) {
+        return play_as_a_rank(argv[2]);
+    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_of_float32_on_each_collective),
-        cmocka_unit_test(each_codec_on_each_collective_by_each_rule),
-        cmocka_unit_test(each_codec_for_pulls),
+        cmocka_unit_test(tcp_ends_with_the_bits_of_threads),
+        cmocka_unit_test(mpi_ends_with_the_bits_of_threads),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

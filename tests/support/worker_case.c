@@ -11,7 +11,9 @@ void worker_data_open(worker_data *data, const char *directory, size_t train, si
     fed_error err = {0};
     fedtrain_partition whole;
     *data = (worker_data){0};
-    fed_digits_write(directory, train, test);
+    if (train > 0) {
+        fed_digits_write(directory, train, test);
+    }
     assert_fed_ok_err(fedtrain_data_open("mnist", directory, "train", "train", &data->train, &err));
     assert_fed_ok_err(fedtrain_data_open("mnist", directory, "test", "train", &data->test, &err));
     assert_fed_ok_err(fedtrain_data_split(&data->train, FEDTRAIN_SPLIT_IID, 1, 0, &whole, &err));
@@ -137,6 +139,28 @@ static void make_places(const worker_case *c, uint32_t ranks, places *p, worker_
     }
 }
 
+static void prepare(worker_member *m) {
+    assert_fed_ok(fed_arch_parse(m->c->model, &m->arch, &m->err));
+    assert_fed_ok(fedtrain_net_new(&m->arch, m->c->batch, NULL, &m->net, &m->err));
+    if (make_worker(m) != FED_OK) {
+        fail_msg("%s", m->err.text);
+    }
+}
+
+void worker_case_rank(const worker_case *c, worker_member *m) {
+    *m = (worker_member){.c = c, .place = {.listener = -1}};
+    assert_fed_ok(feddc_link_named(link_of(c))->find(&m->place, &m->err));
+    prepare(m);
+    (void)live_and_leave(m);
+    fedtrain_net_free(m->net);
+}
+
+void worker_case_free_rank(worker_member *m) {
+    fed_layout_free(&m->layout);
+    fed_arch_free(&m->arch);
+    free(m->values);
+}
+
 void worker_case_run(const worker_case *c, worker_member members[WORKER_CASE_RANKS]) {
     const uint32_t aggregators =
         c->collective != NULL && strstr(c->collective, "aggregators") != NULL;
@@ -145,12 +169,7 @@ void worker_case_run(const worker_case *c, worker_member members[WORKER_CASE_RAN
     memset(members, 0, WORKER_CASE_RANKS * sizeof *members);
     make_places(c, ranks, &p, members);
     for (uint32_t r = 0; r < ranks; r++) {
-        worker_member *m = &members[r];
-        assert_fed_ok(fed_arch_parse(c->model, &m->arch, &m->err));
-        assert_fed_ok(fedtrain_net_new(&m->arch, c->batch, NULL, &m->net, &m->err));
-        if (make_worker(m) != FED_OK) {
-            fail_msg("%s", m->err.text);
-        }
+        prepare(&members[r]);
     }
     for (uint32_t r = 0; r < ranks; r++) {
         assert_int_equal(pthread_create(&members[r].thread, NULL, live_and_leave, &members[r]), 0);
@@ -166,9 +185,7 @@ void worker_case_run(const worker_case *c, worker_member members[WORKER_CASE_RAN
 
 void worker_case_free(worker_member members[WORKER_CASE_RANKS]) {
     for (uint32_t r = 0; r < WORKER_CASE_RANKS; r++) {
-        fed_layout_free(&members[r].layout);
-        fed_arch_free(&members[r].arch);
-        free(members[r].values);
+        worker_case_free_rank(&members[r]);
     }
 }
 

@@ -18,7 +18,7 @@ typedef struct worker_data {
     fedtrain_share all; /* of train */
 } worker_data;
 
-/** Pictures in a directory of the test's own, opened. */
+/** Pictures in a directory of the test's own, opened. train 0: they are there already. */
 void worker_data_open(worker_data *data, const char *directory, size_t train, size_t test);
 void worker_data_close(worker_data *data);
 
@@ -52,6 +52,11 @@ typedef struct worker_member {
 /** Train, as threads of this process, and wait for all. The values stay, until worker_case_free. */
 void worker_case_run(const worker_case *c, worker_member members[WORKER_CASE_RANKS]);
 void worker_case_free(worker_member members[WORKER_CASE_RANKS]);
+
+/** Train as one rank, with the place that the link finds: of mpi. The end of the test if it cannot.
+ * m->status, err and tally are there afterwards; m is for worker_case_free_rank. */
+void worker_case_rank(const worker_case *c, worker_member *m);
+void worker_case_free_rank(worker_member *m);
 
 /** Train, which must succeed, and leave the same bits at all ranks: rank 0's values, which are the
  * caller's to free. score, digest: NULL, or what rank 0 says at the end. */
