@@ -1,5 +1,4 @@
-/* The engine: one thread that codes, sends and sums for a rank, and what the caller shares with it.
- * */
+/* The engine: a rank's thread that codes, sends and sums, and what the caller shares with it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_ENGINE_H
 #define FEDDC_ENGINE_H

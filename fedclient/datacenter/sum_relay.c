@@ -33,18 +33,6 @@ struct feddc_relay {
     relay_shard *shard; /* [bucket * shards + part] */
 };
 
-/* -- A send's token: a buffer to give back, a shard whose sum was lent, or nothing -- */
-
-enum { NOTHING = 0, IS_SHARD = 1 };
-
-static uint64_t token_of(const feddc_buffer *buffer) {
-    return (uint64_t)(uintptr_t)buffer; /* which is aligned: its last bit is 0 */
-}
-
-static uint64_t token_of_shard(const feddc_relay *relay, const relay_shard *s) {
-    return (uint64_t)(s - relay->shard) << 1 | IS_SHARD;
-}
-
 /* -- Send -- */
 
 static float *sum_of(const feddc_relay *relay, const relay_shard *s) {
@@ -89,13 +77,15 @@ static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fe
     if (feddc_coder_is_raw(relay->job.push, s->turn.shard, s->turn.plain)) {
         bool lent = x != s->own; /* the engine counts who reads the gradient */
         s->lent += lent;
-        return send_to(relay, s, s->up, PART, x, s->turn.shard->n * sizeof *x,
-                       lent ? token_of_shard(relay, s) : NOTHING, err);
+        return send_to(
+            relay, s, s->up, PART, x, s->turn.shard->n * sizeof *x,
+            lent ? feddc_token_of_shard((size_t)(s - relay->shard)) : FEDDC_TOKEN_NOTHING, err);
     }
     feddc_buffer *buffer;
     FED_TRY(new_buffer(relay, 1, &buffer, err));
     FED_TRY(encode(relay, s, relay->job.push, x, buffer, err));
-    return send_to(relay, s, s->up, PART, buffer->data, buffer->len, token_of(buffer), err);
+    return send_to(relay, s, s->up, PART, buffer->data, buffer->len, feddc_token_of_buffer(buffer),
+                   err);
 }
 
 /* Send the bytes of a coded sum down, and use them. */
@@ -103,8 +93,8 @@ static fed_status spread_bytes(feddc_relay *relay, relay_shard *s, feddc_buffer 
                                fed_error *err) {
     float *sum = sum_of(relay, s);
     for (uint32_t k = 0; k < s->outs; k++) {
-        FED_TRY(
-            send_to(relay, s, s->out[k], SUM, buffer->data, buffer->len, token_of(buffer), err));
+        FED_TRY(send_to(relay, s, s->out[k], SUM, buffer->data, buffer->len,
+                        feddc_token_of_buffer(buffer), err));
     }
     uint64_t begin = feddc_engine_ns();
     FED_TRY(feddc_blame(s->up == relay->job.rank ? s->up : s->down,
@@ -123,7 +113,7 @@ static fed_status spread_raw(feddc_relay *relay, relay_shard *s, const float *su
     for (uint32_t k = 0; k < s->outs; k++) {
         s->lent++;
         FED_TRY(send_to(relay, s, s->out[k], SUM, sum, s->turn.shard->n * sizeof *sum,
-                        token_of_shard(relay, s), err));
+                        feddc_token_of_shard((size_t)(s - relay->shard)), err));
     }
     s->phase = DONE;
     feddc_engine_done(relay->job.engine, s->turn.step, s->turn.bucket, s->turn.part, sum);
@@ -247,13 +237,13 @@ fed_status feddc_relay_arrived(void *self, const feddc_event *event, fed_error *
 
 fed_status feddc_relay_sent(void *self, uint64_t token, fed_error *err) {
     feddc_relay *relay = self;
-    if ((token & IS_SHARD) != 0) {
-        relay_shard *s = &relay->shard[token >> 1];
+    if (feddc_token_is_shard(token)) {
+        relay_shard *s = &relay->shard[feddc_token_shard(token)];
         s->lent--;
         return advance(relay, s, err);
     }
-    if (token != NOTHING) {
-        feddc_buffers_put(&relay->buffers, (feddc_buffer *)(uintptr_t)token);
+    if (token != FEDDC_TOKEN_NOTHING) {
+        feddc_buffers_put(&relay->buffers, feddc_token_buffer(token));
     }
     return FED_OK;
 }

@@ -54,7 +54,7 @@ static fed_status send_to_all(gather *g, gather_bucket *b, fed_error *err) {
     const void *data = message(b, &len);
     for (uint32_t k = 1; k < g->job.ranks; k++) {
         FED_TRY(feddc_engine_send(g->job.engine, (g->job.rank + k) % g->job.ranks, &head, data, len,
-                                  (uint64_t)(uintptr_t)b->own, err));
+                                  feddc_token_of_buffer(b->own), err));
     }
     return FED_OK;
 }
@@ -104,8 +104,8 @@ static fed_status arrived(void *self, const feddc_event *event, fed_error *err) 
 static fed_status sent(void *self, uint64_t token, fed_error *err) {
     gather *g = self;
     (void)err;
-    if (token != 0) {
-        feddc_buffers_put(&g->buffers, (feddc_buffer *)(uintptr_t)token);
+    if (token != FEDDC_TOKEN_NOTHING) {
+        feddc_buffers_put(&g->buffers, feddc_token_buffer(token));
     }
     return FED_OK;
 }

@@ -28,7 +28,7 @@ static fed_status push_coded(owners *o, owners_shard *s, const float *x, fed_err
     buffer->uses = 1 + (s->pushed != NULL);
     feddc_head head = {.kind = OWNERS_PUSH, .part = s->part, .bucket = s->bucket, .step = s->step};
     return feddc_engine_send(o->job.engine, s->owner, &head, buffer->data, buffer->len,
-                             owners_token_of(buffer), err);
+                             feddc_token_of_buffer(buffer), err);
 }
 
 static fed_status push(owners *o, owners_shard *s, const float *x, fed_error *err) {
@@ -41,7 +41,7 @@ static fed_status push(owners *o, owners_shard *s, const float *x, fed_error *er
                        .bucket = s->bucket,
                        .step = s->step};
     return feddc_engine_send(o->job.engine, s->owner, &head, x, s->shard->n * sizeof *x,
-                             OWNERS_NOTHING, err);
+                             FEDDC_TOKEN_NOTHING, err);
 }
 
 /* The sum is there. Was this rank's push counted? If not, it goes back into the residual. */
@@ -161,11 +161,11 @@ static fed_status arrived(void *self, const feddc_event *event, fed_error *err) 
 
 static fed_status sent(void *self, uint64_t token, fed_error *err) {
     owners *o = self;
-    if (owners_token_is_shard(token)) {
-        return owners_pull_sent(o, &o->shard[owners_token_shard(token)], err);
+    if (feddc_token_is_shard(token)) {
+        return owners_pull_sent(o, &o->shard[feddc_token_shard(token)], err);
     }
-    if (token != OWNERS_NOTHING) {
-        feddc_buffers_put(&o->buffers, owners_token_buffer(token));
+    if (token != FEDDC_TOKEN_NOTHING) {
+        feddc_buffers_put(&o->buffers, feddc_token_buffer(token));
     }
     return FED_OK;
 }

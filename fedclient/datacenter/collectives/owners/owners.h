@@ -73,28 +73,4 @@ fed_status owners_pull_sent(owners *o, owners_shard *s, fed_error *err) FED_CHEC
 /** The first worker whose push is missing; UINT32_MAX: none is waited for. */
 uint32_t owners_missing(const owners *o, const owners_shard *s);
 
-/* A send's token: a buffer to give back, a shard whose sum was lent, or nothing. */
-
-enum { OWNERS_NOTHING = 0, OWNERS_IS_SHARD = 1 };
-
-static inline uint64_t owners_token_of(feddc_buffer *buffer) {
-    return (uint64_t)(uintptr_t)buffer; /* which is aligned: its last bit is 0 */
-}
-
-static inline uint64_t owners_token_of_shard(const owners *o, const owners_shard *s) {
-    return (uint64_t)(s - o->shard) << 1 | OWNERS_IS_SHARD;
-}
-
-static inline bool owners_token_is_shard(uint64_t token) {
-    return (token & OWNERS_IS_SHARD) != 0;
-}
-
-static inline size_t owners_token_shard(uint64_t token) {
-    return (size_t)(token >> 1);
-}
-
-static inline feddc_buffer *owners_token_buffer(uint64_t token) {
-    return (feddc_buffer *)(uintptr_t)token;
-}
-
 #endif

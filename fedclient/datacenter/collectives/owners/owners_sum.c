@@ -169,7 +169,7 @@ static fed_status spread_message(owners *o, owners_shard *s, bool raw, uint32_t 
         feddc_buffers_put(&o->buffers, buffer);
         return FED_OK;
     }
-    return send_to_all(o, s, buffer->data, buffer->len, owners_token_of(buffer), err);
+    return send_to_all(o, s, buffer->data, buffer->len, feddc_token_of_buffer(buffer), err);
 }
 
 static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
@@ -181,8 +181,8 @@ static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
     bool raw = feddc_coder_is_raw(o->job.pull, s->shard, s->plain);
     if (raw && o->job.late == 0) {
         s->lent = receivers;
-        FED_TRY(
-            send_to_all(o, s, sum, s->shard->n * sizeof *sum, owners_token_of_shard(o, s), err));
+        FED_TRY(send_to_all(o, s, sum, s->shard->n * sizeof *sum,
+                            feddc_token_of_shard((size_t)(s - o->shard)), err));
     } else {
         FED_TRY(spread_message(o, s, raw, receivers, err)); /* a late worker may keep it for long */
     }
