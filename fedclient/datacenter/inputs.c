@@ -43,14 +43,14 @@ uint32_t feddc_inputs_missing(const feddc_inputs *in) {
     return in->added < in->count ? in->rank[in->added] : UINT32_MAX;
 }
 
-fed_status feddc_turn_check(const feddc_turn *turn, const feddc_event *event, fed_error *err) {
-    if (((event->head.flags & FEDDC_PLAIN) != 0) == turn->plain) {
+fed_status feddc_check_plain(uint32_t step, bool plain, const feddc_event *event, fed_error *err) {
+    if (((event->head.flags & FEDDC_PLAIN) != 0) == plain) {
         return FED_OK;
     }
     return fed_fail(err, FED_EFORMAT,
                     "rank %u exchanges step %u %s float32, and this rank does not: all ranks must "
                     "follow the same rule",
-                    event->peer, turn->step, turn->plain ? "coded, not as" : "as");
+                    event->peer, step, plain ? "coded, not as" : "as");
 }
 
 fed_status feddc_blame(uint32_t rank, fed_status status, fed_error *err) {
@@ -83,7 +83,7 @@ static fed_status collect(feddc_inputs *in, const feddc_collective_job *job, con
             event->data = own;
             event->len = own_len;
         } else if (feddc_held_take(&in->held[k], turn->step, event)) {
-            FED_TRY(feddc_turn_check(turn, event, err));
+            FED_TRY(feddc_check_plain(turn->step, turn->plain, event, err));
         } else {
             break;
         }

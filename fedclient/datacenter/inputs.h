@@ -50,8 +50,8 @@ fed_status feddc_inputs_add(feddc_inputs *in, const feddc_collective_job *job,
  * about. */
 fed_status feddc_blame(uint32_t rank, fed_status status, fed_error *err) FED_CHECKED;
 
-/** FED_EFORMAT: the message is plain and the turn is not, or the other way round. */
-fed_status feddc_turn_check(const feddc_turn *turn, const feddc_event *event,
-                            fed_error *err) FED_CHECKED;
+/** FED_EFORMAT: the message is plain and this rank's step is not, or the other way round. */
+fed_status feddc_check_plain(uint32_t step, bool plain, const feddc_event *event,
+                             fed_error *err) FED_CHECKED;
 
 #endif

@@ -164,7 +164,7 @@ static fed_status use_raw_sum(feddc_relay *relay, relay_shard *s, const feddc_ev
 
 static fed_status use_sum(feddc_relay *relay, relay_shard *s, const feddc_event *event,
                           fed_error *err) {
-    FED_TRY(feddc_turn_check(&s->turn, event, err));
+    FED_TRY(feddc_check_plain(s->turn.step, s->turn.plain, event, err));
     if (feddc_coder_is_raw(relay->job.pull, s->turn.shard, s->turn.plain)) {
         return use_raw_sum(relay, s, event, err);
     }

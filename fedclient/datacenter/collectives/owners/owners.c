@@ -36,7 +36,7 @@ static fed_status push(owners *o, owners_shard *s, const float *x, fed_error *er
         return push_coded(o, s, x, err);
     }
     feddc_head head = {.kind = OWNERS_PUSH,
-                       .flags = FEDDC_FLOATS | (s->plain ? OWNERS_PLAIN : 0),
+                       .flags = FEDDC_FLOATS | (s->plain ? FEDDC_PLAIN : 0),
                        .part = s->part,
                        .bucket = s->bucket,
                        .step = s->step};
@@ -74,7 +74,7 @@ static fed_status use_raw_pull(owners *o, owners_shard *s, const feddc_event *ev
 static fed_status use_pull(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
     float *sum = o->job.sum + s->shard->offset;
     FED_TRY(settle_push(o, s, (event->head.flags & OWNERS_MISSED) != 0, err));
-    FED_TRY(owners_check_plain(s, s->plain, event, err));
+    FED_TRY(feddc_check_plain(s->step, s->plain, event, err));
     s->waits = false;
     if (feddc_coder_is_raw(o->job.pull, s->shard, s->plain)) {
         return use_raw_pull(o, s, event, err);
@@ -122,17 +122,6 @@ static fed_status begin(void *self, uint32_t step, uint32_t bucket, const float 
 }
 
 /* -- Messages -- */
-
-fed_status owners_check_plain(const owners_shard *s, bool plain, const feddc_event *event,
-                              fed_error *err) {
-    if (((event->head.flags & OWNERS_PLAIN) != 0) == plain) {
-        return FED_OK;
-    }
-    return fed_fail(err, FED_EFORMAT,
-                    "rank %u exchanges step %u %s float32, and this rank does not: all ranks must "
-                    "follow the same rule",
-                    event->peer, s->step, plain ? "coded, not as" : "as");
-}
 
 static fed_status on_pull(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
     if (event->peer != s->owner) {

@@ -5,11 +5,10 @@
 
 #include "fedclient/datacenter/buffers.h"
 #include "fedclient/datacenter/collective.h"
-#include "fedclient/datacenter/held.h"
 #include "fedclient/datacenter/inputs.h"
 
-enum { OWNERS_PUSH = 1, OWNERS_PULL = 2 };    /* kinds of messages */
-enum { OWNERS_PLAIN = 1, OWNERS_MISSED = 2 }; /* flags; MISSED: the sum is without your push */
+enum { OWNERS_PUSH = 1, OWNERS_PULL = 2 }; /* kinds of messages */
+enum { OWNERS_MISSED = 2 }; /* a flag beside FEDDC_PLAIN: the sum is without your push */
 
 /** What an owner does with a shard. */
 typedef enum owners_phase {
@@ -53,10 +52,6 @@ typedef struct owners {
 static inline owners_shard *owners_shard_at(owners *o, uint32_t bucket, uint32_t part) {
     return &o->shard[(size_t)bucket * o->job.plan->shards + part];
 }
-
-/** FED_EFORMAT: the message's flag PLAIN is not `plain`. */
-fed_status owners_check_plain(const owners_shard *s, bool plain, const feddc_event *event,
-                              fed_error *err) FED_CHECKED;
 
 /* owners_sum.c: the owner's side */
 

@@ -127,7 +127,7 @@ static fed_status send_to_all(owners *o, owners_shard *s, const void *data, size
                               uint64_t token, fed_error *err) {
     feddc_head head = {.kind = OWNERS_PULL, .part = s->part, .bucket = s->bucket, .step = s->step};
     const bool raw = feddc_coder_is_raw(o->job.pull, s->shard, s->plain);
-    const unsigned all = (raw ? FEDDC_FLOATS : 0u) | (s->plain ? OWNERS_PLAIN : 0u);
+    const unsigned all = (raw ? FEDDC_FLOATS : 0u) | (s->plain ? FEDDC_PLAIN : 0u);
     for (uint32_t k = 1; k < o->job.ranks; k++) {
         uint32_t to = (o->job.rank + k) % o->job.ranks;
         if (to >= o->job.workers) {
@@ -193,7 +193,7 @@ static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
 /* -- Phases -- */
 
 static fed_status accept(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
-    FED_TRY(owners_check_plain(s, s->plain, event, err));
+    FED_TRY(feddc_check_plain(s->step, s->plain, event, err));
     if (s->push[event->peer].kind == FEDDC_ARRIVED || s->counted[event->peer]) {
         return fed_fail(err, FED_EFORMAT, "rank %u pushed shard %u of bucket %u twice in step %u",
                         event->peer, s->part, s->bucket, s->step);
@@ -213,7 +213,7 @@ static bool next_step(const owners_shard *s, uint32_t *step, bool *plain) {
         const feddc_head *head = &s->held.event[k].head;
         if (!s->known || head->step == s->step + 1) {
             *step = head->step;
-            *plain = (head->flags & OWNERS_PLAIN) != 0;
+            *plain = (head->flags & FEDDC_PLAIN) != 0;
             return true;
         }
     }
