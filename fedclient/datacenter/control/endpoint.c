@@ -16,25 +16,9 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fedclient/datacenter/address.h"
 
 enum { HOST = 96, PORT = 8, RETRY_MS = 100 };
-
-/* Split at the last colon; the brackets of an IPv6 address stay out. */
-static fed_status split(const char *address, char host[HOST], char port[PORT], fed_error *err) {
-    const char *colon = strrchr(address, ':');
-    size_t len = colon != NULL ? (size_t)(colon - address) : 0;
-    bool bracket = len > 2 && address[0] == '[' && colon[-1] == ']';
-    const char *from = bracket ? address + 1 : address;
-    len -= bracket ? 2 : 0;
-    if (colon == NULL || len == 0 || len >= HOST || colon[1] == '\0' || strlen(colon) > PORT) {
-        return fed_fail(err, FED_EINVAL, "\"%s\" is no address: write host:port or [host]:port",
-                        address);
-    }
-    memcpy(host, from, len);
-    host[len] = '\0';
-    memcpy(port, colon + 1, strlen(colon + 1) + 1);
-    return FED_OK;
-}
 
 static fed_status find(const char *host, const char *port, struct addrinfo **found,
                        fed_error *err) {
@@ -84,7 +68,7 @@ static fed_status listen_on(const char *host, const char *port, int *fd, char bo
 fed_status feddc_endpoint_listen(const char *address, int *fd, char bound[FEDDC_ENDPOINT],
                                  fed_error *err) {
     char host[HOST], port[PORT];
-    FED_TRY(split(address, host, port, err));
+    FED_TRY(feddc_address_split(address, host, sizeof host, port, sizeof port, err));
     return listen_on(host, port, fd, bound, err);
 }
 
@@ -116,7 +100,7 @@ static int attempt(const struct addrinfo *to, int64_t until) {
 
 fed_status feddc_endpoint_connect(const char *address, int64_t ms, int *fd, fed_error *err) {
     char host[HOST], port[PORT];
-    FED_TRY(split(address, host, port, err));
+    FED_TRY(feddc_address_split(address, host, sizeof host, port, sizeof port, err));
     struct addrinfo *found = NULL;
     FED_TRY(find(host, port, &found, err));
     int64_t until = fed_clock_monotonic_ms() + ms;

@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fedclient/datacenter/address.h"
+
 enum { BACKLOG = 1024, QUIET_S = 5, PROBE_S = 1, PROBES = 5 };
 
 void feddc_tcp_close_fd(int *fd) {
@@ -20,28 +22,9 @@ void feddc_tcp_close_fd(int *fd) {
     }
 }
 
-/* "host:port" and "[host]:port". */
-static fed_status split(const char *address, char host[256], char port[16], fed_error *err) {
-    const char *colon = strrchr(address, ':');
-    const char *first = address, *end = colon;
-    if (colon != NULL && address[0] == '[' && colon > address + 1 && colon[-1] == ']') {
-        first++;
-        end--;
-    }
-    const size_t len = colon != NULL ? (size_t)(end - first) : 0;
-    if (len == 0 || len >= 256 || colon[1] == '\0' || strlen(colon + 1) >= 16) {
-        return fed_fail(err, FED_EINVAL, "\"%s\" is no address: write host:port or [host]:port",
-                        address);
-    }
-    memcpy(host, first, len);
-    host[len] = '\0';
-    memcpy(port, colon + 1, strlen(colon + 1) + 1);
-    return FED_OK;
-}
-
 static fed_status resolve(const char *address, int flags, struct addrinfo **all, fed_error *err) {
     char host[256], port[16];
-    FED_TRY(split(address, host, port, err));
+    FED_TRY(feddc_address_split(address, host, sizeof host, port, sizeof port, err));
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
     const int code = getaddrinfo(host, port, &hints, all);
