@@ -36,6 +36,26 @@ fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_
 fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint8_t *dst,
                                   size_t cap, size_t *dst_len) FED_CHECKED;
 
+/*
+ * The same coding for a network card, which sees bytes and not a model. Nothing is refused: values
+ * that are not finite travel as they are. x need not be aligned. e: 1 to 15; values under 2^-e
+ * become 0. On a machine without a fast unit for it the results are the same bytes.
+ */
+
+/** Encode values, float32[n] in the machine's order, as bursts, until cap bytes are full: whole
+ * bursts only. Returns how many values fitted: n, or a multiple of eight. *len: bytes written to
+ * dst. */
+size_t fedcodec_bursts_encode(int e, const void *x, size_t n, uint8_t *dst, size_t cap,
+                              size_t *len);
+
+/** Decode n values to x, 4n bytes. src is not trusted. FED_EFORMAT: these bytes are not the bursts
+ * of n values; x is arbitrary then. */
+fed_status fedcodec_bursts_decode(const uint8_t *src, size_t len, void *x, size_t n) FED_CHECKED;
+
+/** y = what x becomes on its way through a card: encoded and decoded. A second card changes
+ * nothing more. x and y may be the same memory. */
+void fedcodec_bursts_round(int e, const float *x, float *y, size_t n);
+
 FED_API_END
 
 #endif
