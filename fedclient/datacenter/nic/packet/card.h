@@ -1,7 +1,6 @@
 /* The card: frames of a host and of its line go in; they come out as they were, compressed or
  * restored. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_CARD_H
 #define FEDNIC_CARD_H
 
