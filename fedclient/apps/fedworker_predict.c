@@ -27,6 +27,8 @@ const char fedworker_predict_usage[] =
     "  --compute-ms MS    of a forward and backward pass; measured here if it is not given\n"
     "  --ratio R[,R]      what the codecs make of a byte, pushes and pulls; measured here with\n"
     "                     made-up samples if it is not given. Take a training's, if you have one\n"
+    "  --nic-gbit GBIT    network cards code, which take so many 10^9 bit/s of float32 in each\n"
+    "                     direction; hosts do not\n"
     "  --latency-us US    of a message (50)\n"
     "  --message-us US    what each message costs a worker (5)\n";
 
@@ -37,6 +39,7 @@ typedef struct predict_options {
     const char *model, *codec, *pull;
     uint32_t rate, low, high, k, batch;
     double compute_ms, push_ratio, pull_ratio; /* 0: measure */
+    double nic_gbit;                           /* 0: hosts code */
     double latency_us, message_us;
 } predict_options;
 
@@ -55,6 +58,10 @@ static fed_status read_number(const char *value, const char *option, double *num
 
 static fed_status take_compute(const char *value, void *values, fed_error *err) {
     return read_number(value, "compute-ms", &((predict_options *)values)->compute_ms, err);
+}
+
+static fed_status take_nic(const char *value, void *values, fed_error *err) {
+    return read_number(value, "nic-gbit", &((predict_options *)values)->nic_gbit, err);
 }
 
 static fed_status take_latency(const char *value, void *values, fed_error *err) {
@@ -107,6 +114,7 @@ static fed_status read_options(int argc, char **argv, predict_options *o, fed_er
         {"batch", OPTION_NUMBER, AT(batch), 1, 65536, 1, NULL},
         {"compute-ms", OPTION_OTHER, .commands = 1, .take = take_compute},
         {"ratio", OPTION_OTHER, .commands = 1, .take = take_ratio},
+        {"nic-gbit", OPTION_OTHER, .commands = 1, .take = take_nic},
         {"latency-us", OPTION_OTHER, .commands = 1, .take = take_latency},
         {"message-us", OPTION_OTHER, .commands = 1, .take = take_message},
     };
@@ -115,6 +123,10 @@ static fed_status read_options(int argc, char **argv, predict_options *o, fed_er
     FED_TRY(option_table_read(rows, sizeof rows / sizeof rows[0], 1, argc, argv, o, &words, err));
     if (words < argc) {
         return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", argv[words]);
+    }
+    if (o->nic_gbit > 0 && strcmp(o->codec, "float32") == 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "--nic-gbit needs --codec: say what the cards code, such as inceptionn");
     }
     return o->model != NULL ? FED_OK : fed_fail(err, FED_EINVAL, "predict needs --model MODEL");
 }
@@ -333,6 +345,7 @@ static void write_answer(const predict_options *o, const measurement *m, fed_wri
         .pull = ratio_of(o->pull_ratio, pull),
         .encode_rate = rate_of(coded, encode_us),
         .decode_rate = rate_of(coded, decode_us),
+        .card_rate = 1e9 / 8 * o->nic_gbit,
         .no_ring = feddc_codec_expands(fedcodec_name(push->codec.vtable)),
         .tau = o->compute_ms > 0 ? 1e-3 * o->compute_ms : 1e-6 * m->compute_us,
         .k = o->k,
@@ -341,7 +354,10 @@ static void write_answer(const predict_options *o, const measurement *m, fed_wri
     };
     fed_write_printf(out, "%s: forward and backward pass of %u samples %.2f ms%s\n", o->model,
                      o->batch, 1e3 * in.tau, o->compute_ms > 0 ? "" : ", measured on one core");
-    if (coded > 0) {
+    if (o->nic_gbit > 0) {
+        fed_write_printf(out, "Codecs: in the network cards, %g Gbit/s of float32%s\n", o->nic_gbit,
+                         o->push_ratio > 0 ? "" : "; ratios of made-up samples");
+    } else if (coded > 0) {
         fed_write_printf(out,
                          "Codecs: %.2f GB/s encode, %.2f GB/s decode, measured on one core%s\n",
                          1e-9 * in.encode_rate, 1e-9 * in.decode_rate,

@@ -42,6 +42,12 @@ static amounts amounts_of(feddc_cost_way way, double p) {
     }
 }
 
+/* Seconds of a byte of float32 on a line, of which a codec of this ratio, on the host or in a card,
+ * leaves 1 / ratio. */
+static double byte_time(double beta, double ratio, double card) {
+    return ratio > 0 && ratio != 1 ? fmax(beta / ratio, card) : beta;
+}
+
 feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
                                const feddc_cost_line *line, const feddc_cost_codec *codec) {
     feddc_cost cost = {0};
@@ -50,11 +56,12 @@ feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
     }
     const amounts a = amounts_of(way, p);
     const bool codes = codec != NULL && codec->push > 0;
-    const double push = a.push / (codes ? codec->push : 1);
-    const double pull = a.pull / (codes && codec->pull > 0 ? codec->pull : 1);
+    const double beta = line->beta, card = codes ? codec->card : 0;
+    const double push = a.push * byte_time(beta, codes ? codec->push : 1, card);
+    const double pull = a.pull * byte_time(beta, codes ? codec->pull : 1, card);
     const double buckets = line->bucket > 0 ? ceil(n / line->bucket) : 1;
     cost.latency = a.hops * line->alpha + buckets * a.messages * line->message;
-    cost.wire = (a.side_by_side ? fmax(push, pull) : push + pull) * n * line->beta;
+    cost.wire = (a.side_by_side ? fmax(push, pull) : push + pull) * n;
     cost.sum = a.sum * n * line->gamma;
     if (codes && codec->push != 1) {
         cost.codec += n * (a.encode_push * codec->encode + a.decode_push * codec->decode);
@@ -182,8 +189,14 @@ static feddc_cost_line line_of(const feddc_cost_inputs *in) {
 }
 
 static feddc_cost_codec codec_of(const feddc_cost_inputs *in) {
-    return (feddc_cost_codec){in->push, in->pull, in->encode_rate > 0 ? 1 / in->encode_rate : 0,
-                              in->decode_rate > 0 ? 1 / in->decode_rate : 0};
+    feddc_cost_codec codec = {.push = in->push, .pull = in->pull};
+    if (in->card_rate > 0) {
+        codec.card = 1 / in->card_rate;
+        return codec;
+    }
+    codec.encode = in->encode_rate > 0 ? 1 / in->encode_rate : 0;
+    codec.decode = in->decode_rate > 0 ? 1 / in->decode_rate : 0;
+    return codec;
 }
 
 static void write_exchange(const feddc_cost_inputs *in, uint32_t p, fed_writer *out) {

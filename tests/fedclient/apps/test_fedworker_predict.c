@@ -6,7 +6,7 @@
 
 #include "fedclient/apps/fedworker_predict.h"
 
-enum { WORDS = 20 };
+enum { WORDS = 24 };
 
 /* Run the command with blanks between its words. out: a growing writer, which ends with a NUL. */
 static fed_status predict(const char *line, fed_writer *out, fed_error *err) {
@@ -42,6 +42,8 @@ static void wrong_words_are_refused_with_what_would_be_right(void **state) {
     assert_refused("--model lr --ratio 0", "--ratio is 96 or 96,48");
     assert_refused("--model lr --ratio 5,x", "--ratio is a number above 0");
     assert_refused("--model lr --compute-ms -4", "--compute-ms is a number above 0");
+    assert_refused("--model lr --codec inceptionn --nic-gbit x", "--nic-gbit is a number above 0");
+    assert_refused("--model lr --nic-gbit 4", "--nic-gbit needs --codec");
     assert_refused("--model lr --rate 0", "--rate is a whole number");
     assert_refused("--model lr --codec nosuch", "nosuch");
     assert_refused("--model lr more", "\"more\" is one word too many");
@@ -68,6 +70,21 @@ static void what_is_given_is_not_measured(void **state) {
                    (const char *[]){"32 samples 40.00 ms\n", "of 7850 values at 1 Mbit/s",
                                     "sbc:p=0.01 (10.0x pushes, 5.0x pulls)", "\n      2    753.",
                                     " 251.2", " 291.2", "\n      4 ", "\n   1024 ", NULL});
+}
+
+static void cards_code_and_hosts_do_not(void **state) {
+    (void)state;
+    /* 251.2 ms of float32 by owners of two workers: a tenth, or what a slow card takes, and no
+     * time of the codec in a step (bitsgd, layered bitsgd). */
+    static const char given[] = "--model lr --rate 1 --workers 2 --codec inceptionn --pull "
+                                "inceptionn --ratio 10 --compute-ms 40 --latency-us 0.001 "
+                                "--message-us 0.001";
+    char line[300];
+    snprintf(line, sizeof line, "%s --nic-gbit 1000", given);
+    assert_answers(
+        line, (const char *[]){"in the network cards, 1000 Gbit/s", " 25.12 ", " 65.12 ", NULL});
+    snprintf(line, sizeof line, "%s --nic-gbit 0.0005", given);
+    assert_answers(line, (const char *[]){" 502.4", " 542.4", NULL});
 }
 
 static void ratios_are_measured_where_none_is_given(void **state) {
@@ -102,6 +119,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_words_are_refused_with_what_would_be_right),
         cmocka_unit_test(what_is_given_is_not_measured),
+        cmocka_unit_test(cards_code_and_hosts_do_not),
         cmocka_unit_test(ratios_are_measured_where_none_is_given),
         cmocka_unit_test(a_ring_takes_no_codec_that_expands),
         cmocka_unit_test(models_of_words_and_of_numbers_are_measured_too),
