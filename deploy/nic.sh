@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# Hosts with offload NICs in network namespaces of this machine: two switches, limited lines, and fednic as each host's card.
+#
+#   deploy/nic.sh up N RATE card|plain   2 to 8 hosts; RATE is 10mbit, 100mbit, 1gbit or none; plain: without cards
+#   deploy/nic.sh in K COMMAND...        run a command in host K, from 1 on; its address is 10.78.0.K, and fd78::K
+#   deploy/nic.sh stats K [OPTIONS]      what host K's card counts: fednic --stats
+#   deploy/nic.sh bytes                  bytes that each host's line carried: sent, received
+#   deploy/nic.sh down                   remove it all
+#
+# NIC_LAB (nic) names a lab, so that several can stand at once: at most eight letters and digits. NIC_BOUND (2^-10) and
+# NIC_OPTIONS are fednic's. FED_BIN is the folder of the programs. Hosts 1 to N/2 are at the first switch, the others at
+# the second, and a trunk joins the two. `tc tbf` limits each line at both ends. It needs root, ip and tc.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+lab=${NIC_LAB:-nic}
+bin=${FED_BIN:-$PWD/build/release/bin}
+folder=${TMPDIR:-/tmp}/fednic-$lab
+
+die() {
+    echo "deploy/nic.sh: $*" >&2
+    exit 1
+}
+
+host() { echo "$lab-h$1"; }
+
+# limit NAMESPACE DEVICE: small bursts, or a message within the burst would pass for free.
+limit() {
+    local burst=80000
+    case $rate in
+    none) return ;;
+    10mbit) burst=3200 ;;
+    100mbit) burst=16000 ;;
+    1gbit) ;;
+    *) die "the rate is 10mbit, 100mbit, 1gbit or none, not $rate" ;;
+    esac
+    ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "$rate" burst $burst limit 500000
+}
+
+# line NAMESPACE DEVICE NAMESPACE DEVICE
+line() {
+    ip link add "$2" netns "$1" type veth peer name "$4" netns "$3"
+    limit "$1" "$2"
+    limit "$3" "$4"
+}
+
+add_switch() {
+    ip netns add "$lab-s$1"
+    ip -n "$lab-s$1" link add br0 type bridge
+    ip -n "$lab-s$1" link set br0 up
+}
+
+# plug SWITCH DEVICE
+plug() {
+    ip -n "$lab-s$1" link set "$2" master br0
+    ip -n "$lab-s$1" link set "$2" up
+}
+
+# start_card K: and wait until it says that it is ready.
+start_card() {
+    local log=$folder/h$1.log
+    ip netns exec "$(host "$1")" "$bin/fednic" --tun nic0 --wire eth0 --bound "${NIC_BOUND:-2^-10}" \
+        --control "$folder/h$1.sock" ${NIC_OPTIONS:-} >"$log" 2>&1 </dev/null &
+    echo $! >"$folder/h$1.pid"
+    for _ in $(seq 100); do
+        grep -q ready "$log" && return
+        kill -0 "$!" 2>/dev/null || break
+        sleep 0.05
+    done
+    die "host $1's card did not start: $(cat "$log")"
+}
+
+# add_host K SWITCH
+add_host() {
+    local name device=eth0
+    name=$(host "$1")
+    ip netns add "$name"
+    ip -n "$name" link set lo up
+    line "$name" eth0 "$lab-s$2" "p$1"
+    plug "$2" "p$1"
+    if [ "$kind" = card ]; then
+        device=nic0
+        ip -n "$name" link set eth0 up
+        start_card "$1"
+    fi
+    ip -n "$name" address add "10.78.0.$1/24" dev $device
+    ip -n "$name" address add "fd78::$1/64" dev $device nodad
+    ip -n "$name" link set $device up
+}
+
+up() {
+    hosts=$1 rate=$2 kind=$3
+    [[ $lab =~ ^[a-z0-9]{1,8}$ ]] || die "NIC_LAB is at most eight small letters and digits, not $lab"
+    [[ $hosts =~ ^[2-8]$ ]] || die "there are 2 to 8 hosts, not $hosts"
+    [[ $kind = card || $kind = plain ]] || die "say card or plain, not $kind"
+    [ "$(id -u)" = 0 ] || die "only root makes network namespaces"
+    [ ! -e "$folder" ] || die "the lab $lab stands already: $0 down removes it, NIC_LAB=NAME makes another"
+    [ "$kind" = plain ] || [ -x "$bin/fednic" ] || die "$bin/fednic is missing: cmake --build --preset release --target fednic"
+    mkdir -m 700 "$folder"
+    trap down EXIT
+    echo "$hosts" >"$folder/hosts"
+    add_switch 1
+    add_switch 2
+    line "$lab-s1" trunk "$lab-s2" trunk
+    plug 1 trunk
+    plug 2 trunk
+    for k in $(seq "$hosts"); do
+        add_host "$k" $((k > hosts / 2 ? 2 : 1))
+    done
+}
+
+# Also after an "up" that failed.
+down() {
+    local pid
+    for file in "$folder"/h*.pid; do
+        pid=$(cat "$file" 2>/dev/null) || continue
+        [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != fednic ] || kill "$pid"
+    done
+    for name in $(ip netns list | cut -d' ' -f1 | grep -E "^$lab-[hs][1-8]$" || true); do
+        for pid in $(ip netns pids "$name"); do
+            kill -9 "$pid" 2>/dev/null || true
+        done
+        ip netns delete "$name"
+    done
+    rm -rf "$folder"
+}
+
+bytes() {
+    for k in $(seq "$(cat "$folder/hosts")"); do
+        ip netns exec "$(host "$k")" sh -c "cd /sys/class/net/eth0/statistics && echo $k \$(cat tx_bytes rx_bytes)"
+    done
+}
+
+case ${1:-} in
+up)
+    [ $# = 4 ] || die "up N RATE card|plain"
+    up "$2" "$3" "$4"
+    trap - EXIT
+    ;;
+in)
+    [ $# -ge 3 ] || die "in K COMMAND..."
+    exec ip netns exec "$(host "$2")" "${@:3}"
+    ;;
+stats)
+    [ $# -ge 2 ] || die "stats K"
+    exec "$bin/fednic" --stats --tun nic0 --control "$folder/h$2.sock" "${@:3}"
+    ;;
+bytes) bytes ;;
+down) down ;;
+*) die "say up, in, stats, bytes or down: the first lines of this file tell more" ;;
+esac
