@@ -62,6 +62,7 @@ THIRD_PARTY = {
     "lz4.h": [],
     "snappy-c.h": [],
     "malloc.h": ["deploy/sim/"],  # glibc's: mallopt
+    "linux/": ["fedclient/datacenter/nic/packet/"],
 }
 USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
 
